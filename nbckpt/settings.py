@@ -1,0 +1,50 @@
+"""Settings: where things are, read once from the environment and then passed around.
+
+The only module that reads environment variables.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the environment says.
+
+    Attributes:
+        store: Folder or URL of the store (`NBCKPT_STORE`, default `.nbckpt` in the working folder).
+        secret_file: File with the signing secret (`NBCKPT_SECRET_FILE`, default in the user's data folder).
+        templates: Folder with the user's own HTML templates (`NBCKPT_TEMPLATES`), tried first.
+        mapping: Whether arrays may be restored by mapping files (`NBCKPT_MMAP=0` turns it off, for
+            network file systems where a file can vanish under its readers).
+        notebook: Path of the running notebook, where the front end tells it (`JPY_SESSION_NAME`).
+    """
+
+    store: str
+    secret_file: Path
+    templates: Path | None = None
+    mapping: bool = True
+    notebook: str | None = None
+
+    @classmethod
+    def load(cls, environ: Mapping[str, str] | None = None) -> Settings:
+        """Read the settings from *environ*, by default the process's own."""
+        env = os.environ if environ is None else environ
+        templates = env.get("NBCKPT_TEMPLATES")
+        return cls(
+            store=env.get("NBCKPT_STORE") or ".nbckpt",
+            secret_file=Path(env.get("NBCKPT_SECRET_FILE") or _data_folder() / "secret"),
+            templates=Path(templates) if templates else None,
+            mapping=env.get("NBCKPT_MMAP", "1") != "0",
+            notebook=env.get("JPY_SESSION_NAME") or None,
+        )
+
+
+def _data_folder() -> Path:
+    import platformdirs
+
+    return platformdirs.user_data_path("nbckpt", appauthor=False)

@@ -1,0 +1,58 @@
+"""Stores: bytes by key, in memory, in a folder, in an archive, or at any URL."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+from urllib.request import url2pathname
+
+from nbckpt.store.archive import ArchiveStore, ArchiveWriter
+from nbckpt.store.base import Buffer, Data, Store, check_key
+from nbckpt.store.local import STAGING, LocalStore
+from nbckpt.store.memory import MemoryStore
+from nbckpt.store.remote import RemoteStore
+
+__all__ = [
+    "STAGING",
+    "ArchiveStore",
+    "ArchiveWriter",
+    "Buffer",
+    "Data",
+    "LocalStore",
+    "MemoryStore",
+    "RemoteStore",
+    "Store",
+    "check_key",
+    "local_folder",
+    "open_store",
+]
+
+
+def open_store(where: str | os.PathLike[str] | Store) -> Store:
+    """Return the store at *where*: a folder, a `file://` URL or any URL that fsspec knows.
+
+    Nothing is made or read until the store is used.
+
+    Raises:
+        UsageError: No such protocol, or its package is missing.
+    """
+    if isinstance(where, Store):
+        return where
+    folder = local_folder(where)
+    return LocalStore(folder) if folder is not None else RemoteStore(os.fspath(where))
+
+
+def local_folder(where: str | os.PathLike[str]) -> Path | None:
+    """Return the local folder that *where* names, or None where it is a remote URL.
+
+    `file://` URLs are percent-decoded, as `pathlib.Path.as_uri` encodes them.
+    """
+    if isinstance(where, os.PathLike):
+        return Path(where)
+    if where.startswith("file://"):
+        split = urlsplit(where)
+        # A '?' or '#' in an unencoded path belongs to its name.
+        rest = where[len("file://") + len(split.netloc) :]
+        return Path(url2pathname(rest) if os.name == "nt" else unquote(rest))
+    return None if "://" in where else Path(where)

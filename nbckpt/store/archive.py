@@ -1,0 +1,106 @@
+"""ArchiveStore: a store read from one zip file, and the writing of such a file.
+
+This is how a checkpoint travels: the keys and bytes of a store, in a file that any zip tool opens.
+Nothing is ever extracted by name, so a hostile archive has no way to write anywhere.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import threading
+import zipfile
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from nbckpt.errors import CorruptError, NotFoundError, UsageError
+from nbckpt.store.base import Data, Store, check_key, parts_of
+
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # equal contents give equal archives
+
+
+class ArchiveStore(Store):
+    """The keys of a zip archive, given as bytes or as a path. It is read-only.
+
+    Raises:
+        CorruptError: The bytes are not a whole archive.
+    """
+
+    def __init__(self, source: bytes | str | os.PathLike[str]) -> None:
+        self.url = "archive" if isinstance(source, bytes) else os.fspath(source)
+        file: BinaryIO | str = io.BytesIO(source) if isinstance(source, bytes) else self.url
+        self._lock = threading.Lock()
+        try:
+            self._zip = zipfile.ZipFile(file)
+        except FileNotFoundError:
+            raise NotFoundError(f"there is no file {self.url!r}") from None
+        except (zipfile.BadZipFile, EOFError) as error:
+            raise CorruptError(f"{self.url} is not a whole nbckpt archive: {error}") from error
+
+    def get(self, key: str, start: int = 0, stop: int | None = None) -> bytes:
+        """See `Store.get`."""
+        try:
+            with self._lock, self._zip.open(check_key(key)) as file:
+                file.seek(start)
+                return file.read(None if stop is None else stop - start)
+        except KeyError:
+            raise NotFoundError(f"no {key!r} in {self.url}") from None
+        except (zipfile.BadZipFile, EOFError) as error:
+            raise CorruptError(f"{key!r} in {self.url} is damaged: {error}") from error
+
+    def put(self, key: str, data: Data) -> None:
+        """Refuse; see `write_archive`."""
+        del data
+        raise UsageError(f"cannot write {key!r}: the archive {self.url} is read-only")
+
+    def exists(self, key: str) -> bool:
+        """See `Store.exists`."""
+        return check_key(key) in self._zip.NameToInfo
+
+    def keys(self, prefix: str = "") -> Iterator[str]:
+        """See `Store.keys`."""
+        yield from sorted(name for name in self._zip.namelist() if name.startswith(prefix))
+
+    def delete(self, key: str) -> None:
+        """Refuse."""
+        raise UsageError(f"cannot delete {key!r}: the archive {self.url} is read-only")
+
+    def close(self) -> None:
+        """Release the file."""
+        self._zip.close()
+
+
+class ArchiveWriter(Store):
+    """The other half: a store whose puts go into an archive being written to *file*."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.url = "archive"
+        self._lock = threading.Lock()
+        self._zip = zipfile.ZipFile(file, "w", zipfile.ZIP_STORED)
+
+    def get(self, key: str, start: int = 0, stop: int | None = None) -> bytes:
+        """Refuse; an archive is read when it is whole."""
+        del start, stop
+        raise UsageError(f"cannot read {key!r} from an archive that is being written")
+
+    def put(self, key: str, data: Data) -> None:
+        """Append *data* under *key*."""
+        with self._lock, self._zip.open(zipfile.ZipInfo(check_key(key), _EPOCH), "w", force_zip64=True) as file:
+            for part in parts_of(data):
+                file.write(part)
+
+    def exists(self, key: str) -> bool:
+        """See `Store.exists`."""
+        return check_key(key) in self._zip.NameToInfo
+
+    def keys(self, prefix: str = "") -> Iterator[str]:
+        """See `Store.keys`."""
+        yield from sorted(name for name in self._zip.namelist() if name.startswith(prefix))
+
+    def delete(self, key: str) -> None:
+        """Refuse."""
+        raise UsageError(f"cannot delete {key!r} from an archive that is being written")
+
+    def close(self) -> None:
+        """Finish the archive; before this the file is not one."""
+        self._zip.close()

@@ -1,0 +1,200 @@
+"""LocalStore: a store in a folder, durable across `kill -9` and power loss."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from nbckpt.errors import NotFoundError, StoreError, UsageError
+from nbckpt.store.base import Buffer, Data, Store, check_key, parts_of
+
+STAGING = ".nbckpt-tmp"
+"""Folder at a store's top for files that are still being written; no key begins with it."""
+
+_STALE_S = 24 * 3600
+_MOST_PARTS = 512  # POSIX promises room for 1024 buffers in one writev; half of it is as fast
+_WINDOWS = sys.platform == "win32"
+
+
+class LocalStore(Store):
+    """One file per key below *folder*, which is made at the first `put`.
+
+    A file is written under a unique name in the staging folder, synced, renamed, and the folder
+    synced, in this order: a crash at any point leaves the key as it was or whole.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder).absolute()
+        self.url = str(self.folder)
+        self._staging = self.folder / STAGING
+        self._swept = False
+
+    def path(self, key: str) -> Path:
+        """See `Store.path`; the file need not exist."""
+        parts = check_key(key).split("/")
+        if parts[0] == STAGING or (_WINDOWS and any(c in key for c in '\\:*?"<>|')):
+            raise UsageError(f"{key!r} cannot be a file name in {self.url}")
+        return self.folder.joinpath(*parts)
+
+    def get(self, key: str, start: int = 0, stop: int | None = None) -> bytes:
+        """See `Store.get`."""
+        with self._explained("read", key), self.path(key).open("rb", buffering=0) as file:
+            if start:
+                file.seek(start)
+            if stop is None:
+                return file.readall()
+            return _read_up_to(file.fileno(), stop - start)
+
+    def put(self, key: str, data: Data) -> None:
+        """See `Store.put`."""
+        target = self.path(key)
+        with self._explained("write", key):
+            self._sweep_once()
+            _make_folder(target.parent)
+            staged = self._staging / uuid.uuid4().hex
+            try:
+                _write_durably(staged, parts_of(data))
+                staged.replace(target)
+            except BaseException:
+                with suppress(OSError):
+                    staged.unlink(missing_ok=True)
+                raise
+            sync_folder(target.parent)
+
+    def exists(self, key: str) -> bool:
+        """See `Store.exists`."""
+        with self._explained("look at", key):
+            return self.path(key).is_file()
+
+    def keys(self, prefix: str = "") -> Iterator[str]:
+        """See `Store.keys`."""
+        folder = prefix.rpartition("/")[0]
+        if folder:
+            check_key(folder)
+        with self._explained("list", folder or "/"):
+            found = sorted(key for key in self._walk(folder) if key.startswith(prefix))
+        yield from found
+
+    def delete(self, key: str) -> None:
+        """See `Store.delete`."""
+        with self._explained("delete", key):
+            self.path(key).unlink(missing_ok=True)
+
+    def _walk(self, folder: str) -> Iterator[str]:
+        """Yield the keys below *folder*; a folder that vanishes meanwhile has none."""
+        try:
+            entries = list(os.scandir(self.folder / folder))
+        except (FileNotFoundError, NotADirectoryError):
+            if not folder and self.folder.exists():
+                raise
+            return
+        for entry in entries:
+            key = f"{folder}/{entry.name}" if folder else entry.name
+            if key == STAGING:
+                continue
+            if entry.is_dir():
+                yield from self._walk(key)
+            else:
+                yield key
+
+    def _sweep_once(self) -> None:
+        """Remove what killed writers left in the staging folder long ago."""
+        _make_folder(self._staging)
+        if self._swept:
+            return
+        self._swept = True
+        for entry in os.scandir(self._staging):
+            with suppress(FileNotFoundError):
+                if time.time() - entry.stat().st_mtime > _STALE_S:
+                    Path(entry.path).unlink()
+
+    @contextmanager
+    def _explained(self, action: str, key: str) -> Iterator[None]:
+        """Turn an OSError into ours, with what was asked and what to do."""
+        try:
+            yield
+        except FileNotFoundError:
+            raise NotFoundError(f"no {key!r} in {self.url}") from None
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise StoreError(f"cannot {action} {key!r} in {self.url}: {reason}{_advice(error)}") from error
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in *folder* durable, where the system knows how (not on Windows)."""
+    if _WINDOWS:
+        return
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _make_folder(folder: Path) -> None:
+    """Make *folder* and its parents durably."""
+    if folder.is_dir():
+        return
+    if folder.parent != folder:
+        _make_folder(folder.parent)
+    with suppress(FileExistsError):
+        folder.mkdir()
+    if not folder.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, f"{folder} is a file where a folder should be")
+    sync_folder(folder.parent)
+
+
+def _write_durably(file: Path, parts: list[Buffer]) -> None:
+    fd = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+    try:
+        for at in range(0, len(parts), _MOST_PARTS):
+            _write_all(fd, [memoryview(part).cast("B") for part in parts[at : at + _MOST_PARTS]])
+        _sync(fd)
+    finally:
+        os.close(fd)
+
+
+def _write_all(fd: int, views: list[memoryview]) -> None:
+    """Write all of *views*; the system may take less than it is given."""
+    while views:
+        written = os.write(fd, views[0]) if _WINDOWS else os.writev(fd, views)
+        while views and written >= len(views[0]):
+            written -= len(views.pop(0))
+        if views and written:
+            views[0] = views[0][written:]
+
+
+def _sync(fd: int) -> None:
+    if sys.platform == "darwin":  # fsync alone leaves the bytes in the drive's own cache there
+        import fcntl
+
+        fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
+    else:
+        os.fsync(fd)
+
+
+def _read_up_to(fd: int, size: int) -> bytes:
+    """Read *size* bytes, or what there is until the end."""
+    first = os.read(fd, size)
+    if len(first) == size or not first:
+        return first
+    chunks = [first]
+    missing = size - len(first)
+    while missing and (chunk := os.read(fd, missing)):
+        chunks.append(chunk)
+        missing -= len(chunk)
+    return b"".join(chunks)
+
+
+def _advice(error: OSError) -> str:
+    if error.errno in {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}:
+        return ". Free some space (`%ckpt rm`, `%ckpt gc`) and try again; what was saved before is whole"
+    if error.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
+        return ". Choose a folder that you may write to (NBCKPT_STORE)"
+    return ""

@@ -1,0 +1,95 @@
+"""RemoteStore: a store at any URL that fsspec reaches. fsspec is imported here only."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from nbckpt.errors import NotFoundError, StoreError, UsageError
+from nbckpt.store.base import Data, Store, check_key, parts_of
+
+# Their put is one request that shows whole or not at all; elsewhere we write aside and rename.
+_WHOLE_PUTS = frozenset({"memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl"})
+_EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs", "abfs": "azure", "az": "azure", "sftp": "sftp"}
+
+
+class RemoteStore(Store):
+    """One object per key below *url*, for example `s3://bucket/folder` or `memory://demo`."""
+
+    def __init__(self, url: str, **options: Any) -> None:
+        import fsspec
+
+        self.url = url.rstrip("/")
+        protocol = url.partition("://")[0]
+        try:
+            self._fs, root = fsspec.core.url_to_fs(url, **options)
+        except ValueError as error:
+            raise UsageError(f"cannot reach {url!r}: {error}") from error
+        except ImportError as error:
+            extra = _EXTRAS.get(protocol)
+            advice = f"pip install 'nbckpt[{extra}]'" if extra else str(error)
+            raise UsageError(f"cannot reach {url!r}: {protocol} needs another package: {advice}") from error
+        self._root = root.rstrip("/")
+        self._whole_puts = protocol in _WHOLE_PUTS
+
+    def get(self, key: str, start: int = 0, stop: int | None = None) -> bytes:
+        """See `Store.get`."""
+        if stop is not None and stop <= start:
+            return b""
+        with self._explained("read", key):
+            return bytes(self._fs.cat_file(self._at(key), start=start or None, end=stop))
+
+    def put(self, key: str, data: Data) -> None:
+        """See `Store.put`."""
+        parts = parts_of(data)
+        whole = parts[0] if len(parts) == 1 else b"".join(parts)
+        with self._explained("write", key):
+            if self._whole_puts:
+                self._fs.pipe_file(self._at(key), bytes(whole))
+                return
+            self._fs.makedirs(self._at(key).rpartition("/")[0], exist_ok=True)
+            staged = f"{self._at(key)}.{uuid.uuid4().hex}.nbckpt-tmp"
+            self._fs.pipe_file(staged, bytes(whole))
+            self._fs.mv(staged, self._at(key))
+
+    def exists(self, key: str) -> bool:
+        """See `Store.exists`."""
+        with self._explained("look at", key):
+            self._fs.invalidate_cache()
+            return bool(self._fs.isfile(self._at(key)))
+
+    def keys(self, prefix: str = "") -> Iterator[str]:
+        """See `Store.keys`."""
+        folder = prefix.rpartition("/")[0]
+        with self._explained("list", folder or "/"):
+            self._fs.invalidate_cache()
+            top = self._at(folder) if folder else self._root
+            found = self._fs.find(top) if self._fs.exists(top) else []
+        skip = len(self._root.lstrip("/")) + 1
+        names = (path.lstrip("/")[skip:] for path in found)
+        yield from sorted(k for k in names if k.startswith(prefix) and not k.endswith(".nbckpt-tmp"))
+
+    def delete(self, key: str) -> None:
+        """See `Store.delete`."""
+        with self._explained("delete", key):
+            try:
+                self._fs.rm_file(self._at(key))
+            except FileNotFoundError:
+                return
+
+    def _at(self, key: str) -> str:
+        return f"{self._root}/{check_key(key)}"
+
+    @contextmanager
+    def _explained(self, action: str, key: str) -> Iterator[None]:
+        try:
+            yield
+        except FileNotFoundError:
+            raise NotFoundError(f"no {key!r} in {self.url}") from None
+        except (UsageError, NotFoundError):
+            raise
+        except Exception as error:  # noqa: BLE001  each backend has errors of its own; all of them become ours
+            text = f"cannot {action} {key!r} in {self.url}: {type(error).__name__}: {error}"
+            raise StoreError(text) from error
