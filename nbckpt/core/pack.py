@@ -1,0 +1,157 @@
+"""Packs: many blobs in one immutable file, behind an index that names them.
+
+    magic, count      16 bytes
+    index             64 bytes a blob: digest, offset, stored size, size, codec
+    blobs             large raw ones at 4 KiB boundaries, so that they can be mapped
+
+A pack's id is the digest of its magic, count and index, and the index holds the digest of every
+blob; so whoever trusts the id can check every byte. FORMAT.md states the details.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import blake3
+import zstandard
+
+from nbckpt.errors import CorruptError, FormatError
+from nbckpt.store import Buffer, Store
+
+PAGE = 4096
+PACK_SIZE = 64 << 20
+"""A pack is closed when its blobs reach this many bytes."""
+
+RAW, ZSTD = 0, 1
+
+_MAGIC = b"NBCKPAK1"
+_HEAD = struct.Struct("<8sQ")
+_ENTRY = struct.Struct("<32sQQQQ")
+_FIRST_READ = _HEAD.size + 256 * _ENTRY.size  # the index of a full pack of large blobs: one request
+_WORTH_TRYING, _WORTH_KEEPING = 256, 0.9
+
+
+def digest(data: Buffer) -> bytes:
+    """Return the BLAKE3-256 digest of *data*."""
+    return blake3.blake3(data).digest()
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """A stretch of bytes in a pack: *stored* bytes at *offset*, which decode to *size* bytes."""
+
+    pack: str
+    digest: bytes
+    offset: int
+    stored: int
+    size: int
+    codec: int
+
+    def decode(self, data: Buffer) -> Buffer:
+        """Return the blob's bytes, given those in its pack.
+
+        Raises:
+            CorruptError: They are not the ones that were saved.
+        """
+        try:
+            plain = zstandard.decompress(data, max_output_size=self.size) if self.codec == ZSTD else data
+        except zstandard.ZstdError:
+            plain = b""
+        if len(plain) != self.size or digest(plain) != self.digest:
+            raise self.damage()
+        return plain
+
+    def damage(self) -> CorruptError:
+        """Return the error that says where the damage is."""
+        return CorruptError(
+            f"pack {self.pack[:12]} is damaged in bytes {self.offset} to {self.offset + self.stored}: "
+            "they are not the ones that were saved. `%ckpt verify` lists what it touches"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Bytes on their way into a pack."""
+
+    digest: bytes
+    data: Buffer
+    size: int
+    codec: int
+    aligned: bool
+
+
+def compressed(data: Buffer, name: bytes) -> Piece:
+    """Return *data* as a piece, compressed where that saves at least a tenth."""
+    if len(data) >= _WORTH_TRYING:
+        small = zstandard.ZstdCompressor(level=1).compress(data)
+        if len(small) < _WORTH_KEEPING * len(data):
+            return Piece(name, small, len(data), ZSTD, aligned=False)
+    return Piece(name, data, len(data), RAW, aligned=False)
+
+
+def build(pieces: Sequence[Piece]) -> tuple[str, list[Buffer]]:
+    """Lay out a pack; return its id and the buffers that are its bytes, in order and uncopied."""
+    at = _HEAD.size + len(pieces) * _ENTRY.size
+    index = [_HEAD.pack(_MAGIC, len(pieces))]
+    body: list[Buffer] = []
+    for piece in pieces:
+        gap = -at % PAGE if piece.aligned else 0
+        if gap:
+            body.append(bytes(gap))
+        at += gap
+        index.append(_ENTRY.pack(piece.digest, at, len(piece.data), piece.size, piece.codec))
+        body.append(piece.data)
+        at += len(piece.data)
+    head = b"".join(index)
+    return digest(head).hex(), [head, *body]
+
+
+def pack_key(pack: str) -> str:
+    """Return the key of the pack with this id."""
+    return f"packs/{pack[:2]}/{pack}.pack"
+
+
+def pack_of(key: str) -> str:
+    """Return the id of the pack with this key."""
+    return key.rpartition("/")[2].removesuffix(".pack")
+
+
+def read_index(store: Store, pack: str) -> list[Blob]:
+    """Return the blobs of a pack in order, from its checked index.
+
+    Raises:
+        NotFoundError: The store has no such pack.
+        CorruptError: The index is not the one that its id names.
+    """
+    key = pack_key(pack)
+    head = store.get(key, 0, _FIRST_READ)
+    needed = index_size(head, pack)
+    if needed > len(head):
+        head += store.get(key, len(head), needed)
+    return parse_index(head, pack)
+
+
+def index_size(head: Buffer, pack: str) -> int:
+    """Return how many bytes a pack's head takes, given its first ones."""
+    if len(head) < _HEAD.size:
+        raise CorruptError(f"pack {pack[:12]} is cut short: it has {len(head)} bytes")
+    magic, count = _HEAD.unpack_from(head)
+    if magic != _MAGIC:
+        raise FormatError(f"pack {pack[:12]} is not an nbckpt pack of a known version")
+    return _HEAD.size + int(count) * _ENTRY.size
+
+
+def parse_index(head: Buffer, pack: str) -> list[Blob]:
+    """Return the blobs that *head*, the first bytes of a pack, names."""
+    needed = index_size(head, pack)
+    index = memoryview(head)[:needed]
+    if len(index) < needed or digest(index).hex() != pack:
+        raise CorruptError(f"the index of pack {pack[:12]} is damaged: it is not the one that was saved")
+    return [Blob(pack, *fields) for fields in _ENTRY.iter_unpack(index[_HEAD.size :])]
+
+
+def total(blobs: Iterable[Blob]) -> int:
+    """Return how many bytes *blobs* decode to."""
+    return sum(blob.size for blob in blobs)

@@ -1,0 +1,99 @@
+"""Previews: what can be told of a value without loading it, as plain JSON, made when it is saved."""
+
+from __future__ import annotations
+
+import io
+import reprlib
+from sys import modules
+from typing import Any
+
+MOST_TEXT = 200
+_MOST_COLUMNS = 200
+
+
+def type_name(kind: type) -> str:
+    """Return a type's name as a user would write it."""
+    module = kind.__module__
+    return kind.__qualname__ if module in {"builtins", "__main__"} else f"{module}.{kind.__qualname__}"
+
+
+def describe(value: Any) -> dict[str, Any]:
+    """Return what a table can show of *value*: its type, a few words, its shape, length or columns.
+
+    Never raises: a value whose own `repr` or `len` fails is described by its type.
+    """
+    preview: dict[str, Any] = {"type": type_name(type(value))}
+    for name, read in (("shape", _shape), ("dtype", _dtype), ("length", _length), ("columns", _columns)):
+        try:
+            found = read(value)
+        except Exception:  # noqa: BLE001, S112  a value of the user's may do anything when asked
+            continue
+        if found is not None:
+            preview[name] = found
+    preview["text"] = text_of(value)
+    return preview
+
+
+def text_of(value: Any) -> str:
+    """Return a few words of *value*'s content on one line."""
+    try:
+        text = _numpy_text(value) or _Repr().repr(value)
+    except Exception as error:  # noqa: BLE001  the same
+        text = f"<repr failed: {type(error).__name__}>"
+    text = " ".join(text.split())
+    return text if len(text) <= MOST_TEXT else text[: MOST_TEXT - 1] + "…"
+
+
+def picture_of(value: Any) -> bytes | None:
+    """Return a small PNG of a matplotlib figure, or None for anything else."""
+    figures = modules.get("matplotlib.figure")
+    if figures is None or not isinstance(value, figures.Figure):
+        return None
+    file = io.BytesIO()
+    inches = max(*value.get_size_inches(), 0.1)
+    try:
+        value.savefig(file, format="png", dpi=240 / inches)
+    except Exception:  # noqa: BLE001  a figure that cannot be drawn can still be saved
+        return None
+    return file.getvalue()
+
+
+class _Repr(reprlib.Repr):
+    """Bounded in depth, in width and in the length of each part."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxstring = self.maxother = self.maxlong = MOST_TEXT
+        self.maxdict = self.maxlist = self.maxtuple = self.maxset = 6
+        self.maxlevel = 3
+
+
+def _numpy_text(value: Any) -> str:
+    numpy = modules.get("numpy")
+    if numpy is None or not isinstance(value, numpy.ndarray) or value.dtype.hasobject:
+        return ""
+    with numpy.printoptions(threshold=8, edgeitems=3, precision=4):
+        return str(numpy.array2string(value, separator=", "))
+
+
+def _shape(value: Any) -> list[int] | None:
+    shape = getattr(value, "shape", None)
+    return [int(n) for n in shape] if isinstance(shape, tuple) and len(shape) < 33 else None
+
+
+def _dtype(value: Any) -> str | None:
+    dtype = getattr(value, "dtype", None)
+    return None if dtype is None or isinstance(value, type) else str(dtype)
+
+
+def _length(value: Any) -> int | None:
+    return len(value) if isinstance(value, (str, bytes, bytearray, list, tuple, dict, set, frozenset)) else None
+
+
+def _columns(value: Any) -> list[list[str]] | None:
+    pandas = modules.get("pandas")
+    if pandas is None or not isinstance(value, pandas.DataFrame):
+        return None
+    return [[str(name), str(dtype)] for name, dtype in list(value.dtypes.items())[:_MOST_COLUMNS]]
+
+

@@ -1,0 +1,198 @@
+"""Reader: packs in, bytes out, checked; large buffers by mapping their files."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+
+from nbckpt.core.mapping import MAPS, MOST_PIECES, overlay, prefault, reserve
+from nbckpt.core.pack import PAGE, RAW, Blob, digest, pack_key, parse_index, read_index, total
+from nbckpt.core.packer import Run
+from nbckpt.errors import CorruptError, NotFoundError, UsageError
+from nbckpt.store import Buffer, Store
+
+_CHECKERS = 2
+_CHECK_STEP = 8 << 20
+_READ_STEP = 8 << 20
+
+
+class Reader:
+    """Reads blobs of a store, and of the packs that a manifest carries *inline*.
+
+    Attributes:
+        mapping: Whether large buffers may be mapped; without it they are read.
+    """
+
+    def __init__(self, store: Store, inline: Mapping[str, bytes] | None = None, *, mapping: bool = True) -> None:
+        self.store = store
+        self.mapping = mapping and MAPS
+        self._inline = dict(inline or {})
+        self._indexes: dict[str, list[Blob]] = {}
+
+    def blobs(self, runs: Iterable[Run]) -> list[Blob]:
+        """Return the blobs of *runs* in order.
+
+        Raises:
+            CorruptError: A pack is missing or damaged, or has no such blob.
+        """
+        found: list[Blob] = []
+        for pack, first, count in runs:
+            index = self._index(pack)
+            if first < 0 or count < 0 or first + count > len(index):
+                raise CorruptError(f"pack {pack[:12]} has {len(index)} blobs, not those that the manifest names")
+            found += index[first : first + count]
+        return found
+
+    def read(self, runs: Sequence[Run]) -> bytes:
+        """Return the bytes of *runs*, checked."""
+        return b"".join(self.chunks(runs))
+
+    def chunks(self, runs: Sequence[Run]) -> Iterator[Buffer]:
+        """Yield the bytes of *runs* blob by blob, checked; neighbours are fetched together."""
+        for stretch in _stretches(self.blobs(runs)):
+            start, stop = stretch[0].offset, stretch[-1].offset + stretch[-1].stored
+            data = memoryview(self._fetch(stretch[0].pack, start, stop))
+            for blob in stretch:
+                yield blob.decode(data[blob.offset - start : blob.offset - start + blob.stored])
+
+    def load(self, runs: Sequence[Run], *, verify: bool = True) -> memoryview:
+        """Return the bytes of *runs* as writable memory of their own.
+
+        Where the store has files and the blobs are raw and aligned, nothing is read: the files are
+        mapped copy-on-write, and with *verify* hashed once. Elsewhere the bytes are read.
+
+        Raises:
+            CorruptError: The bytes are not the ones that were saved.
+        """
+        blobs = self.blobs(runs)
+        size = total(blobs)
+        if size == 0:
+            return memoryview(bytearray())
+        if not (self.mapping and all(blob.codec == RAW and blob.offset % PAGE == 0 for blob in blobs)):
+            return self._copy(runs, size)
+        pieces = list(_stretches(blobs))
+        if len(pieces) > MOST_PIECES or any(self.store.path(pack_key(blob.pack)) is None for blob in blobs[:1]):
+            return self._copy(runs, size)
+        try:
+            region = self._map(pieces, size)
+        except OSError as error:
+            if isinstance(error, NotFoundError):
+                raise CorruptError(str(error)) from None
+            return self._copy(runs, size)
+        memory = memoryview(region)
+        if verify:
+            _check(region, memory, blobs)
+        return memory
+
+    def _map(self, pieces: list[list[Blob]], size: int) -> mmap.mmap:
+        region = reserve(size)
+        with ExitStack() as opened:
+            files: dict[str, int] = {}
+            spans = []
+            at = 0
+            for piece in pieces:
+                pack = piece[0].pack
+                if pack not in files:
+                    files[pack] = opened.enter_context(_descriptor(self.store, pack))
+                length = sum(blob.stored for blob in piece)
+                _require(files[pack], piece[-1])
+                spans.append((at, files[pack], piece[0].offset, length))
+                at += length
+            overlay(region, spans)
+        return region
+
+    def _copy(self, runs: Sequence[Run], size: int) -> memoryview:
+        memory = memoryview(bytearray(size))
+        at = 0
+        for chunk in self.chunks(runs):
+            memory[at : at + len(chunk)] = chunk
+            at += len(chunk)
+        return memory
+
+    def _index(self, pack: str) -> list[Blob]:
+        if pack not in self._indexes:
+            try:
+                carried = self._inline.get(pack)
+                self._indexes[pack] = parse_index(carried, pack) if carried else read_index(self.store, pack)
+            except (NotFoundError, UsageError):
+                raise CorruptError(f"pack {pack[:12]} is missing from {self.store.url}") from None
+        return self._indexes[pack]
+
+    def _fetch(self, pack: str, start: int, stop: int) -> bytes:
+        if pack in self._inline:
+            return self._inline[pack][start:stop]
+        try:
+            return self.store.get(pack_key(pack), start, stop)
+        except NotFoundError:
+            raise CorruptError(f"pack {pack[:12]} is missing from {self.store.url}") from None
+
+
+class _descriptor:  # noqa: N801  used as a function
+    """A file descriptor of a pack, closed at the end of the block."""
+
+    def __init__(self, store: Store, pack: str) -> None:
+        path = store.path(pack_key(pack))
+        if path is None:
+            raise OSError(f"{store.url} has no files")
+        try:
+            self._fd = os.open(path, os.O_RDONLY)
+        except FileNotFoundError:
+            raise NotFoundError(f"pack {pack[:12]} is missing from {store.url}") from None
+
+    def __enter__(self) -> int:
+        return self._fd
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._fd)
+
+
+def _require(fd: int, last: Blob) -> None:
+    """Touching mapped memory past a file's end kills the process: make sure that it is all there."""
+    if os.fstat(fd).st_size < last.offset + last.stored:
+        raise last.damage()
+
+
+def _stretches(blobs: Iterable[Blob]) -> Iterator[list[Blob]]:
+    """Yield *blobs* in lists that lie in one pack without gaps, none longer than a read should be."""
+    stretch: list[Blob] = []
+    size = 0
+    for blob in blobs:
+        last = stretch[-1] if stretch else None
+        if last and (last.pack != blob.pack or last.offset + last.stored != blob.offset or size >= _READ_STEP):
+            yield stretch
+            stretch, size = [], 0
+        stretch.append(blob)
+        size += blob.stored
+    if stretch:
+        yield stretch
+
+
+def _check(region: mmap.mmap, memory: memoryview, blobs: Sequence[Blob]) -> None:
+    """Hash the mapped bytes on two threads, a few megabytes at a time."""
+    tasks: list[tuple[int, list[Blob]]] = []
+    at = size = 0
+    for blob in blobs:
+        if not tasks or size >= _CHECK_STEP:
+            tasks.append((at, []))
+            size = 0
+        tasks[-1][1].append(blob)
+        at += blob.size
+        size += blob.size
+
+    def check(task: tuple[int, list[Blob]]) -> None:
+        at, mine = task
+        prefault(region, at, total(mine))
+        for blob in mine:
+            if digest(memory[at : at + blob.size]) != blob.digest:
+                raise blob.damage()
+            at += blob.size
+
+    if len(tasks) == 1:
+        check(tasks[0])
+        return
+    with ThreadPoolExecutor(_CHECKERS, thread_name_prefix="nbckpt-check") as pool:
+        for _ in pool.map(check, tasks):
+            pass

@@ -1,0 +1,240 @@
+"""Reducers: how the objects that plain pickling gets wrong are taken apart and put together.
+
+A reducer returns what `object.__reduce__` returns, or NotImplemented for the usual way. The functions
+that put things together are named in every record: they are part of the format and never change
+their meaning.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import types
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pickle import PickleBuffer
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+
+_namespace: ContextVar[dict[str, Any] | None] = ContextVar("nbckpt_namespace", default=None)
+
+_MANY_STRINGS = 1000
+_FUNCTION_STATE = ("__defaults__", "__kwdefaults__", "__dict__", "__doc__", "__qualname__", "__module__")
+
+
+@contextmanager
+def live_namespace(namespace: dict[str, Any] | None) -> Iterator[None]:
+    """Let functions of a notebook that are loaded in this block read and write *namespace*."""
+    token = _namespace.set(namespace)
+    try:
+        yield
+    finally:
+        _namespace.reset(token)
+
+
+def main_namespace() -> dict[str, Any]:
+    """Return the namespace of the running program or notebook."""
+    return vars(sys.modules["__main__"])
+
+
+# Functions of the notebook: the code goes along, the globals are whatever is live after the restore.
+
+
+def reduce_function(function: types.FunctionType) -> tuple[Any, ...]:
+    """Take a notebook's function apart without the globals that it reads."""
+    cells = function.__closure__ or ()
+    state = {name: getattr(function, name) for name in _FUNCTION_STATE}
+    state["__annotations__"] = function.__annotations__
+    contents = [(cell, cell.cell_contents) for cell in cells if _filled(cell)]
+    return (
+        make_function,
+        (function.__code__, function.__name__, cells),
+        (state, contents),
+        None,
+        None,
+        fill_function,
+    )
+
+
+def make_function(code: types.CodeType, name: str, cells: tuple[types.CellType, ...]) -> types.FunctionType:
+    """Make a function whose globals are the live namespace."""
+    namespace = _namespace.get()
+    return types.FunctionType(code, main_namespace() if namespace is None else namespace, name, None, cells or None)
+
+
+def fill_function(
+    function: types.FunctionType, state: tuple[dict[str, Any], Sequence[tuple[types.CellType, Any]]]
+) -> None:
+    """Give a made function its defaults, and its cells their contents; both may refer to the function."""
+    attributes, contents = state
+    for name, value in attributes.items():
+        if name == "__dict__":
+            function.__dict__.update(value)
+        else:
+            setattr(function, name, value)
+    for cell, value in contents:
+        cell.cell_contents = value
+
+
+def reduce_cell(cell: types.CellType) -> tuple[Any, ...]:
+    """Make an empty cell; the functions that share it fill it."""
+    del cell
+    return types.CellType, ()
+
+
+def _filled(cell: types.CellType) -> bool:
+    try:
+        _ = cell.cell_contents
+    except ValueError:
+        return False
+    return True
+
+
+# Locks that nobody holds are as good as new ones.
+
+
+def reduce_lock(lock: Any) -> Any:
+    """Replace a free lock by a new one; one that is held cannot be saved."""
+    if lock.locked():
+        raise TypeError("a lock that is held cannot be saved")
+    return threading.Lock, ()
+
+
+def reduce_rlock(lock: Any) -> Any:
+    """Replace a free re-entrant lock by a new one."""
+    if "owner=0 " not in repr(lock):
+        raise TypeError("a lock that is held cannot be saved")
+    return threading.RLock, ()
+
+
+# NumPy arrays.
+
+
+def byte_range(array: np.ndarray[Any, Any]) -> tuple[int, int]:
+    """Return the address of the first byte that *array* reaches and that past the last."""
+    low = high = array.__array_interface__["data"][0]
+    for count, stride in zip(array.shape, array.strides, strict=True):
+        if stride < 0:
+            low += stride * (count - 1)
+        else:
+            high += stride * (count - 1)
+    return low, high + array.itemsize
+
+
+def reduce_strided(array: np.ndarray[Any, Any]) -> tuple[Any, ...]:
+    """Take a strided view apart into the memory that it reaches, uncopied, and how it reaches it."""
+    np = sys.modules["numpy"]
+    low, high = byte_range(array)
+    start = array.__array_interface__["data"][0] - low
+    flipped = array[tuple(slice(None, None, -1) if stride < 0 else slice(None) for stride in array.strides)]
+    as_strided = np.lib.stride_tricks.as_strided
+    one = as_strided(flipped, shape=(1,), strides=(array.itemsize,)).view(np.uint8)
+    memory = as_strided(one, shape=(high - low,), strides=(1,))
+    if not array.flags.writeable:
+        memory.flags.writeable = False
+    return make_strided, (PickleBuffer(memory), array.dtype, array.shape, array.strides, start)
+
+
+def make_strided(memory: Any, dtype: Any, shape: Any, strides: Any, start: int) -> Any:
+    """Make the view again, over restored memory."""
+    import numpy as np
+
+    return np.ndarray(shape, dtype, memory, start, strides)
+
+
+def reduce_datetimes(array: np.ndarray[Any, Any]) -> tuple[Any, ...]:
+    """Dates and durations refuse to export their memory; as integers they do not."""
+    return make_datetimes, (array.view("i8"), array.dtype)
+
+
+def make_datetimes(integers: Any, dtype: Any) -> Any:
+    """Give integers their unit back."""
+    return integers.view(dtype)
+
+
+def reduce_strings(array: np.ndarray[Any, Any]) -> Any:
+    """Join an object array of many different strings into one text.
+
+    Strings that repeat (the same objects again and again) are left to pickle, which names each once.
+    Values that are no strings are kept beside, where they are few.
+    """
+    items = array.ravel(order="K").tolist()
+    sample = items[:: max(1, len(items) // 1000)]
+    if len(set(map(id, sample))) < len(sample) // 2 or sum(type(item) is str for item in sample) < len(sample) // 2:
+        return NotImplemented
+    others: dict[int, Any] = {}
+    if set(map(type, items)) != {str}:
+        others = {at: item for at, item in enumerate(items) if type(item) is not str}
+        for at in others:
+            items[at] = ""
+    text = "\0".join(items)
+    if text.count("\0") != len(items) - 1:
+        return NotImplemented
+    order = "C" if array.flags.c_contiguous else "F"
+    return make_strings, (PickleBuffer(text.encode("utf-8", "surrogatepass")), array.shape, order, others)
+
+
+def make_strings(text: Any, shape: Any, order: str, others: dict[int, Any]) -> Any:
+    """Split the text into its strings again."""
+    import numpy as np
+
+    items = str(text, "utf-8", "surrogatepass").split("\0")
+    for at, item in others.items():
+        items[at] = item
+    flat = np.empty(len(items), object)
+    flat[:] = items
+    return flat.reshape(shape, order=order)
+
+
+def reduce_array(array: np.ndarray[Any, Any], exact: Callable[[int, int], bool]) -> Any:
+    """Take an array apart without copying its memory, where that memory can be exported.
+
+    *exact* tells, for a range of addresses, whether another array reaches into it: then a strided
+    view keeps its memory, however little of it it reaches, because the two must stay connected.
+    """
+    if array.dtype.hasobject:
+        plain = array.dtype == object and array.size >= _MANY_STRINGS
+        contiguous = array.flags.c_contiguous or array.flags.f_contiguous
+        return reduce_strings(array) if plain and contiguous else NotImplemented
+    if array.dtype.kind in "mM":
+        return reduce_datetimes(array)
+    if array.size == 0 or array.flags.c_contiguous or array.flags.f_contiguous:
+        return NotImplemented
+    low, high = byte_range(array)
+    if high - low <= array.nbytes or exact(low, high):
+        return reduce_strided(array)
+    return array.copy().__reduce_ex__(5)
+
+
+# Torch tensors on the CPU: their storage is exported as bytes, so that tensors over one storage share it.
+
+
+def reduce_tensor(tensor: Any) -> Any:
+    """Take a plain dense CPU tensor apart into the bytes of its storage, uncopied."""
+    torch = sys.modules["torch"]
+    if tensor.device.type != "cpu" or tensor.layout is not torch.strided or tensor.is_quantized or tensor.is_conj():
+        return NotImplemented
+    if not tensor.is_leaf or tensor.is_neg() or tensor._backward_hooks:  # noqa: SLF001  torch's own reducer reads it
+        return NotImplemented
+    raw = torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage())
+    how = (tensor.dtype, tuple(tensor.shape), tensor.stride(), tensor.storage_offset(), tensor.requires_grad)
+    return make_tensor, (PickleBuffer(raw.numpy()), *how, tensor.__dict__ or None)
+
+
+def make_tensor(
+    memory: Any, dtype: Any, shape: Any, stride: Any, offset: int, requires_grad: bool, attributes: Any  # noqa: FBT001
+) -> Any:
+    """Make a tensor over restored memory."""
+    import torch
+
+    if len(memory):
+        storage = torch.frombuffer(memory, dtype=torch.uint8).untyped_storage()
+    else:
+        storage = torch.UntypedStorage(0)
+    tensor = torch.empty(0, dtype=dtype).set_(storage, offset, shape, stride)
+    if attributes:
+        tensor.__dict__.update(attributes)
+    return tensor.requires_grad_(requires_grad)

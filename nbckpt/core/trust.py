@@ -1,0 +1,93 @@
+"""Trust: signatures with a secret of the user's, as Jupyter signs notebooks.
+
+Loading a checkpoint runs pickles, so it is only done for manifests that this user signed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import secrets
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from nbckpt.core.manifest import Manifest, Signature
+from nbckpt.errors import StoreError
+from nbckpt.settings import Settings
+
+_SECRET_SIZE = 32
+
+
+@dataclass(frozen=True)
+class Signer:
+    """Signs and recognises manifests.
+
+    Attributes:
+        secret: The user's secret; whoever has it can make checkpoints that load here.
+    """
+
+    secret: bytes
+
+    @property
+    def key(self) -> str:
+        """The public name of the secret: equal for equal secrets, and no help in guessing one."""
+        return self._mac("key")[:16]
+
+    def sign(self, manifest: str) -> Signature:
+        """Return a signature of the manifest with this id."""
+        return Signature(self.key, self._mac(f"manifest:{manifest}"))
+
+    def signed(self, manifest: Manifest, *others: Signature) -> bool:
+        """Tell whether this user signed the manifest, in it or by one of *others*."""
+        mine = self._mac(f"manifest:{manifest.id}")
+        return any(hmac.compare_digest(mine, it.hmac) for it in (manifest.signature, *others) if it)
+
+    def _mac(self, message: str) -> str:
+        return hmac.new(self.secret, f"nbckpt:{message}".encode(), hashlib.sha256).hexdigest()
+
+
+def open_signer(settings: Settings | None = None) -> Signer:
+    """Return the user's signer; the first call ever makes the secret, readable by the user only.
+
+    Raises:
+        StoreError: The secret can neither be read nor made.
+    """
+    file = (settings or Settings.load()).secret_file
+    try:
+        with suppress(FileNotFoundError):
+            return Signer(_checked(file.read_bytes(), file))
+        file.parent.mkdir(parents=True, exist_ok=True)
+        _create(file)
+        return Signer(_checked(file.read_bytes(), file))
+    except OSError as error:
+        raise StoreError(
+            f"cannot read or make the secret {file}: {error.strerror or error}. "
+            "Set NBCKPT_SECRET_FILE to a file that you may write"
+        ) from error
+
+
+def _create(file: Path) -> None:
+    """Make the secret whole or not at all; where two processes do it at once, one wins."""
+    staged = file.with_name(f"{file.name}.{secrets.token_hex(8)}")
+    fd = os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        os.write(fd, secrets.token_hex(_SECRET_SIZE).encode())
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    try:
+        os.link(staged, file)
+    except FileExistsError:
+        pass
+    except OSError:  # a file system without links
+        if not file.exists():
+            staged.replace(file)
+    staged.unlink(missing_ok=True)
+
+
+def _checked(secret: bytes, file: Path) -> bytes:
+    if len(secret.strip()) < _SECRET_SIZE:
+        raise StoreError(f"the secret {file} is too short: delete it, and a new one is made")
+    return secret.strip()

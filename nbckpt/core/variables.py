@@ -1,0 +1,285 @@
+"""Variables: a namespace to groups of records, and back.
+
+Knows nothing of IPython: the namespace comes in as a plain dict. Variables that reach one mutable
+object, or one stretch of memory, form a group and are pickled together, so that what they share stays
+shared; every other variable stands alone and can be loaded alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Any
+
+from nbckpt.core.blame import blame, losses
+from nbckpt.core.codec import NO_OVERLAPS, Overlaps, Pickled, Span, dump, load, memory_at
+from nbckpt.core.manifest import Content, Group, Manifest, Skipped, Value
+from nbckpt.core.pack import digest
+from nbckpt.core.packer import Packer, Stored
+from nbckpt.core.preview import describe, picture_of
+from nbckpt.core.reader import Reader
+from nbckpt.errors import CodecError, CorruptError
+
+
+@dataclass
+class _Member:
+    """One distinct object, under all the names that are bound to it."""
+
+    names: list[str]
+    value: Any
+    pickled: Pickled
+    digest: Callable[[], str]
+
+
+@dataclass
+class _Draft:
+    """A group whose bytes are on their way into packs."""
+
+    members: list[_Member]
+    record: Stored
+    roots: list[Stored]
+    buffers: list[tuple[int, int, int]]
+
+
+@dataclass
+class Captured:
+    """What `capture` found; `values` and `groups` can be asked for when the packer has finished."""
+
+    order: list[str]
+    drafts: list[_Draft] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    previews: dict[str, dict[str, Any]] = field(default_factory=dict)
+    pictures: dict[str, Stored] = field(default_factory=dict)
+
+    def groups(self, packer: Packer) -> tuple[Group, ...]:
+        """Return the groups, by where their bytes are."""
+
+        def content(stored: Stored) -> Content:
+            return Content(stored.size, tuple(packer.runs(stored)))
+
+        return tuple(
+            Group(content(draft.record), tuple(map(content, draft.roots)), tuple(draft.buffers))
+            for draft in self.drafts
+        )
+
+    def values(self, packer: Packer) -> tuple[Value, ...]:
+        """Return the values in the order in which they were given."""
+        found: dict[str, Value] = {}
+        for group, draft in enumerate(self.drafts):
+            for slot, member in enumerate(draft.members):
+                for name in member.names:
+                    stored = self.pictures.get(member.names[0])
+                    picture = Content(stored.size, tuple(packer.runs(stored))) if stored else None
+                    preview = self.previews.get(member.names[0], {})
+                    found[name] = Value(name, group, slot, member.digest(), preview, picture)
+        return tuple(found[name] for name in self.order if name in found)
+
+
+def capture(
+    items: Mapping[str, Any], namespace: dict[str, Any], packer: Packer, *, previews: bool = True
+) -> Captured:
+    """Hand every value of *items* to *packer*; a value that cannot be pickled is skipped by name.
+
+    The namespace is not changed. It must not be changed by others until the packer has finished.
+    """
+    captured = Captured(list(items))
+    taken: dict[tuple[int, int], Stored] = {}
+    members = _pickle_each(items, namespace, captured, _Taker(packer, taken))
+    for group in _connected(members):
+        captured.drafts.append(_draft(group, namespace, _Taker(packer, taken), packer))
+    if previews:
+        # Last: the disk is busy with the memory of the arrays meanwhile.
+        _look_at(members, namespace, captured, packer)
+    return captured
+
+
+@dataclass(frozen=True)
+class _Taker:
+    """Hands each stretch of memory to the packer once, however many records refer to it."""
+
+    packer: Packer
+    taken: dict[tuple[int, int], Stored]
+
+    def __call__(self, span: Span) -> Stored:
+        key = (span.address, span.size)
+        if key not in self.taken:
+            self.taken[key] = self.packer.add(span.view)
+        return self.taken[key]
+
+
+def _pickle_each(
+    items: Mapping[str, Any], namespace: dict[str, Any], captured: Captured, take: _Taker
+) -> list[_Member]:
+    """Pickle every distinct object alone, the largest first so that the disk has work early."""
+    by_identity: dict[int, list[str]] = {}
+    for name, value in items.items():
+        by_identity.setdefault(id(value), []).append(name)
+    members: dict[str, _Member] = {}
+    for names in sorted(by_identity.values(), key=lambda names: -_rough_size(items[names[0]])):
+        value = items[names[0]]
+        try:
+            pickled = dump([value], namespace)
+        except Exception:  # noqa: BLE001  a value's own pickling may raise anything; the others are saved
+            path, reason = blame(names[0], value, namespace)
+            captured.skipped += [Skipped(name, path, reason) for name in names]
+            continue
+        stored = [take(span) for span in pickled.buffers]
+        members[names[0]] = _Member(names, value, pickled, _digest_later(pickled, stored))
+    return [members[names[0]] for names in by_identity.values() if names[0] in members]
+
+
+def _rough_size(value: Any) -> int:
+    """Return the size that a value itself tells, cheaply, or 0."""
+    with suppress(Exception):
+        return int(attrgetter("nbytes")(value))
+    return 0
+
+
+def _digest_later(pickled: Pickled, stored: Sequence[Stored]) -> Callable[[], str]:
+    record = digest(b"".join(pickled.chunks))
+
+    def whole() -> str:
+        return digest(b"".join([record, *(name for it in stored for name in it.digests)])).hex()[:32]
+
+    return whole
+
+
+def _connected(members: list[_Member]) -> list[list[_Member]]:
+    """Return the members in groups: two are together when they reach one object or overlapping memory."""
+    parent = list(range(len(members)))
+
+    def root(at: int) -> int:
+        while parent[at] != at:
+            parent[at] = parent[parent[at]]
+            at = parent[at]
+        return at
+
+    owner: dict[int, int] = {}
+    for at, member in enumerate(members):
+        for link in member.pickled.links:
+            first = owner.setdefault(id(link), at)
+            if first != at:
+                parent[root(at)] = root(first)
+    reach = sorted((span.address, span.end, at) for at, member in enumerate(members) for span in member.pickled.reached)
+    end, last = 0, -1
+    for low, high, at in reach:
+        if low < end:
+            parent[root(at)] = root(last)
+        if high > end:
+            end, last = high, at
+    groups: dict[int, list[_Member]] = {}
+    for at, member in enumerate(members):
+        groups.setdefault(root(at), []).append(member)
+    return list(groups.values())
+
+
+def _draft(members: list[_Member], namespace: dict[str, Any], take: _Taker, packer: Packer) -> _Draft:
+    """Pickle a group together, unless it is one value that shares no memory with itself."""
+    pickled = members[0].pickled
+    overlaps = Overlaps([span for member in members for span in member.pickled.reached])
+    if len(members) > 1 or overlaps:
+        pickled = dump([member.value for member in members], namespace, overlaps)
+    roots, buffers = _roots(pickled.buffers) if overlaps else _separate(pickled.buffers)
+    return _Draft(members, packer.add_record(pickled.chunks), [take(span) for span in roots], buffers)
+
+
+def _separate(spans: list[Span]) -> tuple[list[Span], list[tuple[int, int, int]]]:
+    return spans, [(at, 0, span.size) for at, span in enumerate(spans)]
+
+
+def _roots(spans: list[Span]) -> tuple[list[Span], list[tuple[int, int, int]]]:
+    """Merge overlapping spans; return the roots, and each span as (root, offset, size)."""
+    roots: list[Span] = []
+    for span in sorted(spans, key=lambda span: (span.address, -span.size)):
+        last = roots[-1] if roots else None
+        if last is None or span.address >= last.end:
+            roots.append(span)
+        elif span.end > last.end:
+            size = span.end - last.address
+            roots[-1] = Span(last.address, size, memory_at(last.address, size, (last.view, span.view)))
+    places = []
+    for span in spans:
+        at = next(at for at, it in enumerate(roots) if it.address <= span.address and span.end <= it.end)
+        places.append((at, span.address - roots[at].address, span.size))
+    return roots, places
+
+
+def _look_at(members: list[_Member], namespace: dict[str, Any], captured: Captured, packer: Packer) -> None:
+    for member in members:
+        name = member.names[0]
+        preview = describe(member.value)
+        preview["bytes"] = sum(map(len, member.pickled.chunks)) + sum(span.size for span in member.pickled.buffers)
+        captured.previews[name] = preview
+        if picture := picture_of(member.value):
+            captured.pictures[name] = packer.add(picture)
+        for kind, lost in losses(member.pickled.links, namespace):
+            captured.warnings.append(
+                f"{name}: a restored {kind.__qualname__} will not have {', '.join(lost)} as it is now, "
+                f"because of the way {kind.__qualname__} defines its pickling"
+            )
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Variables that could not be loaded, and why."""
+
+    names: tuple[str, ...]
+    reason: str
+
+
+def load_values(
+    manifest: Manifest,
+    reader: Reader,
+    names: Iterable[str],
+    namespace: dict[str, Any] | None = None,
+    *,
+    verify: bool = True,
+) -> tuple[dict[str, Any], list[Failure]]:
+    """Load the values of these *names*; what they share, they share again. This unpickles.
+
+    A group that fails does not keep the others back. Functions of a notebook will read *namespace*,
+    which is not changed here.
+    """
+    wanted = set(names)
+    groups: dict[int, list[Value]] = {}
+    for value in (*manifest.values, *manifest.attributes):
+        if value.name in wanted:
+            groups.setdefault(value.group, []).append(value)
+    loaded: dict[str, Any] = {}
+    failed: list[Failure] = []
+    for at, values in groups.items():
+        try:
+            slots = load_group(manifest.groups[at], reader, namespace, verify=verify)
+            loaded |= {value.name: slots[value.slot] for value in values}
+        except Exception as error:  # noqa: BLE001  unpickling runs anyone's code; the others are loaded
+            failed.append(Failure(tuple(value.name for value in values), _why(error)))
+    return {value.name: loaded[value.name] for value in manifest.values if value.name in loaded}, failed
+
+
+def load_group(
+    group: Group, reader: Reader, namespace: dict[str, Any] | None = None, *, verify: bool = True
+) -> list[Any]:
+    """Load the values of one group, in their order. This unpickles.
+
+    Raises:
+        CorruptError: The bytes are not those that were saved; nothing was unpickled.
+        Exception: Whatever unpickling raises.
+    """
+    roots = [reader.load(root.runs, verify=verify) for root in group.roots]
+    for memory, root in zip(roots, group.roots, strict=True):
+        if len(memory) != root.size:
+            raise CorruptError("the manifest names more bytes than the packs hold")
+    buffers = [roots[at][offset : offset + size] for at, offset, size in group.buffers]
+    slots = load(reader.read(group.record.runs), buffers, namespace)
+    if not isinstance(slots, list):
+        raise CodecError("a record holds no list of values")
+    return slots
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, CorruptError):
+        return str(error)
+    return f"{type(error).__name__}: {error}"
