@@ -102,6 +102,7 @@ class Manifest:
     groups: tuple[Group, ...] = ()
     files: Mapping[str, Content] = field(default_factory=dict)
     folders: tuple[str, ...] = ()
+    sums: Mapping[str, str] = field(default_factory=dict)
     skipped: tuple[Skipped, ...] = ()
     warnings: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()
@@ -233,6 +234,7 @@ def _to_json(manifest: Manifest) -> dict[str, Any]:
         "attributes": [value(it) for it in manifest.attributes],
         "files": {path: content(it) for path, it in manifest.files.items()},
         "folders": sorted(manifest.folders),
+        "sums": dict(manifest.sums),
         "skipped": [[it.name, it.path, it.reason] for it in manifest.skipped],
         "warnings": list(manifest.warnings),
         "deleted": sorted(manifest.deleted),
@@ -273,7 +275,8 @@ def _from_json(document: Mapping[str, Any]) -> Manifest:
         attributes=tuple(value(it) for it in document.get("attributes", ())),
         groups=tuple(group(it) for it in document["groups"]),
         files={str(path): content(it) for path, it in document.get("files", {}).items()},
-        folders=tuple(document.get("folders", ())),
+        folders=tuple(map(str, document.get("folders", ()))),
+        sums={str(path): str(it) for path, it in document.get("sums", {}).items()},
         skipped=tuple(Skipped(*map(str, it)) for it in document.get("skipped", ())),
         warnings=tuple(map(str, document.get("warnings", ()))),
         deleted=tuple(map(str, document.get("deleted", ()))),

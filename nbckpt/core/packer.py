@@ -35,6 +35,7 @@ ALIGNED_SIZE = 64 << 10
 _BLOB, _LARGE_BLOB, _LARGE = 256 << 10, 1 << 20, 1 << 30
 _RECORD_BLOB = 1 << 20
 _STRETCH = 4 << 20
+_MUCH = 256 << 20
 _HASHERS, _WRITERS = 2, 4
 
 
@@ -146,6 +147,11 @@ class Packer:
             else:
                 runs.append((pack, place, 1))
         return runs
+
+    def drain(self) -> None:
+        """Wait for what was handed over, once it is much, so that copies of it need not pile up."""
+        if self._total - self._done > _MUCH:
+            self._await(None)
 
     def finish(self, progress: Progress | None = None) -> None:
         """Wait until everything is stored durably.

@@ -9,7 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 from nbckpt.core.mapping import MAPS, MOST_PIECES, overlay, prefault, reserve
-from nbckpt.core.pack import PAGE, RAW, Blob, digest, pack_key, parse_index, read_index, total
+from nbckpt.core.moved import find_index
+from nbckpt.core.pack import PAGE, RAW, Blob, digest, pack_key, parse_index, total
 from nbckpt.core.packer import Run
 from nbckpt.errors import CorruptError, NotFoundError, UsageError
 from nbckpt.store import Buffer, Store
@@ -30,7 +31,11 @@ class Reader:
         self.store = store
         self.mapping = mapping and MAPS
         self._inline = dict(inline or {})
-        self._indexes: dict[str, list[Blob]] = {}
+        self._indexes: dict[str, list[Blob | None]] = {}
+
+    def carrying(self, inline: Mapping[str, bytes]) -> Reader:
+        """Return a reader that has these packs too."""
+        return Reader(self.store, self._inline | dict(inline), mapping=self.mapping)
 
     def blobs(self, runs: Iterable[Run]) -> list[Blob]:
         """Return the blobs of *runs* in order.
@@ -43,7 +48,10 @@ class Reader:
             index = self._index(pack)
             if first < 0 or count < 0 or first + count > len(index):
                 raise CorruptError(f"pack {pack[:12]} has {len(index)} blobs, not those that the manifest names")
-            found += index[first : first + count]
+            for blob in index[first : first + count]:
+                if blob is None:
+                    raise CorruptError(f"a blob of pack {pack[:12]} is gone: it was collected")
+                found.append(blob)
         return found
 
     def read(self, runs: Sequence[Run]) -> bytes:
@@ -112,11 +120,11 @@ class Reader:
             at += len(chunk)
         return memory
 
-    def _index(self, pack: str) -> list[Blob]:
+    def _index(self, pack: str) -> list[Blob | None]:
         if pack not in self._indexes:
             try:
                 carried = self._inline.get(pack)
-                self._indexes[pack] = parse_index(carried, pack) if carried else read_index(self.store, pack)
+                self._indexes[pack] = list(parse_index(carried, pack)) if carried else find_index(self.store, pack)
             except (NotFoundError, UsageError):
                 raise CorruptError(f"pack {pack[:12]} is missing from {self.store.url}") from None
         return self._indexes[pack]

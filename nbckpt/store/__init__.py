@@ -9,8 +9,9 @@ from urllib.request import url2pathname
 
 from nbckpt.store.archive import ArchiveStore, ArchiveWriter
 from nbckpt.store.base import Buffer, Data, Store, check_key
-from nbckpt.store.local import STAGING, LocalStore
+from nbckpt.store.local import STAGING, LocalStore, sync_folder
 from nbckpt.store.memory import MemoryStore
+from nbckpt.store.prefix import PrefixStore
 from nbckpt.store.remote import RemoteStore
 
 __all__ = [
@@ -21,11 +22,13 @@ __all__ = [
     "Data",
     "LocalStore",
     "MemoryStore",
+    "PrefixStore",
     "RemoteStore",
     "Store",
     "check_key",
     "local_folder",
     "open_store",
+    "sync_folder",
 ]
 
 

@@ -1,0 +1,326 @@
+"""History: the checkpoints that a store keeps, their names and versions, and who signed them.
+
+    store.json                           what the store is
+    checkpoints/<moment>-<id>.json       manifests; the key's order is their order in time
+    refs/<name>/<version>-<id>           a name's versions; the key says it all
+    signatures/<id>/<key>                vouched for later, by `trust`
+    trash/…                              what `rm` took away, until `gc`
+
+Every key is put once and never changed, so any number of writers need not wait for each other.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+import secrets
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from urllib.parse import quote, unquote
+
+from nbckpt.core.manifest import FORMAT, Manifest, Signature, canonical, decode, encode
+from nbckpt.core.pack import pack_key
+from nbckpt.core.trust import Signer
+from nbckpt.errors import FormatError, NotFoundError, UsageError
+from nbckpt.store import Store
+
+SHORT = 8
+"""How many characters of an id people see."""
+
+_RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\.|$)", re.IGNORECASE)
+_ENTRY = re.compile(r"(checkpoints|trash)/([0-9TZ]+)-([0-9a-f]{64})\.json")
+_REF = re.compile(r"(?:trash/)?refs/([^/]+)/([0-9]+)-([0-9a-f]{64})")
+_PREFIX = re.compile(r"[0-9a-f]{4,64}")
+
+
+class VanishedError(Exception):
+    """Packs that a manifest was about to name are being collected; the save starts again."""
+
+    def __init__(self, packs: Iterable[str]) -> None:
+        super().__init__("packs were collected during a save")
+        self.packs = set(packs)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Entry:
+    """A checkpoint in the listing: its moment, its id and its key. Orders by time, oldest first."""
+
+    moment: str
+    id: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Ref:
+    """One version of a name."""
+
+    version: int
+    id: str
+    name: str
+    key: str
+
+    def __str__(self) -> str:
+        return f"{self.name}@{self.version}"
+
+
+class History:
+    """The checkpoints of one store.
+
+    Args:
+        store: Where they are.
+        signer: Gives the user's signer; asked when something is signed or recognised.
+    """
+
+    def __init__(self, store: Store, signer: Callable[[], Signer]) -> None:
+        self.store = store
+        self._make_signer = signer
+        self._format_seen = False
+
+    @cached_property
+    def signer(self) -> Signer:
+        """The user's signer."""
+        return self._make_signer()
+
+    def check_format(self, *, create: bool = False) -> dict[str, object]:
+        """Return what the store says of itself; with *create* make a store where there is none.
+
+        Raises:
+            FormatError: It is someone else's, or a newer version's.
+        """
+        try:
+            about = json.loads(self.store.get("store.json"))
+        except NotFoundError:
+            if not create:
+                return {}
+            about = {
+                "format": FORMAT, "id": secrets.token_hex(16), "digest": "blake3-256", "key": self.signer.key,
+            }  # fmt: skip
+            self.store.put("store.json", canonical(about))
+        except ValueError:
+            about = None
+        if not isinstance(about, dict) or not isinstance(about.get("format"), int):
+            raise FormatError(f"{self.store.url} is not an nbckpt store: its store.json is something else")
+        if about["format"] > FORMAT:
+            raise FormatError(
+                f"the store {self.store.url} was written by a newer nbckpt (format {about['format']}): "
+                "upgrade nbckpt to use it. Nothing was changed"
+            )
+        return about
+
+    def _ensure(self) -> None:
+        if not self._format_seen:
+            self.check_format(create=True)
+            self._format_seen = True
+
+    # Checkpoints.
+
+    def publish(self, manifest: Manifest, name: str = "") -> tuple[Manifest, Ref | None]:
+        """Make a checkpoint visible, last of all, and give it a name.
+
+        After the return it survives a crash of the machine.
+
+        Raises:
+            VanishedError: A pack that it names is gone or about to go; nothing was published.
+        """
+        self._ensure()
+        manifest, data = encode(manifest, self.signer.sign)
+        self._guard(manifest)
+        self.store.put(_entry_key(manifest), data)
+        return manifest, self.add_ref(name, manifest.id) if name else None
+
+    def adopt(self, manifest: Manifest, data: bytes) -> None:
+        """Keep a manifest as it came from elsewhere, its signature included."""
+        self._ensure()
+        self._guard(manifest)
+        self.store.put(_entry_key(manifest), data)
+
+    def entries(self, folder: str = "checkpoints") -> list[Entry]:
+        """Return the checkpoints, newest first. Their manifests are not read."""
+        found = (_ENTRY.fullmatch(key) for key in self.store.keys(f"{folder}/"))
+        return sorted((Entry(it[2], it[3], it[0]) for it in found if it), reverse=True)
+
+    def read(self, entry: Entry) -> Manifest:
+        """Return a checkpoint's manifest.
+
+        Raises:
+            CorruptError: It was cut or edited.
+        """
+        return decode(self.store.get(entry.key), f"checkpoint {entry.id[:SHORT]}")
+
+    def raw(self, entry: Entry) -> bytes:
+        """Return a manifest as it is stored."""
+        return self.store.get(entry.key)
+
+    def remove(self, entry: Entry) -> list[Ref]:
+        """Take a checkpoint and its names out of sight, into the trash; return the names."""
+        refs = [ref for ref in self.refs() if ref.id == entry.id]
+        moved = [ref.key for ref in refs] + [entry.key]
+        for key in moved:
+            self.store.put(_trashed(key), self.store.get(key))
+        for key in moved:  # the names go first: a name never leads nowhere
+            self.store.delete(key)
+        return refs
+
+    def bring_back(self, entry: Entry, refs: Iterable[Ref]) -> None:
+        """Undo `remove`, as long as `gc` has not emptied the trash.
+
+        Raises:
+            NotFoundError: It has.
+        """
+        for key in (entry.key, *(ref.key for ref in refs)):
+            self.store.put(key, self.store.get(_trashed(key)))
+            self.store.delete(_trashed(key))
+
+    def _guard(self, manifest: Manifest) -> None:
+        """Make sure that no collector is about to take a pack that *manifest* names. See gc.py."""
+        packs = manifest.packs()
+        if not packs:
+            return
+        condemned = {key.rpartition("/")[2] for key in self.store.keys("condemned/")}
+        gone = {pack for pack in packs if pack in condemned or not self.store.exists(pack_key(pack))}
+        if gone:
+            raise VanishedError(gone)
+
+    # Names.
+
+    def refs(self, name: str = "", folder: str = "refs") -> list[Ref]:
+        """Return the versions of *name*, or of every name, in order.
+
+        Where two writers took one number at once, the one whose id comes later gets the next.
+        """
+        prefix = f"{folder}/{encode_name(name)}/" if name else f"{folder}/"
+        matches = (_REF.fullmatch(key) for key in self.store.keys(prefix))
+        raw = sorted((unquote(it[1]), int(it[2]), it[3], it[0]) for it in matches if it)
+        refs: list[Ref] = []
+        for label, number, target, key in raw:
+            last = refs[-1].version if refs and refs[-1].name == label else 0
+            refs.append(Ref(max(number, last + 1), target, label, key))
+        return refs
+
+    def add_ref(self, name: str, target: str) -> Ref:
+        """Give the checkpoint with the id *target* the next version of *name*.
+
+        A version that `rm` took away is not given again.
+        """
+        check_name(name)
+        used = [ref.version for folder in ("refs", "trash/refs") for ref in self.refs(name, folder)]
+        version = max(used, default=0) + 1
+        key = f"refs/{encode_name(name)}/{version:08d}-{target}"
+        self.store.put(key, f"{target}\n".encode())
+        return Ref(version, target, name, key)
+
+    def resolve(self, ref: str) -> Entry:
+        """Return the checkpoint that *ref* means.
+
+        `latest`, a name (its newest version), `name@3`, or at least four characters of an id; each
+        with `~2` behind it for the second older one in the same list.
+
+        Raises:
+            NotFoundError: There is none; the message names similar ones.
+            UsageError: There are several.
+        """
+        base, tilde, back = ref.partition("~")
+        if tilde and not back.isdigit():
+            raise UsageError(f"{ref!r}: behind '~' goes a number, as in 'latest~2'")
+        entries = self.entries()
+        candidates = self._candidates(base, entries)
+        if not candidates:
+            raise self._unknown(base, entries)
+        at = int(back or 0)
+        if at >= len(candidates):
+            raise NotFoundError(f"{ref!r} reaches too far back: {base!r} has {len(candidates)}. See `%ckpt ls`")
+        return candidates[at]
+
+    def _candidates(self, base: str, entries: list[Entry]) -> list[Entry]:
+        """Return what *base* can mean, the one it means first."""
+        if base == "latest":
+            return entries
+        by_id = {entry.id: entry for entry in entries}
+        name, at, version = base.rpartition("@")
+        if at and name and version.isdigit():
+            refs = [ref for ref in self.refs(name) if ref.version <= int(version)]
+            exact = refs and refs[-1].version == int(version)
+            return [by_id[ref.id] for ref in reversed(refs) if ref.id in by_id] if exact else []
+        if base and not _name_trouble(base) and (refs := self.refs(base)):
+            return [by_id[ref.id] for ref in reversed(refs) if ref.id in by_id]
+        if not _PREFIX.fullmatch(base):
+            return []
+        matching = [entry for entry in entries if entry.id.startswith(base)]
+        if len(matching) > 1:
+            ids = ", ".join(entry.id[: SHORT + 4] for entry in matching[:4])
+            raise UsageError(f"{base!r} begins more than one id ({ids}): give more characters")
+        return matching and entries[entries.index(matching[0]) :]
+
+    def _unknown(self, base: str, entries: Sequence[Entry]) -> NotFoundError:
+        if not entries:
+            return NotFoundError(f"no checkpoint {base!r}: {self.store.url} is empty. Make one with `%ckpt save`")
+        names = sorted({ref.name for ref in self.refs()})
+        close = difflib.get_close_matches(base, [*names, "latest"], n=1)
+        hint = f"Did you mean {close[0]!r}? " if close else ""
+        return NotFoundError(f"no checkpoint matches {base!r}. {hint}See `%ckpt ls`")
+
+    # Trust.
+
+    def trusted(self, manifest: Manifest) -> bool:
+        """Tell whether this user signed the manifest, when it was saved or later."""
+        return self.signer.signed(manifest) or self.signer.signed(manifest, *self._later_signatures(manifest.id))
+
+    def trust(self, manifest: Manifest) -> None:
+        """Sign someone else's manifest as one's own."""
+        signature = self.signer.sign(manifest.id)
+        self.store.put(f"signatures/{manifest.id}/{signature.key}", signature.hmac.encode())
+
+    def _later_signatures(self, target: str) -> list[Signature]:
+        key = f"signatures/{target}/{self.signer.key}"
+        try:
+            return [Signature(self.signer.key, self.store.get(key).decode("ascii", "replace"))]
+        except NotFoundError:
+            return []
+
+
+def check_name(name: str) -> str:
+    """Return *name* when a checkpoint can have it.
+
+    Raises:
+        UsageError: It cannot; the message says why.
+    """
+    if trouble := _name_trouble(name):
+        raise UsageError(f"{name!r} cannot be a checkpoint's name: {trouble}")
+    return name
+
+
+def _name_trouble(name: str) -> str:
+    if not name or name != name.strip() or not name.isprintable():
+        return "it is empty, or has spaces at an end or characters that cannot be seen"
+    if name == "latest" or name.startswith("-") or "@" in name or "~" in name:
+        return "'latest', a '-' in front, '@' and '~' have a meaning of their own"
+    return "it is too long" if len(encode_name(name)) > 200 else ""
+
+
+def encode_name(name: str) -> str:
+    """Return *name* as a file name that every system keeps apart from the others.
+
+    Everything but lower-case letters, digits, `_`, `-` and inner dots is percent-encoded: capitals too,
+    since some systems do not tell them apart, and the first letter of the names that Windows reserves.
+    """
+    text = "".join(c if c in "abcdefghijklmnopqrstuvwxyz0123456789_-." else _percent(c) for c in name)
+    if text.startswith(".") or _RESERVED.match(text):
+        text = _percent(text[0]) + text[1:]
+    return text[:-1] + "%2E" if text.endswith(".") else text
+
+
+def _percent(character: str) -> str:
+    if character.isascii():
+        return f"%{ord(character):02X}"
+    return quote(character.encode("utf-8", "surrogatepass"), safe="")
+
+
+def _entry_key(manifest: Manifest) -> str:
+    moment = re.sub(r"[^0-9TZ]", "", manifest.created_at)
+    return f"checkpoints/{moment}-{manifest.id}.json"
+
+
+def _trashed(key: str) -> str:
+    return f"trash/{key.removeprefix('checkpoints/')}"

@@ -1,0 +1,329 @@
+"""Tree: what a checkpoint is, values and files by name, read from wherever it is kept.
+
+It is kept in one of two layouts. *Packed*, in a store or an archive: a manifest and packs. *Plain*, in
+a folder or at a URL: the files as themselves, and the values, if there are any, as a small store in
+the folder `.nbckpt` among them.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from nbckpt.core.manifest import Content, Manifest, Signature, decode, encode
+from nbckpt.core.pack import digest
+from nbckpt.core.packer import Packer, Stored
+from nbckpt.core.reader import Reader
+from nbckpt.errors import CorruptError, NotFoundError, StoreError, UsageError
+from nbckpt.store import STAGING, Buffer, LocalStore, PrefixStore, Store, check_key, sync_folder
+
+INSIDE = ".nbckpt"
+"""The folder, among a plain checkpoint's files, that holds its values."""
+
+_MANIFEST, _UNFINISHED = "checkpoint.json", "unfinished"
+_READ = 8 << 20
+
+Sign = Callable[[str], Signature]
+Chunks = Callable[[], Iterable[Buffer]]
+
+
+@dataclass
+class Tree:
+    """Values and files, and how to read them.
+
+    Attributes:
+        manifest: The values, their class and attributes; its `files` are those in packs.
+        reader: Where the values are read.
+        files: For each path the function that reads the file.
+        folders: The folders that hold nothing.
+    """
+
+    manifest: Manifest
+    reader: Reader
+    files: dict[str, Chunks] = field(default_factory=dict)
+    folders: frozenset[str] = frozenset()
+
+    def read(self, path: str) -> bytes:
+        """Return a file's bytes."""
+        return b"".join(self.files[path]())
+
+
+def packed_tree(manifest: Manifest, store: Store, *, mapping: bool = True) -> Tree:
+    """Return the tree of a manifest whose packs are in *store*."""
+    reader = Reader(store, manifest.inline, mapping=mapping)
+
+    def chunks(content: Content) -> Chunks:
+        return lambda: reader.chunks(content.runs)
+
+    files = {check_path(path): chunks(content) for path, content in manifest.files.items()}
+    return Tree(manifest, reader, files, frozenset(map(check_path, manifest.folders)))
+
+
+def folder_tree(folder: Path) -> Tree:
+    """Return the tree of a folder: everything in it, and the values that it may hold.
+
+    A symbolic link counts as what it points to, which must be inside the folder.
+
+    Raises:
+        NotFoundError: There is no such folder.
+        UsageError: It is a file, or a link in it points outside, nowhere, or back up.
+    """
+    if not folder.exists():
+        raise NotFoundError(f"there is no folder {str(folder)!r}")
+    if not folder.is_dir():
+        raise UsageError(f"{str(folder)!r} is a file: give the folder that holds the checkpoint")
+    found, empty = _scan(folder)
+    inside = LocalStore(folder / INSIDE)
+    manifest = _read_manifest(inside, str(folder))
+
+    def chunks(file: Path) -> Chunks:
+        return lambda: _read_file(file)
+
+    return Tree(manifest, Reader(inside, manifest.inline), {path: chunks(file) for path, file in found.items()}, empty)
+
+
+def remote_tree(store: Store) -> Tree:
+    """Return the tree of a plain checkpoint in *store*; only its manifest and the keys are fetched.
+
+    Raises:
+        NotFoundError: There is nothing at all.
+        CorruptError: Its upload was not finished, or a file that it names is missing.
+    """
+    inside = PrefixStore(store, INSIDE)
+    keys = list(store.keys())
+    if not keys:
+        raise NotFoundError(f"there is no checkpoint at {store.url}")
+    if f"{INSIDE}/{_UNFINISHED}" in keys and f"{INSIDE}/{_MANIFEST}" not in keys:
+        raise CorruptError(f"the checkpoint at {store.url} is not whole: its upload did not finish. Upload it again")
+    manifest = _read_manifest(inside, store.url)
+    paths = [key for key in keys if not key.startswith(f"{INSIDE}/")]
+    if missing := manifest.sums.keys() - set(paths):
+        raise CorruptError(f"the checkpoint at {store.url} is not whole: {sorted(missing)[0]!r} is missing")
+
+    def chunks(path: str) -> Chunks:
+        return lambda: [_checked(store.get(path), manifest.sums.get(path), path)]
+
+    return Tree(manifest, Reader(inside, manifest.inline), {p: chunks(p) for p in paths}, frozenset(manifest.folders))
+
+
+def pack(tree: Tree, packer: Packer) -> Callable[[], Manifest]:
+    """Hand everything in *tree* to *packer*; call the result, after it has finished, for the manifest."""
+    contents: dict[Content, Stored] = {}
+    old = replace(tree.manifest, files={})
+    records = {group.record for group in old.groups}
+    for content in old.contents():
+        if content in records:
+            contents[content] = packer.add_record([tree.reader.read(content.runs)])
+        else:
+            contents[content] = packer.add(tree.reader.load(content.runs))
+        packer.drain()
+    files = {}
+    for path, chunks in tree.files.items():
+        files[path] = packer.add(_joined(chunks()))
+        packer.drain()
+
+    def moved(stored: Stored) -> Content:
+        return Content(stored.size, tuple(packer.runs(stored)))
+
+    def manifest() -> Manifest:
+        new = old.mapped(lambda content: moved(contents[content]))
+        return replace(
+            new,
+            files={path: moved(stored) for path, stored in files.items()},
+            folders=tuple(sorted(tree.folders)),
+            sums={},
+            inline=packer.inline,
+        )
+
+    return manifest
+
+
+def write_folder(tree: Tree, folder: Path, sign: Sign | None, *, overwrite: bool = False) -> None:
+    """Write *tree* as a plain checkpoint into *folder*, whole or not at all.
+
+    It is staged beside the folder, made durable and renamed. A folder that holds the same already is
+    left as it is; one that holds something else is only replaced with *overwrite*, and stays as it was
+    when something fails.
+
+    Raises:
+        UsageError: The folder holds something else, or a file is in its place.
+        StoreError: The disk failed.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{str(folder)!r} is a file: choose another place")
+    occupied = folder.is_dir() and any(folder.iterdir())
+    if occupied and not overwrite:
+        raise UsageError(f"{str(folder)!r} is not empty: choose another place, or say overwrite=True")
+    stage = folder.with_name(f".{folder.name[:40]}.{uuid.uuid4().hex}.nbckpt-tmp")
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        stage.mkdir()
+        try:
+            _fill(tree, stage, sign)
+            _swap(stage, folder, occupied=occupied)
+        finally:
+            shutil.rmtree(stage, ignore_errors=True)
+    except OSError as error:
+        if isinstance(error, (StoreError, NotFoundError)):
+            raise
+        raise StoreError(f"cannot write the checkpoint to {str(folder)!r}: {error.strerror or error}") from error
+
+
+def write_remote(tree: Tree, store: Store, sign: Sign | None, *, overwrite: bool = False) -> None:
+    """Write *tree* as a plain checkpoint into *store*; it becomes one with its last key, the manifest.
+
+    Until then a reader is told that the upload is not finished. With *overwrite* what was there is
+    no checkpoint any more from the first key on.
+
+    Raises:
+        UsageError: There is something already.
+    """
+    inside = PrefixStore(store, INSIDE)
+    old = set(store.keys())
+    if old and not overwrite:
+        raise UsageError(f"there is something at {store.url} already: choose another place, or say overwrite=True")
+    inside.put(_UNFINISHED, b"")
+    inside.delete(_MANIFEST)
+    sums = {}
+    for path, chunks in tree.files.items():
+        data = _joined(chunks())
+        sums[path] = digest(data).hex()
+        store.put(path, data)
+    kept = _write_inside(replace(tree, files={}), inside, sign, sums=sums)
+    for key in old - set(tree.files) - {f"{INSIDE}/{it}" for it in (*kept, _MANIFEST, _UNFINISHED)}:
+        store.delete(key)
+    inside.delete(_UNFINISHED)
+
+
+def check_path(path: str) -> str:
+    """Return *path* when a checkpoint's file can have it.
+
+    Raises:
+        UsageError: It leads outside, or into the folder that is ours.
+    """
+    if os.path.isabs(path) or path.split("/")[0] in {INSIDE, STAGING}:
+        raise UsageError(f"{path!r} cannot be a file of a checkpoint")
+    if os.name == "nt" and any(c in path for c in '\\:*?"<>|'):
+        raise UsageError(f"{path!r} cannot be a file name on Windows")
+    return check_key(path)
+
+
+def _scan(folder: Path) -> tuple[dict[str, Path], frozenset[str]]:
+    """Return the files below *folder* by path, and the folders that hold nothing."""
+    top = folder.resolve()
+    files: dict[str, Path] = {}
+    empty: set[str] = set()
+
+    def visit(place: Path, prefix: str, above: tuple[Path, ...]) -> None:
+        entries = sorted(os.scandir(place), key=lambda entry: entry.name)
+        if not entries and prefix:
+            empty.add(prefix.rstrip("/"))
+        for entry in entries:
+            path = prefix + entry.name
+            if path in {INSIDE, STAGING}:
+                continue
+            target = Path(entry.path)
+            if entry.is_symlink():
+                target = _follow(target, top, path)
+            if target.is_dir():
+                if target.resolve() in above:
+                    raise UsageError(f"the link {path!r} leads back to a folder that it is in: remove it")
+                visit(target, f"{path}/", (*above, target.resolve()))
+            else:
+                files[path] = target
+
+    visit(folder, "", (top,))
+    return files, frozenset(empty)
+
+
+def _follow(link: Path, top: Path, path: str) -> Path:
+    try:
+        target = link.resolve(strict=True)
+    except (OSError, RuntimeError):
+        raise UsageError(f"the link {path!r} points nowhere: remove it") from None
+    if not target.is_relative_to(top):
+        raise UsageError(f"the link {path!r} points outside the checkpoint: replace it by what it points to")
+    return target
+
+
+def _read_file(file: Path) -> Iterator[Buffer]:
+    try:
+        with file.open("rb") as opened:
+            while chunk := opened.read(_READ):
+                yield chunk
+    except FileNotFoundError:
+        raise NotFoundError(f"the file {str(file)!r} is gone") from None
+    except OSError as error:
+        raise StoreError(f"cannot read {str(file)!r}: {error.strerror or error}") from error
+
+
+def _read_manifest(inside: Store, where: str) -> Manifest:
+    try:
+        return decode(inside.get(_MANIFEST), f"the checkpoint in {where}")
+    except NotFoundError:
+        if any(True for _ in inside.keys("packs/")):
+            raise CorruptError(f"the checkpoint in {where} is not whole: its manifest is missing") from None
+        return Manifest()
+
+
+def _checked(data: bytes, expected: str | None, path: str) -> bytes:
+    if expected is not None and digest(data).hex() != expected:
+        raise CorruptError(f"the file {path!r} of a checkpoint is damaged: it is not the one that was saved")
+    return data
+
+
+def _joined(chunks: Iterable[Buffer]) -> Buffer:
+    parts = list(chunks)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _fill(tree: Tree, stage: Path, sign: Sign | None) -> None:
+    for path in sorted(tree.folders):
+        stage.joinpath(*check_path(path).split("/")).mkdir(parents=True, exist_ok=True)
+    for path, chunks in tree.files.items():
+        file = stage.joinpath(*check_path(path).split("/"))
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("wb") as opened:
+            for chunk in chunks():
+                opened.write(chunk)
+            opened.flush()
+            os.fsync(opened.fileno())
+    manifest = tree.manifest
+    if manifest.values or manifest.attributes or manifest.cls:
+        _write_inside(replace(tree, files={}, folders=frozenset()), LocalStore(stage / INSIDE), sign, sums={})
+        with suppress(OSError):
+            (stage / INSIDE / STAGING).rmdir()
+    for place, _, _ in os.walk(stage, topdown=False):
+        sync_folder(Path(place))
+
+
+def _swap(stage: Path, folder: Path, *, occupied: bool) -> None:
+    """Put the staged folder in its place, and the former one back when that fails."""
+    aside = stage.with_name(f"{stage.name}.old")
+    if occupied:
+        folder.replace(aside)
+    elif folder.exists():
+        folder.rmdir()
+    try:
+        stage.replace(folder)
+    except OSError:
+        if occupied:
+            aside.replace(folder)
+        raise
+    sync_folder(folder.parent)
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def _write_inside(tree: Tree, inside: Store, sign: Sign | None, *, sums: Mapping[str, str]) -> list[str]:
+    """Write a tree's values as a small store; return the keys. The manifest goes last."""
+    with Packer(inside) as packer:
+        manifest = pack(tree, packer)
+        packer.finish()
+        _, data = encode(replace(manifest(), sums=sums), sign)
+    inside.put(_MANIFEST, data)
+    return [f"packs/{name[:2]}/{name}.pack" for name in packer.packs]

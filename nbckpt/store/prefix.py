@@ -1,0 +1,42 @@
+"""PrefixStore: the part of a store below a folder, as a store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from nbckpt.store.base import Data, Store, check_key
+
+
+class PrefixStore(Store):
+    """The keys of *store* below *folder*, without that prefix."""
+
+    def __init__(self, store: Store, folder: str) -> None:
+        self.url = f"{store.url}/{folder}"
+        self._store = store
+        self._folder = f"{check_key(folder)}/"
+
+    def get(self, key: str, start: int = 0, stop: int | None = None) -> bytes:
+        """See `Store.get`."""
+        return self._store.get(self._folder + check_key(key), start, stop)
+
+    def put(self, key: str, data: Data) -> None:
+        """See `Store.put`."""
+        self._store.put(self._folder + check_key(key), data)
+
+    def exists(self, key: str) -> bool:
+        """See `Store.exists`."""
+        return self._store.exists(self._folder + check_key(key))
+
+    def keys(self, prefix: str = "") -> Iterator[str]:
+        """See `Store.keys`."""
+        for key in self._store.keys(self._folder + prefix):
+            yield key[len(self._folder) :]
+
+    def delete(self, key: str) -> None:
+        """See `Store.delete`."""
+        self._store.delete(self._folder + check_key(key))
+
+    def path(self, key: str) -> Path | None:
+        """See `Store.path`."""
+        return self._store.path(self._folder + check_key(key))
