@@ -1,0 +1,30 @@
+"""Fixtures for every test: a clean environment, a secret and temporary folders of the test's own."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give the test a secret and a folder for temporary files, and none of the user's settings."""
+    home = tmp_path_factory.mktemp("home")
+    for name in ("NBCKPT_STORE", "NBCKPT_TEMPLATES", "NBCKPT_MMAP", "JPY_SESSION_NAME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("NBCKPT_SECRET_FILE", str(home / "secret"))
+    (home / "tmp").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(home / "tmp"))
+    return home
+
+
+@pytest.fixture(autouse=True)
+def no_thread_left() -> Iterator[None]:
+    """Hold that nothing of ours goes on after a test."""
+    yield
+    left = [thread.name for thread in threading.enumerate() if thread.name.startswith("nbckpt")]
+    assert not left
