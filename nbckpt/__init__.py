@@ -1,0 +1,73 @@
+"""nbckpt: an experiment tracker that lives in the notebook.
+
+    %load_ext nbckpt
+    %ckpt save cleaned df model -m "after cleaning"
+    %ckpt restore cleaned
+
+Importing this module costs next to nothing: the names below are imported when they are first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from nbckpt.core.checkpoint import FILES as FILES
+    from nbckpt.core.checkpoint import Checkpoint as Checkpoint
+    from nbckpt.errors import CodecError as CodecError
+    from nbckpt.errors import CorruptError as CorruptError
+    from nbckpt.errors import FormatError as FormatError
+    from nbckpt.errors import NbckptError as NbckptError
+    from nbckpt.errors import NotFoundError as NotFoundError
+    from nbckpt.errors import StoreError as StoreError
+    from nbckpt.errors import UntrustedError as UntrustedError
+    from nbckpt.errors import UsageError as UsageError
+    from nbckpt.settings import Settings as Settings
+    from nbckpt.tracker import Tracker as Tracker
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "FILES": "nbckpt.core.checkpoint",
+    "Checkpoint": "nbckpt.core.checkpoint",
+    "CodecError": "nbckpt.errors",
+    "CorruptError": "nbckpt.errors",
+    "FormatError": "nbckpt.errors",
+    "NbckptError": "nbckpt.errors",
+    "NotFoundError": "nbckpt.errors",
+    "Settings": "nbckpt.settings",
+    "StoreError": "nbckpt.errors",
+    "Tracker": "nbckpt.tracker",
+    "UntrustedError": "nbckpt.errors",
+    "UsageError": "nbckpt.errors",
+}
+
+__all__ = [*_HOMES, "load_ipython_extension", "unload_ipython_extension"]  # noqa: PLE0604  names are strings
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'nbckpt' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+def load_ipython_extension(shell: InteractiveShell) -> None:
+    """Make `%ckpt` available; called by `%load_ext nbckpt`."""
+    from nbckpt.notebook.magic import load
+
+    load(shell)
+
+
+def unload_ipython_extension(shell: InteractiveShell) -> None:
+    """Take `%ckpt` away again; called by `%unload_ext nbckpt`."""
+    from nbckpt.notebook.magic import unload
+
+    unload(shell)

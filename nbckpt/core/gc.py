@@ -20,7 +20,7 @@ from datetime import UTC, datetime, timedelta
 
 from nbckpt.core.history import Entry, History
 from nbckpt.core.manifest import Manifest, canonical, decode, now
-from nbckpt.core.moved import moved_key
+from nbckpt.core.moved import find_index, moved_key
 from nbckpt.core.pack import RAW, Blob, Piece, build, pack_key, pack_of, read_index
 from nbckpt.errors import CorruptError, NbckptError, NotFoundError
 
@@ -88,7 +88,21 @@ class _Collector:
                 self.result.kept.append(entry.id)
                 continue
             _add_uses(uses, manifest)
+        self._follow_moves(uses)
         return None if self.result.kept else uses
+
+    def _follow_moves(self, uses: dict[str, set[int]]) -> None:
+        """Count the blobs of rewritten packs where they are now."""
+        for key in list(self.store.keys("packs/")):
+            pack = pack_of(key.removesuffix(".moved"))
+            if not key.endswith(".moved") or self.store.exists(pack_key(pack)):
+                continue
+            index = find_index(self.store, pack)
+            for place in uses.pop(pack, ()):
+                blob = index[place]
+                if blob is not None:
+                    names = [it.digest for it in read_index(self.store, blob.pack)]
+                    uses.setdefault(blob.pack, set()).add(names.index(blob.digest))
 
     def _candidates(self, trash: list[Entry], uses: dict[str, set[int]]) -> tuple[list[str], list[str]]:
         """Return the packs that nothing names, and those that are mostly dead."""

@@ -8,6 +8,7 @@ into packs; four threads put the packs, so that copying, writing and waiting for
 from __future__ import annotations
 
 import contextlib
+import secrets
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -95,7 +96,7 @@ class Packer:
         packs: Ids of the packs that were put.
     """
 
-    def __init__(self, store: Store, known: Known | None = None, *, inline: bool = True, dry: bool = False) -> None:
+    def __init__(self, store: Store, known: Known | None = None, *, inline: bool = True, dry: bool = False, salted: bool = False) -> None:
         self.new_bytes = 0
         self.inline: dict[str, bytes] = {}
         self.packs: list[str] = []
@@ -103,6 +104,7 @@ class Packer:
         self._known = known or Known(store)
         self._may_inline = inline
         self._dry = dry
+        self._salted = salted
         self._lock = threading.Lock()
         self._places: dict[bytes, tuple[str, int]] = {}
         self._open: list[Piece] = []
@@ -214,6 +216,9 @@ class Packer:
 
     def _shut_open(self) -> tuple[str, list[Buffer], int]:
         pieces, size = self._open, sum(piece.size for piece in self._open)
+        if self._salted:  # the same blobs in a pack of another id, since theirs is being collected
+            salt = secrets.token_bytes(16)
+            pieces = [*pieces, Piece(digest(salt), salt, len(salt), RAW, aligned=False)]
         pack, parts = build(pieces)
         self._places.update((piece.digest, (pack, place)) for place, piece in enumerate(pieces))
         self._open, self._open_names, self._open_size = [], set(), 0

@@ -1,0 +1,116 @@
+"""verify: read everything, and say what is damaged and which checkpoints it touches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from nbckpt.core.history import Entry, History
+from nbckpt.core.manifest import Content, Manifest
+from nbckpt.core.moved import find_index
+from nbckpt.core.pack import Blob, pack_key
+from nbckpt.core.packer import Progress
+from nbckpt.core.reader import Reader
+from nbckpt.errors import CorruptError, NbckptError
+from nbckpt.store import MemoryStore
+
+_READERS = 2
+
+
+@dataclass(frozen=True)
+class Damage:
+    """One thing that is not as it was saved.
+
+    Attributes:
+        what: The pack or manifest, and what is wrong with it.
+        touches: For each checkpoint that needs it: its id, and the names of the values and files in it.
+    """
+
+    what: str
+    touches: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+
+@dataclass
+class Verified:
+    """What a verification read, and what it found."""
+
+    checkpoints: int = 0
+    packs: int = 0
+    size: int = 0
+    damages: list[Damage] = field(default_factory=list)
+
+
+def verify(history: History, entries: Iterable[Entry], progress: Progress | None = None) -> Verified:
+    """Read and check every byte that *entries* need. Nothing is unpickled or changed."""
+    result = Verified()
+    manifests: list[Manifest] = []
+    for entry in entries:
+        try:
+            manifests.append(history.read(entry))
+        except NbckptError as error:
+            result.damages.append(Damage(str(error), ((entry.id, ()),)))
+    result.checkpoints = len(manifests) + len(result.damages)
+    for manifest in manifests:
+        result.damages += _check_inline(manifest)
+    packs = sorted({pack for manifest in manifests for pack in manifest.packs()})
+    with ThreadPoolExecutor(_READERS, thread_name_prefix="nbckpt-verify") as pool:
+        for at, (pack, size, bad) in enumerate(pool.map(lambda pack: _check_pack(history, pack), packs)):
+            result.packs += 1
+            result.size += size
+            result.damages += [Damage(what, _touched(manifests, pack, place)) for place, what in bad]
+            if progress is not None:
+                progress(at + 1, len(packs))
+    return result
+
+
+def _check_pack(history: History, pack: str) -> tuple[str, int, list[tuple[int | None, str]]]:
+    """Return how much was read of a pack, and the damage found: the blob's place, or None for the whole."""
+    try:
+        index = find_index(history.store, pack)
+    except NbckptError as error:
+        return pack, 0, [(None, f"pack {pack[:12]}: {error}")]
+    size = 0
+    bad: list[tuple[int | None, str]] = []
+    for place, blob in enumerate(index):
+        if blob is None:
+            continue
+        try:
+            size += _check_blob(history, blob)
+        except NbckptError as error:
+            bad.append((place, str(error)))
+    return pack, size, bad
+
+
+def _check_blob(history: History, blob: Blob) -> int:
+    data = history.store.get(pack_key(blob.pack), blob.offset, blob.offset + blob.stored)
+    if len(data) != blob.stored:
+        raise blob.damage()
+    blob.decode(data)
+    return blob.stored
+
+
+def _check_inline(manifest: Manifest) -> Iterator[Damage]:
+    reader = Reader(MemoryStore(), manifest.inline)
+    runs = [run for content in manifest.contents() for run in content.runs if run[0] in manifest.inline]
+    try:
+        reader.read(runs)
+    except CorruptError as error:
+        yield Damage(str(error), ((manifest.id, ()),))
+
+
+def _touched(manifests: list[Manifest], pack: str, place: int | None) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return the checkpoints that need a blob, and what in them does."""
+
+    def needs(content: Content | None) -> bool:
+        runs = content.runs if content else ()
+        return any(run[0] == pack and (place is None or run[1] <= place < run[1] + run[2]) for run in runs)
+
+    found = []
+    for manifest in manifests:
+        groups = {at for at, it in enumerate(manifest.groups) if any(map(needs, (it.record, *it.roots)))}
+        names = [it.name for it in (*manifest.values, *manifest.attributes) if it.group in groups or needs(it.picture)]
+        names += [path for path, content in manifest.files.items() if needs(content)]
+        if names:
+            found.append((manifest.id, tuple(names)))
+    return tuple(found)

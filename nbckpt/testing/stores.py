@@ -1,0 +1,295 @@
+"""The conformance suite of stores: what nbckpt relies on, as tests that any store can run.
+
+A store of your own passes when this does:
+
+    class TestMyStore(StoreTests):
+        @pytest.fixture
+        def store(self) -> Store:
+            return MyStore(...)
+
+        def get_behind(self, store: Store, key: str) -> bytes:
+            return ...  # read what is really kept, without the store
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+import pytest
+
+from nbckpt.errors import NotFoundError, UsageError
+from nbckpt.store import Data, Store
+
+Fill = Callable[[Mapping[str, bytes]], Store]
+
+KEYS = [
+    "a",
+    "a/b/c",
+    "packs/ab/abcd.pack",
+    "two words/and  more",
+    "Grüße/日本語/🦆",
+    "a.b.c/.hidden",
+    "100%/%2F/a+b",
+    "#1?&=",
+    "trailing /dot.",
+    "x" * 200,
+]
+HOSTILE = ["", ".", "..", "/", "/a", "a/", "a//b", "a/./b", "a/../b", "../a", "a/..", "a\0b"]
+
+
+class ReadingTests:
+    """What holds for every store that can be read.
+
+    A subclass gives the fixture `fill`: a function from keys and bytes to a store that has them.
+    """
+
+    @pytest.fixture
+    def fill(self) -> Fill:
+        raise NotImplementedError("give a function that makes a store with these contents")
+
+    @pytest.mark.parametrize("key", KEYS)
+    def test_what_was_kept_is_read(self, fill: Fill, key: str) -> None:
+        store = fill({key: b"data"})
+        assert store.get(key) == b"data"
+        assert store.exists(key)
+        assert list(store.keys()) == [key]
+
+    @pytest.mark.parametrize(
+        "data", [b"", b"\0", bytes(range(256)) * 5000], ids=["empty", "one", "large"]
+    )
+    def test_any_bytes_are_read(self, fill: Fill, data: bytes) -> None:
+        got = fill({"k": data}).get("k")
+        assert got == data
+        assert type(got) is bytes
+
+    @pytest.mark.parametrize(
+        ("start", "stop"),
+        [
+            (0, None),
+            (0, 0),
+            (0, 3),
+            (2, 5),
+            (5, 5),
+            (5, 3),
+            (2, None),
+            (8, 100),
+            (10, None),
+            (10, 20),
+            (50, 60),
+        ],
+    )
+    def test_a_range_is_a_slice(self, fill: Fill, start: int, stop: int | None) -> None:
+        assert fill({"k": b"0123456789"}).get("k", start, stop) == b"0123456789"[start:stop]
+
+    @pytest.mark.parametrize("stop", [None, 0, 5])
+    def test_a_missing_key_is_not_found(self, fill: Fill, stop: int | None) -> None:
+        store = fill({"a/b": b"data"})
+        with pytest.raises(NotFoundError, match="nothing/here"):
+            store.get("nothing/here", 0, stop)
+        assert not store.exists("nothing/here")
+
+    def test_a_part_of_a_key_is_no_key(self, fill: Fill) -> None:
+        store = fill({"a/b": b"data"})
+        for key in ("a", "a/b/c"):
+            assert not store.exists(key)
+            with pytest.raises(NotFoundError):
+                store.get(key)
+
+    def test_keys_are_sorted(self, fill: Fill) -> None:
+        keys = ["b", "a/b", "a-b", "a.b", "a/a/c", "B", "a/b2", "é"]
+        assert list(fill(dict.fromkeys(keys, b"x")).keys()) == sorted(keys)
+
+    @pytest.mark.parametrize(
+        "prefix", ["a/", "a/b", "a/b/", "a/bc", "a", "ab/", "c", "a/b/x", "zz/yy/"]
+    )
+    def test_a_prefix_may_end_anywhere(self, fill: Fill, prefix: str) -> None:
+        keys = ["a/b/x", "a/b/y", "a/bc", "ab/c", "b"]
+        assert list(fill(dict.fromkeys(keys, b"x")).keys(prefix)) == [
+            k for k in keys if k.startswith(prefix)
+        ]
+
+    def test_an_empty_store_has_no_keys(self, fill: Fill) -> None:
+        store = fill({})
+        assert list(store.keys()) == list(store.keys("a/")) == []
+        assert not store.exists("a")
+
+    @pytest.mark.parametrize("key", HOSTILE)
+    def test_what_is_no_key_is_refused(self, fill: Fill, key: str) -> None:
+        store = fill({"a": b"x"})
+        for call in (store.get, store.exists, store.delete, lambda key: store.put(key, b"x")):
+            with pytest.raises(UsageError):
+                call(key)
+
+    @pytest.mark.parametrize("prefix", ["../", "a/../../", "/", "/etc/"])
+    def test_no_prefix_leads_outside(self, fill: Fill, prefix: str) -> None:
+        store = fill({"a/b": b"x"})
+        with suppress(UsageError):
+            assert list(store.keys(prefix)) == []
+
+    def test_its_name_is_told(self, fill: Fill) -> None:
+        store = fill({"a": b"x"})
+        assert store.url in repr(store)
+
+
+class StoreTests(ReadingTests):
+    """What holds for every store.
+
+    A subclass gives the fixture `store`, empty and new for each test, and where it can, what is kept
+    behind the store: without that, a store is only asked about itself.
+    """
+
+    @pytest.fixture
+    def store(self) -> Store:
+        raise NotImplementedError("give an empty store")
+
+    @pytest.fixture
+    def fill(self, store: Store) -> Fill:
+        def fill(items: Mapping[str, bytes]) -> Store:
+            for key, data in items.items():
+                store.put(key, data)
+            return store
+
+        return fill
+
+    def get_behind(self, store: Store, key: str) -> bytes:
+        """Return what is really kept under *key*, without the store's help."""
+        return store.get(key)
+
+    def put_behind(self, store: Store, key: str, data: bytes) -> None:
+        """Keep *data* under *key*, as another program or process would."""
+        store.put(key, data)
+
+    @pytest.mark.parametrize(
+        "data",
+        [
+            b"0123",
+            bytearray(b"0123"),
+            memoryview(b"0123"),
+            memoryview(b"x0123x")[1:5],
+            [b"0", bytearray(b"12"), memoryview(b"3")],
+            (b"", b"0123", b""),
+            [bytes([c]) for c in b"0123"],
+        ],
+        ids=["bytes", "bytearray", "memoryview", "slice", "list", "tuple", "bytewise"],
+    )
+    def test_every_form_of_data_is_kept(self, store: Store, data: Data) -> None:
+        store.put("k", data)
+        assert store.get("k") == self.get_behind(store, "k") == b"0123"
+
+    @pytest.mark.parametrize("data", [[], [b""], [b"", b""]], ids=["none", "one", "two"])
+    def test_no_bytes_are_kept_too(self, store: Store, data: Data) -> None:
+        store.put("k", data)
+        assert store.get("k") == self.get_behind(store, "k") == b""
+        assert list(store.keys()) == ["k"]
+
+    def test_many_buffers_are_kept_in_order(self, store: Store) -> None:
+        parts = [str(n).encode() for n in range(5000)]
+        store.put("k", parts)
+        assert store.get("k") == b"".join(parts)
+
+    def test_what_happens_to_the_buffer_later_does_not_matter(self, store: Store) -> None:
+        data = bytearray(b"before")
+        store.put("k", data)
+        data[:] = b"after!"
+        assert store.get("k") == b"before"
+
+    def test_what_others_keep_is_seen(self, store: Store) -> None:
+        assert not store.exists("a/b")
+        self.put_behind(store, "a/b", b"theirs")
+        assert store.exists("a/b")
+        assert store.get("a/b") == b"theirs"
+        assert list(store.keys("a/")) == ["a/b"]
+
+    def test_putting_the_same_again_is_harmless(self, store: Store) -> None:
+        for _ in range(3):
+            store.put("a/b", b"same")
+        assert store.get("a/b") == b"same"
+        assert list(store.keys()) == ["a/b"]
+
+    def test_a_deleted_key_is_gone(self, store: Store) -> None:
+        store.put("a/b", b"x")
+        store.put("a/c", b"y")
+        store.delete("a/b")
+        assert not store.exists("a/b")
+        assert list(store.keys()) == ["a/c"]
+        with pytest.raises(NotFoundError):
+            store.get("a/b")
+
+    def test_deleting_what_is_not_there_is_fine(self, store: Store) -> None:
+        store.delete("a/b")
+        store.put("a/b", b"x")
+        store.delete("a/b")
+        store.delete("a/b")
+        assert list(store.keys()) == []
+
+    def test_a_deleted_key_can_be_put_again(self, store: Store) -> None:
+        store.put("a/b", b"x")
+        store.delete("a/b")
+        store.put("a/b", b"x")
+        assert store.get("a/b") == b"x"
+
+    def test_deleting_a_part_of_a_key_deletes_nothing(self, store: Store) -> None:
+        store.put("a/b", b"x")
+        for key in ("a", "a/b/c"):
+            store.delete(key)
+        assert list(store.keys()) == ["a/b"]
+
+    def test_keys_can_be_deleted_while_they_are_listed(self, store: Store) -> None:
+        for n in range(20):
+            store.put(f"a/{n}", b"x")
+        for key in store.keys("a/"):
+            store.delete(key)
+        assert list(store.keys()) == []
+
+    def test_threads_put_at_once(self, store: Store) -> None:
+        keys = [f"{n % 4}/{n}" for n in range(64)]
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda key: store.put(key, key.encode() * 100), keys))
+        assert list(store.keys()) == sorted(keys)
+        assert all(store.get(key) == key.encode() * 100 for key in keys)
+
+    def test_threads_put_the_same_key_at_once(self, store: Store) -> None:
+        data = b"0123456789abcdef" * 10_000
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda _: store.put("a/b", data), range(32)))
+        assert store.get("a/b") == data
+        assert list(store.keys()) == ["a/b"]
+
+    def test_a_reader_sees_all_or_nothing(self, store: Store) -> None:
+        data = b"0123456789abcdef" * 100_000
+        done = threading.Event()
+
+        def read() -> set[int]:
+            seen = set()
+            while not done.is_set():
+                with suppress(NotFoundError):
+                    seen.add(len(store.get("a/b")))
+            return seen
+
+        with ThreadPoolExecutor(2) as pool:
+            readers = [pool.submit(read) for _ in range(2)]
+            for _ in range(30):
+                store.put("a/b", [data[:100], data[100:]])
+                store.delete("a/b")
+            done.set()
+        assert set().union(*(reader.result() for reader in readers)) <= {len(data)}
+
+    def test_a_listed_key_is_whole(self, store: Store) -> None:
+        data = b"0123456789abcdef" * 50_000
+        done = threading.Event()
+
+        def look() -> bool:
+            whole = True
+            while not done.is_set():
+                whole &= all(store.get(key) == data for key in store.keys())
+            return whole
+
+        with ThreadPoolExecutor(1) as pool:
+            looking = pool.submit(look)
+            for n in range(20):
+                store.put(f"a/{n}", data)
+            done.set()
+        assert looking.result()

@@ -1,0 +1,515 @@
+"""Tracker: one object that opens a store and does what people ask of it."""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+import os
+import time
+from collections.abc import Callable, Container, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from nbckpt.core import gc, surroundings, transfer
+from nbckpt.core.diff import Difference, Side, compare, package_diff, source_diff
+from nbckpt.core.history import SHORT, Entry, History, Ref, VanishedError
+from nbckpt.core.manifest import Manifest, Value, now
+from nbckpt.core.packer import Known, Packer, Progress
+from nbckpt.core.reader import Reader
+from nbckpt.core.trust import open_signer
+from nbckpt.core.variables import Captured, Failure, capture, load_values
+from nbckpt.core.verify import Verified, verify
+from nbckpt.errors import CodecError, NotFoundError, UntrustedError, UsageError
+from nbckpt.settings import Settings
+from nbckpt.store import Store, open_store
+
+_MISSING = object()
+_MOST_TRIES = 3
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A checkpoint that was made.
+
+    Attributes:
+        manifest: The checkpoint.
+        ref: Its name and version.
+        new_bytes: What it added to the store; the rest was there already.
+        seconds: How long it took, until it was durable.
+    """
+
+    manifest: Manifest
+    ref: Ref
+    new_bytes: int
+    seconds: float
+
+    @property
+    def size(self) -> int:
+        """The bytes that it holds."""
+        return self.manifest.size()
+
+
+@dataclass(frozen=True)
+class Restored:
+    """What a restore did, or with a dry run would do.
+
+    Attributes:
+        manifest: The checkpoint.
+        changes: For each name under which a value was or would be bound, what happens to it:
+            `new`, `same`, `changed` or `removed`.
+        failed: What could not be loaded, and why.
+        apart: Names that share something with a restored one and were not asked for.
+        seconds: How long it took.
+        dry_run: Whether nothing was done.
+    """
+
+    manifest: Manifest
+    changes: Mapping[str, str]
+    failed: tuple[Failure, ...]
+    apart: tuple[str, ...]
+    seconds: float
+    dry_run: bool = False
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Two checkpoints, or one and the live namespace, side by side."""
+
+    old: Manifest
+    new: Manifest | None
+    differences: list[Difference]
+    source: list[str]
+    packages: list[tuple[str, str, str]]
+    loaded: bool
+
+
+@dataclass
+class _Undo:
+    """What the last restore or removal replaced."""
+
+    what: str
+    bindings: dict[str, Any] = field(default_factory=dict)
+    states: dict[str, Any] = field(default_factory=dict)
+    removed: list[tuple[Entry, list[Ref]]] = field(default_factory=list)
+
+
+class Tracker:
+    """Saves, browses and restores variables in one store.
+
+    One tracker may be used by one thread at a time; any number of trackers, in any number of processes,
+    may use one store at once. Nothing is read or made before the first call that needs it.
+
+    Args:
+        store: A folder, a URL or a store; by default what the settings say.
+        settings: By default those of the environment.
+    """
+
+    def __init__(self, store: str | os.PathLike[str] | Store | None = None, *, settings: Settings | None = None) -> None:
+        self.settings = settings or Settings.load()
+        where = self.settings.store if store is None else store
+        self.store = open_store(where)
+        self.history = History(self.store, lambda: open_signer(self.settings))
+        self._known = Known(self.store)
+        self._before: Manifest | None = None
+        self._undo: _Undo | None = None
+
+    def __enter__(self) -> Tracker:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of what `undo` keeps alive."""
+        self._undo = None
+
+    def __repr__(self) -> str:
+        return f"Tracker({self.store.url!r})"
+
+    # Saving.
+
+    def save(
+        self,
+        namespace: dict[str, Any],
+        name: str = "",
+        *,
+        variables: Iterable[str] = (),
+        exclude: Iterable[str] = (),
+        hidden: Container[str] = frozenset(),
+        message: str = "",
+        provenance: Mapping[str, Any] | None = None,
+        progress: Progress | None = None,
+    ) -> Saved:
+        """Save variables of *namespace*, all of them by default, as a new checkpoint.
+
+        After the return it survives a crash of the process and the machine. After an exception nothing
+        of it is visible, and every older checkpoint is as it was. What cannot be pickled is left out
+        and named in `manifest.skipped`. The namespace is not changed, and must not be meanwhile.
+
+        Args:
+            namespace: The variables; functions whose globals it is do not carry them along.
+            name: Gets the checkpoint as its next version; by default the notebook's own name.
+            variables: Only these; a pattern such as `df_*` means every match.
+            exclude: Not these; patterns too.
+            hidden: Names that are nobody's variables.
+            message: A sentence for people.
+            provenance: Where the save was asked for: `cell`, `notebook`.
+            progress: Told how far it is.
+
+        Raises:
+            UsageError: No such variable, nothing to save, or no such name can be.
+            CodecError: Nothing of what was asked for can be pickled.
+            StoreError: The storage failed.
+        """
+        started = time.perf_counter()
+        name = name or self._default_name()
+        self.history.check_format()
+        chosen, whole = self._choose(namespace, tuple(variables), tuple(exclude), hidden)
+        states = surroundings.read_states() if whole else {}
+        self._known.refresh()
+        for attempt in range(_MOST_TRIES):
+            try:
+                with Packer(self.store, self._known, salted=attempt > 0) as packer:
+                    captured = capture(chosen | states, namespace, packer)
+                    if captured.skipped and not captured.drafts:
+                        raise _nothing_left(captured)
+                    packer.finish(progress)
+                    made = self._describe(captured, packer, whole=whole, message=message, where=provenance)
+                manifest, ref = self.history.publish(made, name)
+                break
+            except VanishedError as error:
+                self._known.forget(error.packs)
+        else:
+            raise UsageError(f"{self.store.url} is being collected again and again: save again when that is over")
+        self._before = manifest if whole else self._before
+        assert ref is not None  # a name was given
+        return Saved(manifest, ref, packer.new_bytes, time.perf_counter() - started)
+
+    def _default_name(self) -> str:
+        return Path(self.settings.notebook).stem if self.settings.notebook else "session"
+
+    def _choose(
+        self, namespace: Mapping[str, Any], variables: tuple[str, ...], exclude: tuple[str, ...], hidden: Container[str]
+    ) -> tuple[dict[str, Any], bool]:
+        """Return the variables to save, and whether they are the whole namespace."""
+        everything = {
+            name: value
+            for name, value in list(namespace.items())
+            if isinstance(name, str) and name not in hidden and not (name.startswith("__") and name.endswith("__"))
+        }
+        chosen = {}
+        for pattern in variables or ("*",):
+            if pattern in namespace:
+                chosen[pattern] = namespace[pattern]
+                continue
+            matches = fnmatch.filter(everything, pattern)
+            if not matches and variables:
+                raise UsageError(f"there is no variable {pattern!r}{_similar(pattern, everything)}. Nothing was saved")
+            chosen |= {name: everything[name] for name in matches}
+        for pattern in exclude:
+            for name in fnmatch.filter(list(chosen), pattern):
+                del chosen[name]
+        if not chosen and variables:
+            raise UsageError("every variable asked for is excluded: there is nothing to save")
+        return chosen, not variables and not exclude
+
+    def _describe(
+        self, captured: Captured, packer: Packer, *, whole: bool, message: str, where: Mapping[str, Any] | None
+    ) -> Manifest:
+        present = {*captured.order, *(skipped.name for skipped in captured.skipped)}
+        before = self._before
+        gone = {*(value.name for value in before.values), *before.deleted} - present if before and whole else ()
+        return Manifest(
+            kind="variables",
+            created_at=now(),
+            message=message,
+            parent=before.id if before else "",
+            values=captured.values(packer),
+            groups=captured.groups(packer),
+            skipped=tuple(captured.skipped),
+            warnings=tuple(captured.warnings),
+            deleted=tuple(sorted(set(gone) - surroundings.NAMES)),
+            provenance={**surroundings.machine(), "packages": surroundings.packages(), **(where or {})},
+            inline=packer.inline,
+        )
+
+    # Looking.
+
+    def entries(self) -> list[Entry]:
+        """Return the checkpoints, newest first."""
+        self.history.check_format()
+        return self.history.entries()
+
+    def find(self, ref: str) -> Entry:
+        """Return the checkpoint that *ref* means; see `History.resolve`."""
+        self.history.check_format()
+        return self.history.resolve(ref)
+
+    def manifest(self, ref: str) -> Manifest:
+        """Return a checkpoint's manifest; nothing is unpickled."""
+        return self.history.read(self.find(ref))
+
+    def read(self, manifest: Manifest) -> Reader:
+        """Return what reads a checkpoint's bytes."""
+        return Reader(self.store, manifest.inline, mapping=self.settings.mapping)
+
+    def verify(self, refs: Iterable[str] = (), progress: Progress | None = None) -> Verified:
+        """Read and check everything, or only what *refs* need."""
+        return verify(self.history, [self.find(ref) for ref in refs] or self.entries(), progress)
+
+    def diff(
+        self, old: str, new: str = "", namespace: dict[str, Any] | None = None, hidden: Container[str] = frozenset()
+    ) -> Compared:
+        """Compare a checkpoint with another one, or with *namespace* as it is.
+
+        Values are only loaded where both checkpoints may be; without that, their digests and previews
+        are compared.
+        """
+        before = self.manifest(old)
+        may_load = self.history.trusted(before)
+        if new:
+            after = self.manifest(new)
+            may_load = may_load and self.history.trusted(after)
+            values, load, packages = _by_name(after), self._loader(after), after.provenance.get("packages", {})
+        else:
+            if namespace is None:
+                raise UsageError("outside of a notebook diff takes two checkpoints: nbckpt diff A B")
+            after = None
+            live, _ = self._choose(namespace, (), (), hidden)
+            values, load = self._live_values(live, namespace), live.__getitem__
+            packages = surroundings.packages()
+        differences = compare(
+            Side(_by_name(before), self._loader(before) if may_load else None), Side(values, load if may_load else None)
+        )
+        return Compared(
+            before,
+            after,
+            [it for it in differences if it.name not in surroundings.NAMES],
+            source_diff(before, after) if after else [],
+            package_diff(before.provenance.get("packages", {}), packages),
+            may_load,
+        )
+
+    def _live_values(self, live: Mapping[str, Any], namespace: dict[str, Any]) -> dict[str, Value]:
+        """Return what saving *live* now would give, without saving it."""
+        with Packer(self.store, self._known, dry=True) as packer:
+            captured = capture(live, namespace, packer)
+            packer.finish()
+            return {value.name: value for value in captured.values(packer)}
+
+    def _loader(self, manifest: Manifest) -> Callable[[str], Any]:
+        reader = self.read(manifest)
+
+        def load(name: str) -> Any:
+            loaded, failed = load_values(manifest, reader, [name], {})
+            if failed:
+                raise CodecError(failed[0].reason)
+            return loaded[name]
+
+        return load
+
+    # Restoring.
+
+    def restore(
+        self,
+        ref: str,
+        namespace: dict[str, Any],
+        names: Iterable[str] = (),
+        *,
+        prefix: str = "",
+        trust: bool = False,
+        lazy: bool = False,
+        dry_run: bool = False,
+        hidden: Container[str] = frozenset(),
+    ) -> Restored:
+        """Put the variables of a checkpoint back into *namespace*.
+
+        First everything is loaded, then all names are bound; a value that cannot be loaded is named in
+        `failed` and leaves its variable as it is. Variables that the checkpoint does not know stay,
+        except those that had been deleted when it was made. What is replaced is kept for `undo`.
+
+        Args:
+            ref: Which checkpoint.
+            namespace: Where to.
+            names: Only these; patterns too.
+            prefix: Put in front of every name, so that nothing is replaced.
+            trust: Load it even if someone else made it.
+            lazy: Do not check arrays against their digests; they are read when they are used.
+            dry_run: Only say what would change.
+            hidden: Names that are nobody's variables.
+
+        Raises:
+            NotFoundError: No such checkpoint, or it has no such variable.
+            UntrustedError: Someone else made it.
+        """
+        started = time.perf_counter()
+        manifest = self.manifest(ref)
+        wanted = self._wanted(manifest, tuple(names))
+        gone = [name for name in manifest.deleted if name in namespace] if not names and not prefix else []
+        if dry_run:
+            changes = self._foresee(manifest, wanted, namespace, prefix, hidden)
+            return self._restored(manifest, changes | dict.fromkeys(gone, "removed"), (), wanted, started, dry_run=True)
+        if not (trust or self.history.trusted(manifest)):
+            raise self._stranger(ref, manifest)
+        loaded, failed = load_values(manifest, self.read(manifest), wanted, namespace, verify=not lazy)
+        states = {name: loaded.pop(name) for name in surroundings.NAMES & loaded.keys()}
+        bindings = {prefix + name: value for name, value in loaded.items()}
+        changes = {name: "changed" if name in namespace else "new" for name in bindings}
+        self._undo = _Undo(f"restore of {manifest.id[:SHORT]}", _swap(namespace, bindings | dict.fromkeys(gone, _MISSING)))
+        self._undo.states = surroundings.write_states(states)
+        if not names and not prefix:
+            self._before = manifest
+        changes |= dict.fromkeys(gone, "removed")
+        return self._restored(manifest, changes, tuple(failed), wanted, started)
+
+    def undo(self, namespace: dict[str, Any]) -> tuple[str, list[str]]:
+        """Take back the last restore or removal; asked again, it is done again.
+
+        The very objects that a restore replaced come back.
+
+        Returns:
+            What was taken back, and the names of the variables that it touched.
+
+        Raises:
+            UsageError: There is nothing to undo.
+        """
+        last = self._undo
+        if last is None:
+            raise UsageError("there is nothing to undo: nothing was restored or removed since the kernel started")
+        if last.removed:
+            for entry, refs in last.removed:
+                self.history.bring_back(entry, refs)
+            self._undo = None
+            return last.what, []
+        self._undo = _Undo(last.what, _swap(namespace, last.bindings), surroundings.write_states(last.states))
+        return last.what, sorted(last.bindings)
+
+    def _wanted(self, manifest: Manifest, names: tuple[str, ...]) -> list[str]:
+        here = [value.name for value in manifest.values]
+        if not names:
+            return here
+        wanted: list[str] = []
+        for pattern in names:
+            matches = [pattern] if pattern in here else fnmatch.filter(here, pattern)
+            if not matches:
+                why = next((f": it was not saved ({it.path}: {it.reason})" for it in manifest.skipped if it.name == pattern), "")
+                raise NotFoundError(
+                    f"checkpoint {manifest.id[:SHORT]} has no variable {pattern!r}{why or _similar(pattern, here)}. "
+                    f"See `%ckpt show {manifest.id[:SHORT]}`"
+                )
+            wanted += matches
+        return list(dict.fromkeys(wanted))
+
+    def _foresee(
+        self, manifest: Manifest, wanted: list[str], namespace: dict[str, Any], prefix: str, hidden: Container[str]
+    ) -> dict[str, str]:
+        live = {name: namespace[prefix + name] for name in wanted if prefix + name in namespace and name not in hidden}
+        values = self._live_values(live, namespace)
+
+        def change(name: str) -> str:
+            if prefix + name not in namespace:
+                return "new"
+            value = manifest.find(name)
+            return "same" if name in values and value and value.digest == values[name].digest else "changed"
+
+        return {prefix + name: change(name) for name in wanted if name not in surroundings.NAMES}
+
+    def _restored(
+        self,
+        manifest: Manifest,
+        changes: dict[str, str],
+        failed: tuple[Failure, ...],
+        wanted: list[str],
+        started: float,
+        *,
+        dry_run: bool = False,
+    ) -> Restored:
+        groups = {value.group for value in manifest.values if value.name in wanted}
+        apart = tuple(it.name for it in manifest.values if it.group in groups and it.name not in wanted)
+        return Restored(manifest, changes, failed, apart, time.perf_counter() - started, dry_run)
+
+    def _stranger(self, ref: str, manifest: Manifest) -> UntrustedError:
+        """Return the error that tells a stranger's checkpoint from one's own under a lost secret."""
+        what = f"checkpoint {manifest.id[:SHORT]}"
+        look = f"Look at it with `%ckpt show {ref}`, then `%ckpt restore {ref} --trust` or `%ckpt trust {ref}`"
+        signature = manifest.signature
+        if signature is None:
+            return UntrustedError(f"{what} is not signed: restoring it could run anything. {look}")
+        if signature.key == self.history.check_format().get("key"):
+            return UntrustedError(
+                f"{what} was signed with the secret that made this store, but your secret is another one now "
+                f"(a new home folder?). Set NBCKPT_SECRET_FILE to the former one, or, if the store is yours, "
+                f"`%ckpt trust --store`"
+            )
+        return UntrustedError(f"{what} was made by someone else: restoring it could run anything. {look}")
+
+    # Keeping house.
+
+    def tag(self, ref: str, name: str) -> Ref:
+        """Give a checkpoint one more name."""
+        return self.history.add_ref(name, self.find(ref).id)
+
+    def remove(self, refs: Iterable[str]) -> list[tuple[Entry, list[Ref]]]:
+        """Take checkpoints out of sight; `undo` brings them back until `gc` frees their space."""
+        entries = list(dict.fromkeys(self.find(ref) for ref in refs))
+        removed = [(entry, self.history.remove(entry)) for entry in entries]
+        self._undo = _Undo(f"removal of {len(removed)}", removed=removed)
+        return removed
+
+    def collect(self, *, dry_run: bool = False) -> gc.Collected:
+        """Free the space of what was removed and of what nothing names; see gc.py."""
+        self.history.check_format()
+        collected = gc.collect(self.history, dry_run=dry_run)
+        if not dry_run:
+            self._known = Known(self.store)
+            if self._undo and self._undo.removed:
+                self._undo = None
+        return collected
+
+    def trust(self, refs: Iterable[str]) -> list[Manifest]:
+        """Sign the checkpoints as one's own, all of the store if no *refs* are given; return the newly signed."""
+        entries = [self.find(ref) for ref in refs] or self.entries()
+        manifests = [self.history.read(entry) for entry in entries]
+        signed = [manifest for manifest in manifests if not self.history.trusted(manifest)]
+        for manifest in signed:
+            self.history.trust(manifest)
+        return signed
+
+    def export(self, ref: str, file: str | os.PathLike[str], *, overwrite: bool = False) -> int:
+        """Write one checkpoint into a file; return the file's size."""
+        manifest = self.manifest(ref)
+        names = [it.name for it in self.history.refs() if it.id == manifest.id]
+        return transfer.export(self.history, manifest, Path(file), names[-1] if names else "", overwrite=overwrite)
+
+    def import_file(self, file: str | os.PathLike[str]) -> tuple[Manifest, Ref | None, bool]:
+        """Take in what `export` wrote; see `transfer.import_file`."""
+        return transfer.import_file(self.history, Path(file))
+
+
+def _by_name(manifest: Manifest) -> dict[str, Value]:
+    return {value.name: value for value in manifest.values}
+
+
+def _swap(namespace: dict[str, Any], bindings: Mapping[str, Any]) -> dict[str, Any]:
+    """Bind the names, `_MISSING` meaning none; return what they were bound to."""
+    before = {name: namespace.get(name, _MISSING) for name in bindings}
+    for name, value in bindings.items():
+        if value is _MISSING:
+            namespace.pop(name, None)
+        else:
+            namespace[name] = value
+    return before
+
+
+def _similar(name: str, names: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, list(names), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def _nothing_left(captured: Captured) -> CodecError:
+    first = captured.skipped[0]
+    return CodecError(f"cannot save {first.path}: {first.reason}. Nothing else was asked for, so nothing was saved")

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nbckpt.errors import UsageError
+from nbckpt.store import LocalStore, MemoryStore, PrefixStore, Store
+from nbckpt.testing import StoreTests
+
+
+class TestPrefixStore(StoreTests):
+    @pytest.fixture
+    def store(self) -> PrefixStore:
+        return PrefixStore(MemoryStore(), "some/folder")
+
+    def get_behind(self, store: Store, key: str) -> bytes:
+        assert isinstance(store, PrefixStore)
+        return store._store.get(f"some/folder/{key}")
+
+    def put_behind(self, store: Store, key: str, data: bytes) -> None:
+        assert isinstance(store, PrefixStore)
+        store._store.put(f"some/folder/{key}", data)
+
+
+def test_what_lies_beside_is_not_seen() -> None:
+    whole = MemoryStore()
+    for key in ("a", "a2/b", "ab/c", "b/a/x"):
+        whole.put(key, b"x")
+    part = PrefixStore(whole, "a")
+    assert list(part.keys()) == []
+    assert not part.exists("b")
+
+
+@pytest.mark.parametrize("key", ["../b", "..", "/b"])
+def test_no_key_leads_out_of_the_folder(key: str) -> None:
+    whole = MemoryStore()
+    whole.put("b", b"x")
+    with pytest.raises(UsageError):
+        PrefixStore(whole, "a").get(key)
+
+
+@pytest.mark.parametrize("folder", ["", "..", "a/../b", "/a", "a/"])
+def test_a_folder_must_be_a_key(folder: str) -> None:
+    with pytest.raises(UsageError):
+        PrefixStore(MemoryStore(), folder)
+
+
+def test_its_files_are_those_of_the_store(tmp_path: Path) -> None:
+    store = PrefixStore(LocalStore(tmp_path), "a/b")
+    store.put("c", b"x")
+    assert store.path("c") == tmp_path / "a" / "b" / "c"
+    assert PrefixStore(MemoryStore(), "a").path("c") is None

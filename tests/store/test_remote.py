@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from unittest.mock import patch
+
+import fsspec
+import pytest
+
+from nbckpt.errors import NotFoundError, StoreError, UsageError
+from nbckpt.store import LocalStore, RemoteStore, Store, local_folder, open_store
+from nbckpt.testing import StoreTests
+
+
+class TestMemoryUrl(StoreTests):
+    @pytest.fixture
+    def store(self) -> Iterator[Store]:
+        url = f"memory://{uuid.uuid4().hex}/some folder"
+        yield open_store(url)
+        with fsspec.open(f"{url}/x", "wb"):
+            pass
+        fsspec.filesystem("memory").rm(url, recursive=True)
+
+    def get_behind(self, store: Store, key: str) -> bytes:
+        return bytes(fsspec.filesystem("memory").cat_file(f"{store.url}/{key}"))
+
+    def put_behind(self, store: Store, key: str, data: bytes) -> None:
+        fsspec.filesystem("memory").pipe_file(f"{store.url}/{key}", data)
+
+
+class TestUrlWithoutWholePuts(StoreTests):
+    """`local://` has no atomic put of its own: everything is written aside and renamed."""
+
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> Store:
+        return RemoteStore(f"local://{tmp_path}/some folder")
+
+    def get_behind(self, store: Store, key: str) -> bytes:
+        return Path(store.url.removeprefix("local://"), key).read_bytes()
+
+    def put_behind(self, store: Store, key: str, data: bytes) -> None:
+        file = Path(store.url.removeprefix("local://"), key)
+        file.parent.mkdir(parents=True)
+        file.write_bytes(data)
+
+
+def test_a_failed_put_leaves_nothing(tmp_path: Path) -> None:
+    store = RemoteStore(f"local://{tmp_path}")
+    with (
+        patch.object(type(store._fs), "mv", side_effect=OSError("cut")),
+        pytest.raises(StoreError, match="cannot write 'a/b' in local://.*cut"),
+    ):
+        store.put("a/b", b"x")
+    assert list(store.keys()) == []
+    assert not [file for file in tmp_path.rglob("*") if file.is_file()]
+
+
+def test_any_error_of_a_backend_names_the_key_and_the_cause(tmp_path: Path) -> None:
+    store = RemoteStore(f"local://{tmp_path}")
+    with (
+        patch.object(type(store._fs), "cat_file", side_effect=RuntimeError("the net is down")),
+        pytest.raises(
+            StoreError, match=r"cannot read 'a' in local://.*RuntimeError: the net is down"
+        ),
+    ):
+        store.get("a")
+
+
+def test_an_unknown_protocol_is_refused() -> None:
+    with pytest.raises(UsageError, match="treasure://island"):
+        open_store("treasure://island")
+
+
+def test_a_missing_package_is_named() -> None:
+    with (
+        patch.dict(sys.modules, {"s3fs": None}),
+        pytest.raises(UsageError, match=r"pip install 'nbckpt\[s3\]'"),
+    ):
+        RemoteStore("s3://bucket/x")
+
+
+def test_two_stores_at_one_url_are_one() -> None:
+    url = f"memory://{uuid.uuid4().hex}"
+    open_store(url).put("a", b"x")
+    assert open_store(f"{url}/").get("a") == b"x"
+
+
+def test_nothing_is_made_before_the_first_put(tmp_path: Path) -> None:
+    store = RemoteStore(f"local://{tmp_path}/store")
+    assert list(store.keys()) == []
+    with pytest.raises(NotFoundError):
+        store.get("a")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("where", "folder"),
+    [
+        ("/a/b", "/a/b"),
+        ("a/b", "a/b"),
+        (Path("/a/b"), "/a/b"),
+        ("file:///a/b", "/a/b"),
+        ("file:///a%20b/%C3%BC", "/a b/ü"),
+        ("file:///a b/ü", "/a b/ü"),
+        ("file:///a#b?c", "/a#b?c"),
+    ],
+)
+def test_a_folder_is_a_local_store(where: str | Path, folder: str) -> None:
+    store = open_store(where)
+    assert isinstance(store, LocalStore)
+    assert store.folder == Path(folder).absolute()
+
+
+@pytest.mark.parametrize("name", ["a b", "ü", "100%", "a#b", "a?b", "a;b"])
+def test_the_uri_of_a_path_leads_back_to_it(tmp_path: Path, name: str) -> None:
+    assert local_folder((tmp_path / name).as_uri()) == tmp_path / name
+
+
+def test_a_url_is_no_folder() -> None:
+    assert local_folder("s3://bucket/a") is None
+
+
+def test_fsspec_is_only_imported_for_a_url() -> None:
+    code = "import sys, nbckpt.store as s; s.open_store('x').exists('a'); sys.exit('fsspec' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
