@@ -42,7 +42,7 @@ class ArchiveStore(Store):
         try:
             with self._lock, self._zip.open(check_key(key)) as file:
                 file.seek(start)
-                return file.read(None if stop is None else stop - start)
+                return file.read(-1 if stop is None else max(0, stop - start))
         except KeyError:
             raise NotFoundError(f"no {key!r} in {self.url}") from None
         except (zipfile.BadZipFile, EOFError) as error:

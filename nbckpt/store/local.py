@@ -19,6 +19,7 @@ STAGING = ".nbckpt-tmp"
 
 _STALE_S = 24 * 3600
 _MOST_PARTS = 512  # POSIX promises room for 1024 buffers in one writev; half of it is as fast
+_NO_FILE = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
 _WINDOWS = sys.platform == "win32"
 
 
@@ -38,7 +39,7 @@ class LocalStore(Store):
     def path(self, key: str) -> Path:
         """See `Store.path`; the file need not exist."""
         parts = check_key(key).split("/")
-        if parts[0] == STAGING or (_WINDOWS and any(c in key for c in '\\:*?"<>|')):
+        if parts[0] == STAGING or not _can_name_a_file(key):
             raise UsageError(f"{key!r} cannot be a file name in {self.url}")
         return self.folder.joinpath(*parts)
 
@@ -49,7 +50,7 @@ class LocalStore(Store):
                 file.seek(start)
             if stop is None:
                 return file.readall()
-            return _read_up_to(file.fileno(), stop - start)
+            return _read_up_to(file.fileno(), max(0, stop - start))
 
     def put(self, key: str, data: Data) -> None:
         """See `Store.put`."""
@@ -83,15 +84,19 @@ class LocalStore(Store):
 
     def delete(self, key: str) -> None:
         """See `Store.delete`."""
-        with self._explained("delete", key):
-            self.path(key).unlink(missing_ok=True)
+        file = self.path(key)
+        with self._explained("delete", key), suppress(NotADirectoryError):
+            if not file.is_dir():
+                file.unlink(missing_ok=True)
 
     def _walk(self, folder: str) -> Iterator[str]:
         """Yield the keys below *folder*; a folder that vanishes meanwhile has none."""
         try:
             entries = list(os.scandir(self.folder / folder))
-        except (FileNotFoundError, NotADirectoryError):
-            if not folder and self.folder.exists():
+        except FileNotFoundError:
+            return
+        except NotADirectoryError:
+            if not folder:
                 raise
             return
         for entry in entries:
@@ -119,9 +124,9 @@ class LocalStore(Store):
         """Turn an OSError into ours, with what was asked and what to do."""
         try:
             yield
-        except FileNotFoundError:
-            raise NotFoundError(f"no {key!r} in {self.url}") from None
         except OSError as error:
+            if action == "read" and isinstance(error, _NO_FILE):
+                raise NotFoundError(f"no {key!r} in {self.url}") from None
             reason = error.strerror or str(error)
             raise StoreError(f"cannot {action} {key!r} in {self.url}: {reason}{_advice(error)}") from error
 
@@ -135,6 +140,14 @@ def sync_folder(folder: Path) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+def _can_name_a_file(key: str) -> bool:
+    try:
+        os.fsencode(key)
+    except UnicodeEncodeError:
+        return False
+    return not (_WINDOWS and any(c in key for c in '\\:*?"<>|'))
 
 
 def _make_folder(folder: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from nbckpt.errors import NotFoundError, StoreError, UsageError
@@ -12,6 +12,7 @@ from nbckpt.store.base import Data, Store, check_key, parts_of
 
 # Their put is one request that shows whole or not at all; elsewhere we write aside and rename.
 _WHOLE_PUTS = frozenset({"memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl"})
+_NO_FILE = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
 _EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs", "abfs": "azure", "az": "azure", "sftp": "sftp"}
 
 
@@ -36,9 +37,10 @@ class RemoteStore(Store):
 
     def get(self, key: str, start: int = 0, stop: int | None = None) -> bytes:
         """See `Store.get`."""
-        if stop is not None and stop <= start:
-            return b""
         with self._explained("read", key):
+            if stop is not None and stop <= start:  # no backend has a request for no bytes
+                self._fs.info(self._at(key))
+                return b""
             return bytes(self._fs.cat_file(self._at(key), start=start or None, end=stop))
 
     def put(self, key: str, data: Data) -> None:
@@ -51,8 +53,13 @@ class RemoteStore(Store):
                 return
             self._fs.makedirs(self._at(key).rpartition("/")[0], exist_ok=True)
             staged = f"{self._at(key)}.{uuid.uuid4().hex}.nbckpt-tmp"
-            self._fs.pipe_file(staged, bytes(whole))
-            self._fs.mv(staged, self._at(key))
+            try:
+                self._fs.pipe_file(staged, bytes(whole))
+                self._fs.mv(staged, self._at(key))
+            except BaseException:
+                with suppress(Exception):  # the failure itself is what the caller must hear of
+                    self._fs.rm_file(staged)
+                raise
 
     def exists(self, key: str) -> bool:
         """See `Store.exists`."""
@@ -74,10 +81,8 @@ class RemoteStore(Store):
     def delete(self, key: str) -> None:
         """See `Store.delete`."""
         with self._explained("delete", key):
-            try:
+            with suppress(*_NO_FILE):
                 self._fs.rm_file(self._at(key))
-            except FileNotFoundError:
-                return
 
     def _at(self, key: str) -> str:
         return f"{self._root}/{check_key(key)}"
@@ -86,7 +91,7 @@ class RemoteStore(Store):
     def _explained(self, action: str, key: str) -> Iterator[None]:
         try:
             yield
-        except FileNotFoundError:
+        except _NO_FILE:
             raise NotFoundError(f"no {key!r} in {self.url}") from None
         except (UsageError, NotFoundError):
             raise

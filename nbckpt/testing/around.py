@@ -74,8 +74,8 @@ class FaultyStore(_Around):
 
     Args:
         store: Does the work.
-        fail_at: Only this call fails, counted from 1 among those that *when* is true for; by default
-            each of them fails.
+        fail_at: Only this call fails, counted from 1 among those that *when* is true for; by
+            default each of them fails.
         when: Which calls may fail; by default all.
         error: What is raised.
         halfway: The work is done and only the answer is lost; a listing fails behind its last key.
@@ -123,8 +123,8 @@ class FaultyStore(_Around):
 class RecordingStore(_Around):
     """A store that remembers every call that succeeded, in the order in which they did.
 
-    What a crash could leave behind can be had again: `replay` gives the contents after any number of
-    changes, and a reader of those must find what was there before or what is there after, never half.
+    What a crash could leave behind can be had again: `replay` gives the contents after any number
+    of changes, and a reader of those must find what was there before or what is there after.
 
     Attributes:
         calls: The calls.
@@ -133,7 +133,7 @@ class RecordingStore(_Around):
     def __init__(self, store: Store) -> None:
         super().__init__(store)
         self.calls: list[Call] = []
-        self._before = {key: store.get(key) for key in store.keys()}
+        self._before = {key: store.get(key) for key in list(store.keys())}
 
     @property
     def changes(self) -> list[Call]:

@@ -137,8 +137,8 @@ class ReadingTests:
 class StoreTests(ReadingTests):
     """What holds for every store.
 
-    A subclass gives the fixture `store`, empty and new for each test, and where it can, what is kept
-    behind the store: without that, a store is only asked about itself.
+    A subclass gives the fixture `store`, empty and new for each test, and where it can, a look at
+    what is kept behind the store: without that, a store is only asked about itself.
     """
 
     @pytest.fixture
@@ -284,7 +284,7 @@ class StoreTests(ReadingTests):
         def look() -> bool:
             whole = True
             while not done.is_set():
-                whole &= all(store.get(key) == data for key in store.keys())
+                whole &= all(store.get(key) == data for key in list(store.keys()))
             return whole
 
         with ThreadPoolExecutor(1) as pool:

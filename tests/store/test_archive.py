@@ -69,7 +69,7 @@ def test_what_is_no_archive_is_corrupt(data: bytes) -> None:
 
 
 def test_a_missing_file_is_not_found(tmp_path: Path) -> None:
-    with pytest.raises(NotFoundError, match="nothing.zip"):
+    with pytest.raises(NotFoundError, match=r"nothing\.zip"):
         ArchiveStore(tmp_path / "nothing.zip")
 
 

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from nbckpt.errors import NotFoundError, StoreError
+from nbckpt.store import MemoryStore, Store
+from nbckpt.testing import Call, FaultyStore, RecordingStore, StoreTests
+
+
+class TestFaultyStoreWithoutFaults(StoreTests):
+    @pytest.fixture
+    def store(self) -> Store:
+        return FaultyStore(MemoryStore(), when=lambda _: False)
+
+
+class TestRecordingStore(StoreTests):
+    @pytest.fixture
+    def store(self) -> Store:
+        return RecordingStore(MemoryStore())
+
+
+@pytest.mark.parametrize("call", ["get", "put", "exists", "keys", "delete"])
+def test_every_call_can_fail(call: str) -> None:
+    store = FaultyStore(MemoryStore())
+    calls: dict[str, Callable[[], object]] = {
+        "get": lambda: store.get("a"),
+        "put": lambda: store.put("a", b"x"),
+        "exists": lambda: store.exists("a"),
+        "keys": lambda: list(store.keys()),
+        "delete": lambda: store.delete("a"),
+    }
+    with pytest.raises(StoreError, match="as the test asked"):
+        calls[call]()
+    assert store.failed == 1
+
+
+def test_only_the_nth_call_fails() -> None:
+    store = FaultyStore(MemoryStore(), fail_at=2)
+    store.put("a", b"x")
+    with pytest.raises(StoreError):
+        store.put("b", b"x")
+    store.put("b", b"x")
+    assert (store.counted, store.failed) == (3, 1)
+
+
+def test_a_fault_before_the_work_changes_nothing() -> None:
+    store = FaultyStore(MemoryStore())
+    with pytest.raises(StoreError):
+        store.put("a", b"x")
+    assert not store.store.exists("a")
+
+
+def test_a_fault_halfway_comes_when_the_work_is_done() -> None:
+    store = FaultyStore(MemoryStore(), halfway=True)
+    with pytest.raises(StoreError):
+        store.put("a", b"x")
+    assert store.store.get("a") == b"x"
+    listing = store.keys()
+    assert next(listing) == "a"
+    with pytest.raises(StoreError):
+        next(listing)
+
+
+def test_the_calls_that_fail_can_be_chosen() -> None:
+    chosen = FaultyStore(
+        MemoryStore(),
+        fail_at=2,
+        when=lambda it: it.key.startswith("a/"),
+        error=OSError("unplugged"),
+    )
+    chosen.put("b", b"x")
+    chosen.put("a/1", b"x")
+    with pytest.raises(OSError, match="unplugged"):
+        chosen.put("a/2", b"x")
+    assert list(chosen.store.keys()) == ["a/1", "b"]
+
+
+def test_calls_are_recorded_when_they_succeeded() -> None:
+    store = RecordingStore(MemoryStore())
+    store.put("a", [b"x", b"y"])
+    store.delete("a")
+    with pytest.raises(NotFoundError):
+        store.get("a")
+    assert list(store.keys("a")) == []
+    assert store.calls == [Call("put", "a", b"xy"), Call("delete", "a"), Call("keys", "a")]
+
+
+def test_every_state_that_a_crash_leaves_can_be_had() -> None:
+    inner = MemoryStore()
+    inner.put("old", b"0")
+    store = RecordingStore(inner)
+    store.put("new", b"1")
+    store.delete("old")
+    states = [{key: it.get(key) for key in list(it.keys())} for it in store.crashes()]
+    assert states == [{"old": b"0"}, {"old": b"0", "new": b"1"}, {"new": b"1"}]

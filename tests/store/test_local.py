@@ -1,0 +1,304 @@
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from nbckpt.errors import NotFoundError, StoreError, UsageError
+from nbckpt.store import STAGING, LocalStore, Store, local, open_store
+from nbckpt.testing import StoreTests
+
+posix = pytest.mark.skipif(os.name == "nt", reason="needs POSIX")
+
+
+class TestLocalStore(StoreTests):
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> LocalStore:
+        return LocalStore(tmp_path / "Ein Ordner 日本" / "store")
+
+    def get_behind(self, store: Store, key: str) -> bytes:
+        return Path(store.url, key).read_bytes()
+
+    def put_behind(self, store: Store, key: str, data: bytes) -> None:
+        file = Path(store.url, key)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(data)
+
+
+class TestFileUri(StoreTests):
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> Store:
+        return open_store((tmp_path / "a b ü%#").as_uri())
+
+
+def test_a_key_is_a_file(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    store.put("a/b", b"x")
+    assert store.path("a/b") == tmp_path / "a" / "b"
+    assert store.path("a/b").read_bytes() == b"x"
+
+
+def test_nothing_is_made_before_the_first_put(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path / "store")
+    assert not store.exists("a")
+    assert list(store.keys()) == []
+    store.delete("a")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_relative_folder_stays_where_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    store = LocalStore("store")
+    store.put("a", b"x")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert store.get("a") == b"x"
+
+
+def test_nothing_is_left_in_the_staging_folder(tmp_path: Path) -> None:
+    LocalStore(tmp_path).put("a/b", b"x")
+    assert list((tmp_path / STAGING).iterdir()) == []
+
+
+def test_staged_files_are_no_keys(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    store.put("a", b"x")
+    (tmp_path / STAGING / "left").write_bytes(b"half")
+    assert list(store.keys()) == ["a"]
+    for call in (store.get, store.exists, store.delete, lambda key: store.put(key, b"")):
+        with pytest.raises(UsageError, match="cannot be a file name"):
+            call(f"{STAGING}/left")
+
+
+def test_only_old_staged_files_are_swept(tmp_path: Path) -> None:
+    (tmp_path / STAGING).mkdir()
+    old, new = tmp_path / STAGING / "old", tmp_path / STAGING / "new"
+    old.write_bytes(b"half")
+    new.write_bytes(b"another writer's")
+    os.utime(old, (time.time() - 2 * 24 * 3600,) * 2)
+    LocalStore(tmp_path).put("a", b"x")
+    assert not old.exists()
+    assert new.exists()
+
+
+def test_a_store_needs_no_sweep_to_read(tmp_path: Path) -> None:
+    LocalStore(tmp_path).put("a", b"x")
+    (tmp_path / STAGING).rmdir()
+    assert LocalStore(tmp_path).get("a") == b"x"
+    assert not (tmp_path / STAGING).exists()
+
+
+def test_what_is_put_is_synced_before_it_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    happened: list[str] = []
+    replace = Path.replace
+    monkeypatch.setattr(local, "_sync", lambda _: happened.append("file synced"))
+    monkeypatch.setattr(
+        local, "sync_folder", lambda folder: happened.append(f"{folder.name} synced")
+    )
+
+    def name(staged: Path, target: Path) -> Path:
+        happened.append("named")
+        return replace(staged, target)
+
+    monkeypatch.setattr(Path, "replace", name)
+    LocalStore(tmp_path / "s").put("a/b", b"x")
+    assert happened[-3:] == ["file synced", "named", "a synced"]
+    assert {"s synced", f"{tmp_path.name} synced"} <= set(happened)
+
+
+def test_a_file_in_the_place_of_the_store_is_named(tmp_path: Path) -> None:
+    (tmp_path / "store").write_text("not a folder")
+    store = LocalStore(tmp_path / "store")
+    with pytest.raises(StoreError, match="store is a file where a folder should be"):
+        store.put("a/b", b"x")
+    assert (tmp_path / "store").read_text() == "not a folder"
+
+
+def test_a_file_in_the_place_of_the_store_is_not_an_empty_store(tmp_path: Path) -> None:
+    (tmp_path / "store").write_text("not a folder")
+    with pytest.raises(StoreError, match="cannot list"):
+        list(LocalStore(tmp_path / "store").keys())
+
+
+def test_a_file_in_the_place_of_a_folder_of_keys_is_named(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    store.put("a", b"x")
+    with pytest.raises(StoreError, match=r"cannot write 'a/b'.*is a file where a folder"):
+        store.put("a/b", b"y")
+    assert store.get("a") == b"x"
+
+
+def test_a_folder_in_the_place_of_a_key_is_named(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    store.put("a/b", b"x")
+    with pytest.raises(StoreError, match="cannot write 'a'"):
+        store.put("a", b"y")
+    assert list(store.keys()) == ["a/b"]
+    assert list((tmp_path / STAGING).iterdir()) == []
+
+
+def test_a_key_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    for call in (store.get, store.delete, lambda key: store.put(key, b"")):
+        with pytest.raises(UsageError, match="cannot be a file name"):
+            call("\ud800")
+
+
+def test_a_key_too_long_for_the_system_is_explained(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    with pytest.raises(StoreError, match="cannot write"):
+        store.put("x" * 300, b"")
+    assert list(store.keys()) == []
+
+
+def test_a_store_that_vanished_is_no_missing_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(*_: object) -> None:
+        raise FileNotFoundError(errno.ENOENT, "No such file or directory")
+
+    monkeypatch.setattr(Path, "replace", gone)
+    with pytest.raises(StoreError, match="cannot write 'a'") as caught:
+        LocalStore(tmp_path).put("a", b"x")
+    assert not isinstance(caught.value, NotFoundError)
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EPERM, errno.EROFS])
+@pytest.mark.parametrize("step", ["open", "fsync"])
+def test_a_folder_that_may_not_be_written_is_explained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, step: str
+) -> None:
+    store = LocalStore(tmp_path)
+    store.put("before", b"x")
+
+    def refuse(*_: object) -> int:
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, step, refuse)
+        with pytest.raises(
+            StoreError, match=f"cannot write 'a'.*{os.strerror(number)}.*NBCKPT_STORE"
+        ):
+            store.put("a", b"y")
+    assert list(store.keys()) == ["before"]
+    store.put("a", b"y")
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
+@pytest.mark.parametrize("step", ["writev", "fsync"])
+@posix
+def test_a_failed_write_leaves_everything_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, step: str
+) -> None:
+    store = LocalStore(tmp_path)
+    store.put("before", b"x")
+
+    def fail(*_: object) -> int:
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, step, fail)
+        with pytest.raises(StoreError, match=f"cannot write 'a'.*{os.strerror(number)}"):
+            store.put("a", b"y")
+    assert list(store.keys()) == ["before"]
+    assert list((tmp_path / STAGING).iterdir()) == []
+
+
+@posix
+def test_an_interrupt_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", interrupt)
+    monkeypatch.setattr(local, "sync_folder", lambda _: None)
+    with pytest.raises(KeyboardInterrupt):
+        LocalStore(tmp_path).put("a", b"x")
+    assert list(LocalStore(tmp_path).keys()) == []
+    assert list((tmp_path / STAGING).iterdir()) == []
+
+
+@posix
+@pytest.mark.parametrize("most", [1, 3, 7])
+def test_a_system_that_writes_in_bits_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    def some(fd: int, views: list[memoryview]) -> int:
+        return os.write(fd, b"".join(views)[:most])
+
+    monkeypatch.setattr(os, "writev", some)
+    store = LocalStore(tmp_path)
+    store.put("a", [b"0123", b"", b"456", b"789"])
+    assert store.get("a") == b"0123456789"
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """Give a disk of one megabyte."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(place)]
+    try:
+        refused = subprocess.run(mount, capture_output=True, check=False).returncode != 0
+    except FileNotFoundError:
+        refused = True
+    if refused:
+        pytest.skip("this system lets nobody but root mount a small disk")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+def test_a_full_disk_is_explained_and_loses_nothing(small_disk: Path) -> None:
+    store = LocalStore(small_disk / "store")
+    store.put("before", b"x" * 100_000)
+    with pytest.raises(StoreError, match=r"cannot write 'large'.*No space left.*Free some space"):
+        store.put("large", bytes(2_000_000))
+    assert list(store.keys()) == ["before"]
+    assert store.get("before") == b"x" * 100_000
+    store.put("after", b"y" * 500_000)
+    assert list(store.keys()) == ["after", "before"]
+
+
+def test_space_is_back_after_a_delete(small_disk: Path) -> None:
+    store = LocalStore(small_disk)
+    for n in range(10):
+        store.put(str(n), bytes(600_000))
+        store.delete(str(n))
+    assert list(store.keys()) == []
+
+
+PUT_FOR_EVER = """
+import itertools, sys
+from nbckpt.store import LocalStore
+store = LocalStore(sys.argv[1])
+for n in itertools.count():
+    store.put(f"a/{n % 3}", [bytes([n % 256]) * 500_000] * 4)
+    if n == 2:
+        print("going", flush=True)
+"""
+
+
+@pytest.mark.parametrize("attempt", range(5))
+@posix
+def test_kill_9_leaves_every_key_whole(tmp_path: Path, attempt: int) -> None:
+    command = [sys.executable, "-c", PUT_FOR_EVER, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        assert process.stdout.readline() == b"going\n"
+        time.sleep(0.01 + attempt * 0.003)  # to meet it at different points
+        process.send_signal(signal.SIGKILL)
+    store = LocalStore(tmp_path)
+    assert list(store.keys()) == ["a/0", "a/1", "a/2"]
+    for key in store.keys("a/"):
+        data = store.get(key)
+        assert data == data[:1] * 2_000_000
