@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import fnmatch
 import os
+import re
 import time
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -130,6 +131,11 @@ class Tracker:
     def __repr__(self) -> str:
         return f"Tracker({self.store.url!r})"
 
+    @property
+    def undoable(self) -> str:
+        """What `undo` would take back, in words; empty for nothing."""
+        return self._undo.what if self._undo else ""
+
     # Saving.
 
     def save(
@@ -233,7 +239,13 @@ class Tracker:
             skipped=tuple(captured.skipped),
             warnings=tuple(captured.warnings),
             deleted=tuple(sorted(set(gone) - surroundings.NAMES)),
-            provenance={**surroundings.machine(), "packages": surroundings.packages(), **(where or {})},
+            provenance={
+                **surroundings.machine(),
+                "packages": surroundings.packages(),
+                "new_bytes": packer.new_bytes,
+                **({"notebook": self.settings.notebook} if self.settings.notebook else {}),
+                **(where or {}),
+            },
             inline=packer.inline,
         )
 
@@ -325,6 +337,7 @@ class Tracker:
         lazy: bool = False,
         dry_run: bool = False,
         hidden: Container[str] = frozenset(),
+        progress: Progress | None = None,
     ) -> Restored:
         """Put the variables of a checkpoint back into *namespace*.
 
@@ -341,6 +354,7 @@ class Tracker:
             lazy: Do not check arrays against their digests; they are read when they are used.
             dry_run: Only say what would change.
             hidden: Names that are nobody's variables.
+            progress: Told how far it is.
 
         Raises:
             NotFoundError: No such checkpoint, or it has no such variable.
@@ -355,7 +369,8 @@ class Tracker:
             return self._restored(manifest, changes | dict.fromkeys(gone, "removed"), (), wanted, started, dry_run=True)
         if not (trust or self.history.trusted(manifest)):
             raise self._stranger(ref, manifest)
-        loaded, failed = load_values(manifest, self.read(manifest), wanted, namespace, verify=not lazy)
+        reader = self.read(manifest)
+        loaded, failed = load_values(manifest, reader, wanted, namespace, verify=not lazy, progress=progress)
         states = {name: loaded.pop(name) for name in surroundings.NAMES & loaded.keys()}
         bindings = {prefix + name: value for name, value in loaded.items()}
         changes = {name: "changed" if name in namespace else "new" for name in bindings}
@@ -460,6 +475,11 @@ class Tracker:
         self._undo = _Undo(f"removal of {len(removed)}", removed=removed)
         return removed
 
+    def only_in(self, entries: Iterable[Entry]) -> int:
+        """Return how many bytes are named by *entries* and by nothing else."""
+        ids = {entry.id for entry in entries}
+        return gc.only_in(self.history, ids)
+
     def collect(self, *, dry_run: bool = False) -> gc.Collected:
         """Free the space of what was removed and of what nothing names; see gc.py."""
         self.history.check_format()
@@ -483,7 +503,9 @@ class Tracker:
         """Write one checkpoint into a file; return the file's size."""
         manifest = self.manifest(ref)
         names = [it.name for it in self.history.refs() if it.id == manifest.id]
-        return transfer.export(self.history, manifest, Path(file), names[-1] if names else "", overwrite=overwrite)
+        asked = re.split("[@~]", ref)[0]
+        name = asked if asked in names else next(iter(names), "")
+        return transfer.export(self.history, manifest, Path(file), name, overwrite=overwrite)
 
     def import_file(self, file: str | os.PathLike[str]) -> tuple[Manifest, Ref | None, bool]:
         """Take in what `export` wrote; see `transfer.import_file`."""

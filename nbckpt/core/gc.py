@@ -13,7 +13,7 @@ by a collection at least an hour later.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -228,3 +228,18 @@ def _add_uses(uses: dict[str, set[int]], manifest: Manifest) -> None:
             if pack not in manifest.inline:
                 uses.setdefault(pack, set()).update(range(first, first + count))
 
+
+def only_in(history: History, ids: Container[str]) -> int:
+    """Return how many stored bytes the checkpoints with these ids name that no other one does."""
+    mine: dict[str, set[int]] = {}
+    others: dict[str, set[int]] = {}
+    for entry in history.entries():
+        with suppress(NbckptError):
+            _add_uses(mine if entry.id in ids else others, history.read(entry))
+    freed = 0
+    for pack, places in mine.items():
+        with suppress(NbckptError):
+            index = find_index(history.store, pack)
+            blobs = (index[place] for place in places - others.get(pack, set()))
+            freed += sum(blob.stored for blob in blobs if blob)
+    return freed

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import reprlib
 from sys import modules
+from types import FunctionType, ModuleType
 from typing import Any
 
 MOST_TEXT = 200
@@ -37,7 +39,7 @@ def describe(value: Any) -> dict[str, Any]:
 def text_of(value: Any) -> str:
     """Return a few words of *value*'s content on one line."""
     try:
-        text = _numpy_text(value) or _Repr().repr(value)
+        text = _code_text(value) or _numpy_text(value) or _Repr().repr(value)
     except Exception as error:  # noqa: BLE001  the same
         text = f"<repr failed: {type(error).__name__}>"
     text = " ".join(text.split())
@@ -68,6 +70,15 @@ class _Repr(reprlib.Repr):
         self.maxlevel = 3
 
 
+def _code_text(value: Any) -> str:
+    """Return how a function, class or module is written; its usual text has addresses in it."""
+    if isinstance(value, ModuleType):
+        return f"{value.__name__} {vars(value).get('__version__', '')}"
+    if isinstance(value, FunctionType):
+        return f"{value.__qualname__}{inspect.signature(value)}"
+    return f"class {value.__qualname__}" if isinstance(value, type) else ""
+
+
 def _numpy_text(value: Any) -> str:
     numpy = modules.get("numpy")
     if numpy is None or not isinstance(value, numpy.ndarray) or value.dtype.hasobject:
@@ -82,8 +93,7 @@ def _shape(value: Any) -> list[int] | None:
 
 
 def _dtype(value: Any) -> str | None:
-    dtype = getattr(value, "dtype", None)
-    return None if dtype is None or isinstance(value, type) else str(dtype)
+    return str(value.dtype) if _shape(value) is not None and hasattr(value, "dtype") else None
 
 
 def _length(value: Any) -> int | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import platform
 import random
 from collections.abc import Callable
-from sys import modules
+from sys import modules, stdlib_module_names
 from typing import Any, NamedTuple
 
 
@@ -61,10 +61,15 @@ def packages() -> dict[str, str]:
     """Return the versions of the imported packages that tell theirs, by name."""
     found = {}
     for name, module in list(modules.items()):
-        version = getattr(module, "__version__", None) if "." not in name and not name.startswith("_") else None
+        # Not getattr: asking some modules for it imports more, or warns.
+        version = getattr(module, "__dict__", {}).get("__version__") if _is_package(name) else None
         if isinstance(version, str):
             found[name] = version
     return dict(sorted(found.items()))
+
+
+def _is_package(name: str) -> bool:
+    return "." not in name and not name.startswith("_") and name not in stdlib_module_names
 
 
 def machine() -> dict[str, str]:

@@ -17,7 +17,7 @@ from nbckpt.core.blame import blame, losses
 from nbckpt.core.codec import NO_OVERLAPS, Overlaps, Pickled, Span, dump, load, memory_at
 from nbckpt.core.manifest import Content, Group, Manifest, Skipped, Value
 from nbckpt.core.pack import digest
-from nbckpt.core.packer import Packer, Stored
+from nbckpt.core.packer import Packer, Progress, Stored
 from nbckpt.core.preview import describe, picture_of
 from nbckpt.core.reader import Reader
 from nbckpt.errors import CodecError, CorruptError
@@ -237,6 +237,7 @@ def load_values(
     namespace: dict[str, Any] | None = None,
     *,
     verify: bool = True,
+    progress: Progress | None = None,
 ) -> tuple[dict[str, Any], list[Failure]]:
     """Load the values of these *names*; what they share, they share again. This unpickles.
 
@@ -250,12 +251,17 @@ def load_values(
             groups.setdefault(value.group, []).append(value)
     loaded: dict[str, Any] = {}
     failed: list[Failure] = []
+    sizes = {at: _group_size(manifest.groups[at]) for at in groups}
+    done = 0
     for at, values in groups.items():
         try:
             slots = load_group(manifest.groups[at], reader, namespace, verify=verify)
             loaded |= {value.name: slots[value.slot] for value in values}
         except Exception as error:  # noqa: BLE001  unpickling runs anyone's code; the others are loaded
             failed.append(Failure(tuple(value.name for value in values), _why(error)))
+        done += sizes[at]
+        if progress is not None:
+            progress(done, sum(sizes.values()))
     return {value.name: loaded[value.name] for value in manifest.values if value.name in loaded}, failed
 
 
@@ -283,3 +289,7 @@ def _why(error: Exception) -> str:
     if isinstance(error, CorruptError):
         return str(error)
     return f"{type(error).__name__}: {error}"
+
+
+def _group_size(group: Group) -> int:
+    return group.record.size + sum(root.size for root in group.roots)

@@ -1,0 +1,112 @@
+"""The command: `python -m benchmarks [--quick] [--peers all]`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks import cells, report
+from benchmarks.peers import HERE, OWN, PEERS, InstallError, install, interpreter
+from benchmarks.suite import OURS, Suite
+
+_QUICK_MIB = 64
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, print the tables, keep the JSON; return 0 even where a budget is missed."""
+    options = _parser().parse_args(arguments)
+    size = _QUICK_MIB if options.quick else options.size
+    pythons, missing = _pythons(options.peers, options.python)
+    folder = _work_folder(options.folder)
+    suite = Suite(folder, pythons, options.rounds, _say)
+    suite.measured.failed |= missing
+    try:
+        for workload in (cells.arrays(size), cells.mixed(size)):
+            if workload.name in options.only:
+                suite.times(workload)
+        for workload in (cells.arrays(size), cells.mixed(size)):
+            if "memory" in options.only:
+                suite.memory(workload)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    found = report.rows(suite.measured)
+    print(f"{size} MiB of arrays, {options.rounds} rounds\n")
+    print(report.text(found, suite.measured))
+    _keep({"size_mib": size, "rounds": options.rounds, **report.as_json(found, suite.measured)})
+    return 1 if OURS in suite.measured.failed else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description="Measure nbckpt against its budgets."
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help=f"{_QUICK_MIB} MiB: shows that it works, not how fast"
+    )
+    parser.add_argument("--size", type=int, default=cells.FULL_MIB, metavar="MIB", help="of arrays")
+    parser.add_argument("--rounds", type=int, default=5, help="medians of so many")
+    parser.add_argument(
+        "--peers", default="here",
+        help="'here' (what is installed; the default), 'none', 'all' (install what is missing), or names: " + ", ".join(PEERS),
+    )  # fmt: skip
+    parser.add_argument("--python", help="the interpreter to make the peers' own environments with")
+    parser.add_argument("--folder", type=Path, help="on the disk to measure")
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        choices=("arrays", "mixed", "memory"),
+        default=("arrays", "mixed", "memory"),
+    )
+    return parser
+
+
+def _pythons(peers: str, python: str | None) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the interpreter of each contender that can be had, and why the others cannot."""
+    pythons, missing = {OURS: sys.executable}, {}
+    names = {"here": PEERS, "all": PEERS, "none": ()}.get(peers, tuple(peers.split(",")))
+    for name in names:
+        if name not in PEERS:
+            raise SystemExit(f"no peer {name!r}: there are {', '.join(PEERS)}")
+        found = interpreter(name)
+        if found is None and peers != "here" and name in OWN:
+            _say(f"installing {name}")
+        try:
+            pythons[name] = (
+                found or install(name, python) if peers != "here" else found or _absent(name)
+            )
+        except InstallError as error:
+            missing[name] = f"not installed: {error}"
+    return pythons, missing
+
+
+def _absent(name: str) -> str:
+    raise InstallError(
+        f"--peers {name} makes an environment for it" if name in OWN else f"pip install {name}"
+    )
+
+
+def _work_folder(given: Path | None) -> Path:
+    folder = (given or HERE / ".work").resolve() / f"{time.time_ns():x}"
+    folder.mkdir(parents=True)
+    return folder
+
+
+def _keep(found: dict[str, object]) -> None:
+    results = HERE / "results"
+    results.mkdir(exist_ok=True)
+    file = results / time.strftime("%Y%m%d-%H%M%S.json")
+    file.write_text(json.dumps(found, indent=1))
+    print(f"\n{file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file}")
+
+
+def _say(message: str) -> None:
+    print(message, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

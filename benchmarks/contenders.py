@@ -1,0 +1,282 @@
+"""Contenders: each way to save a namespace and to restore it, behind one small interface.
+
+Runs in a worker process. A contender's library is imported when the contender is made, so that no
+measurement contains an import. The peers are given an fsync, since nbckpt's saves are durable.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+
+class Kernel:
+    """Runs cells in `__main__`, as a notebook does, and knows which names are the user's."""
+
+    def __init__(self) -> None:
+        self.namespace: dict[str, Any] = vars(sys.modules["__main__"])
+        self.hidden = frozenset(self.namespace)
+
+    def run(self, source: str) -> None:
+        """Run one cell."""
+        exec(compile(source, "<cell>", "exec"), self.namespace)  # noqa: S102  that is what a notebook does
+
+    def evaluate(self, expression: str) -> Any:
+        """Return an expression's value."""
+        return eval(expression, self.namespace)  # noqa: S307  the same
+
+    def variables(self) -> dict[str, Any]:
+        """Return the user's variables; modules are not among them."""
+        return {
+            name: value
+            for name, value in self.namespace.items()
+            if name not in self.hidden
+            and not name.startswith("_")
+            and not isinstance(value, types.ModuleType)
+        }
+
+
+class Contender:
+    """One way to save and restore, for the whole of *kernel*'s namespace.
+
+    Attributes:
+        runs_cells: Whether a save happens by running a cell, so that it must be given the changing one.
+    """
+
+    runs_cells = False
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+
+    def open(self, folder: Path) -> None:
+        """Get ready to save into an empty *folder*; not measured."""
+        self.folder = folder
+
+    def save(self, source: str) -> dict[str, int]:
+        """Save durably and return what is known of it: `new_bytes`, where the contender tells."""
+        raise NotImplementedError
+
+    def prepare_restore(self, folder: Path) -> None:
+        """Get ready to restore what *folder* has; not measured."""
+
+    def restore(self, folder: Path, *, lazy: bool) -> None:
+        """Bind what was saved last in *folder* into the kernel's namespace."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Let go of what `open` made."""
+
+
+class Nbckpt(Contender):
+    """nbckpt."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        super().__init__(kernel)
+        from nbckpt import Tracker
+
+        self._make = Tracker
+
+    def open(self, folder: Path) -> None:
+        """See `Contender.open`."""
+        self._tracker = self._make(folder)
+
+    def save(self, source: str) -> dict[str, int]:
+        """See `Contender.save`."""
+        del source
+        saved = self._tracker.save(self.kernel.namespace, name="bench", hidden=self.kernel.hidden)
+        if saved.manifest.skipped:
+            raise RuntimeError(f"not everything was saved: {saved.manifest.skipped}")
+        return {"new_bytes": saved.new_bytes}
+
+    def restore(self, folder: Path, *, lazy: bool) -> None:
+        """See `Contender.restore`."""
+        with self._make(folder) as tracker:
+            restored = tracker.restore("bench", self.kernel.namespace, lazy=lazy)
+        if restored.failed:
+            raise RuntimeError(f"not everything was restored: {restored.failed}")
+
+    def close(self) -> None:
+        """See `Contender.close`."""
+        self._tracker.close()
+
+
+class FilePeer(Contender):
+    """A peer that writes one file: `dump` into an open file, `load` from one."""
+
+    dump: Callable[[Any, Any], None]
+    load: Callable[[Any], Any]
+
+    def save(self, source: str) -> dict[str, int]:
+        """See `Contender.save`."""
+        del source
+        with (self.folder / "state").open("wb") as file:
+            self.dump(self.chosen(), file)
+            file.flush()
+            os.fsync(file.fileno())
+        return {}
+
+    def chosen(self) -> dict[str, Any]:
+        """Return the variables that this peer can save."""
+        return self.kernel.variables()
+
+    def restore(self, folder: Path, *, lazy: bool) -> None:
+        """See `Contender.restore`."""
+        del lazy
+        with (folder / "state").open("rb") as file:
+            self.kernel.namespace.update(self.load(file))
+
+
+class Cloudpickle(FilePeer):
+    """cloudpickle, protocol 5."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        super().__init__(kernel)
+        import pickle
+
+        import cloudpickle
+
+        self.dump = lambda value, file: cloudpickle.dump(value, file, protocol=5)
+        self.load = pickle.load
+
+
+class Dill(FilePeer):
+    """dill."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        super().__init__(kernel)
+        import dill
+
+        self.dump, self.load = dill.dump, dill.load
+
+
+class Joblib(FilePeer):
+    """joblib, which saves no functions and classes of a notebook: they and their instances are left out."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        super().__init__(kernel)
+        import joblib
+
+        self.dump, self.load = joblib.dump, joblib.load
+
+    def chosen(self) -> dict[str, Any]:
+        """See `FilePeer.chosen`."""
+        own = {"Point", "points"}
+        return {
+            name: value
+            for name, value in self.kernel.variables().items()
+            if name not in own and not isinstance(value, types.FunctionType)
+        }
+
+
+class RayCheckpoint(Contender):
+    """Ray 2.6.3's `Checkpoint.from_dict(...).to_directory(...)`."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        super().__init__(kernel)
+        from ray.air import Checkpoint
+
+        self._made = Checkpoint
+
+    def save(self, source: str) -> dict[str, int]:
+        """See `Contender.save`."""
+        del source
+        target = self.folder / "state"
+        self._made.from_dict(self.kernel.variables()).to_directory(str(target))
+        for file in target.iterdir():
+            fd = os.open(file, os.O_RDONLY)
+            os.fsync(fd)
+            os.close(fd)
+        return {}
+
+    def restore(self, folder: Path, *, lazy: bool) -> None:
+        """See `Contender.restore`."""
+        del lazy
+        self.kernel.namespace.update(self._made.from_directory(str(folder / "state")).to_dict())
+
+
+class Shell(Kernel):
+    """A real IPython shell."""
+
+    def __init__(self) -> None:
+        from IPython.core.interactiveshell import InteractiveShell
+
+        self.shell = InteractiveShell.instance()
+        self.namespace = self.shell.user_ns
+        self.hidden = frozenset(self.namespace)
+
+    def run(self, source: str) -> None:
+        """See `Kernel.run`."""
+        self.shell.run_cell(source).raise_error()
+
+    def evaluate(self, expression: str) -> Any:
+        """See `Kernel.evaluate`."""
+        return self.shell.ev(expression)
+
+
+class Kishu(Contender):
+    """Kishu 0.3.4 with its default settings: every cell is saved, so a save is a cell."""
+
+    runs_cells = True
+
+    def __init__(self, kernel: Kernel) -> None:
+        super().__init__(kernel)
+        # Kishu reads this when it is imported, and needs it to exist.
+        root = Path(os.environ["KISHU_PATH_ROOT"])
+        root.mkdir(parents=True, exist_ok=True)
+        from kishu import init_kishu
+
+        self._init = init_kishu
+
+    def open(self, folder: Path) -> None:
+        """See `Contender.open`."""
+        super().open(folder)
+        (folder / "notebook.ipynb").write_text(
+            '{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}'
+        )
+        self._attach(folder)
+
+    def _attach(self, folder: Path) -> Any:
+        notebook = str(folder / "notebook.ipynb")
+        # Kishu's own way to run without a Jupyter server, as its tests do.
+        os.environ |= {"TEST_NOTEBOOK_PATH": notebook, "ENV_KISHU_TEST_MODE": "1"}
+        assert isinstance(self.kernel, Shell)
+        with self.kernel.shell.builtin_trap:
+            self._init(notebook)
+        return self.kernel.shell.user_ns["_kishu"]
+
+    def save(self, source: str) -> dict[str, int]:
+        """See `Contender.save`."""
+        self.kernel.run(source)
+        return {}
+
+    def restore(self, folder: Path, *, lazy: bool) -> None:
+        """See `Contender.restore`."""
+        del lazy
+        self._tracked.checkout(json.loads((folder / "head.json").read_text()))
+
+    def prepare_restore(self, folder: Path) -> None:
+        """See `Contender.prepare_restore`: its user attaches Kishu after a kernel's restart."""
+        self._tracked = self._attach(folder)
+
+    def close(self) -> None:
+        """Note which commit is the last one."""
+        assert isinstance(self.kernel, Shell)
+        tracked = self.kernel.shell.user_ns["_kishu"]
+        (self.folder / "head.json").write_text(
+            json.dumps(tracked._kishu_branch.get_head().commit_id)
+        )  # noqa: SLF001
+
+
+CONTENDERS: dict[str, type[Contender]] = {
+    "nbckpt": Nbckpt,
+    "cloudpickle": Cloudpickle,
+    "joblib": Joblib,
+    "dill": Dill,
+    "kishu": Kishu,
+    "ray": RayCheckpoint,
+}

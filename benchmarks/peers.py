@@ -1,0 +1,129 @@
+"""Peers: which contenders can run here, and in which environment; makes those that need their own."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+
+_LIBRARIES = ("numpy", "pandas", "scikit-learn", "matplotlib")
+
+
+@dataclass(frozen=True)
+class Own:
+    """What a peer needs that has an environment of its own."""
+
+    requirement: str
+    pythons: tuple[str, ...]
+
+
+OWN = {
+    "kishu": Own("kishu==0.3.4", ("3.11", "3.12", "3.13")),
+    "ray": Own("ray==2.6.3", ("3.11", "3.10", "3.9", "3.8")),
+}
+HERE_INSTALLED = ("cloudpickle", "joblib", "dill")
+PEERS = (*HERE_INSTALLED, *OWN)
+
+
+class InstallError(Exception):
+    """A peer's environment could not be made."""
+
+
+def interpreter(peer: str) -> str | None:
+    """Return the interpreter that has *peer*, or None where there is none."""
+    if peer in HERE_INSTALLED:
+        return sys.executable if find_spec(peer) else None
+    found = _python_of(HERE / f".venv-{peer}")
+    return str(found) if found.exists() else None
+
+
+def install(peer: str, python: str | None = None) -> str:
+    """Make the environment of *peer*, unless it is there, and return its interpreter.
+
+    Args:
+        peer: Its name.
+        python: The interpreter to make it with; by default one on the path that suits the peer.
+
+    Raises:
+        InstallError: It cannot be had; the message says why. Nothing is left behind.
+    """
+    if peer not in OWN:
+        raise InstallError(f"pip install {peer}")
+    folder = HERE / f".venv-{peer}"
+    if (_python_of(folder)).exists():
+        return str(_python_of(folder))
+    try:
+        _make(folder, python or _suitable(OWN[peer].pythons))
+        _run(
+            [
+                str(_python_of(folder)),
+                "-m",
+                "pip",
+                "install",
+                "-q",
+                OWN[peer].requirement,
+                *_same_libraries(),
+            ]
+        )
+    except InstallError:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return str(_python_of(folder))
+
+
+def _make(folder: Path, python: str) -> None:
+    _run([python, "-m", "venv", str(folder)])
+
+
+def _suitable(versions: tuple[str, ...]) -> str:
+    """Return an interpreter of one of these versions: this one, one on the path, or one of uv's."""
+    if f"{sys.version_info[0]}.{sys.version_info[1]}" in versions:
+        return sys.executable
+    for wanted in versions:
+        named = shutil.which(f"python{wanted}")
+        if (
+            named
+            and subprocess.run([named, "--version"], capture_output=True, check=False).returncode
+            == 0
+        ):
+            return named
+        if uv := shutil.which("uv"):
+            found = subprocess.run(
+                [uv, "python", "find", wanted], capture_output=True, text=True, check=False
+            )
+            if found.returncode == 0:
+                return found.stdout.strip()
+    raise InstallError(
+        f"needs Python {' or '.join(versions)}, and none is on the path: give --python"
+    )
+
+
+def _same_libraries() -> list[str]:
+    """Return the libraries of the namespaces, at the versions that nbckpt is measured with."""
+    wanted = []
+    for name in _LIBRARIES:
+        try:
+            wanted.append(f"{name}=={version(name)}")
+        except PackageNotFoundError:
+            wanted.append(name)
+    return wanted
+
+
+def _run(command: list[str]) -> None:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise InstallError(f"{command[0]}: {error}") from None
+    if done.returncode:
+        last = [line for line in done.stderr.splitlines() if line.strip()]
+        raise InstallError(last[-1] if last else f"{command[0]} failed")
+
+
+def _python_of(folder: Path) -> Path:
+    return folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")

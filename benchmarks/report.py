@@ -1,0 +1,204 @@
+"""Report: measurements against the budgets, as a table and as JSON."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from statistics import median
+from typing import Any
+
+from tabulate import tabulate
+
+from benchmarks.cells import MIB
+from benchmarks.suite import HASH, HASH_TWO, OURS, WRITE, Measured
+
+_MEMORY_MIB = 64
+_LAZY_MS = 50
+_TASKS = {"save": "save", "again": "save again", "changed": "1 % changed", "restore": "restore"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One budget and what was measured.
+
+    Attributes:
+        what: The thing measured.
+        against: What the value is a ratio of, or its unit.
+        value: The median over the rounds, or None where it was not measured.
+        low: The least of the rounds.
+        high: The greatest.
+        budget: What it may be at most.
+        note: What else there is to say.
+    """
+
+    what: str
+    against: str
+    value: float | None
+    low: float | None
+    high: float | None
+    budget: float
+    note: str = ""
+
+    @property
+    def verdict(self) -> str:
+        """Whether the budget holds."""
+        if self.value is None:
+            return "not measured"
+        return "holds" if self.value <= self.budget else "MISSES"
+
+
+def rows(measured: Measured) -> list[Row]:
+    """Return the budgets' rows, in the design's order."""
+    return [*_array_rows(measured), *_mixed_rows(measured), *_memory_rows(measured)]
+
+
+def text(found: Sequence[Row], measured: Measured) -> str:
+    """Return the tables as text."""
+    table = [
+        (
+            row.what,
+            row.against,
+            _number(row.value),
+            _span(row),
+            _number(row.budget),
+            row.verdict,
+            row.note,
+        )
+        for row in found
+    ]
+    headers = ("what", "in units of", "median", "low - high", "budget", "", "note")
+    parts = [tabulate(table, headers, disable_numparse=True), *_seconds_tables(measured)]
+    parts += [f"{name} failed: {reason}" for name, reason in measured.failed.items()]
+    parts += [
+        f"{name} restored something else than the {workload}: {how}"
+        for (workload, name), how in measured.differs.items()
+    ]
+    parts.append(", ".join(f"{name} {version}" for name, version in measured.versions.items()))
+    return "\n\n".join(parts)
+
+
+def as_json(found: Sequence[Row], measured: Measured) -> dict[str, Any]:
+    """Return everything that was measured as plain JSON."""
+    return {
+        "machine": {"system": platform.platform(), "processor": platform.machine()},
+        "versions": measured.versions,
+        "budgets": [asdict(row) | {"verdict": row.verdict} for row in found],
+        "seconds": [
+            {"workload": workload, "contender": name, "task": task, "samples": samples}
+            for (workload, name, task), samples in measured.seconds.items()
+        ],
+        "memory": [
+            {"workload": workload, "task": task, "bytes": samples}
+            for (workload, task), samples in measured.memory.items()
+        ],
+        "growth": measured.growth,
+        "failed": measured.failed,
+        "differs": {
+            f"{workload}, {name}": how for (workload, name), how in measured.differs.items()
+        },
+    }
+
+
+def _array_rows(measured: Measured) -> list[Row]:
+    ours = {
+        task: measured.seconds.get(("arrays", OURS, task), [])
+        for task in ("save", "again", "changed")
+    }
+    restored = measured.seconds.get(("arrays", OURS, "restore"), [])
+    lazily = [1000 * it for it in measured.seconds.get(("arrays", OURS, "restore lazily"), [])]
+    write, one, two = (
+        measured.seconds.get(("arrays", name, "save"), []) for name in (WRITE, HASH, HASH_TWO)
+    )
+
+    def hashes(what: str, samples: list[float], budget: float) -> Row:
+        both = _row("", "", _ratios(samples, two), 0)
+        note = f"{_number(both.value)} of a pass on two threads"
+        return _row(what, "a BLAKE3 pass", _ratios(samples, one), budget, note)
+
+    return [
+        _row("save arrays, durable", "write + fsync", _ratios(ours["save"], write), 1.2),
+        _fastest_peer(measured),
+        hashes("save again, nothing changed", ours["again"], 1.3),
+        hashes("save again, 1 % of one array changed", ours["changed"], 1.5),
+        _row("- bytes that it adds", "bytes changed", measured.growth.get("arrays", []), 2),
+        hashes("restore arrays, verified", restored, 1.3),
+        _row("restore arrays, lazily", "ms", lazily, _LAZY_MS),
+    ]
+
+
+def _fastest_peer(measured: Measured) -> Row:
+    ours = measured.seconds.get(("arrays", OURS, "save"), [])
+    peers = {
+        name: samples
+        for (workload, name, task), samples in measured.seconds.items()
+        if workload == "arrays" and task == "save" and name not in {OURS, WRITE, HASH, HASH_TWO}
+    }
+    if not peers:
+        return _row("- no peer faster", "no peer here", [], 1)
+    fastest = min(peers, key=lambda name: median(peers[name]))
+    return _row("- no peer faster", fastest, _ratios(ours, peers[fastest]), 1)
+
+
+def _mixed_rows(measured: Measured) -> list[Row]:
+    budgets = (
+        ("cloudpickle", "save", 0.75),
+        ("cloudpickle", "restore", 0.5),
+        ("kishu", "save", 1 / 30),
+        ("kishu", "restore", 1 / 30),
+    )
+    found = []
+    for peer, task, budget in budgets:
+        ours, theirs = (measured.seconds.get(("mixed", name, task), []) for name in (OURS, peer))
+        against = f"{peer} + fsync" if (peer, task) == ("cloudpickle", "save") else peer
+        found.append(_row(f"{task} the mixed namespace", against, _ratios(ours, theirs), budget))
+    return found
+
+
+def _memory_rows(measured: Measured) -> list[Row]:
+    found = []
+    for workload in ("arrays", "mixed"):
+        for task in ("save", "restore"):
+            samples = [it / MIB for it in measured.memory.get((workload, task), [])]
+            found.append(
+                _row(f"peak memory above the {workload}, {task}", "MiB", samples, _MEMORY_MIB)
+            )
+    return found
+
+
+def _row(what: str, against: str, samples: Sequence[float], budget: float, note: str = "") -> Row:
+    if not samples:
+        return Row(what, against, None, None, None, budget)
+    return Row(what, against, median(samples), min(samples), max(samples), budget, note)
+
+
+def _ratios(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
+    """Return a ratio a round: what was measured close together in time is compared."""
+    return [a / b for a, b in zip(ours, theirs, strict=False)]
+
+
+def _seconds_tables(measured: Measured) -> list[str]:
+    """Return a table of seconds per workload: each contender's median and, in brackets, its best."""
+    tables = []
+    for workload in ("arrays", "mixed"):
+        names = dict.fromkeys(name for found, name, _ in measured.seconds if found == workload)
+        table = [
+            [name, *(_seconds(measured, workload, name, task) for task in _TASKS)] for name in names
+        ]
+        headers = (f"{workload}, s: median (best)", *_TASKS.values())
+        if table:
+            tables.append(tabulate(table, headers, disable_numparse=True))
+    return tables
+
+
+def _seconds(measured: Measured, workload: str, name: str, task: str) -> str:
+    samples = measured.seconds.get((workload, name, task))
+    return f"{median(samples):.3f} ({min(samples):.3f})" if samples else "-"
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3g}"
+
+
+def _span(row: Row) -> str:
+    return f"{_number(row.low)} - {_number(row.high)}"

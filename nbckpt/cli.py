@@ -1,0 +1,49 @@
+"""nbckpt in a shell: words in, text out."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from nbckpt.commands import TABLE, HelpRequest, Session, parse
+from nbckpt.core.packer import Progress
+from nbckpt.errors import NbckptError
+from nbckpt.tracker import Tracker
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run one command and print its answer; return the exit status: 0, 1 for an error, 2 for damage."""
+    try:
+        request = parse(TABLE, sys.argv[1:] if words is None else words, "nbckpt")
+        with Tracker(request.store) as tracker:
+            result = request.run(Session(tracker, progress=_progress(), face="nbckpt"))
+            _print(str(result).replace("%ckpt ", "nbckpt "))
+    except HelpRequest as request:
+        _print(request.text)
+    except NbckptError as error:
+        print(f"nbckpt: {error}".replace("%ckpt ", "nbckpt "), file=sys.stderr)
+        return 1
+    return 2 if getattr(getattr(result, "verified", None), "damages", None) else 0
+
+
+def _print(text: str) -> None:
+    """Print *text*, as far as the terminal's encoding can show it."""
+    encoding = sys.stdout.encoding or "utf-8"
+    print(text.encode(encoding, "replace").decode(encoding))
+
+
+def _progress() -> Progress | None:
+    """Return a bar on standard error, where that is a terminal."""
+    if not sys.stderr.isatty():
+        return None
+    from tqdm import tqdm
+
+    bar = tqdm(total=0, unit_scale=True, leave=False, delay=0.5)
+
+    def show(done: int, total: int) -> None:
+        bar.total = total
+        bar.update(done - bar.n)
+        if done >= total:
+            bar.close()
+
+    return show

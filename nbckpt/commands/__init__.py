@@ -1,0 +1,12 @@
+"""Commands: everything that can be asked, in one table. A command returns a result and prints nothing."""
+
+from nbckpt.commands import about, browsing, housekeeping, restoring, saving
+from nbckpt.commands.table import Command, HelpRequest, Option, Request, Session, parse
+
+TABLE = {
+    command.name: command
+    for module in (browsing, saving, restoring, housekeeping, about)
+    for command in module.COMMANDS
+}
+
+__all__ = ["TABLE", "Command", "HelpRequest", "Option", "Request", "Session", "parse"]

@@ -1,0 +1,132 @@
+"""doctor, help: what works here, and what there is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+from nbckpt import __version__
+from nbckpt.commands.table import Command, HelpRequest, Session, option
+from nbckpt.core.blame import blame
+from nbckpt.core.codec import dump
+from nbckpt.core.mapping import MAPS
+from nbckpt.core.surroundings import machine
+from nbckpt.errors import NbckptError, UsageError
+from nbckpt.render import Column, Page, Result, Table, count
+from nbckpt.store import LocalStore
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at."""
+
+    what: str
+    good: bool
+    finding: str
+
+
+@dataclass(frozen=True, repr=False)
+class Diagnosis(Result):
+    """What works here, and which variables could not be saved."""
+
+    checks: tuple[Check, ...]
+    culprits: tuple[tuple[str, str, str], ...]
+
+    def page(self) -> Page:
+        """See `Result.page`."""
+        bad = sum(not it.good for it in self.checks)
+        headline = f"{count(bad, 'problem')} found" if bad else "everything works here"
+        checks = tuple((it.what, "ok" if it.good else "problem", it.finding) for it in self.checks)
+        columns = (Column("variable", code=True), Column("because of", code=True), Column("reason"))
+        return Page(
+            headline,
+            (
+                Table("checks", (Column("what"), Column("state"), Column("finding")), checks),
+                Table("variables that cannot be saved", columns, self.culprits),
+            ),
+        )
+
+
+def doctor(session: Session, variables: Sequence[str]) -> Diagnosis:
+    """Check the store, the secret and this Python, and find variables that cannot be saved."""
+    return Diagnosis(tuple(_checks(session)), tuple(_culprits(session, variables)))
+
+
+def _checks(session: Session) -> Iterator[Check]:
+    tracker = session.tracker
+    here = machine()
+    yield Check("nbckpt", good=True, finding=f"{__version__} on Python {here['python']}, {here['system']}")
+    try:
+        about = tracker.history.check_format()
+        finding = f"{tracker.store.url}, {count(len(tracker.entries()), 'checkpoint')}"
+        yield Check("store", good=True, finding=finding if about else f"{tracker.store.url}, not made yet")
+    except NbckptError as error:
+        yield Check("store", good=False, finding=str(error))
+    try:
+        key = tracker.history.signer.key
+        yield Check("secret", good=True, finding=f"{tracker.settings.secret_file}, its key is {key}")
+    except NbckptError as error:
+        yield Check("secret", good=False, finding=str(error))
+    maps = MAPS and tracker.settings.mapping and isinstance(tracker.store, LocalStore)
+    yield Check("arrays", good=True, finding="restored by mapping files" if maps else "restored by reading files")
+    missing = [name for name in ("numpy", "pandas", "matplotlib", "torch") if find_spec(name) is None]
+    yield Check("libraries", good=True, finding=f"not installed: {', '.join(missing)}" if missing else "all installed")
+
+
+def _culprits(session: Session, variables: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+    namespace = session.namespace or {}
+    if missing := [name for name in variables if name not in namespace]:
+        raise UsageError(f"there is no variable {missing[0]!r}")
+    chosen = variables or [name for name in namespace if name not in session.hidden and not name.startswith("__")]
+    for name in chosen:
+        try:
+            dump(namespace[name], namespace)
+        except Exception:  # noqa: BLE001  a value's own pickling may raise anything
+            yield name, *blame(name, namespace[name], namespace)
+
+
+@dataclass(frozen=True, repr=False)
+class Help(Result):
+    """The commands, or one command's usage."""
+
+    face: str
+    commands: tuple[tuple[str, str], ...] = ()
+    usage: str = ""
+
+    def page(self) -> Page:
+        """See `Result.page`."""
+        if self.usage:
+            return Page("", code=self.usage)
+        table = Table("commands", (Column("command", code=True), Column("what it does")), self.commands)
+        notes = (
+            "REF is a name, name@3, an id (or its beginning), latest, or any of them with ~2 for the second older one",
+            "every command takes --store PLACE and --help",
+        )
+        return Page(f"{self.face} COMMAND …", (table,), notes, advice=f"more: {self.face} help COMMAND")
+
+
+def help_(session: Session, command: str | None) -> Help:
+    """List the commands, or show how one is used."""
+    from nbckpt.commands import TABLE
+    from nbckpt.commands.table import parse
+
+    if command is None:
+        return Help(session.face, tuple((it.name, it.help) for it in TABLE.values()))
+    if command not in TABLE:
+        raise UsageError(f"there is no command {command!r}. See `{session.face} help`")
+    try:
+        parse(TABLE, [command, "--help"], session.face)
+    except HelpRequest as request:
+        return Help(session.face, usage=request.text)
+    raise AssertionError("asking for help is always answered")
+
+
+COMMANDS = (
+    Command(
+        "doctor",
+        doctor,
+        (option("variables", nargs="*", metavar="VAR", kind="variable", help="look at these variables only"),),
+    ),
+    Command("help", help_, (option("command", nargs="?", metavar="COMMAND", kind="command", help="of this command"),)),
+)

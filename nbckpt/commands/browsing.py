@@ -1,0 +1,296 @@
+"""status, ls, show, diff: look at what is kept. Nothing is unpickled but, in diff, what is trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from nbckpt.commands.table import Command, Session, option
+from nbckpt.core.history import SHORT, Entry, Ref
+from nbckpt.core.manifest import Manifest, Value
+from nbckpt.core.surroundings import NAMES
+from nbckpt.errors import NbckptError
+from nbckpt.render import Cell, Column, Fold, Page, Picture, Result, Table, age, count, short, size
+from nbckpt.store import LocalStore
+from nbckpt.tracker import Compared, Tracker
+
+_MOST_PICTURES = 12
+_SHOWN = 20
+
+
+@dataclass(frozen=True)
+class Row:
+    """A checkpoint in a listing.
+
+    Attributes:
+        entry: Its place in the history.
+        refs: Its names.
+        manifest: What it is; None where it cannot be read, and then *trouble* says why.
+        trusted: Whether it may be restored without further words.
+    """
+
+    entry: Entry
+    refs: tuple[Ref, ...]
+    manifest: Manifest | None
+    trusted: bool = False
+    trouble: str = ""
+
+
+@dataclass(frozen=True, repr=False)
+class Listing(Result):
+    """Checkpoints, newest first."""
+
+    rows: tuple[Row, ...]
+    total: int
+    where: str
+
+    def page(self) -> Page:
+        """See `Result.page`."""
+        if not self.rows:
+            return Page(f"no checkpoints in {self.where}", advice="make one: %ckpt save")
+        more = f"; the newest {len(self.rows)} of them" if self.total > len(self.rows) else ""
+        rest = "all of them: %ckpt ls -n 0" if more else ""
+        return Page(f"{count(self.total, 'checkpoint')} in {self.where}{more}", (listing_table(self.rows),), advice=rest)
+
+
+def listing_table(rows: Iterable[Row]) -> Table:
+    """Return the table of checkpoints that `ls` and `status` show."""
+    columns = (
+        *(Column("checkpoint"), Column("id", code=True), Column("message"), Column("saved")),
+        *(Column("size", number=True), Column("new", number=True), Column("variables"), Column("cell"), Column("trusted")),
+    )
+    return Table("checkpoints, newest first", columns, tuple(map(_row, rows)))
+
+
+def _row(row: Row) -> tuple[Cell | str, ...]:
+    label = Cell(", ".join(map(str, row.refs)) or "-")
+    name = Cell(row.entry.id[:SHORT], row.entry.id)
+    manifest = row.manifest
+    if manifest is None:
+        return (label, name, row.trouble, "", "", "", "", "", "")
+    variables = [value.name for value in manifest.values if value.name not in NAMES]
+    shown = ", ".join(variables[:3]) + (f", … ({len(variables)})" if len(variables) > 3 else "")
+    cell = manifest.provenance.get("cell", {})
+    new = manifest.provenance.get("new_bytes")
+    return (
+        label,
+        name,
+        manifest.message,
+        age(manifest.created_at),
+        size(manifest.size()),
+        size(new) if isinstance(new, int) else "-",
+        Cell(short(shown, 50) or count(len(manifest.files), "file"), ", ".join(variables[:100])),
+        Cell(f"[{cell['count']}]" if cell.get("count") else "-", str(cell.get("source", ""))[:500]),
+        "yes" if row.trusted else "no",
+    )
+
+
+def read_rows(tracker: Tracker, entries: Iterable[Entry]) -> tuple[Row, ...]:
+    """Read what a listing shows of *entries*; one that cannot be read is listed with the reason."""
+    by_id: dict[str, list[Ref]] = {}
+    for ref in tracker.history.refs():
+        by_id.setdefault(ref.id, []).append(ref)
+    rows = []
+    for entry in entries:
+        refs = tuple(by_id.get(entry.id, ()))
+        try:
+            manifest = tracker.history.read(entry)
+            rows.append(Row(entry, refs, manifest, tracker.history.trusted(manifest)))
+        except NbckptError as error:
+            rows.append(Row(entry, refs, None, trouble=str(error)))
+    return tuple(rows)
+
+
+def ls(session: Session, name: str | None, most: int) -> Listing:
+    """List the checkpoints, newest first."""
+    tracker = session.tracker
+    entries = tracker.entries()
+    if name is not None:
+        tracker.find(name)
+        targets = {ref.id for ref in tracker.history.refs(name)} or {tracker.find(name).id}
+        entries = [entry for entry in entries if entry.id in targets]
+    return Listing(read_rows(tracker, entries[: most or None]), len(entries), tracker.store.url)
+
+
+@dataclass(frozen=True, repr=False)
+class Status(Result):
+    """The store at a glance."""
+
+    where: str
+    total: int
+    space: int | None
+    rows: tuple[Row, ...]
+    undo: str
+
+    def page(self) -> Page:
+        """See `Result.page`."""
+        space = f", {size(self.space)} on disk" if self.space else ""
+        advice = "save: %ckpt save NAME   look: %ckpt ls, %ckpt show REF   back: %ckpt restore REF   more: %ckpt help"
+        notes = (f"%ckpt undo takes back the {self.undo}",) if self.undo else ()
+        tables = (listing_table(self.rows),) if self.rows else ()
+        return Page(f"{count(self.total, 'checkpoint')} in {self.where}{space}", tables, notes, advice=advice)
+
+
+def status(session: Session) -> Status:
+    """Show the store, its newest checkpoints and what can be undone."""
+    tracker = session.tracker
+    entries = tracker.entries()
+    return Status(
+        tracker.store.url, len(entries), _space(tracker), read_rows(tracker, entries[:3]), tracker.undoable
+    )
+
+
+def _space(tracker: Tracker) -> int | None:
+    """Return the bytes that a local store takes."""
+    if not isinstance(tracker.store, LocalStore):
+        return None
+    return sum(file.stat().st_size for file in tracker.store.folder.rglob("*") if file.is_file())
+
+
+@dataclass(frozen=True, repr=False)
+class Shown(Result):
+    """One checkpoint in full."""
+
+    row: Row
+    pictures: tuple[Picture, ...] = field(default=())
+
+    def page(self) -> Page:
+        """See `Result.page`."""
+        manifest = self.row.manifest
+        if manifest is None:
+            return Page(self.row.trouble)
+        provenance = manifest.provenance
+        label = ", ".join(map(str, self.row.refs)) or manifest.id[:SHORT]
+        when = age(manifest.created_at)
+        message = f": {manifest.message}" if manifest.message else ""
+        notes = [f"id {manifest.id[:16]}, saved {when.text} ({when.hint}), {size(manifest.size())}"]
+        if provenance.get("notebook"):
+            notes.append(f"from {provenance['notebook']}")
+        if provenance.get("python"):
+            notes.append(f"Python {provenance['python']} on {provenance.get('system', '?')}")
+        notes += [] if self.row.trusted else ["not signed by you: it can be looked at, not restored without --trust"]
+        states = [value.name for value in manifest.values if value.name in NAMES]
+        notes += [f"with it: {', '.join(states)}"] if states else []
+        notes += [f"deleted before it was saved: {', '.join(manifest.deleted)}"] if manifest.deleted else []
+        return Page(
+            f"{label}{message}",
+            (_variables(manifest), _skipped(manifest), _files(manifest)),
+            (*notes, *manifest.warnings),
+            tuple(_folds(provenance)),
+            self.pictures,
+        )
+
+
+def _variables(manifest: Manifest) -> Table:
+    columns = (Column("variable", code=True), Column("type"), Column("shape"), Column("size", number=True), Column("content", code=True))
+    rows = tuple(_variable(value) for value in manifest.values if value.name not in NAMES)
+    return Table("variables", tuple(columns), rows)
+
+
+def _variable(value: Value) -> tuple[Cell | str, ...]:
+    preview = value.preview
+    dtype = f" {preview['dtype']}" if preview.get("dtype") else ""
+    columns = ", ".join(f"{name}: {kind}" for name, kind in preview.get("columns", ()))
+    text = str(preview.get("text", ""))
+    return (
+        value.name,
+        Cell(str(preview.get("type", "?")), columns),
+        extent(preview) + dtype,
+        size(preview.get("bytes", 0)),
+        Cell(short(text, 80), columns or text),
+    )
+
+
+def extent(preview: Any) -> str:
+    """Return a value's shape or length in words."""
+    if preview.get("shape") is not None:
+        return " x ".join(map(str, preview["shape"])) or "scalar"
+    return count(preview["length"], "item") if preview.get("length") is not None else ""
+
+
+def _skipped(manifest: Manifest) -> Table:
+    columns = (Column("variable", code=True), Column("because of", code=True), Column("reason"))
+    return Table("not saved", columns, tuple((it.name, it.path, it.reason) for it in manifest.skipped))
+
+
+def _files(manifest: Manifest) -> Table:
+    rows = tuple((path, size(content.size)) for path, content in sorted(manifest.files.items()))
+    return Table("files", (Column("file", code=True), Column("size", number=True)), rows)
+
+
+def _folds(provenance: Any) -> Iterable[Fold]:
+    cell = provenance.get("cell", {})
+    if cell.get("source"):
+        yield Fold(f"cell [{cell.get('count', '?')}]", str(cell["source"]))
+    packages = provenance.get("packages", {})
+    if packages:
+        yield Fold(count(len(packages), "package"), "  ".join(f"{name} {version}" for name, version in packages.items()))
+
+
+def show(session: Session, ref: str) -> Shown:
+    """Show a checkpoint: its variables, previews, pictures, the cell that made it."""
+    tracker = session.tracker
+    row = read_rows(tracker, [tracker.find(ref)])[0]
+    if row.manifest is None:
+        return Shown(row)
+    reader = tracker.read(row.manifest)
+    found = [value for value in row.manifest.values if value.picture][:_MOST_PICTURES]
+    pictures = tuple(Picture(value.name, reader.read(value.picture.runs)) for value in found if value.picture)
+    return Shown(row, pictures)
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison(Result):
+    """Two checkpoints, or one and what is live, side by side."""
+
+    compared: Compared
+    old: str
+    new: str
+
+    def page(self) -> Page:
+        """See `Result.page`."""
+        compared = self.compared
+        differ = [it for it in compared.differences if it.change != "same"]
+        same = len(compared.differences) - len(differ)
+        rows = tuple((it.name, it.change, "; ".join(it.details)) for it in differ)
+        table = Table("variables that differ", (Column("variable", code=True), Column("change"), Column("details")), rows)
+        packages = Table(
+            "packages that differ",
+            (Column("package"), Column(self.old), Column(self.new)),
+            tuple(compared.packages),
+        )
+        notes = [f"{count(same, 'variable is', 'variables are')} the same"] if same else []
+        notes += [] if compared.loaded else ["compared by digests and previews only: not all of it is signed by you"]
+        folds = (Fold("the cells that saved them differ", "\n".join(compared.source)),) if compared.source else ()
+        headline = f"{self.old} -> {self.new}: {count(len(differ), 'variable differs', 'variables differ')}"
+        return Page(headline, (table, packages), tuple(notes), folds)
+
+
+def diff(session: Session, old: str, new: str | None) -> Comparison:
+    """Compare checkpoint A with B, or with the live variables."""
+    namespace = None if new else session.live("diff A")
+    compared = session.tracker.diff(old, new or "", namespace, session.hidden)
+    return Comparison(compared, old, new or "now")
+
+
+COMMANDS = (
+    Command("status", status),
+    Command(
+        "ls",
+        ls,
+        (
+            option("name", nargs="?", metavar="NAME", kind="ref", help="only the versions of this name"),
+            option("-n", "--most", type=int, default=_SHOWN, metavar="N", help=f"how many at most ({_SHOWN}); 0: all"),
+        ),
+    ),
+    Command("show", show, (option("ref", metavar="REF", kind="ref", help="a name, name@3, an id, latest, latest~2"),)),
+    Command(
+        "diff",
+        diff,
+        (
+            option("old", metavar="A", kind="ref", help="the older checkpoint"),
+            option("new", nargs="?", metavar="B", kind="ref", help="the newer one; by default what is live"),
+        ),
+    ),
+)

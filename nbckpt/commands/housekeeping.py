@@ -1,0 +1,204 @@
+"""tag, rm, gc, verify, trust, export, import: name, remove, check and share checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nbckpt.commands.table import Command, Session, option, switch
+from nbckpt.core.gc import Collected
+from nbckpt.core.history import SHORT, Ref
+from nbckpt.core.manifest import Manifest
+from nbckpt.core.verify import Verified
+from nbckpt.errors import UsageError
+from nbckpt.render import Column, Page, Result, Table, count, short, size
+
+
+@dataclass(frozen=True, repr=False)
+class Tagged(Result):
+    """A checkpoint's further name."""
+
+    ref: Ref
+
+    def page(self) -> Page:
+        """See `Result.page`."""
+        return Page(f"{self.ref.id[:SHORT]} is now {self.ref}")
+
+
+def tag(session: Session, ref: str, name: str) -> Tagged:
+    """Give a checkpoint one more name."""
+    return Tagged(session.tracker.tag(ref, name))
+
+
+@dataclass(frozen=True, repr=False)
+class Removed(Result):
+    """Checkpoints that were taken away, or with a dry run would be."""
+
+    labels: tuple[str, ...]
+    freed: int
+    dry_run: bool
+
+    def page(self) -> Page:
+        """See `Result.page`."""
+        what = ", ".join(self.labels)
+        if self.dry_run:
+            return Page(f"would remove {what}, and free up to {size(self.freed)} at the next gc")
+        return Page(f"removed {what}", advice=f"back: %ckpt undo   free up to {size(self.freed)}: %ckpt gc")
+
+
+def rm(session: Session, refs: Sequence[str], dry_run: bool) -> Removed:  # noqa: FBT001  argparse gives it by name
+    """Remove checkpoints; their space is freed by gc, until then undo brings them back."""
+    tracker = session.tracker
+    entries = [tracker.find(ref) for ref in refs]
+    names = {entry.id: [str(it) for it in tracker.history.refs() if it.id == entry.id] for entry in entries}
+    labels = tuple(", ".join(names[entry.id]) or entry.id[:SHORT] for entry in entries)
+    freed = tracker.only_in(entries)
+    if not dry_run:
+        tracker.remove(refs)
+    return Removed(labels, freed, dry_run)
+
+
+@dataclass(frozen=True, repr=False)
+class Collection(Result):
+    """What gc did, or with a dry run would do."""
+
+    collected: Collected
+    dry_run: bool
+
+    def page(self) -> Page:
+        """See `Result.page`."""
+        it = self.collected
+        done = "would free" if self.dry_run else "freed"
+        notes = [
+            f"{count(len(it.removed), 'removed checkpoint')}, {count(len(it.packs), 'pack')} deleted, "
+            f"{count(len(it.rewritten), 'pack')} rewritten without what nothing needs"
+        ]
+        if it.waiting:
+            notes.append(f"{count(it.waiting, 'pack')} that nothing names may belong to a running save: left for an hour")
+        if it.kept:
+            notes.append(f"no pack was deleted, since {it.kept[0][:SHORT]} cannot be read: see `%ckpt verify`")
+        return Page(f"{done} {size(it.freed)}", notes=tuple(notes))
+
+
+def gc(session: Session, dry_run: bool) -> Collection:  # noqa: FBT001  argparse gives it by name
+    """Free the space of what was removed and of what nothing needs."""
+    return Collection(session.tracker.collect(dry_run=dry_run), dry_run)
+
+
+@dataclass(frozen=True, repr=False)
+class Verification(Result):
+    """What verify read, and what it found."""
+
+    verified: Verified
+
+    def page(self) -> Page:
+        """See `Result.page`."""
+        it = self.verified
+        read = f"{count(it.checkpoints, 'checkpoint')}, {count(it.packs, 'pack')}, {size(it.size)} read"
+        if not it.damages:
+            return Page(f"all is as it was saved: {read}")
+        rows = []
+        for damage in it.damages:
+            touched = "; ".join(f"{name[:SHORT]}: {', '.join(values) or 'all of it'}" for name, values in damage.touches)
+            rows.append((damage.what, touched))
+        table = Table("damage", (Column("what"), Column("touches", code=True)), tuple(rows))
+        advice = "what is not named here is whole; restore single variables with %ckpt restore REF VAR"
+        return Page(f"{count(len(it.damages), 'damage')} found: {read}", (table,), advice=advice)
+
+
+def verify(session: Session, refs: Sequence[str]) -> Verification:
+    """Read everything, and name what is damaged and which checkpoints it touches."""
+    return Verification(session.tracker.verify(refs, session.progress))
+
+
+@dataclass(frozen=True, repr=False)
+class Trusted(Result):
+    """Checkpoints that are now signed as one's own."""
+
+    signed: tuple[Manifest, ...]
+
+    def page(self) -> Page:
+        """See `Result.page`."""
+        if not self.signed:
+            return Page("nothing to do: all of it is signed by you already")
+        ids = short(", ".join(it.id[:SHORT] for it in self.signed), 100)
+        return Page(f"signed {count(len(self.signed), 'checkpoint')} as your own: {ids}")
+
+
+def trust(session: Session, refs: Sequence[str], whole_store: bool) -> Trusted:  # noqa: FBT001  argparse
+    """Sign someone else's checkpoints as your own, so that they can be restored."""
+    if bool(refs) == whole_store:
+        raise UsageError("say which: `trust REF`, or `trust --store` for every checkpoint here")
+    return Trusted(tuple(session.tracker.trust(refs)))
+
+
+@dataclass(frozen=True, repr=False)
+class Exported(Result):
+    """A checkpoint in a file."""
+
+    ref: str
+    file: str
+    size: int
+
+    def page(self) -> Page:
+        """See `Result.page`."""
+        return Page(f"wrote {self.ref} to {self.file}, {size(self.size)}", advice=f"elsewhere: %ckpt import {self.file}")
+
+
+def export(session: Session, ref: str, file: str, overwrite: bool) -> Exported:  # noqa: FBT001  argparse
+    """Write one checkpoint, and nothing else, into a file."""
+    return Exported(ref, file, session.tracker.export(ref, file, overwrite=overwrite))
+
+
+@dataclass(frozen=True, repr=False)
+class Imported(Result):
+    """A checkpoint that came from a file."""
+
+    manifest: Manifest
+    ref: Ref | None
+    new: bool
+    trusted: bool
+
+    def page(self) -> Page:
+        """See `Result.page`."""
+        name = self.manifest.id[:SHORT]
+        if not self.new:
+            return Page(f"{name} is here already")
+        label = f"{self.ref} ({name})" if self.ref else name
+        advice = "" if self.trusted else f"someone else made it. Look: %ckpt show {name}   then: %ckpt trust {name}"
+        return Page(f"took in {label}: {count(len(self.manifest.values), 'variable')}", advice=advice)
+
+
+def import_(session: Session, file: str) -> Imported:
+    """Take in a checkpoint that was exported."""
+    manifest, ref, new = session.tracker.import_file(file)
+    return Imported(manifest, ref, new, session.tracker.history.trusted(manifest))
+
+
+_REF = option("ref", metavar="REF", kind="ref", help="which checkpoint")
+_DRY_RUN = switch("--dry-run", help="only say what would happen")
+
+COMMANDS = (
+    Command("tag", tag, (_REF, option("name", metavar="NAME", kind="name", help="its further name"))),
+    Command("rm", rm, (option("refs", nargs="+", metavar="REF", kind="ref", help="which"), _DRY_RUN)),
+    Command("gc", gc, (_DRY_RUN,)),
+    Command("verify", verify, (option("refs", nargs="*", metavar="REF", kind="ref", help="only these"),)),
+    Command(
+        "trust",
+        trust,
+        (
+            option("refs", nargs="*", metavar="REF", kind="ref", help="which"),
+            option("--store", dest="whole_store", action="store_true", help="all that is in this store"),
+        ),
+    ),
+    Command(
+        "export",
+        export,
+        (
+            _REF,
+            option("file", metavar="FILE", kind="file", help="where to"),
+            switch("--overwrite", help="replace the file if there is one"),
+        ),
+    ),
+    Command("import", import_, (option("file", metavar="FILE", kind="file", help="what export wrote"),)),
+)

@@ -1,0 +1,89 @@
+"""save: variables into a new checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nbckpt.commands.table import Command, Session, option, switch
+from nbckpt.core.history import SHORT
+from nbckpt.render import Cell, Column, Page, Result, Table, count, duration, size
+from nbckpt.tracker import Saved
+
+
+@dataclass(frozen=True, repr=False)
+class SaveResult(Result):
+    """A checkpoint that was made.
+
+    Attributes:
+        saved: What was made.
+        where: The notebook and cell, in words.
+        hint: A likely slip, in words.
+    """
+
+    saved: Saved
+    where: str = ""
+    hint: str = ""
+
+    def page(self) -> Page:
+        """See `Result.page`."""
+        manifest = self.saved.manifest
+        variables = [value for value in manifest.values if "." not in value.name]
+        parts = [
+            count(len(variables), "variable"),
+            f"{size(self.saved.size)} ({size(self.saved.new_bytes)} new)",
+            duration(self.saved.seconds),
+        ]
+        headline = f"saved {self.saved.ref} ({manifest.id[:SHORT]}): {', '.join(parts)}{self.where}"
+        skipped = tuple((Cell(it.name), it.path, it.reason) for it in manifest.skipped)
+        columns = (Column("variable", code=True), Column("because of", code=True), Column("reason"))
+        return Page(
+            headline,
+            notes=(*manifest.warnings, *([self.hint] if self.hint else [])),
+            tables=(Table("not saved, since they cannot be pickled", columns, skipped),),
+        )
+
+
+def save(
+    session: Session,
+    name: str | None,
+    variables: Sequence[str],
+    message: str,
+    exclude: Sequence[str],
+    everything: bool,  # noqa: FBT001  argparse gives it by name
+) -> SaveResult:
+    """Save variables, all of them by default, as a new version of NAME."""
+    namespace = session.live("save")
+    hidden = session.hidden
+    if everything:
+        hidden = {it for it in namespace if it in session.hidden and it not in session.history}
+    saved = session.tracker.save(
+        namespace,
+        name or "",
+        variables=variables,
+        exclude=exclude,
+        hidden=hidden,
+        message=message,
+        provenance=session.where,
+        progress=session.progress,
+    )
+    cell = session.where.get("cell", {}).get("count")
+    hint = ""
+    if name in namespace and name not in session.hidden and not variables:
+        hint = f"{name!r} was taken as the checkpoint's name, and everything was saved; only the variable: save {name} {name}"
+    return SaveResult(saved, f", cell [{cell}]" if cell else "", hint)
+
+
+COMMANDS = (
+    Command(
+        "save",
+        save,
+        (
+            option("name", nargs="?", metavar="NAME", kind="name", help="the checkpoint's name"),
+            option("variables", nargs="*", metavar="VAR", kind="variable", help="only these; patterns such as df_* too"),
+            option("-m", "--message", default="", help="a sentence about it"),
+            option("-x", "--exclude", action="append", default=[], metavar="VAR", kind="variable", help="not this one"),
+            option("--all", dest="everything", action="store_true", help="also the earlier results that IPython keeps: _, _1, _2, …"),
+        ),
+    ),
+)

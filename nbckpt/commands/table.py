@@ -1,0 +1,189 @@
+"""The command table: every command once, for the magic, the shell, the help and the completer."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import inspect
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NoReturn
+
+from nbckpt.core.packer import Progress
+from nbckpt.errors import UsageError
+from nbckpt.render import Result
+from nbckpt.tracker import Tracker
+
+Kind = Literal["ref", "variable", "name", "file", "command", "text"]
+
+
+@dataclass(frozen=True)
+class Session:
+    """What a command works on.
+
+    Attributes:
+        tracker: The open tracker.
+        namespace: The live variables; None in a shell, where there are none.
+        hidden: Names in the namespace that are nobody's variables.
+        history: Those of them that hold a notebook's earlier results.
+        where: Where the command was given: the cell, the notebook.
+        progress: Told how far long work is.
+        insert: Puts text into a new cell.
+        face: How a user writes a command here: `%ckpt` or `nbckpt`.
+    """
+
+    tracker: Tracker
+    namespace: dict[str, Any] | None = None
+    hidden: Container[str] = frozenset()
+    history: frozenset[str] = frozenset()
+    where: Mapping[str, Any] = field(default_factory=dict)
+    progress: Progress | None = None
+    insert: Callable[[str], None] | None = None
+    face: str = "%ckpt"
+
+    def live(self, command: str) -> dict[str, Any]:
+        """Return the live variables.
+
+        Raises:
+            UsageError: There are none, in a shell.
+        """
+        if self.namespace is None:
+            raise UsageError(
+                f"`{command}` needs live variables, which a shell does not have: "
+                "use it in a notebook or in IPython, after %load_ext nbckpt"
+            )
+        return self.namespace
+
+
+@dataclass(frozen=True)
+class Option:
+    """An argument or option of a command.
+
+    Attributes:
+        flags: Its names; one without dashes for an argument.
+        help: One line.
+        kind: What it stands for, so that it can be completed.
+        extra: Further words to argparse.
+    """
+
+    flags: tuple[str, ...]
+    help: str
+    kind: Kind = "text"
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def switch(self) -> bool:
+        """Whether it is an option that takes no value."""
+        return self.extra.get("action") == "store_true"
+
+
+def option(*flags: str, help: str, kind: Kind = "text", **extra: Any) -> Option:  # noqa: A002  argparse's word
+    """Describe an argument or option."""
+    return Option(flags, help, kind, extra)
+
+
+def switch(*flags: str, help: str) -> Option:  # noqa: A002  argparse's word
+    """Describe an option that is on or off."""
+    return Option(flags, help, extra={"action": "store_true"})
+
+
+@dataclass(frozen=True)
+class Command:
+    """One row of the table.
+
+    Attributes:
+        name: What people type.
+        run: Does it; its docstring's first line is the help.
+        options: What it takes.
+    """
+
+    name: str
+    run: Callable[..., Result]
+    options: tuple[Option, ...] = ()
+
+    @property
+    def help(self) -> str:
+        """One line about the command."""
+        return (inspect.getdoc(self.run) or "").split("\n", 1)[0]
+
+
+class HelpRequest(Exception):  # noqa: N818  not an error: the way out of argparse
+    """Someone asked for help, of one command or of all."""
+
+    def __init__(self, command: str, text: str) -> None:
+        super().__init__(text)
+        self.command = command
+        self.text = text
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse that raises instead of ending the process, which is the kernel."""
+
+    def error(self, message: str) -> NoReturn:
+        face, _, command = self.prog.partition(" ")
+        raise UsageError(f"{message}. See `{face} help{command and ' ' + command}`")
+
+
+class _HelpAction(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
+        raise HelpRequest(parser.prog.partition(" ")[2], parser.format_help().strip())
+
+
+def build_parser(table: Mapping[str, Command], prog: str) -> argparse.ArgumentParser:
+    """Return the parser of the whole table, for the face called *prog*."""
+    parser = _Parser(prog=prog, add_help=False, exit_on_error=True)
+    _add_common(parser, store=True)
+    verbs = parser.add_subparsers(dest="verb", metavar="COMMAND", parser_class=_Parser)
+    for command in table.values():
+        sub = verbs.add_parser(command.name, add_help=False, description=command.help)
+        _add_common(sub, store=all("--store" not in it.flags for it in command.options))
+        for it in command.options:
+            sub.add_argument(*it.flags, help=it.help, **it.extra)
+    return parser
+
+
+def _add_common(parser: argparse.ArgumentParser, *, store: bool) -> None:
+    parser.add_argument("-h", "--help", nargs=0, action=_HelpAction, default=argparse.SUPPRESS, help="show this help")
+    if store:
+        what = "folder or URL of the store, for this command"
+        parser.add_argument("--store", default=argparse.SUPPRESS, metavar="PLACE", help=what)
+
+
+@dataclass(frozen=True)
+class Request:
+    """Words that were understood.
+
+    Attributes:
+        command: What to run.
+        arguments: With what.
+        store: Where, if the words say so.
+    """
+
+    command: Command
+    arguments: Mapping[str, Any]
+    store: str | None
+
+    def run(self, session: Session) -> Result:
+        """Run the command."""
+        return self.command.run(session, **self.arguments)
+
+
+def parse(table: Mapping[str, Command], words: Sequence[str], face: str) -> Request:
+    """Understand *words*; none at all means `status`.
+
+    Raises:
+        UsageError: They are no command.
+        HelpRequest: They ask for help.
+    """
+    verb = next((word for word in words if not word.startswith("-")), "status")
+    if verb not in table and list(words[:1]) == [verb]:
+        close = difflib.get_close_matches(verb, table, n=1)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        raise UsageError(f"there is no command {verb!r}; {hint}See `{face} help`")
+    parsed, left = build_parser(table, face).parse_known_args(list(words))
+    arguments = vars(parsed)
+    if left:
+        raise UsageError(f"{arguments['verb'] or 'status'} takes no {left[0]!r}. See `{face} help {arguments['verb']}`")
+    command = table[arguments.pop("verb") or "status"]
+    store = arguments.pop("store", None)
+    return Request(command, arguments, store)

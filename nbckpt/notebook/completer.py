@@ -1,0 +1,98 @@
+"""Completion of `%ckpt`: verbs, options, references, variables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult, context_matcher
+
+from nbckpt.commands import TABLE, Command, Option
+from nbckpt.core.history import SHORT
+from nbckpt.errors import NbckptError
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from nbckpt.notebook.magic import CheckpointMagics
+
+_LINE = re.compile(r"^\s*%{1,2}ckpt\s+(.*)$")
+_MARK = "_nbckpt_matcher"
+_MOST_IDS = 20
+
+
+def register(shell: InteractiveShell, magics: CheckpointMagics) -> None:
+    """Add the completion to a shell."""
+
+    @context_matcher()
+    def matcher(context: CompletionContext) -> SimpleMatcherResult:
+        line = context.full_text.split("\n")[context.cursor_line][: context.cursor_position]
+        found = _LINE.match(line)
+        if found is None:
+            return SimpleMatcherResult(completions=[])
+        words = found[1].split(" ")
+        fragment = words[-1]
+        options = sorted({text for text in candidates(words[:-1], fragment, magics) if text.startswith(fragment)})
+        completions = [SimpleCompletion(text, type="nbckpt") for text in options]
+        return SimpleMatcherResult(completions=completions, matched_fragment=fragment, suppress=bool(options))
+
+    setattr(matcher, _MARK, True)
+    shell.Completer.custom_matchers.append(matcher)
+
+
+def unregister(shell: InteractiveShell) -> None:
+    """Take the completion away from a shell."""
+    matchers = shell.Completer.custom_matchers
+    matchers[:] = [matcher for matcher in matchers if not hasattr(matcher, _MARK)]
+
+
+def candidates(before: list[str], fragment: str, magics: CheckpointMagics) -> Iterable[str]:
+    """Return the words that can stand behind *before*."""
+    given = [word for word in before if word]
+    if not given:
+        return TABLE
+    command = TABLE.get(given[0])
+    if command is None:
+        return ()
+    if fragment.startswith("-"):
+        return (flag for it in command.options for flag in it.flags if flag.startswith("--"))
+    option = _option_at(command, given[1:])
+    return _values(option, magics) if option else ()
+
+
+def _option_at(command: Command, words: list[str]) -> Option | None:
+    """Return what the next word is a value of."""
+    by_flag = {flag: it for it in command.options for flag in it.flags}
+    last = by_flag.get(words[-1]) if words else None
+    if last is not None and words[-1].startswith("-") and not last.switch:
+        return last
+    arguments = [it for it in command.options if not it.flags[0].startswith("-")]
+    takes = {flag for flag, it in by_flag.items() if flag.startswith("-") and not it.switch}
+    place = sum(
+        not word.startswith("-") and (at == 0 or words[at - 1] not in takes) for at, word in enumerate(words)
+    )
+    return arguments[min(place, len(arguments) - 1)] if arguments else None
+
+
+def _values(option: Option, magics: CheckpointMagics) -> Iterable[str]:
+    if option.kind == "variable":
+        session = magics.session(magics.tracker())
+        return (it for it in session.namespace or {} if it not in session.hidden and not it.startswith("__"))
+    if option.kind == "command":
+        return TABLE
+    return _refs(magics, ids=option.kind == "ref") if option.kind in {"ref", "name"} else ()
+
+
+def _refs(magics: CheckpointMagics, *, ids: bool) -> list[str]:
+    """Return the names, and with *ids* also versions, ids and `latest`; none where the store cannot be read."""
+    history = magics.tracker().history
+    try:
+        refs = history.refs()
+        entries: list[Any] = history.entries()[:_MOST_IDS] if ids else []
+    except NbckptError:
+        return []
+    names = [ref.name for ref in refs if " " not in ref.name]
+    if not ids:
+        return names
+    return [*names, *(str(ref) for ref in refs if " " not in ref.name), *(it.id[:SHORT] for it in entries), "latest"]

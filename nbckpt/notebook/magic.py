@@ -1,0 +1,162 @@
+"""%ckpt and %%ckpt: the command table in IPython."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from IPython.core.error import UsageError as ShellUsageError
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
+from IPython.display import display
+
+from nbckpt.commands import TABLE, HelpRequest, Session, parse
+from nbckpt.commands.about import Help
+from nbckpt.errors import NbckptError, UsageError
+from nbckpt.notebook import completer
+from nbckpt.notebook.progress import bar
+from nbckpt.render import Result
+from nbckpt.tracker import Tracker
+
+_HISTORY = re.compile(r"_{1,3}|_\d+")
+_MACHINERY = re.compile(r"_i{1,3}|_i\d+|_oh|_dh|_ih|In|Out|exit|quit|get_ipython|open")
+
+
+@magics_class
+class CheckpointMagics(Magics):
+    """`%ckpt` on one shell.
+
+    Attributes:
+        tracker: The open tracker, made when it is first needed, for the folder the notebook is in.
+    """
+
+    def __init__(self, shell: InteractiveShell) -> None:
+        super().__init__(shell)
+        self._trackers: dict[str | None, Tracker] = {}
+
+    @no_var_expand
+    @line_cell_magic
+    def ckpt(self, line: str, cell: str | None = None) -> Result | None:
+        """Save, browse and restore this notebook's variables; `%ckpt help` lists the commands."""
+        try:
+            with _one_line_errors():
+                request = parse(TABLE, _split(line), "%ckpt")
+                if cell is not None:
+                    if request.command.name != "save":
+                        raise UsageError(f"%%ckpt goes with save, not with {request.command.name}: use %ckpt")
+                    self._run(cell)
+                with bar() as progress:
+                    return request.run(self.session(self.tracker(request.store), progress, cell))
+        except HelpRequest as request:
+            return Help("%ckpt", usage=request.text)
+
+    def tracker(self, store: str | None = None) -> Tracker:
+        """Return the tracker of a store, the notebook's own by default."""
+        if store not in self._trackers:
+            self._trackers[store] = Tracker(store)
+        return self._trackers[store]
+
+    def session(self, tracker: Tracker, progress: Any = None, cell: str | None = None) -> Session:
+        """Return what the commands work on here."""
+        namespace = self.shell.user_ns
+        history = frozenset(name for name in namespace if _HISTORY.fullmatch(name))
+        return Session(
+            tracker,
+            namespace,
+            hidden=_hidden(self.shell) | history,
+            history=history,
+            where={"cell": _cell(self.shell, cell)},
+            progress=progress,
+            insert=lambda text: self.shell.set_next_input(text),
+        )
+
+    def close(self) -> None:
+        """Let go of every tracker."""
+        for tracker in self._trackers.values():
+            tracker.close()
+        self._trackers.clear()
+
+    def _run(self, cell: str) -> None:
+        """Run a cell's body like a cell: its last expression is shown, its exception is the cell's own."""
+        code = self.shell.transform_cell(cell)
+        name = self.shell.compile.cache(code, self.shell.execution_count, raw_code=cell)
+        try:
+            tree = ast.parse(code, name)
+            last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+            body = compile(tree, name, "exec")
+            value = compile(ast.Expression(last.value), name, "eval") if isinstance(last, ast.Expr) else None
+        except SyntaxError as error:
+            if "await" in str(error) or "async" in str(error):
+                raise UsageError("%%ckpt cannot run a cell with await in it: put %ckpt save below the cell") from None
+            raise
+        exec(body, self.shell.user_ns)  # noqa: S102  this is what a cell is
+        shown = eval(value, self.shell.user_ns) if value else None  # noqa: S307
+        if shown is not None and not cell.rstrip().endswith(";"):
+            display(shown)
+
+
+def load(shell: InteractiveShell) -> None:
+    """Register the magic and its completion; doing it again starts afresh."""
+    unload(shell)
+    magics = CheckpointMagics(shell)
+    shell.register_magics(magics)
+    completer.register(shell, magics)
+
+
+def unload(shell: InteractiveShell) -> None:
+    """Take the magic and its completion away."""
+    magics = shell.magics_manager.registry.pop(CheckpointMagics.__name__, None)
+    if isinstance(magics, CheckpointMagics):
+        magics.close()
+    for kind in ("line", "cell"):
+        shell.magics_manager.magics[kind].pop("ckpt", None)
+    completer.unregister(shell)
+
+
+@contextmanager
+def _one_line_errors() -> Iterator[None]:
+    """Show our errors as IPython shows its own: one line, no traceback."""
+    try:
+        yield
+    except NbckptError as error:
+        raise ShellUsageError(str(error)) from None
+
+
+def _split(line: str) -> list[str]:
+    try:
+        return shlex.split(line)
+    except ValueError as error:
+        raise UsageError(f"cannot read {line!r}: {error}. Close the quotation marks") from error
+
+
+def _hidden(shell: InteractiveShell) -> frozenset[str]:
+    """Return the names that IPython keeps in the namespace, but for those that the user bound anew."""
+    start = shell.user_ns_hidden
+    ours = {name for name, value in shell.user_ns.items() if name in start and start[name] is value}
+    return frozenset(ours | {name for name in shell.user_ns if _MACHINERY.fullmatch(name) and _is_ours(shell, name)})
+
+
+def _is_ours(shell: InteractiveShell, name: str) -> bool:
+    """Tell whether a name of IPython's machinery still holds its machinery."""
+    value = shell.user_ns[name]
+    if name in {"exit", "quit", "get_ipython", "open"}:
+        return value is shell.user_ns_hidden.get(name, value) or callable(value)
+    return isinstance(value, (str, list, dict))
+
+
+def _cell(shell: InteractiveShell, body: str | None) -> dict[str, Any]:
+    """Return which cell this is, as far as the front end tells."""
+    cell: dict[str, Any] = {"count": shell.execution_count}
+    history = shell.history_manager
+    if history is not None and history.input_hist_raw:
+        cell["source"] = history.input_hist_raw[-1]
+    elif body is not None:
+        cell["source"] = body
+    parent = shell.get_parent() if hasattr(shell, "get_parent") else None
+    if isinstance(parent, dict) and (name := parent.get("metadata", {}).get("cellId")):
+        cell["id"] = str(name)
+    return cell

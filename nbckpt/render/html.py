@@ -1,0 +1,45 @@
+"""Pages as HTML, one template per class of result. Everything is escaped."""
+
+from __future__ import annotations
+
+import base64
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from nbckpt.render.page import Result
+from nbckpt.settings import Settings
+
+
+def html(result: Result) -> str:
+    """Return the result through its class's template; the user's own templates are tried first."""
+    template = _environment(Settings.load().templates).get_template(result.template())
+    return str(template.render(result=result, page=result.page()))
+
+
+def template_folders(own: Path | None = None) -> list[Path]:
+    """Return where templates are looked for: the user's, the package's, the checkout's.
+
+    A wheel carries the templates inside the package; an editable install finds them beside it.
+    """
+    package = Path(__file__).parents[1]
+    places = [own, package / "templates", package.parent / "templates"]
+    return [place for place in places if place is not None and place.is_dir()]
+
+
+@lru_cache(maxsize=4)
+def _environment(own: Path | None) -> Any:
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(template_folders(own)),
+        # Not select_autoescape(): it does not know `.html.j2` and would let everything through.
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["base64"] = lambda data: base64.b64encode(data).decode()
+    environment.filters["cell"] = lambda cell: str(getattr(cell, "text", cell))
+    environment.filters["hint"] = lambda cell: str(getattr(cell, "hint", ""))
+    return environment

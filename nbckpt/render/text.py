@@ -1,0 +1,56 @@
+"""Pages as text, for terminals, logs and front ends without HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nbckpt.render.page import Page, Table
+from nbckpt.render.values import short
+
+_WIDEST = 60
+
+
+def text(page: Page) -> str:
+    """Return the page as lines of plain text."""
+    return "\n".join(_lines(page))
+
+
+def _lines(page: Page) -> Iterator[str]:
+    if page.headline:
+        yield _visible(page.headline)
+    yield from map(_visible, page.code.splitlines())
+    yield from (f"  {_visible(note)}" for note in page.notes)
+    for table in page.tables:
+        if table.rows:
+            yield ""
+            yield f"{table.caption}:"
+            yield from _table(table)
+    for fold in page.folds:
+        yield ""
+        yield f"{fold.summary}:"
+        yield from (f"    {_visible(line)}" for line in fold.text.splitlines())
+    if page.pictures:
+        yield ""
+        yield f"pictures (shown in a notebook): {', '.join(it.alt for it in page.pictures)}"
+    if page.advice:
+        yield ""
+        yield page.advice
+
+
+def _table(table: Table) -> list[str]:
+    import tabulate
+
+    rows = [[short(_visible(str(getattr(cell, "text", cell))), _WIDEST) for cell in row] for row in table.rows]
+    text = tabulate.tabulate(
+        rows,
+        headers=[column.name for column in table.columns],
+        tablefmt="simple",
+        disable_numparse=True,
+        colalign=["right" if column.number else "left" for column in table.columns],
+    )
+    return [line.rstrip() for line in text.splitlines()]
+
+
+def _visible(text: str) -> str:
+    """Keep control characters, which could rewrite the terminal, from taking effect."""
+    return "".join(c if c.isprintable() else " " if c in "\n\t\r" else repr(c)[1:-1] for c in text)

@@ -1,0 +1,74 @@
+"""Values as people read them: sizes, moments, durations, counts."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from nbckpt.render.page import Cell
+
+_UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB")
+
+
+def size(number: float) -> str:
+    """Return a number of bytes in decimal units.
+
+    >>> size(0), size(999), size(12_400_000)
+    ('0 bytes', '999 bytes', '12.4 MB')
+    """
+    at = 0
+    while abs(number) >= 999.5 and at < len(_UNITS) - 1:
+        number, at = number / 1000, at + 1
+    return f"{number:.0f} {_UNITS[0]}" if at == 0 else f"{number:.3g} {_UNITS[at]}"
+
+
+def duration(seconds: float) -> str:
+    """Return a duration to two or three figures.
+
+    >>> duration(0.0004), duration(0.08), duration(12.3), duration(5481)
+    ('0.4 ms', '80 ms', '12.3 s', '1 h 31 min')
+    """
+    if seconds < 1:
+        return f"{1000 * seconds:.2g} ms" if seconds < 0.0995 else f"{1000 * seconds:.0f} ms"
+    if seconds < 60:
+        return f"{seconds:.3g} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def moment(written: str) -> datetime | None:
+    """Return the moment that a manifest wrote, or None where it is none."""
+    try:
+        return datetime.fromisoformat(written)
+    except ValueError:
+        return None
+
+
+def age(written: str, now: datetime | None = None) -> Cell:
+    """Return how long ago a moment was, with the moment itself as the hint."""
+    then = moment(written)
+    if then is None:
+        return Cell(written)
+    seconds = max(0.0, ((now or datetime.now(UTC)) - then).total_seconds())
+    exact = then.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    for unit, name in ((86400, "d"), (3600, "h"), (60, "min"), (1, "s")):
+        if seconds >= unit:
+            return Cell(f"{int(seconds // unit)} {name} ago", exact)
+    return Cell("just now", exact)
+
+
+def count(number: int, one: str, many: str = "") -> str:
+    """Return a number with its noun.
+
+    >>> count(1, "variable"), count(3, "variable"), count(2, "copy", "copies")
+    ('1 variable', '3 variables', '2 copies')
+    """
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def short(text: str, most: int = 60) -> str:
+    """Return *text* cut to *most* characters.
+
+    >>> short("abcdef", 4)
+    'abc…'
+    """
+    return text if len(text) <= most else text[: most - 1] + "…"
