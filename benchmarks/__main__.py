@@ -7,12 +7,15 @@ import json
 import shutil
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from benchmarks import cells, report
 from benchmarks.peers import HERE, OWN, PEERS, InstallError, install, interpreter
 from benchmarks.suite import OURS, Suite
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _QUICK_MIB = 64
 
@@ -52,7 +55,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rounds", type=int, default=5, help="medians of so many")
     parser.add_argument(
         "--peers", default="here",
-        help="'here' (what is installed; the default), 'none', 'all' (install what is missing), or names: " + ", ".join(PEERS),
+        help="here (what is installed; the default), none, all (makes what is missing), or some of "
+        + ", ".join(PEERS),
     )  # fmt: skip
     parser.add_argument("--python", help="the interpreter to make the peers' own environments with")
     parser.add_argument("--folder", type=Path, help="on the disk to measure")

@@ -1,6 +1,7 @@
 """Cells: the notebook's code that makes the namespaces, changes them and tells them apart.
 
-Plain source text: it runs in the `__main__` of a worker, so that functions and classes are a notebook's.
+Plain source text: it runs in the `__main__` of a worker, so that functions and classes are those
+of a notebook.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ df = pd.DataFrame({{
     "score": rng.standard_normal(rows),
     "year": rng.integers(1990, 2030, rows).astype(np.int32),
     "active": rng.random(rows) < 0.5,
-    "when": pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 31_536_000, rows), unit="s"),
+    "when": pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 31_536_000, rows), "s"),
     "city": cities[rng.integers(0, 1000, rows)],
     "key": [f"key-{{n:09d}}" for n in range(rows)],
     "kind": pd.Categorical.from_codes(rng.integers(0, 5, rows), list("abcde")),
@@ -72,10 +73,11 @@ del rng, axis
 """
 
 _MIXED_CHECK = (
-    "float(arr.sum()), holder['arr'] is arr, list(map(str, df.dtypes)), int(df.user.sum()), df.key.iloc[-1], "
-    "df.city.iloc[7], str(df.when.max()), df.kind.value_counts().to_dict(), float(model.predict_proba(samples).sum()), "
-    "len(table), table['item 9'], fig.axes[1] is axes[1], points[3].norm(), isinstance(points[0], Point), "
-    "first() == float(arr[0]), double(2), add_three(4), alias is shared"
+    "float(arr.sum()), holder['arr'] is arr, first() == float(arr[0]), list(map(str, df.dtypes)), "
+    "int(df.user.sum()), df.key.iloc[-1], df.city.iloc[7], str(df.when.max()), "
+    "df.kind.value_counts().to_dict(), float(model.predict_proba(samples).sum()), "
+    "len(table), table['item 9'], fig.axes[1] is axes[1], points[3].norm(), "
+    "isinstance(points[0], Point), double(2), add_three(4), alias is shared"
 )
 
 
@@ -96,7 +98,7 @@ class Workload:
     doubles: int
 
     def change(self, round_: int) -> tuple[str, int]:
-        """Return a cell that changes 1 % of `arr`, each round elsewhere, and the bytes that it changes."""
+        """Return a cell that changes 1 % of `arr`, each round elsewhere, and how many bytes that is."""
         count = max(1, self.doubles // 100)
         start = (round_ * 37 % 97) * count
         return f"arr[{start}:{start + count}] += 1.0", 8 * count
@@ -109,7 +111,7 @@ def arrays(size_mib: int) -> Workload:
 
 
 def mixed(size_mib: int) -> Workload:
-    """Return the mixed namespace; at the full size its array has 512 MiB and its frame 2 million rows."""
+    """Return the mixed namespace; at full size an array of 512 MiB and a frame of 2 million rows."""
     doubles = size_mib * MIB // 8
     part = size_mib / FULL_MIB
     source = _MIXED.format(

@@ -10,9 +10,11 @@ import json
 import os
 import sys
 import types
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class Kernel:
@@ -24,11 +26,11 @@ class Kernel:
 
     def run(self, source: str) -> None:
         """Run one cell."""
-        exec(compile(source, "<cell>", "exec"), self.namespace)  # noqa: S102  that is what a notebook does
+        exec(compile(source, "<cell>", "exec"), self.namespace)
 
     def evaluate(self, expression: str) -> Any:
         """Return an expression's value."""
-        return eval(expression, self.namespace)  # noqa: S307  the same
+        return eval(expression, self.namespace)
 
     def variables(self) -> dict[str, Any]:
         """Return the user's variables; modules are not among them."""
@@ -45,7 +47,7 @@ class Contender:
     """One way to save and restore, for the whole of *kernel*'s namespace.
 
     Attributes:
-        runs_cells: Whether a save happens by running a cell, so that it must be given the changing one.
+        runs_cells: Whether a save happens by running a cell, so that it is given the changing one.
     """
 
     runs_cells = False
@@ -155,7 +157,7 @@ class Dill(FilePeer):
 
 
 class Joblib(FilePeer):
-    """joblib, which saves no functions and classes of a notebook: they and their instances are left out."""
+    """joblib, which cannot save a notebook's functions, classes and instances: they are left out."""
 
     def __init__(self, kernel: Kernel) -> None:
         super().__init__(kernel)
@@ -269,7 +271,7 @@ class Kishu(Contender):
         tracked = self.kernel.shell.user_ns["_kishu"]
         (self.folder / "head.json").write_text(
             json.dumps(tracked._kishu_branch.get_head().commit_id)
-        )  # noqa: SLF001
+        )
 
 
 CONTENDERS: dict[str, type[Contender]] = {

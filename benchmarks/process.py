@@ -10,8 +10,10 @@ import os
 import subprocess
 import threading
 from pathlib import Path
-from types import TracebackType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+if TYPE_CHECKING:
+    from types import TracebackType
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
@@ -48,12 +50,17 @@ class Process:
         }
         with self._log.open("w") as log:
             self._child = subprocess.Popen(
-                [python, "-c", _START], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
-                cwd=REPOSITORY, env=os.environ | private,
-            )  # fmt: skip
+                [python, "-c", _START],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                cwd=REPOSITORY,
+                env=os.environ | private,
+            )
         self.versions: dict[str, str] = self.ask("load", contenders=contenders)["versions"]
 
-    def __enter__(self) -> Process:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -122,7 +129,7 @@ class Process:
         return Seen(before, max(peak, after), after)
 
     def _memory(self) -> int | None:
-        """Return the child's anonymous and shared memory in bytes, or None where there is no /proc."""
+        """Return the child's own memory in bytes, or None where there is no /proc."""
         try:
             status = Path(f"/proc/{self._child.pid}/status").read_text()
         except OSError:

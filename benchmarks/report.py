@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tabulate import tabulate
 
 from benchmarks.cells import MIB
 from benchmarks.suite import HASH, HASH_TWO, OURS, WRITE, Measured
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _MEMORY_MIB = 64
 _LAZY_MS = 50
@@ -178,7 +180,7 @@ def _ratios(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
 
 
 def _seconds_tables(measured: Measured) -> list[str]:
-    """Return a table of seconds per workload: each contender's median and, in brackets, its best."""
+    """Return a table of seconds per workload: a contender's median and, in brackets, its best."""
     tables = []
     for workload in ("arrays", "mixed"):
         names = dict.fromkeys(name for found, name, _ in measured.seconds if found == workload)

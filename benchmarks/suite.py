@@ -1,25 +1,29 @@
 """Suite: the measurements, round by round, contenders taking turns.
 
-In a round every contender saves, saves again, saves after a change and is restored in a fresh process;
-so what slows the machine down for a while slows the floor and the contenders alike.
+In a round every contender saves, saves again, saves after a change and is restored in a fresh
+process; so what slows the machine down for a while slows the floor and the contenders alike.
 """
 
 from __future__ import annotations
 
 import shutil
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from statistics import median
+from typing import TYPE_CHECKING
 
-from benchmarks.cells import Workload
 from benchmarks.process import Process, WorkerError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+    from benchmarks.cells import Workload
 
 OURS = "nbckpt"
 WRITE, HASH, HASH_TWO = "write", "blake3", "blake3 x2"
-"""The floors, as contenders: one file written and synced, one pass of BLAKE3 on one thread and on two."""
+"""The floors: one file written and synced, one pass of BLAKE3 on one thread and on two."""
 
 _HASHES = 3
 
@@ -83,7 +87,7 @@ class Suite:
                         self._round(workload, name, round_, here)
 
     def _round(self, workload: Workload, name: str, round_: int, here: Process) -> None:
-        """Let one contender save, save again, save after a change, and restore in a fresh process."""
+        """Let one contender save three times, and restore in a fresh process."""
         if self._is_here(name):
             expected = self._saves(workload, name, round_, here)
         else:
@@ -156,7 +160,7 @@ class Suite:
 
     @contextmanager
     def _attempt(self, name: str) -> Iterator[None]:
-        """Note a contender's failure, which ends its part but not the others', and clean up after it."""
+        """Note a contender's failure, which ends its part only, and clean up after it."""
         try:
             yield
         except WorkerError as error:

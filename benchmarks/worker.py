@@ -1,4 +1,4 @@
-"""Worker: a process that plays the notebook's kernel; it reads requests as JSON lines and answers them.
+"""Worker: a process that plays the notebook's kernel and answers requests, which are JSON lines.
 
 Started with almost nothing in its `__main__`, which is then the notebook's namespace.
 """
@@ -13,13 +13,15 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Callable
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from benchmarks.contenders import CONTENDERS, Contender, Kernel, Kishu, Shell
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _REPORTED = (
     "numpy",
@@ -138,7 +140,7 @@ def serve() -> None:
 
 
 def _timed(work: Callable[[], dict[str, Any] | None]) -> dict[str, Any]:
-    """Measure *work* with nothing left over from before it: no garbage, no bytes still to be written."""
+    """Measure *work* with nothing left over from before: no garbage, no bytes still to be written."""
     gc.collect()
     if hasattr(os, "sync"):
         os.sync()
