@@ -98,7 +98,7 @@ class Workload:
     doubles: int
 
     def change(self, round_: int) -> tuple[str, int]:
-        """Return a cell that changes 1 % of `arr`, each round elsewhere, and how many bytes that is."""
+        """Return a cell that changes 1 % of `arr`, each round elsewhere, and the size of that."""
         count = max(1, self.doubles // 100)
         start = (round_ * 37 % 97) * count
         return f"arr[{start}:{start + count}] += 1.0", 8 * count
@@ -111,7 +111,7 @@ def arrays(size_mib: int) -> Workload:
 
 
 def mixed(size_mib: int) -> Workload:
-    """Return the mixed namespace; at full size an array of 512 MiB and a frame of 2 million rows."""
+    """Return the mixed namespace: at full size an array of 512 MiB, a frame of 2 million rows."""
     doubles = size_mib * MIB // 8
     part = size_mib / FULL_MIB
     source = _MIXED.format(

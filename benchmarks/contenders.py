@@ -157,7 +157,7 @@ class Dill(FilePeer):
 
 
 class Joblib(FilePeer):
-    """joblib, which cannot save a notebook's functions, classes and instances: they are left out."""
+    """joblib, which cannot save a notebook's functions, classes and instances: left out."""
 
     def __init__(self, kernel: Kernel) -> None:
         super().__init__(kernel)

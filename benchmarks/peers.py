@@ -1,4 +1,4 @@
-"""Peers: which contenders can run here and in which environment; makes those that need their own."""
+"""Peers: which contenders can run here and where; makes the environments that they need."""
 
 from __future__ import annotations
 

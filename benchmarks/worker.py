@@ -140,7 +140,7 @@ def serve() -> None:
 
 
 def _timed(work: Callable[[], dict[str, Any] | None]) -> dict[str, Any]:
-    """Measure *work* with nothing left over from before: no garbage, no bytes still to be written."""
+    """Measure *work* with nothing left over from before: no garbage, no bytes to be written."""
     gc.collect()
     if hasattr(os, "sync"):
         os.sync()
