@@ -10,26 +10,27 @@ from __future__ import annotations
 import importlib
 import io
 import os
+import pickle
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from nbckpt.core import lending
-from nbckpt.core.history import History
+from nbckpt.core.files import FILES, Files, make_files
+from nbckpt.core.history import History, VanishedError
 from nbckpt.core.manifest import Group, Manifest, Signature, Value, decode, encode, now
 from nbckpt.core.pack import digest, pack_of
-from nbckpt.core.packer import Packer
+from nbckpt.core.packer import Known, Packer
 from nbckpt.core.preview import text_of
 from nbckpt.core.reader import Reader
 from nbckpt.core.reducers import main_namespace
 from nbckpt.core.tree import (
     Tree,
-    check_path,
     folder_tree,
     pack,
     packed_tree,
@@ -39,54 +40,20 @@ from nbckpt.core.tree import (
 )
 from nbckpt.core.trust import open_signer
 from nbckpt.core.variables import capture, load_group
-from nbckpt.errors import CodecError, CorruptError, NbckptError, NotFoundError, UntrustedError, UsageError
-from nbckpt.store import ArchiveStore, ArchiveWriter, Buffer, MemoryStore, Store, local_folder, open_store
+from nbckpt.errors import (
+    CodecError,
+    CorruptError,
+    NbckptError,
+    NotFoundError,
+    UntrustedError,
+    UsageError,
+)
+from nbckpt.store import ArchiveStore, ArchiveWriter, MemoryStore, Store, local_folder, open_store
 
 _MOST_PREVIEWS = 1000
-
-
-
-class _FilesKey:
-    """The key of a checkpoint's files in its dict form; it equals no key of a user's."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return "<files>"
-
-    def __reduce__(self) -> str:
-        return "FILES"
-
-
-FILES = _FilesKey()
-"""Where the dict form of a checkpoint keeps its files: `checkpoint.to_dict()[FILES]["model/weights.bin"]`."""
-
-
-class Files(Mapping[str, bytes]):
-    """A checkpoint's files by path, read when they are asked for."""
-
-    def __init__(self, tree: Tree) -> None:
-        self._tree = tree
-
-    def __getitem__(self, path: str) -> bytes:
-        return self._tree.read(path)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._tree.files)
-
-    def __len__(self) -> int:
-        return len(self._tree.files)
-
-    @property
-    def folders(self) -> frozenset[str]:
-        """The folders that hold nothing."""
-        return self._tree.folders
-
-    def __repr__(self) -> str:
-        return f"Files({', '.join(list(self)[:5])}{', …' if len(self) > 5 else ''})"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _plain_files, (dict(self), self.folders)
+_MOST_REPR = 60
+_MOST_TRIES = 3
+_PREPROCESSOR = "_preprocessor"
 
 
 class Checkpoint:
@@ -108,8 +75,14 @@ class Checkpoint:
     _SERIALIZED_ATTRS: ClassVar[tuple[str, ...]] = ()
     """Names of the attributes of a subclass that travel with the checkpoint through every form."""
 
+    _kind: str
+    """What it was made from: `dict`, `folder`, `bytes`, `uri` or `store`."""
     _where: str
-    _trust: bool
+    """The folder or the URI."""
+    _told: bool
+    """Whether the one who made it said `trust=True`."""
+    _own: bool
+    """Whether it is known, without a signature in it, that this user made it."""
 
     def __init__(
         self,
@@ -121,11 +94,15 @@ class Checkpoint:
         sources = [name for name, it in given.items() if it is not None]
         if len(sources) != 1:
             found = " and ".join(sources) or "none"
-            raise UsageError(f"a checkpoint is made from one of local_path, data_dict and uri; given: {found}")
+            raise UsageError(
+                f"a checkpoint is made from one of local_path, data_dict and uri; given: {found}"
+            )
         if local_path is not None:
-            other = Checkpoint.from_directory(local_path)
+            other: Checkpoint = self.from_directory(local_path)
+        elif data_dict is not None:
+            other = self.from_dict(data_dict)
         else:
-            other = Checkpoint.from_dict(data_dict) if data_dict is not None else Checkpoint.from_uri(str(uri))
+            other = self.from_uri(uri)  # type: ignore[arg-type]  # it says itself what it takes
         self.__dict__.update(other.__dict__)
 
     # The dict form.
@@ -138,12 +115,12 @@ class Checkpoint:
         What its values share with each other is shared again when they are loaded.
 
         Raises:
-            UsageError: *data* is no mapping.
+            UsageError: *data* is no mapping, or its files are none that a checkpoint can have.
             CodecError: A value cannot be pickled; the message has the path to it.
         """
         if not isinstance(data, Mapping):
             raise UsageError(f"from_dict takes a dict, not {type(data).__name__}")
-        files = data.get(FILES, {})
+        files = _files_of(data.get(FILES, {}))
         fields = {key: value for key, value in data.items() if key is not FILES}
         store = MemoryStore()
         with Packer(store) as packer:
@@ -151,10 +128,8 @@ class Checkpoint:
             packer.finish()
             values, groups = encoded()
         manifest = Manifest(created_at=now(), values=values, groups=groups, inline=packer.inline)
-        tree = packed_tree(manifest, store)
-        tree.files = {check_path(path): _constant(bytes(content)) for path, content in files.items()}
-        tree.folders = getattr(files, "folders", frozenset())
-        return cls._make(tree, "dict", trust=True)
+        tree = replace(files.tree, manifest=manifest, reader=Reader(store, manifest.inline))
+        return cls._make(tree, "dict", own=True)
 
     def to_dict(self) -> dict[Any, Any]:
         """Return the fields in their order, and the files, if there are any, under the key `FILES`.
@@ -178,51 +153,66 @@ class Checkpoint:
     def from_directory(cls, path: str | os.PathLike[str], *, trust: bool = False) -> Self:
         """Make a checkpoint of a folder: all that is in it, read when it is asked for.
 
-        Nothing in it is unpickled, moved or changed. A symbolic link counts as what it points to.
+        The folder is not changed, and nothing of anyone else's is unpickled. A symbolic link counts
+        as what it points to.
 
         Args:
             path: The folder, which must stay as long as the checkpoint is used.
             trust: Load its fields even if someone else wrote them.
+
+        Raises:
+            NotFoundError: There is no such folder.
+            UsageError: It is a file, or holds what is neither file nor folder, or a link that leads
+                outside, nowhere, or back up.
+            CorruptError: Its fields are not whole.
         """
         folder = Path(path).absolute()
-        return cls._make(folder_tree(folder), folder.as_uri(), trust=trust)
+        return cls._make(folder_tree(folder), "folder", str(folder), told=trust)
 
-    def to_directory(self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False) -> str:
+    def to_directory(
+        self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False
+    ) -> str:
         """Write the checkpoint into a folder, whole or not at all, and return its path.
 
         Args:
             path: The folder; by default a new one of the user's own for temporary files.
-            overwrite: Replace what the folder holds. Without it a folder that holds the same checkpoint
-                already is left as it is, and one that holds anything else is refused.
+            overwrite: Replace what the folder holds. Without it a folder that holds the same
+                checkpoint already is left as it is, and one that holds anything else is refused.
 
         Raises:
             UsageError: The folder holds something else, or it overlaps the one that is being read.
             StoreError: The disk failed; the folder holds what it held before.
         """
-        folder = lending.new_folder() / self.digest()[:32] if path is None else Path(path).absolute()
-        source = local_folder(self._where) if self._where.startswith("file:") else None
-        if source is not None:
-            here, there = source.resolve(), folder.resolve()
+        if path is None:
+            path = lending.new_folder() / self.digest()[:32]
+        folder = Path(path).absolute()
+        if self._kind == "folder":
+            here, there = Path(self._where).resolve(), folder.resolve()
             if here == there:
                 return str(folder)
             if here.is_relative_to(there) or there.is_relative_to(here):
-                raise UsageError(f"{str(folder)!r} and the checkpoint's own folder {str(source)!r} overlap")
-        if not overwrite and folder.is_dir() and any(folder.iterdir()) and self._same_as(folder):
-            return str(folder)
-        write_folder(self._outgoing(), folder, self._sign(), overwrite=overwrite)
+                raise UsageError(
+                    f"{str(folder)!r} and the checkpoint's own folder {self._where!r} overlap: "
+                    "choose another place"
+                )
+        if overwrite or not self._same_as(folder):
+            write_folder(self._outgoing(), folder, self._sign(), overwrite=overwrite)
         return str(folder)
 
     @contextmanager
     def as_directory(self) -> Iterator[str]:
         """Lend the checkpoint as a folder for the block.
 
-        A checkpoint made from a folder lends that one. Any other is written once into a temporary folder,
-        however many threads and processes lend the same checkpoint at once, and removed after the last.
+        A checkpoint made from a folder lends that one. Any other is written once into a temporary
+        folder, however many threads and processes lend the same checkpoint at once, and removed
+        after the last.
         """
-        if self._where.startswith("file:"):
-            yield str(local_folder(self._where))
+        if self._kind == "folder":
+            yield self._where
             return
-        with lending.lend(self.digest()[:32], self._write_lent) as folder:
+        # A stranger can claim any digest: what is trusted and what is not never share a folder.
+        name = self.digest()[:32] if self._trusted else f"{self.digest()[:32]}-untrusted"
+        with lending.lend(name, self._write_lent) as folder:
             yield str(folder)
 
     # The form of bytes.
@@ -238,7 +228,8 @@ class Checkpoint:
         keys = list(store.keys("checkpoints/"))
         if len(keys) != 1:
             raise CorruptError("these bytes hold no checkpoint, or more than one")
-        return cls._make(packed_tree(decode(store.get(keys[0]), "the checkpoint"), store), "bytes", trust=trust)
+        manifest = decode(store.get(keys[0]), "the checkpoint")
+        return cls._make(packed_tree(manifest, store), "bytes", told=trust)
 
     def to_bytes(self) -> bytes:
         """Return the whole checkpoint as bytes: an archive that any zip tool opens."""
@@ -266,15 +257,16 @@ class Checkpoint:
             StoreError: The storage did not answer.
             CorruptError: The upload was not finished.
         """
-        if not isinstance(uri, str) or "://" not in uri:
+        if "://" not in str(uri):
             raise UsageError(f"{uri!r} is no URI: use from_directory for a folder")
         if (folder := local_folder(uri)) is not None:
             return cls.from_directory(folder, trust=trust)
         store = open_store(uri)
         try:
-            return cls._make(remote_tree(store), uri, trust=trust)
+            tree = remote_tree(store)
         except NotFoundError:
-            return cls._make(None, uri, trust=trust)
+            tree = None
+        return cls._make(tree, "uri", uri, told=trust)
 
     def to_uri(self, uri: str, *, overwrite: bool = False) -> str:
         """Write the checkpoint to *uri* and return it. It becomes visible there when it is whole.
@@ -283,7 +275,7 @@ class Checkpoint:
             UsageError: There is something already and *overwrite* was not said; no such storage.
             StoreError: The storage failed. What is there is no checkpoint until it is written again.
         """
-        if "://" not in uri:
+        if "://" not in str(uri):
             raise UsageError(f"{uri!r} is no URI: use to_directory for a folder")
         folder = local_folder(uri)
         if folder is not None:
@@ -300,18 +292,41 @@ class Checkpoint:
         opened = open_store(store)
         history = History(opened, open_signer)
         manifest = history.read(history.resolve(ref))
-        trusted = trust or history.trusted(manifest)
-        return cls._make(packed_tree(manifest, opened), f"{opened.url}:{ref}", trust=trusted)
+        tree, where = packed_tree(manifest, opened), f"{ref} in {opened.url}"
+        return cls._make(tree, "store", where, told=trust, own=history.trusted(manifest))
 
     def to_store(self, store: Store | str, name: str = "", *, message: str = "") -> str:
-        """Keep the checkpoint in a store, with what the store has already not written again; return its id."""
+        """Keep the checkpoint in a store and return its id; what the store has is not written again.
+
+        Someone else's checkpoint stays someone else's there.
+        """
         opened = open_store(store)
-        with Packer(opened) as packer:
+        history, known = History(opened, open_signer), Known(opened)
+        known.refresh()
+        for attempt in range(_MOST_TRIES):
+            try:
+                kept = self._keep(history, Packer(opened, known, salted=attempt > 0), message)
+                break
+            except VanishedError as error:
+                known.forget(error.packs)
+        else:
+            raise StoreError(
+                f"{opened.url} is being collected again and again: try again after that"
+            )
+        if name:
+            history.add_ref(name, kept.id)
+        return kept.id
+
+    def _keep(self, history: History, packer: Packer, message: str) -> Manifest:
+        with packer:
             manifest = pack(self._outgoing(), packer)
             packer.finish()
             made = replace(manifest(), created_at=now(), message=message)
-        sealed, _ = History(opened, open_signer).publish(made, name)
-        return sealed.id
+        if self._trusted:
+            return history.publish(made)[0]
+        made, data = encode(made)
+        history.adopt(made, data)
+        return made
 
     # Identity.
 
@@ -326,17 +341,46 @@ class Checkpoint:
 
     @property
     def uri(self) -> str | None:
-        """Where the checkpoint is: a folder as a `file://` URI, the URI it was made from, or None."""
-        return self._where if "://" in self._where else None
+        """Where the checkpoint is: a folder as a `file://` URI, the URI it came from, or None."""
+        if self._kind == "folder":
+            return Path(self._where).as_uri()
+        return self._where if self._kind == "uri" else None
 
     def digest(self) -> str:
-        """Return a digest of the content: equal for equal fields and files, read once to compute it."""
-        tree = self._tree
+        """Return a digest of the content: equal for equal fields and files of one class.
+
+        Files are read for it, but for those whose digest is known from their upload.
+        """
+        manifest, sums = self._tree.manifest, self._tree.manifest.sums
         lines = [f"class {type(self).__module__}:{type(self).__qualname__}"]
-        lines += [f"{value.name} {value.digest}" for value in (*tree.manifest.values, *tree.manifest.attributes)]
-        lines += [f"{path} {digest(tree.read(path)).hex()}" for path in sorted(tree.files)]
-        lines += sorted(tree.folders)
+        lines += [
+            f"{value.name} {value.digest}" for value in (*manifest.values, *manifest.attributes)
+        ]
+        for path in sorted(self._tree.files):
+            lines.append(f"{path} {sums.get(path) or digest(self._tree.read(path)).hex()}")
+        lines += sorted(self._tree.folders)
         return digest("\n".join(map(repr, lines)).encode("utf-8", "backslashreplace")).hex()
+
+    def get_preprocessor(self, *, trust: bool = False) -> Any:
+        """Return the field `_preprocessor`, else what the file `_preprocessor` holds, else None.
+
+        The file is a pickle, which no signature covers: it is only loaded with *trust*, said here or
+        where the checkpoint was made.
+
+        Raises:
+            UntrustedError: It was not said, or someone else wrote the field.
+        """
+        for value in self._tree.manifest.values:
+            if value.name == _PREPROCESSOR and not value.keyed:
+                return next(self._load([value]))[1]
+        if _PREPROCESSOR not in self._tree.files:
+            return None
+        if not (trust or self._told):
+            raise UntrustedError(
+                f"the file {_PREPROCESSOR!r} in {self!r} is a pickle, and loading it could run anything: "
+                "give trust=True if you know who wrote it"
+            )
+        return pickle.loads(self._tree.read(_PREPROCESSOR))
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, Checkpoint) and self.digest() == other.digest())
@@ -345,34 +389,40 @@ class Checkpoint:
         return hash(self.digest())
 
     def __repr__(self) -> str:
-        where = self._where if len(self._where) <= 60 else f"…{self._where[-59:]}"
-        return f"{type(self).__name__}({where})"
+        where = self._where or self._kind
+        short = where if len(where) <= _MOST_REPR else f"…{where[1 - _MOST_REPR :]}"
+        return f"{type(self).__name__}({short})"
 
     def __fspath__(self) -> str:
-        raise TypeError("a checkpoint is no path: use `with checkpoint.as_directory() as path:` or to_directory(path)")
+        raise TypeError(
+            "a checkpoint is no path: use `with checkpoint.as_directory() as path:` or to_directory(path)"
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if self._where.startswith("file:"):
-            return _reopen, (type(self), "from_directory", str(local_folder(self._where)), self._trust)
-        if "://" in self._where:
-            return _reopen, (type(self), "from_uri", self._where, self._trust)
-        return _reopen, (type(self), "from_bytes", self.to_bytes(), self._trust)
+        attributes = self._attributes()
+        if self._kind == "folder":
+            return _reopen, (type(self), "from_directory", self._where, self._told), attributes
+        if self._kind == "uri":
+            return _reopen, (type(self), "from_uri", self._where, self._told), attributes
+        return _reopen, (type(self), "from_bytes", self.to_bytes(), self._trusted)
 
     # How it is made and read.
 
     @classmethod
-    def _make(cls, tree: Tree | None, where: str, *, trust: bool) -> Self:
+    def _make(
+        cls, tree: Tree | None, kind: str, where: str = "", *, told: bool = False, own: bool = False
+    ) -> Self:
         """Return a checkpoint of the class that wrote the tree, as far as that is a narrower *cls*."""
-        manifest = tree.manifest if tree else Manifest()
-        trusted = trust or not (manifest.values or manifest.attributes) or open_signer().signed(manifest)
-        kind = _narrower(cls, _recorded_class(manifest, load=trusted))
-        made = kind.__new__(kind)
-        made._where, made._trust = where, trusted
-        if tree is not None:
-            made._tree = tree
-            if trusted:
-                for value, loaded in made._load(manifest.attributes):
-                    setattr(made, value.name, loaded)
+        made = cls.__new__(cls)
+        made._kind, made._where, made._told, made._own = kind, where, told, own
+        if tree is None:
+            return made
+        made._tree = tree
+        narrower = _narrower(cls, _recorded_class(tree.manifest, load=made._trusted))
+        made = narrower.from_checkpoint(made)
+        if made._trusted:
+            for value, loaded in made._load(tree.manifest.attributes):
+                setattr(made, value.name, loaded)
         return made
 
     @cached_property
@@ -380,13 +430,23 @@ class Checkpoint:
         """The tree; where there was nothing at a URI when the checkpoint was made, there may be now."""
         return remote_tree(open_store(self._where))
 
+    @cached_property
+    def _trusted(self) -> bool:
+        """Whether loading it runs nothing, or nothing but what this user wrote or vouched for."""
+        manifest = self._tree.manifest
+        harmless = not (manifest.values or manifest.attributes or manifest.cls)
+        return self._told or self._own or harmless or open_signer().signed(manifest)
+
+    def _attributes(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self._SERIALIZED_ATTRS if hasattr(self, name)}
+
     def _load(self, values: Iterable[Value]) -> Iterator[tuple[Value, Any]]:
         """Yield values with what they are; those of one group share what they shared."""
         values = list(values)
-        if values and not self._trust:
+        if values and not self._trusted:
             raise UntrustedError(
-                f"{self!r} was not written by you: loading its fields could run anything. Look at what it holds, "
-                "then give trust=True where you made the checkpoint"
+                f"{self!r} was not written by you: loading its fields could run anything. Look at what "
+                "it holds, then give trust=True where you made the checkpoint"
             )
         groups: dict[int, list[Any]] = {}
         for value in values:
@@ -400,15 +460,17 @@ class Checkpoint:
         except NbckptError:
             raise
         except Exception as error:
-            raise CodecError(f"cannot load {value.name!r}: {type(error).__name__}: {error}") from error
+            raise CodecError(
+                f"cannot load {value.name!r}: {type(error).__name__}: {error}"
+            ) from error
 
     def _outgoing(self) -> Tree:
         """Return the tree to write: with this class, and its attributes as they are now."""
         tree = self._tree
-        if tree.manifest.attributes and not self._trust:
+        if not self._trusted:
             return tree
         manifest = replace(_values_only(tree.manifest), cls=_class_name(type(self)))
-        attributes = {name: getattr(self, name) for name in self._SERIALIZED_ATTRS if hasattr(self, name)}
+        attributes = self._attributes()
         if not attributes:
             return replace(tree, manifest=manifest)
         store = MemoryStore()
@@ -427,16 +489,17 @@ class Checkpoint:
 
     def _sign(self) -> Callable[[str], Signature] | None:
         """Return how to sign what is written: not at all, while it is someone else's."""
-        return open_signer().sign if self._trust else None
+        return open_signer().sign if self._trusted else None
 
     def _write_lent(self, folder: Path) -> None:
         write_folder(self._outgoing(), folder, self._sign())
 
     def _same_as(self, folder: Path) -> bool:
-        try:
-            return Checkpoint.from_directory(folder).digest() == self.digest()
-        except NbckptError:
-            return False
+        """Tell whether *folder* holds this very checkpoint; what is no checkpoint does not."""
+        with suppress(NbckptError, OSError):
+            if any(folder.iterdir()):
+                return Checkpoint.from_directory(folder).digest() == self.digest()
+        return False
 
 
 def _encode(
@@ -444,12 +507,17 @@ def _encode(
 ) -> Callable[[], tuple[tuple[Value, ...], tuple[Group, ...]]]:
     """Hand the fields of a dict to *packer*; call the result, after it has finished, for what they became."""
     keys = list(fields)
-    items = {str(at): item if type(key) is str else (key, item) for at, (key, item) in enumerate(fields.items())}
+    items = {
+        str(at): item if type(key) is str else (key, item)
+        for at, (key, item) in enumerate(fields.items())
+    }
     captured = capture(items, main_namespace(), packer, previews=len(items) <= _MOST_PREVIEWS)
     if captured.skipped:
         first = captured.skipped[0]
         path = f"[{keys[int(first.name)]!r}]{first.path.removeprefix(first.name)}"
-        raise CodecError(f"cannot save {path}: {first.reason}. Take it out, or save what it is made from")
+        raise CodecError(
+            f"cannot save {path}: {first.reason}. Take it out, or save what it is made from"
+        )
 
     def encoded() -> tuple[tuple[Value, ...], tuple[Group, ...]]:
         values = []
@@ -494,7 +562,10 @@ def _recorded_class(manifest: Manifest, *, load: bool) -> type[Checkpoint]:
     if isinstance(found, type) and issubclass(found, Checkpoint):
         return found
     if load:
-        warnings.warn(f"the checkpoint's class {manifest.cls} is not here; it is read as a Checkpoint", stacklevel=4)
+        warnings.warn(
+            f"the checkpoint's class {manifest.cls} is not here; it is read as a Checkpoint",
+            stacklevel=4,
+        )
     return Checkpoint
 
 
@@ -511,13 +582,12 @@ def _narrower(asked: type[Checkpoint], recorded: type[Checkpoint]) -> Any:
     raise UsageError(f"this checkpoint is a {recorded.__name__}, which is no {asked.__name__}")
 
 
-def _constant(data: bytes) -> Callable[[], list[Buffer]]:
-    return lambda: [data]
-
-
-def _plain_files(files: dict[str, bytes], folders: frozenset[str]) -> Files:
-    tree = Tree(Manifest(), Reader(MemoryStore()), {p: _constant(data) for p, data in files.items()}, folders)
-    return Files(tree)
+def _files_of(files: Any) -> Files:
+    if not isinstance(files, Mapping):
+        raise UsageError(
+            f"the files of a checkpoint are a dict of bytes, not {type(files).__name__}"
+        )
+    return make_files(files, files.folders if isinstance(files, Files) else frozenset())
 
 
 def _reopen(kind: type[Checkpoint], how: str, source: Any, trust: bool) -> Checkpoint:  # noqa: FBT001  pickled

@@ -123,6 +123,7 @@ class _Pickler(_CloudPickler):  # type: ignore[misc]  # cloudpickle ships no typ
         self._table: dict[type, Callable[[Any], Any]] = {
             types.FunctionType: self._function,
             types.CellType: reducers.reduce_cell,
+            memoryview: reducers.reduce_memoryview,
             type(Lock()): reducers.reduce_lock,
             type(RLock()): reducers.reduce_rlock,
         }

@@ -7,13 +7,13 @@ removes the folder, and whoever comes after a crash removes what the crash left.
 
 from __future__ import annotations
 
-import getpass
 import os
 import shutil
+import stat
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -33,12 +33,14 @@ def lend(key: str, fill: Callable[[Path], None]) -> Iterator[Path]:
         fill: Makes the folder, whole or not at all.
     """
     root = _root()
+    _sweep(root)
     folder, users = root / key, root / f"{key}.users"
-    mine = FileLock(users / uuid.uuid4().hex, is_singleton=False)
+    # The block may end in another thread than the one where it began.
+    mine = FileLock(users / uuid.uuid4().hex, is_singleton=False, thread_local=False)
     with _entry(root, key):
-        users.mkdir(exist_ok=True)
         if not _living(users):
-            shutil.rmtree(folder, ignore_errors=True)
+            _remove(root, key)
+        users.mkdir(exist_ok=True)
         mine.acquire()
         try:
             if not folder.exists():
@@ -52,32 +54,50 @@ def lend(key: str, fill: Callable[[Path], None]) -> Iterator[Path]:
         with _entry(root, key):
             _leave(mine)
             if not _living(users):
-                shutil.rmtree(folder, ignore_errors=True)
-                shutil.rmtree(users, ignore_errors=True)
+                _remove(root, key)
 
 
 def _root() -> Path:
     """Return the folder for temporary files that nobody else may enter."""
-    root = Path(tempfile.gettempdir()) / f"nbckpt-{getpass.getuser()}"
-    root.mkdir(mode=0o700, exist_ok=True)
-    if os.name != "nt" and root.stat().st_uid != os.getuid():
-        # Someone else made a folder of our name first: do not put anything into it.
+    me = os.getuid() if os.name != "nt" else 0  # Windows has a temporary folder for each user
+    root = Path(tempfile.gettempdir()) / f"nbckpt-{me}"
+    with suppress(FileExistsError):
+        root.mkdir(mode=0o700)
+    about = root.lstat()
+    if os.name != "nt" and (not stat.S_ISDIR(about.st_mode) or about.st_uid != me):
+        # Someone else made something of our name first: do not put anything into it.
         return Path(tempfile.mkdtemp(prefix="nbckpt-"))
     return root
 
 
-def _entry(root: Path, key: str) -> FileLock:
+def _entry(root: Path, key: str, timeout: float = -1) -> FileLock:
     """Return the lock under which users of *key* come and go."""
-    return FileLock(root / f"{key[:2]}.lock", is_singleton=False)
+    return FileLock(root / f"{key[:2]}.lock", timeout=timeout, is_singleton=False)
+
+
+def _sweep(root: Path) -> None:
+    """Remove what processes that died have left behind."""
+    for users in root.glob("*.users"):
+        key = users.name.removesuffix(".users")
+        with suppress(Timeout), _entry(root, key, timeout=0):
+            if not _living(users):
+                _remove(root, key)
+
+
+def _remove(root: Path, key: str) -> None:
+    """Remove a folder that nobody uses, and one that was not finished."""
+    for left in (root / key, *root.glob(f".{key}.*"), root / f"{key}.users"):
+        shutil.rmtree(left, ignore_errors=True)
 
 
 def _living(users: Path) -> bool:
     """Tell whether anyone still uses the folder, and remove the traces of those who died."""
-    return any(not _dead(trace) for trace in list(users.iterdir()))
+    traces = list(users.iterdir()) if users.exists() else []
+    return not all([_dead(trace) for trace in traces])
 
 
 def _dead(trace: Path) -> bool:
-    lock = FileLock(trace, is_singleton=False)
+    lock = FileLock(trace, is_singleton=False, thread_local=False)
     try:
         lock.acquire(timeout=0)
     except Timeout:

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any
 
 from nbckpt.core.pack import PACK_SIZE, RAW, Piece, build, compressed, digest, pack_key, pack_of, read_index
-from nbckpt.errors import CorruptError, FormatError, NotFoundError
+from nbckpt.errors import CorruptError, FormatError, NotFoundError, UsageError
 from nbckpt.store import Buffer, Store
 
 Run = tuple[str, int, int]
@@ -113,6 +113,7 @@ class Packer:
         self._pool: ThreadPoolExecutor | None = None
         self._writers: ThreadPoolExecutor | None = None
         self._tasks: list[Future[Any]] = []
+        self._lent: dict[str, list[Piece]] = {}
         self._failed = threading.Event()
         self._total = self._done = 0
 
@@ -128,10 +129,15 @@ class Packer:
                 pool.shutdown(wait=True, cancel_futures=True)
 
     def add(self, data: Buffer) -> Stored:
-        """Take a buffer of the user's: its blobs stay raw where it is large enough to be mapped."""
+        """Take a buffer of the user's: its blobs stay raw where it is large enough to be mapped.
+
+        A small one is copied, a large one must not change until `finish` returns.
+        """
         view = memoryview(data).cast("B")
         size = len(view)
-        return self._take(view, _LARGE_BLOB if size > _LARGE else _BLOB, aligned=size >= ALIGNED_SIZE)
+        if size < ALIGNED_SIZE:
+            return self._take(memoryview(bytes(view)), _BLOB, aligned=False)
+        return self._take(view, _LARGE_BLOB if size > _LARGE else _BLOB, aligned=True)
 
     def add_record(self, chunks: list[bytes]) -> Stored:
         """Take a pickled record, in chunks; its blobs are compressed where that pays."""
@@ -220,6 +226,7 @@ class Packer:
             salt = secrets.token_bytes(16)
             pieces = [*pieces, Piece(digest(salt), salt, len(salt), RAW, aligned=False)]
         pack, parts = build(pieces)
+        self._lent[pack] = [piece for piece in pieces if piece.aligned]
         self._places.update((piece.digest, (pack, place)) for place, piece in enumerate(pieces))
         self._open, self._open_names, self._open_size = [], set(), 0
         return pack, parts, size
@@ -240,6 +247,13 @@ class Packer:
         if self._failed.is_set():
             return
         self._store.put(pack_key(pack), parts)
+        for piece in self._lent.pop(pack):
+            # Written was what the memory held then; hashed, what it held before.
+            if digest(piece.data) != piece.digest:
+                raise UsageError(
+                    "an array changed while it was saved, so nothing was saved. Stop what writes to it "
+                    "(a thread?), or save a copy of it"
+                )
         self._done += size
 
     def _submit(self, work: Callable[..., None], *arguments: Any) -> None:

@@ -110,6 +110,22 @@ def reduce_rlock(lock: Any) -> Any:
     return threading.RLock, ()
 
 
+# Views of memory.
+
+
+def reduce_memoryview(view: memoryview) -> tuple[Any, ...]:
+    """Take a view apart into the memory that it is of, so that the two stay connected."""
+    if not view.c_contiguous:
+        raise TypeError("a memoryview with gaps cannot be saved")
+    return make_memoryview, (PickleBuffer(view.cast("B")), view.format, view.shape)
+
+
+def make_memoryview(memory: Any, form: str, shape: tuple[int, ...]) -> memoryview:
+    """Make a view of restored memory."""
+    view = memoryview(memory).cast("B")
+    return view if form == "B" and len(shape) == 1 else view.cast(form, shape)  # type: ignore[call-overload]  # any
+
+
 # NumPy arrays.
 
 

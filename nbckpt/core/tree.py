@@ -16,11 +16,20 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from nbckpt.core.manifest import Content, Manifest, Signature, decode, encode
-from nbckpt.core.pack import digest
+from nbckpt.core.pack import digest, pack_key
 from nbckpt.core.packer import Packer, Stored
 from nbckpt.core.reader import Reader
-from nbckpt.errors import CorruptError, NotFoundError, StoreError, UsageError
-from nbckpt.store import STAGING, Buffer, LocalStore, PrefixStore, Store, check_key, sync_folder
+from nbckpt.errors import CorruptError, NbckptError, NotFoundError, StoreError, UsageError
+from nbckpt.store import (
+    STAGING,
+    Buffer,
+    LocalStore,
+    PrefixStore,
+    Store,
+    check_key,
+    exchange,
+    sync_folder,
+)
 
 INSIDE = ".nbckpt"
 """The folder, among a plain checkpoint's files, that holds its values."""
@@ -84,7 +93,12 @@ def folder_tree(folder: Path) -> Tree:
     def chunks(file: Path) -> Chunks:
         return lambda: _read_file(file)
 
-    return Tree(manifest, Reader(inside, manifest.inline), {path: chunks(file) for path, file in found.items()}, empty)
+    return Tree(
+        manifest,
+        Reader(inside, manifest.inline),
+        {path: chunks(file) for path, file in found.items()},
+        empty,
+    )
 
 
 def remote_tree(store: Store) -> Tree:
@@ -99,16 +113,25 @@ def remote_tree(store: Store) -> Tree:
     if not keys:
         raise NotFoundError(f"there is no checkpoint at {store.url}")
     if f"{INSIDE}/{_UNFINISHED}" in keys and f"{INSIDE}/{_MANIFEST}" not in keys:
-        raise CorruptError(f"the checkpoint at {store.url} is not whole: its upload did not finish. Upload it again")
+        raise CorruptError(
+            f"the checkpoint at {store.url} is not whole: its upload did not finish. Upload it again"
+        )
     manifest = _read_manifest(inside, store.url)
     paths = [key for key in keys if not key.startswith(f"{INSIDE}/")]
     if missing := manifest.sums.keys() - set(paths):
-        raise CorruptError(f"the checkpoint at {store.url} is not whole: {sorted(missing)[0]!r} is missing")
+        raise CorruptError(
+            f"the checkpoint at {store.url} is not whole: {sorted(missing)[0]!r} is missing"
+        )
 
     def chunks(path: str) -> Chunks:
         return lambda: [_checked(store.get(path), manifest.sums.get(path), path)]
 
-    return Tree(manifest, Reader(inside, manifest.inline), {p: chunks(p) for p in paths}, frozenset(manifest.folders))
+    return Tree(
+        manifest,
+        Reader(inside, manifest.inline),
+        {p: chunks(p) for p in paths},
+        frozenset(manifest.folders),
+    )
 
 
 def pack(tree: Tree, packer: Packer) -> Callable[[], Manifest]:
@@ -156,11 +179,13 @@ def write_folder(tree: Tree, folder: Path, sign: Sign | None, *, overwrite: bool
     """
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{str(folder)!r} is a file: choose another place")
-    occupied = folder.is_dir() and any(folder.iterdir())
-    if occupied and not overwrite:
-        raise UsageError(f"{str(folder)!r} is not empty: choose another place, or say overwrite=True")
     stage = folder.with_name(f".{folder.name[:40]}.{uuid.uuid4().hex}.nbckpt-tmp")
     try:
+        occupied = folder.is_dir() and any(folder.iterdir())
+        if occupied and not overwrite:
+            raise UsageError(
+                f"{str(folder)!r} is not empty: choose another place, or say overwrite=True"
+            )
         folder.parent.mkdir(parents=True, exist_ok=True)
         stage.mkdir()
         try:
@@ -169,9 +194,10 @@ def write_folder(tree: Tree, folder: Path, sign: Sign | None, *, overwrite: bool
         finally:
             shutil.rmtree(stage, ignore_errors=True)
     except OSError as error:
-        if isinstance(error, (StoreError, NotFoundError)):
+        if isinstance(error, NbckptError):
             raise
-        raise StoreError(f"cannot write the checkpoint to {str(folder)!r}: {error.strerror or error}") from error
+        reason = error.strerror or error
+        raise StoreError(f"cannot write the checkpoint to {str(folder)!r}: {reason}") from error
 
 
 def write_remote(tree: Tree, store: Store, sign: Sign | None, *, overwrite: bool = False) -> None:
@@ -185,8 +211,11 @@ def write_remote(tree: Tree, store: Store, sign: Sign | None, *, overwrite: bool
     """
     inside = PrefixStore(store, INSIDE)
     old = set(store.keys())
-    if old and not overwrite:
-        raise UsageError(f"there is something at {store.url} already: choose another place, or say overwrite=True")
+    unfinished = f"{INSIDE}/{_UNFINISHED}" in old and f"{INSIDE}/{_MANIFEST}" not in old
+    if old and not (overwrite or unfinished):
+        raise UsageError(
+            f"there is something at {store.url} already: choose another place, or say overwrite=True"
+        )
     inside.put(_UNFINISHED, b"")
     inside.delete(_MANIFEST)
     sums = {}
@@ -194,9 +223,10 @@ def write_remote(tree: Tree, store: Store, sign: Sign | None, *, overwrite: bool
         data = _joined(chunks())
         sums[path] = digest(data).hex()
         store.put(path, data)
-    kept = _write_inside(replace(tree, files={}), inside, sign, sums=sums)
-    for key in old - set(tree.files) - {f"{INSIDE}/{it}" for it in (*kept, _MANIFEST, _UNFINISHED)}:
+    packs, manifest = _pack_inside(replace(tree, files={}), inside, sign, sums=sums)
+    for key in old - set(tree.files) - {f"{INSIDE}/{it}" for it in (*packs, _UNFINISHED)}:
         store.delete(key)
+    inside.put(_MANIFEST, manifest)
     inside.delete(_UNFINISHED)
 
 
@@ -232,10 +262,14 @@ def _scan(folder: Path) -> tuple[dict[str, Path], frozenset[str]]:
                 target = _follow(target, top, path)
             if target.is_dir():
                 if target.resolve() in above:
-                    raise UsageError(f"the link {path!r} leads back to a folder that it is in: remove it")
+                    raise UsageError(
+                        f"the link {path!r} leads back to a folder that it is in: remove it"
+                    )
                 visit(target, f"{path}/", (*above, target.resolve()))
-            else:
+            elif target.is_file():
                 files[path] = target
+            else:
+                raise UsageError(f"{path!r} is neither a file nor a folder: take it out")
 
     visit(folder, "", (top,))
     return files, frozenset(empty)
@@ -247,7 +281,9 @@ def _follow(link: Path, top: Path, path: str) -> Path:
     except (OSError, RuntimeError):
         raise UsageError(f"the link {path!r} points nowhere: remove it") from None
     if not target.is_relative_to(top):
-        raise UsageError(f"the link {path!r} points outside the checkpoint: replace it by what it points to")
+        raise UsageError(
+            f"the link {path!r} points outside the checkpoint: replace it by what it points to"
+        )
     return target
 
 
@@ -266,14 +302,22 @@ def _read_manifest(inside: Store, where: str) -> Manifest:
     try:
         return decode(inside.get(_MANIFEST), f"the checkpoint in {where}")
     except NotFoundError:
+        if inside.exists("store.json"):
+            raise UsageError(
+                f"{where} holds a store, not one checkpoint: use from_store, or give a folder in it"
+            ) from None
         if any(True for _ in inside.keys("packs/")):
-            raise CorruptError(f"the checkpoint in {where} is not whole: its manifest is missing") from None
+            raise CorruptError(
+                f"the checkpoint in {where} is not whole: its manifest is missing"
+            ) from None
         return Manifest()
 
 
 def _checked(data: bytes, expected: str | None, path: str) -> bytes:
     if expected is not None and digest(data).hex() != expected:
-        raise CorruptError(f"the file {path!r} of a checkpoint is damaged: it is not the one that was saved")
+        raise CorruptError(
+            f"the file {path!r} of a checkpoint is damaged: it is not the one that was saved"
+        )
     return data
 
 
@@ -295,7 +339,10 @@ def _fill(tree: Tree, stage: Path, sign: Sign | None) -> None:
             os.fsync(opened.fileno())
     manifest = tree.manifest
     if manifest.values or manifest.attributes or manifest.cls:
-        _write_inside(replace(tree, files={}, folders=frozenset()), LocalStore(stage / INSIDE), sign, sums={})
+        inside = LocalStore(stage / INSIDE)
+        bare = replace(tree, files={}, folders=frozenset())
+        _, data = _pack_inside(bare, inside, sign, sums={})
+        inside.put(_MANIFEST, data)
         with suppress(OSError):
             (stage / INSIDE / STAGING).rmdir()
     for place, _, _ in os.walk(stage, topdown=False):
@@ -303,27 +350,29 @@ def _fill(tree: Tree, stage: Path, sign: Sign | None) -> None:
 
 
 def _swap(stage: Path, folder: Path, *, occupied: bool) -> None:
-    """Put the staged folder in its place, and the former one back when that fails."""
-    aside = stage.with_name(f"{stage.name}.old")
-    if occupied:
-        folder.replace(aside)
-    elif folder.exists():
-        folder.rmdir()
-    try:
-        stage.replace(folder)
-    except OSError:
+    """Put the staged folder in the other's place, so that there is always one of them, whole."""
+    if not (occupied and exchange(stage, folder)):
+        aside = stage.with_name(f"{stage.name}.old")
         if occupied:
-            aside.replace(folder)
-        raise
+            folder.replace(aside)
+        elif folder.exists():
+            folder.rmdir()
+        try:
+            stage.replace(folder)
+        except OSError:
+            if occupied:
+                aside.replace(folder)
+            raise
+        shutil.rmtree(aside, ignore_errors=True)
     sync_folder(folder.parent)
-    shutil.rmtree(aside, ignore_errors=True)
 
 
-def _write_inside(tree: Tree, inside: Store, sign: Sign | None, *, sums: Mapping[str, str]) -> list[str]:
-    """Write a tree's values as a small store; return the keys. The manifest goes last."""
+def _pack_inside(
+    tree: Tree, inside: Store, sign: Sign | None, *, sums: Mapping[str, str]
+) -> tuple[list[str], bytes]:
+    """Write a tree's values as a small store; return its keys, and the manifest that is to go last."""
     with Packer(inside) as packer:
         manifest = pack(tree, packer)
         packer.finish()
         _, data = encode(replace(manifest(), sums=sums), sign)
-    inside.put(_MANIFEST, data)
-    return [f"packs/{name[:2]}/{name}.pack" for name in packer.packs]
+    return [pack_key(name) for name in packer.packs], data

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from operator import attrgetter
 from typing import Any
 
 from nbckpt.core.blame import blame, losses
@@ -21,6 +20,8 @@ from nbckpt.core.packer import Packer, Progress, Stored
 from nbckpt.core.preview import describe, picture_of
 from nbckpt.core.reader import Reader
 from nbckpt.errors import CodecError, CorruptError
+
+_LARGE = 1 << 20
 
 
 @dataclass
@@ -92,7 +93,7 @@ def capture(
         captured.drafts.append(_draft(group, namespace, _Taker(packer, taken), packer))
     if previews:
         # Last: the disk is busy with the memory of the arrays meanwhile.
-        _look_at(members, namespace, captured, packer)
+        _look_at(members, namespace, captured)
     return captured
 
 
@@ -118,7 +119,12 @@ def _pickle_each(
     for name, value in items.items():
         by_identity.setdefault(id(value), []).append(name)
     members: dict[str, _Member] = {}
-    for names in sorted(by_identity.values(), key=lambda names: -_rough_size(items[names[0]])):
+    large, small = _by_size(by_identity.values(), items)
+    for names in (*large, None, *small):
+        if names is None:
+            # Drawing changes what a figure caches: before it is pickled, and while the disk is busy.
+            _draw({names[0]: items[names[0]] for names in small}, captured, take.packer)
+            continue
         value = items[names[0]]
         try:
             pickled = dump([value], namespace)
@@ -131,11 +137,26 @@ def _pickle_each(
     return [members[names[0]] for names in by_identity.values() if names[0] in members]
 
 
+def _by_size(
+    objects: Iterable[list[str]], items: Mapping[str, Any]
+) -> tuple[list[list[str]], list[list[str]]]:
+    """Return the names of the large objects, the largest first, and those of the others."""
+    sizes = [(_rough_size(items[names[0]]), names) for names in objects]
+    large = sorted((it for it in sizes if it[0] >= _LARGE), key=lambda it: -it[0])
+    return [names for _, names in large], [names for size, names in sizes if size < _LARGE]
+
+
 def _rough_size(value: Any) -> int:
     """Return the size that a value itself tells, cheaply, or 0."""
     with suppress(Exception):
-        return int(attrgetter("nbytes")(value))
+        return int(value.nbytes if hasattr(value, "nbytes") else value.memory_usage().sum())
     return 0
+
+
+def _draw(values: Mapping[str, Any], captured: Captured, packer: Packer) -> None:
+    for name, value in values.items():
+        if picture := picture_of(value):
+            captured.pictures[name] = packer.add(picture)
 
 
 def _digest_later(pickled: Pickled, stored: Sequence[Stored]) -> Callable[[], str]:
@@ -207,14 +228,12 @@ def _roots(spans: list[Span]) -> tuple[list[Span], list[tuple[int, int, int]]]:
     return roots, places
 
 
-def _look_at(members: list[_Member], namespace: dict[str, Any], captured: Captured, packer: Packer) -> None:
+def _look_at(members: list[_Member], namespace: dict[str, Any], captured: Captured) -> None:
     for member in members:
         name = member.names[0]
         preview = describe(member.value)
         preview["bytes"] = sum(map(len, member.pickled.chunks)) + sum(span.size for span in member.pickled.buffers)
         captured.previews[name] = preview
-        if picture := picture_of(member.value):
-            captured.pictures[name] = packer.add(picture)
         for kind, lost in losses(member.pickled.links, namespace):
             captured.warnings.append(
                 f"{name}: a restored {kind.__qualname__} will not have {', '.join(lost)} as it is now, "

@@ -9,7 +9,7 @@ from urllib.request import url2pathname
 
 from nbckpt.store.archive import ArchiveStore, ArchiveWriter
 from nbckpt.store.base import Buffer, Data, Store, check_key
-from nbckpt.store.local import STAGING, LocalStore, sync_folder
+from nbckpt.store.local import STAGING, LocalStore, exchange, sync_folder
 from nbckpt.store.memory import MemoryStore
 from nbckpt.store.prefix import PrefixStore
 from nbckpt.store.remote import RemoteStore
@@ -26,6 +26,7 @@ __all__ = [
     "RemoteStore",
     "Store",
     "check_key",
+    "exchange",
     "local_folder",
     "open_store",
     "sync_folder",

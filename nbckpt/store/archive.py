@@ -85,7 +85,10 @@ class ArchiveWriter(Store):
 
     def put(self, key: str, data: Data) -> None:
         """Append *data* under *key*."""
-        with self._lock, self._zip.open(zipfile.ZipInfo(check_key(key), _EPOCH), "w", force_zip64=True) as file:
+        with (
+            self._lock,
+            self._zip.open(zipfile.ZipInfo(check_key(key), _EPOCH), "w", force_zip64=True) as file,
+        ):
             for part in parts_of(data):
                 file.write(part)
 

@@ -13,7 +13,15 @@ from nbckpt.store.base import Data, Store, check_key, parts_of
 # Their put is one request that shows whole or not at all; elsewhere we write aside and rename.
 _WHOLE_PUTS = frozenset({"memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl"})
 _NO_FILE = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
-_EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs", "abfs": "azure", "az": "azure", "sftp": "sftp"}
+_EXTRAS = {
+    "s3": "s3",
+    "s3a": "s3",
+    "gs": "gcs",
+    "gcs": "gcs",
+    "abfs": "azure",
+    "az": "azure",
+    "sftp": "sftp",
+}
 
 
 class RemoteStore(Store):
@@ -31,7 +39,9 @@ class RemoteStore(Store):
         except ImportError as error:
             extra = _EXTRAS.get(protocol)
             advice = f"pip install 'nbckpt[{extra}]'" if extra else str(error)
-            raise UsageError(f"cannot reach {url!r}: {protocol} needs another package: {advice}") from error
+            raise UsageError(
+                f"cannot reach {url!r}: {protocol} needs another package: {advice}"
+            ) from error
         self._root = root.rstrip("/")
         self._whole_puts = protocol in _WHOLE_PUTS
 
@@ -76,7 +86,9 @@ class RemoteStore(Store):
             found = self._fs.find(top) if self._fs.exists(top) else []
         skip = len(self._root.lstrip("/")) + 1
         names = (path.lstrip("/")[skip:] for path in found)
-        yield from sorted(k for k in names if k.startswith(prefix) and not k.endswith(".nbckpt-tmp"))
+        yield from sorted(
+            k for k in names if k.startswith(prefix) and not k.endswith(".nbckpt-tmp")
+        )
 
     def delete(self, key: str) -> None:
         """See `Store.delete`."""

@@ -1,0 +1,93 @@
+"""Files: a checkpoint's files as they are seen in its dict form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from nbckpt.core.manifest import Manifest
+from nbckpt.core.reader import Reader
+from nbckpt.core.tree import Chunks, Tree, check_path
+from nbckpt.errors import UsageError
+from nbckpt.store import MemoryStore
+
+
+class _FilesKey:
+    """The key of a checkpoint's files in its dict form; it equals no key of a user's."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "<files>"
+
+    def __reduce__(self) -> str:
+        return "FILES"
+
+
+FILES = _FilesKey()
+"""The key under which `to_dict` has the files: `checkpoint.to_dict()[FILES]["model/weights.bin"]`."""
+
+
+class Files(Mapping[str, bytes]):
+    """A checkpoint's files by path, read when they are asked for.
+
+    `files | {"notes.txt": b"..."}` has one file more, and keeps the folders that hold nothing.
+    """
+
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+
+    def __getitem__(self, path: str) -> bytes:
+        return self.tree.read(path)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.tree.files)
+
+    def __len__(self) -> int:
+        return len(self.tree.files)
+
+    def __or__(self, others: Mapping[str, bytes]) -> Files:
+        return make_files({**self, **others}, self.folders)
+
+    @property
+    def folders(self) -> frozenset[str]:
+        """The folders that hold nothing."""
+        return self.tree.folders
+
+    def __repr__(self) -> str:
+        return f"Files({', '.join(list(self)[:5])}{', …' if len(self) > 5 else ''})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return make_files, (dict(self), self.folders)
+
+
+def make_files(contents: Mapping[str, bytes], folders: frozenset[str] = frozenset()) -> Files:
+    """Return files with copies of these contents, and those of *folders* that still hold nothing.
+
+    Raises:
+        UsageError: A path leads outside, or is a file and a folder at once; or a content is no bytes.
+    """
+    parents: set[str] = set()
+    for path, content in contents.items():
+        if not isinstance(content, (bytes, bytearray, memoryview)):
+            kind = type(content).__name__
+            raise UsageError(f"the file {path!r} must be bytes, not {kind}")
+        parents |= _parents(check_path(path))
+    empty = frozenset(map(check_path, folders)) - parents
+    for folder in empty:
+        parents |= {folder, *_parents(folder)}
+    if both := sorted(parents & contents.keys()):
+        raise UsageError(f"{both[0]!r} cannot be a file and a folder at once")
+    files: dict[str, Chunks] = {
+        path: _constant(bytes(content)) for path, content in contents.items()
+    }
+    return Files(Tree(Manifest(), Reader(MemoryStore()), files, empty))
+
+
+def _parents(path: str) -> set[str]:
+    parts = path.split("/")
+    return {"/".join(parts[:end]) for end in range(1, len(parts))}
+
+
+def _constant(data: bytes) -> Chunks:
+    return lambda: [data]
