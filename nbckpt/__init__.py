@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from nbckpt.core.checkpoint import FILES as FILES
     from nbckpt.core.checkpoint import Checkpoint as Checkpoint
+    from nbckpt.core.files import FILES as FILES
     from nbckpt.errors import CodecError as CodecError
     from nbckpt.errors import CorruptError as CorruptError
     from nbckpt.errors import FormatError as FormatError
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "FILES": "nbckpt.core.checkpoint",
+    "FILES": "nbckpt.core.files",
     "Checkpoint": "nbckpt.core.checkpoint",
     "CodecError": "nbckpt.errors",
     "CorruptError": "nbckpt.errors",
@@ -45,7 +45,7 @@ _HOMES = {
     "UsageError": "nbckpt.errors",
 }
 
-__all__ = [*_HOMES, "load_ipython_extension", "unload_ipython_extension"]  # noqa: PLE0604  names are strings
+__all__ = [*_HOMES, "load_ipython_extension", "unload_ipython_extension"]
 
 
 def __getattr__(name: str) -> Any:

@@ -107,7 +107,12 @@ class Tracker:
         settings: By default those of the environment.
     """
 
-    def __init__(self, store: str | os.PathLike[str] | Store | None = None, *, settings: Settings | None = None) -> None:
+    def __init__(
+        self,
+        store: str | os.PathLike[str] | Store | None = None,
+        *,
+        settings: Settings | None = None,
+    ) -> None:
         self.settings = settings or Settings.load()
         where = self.settings.store if store is None else store
         self.store = open_store(where)
@@ -120,7 +125,10 @@ class Tracker:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
@@ -190,7 +198,9 @@ class Tracker:
             except VanishedError as error:
                 self._known.forget(error.packs)
         else:
-            raise UsageError(f"{self.store.url} is being collected again and again: save again when that is over")
+            raise UsageError(
+                f"{self.store.url} is being collected again and again: save again when that is over"
+            )
         self._before = manifest if whole else self._before
         assert ref is not None  # a name was given
         return Saved(manifest, ref, packer.new_bytes, time.perf_counter() - started)
@@ -199,13 +209,17 @@ class Tracker:
         return Path(self.settings.notebook).stem if self.settings.notebook else "session"
 
     def _choose(
-        self, namespace: Mapping[str, Any], variables: tuple[str, ...], exclude: tuple[str, ...], hidden: Container[str]
+        self,
+        namespace: Mapping[str, Any],
+        variables: tuple[str, ...],
+        exclude: tuple[str, ...],
+        hidden: Container[str],
     ) -> tuple[dict[str, Any], bool]:
         """Return the variables to save, and whether they are the whole namespace."""
         everything = {
             name: value
             for name, value in list(namespace.items())
-            if isinstance(name, str) and name not in hidden and not (name.startswith("__") and name.endswith("__"))
+            if name not in hidden and not (name.startswith("__") and name.endswith("__"))
         }
         chosen = {}
         for pattern in variables or ("*",):
@@ -214,7 +228,9 @@ class Tracker:
                 continue
             matches = fnmatch.filter(everything, pattern)
             if not matches and variables:
-                raise UsageError(f"there is no variable {pattern!r}{_similar(pattern, everything)}. Nothing was saved")
+                raise UsageError(
+                    f"there is no variable {pattern!r}{_similar(pattern, everything)}. Nothing was saved"
+                )
             chosen |= {name: everything[name] for name in matches}
         for pattern in exclude:
             for name in fnmatch.filter(list(chosen), pattern):
@@ -224,11 +240,19 @@ class Tracker:
         return chosen, not variables and not exclude
 
     def _describe(
-        self, captured: Captured, packer: Packer, *, whole: bool, message: str, where: Mapping[str, Any] | None
+        self,
+        captured: Captured,
+        packer: Packer,
+        *,
+        whole: bool,
+        message: str,
+        where: Mapping[str, Any] | None,
     ) -> Manifest:
         present = {*captured.order, *(skipped.name for skipped in captured.skipped)}
         before = self._before
-        gone = {*(value.name for value in before.values), *before.deleted} - present if before and whole else ()
+        gone = (
+            {*(value.name for value in before.values), *before.deleted} - present if before and whole else ()
+        )
         return Manifest(
             kind="variables",
             created_at=now(),
@@ -274,7 +298,11 @@ class Tracker:
         return verify(self.history, [self.find(ref) for ref in refs] or self.entries(), progress)
 
     def diff(
-        self, old: str, new: str = "", namespace: dict[str, Any] | None = None, hidden: Container[str] = frozenset()
+        self,
+        old: str,
+        new: str = "",
+        namespace: dict[str, Any] | None = None,
+        hidden: Container[str] = frozenset(),
     ) -> Compared:
         """Compare a checkpoint with another one, or with *namespace* as it is.
 
@@ -286,7 +314,11 @@ class Tracker:
         if new:
             after = self.manifest(new)
             may_load = may_load and self.history.trusted(after)
-            values, load, packages = _by_name(after), self._loader(after), after.provenance.get("packages", {})
+            values, load, packages = (
+                _by_name(after),
+                self._loader(after),
+                after.provenance.get("packages", {}),
+            )
         else:
             if namespace is None:
                 raise UsageError("outside of a notebook diff takes two checkpoints: nbckpt diff A B")
@@ -295,7 +327,8 @@ class Tracker:
             values, load = self._live_values(live, namespace), live.__getitem__
             packages = surroundings.packages()
         differences = compare(
-            Side(_by_name(before), self._loader(before) if may_load else None), Side(values, load if may_load else None)
+            Side(_by_name(before), self._loader(before) if may_load else None),
+            Side(values, load if may_load else None),
         )
         return Compared(
             before,
@@ -366,7 +399,14 @@ class Tracker:
         gone = [name for name in manifest.deleted if name in namespace] if not names and not prefix else []
         if dry_run:
             changes = self._foresee(manifest, wanted, namespace, prefix, hidden)
-            return self._restored(manifest, changes | dict.fromkeys(gone, "removed"), (), wanted, started, dry_run=True)
+            return self._restored(
+                manifest,
+                changes | dict.fromkeys(gone, "removed"),
+                (),
+                wanted,
+                started,
+                dry_run=True,
+            )
         if not (trust or self.history.trusted(manifest)):
             raise self._stranger(ref, manifest)
         reader = self.read(manifest)
@@ -374,7 +414,10 @@ class Tracker:
         states = {name: loaded.pop(name) for name in surroundings.NAMES & loaded.keys()}
         bindings = {prefix + name: value for name, value in loaded.items()}
         changes = {name: "changed" if name in namespace else "new" for name in bindings}
-        self._undo = _Undo(f"restore of {manifest.id[:SHORT]}", _swap(namespace, bindings | dict.fromkeys(gone, _MISSING)))
+        self._undo = _Undo(
+            f"restore of {manifest.id[:SHORT]}",
+            _swap(namespace, bindings | dict.fromkeys(gone, _MISSING)),
+        )
         self._undo.states = surroundings.write_states(states)
         if not names and not prefix:
             self._before = manifest
@@ -394,7 +437,9 @@ class Tracker:
         """
         last = self._undo
         if last is None:
-            raise UsageError("there is nothing to undo: nothing was restored or removed since the kernel started")
+            raise UsageError(
+                "there is nothing to undo: nothing was restored or removed since the kernel started"
+            )
         if last.removed:
             for entry, refs in last.removed:
                 self.history.bring_back(entry, refs)
@@ -411,7 +456,14 @@ class Tracker:
         for pattern in names:
             matches = [pattern] if pattern in here else fnmatch.filter(here, pattern)
             if not matches:
-                why = next((f": it was not saved ({it.path}: {it.reason})" for it in manifest.skipped if it.name == pattern), "")
+                why = next(
+                    (
+                        f": it was not saved ({it.path}: {it.reason})"
+                        for it in manifest.skipped
+                        if it.name == pattern
+                    ),
+                    "",
+                )
                 raise NotFoundError(
                     f"checkpoint {manifest.id[:SHORT]} has no variable {pattern!r}{why or _similar(pattern, here)}. "
                     f"See `%ckpt show {manifest.id[:SHORT]}`"
@@ -420,9 +472,18 @@ class Tracker:
         return list(dict.fromkeys(wanted))
 
     def _foresee(
-        self, manifest: Manifest, wanted: list[str], namespace: dict[str, Any], prefix: str, hidden: Container[str]
+        self,
+        manifest: Manifest,
+        wanted: list[str],
+        namespace: dict[str, Any],
+        prefix: str,
+        hidden: Container[str],
     ) -> dict[str, str]:
-        live = {name: namespace[prefix + name] for name in wanted if prefix + name in namespace and name not in hidden}
+        live = {
+            name: namespace[prefix + name]
+            for name in wanted
+            if prefix + name in namespace and name not in hidden
+        }
         values = self._live_values(live, namespace)
 
         def change(name: str) -> str:
@@ -450,7 +511,9 @@ class Tracker:
     def _stranger(self, ref: str, manifest: Manifest) -> UntrustedError:
         """Return the error that tells a stranger's checkpoint from one's own under a lost secret."""
         what = f"checkpoint {manifest.id[:SHORT]}"
-        look = f"Look at it with `%ckpt show {ref}`, then `%ckpt restore {ref} --trust` or `%ckpt trust {ref}`"
+        look = (
+            f"Look at it with `%ckpt show {ref}`, then `%ckpt restore {ref} --trust` or `%ckpt trust {ref}`"
+        )
         signature = manifest.signature
         if signature is None:
             return UntrustedError(f"{what} is not signed: restoring it could run anything. {look}")
@@ -534,4 +597,6 @@ def _similar(name: str, names: Iterable[str]) -> str:
 
 def _nothing_left(captured: Captured) -> CodecError:
     first = captured.skipped[0]
-    return CodecError(f"cannot save {first.path}: {first.reason}. Nothing else was asked for, so nothing was saved")
+    return CodecError(
+        f"cannot save {first.path}: {first.reason}. Nothing else was asked for, so nothing was saved"
+    )

@@ -69,16 +69,26 @@ def _checks(session: Session) -> Iterator[Check]:
     except NbckptError as error:
         yield Check("secret", good=False, finding=str(error))
     maps = MAPS and tracker.settings.mapping and isinstance(tracker.store, LocalStore)
-    yield Check("arrays", good=True, finding="restored by mapping files" if maps else "restored by reading files")
+    yield Check(
+        "arrays",
+        good=True,
+        finding="restored by mapping files" if maps else "restored by reading files",
+    )
     missing = [name for name in ("numpy", "pandas", "matplotlib", "torch") if find_spec(name) is None]
-    yield Check("libraries", good=True, finding=f"not installed: {', '.join(missing)}" if missing else "all installed")
+    yield Check(
+        "libraries",
+        good=True,
+        finding=f"not installed: {', '.join(missing)}" if missing else "all installed",
+    )
 
 
 def _culprits(session: Session, variables: Sequence[str]) -> Iterator[tuple[str, str, str]]:
     namespace = session.namespace or {}
     if missing := [name for name in variables if name not in namespace]:
         raise UsageError(f"there is no variable {missing[0]!r}")
-    chosen = variables or [name for name in namespace if name not in session.hidden and not name.startswith("__")]
+    chosen = variables or [
+        name for name in namespace if name not in session.hidden and not name.startswith("__")
+    ]
     for name in chosen:
         try:
             dump(namespace[name], namespace)
@@ -100,7 +110,7 @@ class Help(Result):
             return Page("", code=self.usage)
         table = Table("commands", (Column("command", code=True), Column("what it does")), self.commands)
         notes = (
-            "REF is a name, name@3, an id (or its beginning), latest, or any of them with ~2 for the second older one",
+            "REF is a name, name@3, an id (or its beginning), latest, each with ~2 for the second older one",
             "every command takes --store PLACE and --help",
         )
         return Page(f"{self.face} COMMAND …", (table,), notes, advice=f"more: {self.face} help COMMAND")
@@ -126,7 +136,19 @@ COMMANDS = (
     Command(
         "doctor",
         doctor,
-        (option("variables", nargs="*", metavar="VAR", kind="variable", help="look at these variables only"),),
+        (
+            option(
+                "variables",
+                nargs="*",
+                metavar="VAR",
+                kind="variable",
+                help="look at these variables only",
+            ),
+        ),
     ),
-    Command("help", help_, (option("command", nargs="?", metavar="COMMAND", kind="command", help="of this command"),)),
+    Command(
+        "help",
+        help_,
+        (option("command", nargs="?", metavar="COMMAND", kind="command", help="of this command"),),
+    ),
 )

@@ -51,14 +51,24 @@ class Listing(Result):
             return Page(f"no checkpoints in {self.where}", advice="make one: %ckpt save")
         more = f"; the newest {len(self.rows)} of them" if self.total > len(self.rows) else ""
         rest = "all of them: %ckpt ls -n 0" if more else ""
-        return Page(f"{count(self.total, 'checkpoint')} in {self.where}{more}", (listing_table(self.rows),), advice=rest)
+        return Page(
+            f"{count(self.total, 'checkpoint')} in {self.where}{more}",
+            (listing_table(self.rows),),
+            advice=rest,
+        )
 
 
 def listing_table(rows: Iterable[Row]) -> Table:
     """Return the table of checkpoints that `ls` and `status` show."""
     columns = (
         *(Column("checkpoint"), Column("id", code=True), Column("message"), Column("saved")),
-        *(Column("size", number=True), Column("new", number=True), Column("variables"), Column("cell"), Column("trusted")),
+        *(
+            Column("size", number=True),
+            Column("new", number=True),
+            Column("variables"),
+            Column("cell"),
+            Column("trusted"),
+        ),
     )
     return Table("checkpoints, newest first", columns, tuple(map(_row, rows)))
 
@@ -126,10 +136,15 @@ class Status(Result):
     def page(self) -> Page:
         """See `Result.page`."""
         space = f", {size(self.space)} on disk" if self.space else ""
-        advice = "save: %ckpt save NAME   look: %ckpt ls, %ckpt show REF   back: %ckpt restore REF   more: %ckpt help"
+        advice = "save: %ckpt save NAME   look: %ckpt ls   back: %ckpt restore REF   more: %ckpt help"
         notes = (f"%ckpt undo takes back the {self.undo}",) if self.undo else ()
         tables = (listing_table(self.rows),) if self.rows else ()
-        return Page(f"{count(self.total, 'checkpoint')} in {self.where}{space}", tables, notes, advice=advice)
+        return Page(
+            f"{count(self.total, 'checkpoint')} in {self.where}{space}",
+            tables,
+            notes,
+            advice=advice,
+        )
 
 
 def status(session: Session) -> Status:
@@ -137,7 +152,11 @@ def status(session: Session) -> Status:
     tracker = session.tracker
     entries = tracker.entries()
     return Status(
-        tracker.store.url, len(entries), _space(tracker), read_rows(tracker, entries[:3]), tracker.undoable
+        tracker.store.url,
+        len(entries),
+        _space(tracker),
+        read_rows(tracker, entries[:3]),
+        tracker.undoable,
     )
 
 
@@ -169,7 +188,11 @@ class Shown(Result):
             notes.append(f"from {provenance['notebook']}")
         if provenance.get("python"):
             notes.append(f"Python {provenance['python']} on {provenance.get('system', '?')}")
-        notes += [] if self.row.trusted else ["not signed by you: it can be looked at, not restored without --trust"]
+        notes += (
+            []
+            if self.row.trusted
+            else ["not signed by you: it can be looked at, not restored without --trust"]
+        )
         states = [value.name for value in manifest.values if value.name in NAMES]
         notes += [f"with it: {', '.join(states)}"] if states else []
         notes += [f"deleted before it was saved: {', '.join(manifest.deleted)}"] if manifest.deleted else []
@@ -183,7 +206,13 @@ class Shown(Result):
 
 
 def _variables(manifest: Manifest) -> Table:
-    columns = (Column("variable", code=True), Column("type"), Column("shape"), Column("size", number=True), Column("content", code=True))
+    columns = (
+        Column("variable", code=True),
+        Column("type"),
+        Column("shape"),
+        Column("size", number=True),
+        Column("content", code=True),
+    )
     rows = tuple(_variable(value) for value in manifest.values if value.name not in NAMES)
     return Table("variables", tuple(columns), rows)
 
@@ -225,7 +254,10 @@ def _folds(provenance: Any) -> Iterable[Fold]:
         yield Fold(f"cell [{cell.get('count', '?')}]", str(cell["source"]))
     packages = provenance.get("packages", {})
     if packages:
-        yield Fold(count(len(packages), "package"), "  ".join(f"{name} {version}" for name, version in packages.items()))
+        yield Fold(
+            count(len(packages), "package"),
+            "  ".join(f"{name} {version}" for name, version in packages.items()),
+        )
 
 
 def show(session: Session, ref: str) -> Shown:
@@ -254,15 +286,25 @@ class Comparison(Result):
         differ = [it for it in compared.differences if it.change != "same"]
         same = len(compared.differences) - len(differ)
         rows = tuple((it.name, it.change, "; ".join(it.details)) for it in differ)
-        table = Table("variables that differ", (Column("variable", code=True), Column("change"), Column("details")), rows)
+        table = Table(
+            "variables that differ",
+            (Column("variable", code=True), Column("change"), Column("details")),
+            rows,
+        )
         packages = Table(
             "packages that differ",
             (Column("package"), Column(self.old), Column(self.new)),
             tuple(compared.packages),
         )
         notes = [f"{count(same, 'variable is', 'variables are')} the same"] if same else []
-        notes += [] if compared.loaded else ["compared by digests and previews only: not all of it is signed by you"]
-        folds = (Fold("the cells that saved them differ", "\n".join(compared.source)),) if compared.source else ()
+        notes += (
+            []
+            if compared.loaded
+            else ["compared by digests and previews only: not all of it is signed by you"]
+        )
+        folds = (
+            (Fold("the cells that saved them differ", "\n".join(compared.source)),) if compared.source else ()
+        )
         headline = f"{self.old} -> {self.new}: {count(len(differ), 'variable differs', 'variables differ')}"
         return Page(headline, (table, packages), tuple(notes), folds)
 
@@ -281,16 +323,33 @@ COMMANDS = (
         ls,
         (
             option("name", nargs="?", metavar="NAME", kind="ref", help="only the versions of this name"),
-            option("-n", "--most", type=int, default=_SHOWN, metavar="N", help=f"how many at most ({_SHOWN}); 0: all"),
+            option(
+                "-n",
+                "--most",
+                type=int,
+                default=_SHOWN,
+                metavar="N",
+                help=f"how many at most ({_SHOWN}); 0: all",
+            ),
         ),
     ),
-    Command("show", show, (option("ref", metavar="REF", kind="ref", help="a name, name@3, an id, latest, latest~2"),)),
+    Command(
+        "show",
+        show,
+        (option("ref", metavar="REF", kind="ref", help="a name, name@3, an id, latest, latest~2"),),
+    ),
     Command(
         "diff",
         diff,
         (
             option("old", metavar="A", kind="ref", help="the older checkpoint"),
-            option("new", nargs="?", metavar="B", kind="ref", help="the newer one; by default what is live"),
+            option(
+                "new",
+                nargs="?",
+                metavar="B",
+                kind="ref",
+                help="the newer one; by default what is live",
+            ),
         ),
     ),
 )

@@ -69,14 +69,16 @@ class Collection(Result):
         """See `Result.page`."""
         it = self.collected
         done = "would free" if self.dry_run else "freed"
-        notes = [
-            f"{count(len(it.removed), 'removed checkpoint')}, {count(len(it.packs), 'pack')} deleted, "
-            f"{count(len(it.rewritten), 'pack')} rewritten without what nothing needs"
-        ]
+        removed, packs = count(len(it.removed), "removed checkpoint"), count(len(it.packs), "pack")
+        rewritten = count(len(it.rewritten), "pack")
+        notes = [f"{removed}, {packs} deleted, {rewritten} rewritten without what nothing needs"]
         if it.waiting:
-            notes.append(f"{count(it.waiting, 'pack')} that nothing names may belong to a running save: left for an hour")
+            waiting = count(it.waiting, "pack")
+            notes.append(f"{waiting} that nothing names may belong to a running save: left for an hour")
         if it.kept:
-            notes.append(f"no pack was deleted, since {it.kept[0][:SHORT]} cannot be read: see `%ckpt verify`")
+            notes.append(
+                f"no pack was deleted, since {it.kept[0][:SHORT]} cannot be read: see `%ckpt verify`"
+            )
         return Page(f"{done} {size(it.freed)}", notes=tuple(notes))
 
 
@@ -99,7 +101,9 @@ class Verification(Result):
             return Page(f"all is as it was saved: {read}")
         rows = []
         for damage in it.damages:
-            touched = "; ".join(f"{name[:SHORT]}: {', '.join(values) or 'all of it'}" for name, values in damage.touches)
+            touched = "; ".join(
+                f"{name[:SHORT]}: {', '.join(values) or 'all of it'}" for name, values in damage.touches
+            )
             rows.append((damage.what, touched))
         table = Table("damage", (Column("what"), Column("touches", code=True)), tuple(rows))
         advice = "what is not named here is whole; restore single variables with %ckpt restore REF VAR"
@@ -142,7 +146,10 @@ class Exported(Result):
 
     def page(self) -> Page:
         """See `Result.page`."""
-        return Page(f"wrote {self.ref} to {self.file}, {size(self.size)}", advice=f"elsewhere: %ckpt import {self.file}")
+        return Page(
+            f"wrote {self.ref} to {self.file}, {size(self.size)}",
+            advice=f"elsewhere: %ckpt import {self.file}",
+        )
 
 
 def export(session: Session, ref: str, file: str, overwrite: bool) -> Exported:  # noqa: FBT001  argparse
@@ -165,7 +172,11 @@ class Imported(Result):
         if not self.new:
             return Page(f"{name} is here already")
         label = f"{self.ref} ({name})" if self.ref else name
-        advice = "" if self.trusted else f"someone else made it. Look: %ckpt show {name}   then: %ckpt trust {name}"
+        advice = (
+            ""
+            if self.trusted
+            else f"someone else made it. Look: %ckpt show {name}   then: %ckpt trust {name}"
+        )
         return Page(f"took in {label}: {count(len(self.manifest.values), 'variable')}", advice=advice)
 
 

@@ -27,7 +27,8 @@ class RestoreResult(Result):
         done = "would restore" if restored.dry_run else "restored"
         took = "" if restored.dry_run else f" in {duration(restored.seconds)}"
         what = count(sum(change != "removed" for change in restored.changes.values()), "variable")
-        headline = f"{done} {what} of {self.ref} ({manifest.id[:SHORT]}, saved {age(manifest.created_at).text}){took}"
+        which = f"{self.ref} ({manifest.id[:SHORT]}, saved {age(manifest.created_at).text})"
+        headline = f"{done} {what} of {which}{took}"
         notes = []
         if restored.apart:
             names = short(", ".join(restored.apart), 100)
@@ -41,22 +42,39 @@ class RestoreResult(Result):
         )
 
     def _changes(self) -> Table:
-        words = {"new": "new here", "same": "same as now", "changed": "replaces what is live", "removed": "removed: it was deleted then"}
+        words = {
+            "new": "new here",
+            "same": "same as now",
+            "changed": "replaces what is live",
+            "removed": "removed: it was deleted then",
+        }
         groups: dict[str, list[str]] = {}
         for name, change in self.restored.changes.items():
             groups.setdefault(words[change], []).append(name)
         rows = tuple((kind, ", ".join(names)) for kind, names in groups.items())
-        return Table("what happens" if self.restored.dry_run else "what happened", (Column("change"), Column("variables", code=True)), rows)
+        return Table(
+            "what happens" if self.restored.dry_run else "what happened",
+            (Column("change"), Column("variables", code=True)),
+            rows,
+        )
 
     def _failures(self) -> Table:
         rows = tuple((", ".join(it.names), it.reason) for it in self.restored.failed)
-        return Table(_failure_caption(self.restored.manifest), (Column("variable", code=True), Column("reason")), rows)
+        return Table(
+            _failure_caption(self.restored.manifest),
+            (Column("variable", code=True), Column("reason")),
+            rows,
+        )
 
 
 def _failure_caption(manifest: Manifest) -> str:
     """Return a caption that names the packages whose versions may be the cause."""
     then, here = manifest.provenance.get("packages", {}), packages()
-    differ = [f"{name} {then[name]} (here {here[name]})" for name in then if name in here and then[name] != here[name]]
+    differ = [
+        f"{name} {then[name]} (here {here[name]})"
+        for name in then
+        if name in here and then[name] != here[name]
+    ]
     missing = [name for name in then if name not in here]
     hints = differ + ([f"not imported here: {', '.join(missing[:5])}"] if missing and not differ else [])
     return "not restored; the others are" + (f". Saved with {'; '.join(hints[:4])}" if hints else "")
@@ -140,8 +158,20 @@ COMMANDS = (
         restore,
         (
             option("ref", metavar="REF", kind="ref", help="a name, name@3, an id, latest, latest~2"),
-            option("names", nargs="*", metavar="VAR", kind="variable", help="only these; patterns such as df_* too"),
-            option("--as", dest="prefix", default="", metavar="PREFIX", help="put PREFIX in front of every name"),
+            option(
+                "names",
+                nargs="*",
+                metavar="VAR",
+                kind="variable",
+                help="only these; patterns such as df_* too",
+            ),
+            option(
+                "--as",
+                dest="prefix",
+                default="",
+                metavar="PREFIX",
+                help="put PREFIX in front of every name",
+            ),
             switch("--dry-run", help="only say what would change"),
             switch("--trust", help="restore it even if someone else made it"),
             switch("--lazy", help="do not check arrays; read them when they are used"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nbckpt.commands.table import Command, Session, option, switch
+from nbckpt.commands.table import Command, Session, option
 from nbckpt.core.history import SHORT
 from nbckpt.render import Cell, Column, Page, Result, Table, count, duration, size
 from nbckpt.tracker import Saved
@@ -70,7 +70,7 @@ def save(
     cell = session.where.get("cell", {}).get("count")
     hint = ""
     if name in namespace and name not in session.hidden and not variables:
-        hint = f"{name!r} was taken as the checkpoint's name, and everything was saved; only the variable: save {name} {name}"
+        hint = f"{name!r} is the checkpoint's name here, and all was saved; just the variable: save {name} {name}"
     return SaveResult(saved, f", cell [{cell}]" if cell else "", hint)
 
 
@@ -80,10 +80,29 @@ COMMANDS = (
         save,
         (
             option("name", nargs="?", metavar="NAME", kind="name", help="the checkpoint's name"),
-            option("variables", nargs="*", metavar="VAR", kind="variable", help="only these; patterns such as df_* too"),
+            option(
+                "variables",
+                nargs="*",
+                metavar="VAR",
+                kind="variable",
+                help="only these; patterns such as df_* too",
+            ),
             option("-m", "--message", default="", help="a sentence about it"),
-            option("-x", "--exclude", action="append", default=[], metavar="VAR", kind="variable", help="not this one"),
-            option("--all", dest="everything", action="store_true", help="also the earlier results that IPython keeps: _, _1, _2, …"),
+            option(
+                "-x",
+                "--exclude",
+                action="append",
+                default=[],
+                metavar="VAR",
+                kind="variable",
+                help="not this one",
+            ),
+            option(
+                "--all",
+                dest="everything",
+                action="store_true",
+                help="also the earlier results that IPython keeps: _, _1, _2, …",
+            ),
         ),
     ),
 )

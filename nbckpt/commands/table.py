@@ -143,7 +143,14 @@ def build_parser(table: Mapping[str, Command], prog: str) -> argparse.ArgumentPa
 
 
 def _add_common(parser: argparse.ArgumentParser, *, store: bool) -> None:
-    parser.add_argument("-h", "--help", nargs=0, action=_HelpAction, default=argparse.SUPPRESS, help="show this help")
+    parser.add_argument(
+        "-h",
+        "--help",
+        nargs=0,
+        action=_HelpAction,
+        default=argparse.SUPPRESS,
+        help="show this help",
+    )
     if store:
         what = "folder or URL of the store, for this command"
         parser.add_argument("--store", default=argparse.SUPPRESS, metavar="PLACE", help=what)
@@ -183,7 +190,9 @@ def parse(table: Mapping[str, Command], words: Sequence[str], face: str) -> Requ
     parsed, left = build_parser(table, face).parse_known_args(list(words))
     arguments = vars(parsed)
     if left:
-        raise UsageError(f"{arguments['verb'] or 'status'} takes no {left[0]!r}. See `{face} help {arguments['verb']}`")
+        raise UsageError(
+            f"{arguments['verb'] or 'status'} takes no {left[0]!r}. See `{face} help {arguments['verb']}`"
+        )
     command = table[arguments.pop("verb") or "status"]
     store = arguments.pop("store", None)
     return Request(command, arguments, store)

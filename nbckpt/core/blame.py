@@ -77,7 +77,9 @@ def _children(value: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, types.FunctionType):
         names = value.__code__.co_freevars
         cells = value.__closure__ or ()
-        yield from ((f".<{name}>", c.cell_contents) for name, c in zip(names, cells, strict=False) if _filled(c))
+        yield from (
+            (f".<{name}>", c.cell_contents) for name, c in zip(names, cells, strict=False) if _filled(c)
+        )
         yield from ((f".__defaults__[{at}]", item) for at, item in enumerate(value.__defaults__ or ()))
     attributes = getattr(value, "__dict__", None)
     if isinstance(attributes, dict):
@@ -112,7 +114,11 @@ def _pickles_its_own_way(kind: type) -> bool:
 def _round_trip(value: Any, namespace: dict[str, Any]) -> Any:
     pickled = dump(value, namespace)
     try:
-        return load(b"".join(pickled.chunks), [memoryview(bytearray(span.view)) for span in pickled.buffers], namespace)
+        return load(
+            b"".join(pickled.chunks),
+            [memoryview(bytearray(span.view)) for span in pickled.buffers],
+            namespace,
+        )
     except Exception:  # noqa: BLE001  what cannot be loaded loses everything
         return None
 

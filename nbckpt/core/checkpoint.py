@@ -45,6 +45,7 @@ from nbckpt.errors import (
     CorruptError,
     NbckptError,
     NotFoundError,
+    StoreError,
     UntrustedError,
     UsageError,
 )
@@ -169,9 +170,7 @@ class Checkpoint:
         folder = Path(path).absolute()
         return cls._make(folder_tree(folder), "folder", str(folder), told=trust)
 
-    def to_directory(
-        self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False
-    ) -> str:
+    def to_directory(self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False) -> str:
         """Write the checkpoint into a folder, whole or not at all, and return its path.
 
         Args:
@@ -310,9 +309,7 @@ class Checkpoint:
             except VanishedError as error:
                 known.forget(error.packs)
         else:
-            raise StoreError(
-                f"{opened.url} is being collected again and again: try again after that"
-            )
+            raise StoreError(f"{opened.url} is being collected again and again: try again after that")
         if name:
             history.add_ref(name, kept.id)
         return kept.id
@@ -353,9 +350,7 @@ class Checkpoint:
         """
         manifest, sums = self._tree.manifest, self._tree.manifest.sums
         lines = [f"class {type(self).__module__}:{type(self).__qualname__}"]
-        lines += [
-            f"{value.name} {value.digest}" for value in (*manifest.values, *manifest.attributes)
-        ]
+        lines += [f"{value.name} {value.digest}" for value in (*manifest.values, *manifest.attributes)]
         for path in sorted(self._tree.files):
             lines.append(f"{path} {sums.get(path) or digest(self._tree.read(path)).hex()}")
         lines += sorted(self._tree.folders)
@@ -460,9 +455,7 @@ class Checkpoint:
         except NbckptError:
             raise
         except Exception as error:
-            raise CodecError(
-                f"cannot load {value.name!r}: {type(error).__name__}: {error}"
-            ) from error
+            raise CodecError(f"cannot load {value.name!r}: {type(error).__name__}: {error}") from error
 
     def _outgoing(self) -> Tree:
         """Return the tree to write: with this class, and its attributes as they are now."""
@@ -508,16 +501,13 @@ def _encode(
     """Hand the fields of a dict to *packer*; call the result, after it has finished, for what they became."""
     keys = list(fields)
     items = {
-        str(at): item if type(key) is str else (key, item)
-        for at, (key, item) in enumerate(fields.items())
+        str(at): item if type(key) is str else (key, item) for at, (key, item) in enumerate(fields.items())
     }
     captured = capture(items, main_namespace(), packer, previews=len(items) <= _MOST_PREVIEWS)
     if captured.skipped:
         first = captured.skipped[0]
         path = f"[{keys[int(first.name)]!r}]{first.path.removeprefix(first.name)}"
-        raise CodecError(
-            f"cannot save {path}: {first.reason}. Take it out, or save what it is made from"
-        )
+        raise CodecError(f"cannot save {path}: {first.reason}. Take it out, or save what it is made from")
 
     def encoded() -> tuple[tuple[Value, ...], tuple[Group, ...]]:
         values = []
@@ -584,9 +574,7 @@ def _narrower(asked: type[Checkpoint], recorded: type[Checkpoint]) -> Any:
 
 def _files_of(files: Any) -> Files:
     if not isinstance(files, Mapping):
-        raise UsageError(
-            f"the files of a checkpoint are a dict of bytes, not {type(files).__name__}"
-        )
+        raise UsageError(f"the files of a checkpoint are a dict of bytes, not {type(files).__name__}")
     return make_files(files, files.folders if isinstance(files, Files) else frozenset())
 
 

@@ -36,10 +36,40 @@ SMALL = 4 << 10
 # Objects of these types cannot change, so whether two variables share one is not worth keeping.
 _IMMUTABLE: tuple[type, ...] = (
     *(str, bytes, int, float, complex, bool, type(None), tuple, frozenset, range, slice),
-    *(type, types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.ModuleType, types.CodeType),
-    *(types.MethodDescriptorType, types.WrapperDescriptorType, types.GetSetDescriptorType, types.CellType),
-    *(type(Ellipsis), type(NotImplemented), property, classmethod, staticmethod, pickle.PickleBuffer),
-    *(enum.Enum, date, time, timedelta, tzinfo, Decimal, Fraction, PurePath, UUID, types.MappingProxyType),
+    *(
+        type,
+        types.FunctionType,
+        types.BuiltinFunctionType,
+        types.MethodType,
+        types.ModuleType,
+        types.CodeType,
+    ),
+    *(
+        types.MethodDescriptorType,
+        types.WrapperDescriptorType,
+        types.GetSetDescriptorType,
+        types.CellType,
+    ),
+    *(
+        type(Ellipsis),
+        type(NotImplemented),
+        property,
+        classmethod,
+        staticmethod,
+        pickle.PickleBuffer,
+    ),
+    *(
+        enum.Enum,
+        date,
+        time,
+        timedelta,
+        tzinfo,
+        Decimal,
+        Fraction,
+        PurePath,
+        UUID,
+        types.MappingProxyType,
+    ),
 )
 
 
@@ -114,7 +144,11 @@ class _Pickler(_CloudPickler):  # type: ignore[misc]  # cloudpickle ships no typ
     """cloudpickle's pickler with our reducers before its own."""
 
     def __init__(
-        self, write: Callable[[bytes], Any], namespace: dict[str, Any], overlaps: Overlaps, take: Callable[..., Any]
+        self,
+        write: Callable[[bytes], Any],
+        namespace: dict[str, Any],
+        overlaps: Overlaps,
+        take: Callable[..., Any],
     ) -> None:
         super().__init__(types.SimpleNamespace(write=write), 5, take)
         self._namespace = namespace
@@ -247,5 +281,5 @@ def address_of(view: memoryview) -> int:
 def memory_at(address: int, size: int, keep: object) -> memoryview:
     """Return a view of memory that *keep* keeps alive."""
     array = (ctypes.c_char * size).from_address(address)
-    array._keep = keep  # type: ignore[attr-defined]  # noqa: SLF001  the array refers to its owner
+    array._keep = keep  # type: ignore[attr-defined]  # the array refers to its owner
     return memoryview(array).cast("B")

@@ -45,7 +45,9 @@ def compare(old: Side, new: Side) -> list[Difference]:
     for name in sorted(old.values.keys() | new.values.keys()):
         before, after = old.values.get(name), new.values.get(name)
         if before is None or after is None:
-            found.append(Difference(name, "removed" if after is None else "added", (_summary(before or after),)))
+            found.append(
+                Difference(name, "removed" if after is None else "added", (_summary(before or after),))
+            )
         elif before.digest == after.digest and before.digest:
             found.append(Difference(name, "same"))
         else:
@@ -63,7 +65,9 @@ def source_diff(old: Manifest, new: Manifest) -> list[str]:
 
 def package_diff(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     """Return the packages whose versions differ: name, old and new; those on one side only are left out."""
-    return [(name, old[name], new[name]) for name in sorted(old.keys() & new.keys()) if old[name] != new[name]]
+    return [
+        (name, old[name], new[name]) for name in sorted(old.keys() & new.keys()) if old[name] != new[name]
+    ]
 
 
 def _summary(value: Value | None) -> str:
@@ -77,7 +81,10 @@ def _summary(value: Value | None) -> str:
 def _details(before: Value, after: Value, old: Side, new: Side) -> tuple[str, ...]:
     a, b = before.preview, after.preview
     if a.get("type") != b.get("type"):
-        return (f"type {a.get('type')} -> {b.get('type')}", f"{a.get('text', '')} -> {b.get('text', '')}")
+        return (
+            f"type {a.get('type')} -> {b.get('type')}",
+            f"{a.get('text', '')} -> {b.get('text', '')}",
+        )
     found = []
     for what in ("shape", "dtype", "length"):
         if a.get(what) != b.get(what):
@@ -111,7 +118,9 @@ def _columns(old: Any, new: Any) -> list[str]:
     found = [f"column {name} added ({after[name]})" for name in after if name not in before]
     found += [f"column {name} removed" for name in before if name not in after]
     return found + [
-        f"column {name}: {before[name]} -> {after[name]}" for name in before if after.get(name, before[name]) != before[name]
+        f"column {name}: {before[name]} -> {after[name]}"
+        for name in before
+        if after.get(name, before[name]) != before[name]
     ]
 
 
@@ -133,7 +142,7 @@ def _deeper(name: str, old: Side, new: Side, *, same_form: bool) -> list[str] | 
 def _elements(before: Any, after: Any) -> list[str]:
     changed = before != after
     if before.dtype.kind in "fc":
-        changed &= ~((before != before) & (after != after))  # noqa: PLR0124  NaN is unequal to itself
+        changed &= ~((before != before) & (after != after))  # NaN is unequal to itself
     count = int(changed.sum())
     if not count:
         return []
@@ -149,7 +158,9 @@ def _cells(before: Any, after: Any) -> list[str]:
         one, other = before.iloc[:, at], after.iloc[:, at]
         differ = (one.to_numpy() != other.to_numpy()) & ~(one.isna().to_numpy() & other.isna().to_numpy())
         if differ.any():
-            found.append(f"column {name}: {_share(int(differ.sum()), len(differ))} of {len(differ):,} rows differ")
+            found.append(
+                f"column {name}: {_share(int(differ.sum()), len(differ))} of {len(differ):,} rows differ"
+            )
     return found if found or before.index.equals(after.index) else ["the index differs"]
 
 

@@ -25,7 +25,7 @@ class _FilesKey:
 
 
 FILES = _FilesKey()
-"""The key under which `to_dict` has the files: `checkpoint.to_dict()[FILES]["model/weights.bin"]`."""
+"""The key of the files in `to_dict`: `checkpoint.to_dict()[FILES]["model/weights.bin"]`."""
 
 
 class Files(Mapping[str, bytes]):
@@ -61,7 +61,7 @@ class Files(Mapping[str, bytes]):
         return make_files, (dict(self), self.folders)
 
 
-def make_files(contents: Mapping[str, bytes], folders: frozenset[str] = frozenset()) -> Files:
+def make_files(contents: Mapping[str, Any], folders: frozenset[str] = frozenset()) -> Files:
     """Return files with copies of these contents, and those of *folders* that still hold nothing.
 
     Raises:
@@ -78,9 +78,7 @@ def make_files(contents: Mapping[str, bytes], folders: frozenset[str] = frozense
         parents |= {folder, *_parents(folder)}
     if both := sorted(parents & contents.keys()):
         raise UsageError(f"{both[0]!r} cannot be a file and a folder at once")
-    files: dict[str, Chunks] = {
-        path: _constant(bytes(content)) for path, content in contents.items()
-    }
+    files: dict[str, Chunks] = {path: _constant(bytes(content)) for path, content in contents.items()}
     return Files(Tree(Manifest(), Reader(MemoryStore()), files, empty))
 
 

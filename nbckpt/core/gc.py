@@ -52,7 +52,9 @@ class Collected:
     kept: list[str] = field(default_factory=list)
 
 
-def collect(history: History, *, dry_run: bool = False, wait: Callable[[float], None] = time.sleep) -> Collected:
+def collect(
+    history: History, *, dry_run: bool = False, wait: Callable[[float], None] = time.sleep
+) -> Collected:
     """Delete what `rm` took away and what nothing names; rewrite packs that are mostly dead."""
     return _Collector(history, dry_run, wait).run()
 
@@ -164,7 +166,13 @@ class _Collector:
     def _piece(self, blob: Blob) -> Piece:
         data = self.store.get(pack_key(blob.pack), blob.offset, blob.offset + blob.stored)
         blob.decode(data)  # never carry damage into a pack that looks whole
-        return Piece(blob.digest, data, blob.size, blob.codec, aligned=blob.codec == RAW and blob.offset % 4096 == 0)
+        return Piece(
+            blob.digest,
+            data,
+            blob.size,
+            blob.codec,
+            aligned=blob.codec == RAW and blob.offset % 4096 == 0,
+        )
 
     def _empty_trash(self, trash: Iterable[Entry]) -> None:
         for entry in trash:

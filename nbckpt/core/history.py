@@ -230,7 +230,9 @@ class History:
             raise self._unknown(base, entries)
         at = int(back or 0)
         if at >= len(candidates):
-            raise NotFoundError(f"{ref!r} reaches too far back: {base!r} has {len(candidates)}. See `%ckpt ls`")
+            raise NotFoundError(
+                f"{ref!r} reaches too far back: {base!r} has {len(candidates)}. See `%ckpt ls`"
+            )
         return candidates[at]
 
     def _candidates(self, base: str, entries: list[Entry]) -> list[Entry]:
@@ -255,7 +257,9 @@ class History:
 
     def _unknown(self, base: str, entries: Sequence[Entry]) -> NotFoundError:
         if not entries:
-            return NotFoundError(f"no checkpoint {base!r}: {self.store.url} is empty. Make one with `%ckpt save`")
+            return NotFoundError(
+                f"no checkpoint {base!r}: {self.store.url} is empty. Make one with `%ckpt save`"
+            )
         names = sorted({ref.name for ref in self.refs()})
         close = difflib.get_close_matches(base, [*names, "latest"], n=1)
         hint = f"Did you mean {close[0]!r}? " if close else ""
@@ -265,7 +269,9 @@ class History:
 
     def trusted(self, manifest: Manifest) -> bool:
         """Tell whether this user signed the manifest, when it was saved or later."""
-        return self.signer.signed(manifest) or self.signer.signed(manifest, *self._later_signatures(manifest.id))
+        return self.signer.signed(manifest) or self.signer.signed(
+            manifest, *self._later_signatures(manifest.id)
+        )
 
     def trust(self, manifest: Manifest) -> None:
         """Sign someone else's manifest as one's own."""

@@ -93,7 +93,8 @@ def _remove(root: Path, key: str) -> None:
 def _living(users: Path) -> bool:
     """Tell whether anyone still uses the folder, and remove the traces of those who died."""
     traces = list(users.iterdir()) if users.exists() else []
-    return not all([_dead(trace) for trace in traces])
+    living = [trace for trace in traces if not _dead(trace)]
+    return bool(living)
 
 
 def _dead(trace: Path) -> bool:

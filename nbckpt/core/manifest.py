@@ -140,7 +140,8 @@ class Manifest:
         return replace(
             self,
             groups=tuple(
-                Group(change(group.record), tuple(map(change, group.roots)), group.buffers) for group in self.groups
+                Group(change(group.record), tuple(map(change, group.roots)), group.buffers)
+                for group in self.groups
             ),
             files={path: change(content) for path, content in self.files.items()},
             values=tuple(map(value, self.values)),
@@ -187,7 +188,9 @@ def decode(data: bytes, what: str = "the manifest") -> Manifest:
     if not isinstance(body, dict) or not isinstance(body.get("format"), int):
         raise FormatError(f"{what} is not an nbckpt manifest")
     if body["format"] > FORMAT:
-        raise FormatError(f"{what} was written by a newer nbckpt (format {body['format']}): upgrade nbckpt to read it")
+        raise FormatError(
+            f"{what} was written by a newer nbckpt (format {body['format']}): upgrade nbckpt to read it"
+        )
     # The body's own bytes, not a copy written again: what is checked is what is there.
     raw = data[len(_START) : data.rfind(_ID)]
     if digest(raw).hex() != document.get("id"):
@@ -209,13 +212,21 @@ def _to_json(manifest: Manifest) -> dict[str, Any]:
         return [it.size, *([place[pack], first, count] for pack, first, count in it.runs)]
 
     def value(it: Value) -> dict[str, Any]:
-        document = {"name": it.name, "at": [it.group, it.slot], "digest": it.digest, "preview": it.preview}
+        document = {
+            "name": it.name,
+            "at": [it.group, it.slot],
+            "digest": it.digest,
+            "preview": it.preview,
+        }
         if it.picture:
             document["picture"] = content(it.picture)
         return document | ({"keyed": True} if it.keyed else {})
 
     def group(it: Group) -> dict[str, Any]:
-        document: dict[str, Any] = {"record": content(it.record), "roots": [content(root) for root in it.roots]}
+        document: dict[str, Any] = {
+            "record": content(it.record),
+            "roots": [content(root) for root in it.roots],
+        }
         plain = tuple((at, 0, root.size) for at, root in enumerate(it.roots))
         return document if it.buffers == plain else document | {"buffers": it.buffers}
 

@@ -42,7 +42,14 @@ def overlay(region: mmap.mmap, pieces: Iterable[tuple[int, int, int, int]]) -> N
     libc = _libc()
     base = ctypes.addressof(ctypes.c_char.from_buffer(region))
     for at, fd, offset, size in pieces:
-        got = libc.mmap(base + at, size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | _MAP_FIXED, fd, offset)
+        got = libc.mmap(
+            base + at,
+            size,
+            mmap.PROT_READ | mmap.PROT_WRITE,
+            mmap.MAP_PRIVATE | _MAP_FIXED,
+            fd,
+            offset,
+        )
         if got != base + at:
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number))

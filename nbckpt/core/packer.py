@@ -15,9 +15,19 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
-from nbckpt.core.pack import PACK_SIZE, RAW, Piece, build, compressed, digest, pack_key, pack_of, read_index
+from nbckpt.core.pack import (
+    PACK_SIZE,
+    RAW,
+    Piece,
+    build,
+    compressed,
+    digest,
+    pack_key,
+    pack_of,
+    read_index,
+)
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, UsageError
 from nbckpt.store import Buffer, Store
 
@@ -96,7 +106,15 @@ class Packer:
         packs: Ids of the packs that were put.
     """
 
-    def __init__(self, store: Store, known: Known | None = None, *, inline: bool = True, dry: bool = False, salted: bool = False) -> None:
+    def __init__(
+        self,
+        store: Store,
+        known: Known | None = None,
+        *,
+        inline: bool = True,
+        dry: bool = False,
+        salted: bool = False,
+    ) -> None:
         self.new_bytes = 0
         self.inline: dict[str, bytes] = {}
         self.packs: list[str] = []
@@ -117,11 +135,14 @@ class Packer:
         self._failed = threading.Event()
         self._total = self._done = 0
 
-    def __enter__(self) -> Packer:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._failed.set()
         for pool in (self._pool, self._writers):
@@ -199,7 +220,8 @@ class Packer:
             return
         new = [(name, cut) for name, cut in zip(names, cuts, strict=True) if self._lacks(name)]
         pieces = [
-            Piece(name, cut, len(cut), RAW, aligned=True) if aligned else compressed(cut, name) for name, cut in new
+            Piece(name, cut, len(cut), RAW, aligned=True) if aligned else compressed(cut, name)
+            for name, cut in new
         ]
         with self._lock:
             self._done += len(view) - sum(piece.size for piece in pieces)

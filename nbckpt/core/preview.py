@@ -25,10 +25,15 @@ def describe(value: Any) -> dict[str, Any]:
     Never raises: a value whose own `repr` or `len` fails is described by its type.
     """
     preview: dict[str, Any] = {"type": type_name(type(value))}
-    for name, read in (("shape", _shape), ("dtype", _dtype), ("length", _length), ("columns", _columns)):
+    for name, read in (
+        ("shape", _shape),
+        ("dtype", _dtype),
+        ("length", _length),
+        ("columns", _columns),
+    ):
         try:
             found = read(value)
-        except Exception:  # noqa: BLE001, S112  a value of the user's may do anything when asked
+        except Exception:  # noqa: BLE001  a value of the user's may do anything when asked
             continue
         if found is not None:
             preview[name] = found
@@ -97,7 +102,9 @@ def _dtype(value: Any) -> str | None:
 
 
 def _length(value: Any) -> int | None:
-    return len(value) if isinstance(value, (str, bytes, bytearray, list, tuple, dict, set, frozenset)) else None
+    return (
+        len(value) if isinstance(value, (str, bytes, bytearray, list, tuple, dict, set, frozenset)) else None
+    )
 
 
 def _columns(value: Any) -> list[list[str]] | None:
@@ -105,5 +112,3 @@ def _columns(value: Any) -> list[list[str]] | None:
     if pandas is None or not isinstance(value, pandas.DataFrame):
         return None
     return [[str(name), str(dtype)] for name, dtype in list(value.dtypes.items())[:_MOST_COLUMNS]]
-
-

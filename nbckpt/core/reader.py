@@ -27,7 +27,9 @@ class Reader:
         mapping: Whether large buffers may be mapped; without it they are read.
     """
 
-    def __init__(self, store: Store, inline: Mapping[str, bytes] | None = None, *, mapping: bool = True) -> None:
+    def __init__(
+        self, store: Store, inline: Mapping[str, bytes] | None = None, *, mapping: bool = True
+    ) -> None:
         self.store = store
         self.mapping = mapping and MAPS
         self._inline = dict(inline or {})
@@ -47,7 +49,9 @@ class Reader:
         for pack, first, count in runs:
             index = self._index(pack)
             if first < 0 or count < 0 or first + count > len(index):
-                raise CorruptError(f"pack {pack[:12]} has {len(index)} blobs, not those that the manifest names")
+                raise CorruptError(
+                    f"pack {pack[:12]} has {len(index)} blobs, not those that the manifest names"
+                )
             for blob in index[first : first + count]:
                 if blob is None:
                     raise CorruptError(f"a blob of pack {pack[:12]} is gone: it was collected")
@@ -82,7 +86,9 @@ class Reader:
         if not (self.mapping and all(blob.codec == RAW and blob.offset % PAGE == 0 for blob in blobs)):
             return self._copy(runs, size)
         pieces = list(_stretches(blobs))
-        if len(pieces) > MOST_PIECES or any(self.store.path(pack_key(blob.pack)) is None for blob in blobs[:1]):
+        if len(pieces) > MOST_PIECES or any(
+            self.store.path(pack_key(blob.pack)) is None for blob in blobs[:1]
+        ):
             return self._copy(runs, size)
         try:
             region = self._map(pieces, size)
@@ -124,7 +130,9 @@ class Reader:
         if pack not in self._indexes:
             try:
                 carried = self._inline.get(pack)
-                self._indexes[pack] = list(parse_index(carried, pack)) if carried else find_index(self.store, pack)
+                self._indexes[pack] = (
+                    list(parse_index(carried, pack)) if carried else find_index(self.store, pack)
+                )
             except (NotFoundError, UsageError):
                 raise CorruptError(f"pack {pack[:12]} is missing from {self.store.url}") from None
         return self._indexes[pack]
@@ -169,7 +177,9 @@ def _stretches(blobs: Iterable[Blob]) -> Iterator[list[Blob]]:
     size = 0
     for blob in blobs:
         last = stretch[-1] if stretch else None
-        if last and (last.pack != blob.pack or last.offset + last.stored != blob.offset or size >= _READ_STEP):
+        if last and (
+            last.pack != blob.pack or last.offset + last.stored != blob.offset or size >= _READ_STEP
+        ):
             yield stretch
             stretch, size = [], 0
         stretch.append(blob)

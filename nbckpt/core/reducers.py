@@ -22,7 +22,14 @@ if TYPE_CHECKING:
 _namespace: ContextVar[dict[str, Any] | None] = ContextVar("nbckpt_namespace", default=None)
 
 _MANY_STRINGS = 1000
-_FUNCTION_STATE = ("__defaults__", "__kwdefaults__", "__dict__", "__doc__", "__qualname__", "__module__")
+_FUNCTION_STATE = (
+    "__defaults__",
+    "__kwdefaults__",
+    "__dict__",
+    "__doc__",
+    "__qualname__",
+    "__module__",
+)
 
 
 @contextmanager
@@ -62,7 +69,9 @@ def reduce_function(function: types.FunctionType) -> tuple[Any, ...]:
 def make_function(code: types.CodeType, name: str, cells: tuple[types.CellType, ...]) -> types.FunctionType:
     """Make a function whose globals are the live namespace."""
     namespace = _namespace.get()
-    return types.FunctionType(code, main_namespace() if namespace is None else namespace, name, None, cells or None)
+    return types.FunctionType(
+        code, main_namespace() if namespace is None else namespace, name, None, cells or None
+    )
 
 
 def fill_function(
@@ -179,7 +188,10 @@ def reduce_strings(array: np.ndarray[Any, Any]) -> Any:
     """
     items = array.ravel(order="K").tolist()
     sample = items[:: max(1, len(items) // 1000)]
-    if len(set(map(id, sample))) < len(sample) // 2 or sum(type(item) is str for item in sample) < len(sample) // 2:
+    if (
+        len(set(map(id, sample))) < len(sample) // 2
+        or sum(type(item) is str for item in sample) < len(sample) // 2
+    ):
         return NotImplemented
     others: dict[int, Any] = {}
     if set(map(type, items)) != {str}:
@@ -190,10 +202,15 @@ def reduce_strings(array: np.ndarray[Any, Any]) -> Any:
     if text.count("\0") != len(items) - 1:
         return NotImplemented
     order = "C" if array.flags.c_contiguous else "F"
-    return make_strings, (PickleBuffer(text.encode("utf-8", "surrogatepass")), array.shape, order, others)
+    return make_strings, (
+        PickleBuffer(text.encode("utf-8", "surrogatepass")),
+        array.shape,
+        order,
+        others,
+    )
 
 
-def make_strings(text: Any, shape: Any, order: str, others: dict[int, Any]) -> Any:
+def make_strings(text: Any, shape: Any, order: Any, others: dict[int, Any]) -> Any:
     """Split the text into its strings again."""
     import numpy as np
 
@@ -202,7 +219,7 @@ def make_strings(text: Any, shape: Any, order: str, others: dict[int, Any]) -> A
         items[at] = item
     flat = np.empty(len(items), object)
     flat[:] = items
-    return flat.reshape(shape, order=order)
+    return np.reshape(flat, shape, order=order)
 
 
 def reduce_array(array: np.ndarray[Any, Any], exact: Callable[[int, int], bool]) -> Any:
@@ -231,17 +248,34 @@ def reduce_array(array: np.ndarray[Any, Any], exact: Callable[[int, int], bool])
 def reduce_tensor(tensor: Any) -> Any:
     """Take a plain dense CPU tensor apart into the bytes of its storage, uncopied."""
     torch = sys.modules["torch"]
-    if tensor.device.type != "cpu" or tensor.layout is not torch.strided or tensor.is_quantized or tensor.is_conj():
+    if (
+        tensor.device.type != "cpu"
+        or tensor.layout is not torch.strided
+        or tensor.is_quantized
+        or tensor.is_conj()
+    ):
         return NotImplemented
-    if not tensor.is_leaf or tensor.is_neg() or tensor._backward_hooks:  # noqa: SLF001  torch's own reducer reads it
+    if not tensor.is_leaf or tensor.is_neg() or tensor._backward_hooks:
         return NotImplemented
     raw = torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage())
-    how = (tensor.dtype, tuple(tensor.shape), tensor.stride(), tensor.storage_offset(), tensor.requires_grad)
+    how = (
+        tensor.dtype,
+        tuple(tensor.shape),
+        tensor.stride(),
+        tensor.storage_offset(),
+        tensor.requires_grad,
+    )
     return make_tensor, (PickleBuffer(raw.numpy()), *how, tensor.__dict__ or None)
 
 
 def make_tensor(
-    memory: Any, dtype: Any, shape: Any, stride: Any, offset: int, requires_grad: bool, attributes: Any  # noqa: FBT001
+    memory: Any,
+    dtype: Any,
+    shape: Any,
+    stride: Any,
+    offset: int,
+    requires_grad: bool,
+    attributes: Any,  # noqa: FBT001
 ) -> Any:
     """Make a tensor over restored memory."""
     import torch

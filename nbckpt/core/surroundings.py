@@ -6,7 +6,6 @@ The states are saved beside the variables under names with a dot, which no varia
 from __future__ import annotations
 
 import platform
-import random
 from collections.abc import Callable
 from sys import modules, stdlib_module_names
 from typing import Any, NamedTuple
@@ -31,7 +30,9 @@ _SETTINGS: dict[str, _Setting] = {
     ),
     "numpy.printoptions": _Setting("numpy", lambda m: dict(m.get_printoptions()), _set_print_options),
     "torch.random.state": _Setting(
-        "torch", lambda m: m.get_rng_state().tolist(), lambda m, it: m.set_rng_state(m.tensor(it, dtype=m.uint8))
+        "torch",
+        lambda m: m.get_rng_state().tolist(),
+        lambda m, it: m.set_rng_state(m.tensor(it, dtype=m.uint8)),
     ),
 }
 
@@ -42,7 +43,9 @@ NAMES = frozenset(_SETTINGS)
 def read_states() -> dict[str, Any]:
     """Return the states of the libraries that are imported, by their names here."""
     return {
-        name: setting.read(modules[setting.module]) for name, setting in _SETTINGS.items() if setting.module in modules
+        name: setting.read(modules[setting.module])
+        for name, setting in _SETTINGS.items()
+        if setting.module in modules
     }
 
 
@@ -74,6 +77,7 @@ def _is_package(name: str) -> bool:
 
 def machine() -> dict[str, str]:
     """Return the Python and the system that this is."""
-    return {"python": platform.python_version(), "system": f"{platform.system()} {platform.machine()}"}
-
-
+    return {
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+    }

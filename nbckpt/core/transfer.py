@@ -17,7 +17,9 @@ from nbckpt.errors import CorruptError, FormatError, StoreError, UsageError
 from nbckpt.store import ArchiveStore, ArchiveWriter
 
 
-def export(history: History, manifest: Manifest, file: Path, name: str = "", *, overwrite: bool = False) -> int:
+def export(
+    history: History, manifest: Manifest, file: Path, name: str = "", *, overwrite: bool = False
+) -> int:
     """Write a checkpoint, and nothing else of the store, into *file*; return the file's size.
 
     A checkpoint of this user's is signed in the file too; anyone else's stays unsigned.

@@ -119,9 +119,7 @@ def remote_tree(store: Store) -> Tree:
     manifest = _read_manifest(inside, store.url)
     paths = [key for key in keys if not key.startswith(f"{INSIDE}/")]
     if missing := manifest.sums.keys() - set(paths):
-        raise CorruptError(
-            f"the checkpoint at {store.url} is not whole: {sorted(missing)[0]!r} is missing"
-        )
+        raise CorruptError(f"the checkpoint at {store.url} is not whole: {sorted(missing)[0]!r} is missing")
 
     def chunks(path: str) -> Chunks:
         return lambda: [_checked(store.get(path), manifest.sums.get(path), path)]
@@ -183,9 +181,7 @@ def write_folder(tree: Tree, folder: Path, sign: Sign | None, *, overwrite: bool
     try:
         occupied = folder.is_dir() and any(folder.iterdir())
         if occupied and not overwrite:
-            raise UsageError(
-                f"{str(folder)!r} is not empty: choose another place, or say overwrite=True"
-            )
+            raise UsageError(f"{str(folder)!r} is not empty: choose another place, or say overwrite=True")
         folder.parent.mkdir(parents=True, exist_ok=True)
         stage.mkdir()
         try:
@@ -262,9 +258,7 @@ def _scan(folder: Path) -> tuple[dict[str, Path], frozenset[str]]:
                 target = _follow(target, top, path)
             if target.is_dir():
                 if target.resolve() in above:
-                    raise UsageError(
-                        f"the link {path!r} leads back to a folder that it is in: remove it"
-                    )
+                    raise UsageError(f"the link {path!r} leads back to a folder that it is in: remove it")
                 visit(target, f"{path}/", (*above, target.resolve()))
             elif target.is_file():
                 files[path] = target
@@ -281,9 +275,7 @@ def _follow(link: Path, top: Path, path: str) -> Path:
     except (OSError, RuntimeError):
         raise UsageError(f"the link {path!r} points nowhere: remove it") from None
     if not target.is_relative_to(top):
-        raise UsageError(
-            f"the link {path!r} points outside the checkpoint: replace it by what it points to"
-        )
+        raise UsageError(f"the link {path!r} points outside the checkpoint: replace it by what it points to")
     return target
 
 
@@ -307,17 +299,13 @@ def _read_manifest(inside: Store, where: str) -> Manifest:
                 f"{where} holds a store, not one checkpoint: use from_store, or give a folder in it"
             ) from None
         if any(True for _ in inside.keys("packs/")):
-            raise CorruptError(
-                f"the checkpoint in {where} is not whole: its manifest is missing"
-            ) from None
+            raise CorruptError(f"the checkpoint in {where} is not whole: its manifest is missing") from None
         return Manifest()
 
 
 def _checked(data: bytes, expected: str | None, path: str) -> bytes:
     if expected is not None and digest(data).hex() != expected:
-        raise CorruptError(
-            f"the file {path!r} of a checkpoint is damaged: it is not the one that was saved"
-        )
+        raise CorruptError(f"the file {path!r} of a checkpoint is damaged: it is not the one that was saved")
     return data
 
 

@@ -184,7 +184,9 @@ def _connected(members: list[_Member]) -> list[list[_Member]]:
             first = owner.setdefault(id(link), at)
             if first != at:
                 parent[root(at)] = root(first)
-    reach = sorted((span.address, span.end, at) for at, member in enumerate(members) for span in member.pickled.reached)
+    reach = sorted(
+        (span.address, span.end, at) for at, member in enumerate(members) for span in member.pickled.reached
+    )
     end, last = 0, -1
     for low, high, at in reach:
         if low < end:
@@ -232,7 +234,9 @@ def _look_at(members: list[_Member], namespace: dict[str, Any], captured: Captur
     for member in members:
         name = member.names[0]
         preview = describe(member.value)
-        preview["bytes"] = sum(map(len, member.pickled.chunks)) + sum(span.size for span in member.pickled.buffers)
+        preview["bytes"] = sum(map(len, member.pickled.chunks)) + sum(
+            span.size for span in member.pickled.buffers
+        )
         captured.previews[name] = preview
         for kind, lost in losses(member.pickled.links, namespace):
             captured.warnings.append(

@@ -99,7 +99,9 @@ def _check_inline(manifest: Manifest) -> Iterator[Damage]:
         yield Damage(str(error), ((manifest.id, ()),))
 
 
-def _touched(manifests: list[Manifest], pack: str, place: int | None) -> tuple[tuple[str, tuple[str, ...]], ...]:
+def _touched(
+    manifests: list[Manifest], pack: str, place: int | None
+) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Return the checkpoints that need a blob, and what in them does."""
 
     def needs(content: Content | None) -> bool:
@@ -109,7 +111,11 @@ def _touched(manifests: list[Manifest], pack: str, place: int | None) -> tuple[t
     found = []
     for manifest in manifests:
         groups = {at for at, it in enumerate(manifest.groups) if any(map(needs, (it.record, *it.roots)))}
-        names = [it.name for it in (*manifest.values, *manifest.attributes) if it.group in groups or needs(it.picture)]
+        names = [
+            it.name
+            for it in (*manifest.values, *manifest.attributes)
+            if it.group in groups or needs(it.picture)
+        ]
         names += [path for path, content in manifest.files.items() if needs(content)]
         if names:
             found.append((manifest.id, tuple(names)))

@@ -6,7 +6,12 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult, context_matcher
+from IPython.core.completer import (
+    CompletionContext,
+    SimpleCompletion,
+    SimpleMatcherResult,
+    context_matcher,
+)
 
 from nbckpt.commands import TABLE, Command, Option
 from nbckpt.core.history import SHORT
@@ -33,7 +38,9 @@ def register(shell: InteractiveShell, magics: CheckpointMagics) -> None:
             return SimpleMatcherResult(completions=[])
         words = found[1].split(" ")
         fragment = words[-1]
-        options = sorted({text for text in candidates(words[:-1], fragment, magics) if text.startswith(fragment)})
+        options = sorted(
+            {text for text in candidates(words[:-1], fragment, magics) if text.startswith(fragment)}
+        )
         completions = [SimpleCompletion(text, type="nbckpt") for text in options]
         return SimpleMatcherResult(completions=completions, matched_fragment=fragment, suppress=bool(options))
 
@@ -95,4 +102,9 @@ def _refs(magics: CheckpointMagics, *, ids: bool) -> list[str]:
     names = [ref.name for ref in refs if " " not in ref.name]
     if not ids:
         return names
-    return [*names, *(str(ref) for ref in refs if " " not in ref.name), *(it.id[:SHORT] for it in entries), "latest"]
+    return [
+        *names,
+        *(str(ref) for ref in refs if " " not in ref.name),
+        *(it.id[:SHORT] for it in entries),
+        "latest",
+    ]

@@ -34,6 +34,8 @@ class CheckpointMagics(Magics):
         tracker: The open tracker, made when it is first needed, for the folder the notebook is in.
     """
 
+    shell: InteractiveShell
+
     def __init__(self, shell: InteractiveShell) -> None:
         super().__init__(shell)
         self._trackers: dict[str | None, Tracker] = {}
@@ -91,7 +93,9 @@ class CheckpointMagics(Magics):
             value = compile(ast.Expression(last.value), name, "eval") if isinstance(last, ast.Expr) else None
         except SyntaxError as error:
             if "await" in str(error) or "async" in str(error):
-                raise UsageError("%%ckpt cannot run a cell with await in it: put %ckpt save below the cell") from None
+                raise UsageError(
+                    "%%ckpt cannot run a cell with await in it: put %ckpt save below the cell"
+                ) from None
             raise
         exec(body, self.shell.user_ns)  # noqa: S102  this is what a cell is
         shown = eval(value, self.shell.user_ns) if value else None  # noqa: S307
@@ -137,7 +141,9 @@ def _hidden(shell: InteractiveShell) -> frozenset[str]:
     """Return the names that IPython keeps in the namespace, but for those that the user bound anew."""
     start = shell.user_ns_hidden
     ours = {name for name, value in shell.user_ns.items() if name in start and start[name] is value}
-    return frozenset(ours | {name for name in shell.user_ns if _MACHINERY.fullmatch(name) and _is_ours(shell, name)})
+    return frozenset(
+        ours | {name for name in shell.user_ns if _MACHINERY.fullmatch(name) and _is_ours(shell, name)}
+    )
 
 
 def _is_ours(shell: InteractiveShell, name: str) -> bool:

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from IPython.core.getipython import get_ipython
 from IPython.display import HTML, display
@@ -21,7 +22,7 @@ _PERIOD_S = 0.25
 def bar(clock: Callable[[], float] = time.monotonic) -> Iterator[Progress]:
     """Show progress during the block, if it lasts; at most four updates a second, in this cell."""
     started = shown = clock()
-    handle = None
+    handle: Any = None
 
     def progress(done: int, total: int) -> None:
         nonlocal shown, handle

@@ -40,7 +40,9 @@ def _lines(page: Page) -> Iterator[str]:
 def _table(table: Table) -> list[str]:
     import tabulate
 
-    rows = [[short(_visible(str(getattr(cell, "text", cell))), _WIDEST) for cell in row] for row in table.rows]
+    rows = [
+        [short(_visible(str(getattr(cell, "text", cell))), _WIDEST) for cell in row] for row in table.rows
+    ]
     text = tabulate.tabulate(
         rows,
         headers=[column.name for column in table.columns],

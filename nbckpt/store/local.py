@@ -130,9 +130,7 @@ class LocalStore(Store):
             if action == "read" and isinstance(error, _NO_FILE):
                 raise NotFoundError(f"no {key!r} in {self.url}") from None
             reason = error.strerror or str(error)
-            raise StoreError(
-                f"cannot {action} {key!r} in {self.url}: {reason}{_advice(error)}"
-            ) from error
+            raise StoreError(f"cannot {action} {key!r} in {self.url}: {reason}{_advice(error)}") from error
 
 
 def sync_folder(folder: Path) -> None:

@@ -39,9 +39,7 @@ class RemoteStore(Store):
         except ImportError as error:
             extra = _EXTRAS.get(protocol)
             advice = f"pip install 'nbckpt[{extra}]'" if extra else str(error)
-            raise UsageError(
-                f"cannot reach {url!r}: {protocol} needs another package: {advice}"
-            ) from error
+            raise UsageError(f"cannot reach {url!r}: {protocol} needs another package: {advice}") from error
         self._root = root.rstrip("/")
         self._whole_puts = protocol in _WHOLE_PUTS
 
@@ -86,9 +84,7 @@ class RemoteStore(Store):
             found = self._fs.find(top) if self._fs.exists(top) else []
         skip = len(self._root.lstrip("/")) + 1
         names = (path.lstrip("/")[skip:] for path in found)
-        yield from sorted(
-            k for k in names if k.startswith(prefix) and not k.endswith(".nbckpt-tmp")
-        )
+        yield from sorted(k for k in names if k.startswith(prefix) and not k.endswith(".nbckpt-tmp"))
 
     def delete(self, key: str) -> None:
         """See `Store.delete`."""

@@ -57,9 +57,7 @@ class ReadingTests:
         assert store.exists(key)
         assert list(store.keys()) == [key]
 
-    @pytest.mark.parametrize(
-        "data", [b"", b"\0", bytes(range(256)) * 5000], ids=["empty", "one", "large"]
-    )
+    @pytest.mark.parametrize("data", [b"", b"\0", bytes(range(256)) * 5000], ids=["empty", "one", "large"])
     def test_any_bytes_are_read(self, fill: Fill, data: bytes) -> None:
         got = fill({"k": data}).get("k")
         assert got == data
@@ -102,14 +100,10 @@ class ReadingTests:
         keys = ["b", "a/b", "a-b", "a.b", "a/a/c", "B", "a/b2", "é"]
         assert list(fill(dict.fromkeys(keys, b"x")).keys()) == sorted(keys)
 
-    @pytest.mark.parametrize(
-        "prefix", ["a/", "a/b", "a/b/", "a/bc", "a", "ab/", "c", "a/b/x", "zz/yy/"]
-    )
+    @pytest.mark.parametrize("prefix", ["a/", "a/b", "a/b/", "a/bc", "a", "ab/", "c", "a/b/x", "zz/yy/"])
     def test_a_prefix_may_end_anywhere(self, fill: Fill, prefix: str) -> None:
         keys = ["a/b/x", "a/b/y", "a/bc", "ab/c", "b"]
-        assert list(fill(dict.fromkeys(keys, b"x")).keys(prefix)) == [
-            k for k in keys if k.startswith(prefix)
-        ]
+        assert list(fill(dict.fromkeys(keys, b"x")).keys(prefix)) == [k for k in keys if k.startswith(prefix)]
 
     def test_an_empty_store_has_no_keys(self, fill: Fill) -> None:
         store = fill({})
