@@ -344,16 +344,17 @@ class Checkpoint:
         return self._where if self._kind == "uri" else None
 
     def digest(self) -> str:
-        """Return a digest of the content: equal for equal fields and files of one class.
+        """Return a digest of the content: equal for equal fields, files, attributes and class.
 
         Files are read for it, but for those whose digest is known from their upload.
         """
-        manifest, sums = self._tree.manifest, self._tree.manifest.sums
-        lines = [f"class {type(self).__module__}:{type(self).__qualname__}"]
-        lines += [f"{value.name} {value.digest}" for value in (*manifest.values, *manifest.attributes)]
-        for path in sorted(self._tree.files):
-            lines.append(f"{path} {sums.get(path) or digest(self._tree.read(path)).hex()}")
-        lines += sorted(self._tree.folders)
+        tree = self._outgoing()
+        manifest = tree.manifest
+        lines = [f"class {manifest.cls}"]
+        lines += [f"{it.name} {it.digest}" for it in (*manifest.values, *manifest.attributes)]
+        for path in sorted(tree.files):
+            lines.append(f"{path} {manifest.sums.get(path) or digest(tree.read(path)).hex()}")
+        lines += sorted(tree.folders)
         return digest("\n".join(map(repr, lines)).encode("utf-8", "backslashreplace")).hex()
 
     def get_preprocessor(self, *, trust: bool = False) -> Any:

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import io
 import os
+import struct
 import threading
 import zipfile
+import zlib
 from collections.abc import Iterator
 from typing import BinaryIO
 
 from nbckpt.errors import CorruptError, NotFoundError, UsageError
 from nbckpt.store.base import Data, Store, check_key, parts_of
 
+# What zipfile raises over bytes that are no archive, or not the one that was written.
+_DAMAGE = (zipfile.BadZipFile, EOFError, ValueError, RuntimeError, struct.error, zlib.error)
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # equal contents give equal archives
 
 
@@ -34,18 +38,19 @@ class ArchiveStore(Store):
             self._zip = zipfile.ZipFile(file)
         except FileNotFoundError:
             raise NotFoundError(f"there is no file {self.url!r}") from None
-        except (zipfile.BadZipFile, EOFError) as error:
+        except _DAMAGE as error:
             raise CorruptError(f"{self.url} is not a whole nbckpt archive: {error}") from error
 
     def get(self, key: str, start: int = 0, stop: int | None = None) -> bytes:
         """See `Store.get`."""
+        check_key(key)
         try:
-            with self._lock, self._zip.open(check_key(key)) as file:
+            with self._lock, self._zip.open(key) as file:
                 file.seek(start)
                 return file.read(-1 if stop is None else max(0, stop - start))
         except KeyError:
             raise NotFoundError(f"no {key!r} in {self.url}") from None
-        except (zipfile.BadZipFile, EOFError) as error:
+        except _DAMAGE as error:
             raise CorruptError(f"{key!r} in {self.url} is damaged: {error}") from error
 
     def put(self, key: str, data: Data) -> None:

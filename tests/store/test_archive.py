@@ -4,6 +4,7 @@ import io
 import zipfile
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -119,3 +120,14 @@ def test_a_hostile_name_writes_nowhere() -> None:
     store = ArchiveStore(file.getvalue())
     with pytest.raises(UsageError):
         store.get("../evil")
+
+
+def test_no_flipped_bit_is_taken_for_anything_else() -> None:
+    items = {"a": b"x" * 30, "b/c": b"y"}
+    data = archive_of(items)
+    for at in range(len(data) * 8):
+        changed = bytearray(data)
+        changed[at // 8] ^= 1 << at % 8
+        with suppress(CorruptError, NotFoundError, UsageError):
+            store = ArchiveStore(bytes(changed))
+            assert all(store.get(key) == items[key] for key in items)

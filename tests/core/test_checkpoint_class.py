@@ -1,0 +1,255 @@
+"""Classes, attributes, pickles and the identity of checkpoints."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nbckpt.core.checkpoint import FILES, Checkpoint
+from nbckpt.errors import UntrustedError, UsageError
+from nbckpt.store import MemoryStore
+
+
+class Model(Checkpoint):
+    _SERIALIZED_ATTRS = ("epochs", "tags")
+    epochs: int
+    tags: Any
+
+
+class Deeper(Model):
+    _SERIALIZED_ATTRS = ("epochs", "more")
+    more: int
+
+
+class Other(Checkpoint):
+    pass
+
+
+def forms(made: Checkpoint, place: Path, reader: type[Checkpoint]) -> list[Checkpoint]:
+    """Return *made* through every form that a class can be read from."""
+    uri = f"memory://{uuid.uuid4().hex}"
+    store = MemoryStore()
+    return [
+        reader.from_directory(made.to_directory(place / uuid.uuid4().hex)),
+        reader.from_bytes(made.to_bytes()),
+        reader.from_uri(made.to_uri(uri)),
+        reader.from_store(store, made.to_store(store)),
+        reader(local_path=made.to_directory(place / uuid.uuid4().hex)),
+        reader(uri=uri),
+    ]
+
+
+SOURCES = [{"a": 1}, {}, {FILES: {"f": b"1"}}]
+
+
+@pytest.mark.parametrize("data", SOURCES, ids=["fields", "nothing", "files"])
+def test_a_subclass_comes_back_as_itself(tmp_path: Path, data: dict[Any, Any]) -> None:
+    """Behaviour 11."""
+    found = forms(Model.from_dict(data), tmp_path, Checkpoint)[:4]
+    assert [type(it) for it in found] == [Model] * 4
+
+
+@pytest.mark.parametrize("data", SOURCES, ids=["fields", "nothing", "files"])
+def test_a_base_read_by_a_subclass_becomes_it(tmp_path: Path, data: dict[Any, Any]) -> None:
+    """Behaviour 12."""
+    for made in (Checkpoint.from_dict(data), Model.from_dict(data)):
+        assert {type(it) for it in forms(made, tmp_path, Deeper)} == {Deeper}
+
+
+def test_an_unrelated_class_is_refused(tmp_path: Path) -> None:
+    """Behaviour 12, and a ValueError as there."""
+    made = Model.from_dict({"a": 1})
+    place, uri = made.to_directory(tmp_path / "m"), made.to_uri(f"memory://{uuid.uuid4().hex}")
+    for read in (
+        lambda: Other.from_directory(place),
+        lambda: Other.from_bytes(made.to_bytes()),
+        lambda: Other.from_uri(uri),
+        lambda: Other(local_path=place),
+        lambda: Other(uri=uri),
+    ):
+        with pytest.raises(UsageError, match="is a Model, which is no Other") as error:
+            read()
+        assert isinstance(error.value, ValueError)
+
+
+def test_listed_attributes_survive_and_others_do_not(tmp_path: Path) -> None:
+    """Behaviour 13."""
+    made = Model.from_dict({"a": 1})
+    made.epochs, made.tags = 3, ["x"]
+    made.unlisted = 1  # type: ignore[attr-defined]
+    for back in forms(made, tmp_path, Checkpoint)[:4]:
+        assert isinstance(back, Model)
+        assert (back.epochs, back.tags) == (3, ["x"])
+        assert not hasattr(back, "unlisted")
+        assert back.to_dict() == {"a": 1}
+
+
+def test_attributes_survive_a_chain_and_a_change(tmp_path: Path) -> None:
+    """Behaviour 13."""
+    made = Model.from_dict({"a": 1})
+    made.epochs = 3
+    for back in forms(made, tmp_path, Model):
+        back.epochs += 1
+        again = [it for it in forms(back, tmp_path, Checkpoint)[:4] if isinstance(it, Model)]
+        assert [it.epochs for it in again] == [4] * 4
+
+
+def test_another_class_keeps_the_attributes_of_both() -> None:
+    """Behaviour 14, D24."""
+    made = Model.from_dict({"a": 1})
+    made.epochs, made.tags = 3, ["x"]
+    other = Deeper.from_checkpoint(made)
+    assert type(other) is Deeper
+    assert other.epochs == 3
+    assert other.to_dict() == {"a": 1}
+    back = Checkpoint.from_bytes(other.to_bytes())
+    assert isinstance(back, Deeper)
+    assert back.epochs == 3
+    assert not hasattr(back, "tags")
+
+
+def test_the_same_class_is_the_same_object() -> None:
+    made = Model.from_dict({})
+    assert Model.from_checkpoint(made) is made
+
+
+def test_a_pickled_uri_stays_a_uri() -> None:
+    """Behaviour 15."""
+    uri = Model.from_dict({"a": bytes(10_000)}).to_uri(f"memory://{uuid.uuid4().hex}")
+    data = pickle.dumps(Checkpoint.from_uri(uri))
+    back = pickle.loads(data)
+    assert type(back) is Model
+    assert back.uri == uri
+    assert back.to_dict() == {"a": bytes(10_000)}
+    assert len(data) < 500
+
+
+def test_a_pickled_dict_brings_its_data() -> None:
+    """Behaviour 15."""
+    made = Model.from_dict({"a": [1, 2], FILES: {"f": b"1"}})
+    made.epochs = 4
+    back = pickle.loads(pickle.dumps(made))
+    assert type(back) is Model
+    assert back == made
+    assert back.epochs == 4
+
+
+def test_a_pickled_folder_is_a_reference(tmp_path: Path) -> None:
+    """Behaviour 16, D18."""
+    (tmp_path / "large").write_bytes(bytes(8 << 20))
+    data = pickle.dumps(Checkpoint.from_directory(tmp_path))
+    back = pickle.loads(data)
+    assert len(data) < 500
+    assert back.uri == tmp_path.as_uri()
+    assert len(back.to_dict()[FILES]["large"]) == 8 << 20
+
+
+def test_a_pickled_reference_keeps_its_attributes(tmp_path: Path) -> None:
+    made = Model.from_directory(tmp_path)
+    made.epochs = 5
+    back = pickle.loads(pickle.dumps(made))
+    assert isinstance(back, Model)
+    assert back.epochs == 5
+
+
+def test_a_pickled_reference_brings_no_trust_that_nobody_gave(tmp_path: Path) -> None:
+    place = Checkpoint.from_dict({"a": 1}).to_directory(tmp_path / "mine")
+    data = pickle.dumps(Checkpoint.from_directory(place))
+    manifest = Path(place, ".nbckpt", "checkpoint.json")
+    head, _, _ = manifest.read_bytes().partition(b',"signature":')
+    manifest.write_bytes(head + b"}")
+    with pytest.raises(UntrustedError):
+        pickle.loads(data).to_dict()
+
+
+@pytest.mark.parametrize("use", [open, os.path.exists, os.listdir, Path], ids=lambda it: it.__name__)
+def test_a_checkpoint_is_no_path(use: Any) -> None:
+    """Behaviour 17."""
+    with pytest.raises(TypeError, match="as_directory"):
+        use(Checkpoint.from_dict({}))
+
+
+def test_the_uri_says_where_it_is(tmp_path: Path) -> None:
+    """Behaviour 18, D20."""
+    uri = f"memory://{uuid.uuid4().hex}/x"
+    made = Checkpoint.from_dict({"a": 1})
+    store = MemoryStore()
+    assert made.uri is None
+    assert Checkpoint.from_bytes(made.to_bytes()).uri is None
+    assert Checkpoint.from_store(store, made.to_store(store)).uri is None
+    assert Checkpoint.from_uri(made.to_uri(uri)).uri == uri
+    place = tmp_path / "100% a#b ü"
+    assert made.to_uri(place.as_uri()) == place.as_uri()
+    assert Checkpoint.from_directory(place).uri == Checkpoint.from_uri(place.as_uri()).uri == place.as_uri()
+
+
+def test_a_checkpoint_in_a_remote_store_pickles_too() -> None:
+    store = f"memory://{uuid.uuid4().hex}"
+    made = Checkpoint.from_store(store, Checkpoint.from_dict({"a": 1}).to_store(store))
+    assert made.uri is None
+    assert pickle.loads(pickle.dumps(made)).to_dict() == {"a": 1}
+
+
+def test_a_repr_is_short(tmp_path: Path) -> None:
+    """Behaviour 19, D25."""
+    deep = tmp_path / ("x" * 200) / ("y" * 200)
+    deep.mkdir(parents=True)
+    made = [
+        Checkpoint.from_dict({"a": "x" * 100_000}),
+        Model.from_directory(deep),
+        Checkpoint.from_uri(f"memory://{'z' * 1000}"),
+        Checkpoint.from_bytes(Checkpoint.from_dict({"a": 1}).to_bytes()),
+    ]
+    assert [repr(it).partition("(")[0] for it in made] == ["Checkpoint", "Model", "Checkpoint", "Checkpoint"]
+    assert all(len(repr(it)) < 120 for it in made)
+
+
+def test_a_preprocessor_is_found_wherever_it_is(tmp_path: Path) -> None:
+    """Behaviour 20."""
+    made = Checkpoint.from_dict({"a": 1, "_preprocessor": {"scale": 2}})
+    folder = Checkpoint.from_directory(made.to_directory(tmp_path / "made"))
+    again = Checkpoint.from_dict(Checkpoint.from_dict(folder.to_dict()).to_dict())
+    assert Checkpoint.from_dict({"a": 1}).get_preprocessor() is None
+    assert [it.get_preprocessor() for it in (made, folder, again)] == [{"scale": 2}] * 3
+    cleared = Checkpoint.from_dict(again.to_dict() | {"_preprocessor": None})
+    assert cleared.get_preprocessor() is None
+
+
+def test_a_preprocessor_in_a_file_is_only_loaded_with_trust(tmp_path: Path) -> None:
+    """Behaviour 20, D15."""
+    (tmp_path / "_preprocessor").write_bytes(pickle.dumps({"scale": 2}))
+    assert Checkpoint.from_directory(tmp_path, trust=True).get_preprocessor() == {"scale": 2}
+    made = Checkpoint.from_directory(tmp_path)
+    assert made.get_preprocessor(trust=True) == {"scale": 2}
+    for it in (made, Checkpoint.from_bytes(made.to_bytes()), Checkpoint.from_dict(made.to_dict())):
+        with pytest.raises(UntrustedError, match="'_preprocessor'.*trust=True"):
+            it.get_preprocessor()
+
+
+def test_a_missing_class_is_said(tmp_path: Path) -> None:
+    made = type("Vanished", (Checkpoint,), {"__module__": "not_here"}).from_dict({"a": 1})
+    place = made.to_directory(tmp_path / "made")
+    with pytest.warns(UserWarning, match="not_here:Vanished is not here"):
+        back = Checkpoint.from_directory(place)
+    assert type(back) is Checkpoint
+    assert back.to_dict() == {"a": 1}
+
+
+def test_a_class_is_imported_where_it_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "my_models.py").write_text(
+        "from nbckpt.core.checkpoint import Checkpoint\nclass Mine(Checkpoint):\n    pass\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    make = "import my_models; my_models.Mine.from_dict({'a': 1}).to_directory('made')"
+    read = "from nbckpt.core.checkpoint import *; print(type(Checkpoint.from_directory('made')).__name__)"
+    for code, said in ((make, ""), (read, "Mine\n")):
+        command = [sys.executable, "-c", code]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+        assert done.stdout == said

@@ -1,0 +1,405 @@
+"""A checkpoint's forms, one into the other."""
+
+from __future__ import annotations
+
+import io
+import uuid
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nbckpt.core.checkpoint import FILES, Checkpoint
+from nbckpt.errors import CodecError, CorruptError, NotFoundError, UsageError
+from nbckpt.store import LocalStore, MemoryStore, open_store
+
+Through = Callable[[Checkpoint, Path], Checkpoint]
+
+DATA = {"metric": 5, "weights": [1.0, 2.0], 7: "seven", ("a", 1): None, "state": {"nested": b"\0"}}
+
+
+def through_dict(it: Checkpoint, _: Path) -> Checkpoint:
+    return Checkpoint.from_dict(it.to_dict())
+
+
+def through_bytes(it: Checkpoint, _: Path) -> Checkpoint:
+    return Checkpoint.from_bytes(it.to_bytes())
+
+
+def through_folder(it: Checkpoint, place: Path) -> Checkpoint:
+    return Checkpoint.from_directory(it.to_directory(place / uuid.uuid4().hex))
+
+
+def through_memory_uri(it: Checkpoint, _: Path) -> Checkpoint:
+    return Checkpoint.from_uri(it.to_uri(f"memory://{uuid.uuid4().hex}/ein Ordner"))
+
+
+def through_file_uri(it: Checkpoint, place: Path) -> Checkpoint:
+    return Checkpoint.from_uri(it.to_uri((place / f"ein Ordner {uuid.uuid4().hex}").as_uri()))
+
+
+def through_local_uri(it: Checkpoint, place: Path) -> Checkpoint:
+    return Checkpoint.from_uri(it.to_uri(f"local://{place}/{uuid.uuid4().hex}"))
+
+
+def through_store(it: Checkpoint, place: Path) -> Checkpoint:
+    store = LocalStore(place / "store")
+    return Checkpoint.from_store(store, it.to_store(store))
+
+
+FORMS: list[Through] = [
+    through_dict,
+    through_bytes,
+    through_folder,
+    through_memory_uri,
+    through_file_uri,
+    through_local_uri,
+    through_store,
+]
+each_form = pytest.mark.parametrize("through", FORMS, ids=lambda it: it.__name__)
+each_next_form = pytest.mark.parametrize("then", FORMS, ids=lambda it: it.__name__)
+
+
+def files_in(folder: str | Path) -> dict[str, bytes]:
+    """Return the user's files in a folder, without our own."""
+    top = Path(folder)
+    found = {file.relative_to(top).as_posix(): file for file in top.rglob("*") if file.is_file()}
+    return {name: it.read_bytes() for name, it in found.items() if not name.startswith(".nbckpt/")}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Give a folder of a user's."""
+    top = tmp_path / "mine"
+    (top / "sub" / "deeper").mkdir(parents=True)
+    (top / "empty" / "folder").mkdir(parents=True)
+    (top / "test_data.pkl").write_bytes(b"no pickle at all")
+    (top / "sub" / "deeper" / "x.meta.pkl").write_bytes(b"")
+    (top / "ü 日本.txt").write_text("text")
+    return top
+
+
+@each_form
+@each_next_form
+def test_a_dict_comes_back_equal(tmp_path: Path, through: Through, then: Through) -> None:
+    """Behaviours 1, 2 and 5, D4: all of the dict, and nothing but it."""
+    back = then(through(Checkpoint.from_dict(DATA), tmp_path), tmp_path).to_dict()
+    assert back == DATA
+    assert list(back) == list(DATA)
+
+
+@each_form
+@each_next_form
+def test_a_folder_comes_back_equal(tmp_path: Path, folder: Path, through: Through, then: Through) -> None:
+    """Behaviours 3, 4, 5 and 10."""
+    made = then(through(Checkpoint.from_directory(folder), tmp_path), tmp_path)
+    back = made.to_directory(tmp_path / "back")
+    assert files_in(back) == files_in(folder)
+    assert Path(back, "empty", "folder").is_dir()
+    assert not Path(back, ".nbckpt").exists()
+
+
+@each_form
+def test_a_checkpoint_equals_its_other_forms(tmp_path: Path, through: Through) -> None:
+    """D26."""
+    made = Checkpoint.from_dict({"a": [1, 2.5, "x"], FILES: {"f": b"1"}})
+    other = through(made, tmp_path)
+    assert other == made
+    assert hash(other) == hash(made)
+    assert other != Checkpoint.from_dict({"a": [1, 2.5, "y"], FILES: {"f": b"1"}})
+    assert other != Checkpoint.from_dict({"a": [1, 2.5, "x"], FILES: {"f": b"2"}})
+    assert other != "a checkpoint"
+
+
+@each_form
+def test_an_empty_dict_is_a_checkpoint(tmp_path: Path, through: Through) -> None:
+    """D1."""
+    assert through(Checkpoint.from_dict({}), tmp_path).to_dict() == {}
+    assert Checkpoint(data_dict={}).to_dict() == {}
+
+
+@each_form
+def test_falsy_values_are_values(tmp_path: Path, through: Through) -> None:
+    """D1."""
+    data = {"": 0, 0: "", "none": None, "list": [], "false": False}
+    assert through(Checkpoint.from_dict(data), tmp_path).to_dict() == data
+
+
+@each_form
+def test_no_key_is_reserved(tmp_path: Path, through: Through) -> None:
+    """D4."""
+    data: dict[Any, Any] = {
+        "fs_checkpoint": 1,
+        "bytes_data": 2,
+        "_metadata": 3,
+        "_ray_additional_checkpoint_files": 4,
+        "files": 5,
+        "<files>": 6,
+        "FILES": 7,
+        ".nbckpt": 8,
+        "checkpoint.json": 9,
+    }
+    assert through(Checkpoint.from_dict(data), tmp_path).to_dict() == data
+
+
+@each_form
+@pytest.mark.parametrize("key", ["../out", "../../evil", "/etc/x", "a/b", "a\0b", ".", "", "x" * 999])
+def test_no_key_is_a_path(tmp_path: Path, through: Through, key: str) -> None:
+    """D14."""
+    place = tmp_path / "a" / "b" / "c"
+    assert through(Checkpoint.from_dict({key: 1}), place).to_dict() == {key: 1}
+    assert {it.name for it in tmp_path.iterdir()} <= {"a"}
+
+
+@each_form
+def test_keys_keep_their_types(tmp_path: Path, through: Through) -> None:
+    """D14: 5 is not "5"."""
+    data = {5: "int", "5": "text", 5.5: "float", b"5": "bytes", (5,): "tuple", None: "none"}
+    back = through(Checkpoint.from_dict(data), tmp_path).to_dict()
+    assert [(type(key), key, value) for key, value in back.items()] == [
+        (type(key), key, value) for key, value in data.items()
+    ]
+
+
+@each_form
+def test_what_values_share_they_share_again(tmp_path: Path, through: Through) -> None:
+    shared = [1]
+    back = through(Checkpoint.from_dict({"a": shared, "b": {"c": shared}, 3: shared}), tmp_path).to_dict()
+    assert back["a"] is back["b"]["c"] is back[3]
+
+
+@each_form
+def test_nothing_changes_the_callers_dict(tmp_path: Path, through: Through) -> None:
+    """D3."""
+    mine = {"list": [1], "x": 1}
+    made = Checkpoint.from_dict(mine)
+    through(made, tmp_path)
+    made.to_dict()["list"].append(2)
+    assert mine == {"list": [1], "x": 1}
+
+
+def test_what_happens_to_the_dict_later_does_not_reach_the_checkpoint() -> None:
+    """D3."""
+    mine = {"list": [1]}
+    made = Checkpoint.from_dict(mine)
+    mine["list"].append(2)
+    mine["new"] = []
+    assert made.to_dict() == {"list": [1]}
+
+
+def test_every_dict_is_a_new_one() -> None:
+    """D3."""
+    made = Checkpoint.from_dict({"list": [1]})
+    made.to_dict()["list"].append(2)
+    made.to_dict().clear()
+    assert made.to_dict() == {"list": [1]}
+
+
+def test_bytes_are_bytes_again_and_again() -> None:
+    """D19."""
+    made = Checkpoint.from_dict({"bytes_data": [1]})
+    for _ in range(3):
+        data = made.to_bytes()
+        assert type(data) is bytes
+        made = Checkpoint.from_bytes(data)
+    assert made.to_dict() == {"bytes_data": [1]}
+
+
+def test_bytes_are_an_archive() -> None:
+    with zipfile.ZipFile(io.BytesIO(Checkpoint.from_dict({"a": 1}).to_bytes())) as archive:
+        assert archive.testzip() is None
+
+
+@pytest.mark.parametrize("keep", [0, 1, 100, -1, -50])
+def test_bytes_that_are_cut_are_corrupt(keep: int) -> None:
+    """D26."""
+    with pytest.raises(CorruptError):
+        Checkpoint.from_bytes(Checkpoint.from_dict({"a": bytes(1000)}).to_bytes()[:keep])
+
+
+def test_no_flipped_bit_goes_unnoticed() -> None:
+    """D26: each byte of the archive's contents is covered."""
+    original = Checkpoint.from_dict({"a": list(range(20)), FILES: {"f": b"file"}})
+    data = original.to_bytes()
+    for at in range(0, len(data), 7):
+        changed = bytearray(data)
+        changed[at] ^= 4
+        try:
+            back = Checkpoint.from_bytes(bytes(changed), trust=True).to_dict()
+        except (CorruptError, UsageError, NotFoundError):
+            continue
+        assert back["a"] == list(range(20))
+        assert dict(back[FILES]) == {"f": b"file"}
+
+
+@each_form
+def test_a_field_added_to_the_dict_of_a_folder_stays(tmp_path: Path, folder: Path, through: Through) -> None:
+    """Behaviour 6."""
+    made = Checkpoint.from_directory(folder)
+    made = Checkpoint.from_dict(made.to_dict() | {"added": [1]})
+    back = through(through(made, tmp_path), tmp_path)
+    assert back.to_dict()["added"] == [1]
+    assert files_in(back.to_directory(tmp_path / "back")) == files_in(folder)
+
+
+@each_form
+def test_files_added_to_the_folder_of_a_dict_stay(tmp_path: Path, through: Through) -> None:
+    """Behaviour 7, D5."""
+    place = Path(Checkpoint.from_dict(DATA).to_directory(tmp_path / "place"))
+    (place / "sub" / "dir").mkdir(parents=True)
+    (place / "top.bin").write_bytes(b"top")
+    (place / "sub" / "dir" / "low.bin").write_bytes(b"low")
+    back = through(through(Checkpoint.from_directory(place), tmp_path), tmp_path)
+    found = back.to_dict()
+    assert dict(found.pop(FILES)) == {"top.bin": b"top", "sub/dir/low.bin": b"low"}
+    assert found == DATA
+
+
+@each_form
+def test_fields_and_files_added_on_the_way_all_stay(tmp_path: Path, through: Through) -> None:
+    """Behaviour 8."""
+    made = through(Checkpoint.from_dict({"first": 1}), tmp_path)
+    made = through(Checkpoint.from_dict(made.to_dict() | {"second": 2}), tmp_path)
+    place = Path(made.to_directory(tmp_path / "place"))
+    (place / "third").write_bytes(b"3")
+    made = through(Checkpoint.from_directory(place), tmp_path)
+    found = through(made, tmp_path).to_dict()
+    assert dict(found.pop(FILES)) == {"third": b"3"}
+    assert found == {"first": 1, "second": 2}
+
+
+@each_form
+def test_a_file_added_to_the_dict_keeps_the_empty_folders(
+    tmp_path: Path, folder: Path, through: Through
+) -> None:
+    data = Checkpoint.from_directory(folder).to_dict()
+    data[FILES] |= {"new/file": b"new", "empty/folder/now": b"not"}
+    (folder / "other").mkdir()
+    back = through(Checkpoint.from_dict(data), tmp_path)
+    assert dict(back.to_dict()[FILES]) == files_in(folder) | {"new/file": b"new", "empty/folder/now": b"not"}
+    assert back.to_dict()[FILES].folders == frozenset()
+
+
+def test_writing_twice_loses_nothing(tmp_path: Path) -> None:
+    """D5."""
+    made = Checkpoint.from_dict({"a": 1, FILES: {"f": b"1"}})
+    for name in ("one", "two"):
+        assert files_in(made.to_directory(tmp_path / name)) == {"f": b"1"}
+
+
+@each_form
+def test_files_with_our_endings_are_files(tmp_path: Path, through: Through) -> None:
+    """D16, D17."""
+    names = ["a.meta.pkl", "sub/b.meta.pkl", ".metadata.pkl", "dict_checkpoint.pkl", ".is_checkpoint"]
+    names += ["sub/.nbckpt/checkpoint.json", "checkpoint.json", "x.nbckpt", "manifest.json"]
+    made = Checkpoint.from_dict({FILES: {name: name.encode() for name in names}})
+    back = through(made, tmp_path).to_dict()
+    assert dict(back[FILES]) == {name: name.encode() for name in names}
+    assert list(back) == [FILES]
+
+
+def test_a_source_folder_is_never_changed(folder: Path) -> None:
+    """D3, D23."""
+    before = {it: it.stat().st_mtime_ns for it in [folder, *folder.rglob("*")]}
+    made = Checkpoint.from_directory(folder)
+    made.to_dict()
+    made.to_bytes()
+    made.to_uri(f"memory://{uuid.uuid4().hex}")
+    with made.as_directory():
+        pass
+    assert {it: it.stat().st_mtime_ns for it in [folder, *folder.rglob("*")]} == before
+
+
+def test_a_link_counts_as_what_it_points_to(tmp_path: Path, folder: Path) -> None:
+    """Behaviour 10, D28."""
+    (folder / "link").symlink_to("test_data.pkl")
+    (folder / "linked folder").symlink_to("sub", target_is_directory=True)
+    made = Checkpoint.from_directory(folder)
+    for number, through in enumerate(FORMS):
+        back = Path(through(made, tmp_path).to_directory(tmp_path / str(number)))
+        assert (back / "link").read_bytes() == b"no pickle at all"
+        assert (back / "linked folder" / "deeper" / "x.meta.pkl").is_file()
+        assert not (back / "link").is_symlink()
+
+
+def test_an_unread_uri_fetches_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    uri = Checkpoint.from_dict({"a": bytes(100_000), FILES: {"f": b"1"}}).to_uri(
+        f"memory://{uuid.uuid4().hex}"
+    )
+    fetched: list[str] = []
+    store = type(open_store(uri))
+    get = store.get
+
+    def counted(self: Any, key: str, start: int = 0, stop: int | None = None) -> bytes:
+        fetched.append(key)
+        return get(self, key, start, stop)
+
+    monkeypatch.setattr(store, "get", counted)
+    made = Checkpoint.from_uri(uri)
+    assert fetched == [".nbckpt/checkpoint.json"]
+    assert made.to_dict()[FILES]["f"] == b"1"
+    assert "f" in fetched
+
+
+def test_a_deleted_uri_is_found_missing_when_it_is_read() -> None:
+    """Behaviour 9."""
+    made = Checkpoint.from_uri(f"memory://{uuid.uuid4().hex}")
+    for read in (made.to_dict, made.to_bytes, made.to_directory, made.digest):
+        with pytest.raises(NotFoundError, match="no checkpoint at memory://"):
+            read()
+        with pytest.raises(FileNotFoundError):
+            read()
+
+
+def test_what_comes_to_a_uri_later_is_read() -> None:
+    uri = f"memory://{uuid.uuid4().hex}"
+    made = Checkpoint.from_uri(uri)
+    Checkpoint.from_dict({"a": 1}).to_uri(uri)
+    assert made.to_dict() == {"a": 1}
+
+
+def test_plain_files_at_a_uri_are_a_checkpoint() -> None:
+    uri = f"memory://{uuid.uuid4().hex}"
+    open_store(uri).put("sub/file", b"1")
+    assert dict(Checkpoint.from_uri(uri).to_dict()[FILES]) == {"sub/file": b"1"}
+
+
+def test_what_cannot_be_saved_is_named() -> None:
+    with pytest.raises(CodecError, match=r"cannot save \['model'\].*\['inner'\].*Take it out") as error:
+        Checkpoint.from_dict({"a": 1, "model": {"inner": (n for n in ())}})
+    assert "generator" in str(error.value)
+
+
+def test_what_cannot_be_loaded_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Checkpoint.from_dict({"thing": Fragile()})
+    monkeypatch.delattr(Fragile, "value")
+    with pytest.raises(CodecError, match="cannot load 'thing': AttributeError"):
+        made.to_dict()
+
+
+class Fragile:
+    value = 1
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return getattr, (Fragile, "value")
+
+
+def test_a_store_keeps_what_is_there_once() -> None:
+    store = MemoryStore()
+    data = bytes(range(256)) * 2000
+    ids = [Checkpoint.from_dict({"a": data, "n": n}).to_store(store) for n in range(5)]
+    assert sum(len(store.get(key)) for key in store.keys("packs/")) < 2 * len(data)
+    assert [Checkpoint.from_store(store, it).to_dict()["n"] for it in ids] == [0, 1, 2, 3, 4]
+
+
+def test_a_store_gives_a_checkpoint_by_name_id_or_latest() -> None:
+    store = MemoryStore()
+    first = Checkpoint.from_dict({"n": 1}).to_store(store, "mine", message="first")
+    Checkpoint.from_dict({"n": 2}).to_store(store, "mine")
+    found = {
+        ref: Checkpoint.from_store(store, ref).to_dict()["n"]
+        for ref in ("mine", "mine@1", first[:8], "latest")
+    }
+    assert found == {"mine": 2, "mine@1": 1, first[:8]: 1, "latest": 2}
