@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from nbckpt.commands import TABLE, HelpRequest, Session, parse
+from nbckpt.commands.housekeeping import Verification
 from nbckpt.core.packer import Progress
 from nbckpt.errors import NbckptError
 from nbckpt.tracker import Tracker
@@ -17,13 +18,19 @@ def main(words: Sequence[str] | None = None) -> int:
         request = parse(TABLE, sys.argv[1:] if words is None else words, "nbckpt")
         with Tracker(request.store) as tracker:
             result = request.run(Session(tracker, progress=_progress(), face="nbckpt"))
-            _print(str(result).replace("%ckpt ", "nbckpt "))
-    except HelpRequest as request:
-        _print(request.text)
+    except HelpRequest as help_wanted:
+        _print(help_wanted.text)
+        return 0
     except NbckptError as error:
-        print(f"nbckpt: {error}".replace("%ckpt ", "nbckpt "), file=sys.stderr)
+        print(_in_a_shell(f"nbckpt: {error}"), file=sys.stderr)
         return 1
-    return 2 if getattr(getattr(result, "verified", None), "damages", None) else 0
+    _print(_in_a_shell(str(result)))
+    return 2 if isinstance(result, Verification) and result.verified.damages else 0
+
+
+def _in_a_shell(text: str) -> str:
+    """Write the commands in *text* as one types them in a shell."""
+    return text.replace("%ckpt ", "nbckpt ")
 
 
 def _print(text: str) -> None:

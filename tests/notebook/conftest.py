@@ -1,0 +1,54 @@
+"""A real IPython shell for each test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
+
+
+class Notebook:
+    """A shell whose cells are run one by one, in a folder of its own."""
+
+    def __init__(self, shell: InteractiveShell) -> None:
+        self.shell = shell
+
+    def run(self, cell: str) -> Any:
+        """Run a cell and return its value; its exception is raised."""
+        result = self.attempt(cell)
+        result.raise_error()
+        return result.result
+
+    def attempt(self, cell: str) -> ExecutionResult:
+        """Run a cell and return all of its outcome."""
+        return self.shell.run_cell(cell, store_history=True)
+
+    def error(self, cell: str) -> str:
+        """Run a cell that must fail, and return what it says."""
+        result = self.attempt(cell)
+        assert result.error_in_exec is not None
+        return f"{type(result.error_in_exec).__name__}: {result.error_in_exec}"
+
+    @property
+    def names(self) -> dict[str, Any]:
+        """The live variables."""
+        return self.shell.user_ns
+
+
+@pytest.fixture
+def notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Notebook]:
+    """A shell with the extension loaded."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    InteractiveShell.clear_instance()
+    shell = InteractiveShell.instance(colors="nocolor")
+    shell.history_manager.enabled = False
+    made = Notebook(shell)
+    made.run("%load_ext nbckpt")
+    yield made
+    made.attempt("%unload_ext nbckpt")
+    shell.history_manager.end_session()
+    InteractiveShell.clear_instance()

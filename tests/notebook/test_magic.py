@@ -1,0 +1,220 @@
+"""%ckpt in a real shell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from IPython.core.completer import provisionalcompleter
+
+from notebook.conftest import Notebook
+
+
+def completions(notebook: Notebook, text: str) -> list[str]:
+    with provisionalcompleter():
+        found = list(notebook.shell.Completer.completions(text, len(text)))
+    assert all(it.type == "nbckpt" for it in found)
+    return [it.text for it in found]
+
+
+def test_what_is_saved_comes_back_after_it_was_lost(notebook: Notebook) -> None:
+    notebook.run("import numpy as np; a = np.arange(5.); b = a")
+    notebook.run("%ckpt save work a b")
+    notebook.run("del a, b")
+    notebook.run("%ckpt restore work")
+    assert notebook.names["a"].tolist() == [0, 1, 2, 3, 4]
+    assert notebook.names["b"] is notebook.names["a"]
+
+
+def test_a_save_of_everything_leaves_out_what_is_ipythons(notebook: Notebook) -> None:
+    notebook.run("x = 1")
+    notebook.run("x")
+    saved = notebook.run("%ckpt save").saved
+    assert [it.name for it in saved.manifest.values if "." not in it.name] == ["x"]
+    assert str(saved.ref) == "session@1"
+
+
+def test_all_takes_the_earlier_results_too(notebook: Notebook) -> None:
+    notebook.run("40 + 2")
+    saved = notebook.run("%ckpt save --all").saved
+    names = {it.name for it in saved.manifest.values}
+    assert "_" in names
+    assert names.isdisjoint({"In", "Out", "get_ipython", "_i", "_oh"})
+
+
+def test_a_name_of_ipythons_that_the_user_took_is_the_users(notebook: Notebook) -> None:
+    notebook.run("exit, = [5]")
+    notebook.run("%ckpt save n exit")
+    notebook.run("exit, = [6]")
+    notebook.run("%ckpt restore n")
+    assert notebook.names["exit"] == 5
+
+
+def test_undo_gives_back_the_very_same_object(notebook: Notebook) -> None:
+    notebook.run("a = [1]")
+    notebook.run("%ckpt save n")
+    notebook.run("a = [2]; b = 3")
+    live = notebook.names["a"]
+    notebook.run("%ckpt restore n")
+    assert notebook.names["a"] == [1]
+    notebook.run("%ckpt undo")
+    assert notebook.names["a"] is live
+    notebook.run("%ckpt undo")
+    assert notebook.names["a"] == [1]
+
+
+def test_a_dry_run_of_restore_changes_nothing(notebook: Notebook) -> None:
+    notebook.run("a = [1]; same = 'x'; gone = 2")
+    notebook.run("%ckpt save n")
+    notebook.run("a = [2]; del gone")
+    result = notebook.run("%ckpt restore n --dry-run")
+    assert dict(result.restored.changes) == {"a": "changed", "same": "same", "gone": "new"}
+    assert notebook.names["a"] == [2]
+    assert "gone" not in notebook.names
+
+
+def test_a_prefix_leaves_the_live_variables_alone(notebook: Notebook) -> None:
+    notebook.run("a = 1")
+    notebook.run("%ckpt save n")
+    notebook.run("a = 2")
+    notebook.run("%ckpt restore n --as old_")
+    assert (notebook.names["a"], notebook.names["old_a"]) == (2, 1)
+
+
+def test_a_pattern_restores_every_match(notebook: Notebook) -> None:
+    notebook.run("df_a, df_b, other = 1, 2, 3")
+    notebook.run("%ckpt save n")
+    notebook.run("df_a = df_b = other = 0")
+    notebook.run("%ckpt restore n df_*")
+    assert [notebook.names[it] for it in ("df_a", "df_b", "other")] == [1, 2, 0]
+
+
+def test_what_cannot_be_pickled_is_named_with_its_path_and_the_rest_is_saved(notebook: Notebook) -> None:
+    notebook.run("import threading\nclass Loader: pass\nloader = Loader(); loader.file = open('x', 'w'); ok = 1")
+    result = notebook.run("%ckpt save n")
+    notebook.run("loader.file.close()")
+    assert [it.path for it in result.saved.manifest.skipped] == ["loader.file: _io.TextIOWrapper"]
+    assert "loader.file: _io.TextIOWrapper" in str(result)
+    assert [it.name for it in result.saved.manifest.values if it.name == "ok"] == ["ok"]
+
+
+def test_restoring_what_was_not_saved_says_why(notebook: Notebook) -> None:
+    notebook.run("g = (i for i in ()); ok = 1")
+    notebook.run("%ckpt save n")
+    assert "it was not saved (g: generator" in notebook.error("%ckpt restore n g")
+
+
+def test_a_cell_is_run_and_then_saved(notebook: Notebook, capsys: pytest.CaptureFixture[str]) -> None:
+    result = notebook.run("%%ckpt save n -m 'all at once'\nx = 20\nx + 1")
+    assert "21" in capsys.readouterr().out
+    assert notebook.names["x"] == 20
+    assert result.saved.manifest.provenance["cell"]["source"].endswith("x = 20\nx + 1")
+
+
+def test_a_cell_that_fails_is_not_saved_and_fails(notebook: Notebook) -> None:
+    assert notebook.error("%%ckpt save n\n1 / 0").startswith("ZeroDivisionError")
+    assert notebook.run("%ckpt ls").total == 0
+
+
+def test_a_cell_with_await_is_refused_in_words(notebook: Notebook) -> None:
+    assert "await" in notebook.error("%%ckpt save n\nimport asyncio\nawait asyncio.sleep(0)")
+
+
+@pytest.mark.parametrize(
+    ("cell", "words"),
+    [
+        ("%ckpt restore nope", "is empty. Make one with `%ckpt save`"),
+        ("%ckpt save n nope", "there is no variable 'nope'"),
+        ("%ckpt sav", "did you mean 'save'?"),
+        ("%ckpt ls --nope", "ls takes no '--nope'"),
+        ("%ckpt save 'a@b'", "cannot be a checkpoint's name"),
+        ('%ckpt save -m "open', "Close the quotation marks"),
+        ("%ckpt undo", "there is nothing to undo"),
+        ("%ckpt restore", "required: REF"),
+        ("%%ckpt ls\n1", "%%ckpt goes with save"),
+    ],
+)
+def test_an_error_is_one_line_that_says_what_to_do(notebook: Notebook, cell: str, words: str) -> None:
+    said = notebook.error(cell)
+    assert said.startswith("UsageError: ")
+    assert words in said
+
+
+def test_braces_and_dollars_are_left_alone(notebook: Notebook) -> None:
+    notebook.run("x = 1")
+    assert notebook.run("%ckpt save n -m '{x} $x'").saved.manifest.message == "{x} $x"
+
+
+def test_the_snippet_restores_without_magics(notebook: Notebook) -> None:
+    notebook.run("x = [1]")
+    notebook.run("%ckpt save n")
+    code = notebook.run("%ckpt snippet n").code
+    notebook.run("del x")
+    exec(code, notebook.names)
+    assert notebook.names["x"] == [1]
+
+
+def test_the_cell_and_the_packages_are_kept(notebook: Notebook) -> None:
+    notebook.run("import numpy as np; x = np.zeros(2)")
+    provenance = notebook.run("%ckpt save n").saved.manifest.provenance
+    assert provenance["cell"]["source"] == "%ckpt save n"
+    assert provenance["packages"]["numpy"] == np.__version__
+
+
+def test_the_verbs_are_completed(notebook: Notebook) -> None:
+    assert completions(notebook, "%ckpt re") == ["restore"]
+    assert "snippet" in completions(notebook, "x = 1\n%ckpt ")
+
+
+def test_references_variables_and_options_are_completed(notebook: Notebook) -> None:
+    notebook.run("apple = 1; avocado = 2")
+    notebook.run("%ckpt save morning")
+    assert completions(notebook, "%ckpt restore mor") == ["morning", "morning@1"]
+    assert completions(notebook, "%ckpt restore morning a") == ["apple", "avocado"]
+    assert completions(notebook, "%ckpt restore lat") == ["latest"]
+    assert completions(notebook, "%ckpt save --m") == ["--message"]
+    assert completions(notebook, "%ckpt save n -x av") == ["avocado"]
+    assert completions(notebook, "%%ckpt sa") == ["save"]
+
+
+def test_loading_twice_unloading_and_reloading_behave(notebook: Notebook) -> None:
+    notebook.run("%load_ext nbckpt")
+    notebook.run("%reload_ext nbckpt")
+    notebook.run("x = 1")
+    notebook.run("%ckpt save n")
+    assert completions(notebook, "%ckpt res") == ["restore"]
+    notebook.run("%unload_ext nbckpt")
+    assert "ckpt" not in notebook.shell.magics_manager.magics["line"]
+    notebook.run("%load_ext nbckpt")
+    assert notebook.run("%ckpt ls").total == 1
+
+
+def test_the_store_stays_where_it_was_when_the_notebook_moves(notebook: Notebook, tmp_path: Path) -> None:
+    notebook.run("x = 1")
+    notebook.run("%ckpt save n")
+    (tmp_path / "elsewhere").mkdir()
+    notebook.run("import os; os.chdir('elsewhere')")
+    assert notebook.run("%ckpt ls").total == 1
+
+
+def test_another_store_can_be_given(notebook: Notebook, tmp_path: Path) -> None:
+    notebook.run("x = 1")
+    notebook.run(f"%ckpt save n --store '{tmp_path / 'other store'}'")
+    assert notebook.run("%ckpt ls").total == 0
+    assert notebook.run(f"%ckpt ls --store '{tmp_path / 'other store'}'").total == 1
+
+
+def test_the_result_can_be_kept(notebook: Notebook) -> None:
+    notebook.run("x = 1")
+    notebook.run("%ckpt save n")
+    notebook.run("t = %ckpt ls")
+    assert notebook.names["t"].rows[0].refs[0].name == "n"
+
+
+def test_doctor_finds_the_culprits(notebook: Notebook) -> None:
+    notebook.run("bad = {'k': [open('x', 'w')]}")
+    result = notebook.run("%ckpt doctor")
+    notebook.run("bad['k'][0].close()")
+    assert [it[1] for it in result.culprits] == ["bad['k'][0]: _io.TextIOWrapper"]
+    assert all(it.good for it in result.checks)

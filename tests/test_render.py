@@ -1,0 +1,91 @@
+"""Results as text and as HTML."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from nbckpt.commands import TABLE
+from nbckpt.commands.housekeeping import Tagged
+from nbckpt.core.history import Ref
+from nbckpt.render import Cell, Column, Fold, Page, Picture, Result, Table
+from nbckpt.render.html import html
+
+HOSTILE = "<img src=x onerror=alert(1)>"
+TEMPLATES = Path(__file__).parents[1] / "templates"
+
+
+class Everything(Tagged):
+    """A result that says something hostile in every place where something can be said."""
+
+    def page(self) -> Page:
+        table = Table(HOSTILE, (Column(HOSTILE), Column("b", number=True)), ((Cell(HOSTILE, HOSTILE), HOSTILE),))
+        picture = (Picture(f'"{HOSTILE}', b"png"),)
+        return Page(HOSTILE, (table,), (HOSTILE,), (Fold(HOSTILE, HOSTILE),), picture, HOSTILE, HOSTILE)
+
+    @classmethod
+    def template(cls) -> str:
+        return "tagged.html.j2"
+
+
+def everything() -> Everything:
+    return Everything(Ref(1, "a" * 64, HOSTILE, ""))
+
+
+def results() -> list[type[Result]]:
+    found, left = [], [Result]
+    while left:
+        found += (subs := left.pop().__subclasses__())
+        left += subs
+    return [it for it in found if it.__module__.startswith("nbckpt.")]
+
+
+@pytest.mark.parametrize("kind", results(), ids=lambda kind: kind.__name__)
+def test_every_result_has_a_template_of_its_name(kind: type[Result]) -> None:
+    assert (TEMPLATES / kind.template()).is_file()
+
+
+def test_every_template_belongs_to_a_result() -> None:
+    files = {path.name for path in TEMPLATES.iterdir() if not path.name.startswith("_")}
+    assert files == {kind.template() for kind in results()}
+
+
+def test_nothing_hostile_becomes_html() -> None:
+    shown = html(everything())
+    assert "<img src=x" not in shown
+    assert shown.count("&lt;img src=x onerror=alert(1)&gt;") >= 9
+
+
+def test_the_html_survives_in_an_untrusted_notebook() -> None:
+    shown = html(everything())
+    assert not re.search(r"<(style|script|svg|link|iframe)\b", shown)
+    assert "var(--" not in shown
+    assert "<caption" in shown
+    assert 'scope="col"' in shown
+    assert 'scope="row"' in shown
+    assert 'src="data:image/png;base64,' in shown
+
+
+def test_the_text_has_no_control_characters() -> None:
+    page = Page("bell \x07 and escape \x1b[31m")
+    shown = str(type("Loud", (Tagged,), {"page": lambda _: page})(Ref(1, "", "", "")))
+    assert shown == r"bell \x07 and escape \x1b[31m"
+
+
+def test_a_result_offers_both_forms() -> None:
+    bundle = everything()._repr_mimebundle_()
+    assert set(bundle) == {"text/plain", "text/html"}
+    assert bundle["text/plain"] == repr(everything())
+
+
+def test_a_users_own_template_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "tagged.html.j2").write_text("<b>{{ result.ref.name }}</b>")
+    monkeypatch.setenv("NBCKPT_TEMPLATES", str(tmp_path))
+    assert html(Tagged(Ref(1, "a" * 64, "mine & yours", ""))) == "<b>mine &amp; yours</b>"
+
+
+def test_every_command_has_help_and_so_has_every_option() -> None:
+    assert [it.name for it in TABLE.values() if not it.help.endswith(".")] == []
+    assert [it.flags for command in TABLE.values() for it in command.options if not it.help] == []
