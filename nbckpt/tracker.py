@@ -8,10 +8,10 @@ import os
 import re
 import time
 from collections.abc import Callable, Container, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from nbckpt.core import gc, surroundings, transfer
 from nbckpt.core.diff import Difference, Side, compare, package_diff, source_diff
@@ -121,7 +121,7 @@ class Tracker:
         self._before: Manifest | None = None
         self._undo: _Undo | None = None
 
-    def __enter__(self) -> Tracker:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

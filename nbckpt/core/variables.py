@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nbckpt.core.blame import blame, losses
-from nbckpt.core.codec import NO_OVERLAPS, Overlaps, Pickled, Span, dump, load, memory_at
+from nbckpt.core.codec import Overlaps, Pickled, Span, dump, load, memory_at
 from nbckpt.core.manifest import Content, Group, Manifest, Skipped, Value
 from nbckpt.core.pack import digest
 from nbckpt.core.packer import Packer, Progress, Stored
