@@ -46,15 +46,13 @@ def lend(key: str, fill: Callable[[Path], None]) -> Iterator[Path]:
             if not folder.exists():
                 fill(folder)
         except BaseException:
-            _leave(mine)
+            _go(root, key, mine)
             raise
     try:
         yield folder
     finally:
         with _entry(root, key):
-            _leave(mine)
-            if not _living(users):
-                _remove(root, key)
+            _go(root, key, mine)
 
 
 def _root() -> Path:
@@ -105,6 +103,12 @@ def _dead(trace: Path) -> bool:
         return False
     _leave(lock)
     return True
+
+
+def _go(root: Path, key: str, mine: FileLock) -> None:
+    _leave(mine)
+    if not _living(root / f"{key}.users"):
+        _remove(root, key)
 
 
 def _leave(lock: FileLock) -> None:

@@ -19,7 +19,7 @@ from nbckpt.core.manifest import Content, Manifest, Signature, decode, encode
 from nbckpt.core.pack import digest, pack_key
 from nbckpt.core.packer import Packer, Stored
 from nbckpt.core.reader import Reader
-from nbckpt.errors import CorruptError, NbckptError, NotFoundError, StoreError, UsageError
+from nbckpt.errors import CorruptError, NotFoundError, StoreError, UsageError
 from nbckpt.store import (
     STAGING,
     Buffer,
@@ -190,9 +190,9 @@ def write_folder(tree: Tree, folder: Path, sign: Sign | None, *, overwrite: bool
         finally:
             shutil.rmtree(stage, ignore_errors=True)
     except OSError as error:
-        if isinstance(error, NbckptError):
+        if isinstance(error, NotFoundError):
             raise
-        reason = error.strerror or error
+        reason = error if isinstance(error, StoreError) else error.strerror or error
         raise StoreError(f"cannot write the checkpoint to {str(folder)!r}: {reason}") from error
 
 
@@ -232,7 +232,7 @@ def check_path(path: str) -> str:
     Raises:
         UsageError: It leads outside, or into the folder that is ours.
     """
-    if os.path.isabs(path) or path.split("/")[0] in {INSIDE, STAGING}:
+    if path.split("/")[0] in {INSIDE, STAGING}:
         raise UsageError(f"{path!r} cannot be a file of a checkpoint")
     if os.name == "nt" and any(c in path for c in '\\:*?"<>|'):
         raise UsageError(f"{path!r} cannot be a file name on Windows")

@@ -88,9 +88,8 @@ class RemoteStore(Store):
 
     def delete(self, key: str) -> None:
         """See `Store.delete`."""
-        with self._explained("delete", key):
-            with suppress(*_NO_FILE):
-                self._fs.rm_file(self._at(key))
+        with self._explained("delete", key), suppress(*_NO_FILE):
+            self._fs.rm_file(self._at(key))
 
     def _at(self, key: str) -> str:
         return f"{self._root}/{check_key(key)}"
@@ -103,6 +102,6 @@ class RemoteStore(Store):
             raise NotFoundError(f"no {key!r} in {self.url}") from None
         except (UsageError, NotFoundError):
             raise
-        except Exception as error:  # noqa: BLE001  each backend has errors of its own; all of them become ours
+        except Exception as error:
             text = f"cannot {action} {key!r} in {self.url}: {type(error).__name__}: {error}"
             raise StoreError(text) from error

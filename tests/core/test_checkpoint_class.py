@@ -7,12 +7,14 @@ import pickle
 import subprocess
 import sys
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from nbckpt.core.checkpoint import FILES, Checkpoint
+from nbckpt.core.checkpoint import Checkpoint
+from nbckpt.core.files import FILES
 from nbckpt.errors import UntrustedError, UsageError
 from nbckpt.store import MemoryStore
 
@@ -67,13 +69,14 @@ def test_an_unrelated_class_is_refused(tmp_path: Path) -> None:
     """Behaviour 12, and a ValueError as there."""
     made = Model.from_dict({"a": 1})
     place, uri = made.to_directory(tmp_path / "m"), made.to_uri(f"memory://{uuid.uuid4().hex}")
-    for read in (
+    reads: list[Callable[[], Any]] = [
         lambda: Other.from_directory(place),
         lambda: Other.from_bytes(made.to_bytes()),
         lambda: Other.from_uri(uri),
         lambda: Other(local_path=place),
         lambda: Other(uri=uri),
-    ):
+    ]
+    for read in reads:
         with pytest.raises(UsageError, match="is a Model, which is no Other") as error:
             read()
         assert isinstance(error.value, ValueError)
@@ -96,6 +99,7 @@ def test_attributes_survive_a_chain_and_a_change(tmp_path: Path) -> None:
     made = Model.from_dict({"a": 1})
     made.epochs = 3
     for back in forms(made, tmp_path, Model):
+        assert isinstance(back, Model)
         back.epochs += 1
         again = [it for it in forms(back, tmp_path, Checkpoint)[:4] if isinstance(it, Model)]
         assert [it.epochs for it in again] == [4] * 4
@@ -229,12 +233,17 @@ def test_a_preprocessor_in_a_file_is_only_loaded_with_trust(tmp_path: Path) -> N
     made = Checkpoint.from_directory(tmp_path)
     assert made.get_preprocessor(trust=True) == {"scale": 2}
     for it in (made, Checkpoint.from_bytes(made.to_bytes()), Checkpoint.from_dict(made.to_dict())):
-        with pytest.raises(UntrustedError, match="'_preprocessor'.*trust=True"):
+        with pytest.raises(UntrustedError, match=r"'_preprocessor'.*trust=True"):
             it.get_preprocessor()
 
 
+def vanished(name: str, module: str) -> type[Checkpoint]:
+    """Return a class that will not be found again."""
+    return type(name, (Checkpoint,), {"__module__": module})
+
+
 def test_a_missing_class_is_said(tmp_path: Path) -> None:
-    made = type("Vanished", (Checkpoint,), {"__module__": "not_here"}).from_dict({"a": 1})
+    made = vanished("Vanished", "not_here").from_dict({"a": 1})
     place = made.to_directory(tmp_path / "made")
     with pytest.warns(UserWarning, match="not_here:Vanished is not here"):
         back = Checkpoint.from_directory(place)

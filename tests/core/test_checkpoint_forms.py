@@ -5,13 +5,14 @@ from __future__ import annotations
 import io
 import uuid
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from nbckpt.core.checkpoint import FILES, Checkpoint
+from nbckpt.core.checkpoint import Checkpoint
+from nbckpt.core.files import FILES
 from nbckpt.errors import CodecError, CorruptError, NotFoundError, UsageError
 from nbckpt.store import LocalStore, MemoryStore, open_store
 
@@ -368,7 +369,7 @@ def test_plain_files_at_a_uri_are_a_checkpoint() -> None:
 
 def test_what_cannot_be_saved_is_named() -> None:
     with pytest.raises(CodecError, match=r"cannot save \['model'\].*\['inner'\].*Take it out") as error:
-        Checkpoint.from_dict({"a": 1, "model": {"inner": (n for n in ())}})
+        Checkpoint.from_dict({"a": 1, "model": {"inner": iter_nothing()}})
     assert "generator" in str(error.value)
 
 
@@ -377,6 +378,10 @@ def test_what_cannot_be_loaded_is_named(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.delattr(Fragile, "value")
     with pytest.raises(CodecError, match="cannot load 'thing': AttributeError"):
         made.to_dict()
+
+
+def iter_nothing() -> Iterator[int]:
+    yield from ()
 
 
 class Fragile:

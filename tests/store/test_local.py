@@ -53,9 +53,7 @@ def test_nothing_is_made_before_the_first_put(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_relative_folder_stays_where_it_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_relative_folder_stays_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     store = LocalStore("store")
     store.put("a", b"x")
@@ -97,15 +95,11 @@ def test_a_store_needs_no_sweep_to_read(tmp_path: Path) -> None:
     assert not (tmp_path / STAGING).exists()
 
 
-def test_what_is_put_is_synced_before_it_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_put_is_synced_before_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     happened: list[str] = []
     replace = Path.replace
     monkeypatch.setattr(local, "_sync", lambda _: happened.append("file synced"))
-    monkeypatch.setattr(
-        local, "sync_folder", lambda folder: happened.append(f"{folder.name} synced")
-    )
+    monkeypatch.setattr(local, "sync_folder", lambda folder: happened.append(f"{folder.name} synced"))
 
     def name(staged: Path, target: Path) -> Path:
         happened.append("named")
@@ -162,9 +156,7 @@ def test_a_key_too_long_for_the_system_is_explained(tmp_path: Path) -> None:
     assert list(store.keys()) == []
 
 
-def test_a_store_that_vanished_is_no_missing_key(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_store_that_vanished_is_no_missing_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def gone(*_: object) -> None:
         raise FileNotFoundError(errno.ENOENT, "No such file or directory")
 
@@ -187,9 +179,7 @@ def test_a_folder_that_may_not_be_written_is_explained(
 
     with monkeypatch.context() as patch:
         patch.setattr(os, step, refuse)
-        with pytest.raises(
-            StoreError, match=f"cannot write 'a'.*{os.strerror(number)}.*NBCKPT_STORE"
-        ):
+        with pytest.raises(StoreError, match=f"cannot write 'a'.*{os.strerror(number)}.*NBCKPT_STORE"):
             store.put("a", b"y")
     assert list(store.keys()) == ["before"]
     store.put("a", b"y")
