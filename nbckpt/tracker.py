@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import fnmatch
 import os
 import re
 import time
@@ -19,10 +17,11 @@ from nbckpt.core.history import SHORT, Entry, History, Ref, VanishedError
 from nbckpt.core.manifest import Manifest, Value, now
 from nbckpt.core.packer import Known, Packer, Progress
 from nbckpt.core.reader import Reader
-from nbckpt.core.trust import open_signer
+from nbckpt.core.selection import Selection, values_of
+from nbckpt.core.trust import open_signer, stranger
 from nbckpt.core.variables import Captured, Failure, capture, load_values
 from nbckpt.core.verify import Verified, verify
-from nbckpt.errors import CodecError, NotFoundError, UntrustedError, UsageError
+from nbckpt.errors import CodecError, UsageError
 from nbckpt.settings import Settings
 from nbckpt.store import Store, open_store
 
@@ -182,7 +181,8 @@ class Tracker:
         started = time.perf_counter()
         name = name or self._default_name()
         self.history.check_format()
-        chosen, whole = self._choose(namespace, tuple(variables), tuple(exclude), hidden)
+        selection = Selection(tuple(variables), tuple(exclude), hidden)
+        chosen, whole = selection.of(namespace), selection.whole
         states = surroundings.read_states() if whole else {}
         self._known.refresh()
         for attempt in range(_MOST_TRIES):
@@ -207,37 +207,6 @@ class Tracker:
 
     def _default_name(self) -> str:
         return Path(self.settings.notebook).stem if self.settings.notebook else "session"
-
-    def _choose(
-        self,
-        namespace: Mapping[str, Any],
-        variables: tuple[str, ...],
-        exclude: tuple[str, ...],
-        hidden: Container[str],
-    ) -> tuple[dict[str, Any], bool]:
-        """Return the variables to save, and whether they are the whole namespace."""
-        everything = {
-            name: value
-            for name, value in list(namespace.items())
-            if name not in hidden and not (name.startswith("__") and name.endswith("__"))
-        }
-        chosen = {}
-        for pattern in variables or ("*",):
-            if pattern in namespace:
-                chosen[pattern] = namespace[pattern]
-                continue
-            matches = fnmatch.filter(everything, pattern)
-            if not matches and variables:
-                raise UsageError(
-                    f"there is no variable {pattern!r}{_similar(pattern, everything)}. Nothing was saved"
-                )
-            chosen |= {name: everything[name] for name in matches}
-        for pattern in exclude:
-            for name in fnmatch.filter(list(chosen), pattern):
-                del chosen[name]
-        if not chosen and variables:
-            raise UsageError("every variable asked for is excluded: there is nothing to save")
-        return chosen, not variables and not exclude
 
     def _describe(
         self,
@@ -323,7 +292,7 @@ class Tracker:
             if namespace is None:
                 raise UsageError("outside of a notebook diff takes two checkpoints: nbckpt diff A B")
             after = None
-            live, _ = self._choose(namespace, (), (), hidden)
+            live = Selection(hidden=hidden).of(namespace)
             values, load = self._live_values(live, namespace), live.__getitem__
             packages = surroundings.packages()
         differences = compare(
@@ -395,7 +364,8 @@ class Tracker:
         """
         started = time.perf_counter()
         manifest = self.manifest(ref)
-        wanted = self._wanted(manifest, tuple(names))
+        names = tuple(names)
+        wanted = values_of(manifest, names)
         gone = [name for name in manifest.deleted if name in namespace] if not names and not prefix else []
         if dry_run:
             changes = self._foresee(manifest, wanted, namespace, prefix, hidden)
@@ -408,7 +378,7 @@ class Tracker:
                 dry_run=True,
             )
         if not (trust or self.history.trusted(manifest)):
-            raise self._stranger(ref, manifest)
+            raise stranger(manifest, ref, str(self.history.check_format().get("key", "")))
         reader = self.read(manifest)
         loaded, failed = load_values(manifest, reader, wanted, namespace, verify=not lazy, progress=progress)
         states = {name: loaded.pop(name) for name in surroundings.NAMES & loaded.keys()}
@@ -448,29 +418,6 @@ class Tracker:
         self._undo = _Undo(last.what, _swap(namespace, last.bindings), surroundings.write_states(last.states))
         return last.what, sorted(last.bindings)
 
-    def _wanted(self, manifest: Manifest, names: tuple[str, ...]) -> list[str]:
-        here = [value.name for value in manifest.values]
-        if not names:
-            return here
-        wanted: list[str] = []
-        for pattern in names:
-            matches = [pattern] if pattern in here else fnmatch.filter(here, pattern)
-            if not matches:
-                why = next(
-                    (
-                        f": it was not saved ({it.path}: {it.reason})"
-                        for it in manifest.skipped
-                        if it.name == pattern
-                    ),
-                    "",
-                )
-                raise NotFoundError(
-                    f"checkpoint {manifest.id[:SHORT]} has no variable {pattern!r}{why or _similar(pattern, here)}. "
-                    f"See `%ckpt show {manifest.id[:SHORT]}`"
-                )
-            wanted += matches
-        return list(dict.fromkeys(wanted))
-
     def _foresee(
         self,
         manifest: Manifest,
@@ -507,23 +454,6 @@ class Tracker:
         groups = {value.group for value in manifest.values if value.name in wanted}
         apart = tuple(it.name for it in manifest.values if it.group in groups and it.name not in wanted)
         return Restored(manifest, changes, failed, apart, time.perf_counter() - started, dry_run)
-
-    def _stranger(self, ref: str, manifest: Manifest) -> UntrustedError:
-        """Return the error that tells a stranger's checkpoint from one's own under a lost secret."""
-        what = f"checkpoint {manifest.id[:SHORT]}"
-        look = (
-            f"Look at it with `%ckpt show {ref}`, then `%ckpt restore {ref} --trust` or `%ckpt trust {ref}`"
-        )
-        signature = manifest.signature
-        if signature is None:
-            return UntrustedError(f"{what} is not signed: restoring it could run anything. {look}")
-        if signature.key == self.history.check_format().get("key"):
-            return UntrustedError(
-                f"{what} was signed with the secret that made this store, but your secret is another one now "
-                f"(a new home folder?). Set NBCKPT_SECRET_FILE to the former one, or, if the store is yours, "
-                f"`%ckpt trust --store`"
-            )
-        return UntrustedError(f"{what} was made by someone else: restoring it could run anything. {look}")
 
     # Keeping house.
 
@@ -588,11 +518,6 @@ def _swap(namespace: dict[str, Any], bindings: Mapping[str, Any]) -> dict[str, A
         else:
             namespace[name] = value
     return before
-
-
-def _similar(name: str, names: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name, list(names), n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def _nothing_left(captured: Captured) -> CodecError:

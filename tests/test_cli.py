@@ -48,7 +48,10 @@ def test_an_error_is_one_line_with_the_next_step(store: str, capsys: pytest.Capt
 
 def test_a_wrong_word_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sav"]) == 1
-    assert capsys.readouterr().err == "nbckpt: there is no command 'sav'; did you mean 'save'? See `nbckpt help`\n"
+    assert (
+        capsys.readouterr().err
+        == "nbckpt: there is no command 'sav'; did you mean 'save'? See `nbckpt help`\n"
+    )
 
 
 def test_help_is_shown_and_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:
@@ -68,5 +71,7 @@ def test_damage_is_exit_status_two(store: str) -> None:
 
 
 def test_python_dash_m_works(store: str) -> None:
-    done = subprocess.run([sys.executable, "-m", "nbckpt", "ls", "--store", store], capture_output=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "nbckpt", "ls", "--store", store], capture_output=True, check=True
+    )
     assert b"one@2" in done.stdout

@@ -24,6 +24,12 @@ def test_dir_lists_the_public_names() -> None:
 
 
 def test_every_error_is_an_nbckpt_error_and_keeps_its_message() -> None:
-    errors = [it for it in map(nbckpt.__getattr__, nbckpt._HOMES) if inspect.isclass(it) and issubclass(it, Exception)]
+    errors = [
+        it
+        for it in map(nbckpt.__getattr__, nbckpt._HOMES)
+        if inspect.isclass(it) and issubclass(it, Exception)
+    ]
     assert len(errors) == 8
-    assert all(issubclass(it, nbckpt.NbckptError) and str(it("a 'message'")) == "a 'message'" for it in errors)
+    assert all(
+        issubclass(it, nbckpt.NbckptError) and str(it("a 'message'")) == "a 'message'" for it in errors
+    )

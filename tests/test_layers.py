@@ -9,7 +9,18 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "nbckpt"
-LAYERS = ["errors", "settings", "store", "core", "sync", "trials", "tracker", "render", "commands", "cli notebook"]
+LAYERS = [
+    "errors",
+    "settings",
+    "store",
+    "core",
+    "sync",
+    "trials",
+    "tracker",
+    "render",
+    "commands",
+    "cli notebook",
+]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names.split()}
 RANK |= {"integrations": RANK["tracker"], "testing": RANK["core"]}
 HOMES = {
@@ -21,7 +32,11 @@ HOMES = {
     "ray": "trials",
     "platformdirs": "settings",
 }
-MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path.parent != PACKAGE or path.stem not in {"__init__", "__main__"})
+MODULES = sorted(
+    path
+    for path in PACKAGE.rglob("*.py")
+    if path.parent != PACKAGE or path.stem not in {"__init__", "__main__"}
+)
 
 
 def layer_of(path: Path) -> str:
@@ -56,7 +71,12 @@ def test_a_module_imports_only_from_layers_above_it(path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "layer"),
-    [("IPython", "core"), ("nbckpt.tracker.Tracker", "core"), ("nbckpt.testing", "core"), ("nbckpt.cli", "notebook")],
+    [
+        ("IPython", "core"),
+        ("nbckpt.tracker.Tracker", "core"),
+        ("nbckpt.testing", "core"),
+        ("nbckpt.cli", "notebook"),
+    ],
 )
 def test_the_rule_sees_a_trespass(name: str, layer: str) -> None:
     assert trespasses(name, layer)

@@ -21,7 +21,9 @@ class Everything(Tagged):
     """A result that says something hostile in every place where something can be said."""
 
     def page(self) -> Page:
-        table = Table(HOSTILE, (Column(HOSTILE), Column("b", number=True)), ((Cell(HOSTILE, HOSTILE), HOSTILE),))
+        table = Table(
+            HOSTILE, (Column(HOSTILE), Column("b", number=True)), ((Cell(HOSTILE, HOSTILE), HOSTILE),)
+        )
         picture = (Picture(f'"{HOSTILE}', b"png"),)
         return Page(HOSTILE, (table,), (HOSTILE,), (Fold(HOSTILE, HOSTILE),), picture, HOSTILE, HOSTILE)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nbckpt.core.manifest import Manifest, Signature
-from nbckpt.errors import StoreError
+from nbckpt.errors import StoreError, UntrustedError
 from nbckpt.settings import Settings
 
 _SECRET_SIZE = 32
@@ -41,8 +41,9 @@ class Signer:
 
     def signed(self, manifest: Manifest, *others: Signature) -> bool:
         """Tell whether this user signed the manifest, in it or by one of *others*."""
-        mine = self._mac(f"manifest:{manifest.id}")
-        return any(hmac.compare_digest(mine, it.hmac) for it in (manifest.signature, *others) if it)
+        mine = self._mac(f"manifest:{manifest.id}").encode()
+        theirs = (it.hmac.encode("utf-8", "replace") for it in (manifest.signature, *others) if it)
+        return any(hmac.compare_digest(mine, it) for it in theirs)
 
     def _mac(self, message: str) -> str:
         return hmac.new(self.secret, f"nbckpt:{message}".encode(), hashlib.sha256).hexdigest()
@@ -66,6 +67,27 @@ def open_signer(settings: Settings | None = None) -> Signer:
             f"cannot read or make the secret {file}: {error.strerror or error}. "
             "Set NBCKPT_SECRET_FILE to a file that you may write"
         ) from error
+
+
+def stranger(manifest: Manifest, ref: str, maker: str) -> UntrustedError:
+    """Return the error that refuses a checkpoint, and tells a stranger's from one's own under a lost secret.
+
+    Args:
+        manifest: The checkpoint, that this user did not sign.
+        ref: How it was asked for.
+        maker: The public name of the secret that made the store.
+    """
+    what = f"checkpoint {manifest.id[:8]}"
+    look = f"Look at it with `%ckpt show {ref}`, then `%ckpt restore {ref} --trust` or `%ckpt trust {ref}`"
+    if manifest.signature is None:
+        return UntrustedError(f"{what} is not signed: restoring it could run anything. {look}")
+    if manifest.signature.key == maker:
+        return UntrustedError(
+            f"{what} was signed with the secret that made this store, but your secret is another one now "
+            "(a new home folder?). Set NBCKPT_SECRET_FILE to the former one, or, if the store is yours, "
+            "`%ckpt trust --store`"
+        )
+    return UntrustedError(f"{what} was made by someone else: restoring it could run anything. {look}")
 
 
 def _create(file: Path) -> None:

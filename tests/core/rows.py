@@ -124,17 +124,42 @@ ROWS = [
     ),
     # Beyond the table.
     Row("two names, one object", "a = []; b = a; s = t = 'x' * 50", "b.append(1)", "(a, a is b, s is t)"),
-    Row("names given to one function", "def f(): return 1\ng = f", "f.tag = 5", "(f is g, getattr(g, 'tag', None))"),
+    Row(
+        "names given to one function",
+        "def f(): return 1\ng = f",
+        "f.tag = 5",
+        "(f is g, getattr(g, 'tag', None))",
+    ),
     Row(
         "overlapping views without their base",
         "base = np.arange(100.); a, b = base[0:60], base[40:100]; del base",
         "a[50] = -1",
         "(b.ctypes.data - a.ctypes.data, float(b[10]))",
     ),
-    Row("strided view", "m = np.arange(12.).reshape(3, 4); c = m[:, 1]", "c[2] = -1", "(float(m[2, 1]), c.strides)"),
-    Row("reversed view", "a = np.arange(5.); r = a[::-1]", "a[0] = 7", "(float(r[4]), bool(np.shares_memory(a, r)))"),
-    Row("view inside a container", "h = {'a': np.zeros(50)}; h['v'] = h['a'][5:]", "h['v'][0] = 3", "float(h['a'][5])"),
-    Row("read-only array", "a = np.arange(3); a.flags.writeable = False", "a = a + 1", "(a.tolist(), a.flags.writeable)"),
+    Row(
+        "strided view",
+        "m = np.arange(12.).reshape(3, 4); c = m[:, 1]",
+        "c[2] = -1",
+        "(float(m[2, 1]), c.strides)",
+    ),
+    Row(
+        "reversed view",
+        "a = np.arange(5.); r = a[::-1]",
+        "a[0] = 7",
+        "(float(r[4]), bool(np.shares_memory(a, r)))",
+    ),
+    Row(
+        "view inside a container",
+        "h = {'a': np.zeros(50)}; h['v'] = h['a'][5:]",
+        "h['v'][0] = 3",
+        "float(h['a'][5])",
+    ),
+    Row(
+        "read-only array",
+        "a = np.arange(3); a.flags.writeable = False",
+        "a = a + 1",
+        "(a.tolist(), a.flags.writeable)",
+    ),
     Row(
         "function reads the live namespace",
         "n = 1\ndef f(): return n",
@@ -149,8 +174,18 @@ ROWS = [
         "pair[1]()",
     ),
     Row("recursive function", "def f(n): return 1 if n < 2 else n * f(n - 1)", "pass", "f(5)"),
-    Row("recursive closure", "def make():\n    def f(n): return 1 if n < 2 else n * f(n - 1)\n    return f\nf = make()", "pass", "f(5)"),
-    Row("lambda with default", "k = [1]; f = lambda x, k=k: (x, k)", "k.append(2)", "(f(0), f.__defaults__[0] is k)"),
+    Row(
+        "recursive closure",
+        "def make():\n    def f(n): return 1 if n < 2 else n * f(n - 1)\n    return f\nf = make()",
+        "pass",
+        "f(5)",
+    ),
+    Row(
+        "lambda with default",
+        "k = [1]; f = lambda x, k=k: (x, k)",
+        "k.append(2)",
+        "(f(0), f.__defaults__[0] is k)",
+    ),
     Row(
         "class redefined",
         "class C:\n    tag = 1\no = C()",
@@ -164,16 +199,33 @@ ROWS = [
         "(o.hi(), isinstance(o, A), hasattr(o, 'x'))",
     ),
     Row("object that holds itself", "l = [1]; l.append(l)", "l.append(2)", "(len(l), l[1] is l)"),
-    Row("object arrays of strings", "s = np.array([f's{i}' for i in range(3000)], object)", "s[5] = None", "s[4:7].tolist()"),
+    Row(
+        "object arrays of strings",
+        "s = np.array([f's{i}' for i in range(3000)], object)",
+        "s[5] = None",
+        "s[4:7].tolist()",
+    ),
     Row(
         "strings with holes and zeros",
         "s = pd.Series([f's{i}' for i in range(3000)], dtype=object)",
         "s[7] = 'a\\0b'; s[8] = float('nan')",
         "[str(x) for x in s[6:9]]",
     ),
-    Row("datetimes", "d = pd.date_range('2024-01-01', periods=3).to_series()", "d.iloc[0] = pd.NaT", "[str(x) for x in d]"),
-    Row("categories", "c = pd.Series(['a', 'b'] * 50, dtype='category')", "c[0] = 'b'", "(c[0], str(c.dtype))"),
-    Row("random generator object", "rng = np.random.default_rng(1)", "rng.random()", "copy.deepcopy(rng).random()"),
+    Row(
+        "datetimes",
+        "d = pd.date_range('2024-01-01', periods=3).to_series()",
+        "d.iloc[0] = pd.NaT",
+        "[str(x) for x in d]",
+    ),
+    Row(
+        "categories", "c = pd.Series(['a', 'b'] * 50, dtype='category')", "c[0] = 'b'", "(c[0], str(c.dtype))"
+    ),
+    Row(
+        "random generator object",
+        "rng = np.random.default_rng(1)",
+        "rng.random()",
+        "copy.deepcopy(rng).random()",
+    ),
     Row("module alias", "import numpy as npx", "import math as npx", "npx.__name__"),
     Row(
         "lock inside an object",
@@ -181,7 +233,12 @@ ROWS = [
         "o.n = 1",
         "(o.n, o.lock.acquire(blocking=False), o.lock.release())",
     ),
-    Row("memoryview of an array", "a = np.zeros(3); mv = memoryview(a)", "a[1] = 9", "(mv.tolist(), mv.format)"),
+    Row(
+        "memoryview of an array",
+        "a = np.zeros(3); mv = memoryview(a)",
+        "a[1] = 9",
+        "(mv.tolist(), mv.format)",
+    ),
     Row("held lock", "lk = threading.Lock(); _ = lk.acquire()", "pass", "1", told="lk: _thread.lock"),
 ]
 
@@ -210,7 +267,9 @@ def save(folder: Path) -> dict[str, Any]:
                 exec(code, namespace)
                 saved = tracker.save(namespace, name)
                 answers[f"{row.case}/{name}"] = answer(row, namespace)
-                told += [f"{it.name} {it.path}" for it in saved.manifest.skipped] + list(saved.manifest.warnings)
+                told += [f"{it.name} {it.path}" for it in saved.manifest.skipped] + list(
+                    saved.manifest.warnings
+                )
             answers[f"{row.case}/told"] = " | ".join(told)
             for name in ("before", "after"):
                 answers[f"{row.case}/{name}/live"] = restored(row, tracker, name, namespace)

@@ -22,7 +22,9 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     found: dict[str, str] = {}
     for step in ("save", "load"):
         command = [sys.executable, str(Path(__file__).with_name("rows.py")), step, str(folder)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False, env=_env(folder))
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=240, check=False, env=_env(folder)
+        )
         assert done.returncode == 0, done.stderr
         found |= json.loads(done.stdout.splitlines()[-1])
     return found
@@ -46,6 +48,8 @@ def test_what_cannot_hold_is_said_when_it_is_saved(row: Row, answers: dict[str, 
     assert row.told in answers[f"{row.case}/told"]
 
 
-@pytest.mark.parametrize("row", [case for case in CASES if case.values[0].case != "changed by a background thread"])
+@pytest.mark.parametrize(
+    "row", [case for case in CASES if case.values[0].case != "changed by a background thread"]
+)
 def test_nothing_is_said_of_what_holds(row: Row, answers: dict[str, str]) -> None:
     assert answers[f"{row.case}/told"] == ""

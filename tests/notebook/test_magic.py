@@ -44,9 +44,9 @@ def test_all_takes_the_earlier_results_too(notebook: Notebook) -> None:
 
 
 def test_a_name_of_ipythons_that_the_user_took_is_the_users(notebook: Notebook) -> None:
-    notebook.run("exit, = [5]")
+    notebook.run("for exit in [5]: pass")
     notebook.run("%ckpt save n exit")
-    notebook.run("exit, = [6]")
+    notebook.run("for exit in [6]: pass")
     notebook.run("%ckpt restore n")
     assert notebook.names["exit"] == 5
 
@@ -91,7 +91,9 @@ def test_a_pattern_restores_every_match(notebook: Notebook) -> None:
 
 
 def test_what_cannot_be_pickled_is_named_with_its_path_and_the_rest_is_saved(notebook: Notebook) -> None:
-    notebook.run("import threading\nclass Loader: pass\nloader = Loader(); loader.file = open('x', 'w'); ok = 1")
+    notebook.run(
+        "import threading\nclass Loader: pass\nloader = Loader(); loader.file = open('x', 'w'); ok = 1"
+    )
     result = notebook.run("%ckpt save n")
     notebook.run("loader.file.close()")
     assert [it.path for it in result.saved.manifest.skipped] == ["loader.file: _io.TextIOWrapper"]

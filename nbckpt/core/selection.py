@@ -1,0 +1,92 @@
+"""Selection: which variables, by name or by pattern, and what to say when there is none."""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from nbckpt.core.history import SHORT
+from nbckpt.core.manifest import Manifest
+from nbckpt.errors import NotFoundError, UsageError
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which variables of a namespace to save.
+
+    Attributes:
+        variables: Names and patterns; none at all means every variable.
+        exclude: Names and patterns that are left out.
+        hidden: Names that are nobody's variables.
+    """
+
+    variables: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    hidden: Container[str] = frozenset()
+
+    @property
+    def whole(self) -> bool:
+        """Whether it is the whole namespace."""
+        return not self.variables and not self.exclude
+
+    def of(self, namespace: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the chosen variables of *namespace*; a name that was given counts also when it is hidden.
+
+        Raises:
+            UsageError: There is no such variable, or none is left.
+        """
+        every = {name: value for name, value in list(namespace.items()) if self._is_variable(name)}
+        chosen: dict[str, Any] = {}
+        for pattern in self.variables or ("*",):
+            if pattern in namespace:
+                chosen[pattern] = namespace[pattern]
+                continue
+            matches = fnmatch.filter(every, pattern)
+            if not matches and self.variables:
+                raise UsageError(
+                    f"there is no variable {pattern!r}{similar(pattern, every)}. Nothing was saved"
+                )
+            chosen |= {name: every[name] for name in matches}
+        for pattern in self.exclude:
+            for name in fnmatch.filter(list(chosen), pattern):
+                del chosen[name]
+        if not chosen and self.variables:
+            raise UsageError("every variable asked for is excluded: there is nothing to save")
+        return chosen
+
+    def _is_variable(self, name: str) -> bool:
+        return name not in self.hidden and not (name.startswith("__") and name.endswith("__"))
+
+
+def values_of(manifest: Manifest, patterns: Iterable[str]) -> list[str]:
+    """Return the names of a checkpoint's values that *patterns* mean; none at all means every one.
+
+    Raises:
+        NotFoundError: It has no such value; the message says why, where that is known.
+    """
+    here = [value.name for value in manifest.values]
+    wanted: list[str] = []
+    for pattern in patterns:
+        matches = [pattern] if pattern in here else fnmatch.filter(here, pattern)
+        if not matches:
+            label = manifest.id[:SHORT]
+            why = _why_skipped(manifest, pattern) or similar(pattern, here)
+            raise NotFoundError(
+                f"checkpoint {label} has no variable {pattern!r}{why}. See `%ckpt show {label}`"
+            )
+        wanted += matches
+    return list(dict.fromkeys(wanted)) or here
+
+
+def similar(name: str, names: Iterable[str]) -> str:
+    """Return a question after the closest of *names*, or nothing."""
+    close = difflib.get_close_matches(name, list(names), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def _why_skipped(manifest: Manifest, name: str) -> str:
+    found = next((it for it in manifest.skipped if it.name == name), None)
+    return f": it was not saved ({found.path}: {found.reason})" if found else ""
