@@ -14,12 +14,13 @@ from typing import Any, Self
 from nbckpt.core import gc, surroundings, transfer
 from nbckpt.core.diff import Difference, Side, compare, package_diff, source_diff
 from nbckpt.core.history import SHORT, Entry, History, Ref, VanishedError
+from nbckpt.core.loading import Failure, load_values
 from nbckpt.core.manifest import Manifest, Value, now
 from nbckpt.core.packer import Known, Packer, Progress
 from nbckpt.core.reader import Reader
 from nbckpt.core.selection import Selection, values_of
 from nbckpt.core.trust import open_signer, stranger
-from nbckpt.core.variables import Captured, Failure, capture, load_values
+from nbckpt.core.variables import Captured, capture
 from nbckpt.core.verify import Verified, verify
 from nbckpt.errors import CodecError, UsageError
 from nbckpt.settings import Settings
@@ -464,9 +465,12 @@ class Tracker:
     def remove(self, refs: Iterable[str]) -> list[tuple[Entry, list[Ref]]]:
         """Take checkpoints out of sight; `undo` brings them back until `gc` frees their space."""
         entries = list(dict.fromkeys(self.find(ref) for ref in refs))
-        removed = [(entry, self.history.remove(entry)) for entry in entries]
-        self._undo = _Undo(f"removal of {len(removed)}", removed=removed)
-        return removed
+        undo = _Undo("removal of 0")
+        for entry in entries:  # one that fails leaves those before it to be brought back
+            undo.removed.append((entry, self.history.remove(entry)))
+            undo.what = f"removal of {len(undo.removed)}"
+            self._undo = undo
+        return undo.removed
 
     def only_in(self, entries: Iterable[Entry]) -> int:
         """Return how many bytes are named by *entries* and by nothing else."""

@@ -1,10 +1,11 @@
 """gc: free what nothing names any more, without ever taking what a save is about to name.
 
 The danger is a save that found a blob in a pack, and names that pack in its manifest, while a collector
-that read the manifests earlier deletes it. So the collector first puts a mark, `condemned/<pack>`, waits,
+that read the manifests earlier deletes it. So the collector first puts a mark, `condemned/…/<pack>`, waits,
 looks at the manifests a second time, and deletes what still nothing names. A save looks at the marks
 right before its manifest, and starts again without the marked packs. Either the save sees the mark or,
-since putting one small manifest takes less than the wait, the second look sees the manifest.
+where putting one small manifest takes less than the wait, the second look sees the manifest. Where it
+takes longer, the save's own second look, behind its manifest, sees the mark or that the pack is gone.
 
 A pack that nothing ever named may belong to a save that is still running: it is only noted, and taken
 by a collection at least an hour later.
@@ -12,6 +13,7 @@ by a collection at least an hour later.
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable, Container, Iterable
 from contextlib import suppress
@@ -19,10 +21,24 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from nbckpt.core.history import Entry, History
-from nbckpt.core.manifest import Manifest, canonical, decode, now
-from nbckpt.core.moved import find_index, moved_key
-from nbckpt.core.pack import RAW, Blob, Piece, build, pack_key, pack_of, read_index
-from nbckpt.errors import CorruptError, NbckptError, NotFoundError
+from nbckpt.core.manifest import Manifest, now
+from nbckpt.core.moved import find_index, moved_key, moved_to, table
+from nbckpt.core.pack import (
+    PAGE,
+    RAW,
+    Blob,
+    Piece,
+    build,
+    pack_key,
+    pack_of,
+    read_head,
+    read_index,
+    salt,
+)
+from nbckpt.errors import CorruptError, FormatError, NbckptError, NotFoundError
+
+_Uses = dict[str, set[int]]
+"""Packs, and the places in them of the blobs that are named."""
 
 GRACE_S = 2.0
 """How long the collector waits between its mark and its second look."""
@@ -68,161 +84,190 @@ class _Collector:
         self.result = Collected()
 
     def run(self) -> Collected:
+        # In this order: what is brought back in between is living, and not doomed.
         trash = self.history.entries("trash")
-        self.result.removed = [entry.id for entry in trash]
-        uses = self._uses()
+        living = {entry.id for entry in self.history.entries()}
+        doomed = [entry for entry in trash if entry.id not in living]
+        uses = self._uses(doomed)
         if uses is not None:
-            dead, shrinking = self._candidates(trash, uses)
-            self._take(dead, shrinking)
-        if not self.dry_run:
-            self._empty_trash(trash)
+            uses = self._collect(*self._candidates(doomed, uses), doomed, uses)
+        if uses is not None:
+            self.result.removed = [entry.id for entry in doomed]
+            self._empty_trash(doomed)
         return self.result
 
-    def _uses(self) -> dict[str, set[int]] | None:
-        """Return which blobs of which packs are named; None where a manifest cannot be read."""
-        uses: dict[str, set[int]] = {}
-        for entry in self.history.entries():
+    def _collect(
+        self, dead: list[str], shrinking: list[str], doomed: list[Entry], uses: _Uses
+    ) -> _Uses | None:
+        """Condemn, look a second time, delete; a dry run only tells. Return what the last look saw."""
+        # Marks of our own: another collector, at work at the same time, does not take them away.
+        mine = f"condemned/{secrets.token_hex(8)}"
+        marks = [] if self.dry_run else [f"{mine}/{pack}" for pack in (*dead, *shrinking)]
+        last: _Uses | None = uses
+        try:
+            for mark in marks:
+                self.store.put(mark, now().encode())
+            if marks:
+                self.wait(GRACE_S)
+                last = self._uses(doomed)
+            if last is not None:
+                self._take(dead, shrinking, last)
+        finally:
+            for mark in marks:
+                self.store.delete(mark)
+        return last
+
+    def _take(self, dead: list[str], shrinking: list[str], uses: _Uses) -> None:
+        for pack in dead:
+            if pack not in uses:
+                self._delete(pack)
+        for pack in shrinking:
+            if pack in uses:
+                with suppress(NotFoundError, CorruptError):  # `verify` tells; here it stays as it is
+                    self._shrink(pack, sorted(uses[pack]))
+
+    def _uses(self, doomed: list[Entry]) -> _Uses | None:
+        """Return which blobs of which packs are named; None where a manifest cannot be read.
+
+        What was removed too lately to be doomed counts: it can still be brought back.
+        """
+        uses: _Uses = {}
+        self.result.kept = []
+        for entry in (*self.history.entries(), *self.history.entries("trash")):
+            if entry in doomed:
+                continue
             try:
-                manifest = self.history.read(entry)
+                _add_uses(uses, self.history.read(entry))
             except NotFoundError:
-                continue  # removed meanwhile
+                continue  # removed or brought back meanwhile
             except NbckptError:
                 self.result.kept.append(entry.id)
-                continue
-            _add_uses(uses, manifest)
-        self._follow_moves(uses)
+        self.result.kept += self._follow_moves(uses)
         return None if self.result.kept else uses
 
-    def _follow_moves(self, uses: dict[str, set[int]]) -> None:
-        """Count the blobs of rewritten packs where they are now."""
-        for key in list(self.store.keys("packs/")):
-            pack = pack_of(key.removesuffix(".moved"))
-            if not key.endswith(".moved") or self.store.exists(pack_key(pack)):
-                continue
-            index = find_index(self.store, pack)
-            for place in uses.pop(pack, ()):
-                blob = index[place]
-                if blob is not None:
-                    names = [it.digest for it in read_index(self.store, blob.pack)]
-                    uses.setdefault(blob.pack, set()).add(names.index(blob.digest))
+    def _follow_moves(self, uses: _Uses) -> list[str]:
+        """Count the blobs of rewritten packs where they are now; return the packs that are lost.
 
-    def _candidates(self, trash: list[Entry], uses: dict[str, set[int]]) -> tuple[list[str], list[str]]:
+        A pack that was rewritten stays in *uses*, without blobs: its table is needed.
+        """
+        present = set(self.store.keys("packs/"))
+        places: dict[str, dict[bytes, int]] = {}
+        lost = []
+        for pack in list(uses):
+            chain = [pack]
+            try:
+                for it in chain:  # grows as the tables are followed
+                    if pack_key(it) not in present and moved_key(it) in present:
+                        chain += moved_to(self.store, it)
+                if len(chain) == 1:
+                    continue
+                index = find_index(self.store, pack)
+                for blob in (index[place] for place in uses.pop(pack)):
+                    if blob is None:
+                        continue
+                    if blob.pack not in places:
+                        blobs = read_index(self.store, blob.pack)
+                        places[blob.pack] = {it.digest: place for place, it in enumerate(blobs)}
+                    uses.setdefault(blob.pack, set()).add(places[blob.pack][blob.digest])
+            except (NbckptError, IndexError):
+                lost.append(pack)
+            for it in chain:
+                if pack_key(it) not in present:
+                    uses.setdefault(it, set())
+        return lost
+
+    def _candidates(self, doomed: list[Entry], uses: _Uses) -> tuple[list[str], list[str]]:
         """Return the packs that nothing names, and those that are mostly dead."""
-        named_before = self._named_in(trash)
+        named_before = self._named_in(doomed)
         dead, shrinking = [], []
         for key in list(self.store.keys("packs/")):
-            pack = pack_of(key)
-            if not key.endswith(".pack"):
-                continue
-            if pack not in uses:
-                if pack in named_before or self._is_old_orphan(pack):
+            if key.endswith(".moved"):
+                pack = pack_of(key.replace(".moved", ".pack"))
+                if pack not in uses and not self.store.exists(pack_key(pack)):
                     dead.append(pack)
-                else:
-                    self.result.waiting += 1
-            elif self._living_share(pack, uses[pack]) < _MOSTLY_DEAD:
-                shrinking.append(pack)
+                continue
+            pack = pack_of(key)
+            if pack in uses:
+                if self._living_share(pack, uses[pack]) < _MOSTLY_DEAD:
+                    shrinking.append(pack)
+            elif pack in named_before or self._is_old_orphan(pack):
+                dead.append(pack)
+            else:
+                self.result.waiting += 1
         return dead, shrinking
 
-    def _take(self, dead: list[str], shrinking: list[str]) -> None:
-        """Condemn, look a second time, delete."""
-        if self.dry_run:
-            self.result.packs, self.result.rewritten = dead, shrinking
-            self.result.freed = sum(map(self._size, dead)) + sum(map(self._dead_bytes, shrinking))
-            return
-        if not dead and not shrinking:
-            self._forgive(self._marked())
-            return
-        for pack in (*dead, *shrinking):
-            self.store.put(f"condemned/{pack}", now().encode())
-        self.wait(GRACE_S)
-        uses = self._uses()
-        for pack in dead if uses is not None else ():
-            if pack not in uses:  # type: ignore[operator]  # mypy does not follow the condition above
-                self._delete(pack)
-        for pack in shrinking if uses is not None else ():
-            self._shrink(pack, uses.get(pack, set()))  # type: ignore[union-attr]  # the same
-        self._forgive(self._marked())
-
     def _delete(self, pack: str) -> None:
-        self.result.freed += self._size(pack)
-        self.result.packs.append(pack)
-        self.store.delete(pack_key(pack))
-        for key in (moved_key(pack), f"orphans/{pack}"):
-            self.store.delete(key)
+        self.result.freed += sum(blob.stored for blob in self._blobs(pack))
+        if self.store.exists(pack_key(pack)):
+            self.result.packs.append(pack)
+        if not self.dry_run:
+            for key in (pack_key(pack), moved_key(pack), f"orphans/{pack}"):
+                self.store.delete(key)
 
-    def _shrink(self, pack: str, living: set[int]) -> None:
+    def _shrink(self, pack: str, places: list[int]) -> None:
         """Keep the living blobs in a new pack, say where they went, and delete the old one."""
         blobs = read_index(self.store, pack)
-        places = sorted(living)
         pieces = [self._piece(blobs[place]) for place in places]
-        new, parts = build(pieces)
-        self.store.put(pack_key(new), parts)
-        table = {str(place): [new, at] for at, place in enumerate(places)}
-        self.store.put(moved_key(pack), canonical({"format": 1, "count": len(blobs), "blobs": table}))
-        self.result.freed += self._size(pack) - sum(map(len, parts))
+        if not self.dry_run:
+            # The salt: a pack of the same blobs may be there, condemned by another collector.
+            new, parts = build([*pieces, salt()])
+            self.store.put(pack_key(new), parts)
+            self.store.put(moved_key(pack), table(read_head(self.store, pack), [new]))
+            self.store.delete(pack_key(pack))
         self.result.rewritten.append(pack)
-        self.store.delete(pack_key(pack))
+        self.result.freed += sum(it.stored for it in blobs) - sum(len(it.data) for it in pieces)
 
     def _piece(self, blob: Blob) -> Piece:
         data = self.store.get(pack_key(blob.pack), blob.offset, blob.offset + blob.stored)
         blob.decode(data)  # never carry damage into a pack that looks whole
-        return Piece(
-            blob.digest,
-            data,
-            blob.size,
-            blob.codec,
-            aligned=blob.codec == RAW and blob.offset % 4096 == 0,
-        )
+        aligned = blob.codec == RAW and blob.offset % PAGE == 0
+        return Piece(blob.digest, data, blob.size, blob.codec, aligned=aligned)
 
-    def _empty_trash(self, trash: Iterable[Entry]) -> None:
-        for entry in trash:
+    def _empty_trash(self, doomed: list[Entry]) -> None:
+        if self.dry_run:
+            return
+        ids = {entry.id for entry in doomed}
+        for ref in self.history.refs():
+            if ref.id in ids:  # left by a removal that was cut off
+                self.store.put(f"trash/{ref.key}", self.store.get(ref.key))
+                self.store.delete(ref.key)
+        for key in self.history.spent_refs(ids):
+            self.store.delete(key)
+        for entry in doomed:
             for key in list(self.store.keys(f"signatures/{entry.id}/")):
                 self.store.delete(key)
             self.store.delete(entry.key)
-        # The highest removed version of a name stays, so that its number is not given again.
-        last: dict[str, str] = {}
-        for ref in self.history.refs(folder="trash/refs"):
-            if ref.name in last:
-                self.store.delete(last[ref.name])
-            last[ref.name] = ref.key
+        for mark in list(self.store.keys("condemned/")):
+            if self._is_old(mark):  # a collector died, and a save should not heed it for ever
+                self.store.delete(mark)
 
-    def _named_in(self, trash: Iterable[Entry]) -> set[str]:
-        named: set[str] = set()
-        for entry in trash:
+    def _named_in(self, doomed: Iterable[Entry]) -> _Uses:
+        named: _Uses = {}
+        for entry in doomed:
             with suppress(NbckptError):
-                named |= decode(self.store.get(entry.key)).packs()
+                _add_uses(named, self.history.read(entry))
+        self._follow_moves(named)
         return named
 
     def _is_old_orphan(self, pack: str) -> bool:
         """Tell whether an earlier collection, long enough ago, found the pack unnamed; note it if not."""
+        note = f"orphans/{pack}"
+        if not self.dry_run and not self.store.exists(note):
+            self.store.put(note, now().encode())
+        return self._is_old(note)
+
+    def _is_old(self, note: str) -> bool:
         try:
-            since = datetime.fromisoformat(self.store.get(f"orphans/{pack}").decode())
-        except (NotFoundError, ValueError):
-            if not self.dry_run:
-                self.store.put(f"orphans/{pack}", now().encode())
+            since = datetime.fromisoformat(self.store.get(note).decode())
+            return datetime.now(UTC) - since > ORPHAN_AGE
+        except (NotFoundError, ValueError, TypeError):
             return False
-        return datetime.now(UTC) - since > ORPHAN_AGE
-
-    def _marked(self) -> list[str]:
-        return list(self.store.keys("condemned/"))
-
-    def _forgive(self, marks: Iterable[str]) -> None:
-        for key in marks:
-            self.store.delete(key)
 
     def _blobs(self, pack: str) -> list[Blob]:
         try:
             return read_index(self.store, pack)
-        except (NotFoundError, CorruptError):
+        except (NotFoundError, CorruptError, FormatError):
             return []
-
-    def _size(self, pack: str) -> int:
-        return sum(blob.stored for blob in self._blobs(pack))
-
-    def _dead_bytes(self, pack: str) -> int:
-        uses = self._uses() or {}
-        living = uses.get(pack, set())
-        return sum(blob.stored for at, blob in enumerate(self._blobs(pack)) if at not in living)
 
     def _living_share(self, pack: str, living: set[int]) -> float:
         blobs = self._blobs(pack)
@@ -230,7 +275,7 @@ class _Collector:
         return sum(blobs[at].stored for at in living if at < len(blobs)) / whole if whole else 1.0
 
 
-def _add_uses(uses: dict[str, set[int]], manifest: Manifest) -> None:
+def _add_uses(uses: _Uses, manifest: Manifest) -> None:
     for content in manifest.contents():
         for pack, first, count in content.runs:
             if pack not in manifest.inline:
@@ -239,8 +284,8 @@ def _add_uses(uses: dict[str, set[int]], manifest: Manifest) -> None:
 
 def only_in(history: History, ids: Container[str]) -> int:
     """Return how many stored bytes the checkpoints with these ids name that no other one does."""
-    mine: dict[str, set[int]] = {}
-    others: dict[str, set[int]] = {}
+    mine: _Uses = {}
+    others: _Uses = {}
     for entry in history.entries():
         with suppress(NbckptError):
             _add_uses(mine if entry.id in ids else others, history.read(entry))

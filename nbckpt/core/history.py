@@ -15,15 +15,17 @@ import difflib
 import json
 import re
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from urllib.parse import quote, unquote
 
 from nbckpt.core.manifest import FORMAT, Manifest, Signature, canonical, decode, encode
+from nbckpt.core.moved import find_index
 from nbckpt.core.pack import pack_key
 from nbckpt.core.trust import Signer
-from nbckpt.errors import FormatError, NotFoundError, UsageError
+from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError, UsageError
 from nbckpt.store import Store
 
 SHORT = 8
@@ -33,6 +35,7 @@ _RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\.|$)", re.IGNORECA
 _ENTRY = re.compile(r"(checkpoints|trash)/([0-9TZ]+)-([0-9a-f]{64})\.json")
 _REF = re.compile(r"(?:trash/)?refs/([^/]+)/([0-9]+)-([0-9a-f]{64})")
 _PREFIX = re.compile(r"[0-9a-f]{4,64}")
+_NUMBER = re.compile(r"[0-9]{1,9}")
 
 
 class VanishedError(Exception):
@@ -98,7 +101,7 @@ class History:
                 "format": FORMAT, "id": secrets.token_hex(16), "digest": "blake3-256", "key": self.signer.key,
             }  # fmt: skip
             self.store.put("store.json", canonical(about))
-        except ValueError:
+        except (ValueError, RecursionError):
             about = None
         if not isinstance(about, dict) or not isinstance(about.get("format"), int):
             raise FormatError(f"{self.store.url} is not an nbckpt store: its store.json is something else")
@@ -117,7 +120,13 @@ class History:
     # Checkpoints.
 
     def publish(self, manifest: Manifest, name: str = "") -> tuple[Manifest, Ref | None]:
-        """Make a checkpoint visible, last of all, and give it a name.
+        """Sign a checkpoint and make it visible, its name included; see `adopt`."""
+        self._ensure()
+        manifest, data = encode(manifest, self.signer.sign)
+        return manifest, self.adopt(manifest, data, name)
+
+    def adopt(self, manifest: Manifest, data: bytes, name: str = "") -> Ref | None:
+        """Make a checkpoint visible, whole and named or not at all, in the very bytes *data*.
 
         After the return it survives a crash of the machine.
 
@@ -125,16 +134,19 @@ class History:
             VanishedError: A pack that it names is gone or about to go; nothing was published.
         """
         self._ensure()
-        manifest, data = encode(manifest, self.signer.sign)
-        self._guard(manifest)
-        self.store.put(_entry_key(manifest), data)
-        return manifest, self.add_ref(name, manifest.id) if name else None
-
-    def adopt(self, manifest: Manifest, data: bytes) -> None:
-        """Keep a manifest as it came from elsewhere, its signature included."""
-        self._ensure()
-        self._guard(manifest)
-        self.store.put(_entry_key(manifest), data)
+        # A name that leads nowhere is not seen: the manifest, put last of all, shows both at once.
+        ref = self.add_ref(name, manifest.id) if name else None
+        try:
+            self._guard(manifest)
+            self.store.put(_entry_key(manifest), data)
+            # A collector may have looked for the last time while the manifest was on its way.
+            self._guard(manifest)
+        except VanishedError:
+            self.store.delete(_entry_key(manifest))
+            if ref is not None:
+                self.store.delete(ref.key)
+            raise
+        return ref
 
     def entries(self, folder: str = "checkpoints") -> list[Entry]:
         """Return the checkpoints, newest first. Their manifests are not read."""
@@ -156,48 +168,106 @@ class History:
     def remove(self, entry: Entry) -> list[Ref]:
         """Take a checkpoint and its names out of sight, into the trash; return the names."""
         refs = [ref for ref in self.refs() if ref.id == entry.id]
-        moved = [ref.key for ref in refs] + [entry.key]
-        for key in moved:
+        for key in (entry.key, *(ref.key for ref in refs)):
             self.store.put(_trashed(key), self.store.get(key))
-        for key in moved:  # the names go first: a name never leads nowhere
-            self.store.delete(key)
+        self.store.delete(entry.key)
+        # From here on the names lead nowhere and are not seen; what stays of them now, `gc` removes.
+        with suppress(StoreError):
+            for ref in refs:
+                self.store.delete(ref.key)
         return refs
 
     def bring_back(self, entry: Entry, refs: Iterable[Ref]) -> None:
-        """Undo `remove`, as long as `gc` has not emptied the trash.
+        """Undo `remove`, as long as `gc` has not emptied the trash; asked again, it goes on.
 
         Raises:
             NotFoundError: It has.
         """
-        for key in (entry.key, *(ref.key for ref in refs)):
-            self.store.put(key, self.store.get(_trashed(key)))
+        keys = [*(ref.key for ref in refs), entry.key]
+        back = []
+        try:
+            for key in keys:  # the checkpoint last: it shows its names and itself at once
+                if not self.store.exists(key):
+                    self.store.put(key, self.store.get(_trashed(key)))
+                    back.append(key)
+            self._check_contents(entry)
+        except NotFoundError:
+            for key in reversed(back):
+                self.store.delete(key)
+            raise NotFoundError(
+                f"checkpoint {entry.id[:SHORT]} cannot be brought back: `gc` has taken it"
+            ) from None
+        for key in keys:
             self.store.delete(_trashed(key))
+
+    def _check_contents(self, entry: Entry) -> None:
+        """Make sure that no collector has taken or is about to take what a checkpoint needs."""
+        try:
+            manifest = self.read(entry)
+        except (CorruptError, FormatError):
+            return  # it was damaged before, and nothing of it can be read anyway
+        condemned, indexes = self._condemned(), {}
+        for content in manifest.contents():
+            for pack, first, count in content.runs:
+                if pack in manifest.inline:
+                    continue
+                if pack in condemned:
+                    raise NotFoundError(f"pack {pack[:12]} is being collected")
+                if pack not in indexes:
+                    indexes[pack] = find_index(self.store, pack)
+                blobs = indexes[pack][first : first + count]
+                if any(blob is None or blob.pack in condemned for blob in blobs):
+                    raise NotFoundError(f"pack {pack[:12]} was collected")
 
     def _guard(self, manifest: Manifest) -> None:
         """Make sure that no collector is about to take a pack that *manifest* names. See gc.py."""
         packs = manifest.packs()
         if not packs:
             return
-        condemned = {key.rpartition("/")[2] for key in self.store.keys("condemned/")}
-        gone = {pack for pack in packs if pack in condemned or not self.store.exists(pack_key(pack))}
+        condemned = self._condemned()
+        gone = {it for it in packs if it in condemned or not self.store.exists(pack_key(it))}
         if gone:
             raise VanishedError(gone)
 
+    def _condemned(self) -> set[str]:
+        return {key.rpartition("/")[2] for key in self.store.keys("condemned/")}
+
     # Names.
 
-    def refs(self, name: str = "", folder: str = "refs") -> list[Ref]:
+    def refs(self, name: str = "") -> list[Ref]:
         """Return the versions of *name*, or of every name, in order.
 
         Where two writers took one number at once, the one whose id comes later gets the next.
         """
-        prefix = f"{folder}/{encode_name(name)}/" if name else f"{folder}/"
-        matches = (_REF.fullmatch(key) for key in self.store.keys(prefix))
-        raw = sorted((unquote(it[1]), int(it[2]), it[3], it[0]) for it in matches if it)
+        found = self._all_refs(name)
+        return [ref for ref in found if not ref.key.startswith("trash/")]
+
+    def _all_refs(self, name: str = "") -> list[Ref]:
+        """Return the versions, removed ones included: a version keeps its number when another goes."""
+        below = f"refs/{encode_name(name)}/" if name else "refs/"
+        keys = [*self.store.keys(f"trash/{below}"), *self.store.keys(below)]
+        raw = {(unquote(it[1]), int(it[2]), it[3]): it[0] for it in map(_REF.fullmatch, keys) if it}
         refs: list[Ref] = []
-        for label, number, target, key in raw:
+        for (label, number, target), key in sorted(raw.items()):
             last = refs[-1].version if refs and refs[-1].name == label else 0
             refs.append(Ref(max(number, last + 1), target, label, key))
         return refs
+
+    def spent_refs(self, ids: Container[str]) -> list[str]:
+        """Return the keys of the removed names of these checkpoints that are not needed any more.
+
+        The last version of a name stays, and every one where two writers took one number, so that no
+        number is given again and no version gets another one.
+        """
+        by_name: dict[str, list[Ref]] = {}
+        for ref in self._all_refs():
+            by_name.setdefault(ref.name, []).append(ref)
+        keys = []
+        for refs in by_name.values():
+            if all(ref.key.endswith(f"/{ref.version:08d}-{ref.id}") for ref in refs):
+                trashed = (ref for ref in refs[:-1] if ref.key.startswith("trash/"))
+                keys += [ref.key for ref in trashed if ref.id in ids]
+        return keys
 
     def add_ref(self, name: str, target: str) -> Ref:
         """Give the checkpoint with the id *target* the next version of *name*.
@@ -205,8 +275,7 @@ class History:
         A version that `rm` took away is not given again.
         """
         check_name(name)
-        used = [ref.version for folder in ("refs", "trash/refs") for ref in self.refs(name, folder)]
-        version = max(used, default=0) + 1
+        version = max((ref.version for ref in self._all_refs(name)), default=0) + 1
         key = f"refs/{encode_name(name)}/{version:08d}-{target}"
         self.store.put(key, f"{target}\n".encode())
         return Ref(version, target, name, key)
@@ -222,7 +291,7 @@ class History:
             UsageError: There are several.
         """
         base, tilde, back = ref.partition("~")
-        if tilde and not back.isdigit():
+        if tilde and not _NUMBER.fullmatch(back):
             raise UsageError(f"{ref!r}: behind '~' goes a number, as in 'latest~2'")
         entries = self.entries()
         candidates = self._candidates(base, entries)
@@ -241,12 +310,13 @@ class History:
             return entries
         by_id = {entry.id: entry for entry in entries}
         name, at, version = base.rpartition("@")
-        if at and name and version.isdigit():
-            refs = [ref for ref in self.refs(name) if ref.version <= int(version)]
-            exact = refs and refs[-1].version == int(version)
-            return [by_id[ref.id] for ref in reversed(refs) if ref.id in by_id] if exact else []
-        if base and not _name_trouble(base) and (refs := self.refs(base)):
-            return [by_id[ref.id] for ref in reversed(refs) if ref.id in by_id]
+        if at and not _name_trouble(name) and _NUMBER.fullmatch(version):
+            refs = [ref for ref in self.refs(name) if ref.id in by_id and ref.version <= int(version)]
+            exact = bool(refs) and refs[-1].version == int(version)
+            return [by_id[ref.id] for ref in reversed(refs)] if exact else []
+        refs = [] if _name_trouble(base) else [it for it in self.refs(base) if it.id in by_id]
+        if refs:
+            return [by_id[ref.id] for ref in reversed(refs)]
         if not _PREFIX.fullmatch(base):
             return []
         matching = [entry for entry in entries if entry.id.startswith(base)]
@@ -260,7 +330,8 @@ class History:
             return NotFoundError(
                 f"no checkpoint {base!r}: {self.store.url} is empty. Make one with `%ckpt save`"
             )
-        names = sorted({ref.name for ref in self.refs()})
+        ids = {entry.id for entry in entries}
+        names = sorted({ref.name for ref in self.refs() if ref.id in ids})
         close = difflib.get_close_matches(base, [*names, "latest"], n=1)
         hint = f"Did you mean {close[0]!r}? " if close else ""
         return NotFoundError(f"no checkpoint matches {base!r}. {hint}See `%ckpt ls`")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -23,6 +23,27 @@ FORMAT = 1
 
 _START, _ID = b'{"checkpoint":', b',"id":"'
 _HEX = re.compile(r"[0-9a-f]{64}")
+_MOMENT = re.compile(r"(19[7-9]|2[0-9]{2})[0-9]-[01][0-9]-[0-3][0-9]T[0-2][0-9](:[0-5][0-9]){2}\.[0-9]{6}Z")
+
+# The forms of what is shown of a checkpoint, since anyone may have written it: a type, a list of
+# one form, a tuple of forms, or a dict where these names, if they are there, have these forms.
+_PREVIEW = {
+    "type": str,
+    "text": str,
+    "dtype": str,
+    "bytes": int,
+    "length": int,
+    "shape": [int],
+    "columns": [(str, str)],
+}
+_PROVENANCE = {
+    "python": str,
+    "system": str,
+    "notebook": str,
+    "new_bytes": int,
+    "packages": {},
+    "cell": {"source": str},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +201,7 @@ def decode(data: bytes, what: str = "the manifest") -> Manifest:
     """
     try:
         document = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         if data.startswith(_START):
             raise CorruptError(f"{what} is damaged: it is not whole JSON") from None
         raise FormatError(f"{what} is not an nbckpt manifest") from None
@@ -191,59 +212,56 @@ def decode(data: bytes, what: str = "the manifest") -> Manifest:
         raise FormatError(
             f"{what} was written by a newer nbckpt (format {body['format']}): upgrade nbckpt to read it"
         )
-    # The body's own bytes, not a copy written again: what is checked is what is there.
     raw = data[len(_START) : data.rfind(_ID)]
-    if digest(raw).hex() != document.get("id"):
+    if not data.startswith(_START) or digest(raw).hex() != document.get("id"):
         raise CorruptError(f"{what} is damaged: its contents are not those that its id names")
     try:
-        manifest = _from_json(body)
+        # The very bytes that were checked: a second "checkpoint" in the document is never looked at.
+        manifest = _from_json(json.loads(raw))
         signed = document.get("signature")
         signature = Signature(str(signed["key"]), str(signed["hmac"])) if signed else None
-    except (KeyError, TypeError, ValueError, IndexError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, IndexError, RecursionError) as error:
         raise FormatError(f"{what} does not have the form of a manifest: {error!r}") from error
     return replace(manifest, id=document["id"], signature=signature)
+
+
+def _write_content(it: Content, place: Mapping[str, int]) -> list[Any]:
+    return [it.size, *([place[pack], first, count] for pack, first, count in it.runs)]
+
+
+def _write_value(it: Value, place: Mapping[str, int]) -> dict[str, Any]:
+    document = {"name": it.name, "at": [it.group, it.slot], "digest": it.digest, "preview": it.preview}
+    if it.picture:
+        document["picture"] = _write_content(it.picture, place)
+    return document | ({"keyed": True} if it.keyed else {})
+
+
+def _write_group(it: Group, place: Mapping[str, int]) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "record": _write_content(it.record, place),
+        "roots": [_write_content(root, place) for root in it.roots],
+    }
+    plain = tuple((at, 0, root.size) for at, root in enumerate(it.roots))
+    return document if it.buffers == plain else document | {"buffers": it.buffers}
 
 
 def _to_json(manifest: Manifest) -> dict[str, Any]:
     packs = sorted({run[0] for content in manifest.contents() for run in content.runs})
     place = {pack: at for at, pack in enumerate(packs)}
-
-    def content(it: Content) -> list[Any]:
-        return [it.size, *([place[pack], first, count] for pack, first, count in it.runs)]
-
-    def value(it: Value) -> dict[str, Any]:
-        document = {
-            "name": it.name,
-            "at": [it.group, it.slot],
-            "digest": it.digest,
-            "preview": it.preview,
-        }
-        if it.picture:
-            document["picture"] = content(it.picture)
-        return document | ({"keyed": True} if it.keyed else {})
-
-    def group(it: Group) -> dict[str, Any]:
-        document: dict[str, Any] = {
-            "record": content(it.record),
-            "roots": [content(root) for root in it.roots],
-        }
-        plain = tuple((at, 0, root.size) for at, root in enumerate(it.roots))
-        return document if it.buffers == plain else document | {"buffers": it.buffers}
-
     document: dict[str, Any] = {
         "format": FORMAT,
         "kind": manifest.kind,
         "created_at": manifest.created_at,
         "packs": packs,
-        "values": [value(it) for it in manifest.values],
-        "groups": [group(it) for it in manifest.groups],
+        "values": [_write_value(it, place) for it in manifest.values],
+        "groups": [_write_group(it, place) for it in manifest.groups],
     }
     optional = {
         "message": manifest.message,
         "parent": manifest.parent,
         "class": manifest.cls,
-        "attributes": [value(it) for it in manifest.attributes],
-        "files": {path: content(it) for path, it in manifest.files.items()},
+        "attributes": [_write_value(it, place) for it in manifest.attributes],
+        "files": {path: _write_content(it, place) for path, it in manifest.files.items()},
         "folders": sorted(manifest.folders),
         "sums": dict(manifest.sums),
         "skipped": [[it.name, it.path, it.reason] for it in manifest.skipped],
@@ -255,42 +273,88 @@ def _to_json(manifest: Manifest) -> dict[str, Any]:
     return document | {name: it for name, it in optional.items() if it}
 
 
+def _checked(it: Any, form: Any) -> Any:
+    """Return *it* when it has the form; numbers are counts, and none is beyond all bounds."""
+    if isinstance(form, dict):
+        fits = isinstance(it, dict)
+        for name in form.keys() & it.keys() if fits else ():
+            _checked(it[name], form[name])
+    elif isinstance(form, tuple):
+        fits = isinstance(it, list) and len(it) == len(form)
+        for part, its in zip(it, form, strict=True) if fits else ():
+            _checked(part, its)
+    elif isinstance(form, list):
+        fits = isinstance(it, list)
+        for part in it if fits else ():
+            _checked(part, form[0])
+    else:
+        fits = isinstance(it, form) and (form is not int or 0 <= it < 1 << 63)
+    if not fits:
+        raise ValueError(f"{it!r:.60} is not what belongs there")
+    return it
+
+
+def _moment(it: Any) -> str:
+    if it and not _MOMENT.fullmatch(it):
+        raise ValueError(f"{it!r:.60} is no moment in UTC")
+    return str(it)
+
+
+def _read_content(it: Any, packs: Sequence[str]) -> Content:
+    size, *runs = it
+    stretches = ((packs[at], int(first), int(count)) for at, first, count in runs)
+    return Content(int(_checked(size, int)), tuple(stretches))
+
+
+def _read_value(it: Any, packs: Sequence[str], groups: int) -> Value:
+    group, slot = it["at"]
+    if not 0 <= group < groups or slot < 0:
+        raise ValueError("a value is in no group")
+    return Value(
+        name=str(it["name"]),
+        group=int(group),
+        slot=int(slot),
+        digest=str(it["digest"]),
+        preview=_checked(it["preview"], _PREVIEW),
+        picture=_read_content(it["picture"], packs) if "picture" in it else None,
+        keyed=bool(it.get("keyed", False)),
+    )
+
+
+def _read_group(it: Any, packs: Sequence[str]) -> Group:
+    roots = tuple(_read_content(root, packs) for root in it["roots"])
+    buffers = tuple((at, 0, root.size) for at, root in enumerate(roots))
+    if "buffers" in it:
+        buffers = tuple((int(root), int(offset), int(size)) for root, offset, size in it["buffers"])
+    for root, offset, size in buffers:
+        if not (0 <= root < len(roots) and offset >= 0 and 0 <= size <= roots[root].size - offset):
+            raise ValueError("a buffer is in no root")
+    return Group(_read_content(it["record"], packs), roots, buffers)
+
+
 def _from_json(document: Mapping[str, Any]) -> Manifest:
-    packs = document["packs"]
+    packs, groups = document["packs"], document["groups"]
     if not all(_HEX.fullmatch(pack) for pack in packs):
         raise ValueError("a pack's id is not a digest")
 
-    def content(it: Any) -> Content:
-        size, *runs = it
-        return Content(int(size), tuple((packs[at], int(first), int(count)) for at, first, count in runs))
-
     def value(it: Any) -> Value:
-        group, slot = it["at"]
-        picture = content(it["picture"]) if "picture" in it else None
-        keyed = bool(it.get("keyed", False))
-        return Value(str(it["name"]), int(group), int(slot), it["digest"], it["preview"], picture, keyed)
-
-    def group(it: Any) -> Group:
-        roots = tuple(content(root) for root in it["roots"])
-        plain = tuple((at, 0, root.size) for at, root in enumerate(roots))
-        buffers = tuple((int(r), int(o), int(s)) for r, o, s in it["buffers"]) if "buffers" in it else plain
-        return Group(content(it["record"]), roots, buffers)
+        return _read_value(it, packs, len(groups))
 
     return Manifest(
         kind=str(document["kind"]),
-        created_at=str(document["created_at"]),
+        created_at=_moment(document["created_at"]),
         message=str(document.get("message", "")),
         parent=str(document.get("parent", "")),
         cls=str(document.get("class", "")),
         values=tuple(value(it) for it in document["values"]),
         attributes=tuple(value(it) for it in document.get("attributes", ())),
-        groups=tuple(group(it) for it in document["groups"]),
-        files={str(path): content(it) for path, it in document.get("files", {}).items()},
+        groups=tuple(_read_group(it, packs) for it in groups),
+        files={str(path): _read_content(it, packs) for path, it in document.get("files", {}).items()},
         folders=tuple(map(str, document.get("folders", ()))),
         sums={str(path): str(it) for path, it in document.get("sums", {}).items()},
         skipped=tuple(Skipped(*map(str, it)) for it in document.get("skipped", ())),
         warnings=tuple(map(str, document.get("warnings", ()))),
         deleted=tuple(map(str, document.get("deleted", ()))),
-        provenance=document.get("provenance", {}),
+        provenance=_checked(document.get("provenance", {}), _PROVENANCE),
         inline={pack: base64.b64decode(data) for pack, data in document.get("inline", {}).items()},
     )

@@ -10,6 +10,7 @@ blob; so whoever trusts the id can check every byte. FORMAT.md states the detail
 
 from __future__ import annotations
 
+import secrets
 import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ _MAGIC = b"NBCKPAK1"
 _HEAD = struct.Struct("<8sQ")
 _ENTRY = struct.Struct("<32sQQQQ")
 _FIRST_READ = _HEAD.size + 256 * _ENTRY.size  # the index of a full pack of large blobs: one request
+_MOST_READ = 4 << 20
 _WORTH_TRYING, _WORTH_KEEPING = 256, 0.9
 
 
@@ -55,10 +57,14 @@ class Blob:
         Raises:
             CorruptError: They are not the ones that were saved.
         """
-        try:
-            plain = zstandard.decompress(data, max_output_size=self.size) if self.codec == ZSTD else data
-        except zstandard.ZstdError:
-            plain = b""
+        plain = data
+        if self.codec == ZSTD:
+            try:
+                # The frame says how much memory to take; a damaged one may say anything.
+                honest = zstandard.frame_content_size(data) == self.size
+                plain = zstandard.decompress(data) if honest else b""
+            except zstandard.ZstdError:
+                plain = b""
         if len(plain) != self.size or digest(plain) != self.digest:
             raise self.damage()
         return plain
@@ -89,6 +95,12 @@ def compressed(data: Buffer, name: bytes) -> Piece:
         if len(small) < _WORTH_KEEPING * len(data):
             return Piece(name, small, len(data), ZSTD, aligned=False)
     return Piece(name, data, len(data), RAW, aligned=False)
+
+
+def salt() -> Piece:
+    """Return a piece that makes a pack's id another one than that of any pack of the same blobs."""
+    data = secrets.token_bytes(16)
+    return Piece(digest(data), data, len(data), RAW, aligned=False)
 
 
 def build(pieces: Sequence[Piece]) -> tuple[str, list[Buffer]]:
@@ -125,12 +137,21 @@ def read_index(store: Store, pack: str) -> list[Blob]:
         NotFoundError: The store has no such pack.
         CorruptError: The index is not the one that its id names.
     """
+    return parse_index(read_head(store, pack), pack)
+
+
+def read_head(store: Store, pack: str) -> bytes:
+    """Return a pack's magic, count and index, or as much of them as there is; see `parse_index`."""
     key = pack_key(pack)
     head = store.get(key, 0, _FIRST_READ)
     needed = index_size(head, pack)
-    if needed > len(head):
-        head += store.get(key, len(head), needed)
-    return parse_index(head, pack)
+    # Step by step: a damaged count may ask for more than there is memory.
+    while len(head) < needed:
+        more = store.get(key, len(head), min(needed, len(head) + _MOST_READ))
+        if not more:
+            break
+        head += more
+    return head[:needed]
 
 
 def index_size(head: Buffer, pack: str) -> int:
@@ -149,7 +170,17 @@ def parse_index(head: Buffer, pack: str) -> list[Blob]:
     index = memoryview(head)[:needed]
     if len(index) < needed or digest(index).hex() != pack:
         raise CorruptError(f"the index of pack {pack[:12]} is damaged: it is not the one that was saved")
-    return [Blob(pack, *fields) for fields in _ENTRY.iter_unpack(index[_HEAD.size :])]
+    blobs = [Blob(pack, *fields) for fields in _ENTRY.iter_unpack(index[_HEAD.size :])]
+    if not all(map(_possible, blobs)):
+        raise CorruptError(f"pack {pack[:12]} was not written by nbckpt: no blob can be like that")
+    return blobs
+
+
+def _possible(blob: Blob) -> bool:
+    """Tell whether a blob is one that could have been written; memory is laid out by these numbers."""
+    if max(blob.stored, blob.size) > PACK_SIZE:
+        return False
+    return blob.codec == ZSTD or (blob.codec == RAW and blob.stored == blob.size)
 
 
 def total(blobs: Iterable[Blob]) -> int:

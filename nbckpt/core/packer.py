@@ -8,7 +8,6 @@ into packs; four threads put the packs, so that copying, writing and waiting for
 from __future__ import annotations
 
 import contextlib
-import secrets
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -27,6 +26,7 @@ from nbckpt.core.pack import (
     pack_key,
     pack_of,
     read_index,
+    salt,
 )
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, UsageError
 from nbckpt.store import Buffer, Store
@@ -245,8 +245,7 @@ class Packer:
     def _shut_open(self) -> tuple[str, list[Buffer], int]:
         pieces, size = self._open, sum(piece.size for piece in self._open)
         if self._salted:  # the same blobs in a pack of another id, since theirs is being collected
-            salt = secrets.token_bytes(16)
-            pieces = [*pieces, Piece(digest(salt), salt, len(salt), RAW, aligned=False)]
+            pieces = [*pieces, salt()]
         pack, parts = build(pieces)
         self._lent[pack] = [piece for piece in pieces if piece.aligned]
         self._places.update((piece.digest, (pack, place)) for place, piece in enumerate(pieces))

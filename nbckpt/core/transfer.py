@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import uuid
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from nbckpt.core.history import History, Ref
+from nbckpt.core.history import History, Ref, VanishedError, check_name
 from nbckpt.core.manifest import Manifest, decode, encode
-from nbckpt.core.pack import pack_key, parse_index
+from nbckpt.core.pack import pack_key, parse_index, total
 from nbckpt.core.packer import Packer
+from nbckpt.core.reader import Reader
 from nbckpt.core.tree import pack, packed_tree
 from nbckpt.errors import CorruptError, FormatError, StoreError, UsageError
 from nbckpt.store import ArchiveStore, ArchiveWriter
@@ -77,25 +78,50 @@ def import_file(history: History, file: Path) -> tuple[Manifest, Ref | None, boo
             raise FormatError(f"{str(file)!r} is not an exported checkpoint")
         data = archive.get(keys[0])
         manifest = decode(data, f"the checkpoint in {str(file)!r}")
-        known = {entry.id for entry in history.entries()}
-        if manifest.id in known:
+        if not manifest.created_at:
+            raise FormatError(f"the checkpoint in {str(file)!r} does not say when it was made")
+        if manifest.id in {entry.id for entry in history.entries()}:
             return manifest, None, False
+        _check(archive, manifest)
         history.check_format(create=True)
         for name in sorted(manifest.packs()):
-            _take_pack(history, archive, name)
-        history.adopt(manifest, data)
-        label = archive.get("name").decode("utf-8", "replace") if archive.exists("name") else ""
-    return manifest, history.add_ref(label, manifest.id) if label else None, True
+            if not history.store.exists(pack_key(name)):
+                history.store.put(pack_key(name), archive.get(pack_key(name)))
+        return manifest, _adopt(history, manifest, data, _label(archive)), True
 
 
-def _take_pack(history: History, archive: ArchiveStore, name: str) -> None:
-    """Take in one pack, after checking every byte of it."""
-    data = archive.get(pack_key(name))
-    view = memoryview(data)
-    for blob in parse_index(data, name):
-        piece = view[blob.offset : blob.offset + blob.stored]
-        if len(piece) != blob.stored:
-            raise CorruptError(f"pack {name[:12]} in {archive.url!r} is cut short")
-        blob.decode(piece)
-    if not history.store.exists(pack_key(name)):
-        history.store.put(pack_key(name), data)
+def _check(archive: ArchiveStore, manifest: Manifest) -> None:
+    """Check everything in the archive's packs, before any of it is taken in.
+
+    Not only what the manifest names: later saves share whatever a pack says that it holds.
+    """
+    for name in sorted(manifest.packs()):
+        if not archive.exists(pack_key(name)):
+            raise CorruptError(f"{archive.url!r} is not whole: pack {name[:12]} is missing")
+        view = memoryview(archive.get(pack_key(name)))
+        for blob in parse_index(view, name):
+            blob.decode(view[blob.offset : blob.offset + blob.stored])
+    reader = Reader(archive, manifest.inline)
+    for content in manifest.contents():
+        if total(reader.blobs(content.runs)) != content.size:
+            raise CorruptError(f"the checkpoint in {archive.url!r} names more than it brings")
+
+
+def _label(archive: ArchiveStore) -> str:
+    """Return the checkpoint's name; anyone may have written it, so one that cannot be is none."""
+    if not archive.exists("name"):
+        return ""
+    label = archive.get("name").decode("utf-8", "replace")
+    with suppress(UsageError):
+        return check_name(label)
+    return ""
+
+
+def _adopt(history: History, manifest: Manifest, data: bytes, name: str) -> Ref | None:
+    try:
+        return history.adopt(manifest, data, name)
+    except VanishedError:
+        raise StoreError(
+            f"{history.store.url} is being collected just now: nothing was taken in. "
+            "Try again when that is over"
+        ) from None

@@ -9,11 +9,9 @@ from dataclasses import dataclass, field
 from nbckpt.core.history import Entry, History
 from nbckpt.core.manifest import Content, Manifest
 from nbckpt.core.moved import find_index
-from nbckpt.core.pack import Blob, pack_key
+from nbckpt.core.pack import Blob, pack_key, parse_index
 from nbckpt.core.packer import Progress
-from nbckpt.core.reader import Reader
-from nbckpt.errors import CorruptError, NbckptError
-from nbckpt.store import MemoryStore
+from nbckpt.errors import NbckptError, NotFoundError
 
 _READERS = 2
 
@@ -48,14 +46,19 @@ def verify(history: History, entries: Iterable[Entry], progress: Progress | None
     for entry in entries:
         try:
             manifests.append(history.read(entry))
+        except NotFoundError:
+            continue  # removed meanwhile
         except NbckptError as error:
             result.damages.append(Damage(str(error), ((entry.id, ()),)))
     result.checkpoints = len(manifests) + len(result.damages)
     for manifest in manifests:
         result.damages += _check_inline(manifest)
-    packs = sorted({pack for manifest in manifests for pack in manifest.packs()})
+    needed = _needed(manifests)
+    packs = sorted(needed)
     with ThreadPoolExecutor(_READERS, thread_name_prefix="nbckpt-verify") as pool:
-        for at, (pack, size, bad) in enumerate(pool.map(lambda pack: _check_pack(history, pack), packs)):
+        for at, (pack, size, bad) in enumerate(
+            pool.map(lambda pack: _check_pack(history, pack, needed[pack]), packs)
+        ):
             result.packs += 1
             result.size += size
             result.damages += [Damage(what, _touched(manifests, pack, place)) for place, what in bad]
@@ -64,14 +67,28 @@ def verify(history: History, entries: Iterable[Entry], progress: Progress | None
     return result
 
 
-def _check_pack(history: History, pack: str) -> tuple[str, int, list[tuple[int | None, str]]]:
+def _needed(manifests: Iterable[Manifest]) -> dict[str, set[int]]:
+    """Return the places of the blobs that are needed, by pack."""
+    needed: dict[str, set[int]] = {}
+    for manifest in manifests:
+        for content in manifest.contents():
+            for pack, first, count in content.runs:
+                if pack not in manifest.inline:
+                    needed.setdefault(pack, set()).update(range(first, first + count))
+    return needed
+
+
+def _check_pack(
+    history: History, pack: str, needed: set[int]
+) -> tuple[str, int, list[tuple[int | None, str]]]:
     """Return how much was read of a pack, and the damage found: the blob's place, or None for the whole."""
     try:
         index = find_index(history.store, pack)
     except NbckptError as error:
         return pack, 0, [(None, f"pack {pack[:12]}: {error}")]
     size = 0
-    bad: list[tuple[int | None, str]] = []
+    gone = sorted(at for at in needed if at >= len(index) or index[at] is None)
+    bad: list[tuple[int | None, str]] = [(at, f"blob {at} of pack {pack[:12]} is gone") for at in gone]
     for place, blob in enumerate(index):
         if blob is None:
             continue
@@ -91,12 +108,13 @@ def _check_blob(history: History, blob: Blob) -> int:
 
 
 def _check_inline(manifest: Manifest) -> Iterator[Damage]:
-    reader = Reader(MemoryStore(), manifest.inline)
-    runs = [run for content in manifest.contents() for run in content.runs if run[0] in manifest.inline]
-    try:
-        reader.read(runs)
-    except CorruptError as error:
-        yield Damage(str(error), ((manifest.id, ()),))
+    """Yield the damage in the packs that a manifest carries; only a stranger's can have any."""
+    for pack, data in manifest.inline.items():
+        try:
+            for blob in parse_index(data, pack):
+                blob.decode(memoryview(data)[blob.offset : blob.offset + blob.stored])
+        except NbckptError as error:
+            yield Damage(str(error), _touched([manifest], pack, None) or ((manifest.id, ()),))
 
 
 def _touched(
