@@ -8,8 +8,8 @@ from urllib.parse import unquote, urlsplit
 from urllib.request import url2pathname
 
 from nbckpt.store.archive import ArchiveStore, ArchiveWriter
-from nbckpt.store.base import Buffer, Data, Store, check_key
-from nbckpt.store.local import STAGING, LocalStore, exchange, sync_folder
+from nbckpt.store.base import STAGING, Buffer, Data, Store, check_key
+from nbckpt.store.local import LocalStore, exchange, sync_folder
 from nbckpt.store.memory import MemoryStore
 from nbckpt.store.prefix import PrefixStore
 from nbckpt.store.remote import RemoteStore

@@ -11,6 +11,9 @@ from nbckpt.errors import UsageError
 Buffer = bytes | bytearray | memoryview
 Data = Buffer | Sequence[Buffer]
 
+STAGING = ".nbckpt-tmp"
+"""Folder at a store's top for what is still being written; no key begins with it."""
+
 
 class Store(ABC):
     """Bytes by key, from any number of threads and processes at once.

@@ -13,10 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from nbckpt.errors import NotFoundError, StoreError, UsageError
-from nbckpt.store.base import Buffer, Data, Store, check_key, parts_of
-
-STAGING = ".nbckpt-tmp"
-"""Folder at a store's top for files that are still being written; no key begins with it."""
+from nbckpt.store.base import STAGING, Buffer, Data, Store, check_key, parts_of
 
 _STALE_S = 24 * 3600
 _MOST_PARTS = 512  # POSIX promises room for 1024 buffers in one writev; half of it is as fast
@@ -79,7 +76,7 @@ class LocalStore(Store):
         """See `Store.keys`."""
         folder = prefix.rpartition("/")[0]
         if folder:
-            check_key(folder)
+            self.path(folder)  # refused where it leads outside
         with self._explained("list", folder or "/"):
             found = sorted(key for key in self._walk(folder) if key.startswith(prefix))
         yield from found

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from nbckpt.errors import NotFoundError, StoreError, UsageError
-from nbckpt.store.base import Data, Store, check_key, parts_of
+from nbckpt.store.base import STAGING, Data, Store, check_key, parts_of
 
 # Their put is one request that shows whole or not at all; elsewhere we write aside and rename.
 _WHOLE_PUTS = frozenset({"memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl"})
@@ -59,8 +59,9 @@ class RemoteStore(Store):
             if self._whole_puts:
                 self._fs.pipe_file(self._at(key), bytes(whole))
                 return
-            self._fs.makedirs(self._at(key).rpartition("/")[0], exist_ok=True)
-            staged = f"{self._at(key)}.{uuid.uuid4().hex}.nbckpt-tmp"
+            staged = f"{self._root}/{STAGING}/{uuid.uuid4().hex}"
+            for place in (staged, self._at(key)):
+                self._fs.makedirs(place.rpartition("/")[0], exist_ok=True)
             try:
                 self._fs.pipe_file(staged, bytes(whole))
                 self._fs.mv(staged, self._at(key))
@@ -84,7 +85,7 @@ class RemoteStore(Store):
             found = self._fs.find(top) if self._fs.exists(top) else []
         skip = len(self._root.lstrip("/")) + 1
         names = (path.lstrip("/")[skip:] for path in found)
-        yield from sorted(k for k in names if k.startswith(prefix) and not k.endswith(".nbckpt-tmp"))
+        yield from sorted(k for k in names if k.startswith(prefix) and not k.startswith(f"{STAGING}/"))
 
     def delete(self, key: str) -> None:
         """See `Store.delete`."""
@@ -92,7 +93,9 @@ class RemoteStore(Store):
             self._fs.rm_file(self._at(key))
 
     def _at(self, key: str) -> str:
-        return f"{self._root}/{check_key(key)}"
+        if check_key(key).split("/")[0] == STAGING:
+            raise UsageError(f"{key!r} is no key in {self.url}: {STAGING} is where puts are staged")
+        return f"{self._root}/{key}"
 
     @contextmanager
     def _explained(self, action: str, key: str) -> Iterator[None]:

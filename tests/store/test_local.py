@@ -75,6 +75,8 @@ def test_staged_files_are_no_keys(tmp_path: Path) -> None:
     for call in (store.get, store.exists, store.delete, lambda key: store.put(key, b"")):
         with pytest.raises(UsageError, match="cannot be a file name"):
             call(f"{STAGING}/left")
+    with pytest.raises(UsageError, match="cannot be a file name"):
+        list(store.keys(f"{STAGING}/"))
 
 
 def test_only_old_staged_files_are_swept(tmp_path: Path) -> None:

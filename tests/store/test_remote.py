@@ -11,7 +11,7 @@ import fsspec
 import pytest
 
 from nbckpt.errors import NotFoundError, StoreError, UsageError
-from nbckpt.store import LocalStore, RemoteStore, Store, local_folder, open_store
+from nbckpt.store import STAGING, LocalStore, RemoteStore, Store, local_folder, open_store
 from nbckpt.testing import StoreTests
 
 
@@ -125,3 +125,12 @@ def test_fsspec_is_only_imported_for_a_url() -> None:
     use = "import sys, nbckpt.store as s; s.open_store('x').exists('a')"
     code = f"{use}; sys.exit('fsspec' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_what_is_being_written_is_no_key(tmp_path: Path) -> None:
+    store = RemoteStore(f"local://{tmp_path}")
+    store.put("a.nbckpt-tmp", b"x")
+    (tmp_path / STAGING / "left").write_bytes(b"half")
+    assert list(store.keys()) == ["a.nbckpt-tmp"]
+    with pytest.raises(UsageError, match="where puts are staged"):
+        store.get(f"{STAGING}/left")
