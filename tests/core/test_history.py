@@ -1,0 +1,294 @@
+"""Names, versions, and what a reference means."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from nbckpt.core.history import History, VanishedError, check_name, encode_name
+from nbckpt.core.manifest import Content, Group, Manifest, now
+from nbckpt.core.trust import open_signer
+from nbckpt.errors import FormatError, NotFoundError, StoreError, UsageError
+from nbckpt.store import LocalStore, MemoryStore
+from nbckpt.testing import FaultyStore
+from nbckpt.tracker import Tracker
+
+HOSTILE = [
+    "../../etc/passwd",
+    "..",
+    ".",
+    "/",
+    "a/b",
+    "a\\b",
+    "C:",
+    "a:b",
+    "%2e%2e",
+    "a b",
+    "*?",
+    '"<>|',
+    "#1",
+    "&",
+]
+RESERVED = ["con", "CON", "nul", "aux.txt", "com1", "LPT9", "prn.a.b"]
+FOREIGN = ["Größe", "模型", "naïve é", "🦆", "\u0130", "ß", "e\u0301"]
+LONG = ["x" * 200, "é" * 33, "a.b-c_d" * 20]
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    return MemoryStore()
+
+
+@pytest.fixture
+def history(store: MemoryStore) -> History:
+    return History(store, open_signer)
+
+
+def saved(history: History, name: str = "", message: str = "") -> str:
+    return history.publish(Manifest(created_at=now(), message=message), name)[0].id
+
+
+@pytest.mark.parametrize("name", HOSTILE + RESERVED + FOREIGN + LONG)
+def test_every_name_is_kept_and_found(tmp_path: Path, name: str) -> None:
+    history = History(LocalStore(tmp_path / "s"), open_signer)
+    made = saved(history, name)
+    assert history.resolve(name).id == history.resolve(f"{name}@1").id == made
+    assert [(ref.name, ref.version) for ref in history.refs()] == [(name, 1)]
+
+
+@pytest.mark.parametrize("name", HOSTILE + RESERVED + FOREIGN)
+def test_no_name_leads_outside_the_store(tmp_path: Path, name: str) -> None:
+    saved(History(LocalStore(tmp_path / "s"), open_signer), name)
+    assert [path.name for path in tmp_path.iterdir()] == ["s"]
+    (folder,) = (tmp_path / "s" / "refs").iterdir()
+    assert folder.is_dir()
+
+
+@pytest.mark.parametrize(
+    "name", ["", " a", "a ", "a\nb", "\x1b[2J", "a\0b", "latest", "-a", "a@b", "a~2", "x" * 201]
+)
+def test_a_name_that_cannot_be_is_refused_with_the_reason(history: History, name: str) -> None:
+    with pytest.raises(UsageError, match="cannot be a checkpoint's name: "):
+        check_name(name)
+    with pytest.raises(UsageError):
+        history.add_ref(name, "0" * 64)
+    assert list(history.store.keys()) == []
+
+
+@given(st.text(min_size=1, max_size=30), st.text(min_size=1, max_size=30))
+def test_two_names_are_two_files_on_every_system(a: str, b: str) -> None:
+    assume(a != b)
+    assert encode_name(a).casefold() != encode_name(b).casefold()
+
+
+@given(st.text(min_size=1, max_size=30))
+def test_a_file_of_a_name_can_be_on_every_system(name: str) -> None:
+    encoded = encode_name(name)
+    assert encoded.isascii()
+    assert not set(encoded) & set('/\\:*?"<>| \0')
+    assert not encoded.endswith(".")
+    assert not encoded.startswith(".")
+    assert encoded.partition(".")[0].lower() not in {"con", "prn", "aux", "nul", "com1", "lpt1"}
+
+
+def test_names_that_differ_in_case_are_two(history: History) -> None:
+    lower, upper = saved(history, "model"), saved(history, "Model")
+    assert history.resolve("model").id == lower
+    assert history.resolve("Model").id == upper
+
+
+def test_versions_count_up(history: History) -> None:
+    ids = [saved(history, "a", str(n)) for n in range(3)]
+    assert [str(ref) for ref in history.refs("a")] == ["a@1", "a@2", "a@3"]
+    assert [history.resolve(f"a@{n}").id for n in (1, 2, 3)] == ids
+    assert history.resolve("a").id == ids[-1]
+
+
+def test_two_writers_of_one_version_are_both_kept(history: History, store: MemoryStore) -> None:
+    a, b = sorted([saved(history), saved(history)])
+    for made in (a, b):
+        store.put(f"refs/x/00000001-{made}", b"")
+    assert (history.resolve("x@1").id, history.resolve("x@2").id) == (a, b)
+    assert history.add_ref("x", a).version == 3
+
+
+def test_a_version_keeps_its_number_when_another_goes(history: History, store: MemoryStore) -> None:
+    a, b = sorted([saved(history), saved(history)])
+    for made in (a, b):
+        store.put(f"refs/x/00000001-{made}", b"")
+    history.remove(history.resolve("x@1"))
+    assert history.resolve("x@2").id == b
+    with pytest.raises(NotFoundError):
+        history.resolve("x@1")
+
+
+@pytest.mark.parametrize("emptied", [False, True], ids=["trash", "collected"])
+def test_a_removed_version_is_not_given_again(history: History, emptied: bool) -> None:
+    tracker = Tracker(history.store)
+    for n in range(3):
+        saved(history, "a", str(n))
+    for ref in ("a@3", "a@2"):
+        history.remove(history.resolve(ref))
+    if emptied:
+        tracker.collect()
+    assert history.publish(Manifest(created_at=now()), "a")[1].version == 4
+
+
+def test_latest_and_the_ones_before_it(history: History) -> None:
+    ids = [saved(history, "", str(n)) for n in range(4)]
+    assert [history.resolve(ref).id for ref in ("latest", "latest~0", "latest~1", "latest~3")] == [
+        ids[3], ids[3], ids[2], ids[0],
+    ]  # fmt: skip
+
+
+def test_older_ones_are_counted_in_the_same_list(history: History) -> None:
+    ids = [saved(history, name, str(n)) for n, name in enumerate("abab")]
+    assert history.resolve("a~1").id == ids[0]
+    assert history.resolve("a@2~1").id == ids[0]
+    assert history.resolve(f"{ids[2]}~1").id == ids[1]
+
+
+def test_the_beginning_of_an_id_is_enough(history: History) -> None:
+    made = saved(history)
+    for length in (4, 8, 64):
+        assert history.resolve(made[:length]).id == made
+    with pytest.raises(NotFoundError):
+        history.resolve(made[:3])
+
+
+def test_a_beginning_of_two_ids_is_refused(history: History, store: MemoryStore) -> None:
+    for tail in "ab":
+        store.put(f"checkpoints/20260101T000000Z-{'ab' * 31}{tail}0.json", b"")
+    with pytest.raises(UsageError, match="begins more than one id"):
+        history.resolve("abab")
+
+
+def test_a_name_goes_before_an_id(history: History) -> None:
+    first = saved(history)
+    second = saved(history, first[:6])
+    assert history.resolve(first[:6]).id == second
+
+
+@pytest.mark.parametrize(
+    "ref", ["latest~", "latest~x", "latest~-1", "a~1~1", "latest~²", "latest~" + "9" * 5000]
+)
+def test_a_step_back_that_is_no_number_is_refused(history: History, ref: str) -> None:
+    saved(history, "a")
+    with pytest.raises(UsageError, match="goes a number"):
+        history.resolve(ref)
+
+
+@pytest.mark.parametrize(
+    "ref", ["a@2", "a@0", "a@²", "a@" + "9" * 5000, "@1", "", "~0", "zz", "../x", "a/b", "\0"]
+)
+def test_what_is_not_there_is_not_found(history: History, ref: str) -> None:
+    saved(history, "a")
+    with pytest.raises(NotFoundError, match=r"See `%ckpt ls`"):
+        history.resolve(ref)
+
+
+def test_a_step_too_far_says_how_many_there_are(history: History) -> None:
+    saved(history, "a")
+    with pytest.raises(NotFoundError, match="'a' has 1"):
+        history.resolve("a~1")
+
+
+def test_a_slip_gets_a_suggestion(history: History) -> None:
+    saved(history, "cleaned")
+    with pytest.raises(NotFoundError, match="Did you mean 'cleaned'"):
+        history.resolve("claened")
+
+
+def test_an_empty_store_says_how_to_begin(history: History) -> None:
+    with pytest.raises(NotFoundError, match=r"is empty. Make one with `%ckpt save`"):
+        history.resolve("latest")
+
+
+def test_a_name_that_leads_nowhere_is_not_seen(history: History, store: MemoryStore) -> None:
+    made = saved(history, "a")
+    store.put(f"refs/a/00000002-{'0' * 64}", b"")
+    assert history.resolve("a").id == made
+    with pytest.raises(NotFoundError):
+        history.resolve("a@2")
+
+
+def test_a_removed_checkpoint_can_be_brought_back_with_its_names(history: History) -> None:
+    made = saved(history, "a")
+    history.add_ref("b", made)
+    entry = history.resolve("a")
+    refs = history.remove(entry)
+    assert history.entries() == []
+    assert history.refs() == []
+    history.bring_back(entry, refs)
+    assert [history.resolve(name).id for name in "ab"] == [made, made]
+    assert list(history.store.keys("trash/")) == []
+
+
+def test_bringing_back_goes_on_after_a_failure(history: History) -> None:
+    saved(history, "a")
+    entry = history.resolve("a")
+    refs = history.remove(entry)
+    for n in range(1, 12):
+        with suppress(StoreError):
+            History(FaultyStore(history.store, fail_at=n), open_signer).bring_back(entry, refs)
+    history.bring_back(entry, refs)
+    assert history.resolve("a@1").id == entry.id
+    assert list(history.store.keys("trash/")) == []
+
+
+def test_what_gc_took_cannot_be_brought_back(history: History) -> None:
+    saved(history, "a")
+    entry = history.resolve("a")
+    refs = history.remove(entry)
+    Tracker(history.store).collect()
+    with pytest.raises(NotFoundError, match="cannot be brought back: `gc` has taken it"):
+        history.bring_back(entry, refs)
+    assert history.entries() == []
+    assert history.refs() == []
+
+
+def test_nothing_is_published_that_names_a_missing_pack(history: History, store: MemoryStore) -> None:
+    group = Group(Content(1, (("ab" * 32, 0, 1),)))
+    with pytest.raises(VanishedError):
+        history.publish(Manifest(created_at=now(), groups=(group,)), "a")
+    assert list(store.keys("checkpoints/")) == list(store.keys("refs/")) == []
+
+
+@pytest.mark.parametrize(
+    "about",
+    [b"", b"{", b"[]", b"null", b'{"format":"1"}', b"\xff\xfe", b"[" * 100_000, b'{"a":1}', b"1" * 5000],
+    ids=["empty", "cut", "list", "null", "text", "binary", "deep", "other", "number"],
+)
+@pytest.mark.parametrize("call", ["ls", "save", "gc"])
+def test_someone_elses_store_json_is_refused(store: MemoryStore, about: bytes, call: str) -> None:
+    store.put("store.json", about)
+    tracker = Tracker(store)
+    calls: dict[str, Callable[[], object]] = {
+        "ls": tracker.entries, "save": lambda: tracker.save({"a": 1}), "gc": tracker.collect,
+    }  # fmt: skip
+    with pytest.raises(FormatError, match="is not an nbckpt store"):
+        calls[call]()
+    assert list(store.keys()) == ["store.json"]
+
+
+def test_a_newer_store_is_refused_and_left_alone(store: MemoryStore) -> None:
+    store.put("store.json", json.dumps({"format": 2}).encode())
+    with pytest.raises(FormatError, match=r"newer nbckpt \(format 2\): upgrade"):
+        Tracker(store).save({"a": 1})
+    assert list(store.keys()) == ["store.json"]
+
+
+def test_looking_makes_no_store(tmp_path: Path) -> None:
+    tracker = Tracker(tmp_path / "s")
+    assert tracker.entries() == []
+    assert not (tmp_path / "s").exists()
+
+
+def test_a_good_name_is_returned_as_it_is() -> None:
+    assert check_name("after cleaning (2)") == "after cleaning (2)"
