@@ -23,6 +23,7 @@ from typing import Any, ClassVar, Self
 from nbckpt.core import lending
 from nbckpt.core.files import FILES, Files, make_files
 from nbckpt.core.history import History, VanishedError
+from nbckpt.core.loading import load_group
 from nbckpt.core.manifest import Group, Manifest, Signature, Value, decode, encode, now
 from nbckpt.core.pack import digest, pack_of
 from nbckpt.core.packer import Known, Packer
@@ -39,7 +40,7 @@ from nbckpt.core.tree import (
     write_remote,
 )
 from nbckpt.core.trust import open_signer
-from nbckpt.core.variables import capture, load_group
+from nbckpt.core.variables import capture
 from nbckpt.errors import (
     CodecError,
     CorruptError,
@@ -55,6 +56,7 @@ _MOST_PREVIEWS = 1000
 _MOST_REPR = 60
 _MOST_TRIES = 3
 _PREPROCESSOR = "_preprocessor"
+_MISSING = object()
 
 
 class Checkpoint:
@@ -366,11 +368,9 @@ class Checkpoint:
         Raises:
             UntrustedError: It was not said, or someone else wrote the field.
         """
-        for value in self._tree.manifest.values:
-            if value.name == _PREPROCESSOR and not value.keyed:
-                return next(self._load([value]))[1]
-        if _PREPROCESSOR not in self._tree.files:
-            return None
+        found = self._field(_PREPROCESSOR, None if _PREPROCESSOR not in self._tree.files else _MISSING)
+        if found is not _MISSING:
+            return found
         if not (trust or self._told):
             raise UntrustedError(
                 f"the file {_PREPROCESSOR!r} in {self!r} is a pickle, and loading it could run anything: "
@@ -435,6 +435,13 @@ class Checkpoint:
 
     def _attributes(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self._SERIALIZED_ATTRS if hasattr(self, name)}
+
+    def _field(self, key: str, default: Any) -> Any:
+        """Return one field, without loading those that share nothing with it."""
+        for value in self._tree.manifest.values:
+            if value.name == key and not value.keyed:
+                return next(self._load([value]))[1]
+        return default
 
     def _load(self, values: Iterable[Value]) -> Iterator[tuple[Value, Any]]:
         """Yield values with what they are; those of one group share what they shared."""

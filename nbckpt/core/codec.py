@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from datetime import date, time, timedelta, tzinfo
 from decimal import Decimal
 from fractions import Fraction
+from itertools import compress
 from pathlib import PurePath
 from sys import modules
 from threading import Lock, RLock
@@ -129,15 +130,12 @@ class Overlaps:
         return any(a < high and low < b for a, b in self._ranges[max(0, at - 1) : at + 1])
 
 
-class _Mutable(dict[type, bool]):
-    """Whether objects of a type can change, worked out once per type."""
-
-    def __missing__(self, kind: type) -> bool:
-        immutable = _IMMUTABLE
-        if numpy := modules.get("numpy"):
-            immutable += (numpy.generic, numpy.dtype, numpy.ufunc)
-        self[kind] = answer = not issubclass(kind, immutable)
-        return answer
+def _can_change(kind: type) -> bool:
+    """Tell whether objects of a type can change, so that sharing one matters."""
+    immutable = _IMMUTABLE
+    if numpy := modules.get("numpy"):
+        immutable += (numpy.generic, numpy.dtype, numpy.ufunc)
+    return not issubclass(kind, immutable)
 
 
 class _Pickler(_CloudPickler):  # type: ignore[misc]  # cloudpickle ships no types
@@ -226,8 +224,8 @@ def dump(value: Any, namespace: dict[str, Any], overlaps: Overlaps = NO_OVERLAPS
     pickler.persistent_id = seen.append
     with paused_gc():
         pickler.dump(value)
-        mutable = _Mutable()
-        links = [item for item in seen if mutable[type(item)]]
+        mutable = {kind: _can_change(kind) for kind in set(map(type, seen))}
+        links = list(compress(seen, map(mutable.__getitem__, map(type, seen))))
     return Pickled(chunks, buffers, reached + pickler.reach, links)
 
 

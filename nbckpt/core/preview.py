@@ -59,7 +59,7 @@ def picture_of(value: Any) -> bytes | None:
     file = io.BytesIO()
     inches = max(*value.get_size_inches(), 0.1)
     try:
-        value.savefig(file, format="png", dpi=240 / inches)
+        value.savefig(file, format="png", dpi=240 / inches, pil_kwargs={"compress_level": 1})
     except Exception:  # noqa: BLE001  a figure that cannot be drawn can still be saved
         return None
     return file.getvalue()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack
 
 from nbckpt.core.mapping import MAPS, MOST_PIECES, overlay, prefault, reserve
@@ -15,7 +15,9 @@ from nbckpt.core.packer import Run
 from nbckpt.errors import CorruptError, NotFoundError, UsageError
 from nbckpt.store import Buffer, Store
 
-_CHECKERS = 2
+CHECKERS = 2
+"""How many threads check what was mapped."""
+
 _CHECK_STEP = 8 << 20
 _READ_STEP = 8 << 20
 
@@ -64,44 +66,84 @@ class Reader:
 
     def chunks(self, runs: Sequence[Run]) -> Iterator[Buffer]:
         """Yield the bytes of *runs* blob by blob, checked; neighbours are fetched together."""
-        for stretch in _stretches(self.blobs(runs)):
+        return self._decoded(self.blobs(runs))
+
+    def load(self, runs: Sequence[Run]) -> memoryview:
+        """Return the bytes of *runs* as writable memory of their own, checked; see `load_later`."""
+        with ThreadPoolExecutor(CHECKERS, thread_name_prefix="nbckpt-check") as pool:
+            memories, checks = self.load_later([runs], pool)
+            for check in checks:
+                check.result()
+        return memories[0]
+
+    def load_later(
+        self, wanted: Sequence[Sequence[Run]], pool: Executor | None
+    ) -> tuple[list[memoryview], list[Future[None]]]:
+        """Return for each of *wanted* its bytes as writable memory of its own, and the checks of them.
+
+        Where the store has files and the blobs are raw and aligned, nothing is read: the files are
+        mapped copy-on-write, and hashed by *pool* while the caller goes on; without a pool they are
+        not checked. Elsewhere the bytes are read, neighbours together, and checked at once.
+
+        Raises:
+            CorruptError: A pack is missing, too short, or its bytes are not the ones that were saved.
+        """
+        memories: list[memoryview] = []
+        checks: list[Future[None]] = []
+        unread: list[tuple[memoryview, list[Blob]]] = []
+        for runs in wanted:
+            blobs = self.blobs(runs)
+            region = self._map(blobs)
+            if region is None:
+                memory = memoryview(bytearray(total(blobs)))
+                unread.append((memory, blobs))
+            else:
+                memory = memoryview(region)
+                checks += _check(region, memory, blobs, pool) if pool else []
+            memories.append(memory)
+        self._fill(unread)
+        return memories, checks
+
+    def _fill(self, unread: Sequence[tuple[memoryview, list[Blob]]]) -> None:
+        """Read blobs into the memory that waits for them."""
+        chunks = self._decoded(blob for _, blobs in unread for blob in blobs)
+        for memory, blobs in unread:
+            at = 0
+            for _ in blobs:
+                chunk = next(chunks)
+                memory[at : at + len(chunk)] = chunk
+                at += len(chunk)
+
+    def _decoded(self, blobs: Iterable[Blob]) -> Iterator[Buffer]:
+        for stretch in _stretches(blobs):
             start, stop = stretch[0].offset, stretch[-1].offset + stretch[-1].stored
             data = memoryview(self._fetch(stretch[0].pack, start, stop))
             for blob in stretch:
                 yield blob.decode(data[blob.offset - start : blob.offset - start + blob.stored])
 
-    def load(self, runs: Sequence[Run], *, verify: bool = True) -> memoryview:
-        """Return the bytes of *runs* as writable memory of their own.
-
-        Where the store has files and the blobs are raw and aligned, nothing is read: the files are
-        mapped copy-on-write, and with *verify* hashed once. Elsewhere the bytes are read.
-
-        Raises:
-            CorruptError: The bytes are not the ones that were saved.
-        """
-        blobs = self.blobs(runs)
-        size = total(blobs)
-        if size == 0:
-            return memoryview(bytearray())
-        if not (self.mapping and all(blob.codec == RAW and blob.offset % PAGE == 0 for blob in blobs)):
-            return self._copy(runs, size)
+    def _map(self, blobs: list[Blob]) -> mmap.mmap | None:
+        """Map the blobs into one range; None where they have to be read."""
+        if not self._can_map(blobs):
+            return None
         pieces = list(_stretches(blobs))
-        if len(pieces) > MOST_PIECES or any(
-            self.store.path(pack_key(blob.pack)) is None for blob in blobs[:1]
-        ):
-            return self._copy(runs, size)
+        if len(pieces) > MOST_PIECES:
+            return None
         try:
-            region = self._map(pieces, size)
-        except OSError as error:
-            if isinstance(error, NotFoundError):
-                raise CorruptError(str(error)) from None
-            return self._copy(runs, size)
-        memory = memoryview(region)
-        if verify:
-            _check(region, memory, blobs)
-        return memory
+            return self._mapped(pieces, total(blobs))
+        except NotFoundError as error:
+            raise CorruptError(str(error)) from None
+        except OSError:  # the system refused
+            return None
 
-    def _map(self, pieces: list[list[Blob]], size: int) -> mmap.mmap:
+    def _can_map(self, blobs: list[Blob]) -> bool:
+        return (
+            self.mapping
+            and bool(blobs)
+            and all(it.codec == RAW and it.offset % PAGE == 0 and it.pack not in self._inline for it in blobs)
+            and self.store.path(pack_key(blobs[0].pack)) is not None
+        )
+
+    def _mapped(self, pieces: list[list[Blob]], size: int) -> mmap.mmap:
         region = reserve(size)
         with ExitStack() as opened:
             files: dict[str, int] = {}
@@ -117,14 +159,6 @@ class Reader:
                 at += length
             overlay(region, spans)
         return region
-
-    def _copy(self, runs: Sequence[Run], size: int) -> memoryview:
-        memory = memoryview(bytearray(size))
-        at = 0
-        for chunk in self.chunks(runs):
-            memory[at : at + len(chunk)] = chunk
-            at += len(chunk)
-        return memory
 
     def _index(self, pack: str) -> list[Blob | None]:
         if pack not in self._indexes:
@@ -188,29 +222,27 @@ def _stretches(blobs: Iterable[Blob]) -> Iterator[list[Blob]]:
         yield stretch
 
 
-def _check(region: mmap.mmap, memory: memoryview, blobs: Sequence[Blob]) -> None:
-    """Hash the mapped bytes on two threads, a few megabytes at a time."""
-    tasks: list[tuple[int, list[Blob]]] = []
+def _check(
+    region: mmap.mmap, memory: memoryview, blobs: Sequence[Blob], pool: Executor
+) -> list[Future[None]]:
+    """Have the mapped bytes hashed, a few megabytes at a time."""
+    checks: list[Future[None]] = []
     at = size = 0
+    mine: list[Blob] = []
     for blob in blobs:
-        if not tasks or size >= _CHECK_STEP:
-            tasks.append((at, []))
-            size = 0
-        tasks[-1][1].append(blob)
-        at += blob.size
+        mine.append(blob)
         size += blob.size
+        if size >= _CHECK_STEP:
+            checks.append(pool.submit(_check_part, region, memory, at, mine))
+            at, size, mine = at + size, 0, []
+    if mine:
+        checks.append(pool.submit(_check_part, region, memory, at, mine))
+    return checks
 
-    def check(task: tuple[int, list[Blob]]) -> None:
-        at, mine = task
-        prefault(region, at, total(mine))
-        for blob in mine:
-            if digest(memory[at : at + blob.size]) != blob.digest:
-                raise blob.damage()
-            at += blob.size
 
-    if len(tasks) == 1:
-        check(tasks[0])
-        return
-    with ThreadPoolExecutor(_CHECKERS, thread_name_prefix="nbckpt-check") as pool:
-        for _ in pool.map(check, tasks):
-            pass
+def _check_part(region: mmap.mmap, memory: memoryview, at: int, blobs: Sequence[Blob]) -> None:
+    prefault(region, at, total(blobs))
+    for blob in blobs:
+        if digest(memory[at : at + blob.size]) != blob.digest:
+            raise blob.damage()
+        at += blob.size

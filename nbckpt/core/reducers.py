@@ -274,8 +274,8 @@ def make_tensor(
     shape: Any,
     stride: Any,
     offset: int,
-    requires_grad: bool,
-    attributes: Any,  # noqa: FBT001
+    requires_grad: bool,  # noqa: FBT001  as in the record
+    attributes: Any,
 ) -> Any:
     """Make a tensor over restored memory."""
     import torch

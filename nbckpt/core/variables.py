@@ -1,4 +1,4 @@
-"""Variables: a namespace to groups of records, and back.
+"""Variables: a namespace to groups of records; `loading` is the way back.
 
 Knows nothing of IPython: the namespace comes in as a plain dict. Variables that reach one mutable
 object, or one stretch of memory, form a group and are pickled together, so that what they share stays
@@ -7,19 +7,18 @@ shared; every other variable stands alone and can be loaded alone.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from nbckpt.core.blame import blame, losses
-from nbckpt.core.codec import Overlaps, Pickled, Span, dump, load, memory_at
-from nbckpt.core.manifest import Content, Group, Manifest, Skipped, Value
+from nbckpt.core.codec import Overlaps, Pickled, Span, dump, memory_at, paused_gc
+from nbckpt.core.manifest import Content, Group, Skipped, Value
 from nbckpt.core.pack import digest
-from nbckpt.core.packer import Packer, Progress, Stored
+from nbckpt.core.packer import Packer, Stored
 from nbckpt.core.preview import describe, picture_of
-from nbckpt.core.reader import Reader
-from nbckpt.errors import CodecError, CorruptError
 
 _LARGE = 1 << 20
 
@@ -88,12 +87,13 @@ def capture(
     """
     captured = Captured(list(items))
     taken: dict[tuple[int, int], Stored] = {}
-    members = _pickle_each(items, namespace, captured, _Taker(packer, taken))
-    for group in _connected(members):
-        captured.drafts.append(_draft(group, namespace, _Taker(packer, taken), packer))
-    if previews:
-        # Last: the disk is busy with the memory of the arrays meanwhile.
-        _look_at(members, namespace, captured)
+    with paused_gc():
+        members = _pickle_each(items, namespace, captured, _Taker(packer, taken))
+        for group in _connected(members):
+            captured.drafts.append(_draft(group, namespace, _Taker(packer, taken), packer))
+        if previews:
+            # Last: the disk is busy with the memory of the arrays meanwhile.
+            _look_at(members, namespace, captured)
     return captured
 
 
@@ -223,11 +223,11 @@ def _roots(spans: list[Span]) -> tuple[list[Span], list[tuple[int, int, int]]]:
         elif span.end > last.end:
             size = span.end - last.address
             roots[-1] = Span(last.address, size, memory_at(last.address, size, (last.view, span.view)))
-    places = []
-    for span in spans:
-        at = next(at for at, it in enumerate(roots) if it.address <= span.address and span.end <= it.end)
-        places.append((at, span.address - roots[at].address, span.size))
-    return roots, places
+    starts = [root.address for root in roots]
+    at = [bisect_right(starts, span.address) - 1 for span in spans]
+    return roots, [
+        (root, span.address - starts[root], span.size) for root, span in zip(at, spans, strict=True)
+    ]
 
 
 def _look_at(members: list[_Member], namespace: dict[str, Any], captured: Captured) -> None:
@@ -243,76 +243,3 @@ def _look_at(members: list[_Member], namespace: dict[str, Any], captured: Captur
                 f"{name}: a restored {kind.__qualname__} will not have {', '.join(lost)} as it is now, "
                 f"because of the way {kind.__qualname__} defines its pickling"
             )
-
-
-@dataclass(frozen=True)
-class Failure:
-    """Variables that could not be loaded, and why."""
-
-    names: tuple[str, ...]
-    reason: str
-
-
-def load_values(
-    manifest: Manifest,
-    reader: Reader,
-    names: Iterable[str],
-    namespace: dict[str, Any] | None = None,
-    *,
-    verify: bool = True,
-    progress: Progress | None = None,
-) -> tuple[dict[str, Any], list[Failure]]:
-    """Load the values of these *names*; what they share, they share again. This unpickles.
-
-    A group that fails does not keep the others back. Functions of a notebook will read *namespace*,
-    which is not changed here.
-    """
-    wanted = set(names)
-    groups: dict[int, list[Value]] = {}
-    for value in (*manifest.values, *manifest.attributes):
-        if value.name in wanted:
-            groups.setdefault(value.group, []).append(value)
-    loaded: dict[str, Any] = {}
-    failed: list[Failure] = []
-    sizes = {at: _group_size(manifest.groups[at]) for at in groups}
-    done = 0
-    for at, values in groups.items():
-        try:
-            slots = load_group(manifest.groups[at], reader, namespace, verify=verify)
-            loaded |= {value.name: slots[value.slot] for value in values}
-        except Exception as error:  # noqa: BLE001  unpickling runs anyone's code; the others are loaded
-            failed.append(Failure(tuple(value.name for value in values), _why(error)))
-        done += sizes[at]
-        if progress is not None:
-            progress(done, sum(sizes.values()))
-    return {value.name: loaded[value.name] for value in manifest.values if value.name in loaded}, failed
-
-
-def load_group(
-    group: Group, reader: Reader, namespace: dict[str, Any] | None = None, *, verify: bool = True
-) -> list[Any]:
-    """Load the values of one group, in their order. This unpickles.
-
-    Raises:
-        CorruptError: The bytes are not those that were saved; nothing was unpickled.
-        Exception: Whatever unpickling raises.
-    """
-    roots = [reader.load(root.runs, verify=verify) for root in group.roots]
-    for memory, root in zip(roots, group.roots, strict=True):
-        if len(memory) != root.size:
-            raise CorruptError("the manifest names more bytes than the packs hold")
-    buffers = [roots[at][offset : offset + size] for at, offset, size in group.buffers]
-    slots = load(reader.read(group.record.runs), buffers, namespace)
-    if not isinstance(slots, list):
-        raise CodecError("a record holds no list of values")
-    return slots
-
-
-def _why(error: Exception) -> str:
-    if isinstance(error, CorruptError):
-        return str(error)
-    return f"{type(error).__name__}: {error}"
-
-
-def _group_size(group: Group) -> int:
-    return group.record.size + sum(root.size for root in group.roots)

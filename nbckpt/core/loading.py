@@ -1,0 +1,106 @@
+"""Loading: records and memory back to values. This unpickles: only ask for what is trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from nbckpt.core.codec import load, paused_gc
+from nbckpt.core.manifest import Group, Manifest, Value
+from nbckpt.core.packer import Progress
+from nbckpt.core.reader import CHECKERS, Reader
+from nbckpt.errors import CodecError, CorruptError
+
+Checks = list[Future[None]]
+"""Comparisons with digests that are still going on; each raises when the bytes are damaged."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Variables that could not be loaded, and why."""
+
+    names: tuple[str, ...]
+    reason: str
+
+
+def load_values(
+    manifest: Manifest,
+    reader: Reader,
+    names: Iterable[str],
+    namespace: dict[str, Any] | None = None,
+    *,
+    verify: bool = True,
+    progress: Progress | None = None,
+) -> tuple[dict[str, Any], list[Failure]]:
+    """Load the values of these *names*; what they share, they share again.
+
+    A group that fails does not keep the others back. Functions of a notebook will read *namespace*,
+    which is not changed here. Records are checked before they are unpickled; the memory of arrays is
+    checked meanwhile, and a value is only returned when its check has passed.
+    """
+    wanted = set(names)
+    values = [value for value in manifest.values if value.name in wanted]
+    sizes = {at: _size(manifest.groups[at]) for at in {value.group for value in values}}
+    slots: dict[int, list[Any]] = {}
+    reasons: dict[int, str] = {}
+    checks: dict[int, Checks] = {}
+    done = 0
+    with ThreadPoolExecutor(CHECKERS, thread_name_prefix="nbckpt-check") as pool, paused_gc():
+        for at in sorted(sizes, key=lambda at: -sizes[at]):
+            try:
+                slots[at], checks[at] = _load(
+                    manifest.groups[at], reader, namespace, pool if verify else None
+                )
+            except Exception as error:  # noqa: BLE001  unpickling runs anyone's code; the others are loaded
+                reasons[at] = _why(error)
+            done += sizes[at]
+            if progress is not None:
+                progress(done, sum(sizes.values()))
+        for at, pending in checks.items():
+            damages = [damage for check in pending if (damage := check.exception()) is not None]
+            reasons |= {at: _why(damage) for damage in damages[:1]}
+    loaded = {it.name: slots[it.group][it.slot] for it in values if it.group not in reasons}
+    return loaded, [Failure(_names(values, at), reason) for at, reason in reasons.items()]
+
+
+def load_group(group: Group, reader: Reader) -> list[Any]:
+    """Load the values of one group, in their order.
+
+    Raises:
+        CorruptError: The bytes are not those that were saved.
+        Exception: Whatever unpickling raises.
+    """
+    with ThreadPoolExecutor(CHECKERS, thread_name_prefix="nbckpt-check") as pool:
+        slots, checks = _load(group, reader, None, pool)
+        for check in checks:
+            check.result()
+    return slots
+
+
+def _load(
+    group: Group, reader: Reader, namespace: dict[str, Any] | None, pool: Executor | None
+) -> tuple[list[Any], Checks]:
+    """Load a group; its memory may still be being checked, with *pool*, or is not checked without."""
+    contents = (*group.roots, group.record)
+    (*roots, record), checks = reader.load_later([content.runs for content in contents], pool)
+    if [len(memory) for memory in (*roots, record)] != [content.size for content in contents]:
+        raise CorruptError("the packs hold other sizes than the manifest names")
+    buffers = [roots[at][offset : offset + size] for at, offset, size in group.buffers]
+    slots = load(record, buffers, namespace)
+    if not isinstance(slots, list):
+        raise CodecError("a record holds no list of values")
+    return slots, checks
+
+
+def _names(values: Iterable[Value], group: int) -> tuple[str, ...]:
+    return tuple(value.name for value in values if value.group == group)
+
+
+def _why(error: BaseException) -> str:
+    return str(error) if isinstance(error, CorruptError) else f"{type(error).__name__}: {error}"
+
+
+def _size(group: Group) -> int:
+    return group.record.size + sum(root.size for root in group.roots)
