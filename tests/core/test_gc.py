@@ -1,0 +1,517 @@
+"""Collection: what nothing names goes, and nothing else ever does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nbckpt.core import gc
+from nbckpt.core.gc import Collected, collect
+from nbckpt.core.pack import pack_of
+from nbckpt.errors import NotFoundError, StoreError
+from nbckpt.store import LocalStore, MemoryStore, Store
+from nbckpt.testing import Call, FaultyStore, RecordingStore
+from nbckpt.tracker import Tracker
+
+KB = 1024
+
+
+def noise(size: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, 256, size, dtype=np.uint8)
+
+
+def no_wait(_: float) -> None:
+    pass
+
+
+def run(store: Store, **options: Any) -> Collected:
+    return collect(Tracker(store).history, wait=no_wait, **options)
+
+
+def packs(store: Store) -> list[str]:
+    return [pack_of(key) for key in store.keys("packs/") if key.endswith(".pack")]
+
+
+def restored(store: Store, ref: str = "latest") -> dict[str, Any]:
+    namespace: dict[str, Any] = {}
+    assert Tracker(store).restore(ref, namespace).failed == ()
+    return namespace
+
+
+def save(store: Store, namespace: dict[str, Any], name: str = "s") -> None:
+    Tracker(store).save(namespace, name, variables=list(namespace))
+
+
+def make_old(store: Store, prefix: str) -> None:
+    for key in list(store.keys(prefix)):
+        store.put(key, (datetime.now(UTC) - timedelta(hours=1, seconds=1)).isoformat().encode())
+
+
+@pytest.fixture(params=["memory", "local"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    return MemoryStore() if request.param == "memory" else LocalStore(tmp_path / "s")
+
+
+class Meanwhile(MemoryStore):
+    """A store in which something else happens right before the first call that *when* is true for."""
+
+    def __init__(self, before: MemoryStore) -> None:
+        super().__init__()
+        self._data = before._data
+        self.when: Callable[[str, str], bool] = lambda _op, _key: False
+        self.act: Callable[[], object] = lambda: None
+
+    def _look(self, op: str, key: str) -> None:
+        if self.when(op, key):
+            self.when = lambda _op, _key: False
+            self.act()
+
+    def put(self, key: str, data: Any) -> None:
+        self._look("put", key)
+        super().put(key, data)
+
+    def keys(self, prefix: str = "") -> Any:
+        self._look("keys", prefix)
+        return super().keys(prefix)
+
+    def delete(self, key: str) -> None:
+        self._look("delete", key)
+        super().delete(key)
+
+
+# What goes and what stays.
+
+
+def test_nothing_goes_that_is_named(store: Store) -> None:
+    save(store, {"a": noise(300 * KB)})
+    before = list(store.keys())
+    assert run(store) == Collected()
+    assert list(store.keys()) == before
+
+
+def test_what_was_removed_goes(store: Store) -> None:
+    save(store, {"a": noise(300 * KB)})
+    Tracker(store).remove(["s"])
+    collected = run(store)
+    assert (len(collected.removed), len(collected.packs)) == (1, 1)
+    assert collected.freed >= 300 * KB
+    assert packs(store) == list(store.keys("condemned/")) == list(store.keys("checkpoints/")) == []
+
+
+def test_what_another_checkpoint_shares_stays(store: Store) -> None:
+    a = noise(300 * KB)
+    save(store, {"a": a}, "one")
+    save(store, {"a": a}, "two")
+    Tracker(store).remove(["one"])
+    run(store)
+    assert np.array_equal(restored(store, "two")["a"], a)
+
+
+def test_a_pack_that_nothing_ever_named_is_left_for_an_hour(store: Store) -> None:
+    save(store, {"a": noise(300 * KB)})
+    for key in list(store.keys("checkpoints/")):
+        store.delete(key)
+    assert run(store).waiting == run(store).waiting == 1
+    assert len(packs(store)) == 1
+    make_old(store, "orphans/")
+    assert len(run(store).packs) == 1
+    assert packs(store) == list(store.keys("orphans/")) == []
+
+
+def test_a_save_that_runs_long_keeps_its_packs(store: Store) -> None:
+    a = noise(300 * KB)
+    other = Tracker(store)
+    namespace = {"a": a}
+    publish = other.history.publish
+    collections: list[Collected] = []
+
+    def late(*arguments: Any) -> Any:
+        collections.append(run(store))
+        return publish(*arguments)
+
+    other.history.publish = late  # type: ignore[method-assign]
+    other.save(namespace, "s")
+    assert collections[0].waiting == 1
+    assert np.array_equal(restored(store)["a"], a)
+
+
+# Rewriting.
+
+
+def shrunk(store: Store, name: str = "s") -> dict[str, np.ndarray]:
+    """Make a checkpoint of which most of the pack is not needed any more."""
+    kept = {"kept": noise(100 * KB, 1)}
+    save(store, {**kept, "lost": noise(900 * KB, 2)}, "both")
+    save(store, kept, name)
+    Tracker(store).remove(["both"])
+    return kept
+
+
+def test_a_pack_that_is_mostly_dead_is_rewritten(store: Store) -> None:
+    kept = shrunk(store)
+    collected = run(store)
+    assert len(collected.rewritten) == 1
+    assert collected.freed >= 900 * KB
+    assert sum(len(store.get(key)) for key in store.keys("packs/")) < 200 * KB
+    assert np.array_equal(restored(store)["kept"], kept["kept"])
+    assert Tracker(store).verify().damages == []
+
+
+def test_a_second_collection_changes_nothing(store: Store) -> None:
+    shrunk(store)
+    run(store)
+    before = list(store.keys())
+    assert run(store) == Collected()
+    assert list(store.keys()) == before
+
+
+def test_what_moved_can_move_again(store: Store) -> None:
+    kept = {f"k{n}": noise(100 * KB, n) for n in range(4)}
+    save(store, {**kept, "lost": noise(900 * KB, 9)}, "all")
+    save(store, kept, "four")
+    save(store, {"k0": kept["k0"]}, "one")
+    for gone in ("all", "four"):
+        Tracker(store).remove([gone])
+        assert len(run(store).rewritten) == 1
+    assert np.array_equal(restored(store, "one")["k0"], kept["k0"])
+    assert Tracker(store).verify().damages == []
+    assert sum(len(store.get(key)) for key in store.keys("packs/")) < 200 * KB
+
+
+def test_what_moved_goes_in_the_end(store: Store) -> None:
+    test_what_moved_can_move_again(store)
+    Tracker(store).remove(["one"])
+    run(store)
+    assert list(store.keys("packs/")) == []
+
+
+def test_what_moved_is_shared_by_later_saves(store: Store) -> None:
+    kept = shrunk(store)
+    run(store)
+    assert Tracker(store).save(kept, "again", variables=["kept"]).new_bytes < 10 * KB
+    assert np.array_equal(restored(store, "again")["kept"], kept["kept"])
+    assert run(store).rewritten == []
+
+
+def test_a_damaged_blob_is_not_carried_into_a_new_pack(store: Store) -> None:
+    kept = shrunk(store)
+    (key,) = store.keys("packs/")
+    whole = bytearray(store.get(key))
+    at = whole.index(kept["kept"].tobytes()[:32])
+    whole[at] ^= 1
+    store.put(key, bytes(whole))
+    assert run(store).rewritten == []
+    assert list(store.keys("packs/")) == [key]
+    assert list(store.keys("condemned/")) == []
+
+
+def test_a_flipped_bit_in_the_table_of_a_moved_pack_is_found(store: Store) -> None:
+    shrunk(store)
+    run(store)
+    (key,) = (key for key in store.keys("packs/") if key.endswith(".moved"))
+    table = store.get(key)
+    for at in range(0, len(table), 7):
+        store.put(key, table[:at] + bytes([table[at] ^ 1]) + table[at + 1 :])
+        namespace: dict[str, Any] = {}
+        if Tracker(store).restore("s", namespace).failed:
+            assert namespace == {}
+        else:
+            assert np.array_equal(namespace["kept"], noise(100 * KB, 1))
+    store.put(key, table)
+
+
+def test_a_table_cannot_lead_to_other_bytes(store: Store) -> None:
+    shrunk(store)
+    run(store)
+    save(store, {"evil": noise(100 * KB, 66)}, "evil")
+    (key,) = (key for key in store.keys("packs/") if key.endswith(".moved"))
+    table = json.loads(store.get(key))
+    table["packs"] = [pack for pack in packs(store) if pack not in table["packs"]]
+    store.put(key, json.dumps(table).encode())
+    namespace: dict[str, Any] = {}
+    assert Tracker(store).restore("s", namespace, ["kept"]).failed
+    assert namespace == {}
+
+
+# What is promised, and what happens.
+
+
+@pytest.mark.parametrize("make", ["nothing", "removed", "shrunk", "orphan", "damaged"])
+def test_a_dry_run_promises_what_is_then_done(store: Store, make: str) -> None:
+    shrunk(store)
+    if make == "nothing":
+        run(store)
+    if make in {"removed", "damaged"}:
+        Tracker(store).remove(["s"])
+    if make == "orphan":
+        for key in list(store.keys("checkpoints/")):
+            store.delete(key)
+    if make == "damaged":
+        (key,) = store.keys("packs/")
+        store.put(key, b"NBCKPAK2" + store.get(key)[8:])
+    before = {key: store.get(key) for key in list(store.keys())}
+    promised = run(store, dry_run=True)
+    assert {key: store.get(key) for key in list(store.keys())} == before
+    assert promised == run(store)
+
+
+def test_an_unreadable_manifest_stops_the_collection(store: Store) -> None:
+    shrunk(store)
+    (key,) = store.keys("checkpoints/")
+    store.put(key, store.get(key)[:-20])
+    before = list(store.keys())
+    collected = run(store)
+    assert collected.kept == [key[-69:-5]]
+    assert collected.packs == collected.rewritten == collected.removed == []
+    assert list(store.keys()) == before
+
+
+def test_a_manifest_that_becomes_unreadable_meanwhile_stops_it(store: Store) -> None:
+    shrunk(store)
+
+    def damage(_: float) -> None:
+        (key,) = store.keys("checkpoints/")
+        store.put(key, b"{")
+
+    assert collect(Tracker(store).history, wait=damage).kept
+    assert len(packs(store)) == 1
+    assert list(store.keys("condemned/")) == []
+
+
+# Others at work at the same time.
+
+
+def reuse(store: MemoryStore) -> tuple[np.ndarray, Tracker]:
+    """Have a checkpoint removed, whose pack the next save of the tracker is going to share."""
+    a = noise(300 * KB)
+    tracker = Tracker(store)
+    tracker.save({"a": a}, "old", variables=["a"])
+    Tracker(store).remove(["old"])
+    return a, tracker
+
+
+def test_a_save_sees_the_mark_and_starts_again() -> None:
+    store = MemoryStore()
+    a, tracker = reuse(store)
+    saves: list[Any] = []
+    collect(tracker.history, wait=lambda _: saves.append(tracker.save({"a": a}, "new", variables=["a"])))
+    assert saves[0].new_bytes >= 300 * KB
+    assert np.array_equal(restored(store, "new@1")["a"], a)
+    assert Tracker(store).verify().damages == []
+
+
+def test_a_save_whose_pack_is_collected_before_its_manifest_starts_again() -> None:
+    store = Meanwhile(MemoryStore())
+    a, tracker = reuse(store)
+    store.when, store.act = lambda op, key: op == "keys" and key == "condemned/", lambda: run(store)
+    tracker.save({"a": a}, "new", variables=["a"])
+    assert np.array_equal(restored(store, "new@1")["a"], a)
+
+
+def test_a_collection_between_the_look_and_the_manifest_is_noticed() -> None:
+    store = Meanwhile(MemoryStore())
+    a, tracker = reuse(store)
+    store.when = lambda op, key: op == "put" and key.startswith("checkpoints/")
+    store.act = lambda: run(store)
+    tracker.save({"a": a}, "new", variables=["a"])
+    assert np.array_equal(restored(store, "new@1")["a"], a)
+    assert len(tracker.entries()) == 1
+
+
+def test_a_manifest_that_comes_during_the_wait_is_seen() -> None:
+    store = Meanwhile(MemoryStore())
+    a, tracker = reuse(store)
+    mark = "condemned/"
+    # The save looks at the marks before there are any, and puts its manifest after.
+    store.when = lambda op, key: op == "put" and key.startswith(mark)
+    store.act = lambda: tracker.save({"a": a}, "new", variables=["a"])
+    run(store)
+    assert np.array_equal(restored(store, "new")["a"], a)
+
+
+def test_a_second_collector_does_not_take_the_marks_of_the_first() -> None:
+    store = MemoryStore()
+    a, tracker = reuse(store)
+
+    def meanwhile(_: float) -> None:
+        run(store)
+
+    def then(_: float) -> None:
+        collect(tracker.history, wait=meanwhile)
+        assert list(store.keys("condemned/"))
+
+    collect(Tracker(store).history, wait=then)
+    assert list(store.keys("condemned/")) == []
+    del a
+
+
+def test_a_save_after_a_second_collector_is_whole() -> None:
+    store = Meanwhile(MemoryStore())
+    a, tracker = reuse(store)
+    deletes: list[str] = []
+
+    def first_looks_a_second_time(_: float) -> None:
+        # A whole other collection comes and goes, and then, between the first one's second look
+        # and its deletes, a save that shares the pack.
+        collect(Tracker(store).history, dry_run=False, wait=no_wait)
+        store.when = lambda op, key: op == "delete" and key.startswith("packs/")
+        store.act = lambda: deletes.append(tracker.save({"a": a}, "new", variables=["a"]).manifest.id)
+
+    collect(Tracker(store).history, wait=first_looks_a_second_time)
+    if not deletes:
+        tracker.save({"a": a}, "new", variables=["a"])
+    assert np.array_equal(restored(store, "new")["a"], a)
+
+
+def test_what_is_undone_during_a_collection_is_whole_or_refused() -> None:
+    store = MemoryStore()
+    a = noise(300 * KB)
+    tracker = Tracker(store)
+    tracker.save({"a": a}, "old", variables=["a"])
+    tracker.remove(["old"])
+
+    def undo(_: float) -> None:
+        with pytest.raises(NotFoundError, match="cannot be brought back"):
+            tracker.undo({})
+
+    collect(Tracker(store).history, wait=undo)
+    assert tracker.entries() == []
+
+
+def test_what_is_removed_during_a_collection_can_be_undone() -> None:
+    store = MemoryStore()
+    kept = shrunk(store)
+    tracker = Tracker(store)
+    collect(Tracker(store).history, wait=lambda _: tracker.remove(["s"]))
+    tracker.undo({})
+    assert np.array_equal(restored(store, "s")["kept"], kept["kept"])
+
+
+def test_marks_of_a_collector_that_died_go_after_an_hour(store: Store) -> None:
+    save(store, {"a": noise(300 * KB)})
+    (pack,) = packs(store)
+    store.put(f"condemned/dead/{pack}", datetime.now(UTC).isoformat().encode())
+    run(store)
+    assert list(store.keys("condemned/"))
+    make_old(store, "condemned/")
+    run(store)
+    assert list(store.keys("condemned/")) == []
+
+
+def test_a_collection_that_fails_takes_its_marks_back() -> None:
+    store = MemoryStore()
+    shrunk(store)
+    faulty = FaultyStore(store, when=lambda call: call.op == "put" and call.key.startswith("packs/"))
+    with pytest.raises(StoreError):
+        run(faulty)
+    assert list(store.keys("condemned/")) == []
+    assert len(run(store).rewritten) == 1
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["once", "twice"])
+def test_no_crash_of_a_collection_makes_anything_unreadable(again: bool) -> None:
+    store = MemoryStore()
+    kept = shrunk(store)
+    save(store, {"k": kept["kept"][: 5 * KB]}, "other")
+    if again:
+        run(store)
+        save(store, {**kept, "more": noise(900 * KB, 5)}, "more")
+        Tracker(store).remove(["more"])
+    recording = RecordingStore(store)
+    run(recording)
+    assert recording.changes
+    for crashed in recording.crashes():
+        assert Tracker(crashed).verify().damages == []
+        assert np.array_equal(restored(crashed, "s")["kept"], kept["kept"])
+        run(crashed)
+        assert Tracker(crashed).verify().damages == []
+
+
+def test_signatures_of_a_checkpoint_stay_when_its_removal_was_cut_off() -> None:
+    store = MemoryStore()
+    save(store, {"a": 1})
+    (entry,) = Tracker(store).entries()
+    store.put(f"signatures/{entry.id}/key", b"hmac")
+    recording = RecordingStore(store)
+    Tracker(recording).remove(["s"])
+    crashed = recording.replay(1)
+    run(crashed)
+    assert list(crashed.keys("signatures/"))
+    assert restored(crashed)["a"] == 1
+
+
+def test_names_that_a_cut_off_removal_left_go_too() -> None:
+    store = MemoryStore()
+    save(store, {"a": 1})
+    recording = RecordingStore(store)
+    Tracker(recording).remove(["s"])
+    crashed = recording.replay(len(recording.changes) - 1)
+    assert list(crashed.keys("refs/"))
+    run(crashed)
+    assert list(crashed.keys("refs/")) == []
+    save(crashed, {"a": 2})
+    assert Tracker(crashed).find("s@2")
+
+
+# Arrays that are in use.
+
+
+def test_a_restored_array_outlives_its_checkpoint(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path / "s")
+    a = noise(3 << 20)
+    save(store, {"a": a})
+    got = restored(store)["a"]
+    Tracker(store).remove(["s"])
+    assert len(run(store).packs) == 1
+    assert np.array_equal(got, a)
+    got[:] = 7
+    assert got.sum() == 7 * len(a)
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_writing_to_a_restored_array_never_changes_the_store(tmp_path: Path, lazy: bool) -> None:
+    store = LocalStore(tmp_path / "s")
+    a = noise(3 << 20)
+    save(store, {"a": a})
+    namespace: dict[str, Any] = {}
+    Tracker(store).restore("s", namespace, lazy=lazy)
+    namespace["a"][::1000] = 0
+    assert Tracker(store).verify().damages == []
+    assert np.array_equal(restored(store)["a"], a)
+
+
+def test_only_in_tells_what_removing_would_free(store: Store) -> None:
+    tracker = Tracker(store)
+    shared = noise(300 * KB, 1)
+    save(store, {"shared": shared, "own": noise(500 * KB, 2)}, "one")
+    save(store, {"shared": shared}, "two")
+    freed = tracker.only_in([tracker.find("one")])
+    assert 500 * KB <= freed < 600 * KB
+    assert tracker.only_in([tracker.find("two")]) < 10 * KB
+
+
+def test_the_wait_is_the_one_that_saves_rely_on() -> None:
+    store = MemoryStore()
+    shrunk(store)
+    waited: list[float] = []
+    collect(Tracker(store).history, wait=waited.append)
+    assert waited == [gc.GRACE_S]
+
+
+def is_mark(call: Call) -> bool:
+    return call.key.startswith("condemned/")
+
+
+def test_every_pack_is_marked_before_it_is_deleted() -> None:
+    store = RecordingStore(MemoryStore())
+    shrunk(store)
+    run(store)
+    marked = {pack_of(call.key) for call in store.changes if call.op == "put" and is_mark(call)}
+    deleted = [call.key for call in store.changes if call.op == "delete" and call.key.startswith("packs/")]
+    assert {pack_of(key) for key in deleted} <= marked
