@@ -488,7 +488,7 @@ class Tracker:
         return collected
 
     def trust(self, refs: Iterable[str]) -> list[Manifest]:
-        """Sign the checkpoints as one's own, all of the store if no *refs* are given; return the newly signed."""
+        """Sign the checkpoints as one's own, by default all of the store; return those newly signed."""
         entries = [self.find(ref) for ref in refs] or self.entries()
         manifests = [self.history.read(entry) for entry in entries]
         signed = [manifest for manifest in manifests if not self.history.trusted(manifest)]

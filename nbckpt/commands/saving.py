@@ -70,7 +70,7 @@ def save(
     cell = session.where.get("cell", {}).get("count")
     hint = ""
     if name in namespace and name not in session.hidden and not variables:
-        hint = f"{name!r} is the checkpoint's name here; all was saved. The variable alone: save {name} {name}"
+        hint = f"all was saved, under the name {name!r}. The variable alone: %ckpt save {name} {name}"
     return SaveResult(saved, f", cell [{cell}]" if cell else "", hint)
 
 

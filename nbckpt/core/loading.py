@@ -60,7 +60,8 @@ def load_values(
                 progress(done, sum(sizes.values()))
         for at, pending in checks.items():
             damages = [damage for check in pending if (damage := check.exception()) is not None]
-            reasons |= {at: _why(damage) for damage in damages[:1]}
+            if damages:
+                reasons[at] = _why(damages[0])
     loaded = {it.name: slots[it.group][it.slot] for it in values if it.group not in reasons}
     return loaded, [Failure(_names(values, at), reason) for at, reason in reasons.items()]
 

@@ -92,7 +92,7 @@ def _values(option: Option, magics: CheckpointMagics) -> Iterable[str]:
 
 
 def _refs(magics: CheckpointMagics, *, ids: bool) -> list[str]:
-    """Return the names, and with *ids* also versions, ids and `latest`; none where the store cannot be read."""
+    """Return the names, with *ids* also versions, ids and `latest`; none where the store cannot be read."""
     history = magics.tracker().history
     try:
         refs = history.refs()
