@@ -1,0 +1,1 @@
+"""Integrations: checkpoints that know one library each. The library is imported when it is used."""

@@ -1,0 +1,155 @@
+"""PyTorch: models, and tensors on the CPU with what they share."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nbckpt.core.checkpoint import Checkpoint
+from nbckpt.errors import NotFoundError, UsageError
+from nbckpt.integrations.torch import TorchCheckpoint
+
+torch = pytest.importorskip("torch", reason="needs PyTorch")
+
+
+def back(data: dict[Any, Any], place: Path) -> dict[Any, Any]:
+    """Return a dict through a folder, where large memory is mapped."""
+    return Checkpoint.from_directory(Checkpoint.from_dict(data).to_directory(place / "made")).to_dict()
+
+
+def net() -> Any:
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(4, 300), torch.nn.BatchNorm1d(300), torch.nn.Linear(300, 2))
+
+
+def alike(one: Any, other: Any) -> bool:
+    return one.keys() == other.keys() and all(torch.equal(one[key], other[key]) for key in one)
+
+
+@pytest.mark.parametrize("form", ["module", "state"])
+def test_a_model_comes_back(tmp_path: Path, form: str) -> None:
+    model, fresh = net(), net()
+    torch.nn.init.ones_(fresh[0].weight)
+    made = TorchCheckpoint.from_model(model if form == "module" else model.state_dict(), epoch=3)
+    uri = made.to_uri(f"memory://{uuid.uuid4().hex}")
+    for found in (Checkpoint.from_directory(made.to_directory(tmp_path / "m")), Checkpoint.from_uri(uri)):
+        assert isinstance(found, TorchCheckpoint)
+        assert found.get_model(fresh) is fresh
+        assert alike(fresh.state_dict(), model.state_dict())
+        assert found.to_dict()["epoch"] == 3
+
+
+def test_a_whole_model_needs_no_other() -> None:
+    model = net().eval()
+    found = TorchCheckpoint.from_model(model).get_model()
+    x = torch.ones(3, 4)
+    assert torch.equal(found(x), model(x))
+
+
+def test_a_restored_model_trains() -> None:
+    model = TorchCheckpoint.from_model(net()).get_model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    before = {key: it.clone() for key, it in model.state_dict().items()}
+    model(torch.ones(3, 4)).sum().backward()
+    optimizer.step()
+    assert not alike(before, model.state_dict())
+
+
+def test_a_state_alone_needs_a_model() -> None:
+    with pytest.raises(UsageError, match="holds a state dict: give the model"):
+        TorchCheckpoint.from_model(net().state_dict()).get_model()
+
+
+def test_a_state_that_does_not_fit_is_explained() -> None:
+    with pytest.raises(UsageError, match="does not fit the model"):
+        TorchCheckpoint.from_model(net()).get_model(torch.nn.Linear(1, 1))
+
+
+def test_what_is_no_model_is_refused() -> None:
+    with pytest.raises(UsageError, match="not list"):
+        TorchCheckpoint.from_model([])
+    with pytest.raises(NotFoundError, match="holds no model"):
+        TorchCheckpoint.from_dict({}).get_model()
+
+
+@pytest.mark.parametrize("size", [0, 1, 3, 100_000])
+@pytest.mark.parametrize(
+    "dtype", ["float32", "float64", "float16", "bfloat16", "int8", "int64", "bool", "complex64"]
+)
+def test_a_tensor_keeps_its_type_and_values(tmp_path: Path, dtype: str, size: int) -> None:
+    tensor = torch.arange(size).to(getattr(torch, dtype))
+    found = back({"t": tensor}, tmp_path)["t"]
+    assert found.dtype == tensor.dtype
+    assert torch.equal(found, tensor)
+    found.fill_(1)  # it is writable
+
+
+def test_tensors_over_one_memory_share_it_again(tmp_path: Path) -> None:
+    whole = torch.arange(50_000.0).reshape(100, 500)
+    found = back({"whole": whole, "row": whole[3], "column": whole[:, 7], "turned": whole.T}, tmp_path)
+    found["whole"].zero_()
+    assert not any(it.any() for it in found.values())
+    assert found["turned"].shape == (500, 100)
+
+
+@pytest.mark.parametrize("side", [4, 300])
+def test_strides_stay(tmp_path: Path, side: int) -> None:
+    tensor = torch.arange(float(side * side)).reshape(side, side)
+    views = {"t": tensor.T, "step": tensor[::2, 1::3], "wide": tensor[0].expand(5, side), "one": tensor[1, 1]}
+    found = back(views, tmp_path)
+    for name, view in views.items():
+        assert torch.equal(found[name], view)
+        assert found[name].stride() == view.stride()
+
+
+def test_what_a_tensor_needs_for_training_stays(tmp_path: Path) -> None:
+    leaf = torch.ones(3, requires_grad=True)
+    frozen = torch.nn.Parameter(torch.ones(3), requires_grad=False)
+    weight = torch.nn.Parameter(torch.ones(50_000))
+    found = back({"leaf": leaf, "frozen": frozen, "weight": weight, "again": weight}, tmp_path)
+    assert [found[name].requires_grad for name in ("leaf", "frozen", "weight")] == [True, False, True]
+    assert [type(found[name]) for name in ("leaf", "frozen")] == [torch.Tensor, torch.nn.Parameter]
+    assert found["again"] is found["weight"]
+
+
+def test_tied_weights_stay_tied(tmp_path: Path) -> None:
+    model = torch.nn.ModuleList([torch.nn.Linear(300, 300), torch.nn.Linear(300, 300)])
+    model[1].weight = model[0].weight
+    found = back({"model": model}, tmp_path)["model"]
+    assert found[0].weight is found[1].weight
+
+
+def test_an_optimizer_comes_back_to_where_it_was(tmp_path: Path) -> None:
+    model = net()
+    optimizer = torch.optim.Adam(model.parameters())
+    model(torch.ones(3, 4)).sum().backward()
+    optimizer.step()
+    found = back({"model": model, "optimizer": optimizer}, tmp_path)
+    held = found["optimizer"].param_groups[0]["params"]
+    assert all(one is other for one, other in zip(held, found["model"].parameters(), strict=True))
+    steps = [it["step"].item() for it in found["optimizer"].state.values()]
+    assert steps == [1.0] * len(held)
+
+
+@pytest.mark.filterwarnings("ignore:.*quantize:UserWarning")  # deprecated, yet still met
+@pytest.mark.parametrize("kind", ["sparse", "quantized", "conj", "neg", "meta"])
+def test_unusual_tensors_are_left_to_torch(tmp_path: Path, kind: str) -> None:
+    plain = torch.tensor([[1.0, 0.0], [0.0, 2.0]])
+    tensors = {
+        "sparse": lambda: plain.to_sparse(),
+        "quantized": lambda: torch.quantize_per_tensor(plain, 0.1, 0, torch.qint8),
+        "conj": lambda: torch.tensor([1 + 2j]).conj(),
+        "neg": lambda: torch.tensor([1 + 2j]).conj().imag,
+        "meta": lambda: torch.empty(3, device="meta"),
+    }
+    tensor = tensors[kind]()
+    found = back({"t": tensor}, tmp_path)["t"]
+    assert (found.shape, found.dtype, found.layout, found.device) == (
+        tensor.shape, tensor.dtype, tensor.layout, tensor.device,
+    )  # fmt: skip
+    if kind != "meta":
+        dense = [it.dequantize() if it.is_quantized else it.to_dense() for it in (found, tensor)]
+        assert torch.equal(*dense)
