@@ -35,7 +35,8 @@ def export(
     staged = file.with_name(f".{file.name}.{uuid.uuid4().hex}.nbckpt-tmp")
     try:
         with staged.open("wb") as opened:
-            _write(history, manifest, ArchiveWriter(opened), name, sign)
+            with closing(ArchiveWriter(opened)) as archive:
+                _write(history, manifest, archive, name, sign)
             opened.flush()
             os.fsync(opened.fileno())
         staged.replace(file)
@@ -56,7 +57,6 @@ def _write(history: History, manifest: Manifest, archive: ArchiveWriter, name: s
     archive.put(f"checkpoints/{sealed.id}.json", data)
     if name:
         archive.put("name", name.encode())
-    archive.close()
 
 
 def import_file(history: History, file: Path) -> tuple[Manifest, Ref | None, bool]:
