@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
-from urllib.request import url2pathname
 
 from nbckpt.store.archive import ArchiveStore, ArchiveWriter
 from nbckpt.store.base import STAGING, Buffer, Data, Store, check_key
@@ -58,5 +57,9 @@ def local_folder(where: str | os.PathLike[str]) -> Path | None:
         split = urlsplit(where)
         # A '?' or '#' in an unencoded path belongs to its name.
         rest = where[len("file://") + len(split.netloc) :]
-        return Path(url2pathname(rest) if os.name == "nt" else unquote(rest))
+        if os.name != "nt":
+            return Path(unquote(rest))
+        from urllib.request import url2pathname  # 30 ms of http and ssl, for drive letters only
+
+        return Path(url2pathname(rest))
     return None if "://" in where else Path(where)

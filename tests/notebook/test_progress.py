@@ -1,0 +1,77 @@
+"""The progress line: it comes late, goes at the end, and is drawn at most four times a second."""
+
+from __future__ import annotations
+
+import pytest
+
+from nbckpt.notebook import progress
+
+
+class Clock:
+    """A clock that stands still until it is told to move."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Handle:
+    """What a display handle was shown."""
+
+    def __init__(self) -> None:
+        self.shown: list[str] = []
+
+    def update(self, html: object) -> None:
+        self.shown.append(html.data)
+
+
+@pytest.fixture
+def handle(monkeypatch: pytest.MonkeyPatch) -> Handle:
+    """A kernel's display, recorded."""
+    made = Handle()
+
+    def display(html: object, *, display_id: bool) -> Handle:
+        assert display_id
+        made.update(html)
+        return made
+
+    monkeypatch.setattr(progress, "display", display)
+    monkeypatch.setattr(progress, "_is_kernel", lambda: True)
+    return made
+
+
+def test_short_work_shows_nothing(handle: Handle) -> None:
+    with progress.bar(Clock()) as report:
+        report(1, 2)
+        report(2, 2)
+    assert handle.shown == []
+
+
+def test_long_work_shows_a_line_that_goes_when_it_is_done(handle: Handle) -> None:
+    clock = Clock()
+    with progress.bar(clock) as report:
+        for done in range(100):
+            clock.now += 0.05
+            report(done * 1_000_000, 100_000_000)
+    assert 10 <= len(handle.shown) <= 20
+    assert '<progress value="14000000" max="100000000"' in handle.shown[0]
+    assert handle.shown[-1] == ""
+
+
+def test_the_line_goes_when_the_work_fails(handle: Handle) -> None:
+    clock = Clock()
+    with pytest.raises(OSError, match="disk"), progress.bar(clock) as report:
+        clock.now = 5
+        report(1, 2)
+        raise OSError("disk")
+    assert handle.shown[-1] == ""
+
+
+def test_a_terminal_gets_one_line_that_is_wiped(capsys: pytest.CaptureFixture[str]) -> None:
+    clock = Clock()
+    with progress.bar(clock) as report:
+        clock.now = 5
+        report(1_000_000, 2_000_000)
+    assert capsys.readouterr().err.startswith("\r1 MB of 2 MB")
