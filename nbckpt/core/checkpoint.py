@@ -7,12 +7,9 @@ through, what goes in comes out: fields added in the dict form and files added i
 
 from __future__ import annotations
 
-import importlib
 import io
 import os
 import pickle
-import sys
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -21,15 +18,15 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from nbckpt.core import lending
+from nbckpt.core.fields import encode_fields, with_attributes
 from nbckpt.core.files import FILES, Files, make_files
 from nbckpt.core.history import History, VanishedError
+from nbckpt.core.kinds import class_name, narrower, recorded_class
 from nbckpt.core.loading import load_group
-from nbckpt.core.manifest import Group, Manifest, Signature, Value, decode, encode, now
-from nbckpt.core.pack import digest, pack_of
+from nbckpt.core.manifest import Manifest, Signature, Value, decode, encode, now
+from nbckpt.core.pack import digest
 from nbckpt.core.packer import Known, Packer
-from nbckpt.core.preview import text_of
 from nbckpt.core.reader import Reader
-from nbckpt.core.reducers import main_namespace
 from nbckpt.core.tree import (
     Tree,
     folder_tree,
@@ -40,7 +37,6 @@ from nbckpt.core.tree import (
     write_remote,
 )
 from nbckpt.core.trust import open_signer
-from nbckpt.core.variables import capture
 from nbckpt.errors import (
     CodecError,
     CorruptError,
@@ -52,7 +48,6 @@ from nbckpt.errors import (
 )
 from nbckpt.store import ArchiveStore, ArchiveWriter, MemoryStore, Store, local_folder, open_store
 
-_MOST_PREVIEWS = 1000
 _MOST_REPR = 60
 _MOST_TRIES = 3
 _PREPROCESSOR = "_preprocessor"
@@ -127,7 +122,7 @@ class Checkpoint:
         fields = {key: value for key, value in data.items() if key is not FILES}
         store = MemoryStore()
         with Packer(store) as packer:
-            encoded = _encode(fields, packer)
+            encoded = encode_fields(fields, packer)
             packer.finish()
             values, groups = encoded()
         manifest = Manifest(created_at=now(), values=values, groups=groups, inline=packer.inline)
@@ -414,8 +409,8 @@ class Checkpoint:
         if tree is None:
             return made
         made._tree = tree
-        narrower = _narrower(cls, _recorded_class(tree.manifest, load=made._trusted))
-        made = narrower.from_checkpoint(made)
+        kind_of_it = narrower(cls, recorded_class(tree.manifest.cls, Checkpoint, load=made._trusted))
+        made = kind_of_it.from_checkpoint(made)
         if made._trusted:
             for value, loaded in made._load(tree.manifest.attributes):
                 setattr(made, value.name, loaded)
@@ -470,23 +465,7 @@ class Checkpoint:
         tree = self._tree
         if not self._trusted:
             return tree
-        manifest = replace(_values_only(tree.manifest), cls=_class_name(type(self)))
-        attributes = self._attributes()
-        if not attributes:
-            return replace(tree, manifest=manifest)
-        store = MemoryStore()
-        with Packer(store) as packer:
-            encoded = _encode(attributes, packer)
-            packer.finish()
-            carried = packer.inline | {pack_of(key): store.get(key) for key in store.keys("packs/")}
-            values, groups = encoded()
-        shift = len(manifest.groups)
-        manifest = replace(
-            manifest,
-            groups=(*manifest.groups, *groups),
-            attributes=tuple(replace(value, group=value.group + shift) for value in values),
-        )
-        return replace(tree, manifest=manifest, reader=tree.reader.carrying(carried))
+        return with_attributes(tree, class_name(type(self), Checkpoint), self._attributes())
 
     def _sign(self) -> Callable[[str], Signature] | None:
         """Return how to sign what is written: not at all, while it is someone else's."""
@@ -501,83 +480,6 @@ class Checkpoint:
             if any(folder.iterdir()):
                 return Checkpoint.from_directory(folder).digest() == self.digest()
         return False
-
-
-def _encode(
-    fields: Mapping[Any, Any], packer: Packer
-) -> Callable[[], tuple[tuple[Value, ...], tuple[Group, ...]]]:
-    """Hand the fields of a dict to *packer*; call the result, after it has finished, for what they became."""
-    keys = list(fields)
-    items = {
-        str(at): item if type(key) is str else (key, item) for at, (key, item) in enumerate(fields.items())
-    }
-    captured = capture(items, main_namespace(), packer, previews=len(items) <= _MOST_PREVIEWS)
-    if captured.skipped:
-        first = captured.skipped[0]
-        path = f"[{keys[int(first.name)]!r}]{first.path.removeprefix(first.name)}"
-        raise CodecError(f"cannot save {path}: {first.reason}. Take it out, or save what it is made from")
-
-    def encoded() -> tuple[tuple[Value, ...], tuple[Group, ...]]:
-        values = []
-        for value in captured.values(packer):
-            key = keys[int(value.name)]
-            plain = type(key) is str
-            values.append(replace(value, name=key if plain else text_of(key), keyed=not plain))
-        return tuple(values), captured.groups(packer)
-
-    return encoded
-
-
-def _values_only(manifest: Manifest) -> Manifest:
-    """Return the manifest without its attributes and the groups that only they use."""
-    used = sorted({value.group for value in manifest.values})
-    place = {old: new for new, old in enumerate(used)}
-    return replace(
-        manifest,
-        attributes=(),
-        groups=tuple(manifest.groups[old] for old in used),
-        values=tuple(replace(value, group=place[value.group]) for value in manifest.values),
-    )
-
-
-def _class_name(kind: type) -> str:
-    return "" if kind is Checkpoint else f"{kind.__module__}:{kind.__qualname__}"
-
-
-def _recorded_class(manifest: Manifest, *, load: bool) -> type[Checkpoint]:
-    """Return the class that wrote the manifest; it is only imported where importing is trusted."""
-    module, _, path = manifest.cls.partition(":")
-    if not module:
-        return Checkpoint
-    found: Any = sys.modules.get(module)
-    try:
-        if found is None and load:
-            found = importlib.import_module(module)
-        for name in path.split("."):
-            found = getattr(found, name)
-    except (ImportError, AttributeError):
-        found = None
-    if isinstance(found, type) and issubclass(found, Checkpoint):
-        return found
-    if load:
-        warnings.warn(
-            f"the checkpoint's class {manifest.cls} is not here; it is read as a Checkpoint",
-            stacklevel=4,
-        )
-    return Checkpoint
-
-
-def _narrower(asked: type[Checkpoint], recorded: type[Checkpoint]) -> Any:
-    """Return the narrower of two classes.
-
-    Raises:
-        UsageError: Neither is the other's.
-    """
-    if issubclass(recorded, asked):
-        return recorded
-    if issubclass(asked, recorded):
-        return asked
-    raise UsageError(f"this checkpoint is a {recorded.__name__}, which is no {asked.__name__}")
 
 
 def _files_of(files: Any) -> Files:

@@ -134,7 +134,7 @@ def test_an_optimizer_comes_back_to_where_it_was(tmp_path: Path) -> None:
     assert steps == [1.0] * len(held)
 
 
-@pytest.mark.filterwarnings("ignore:.*quantize:UserWarning")  # deprecated, yet still met
+@pytest.mark.filterwarnings("ignore:.*(quantize|TypedStorage):UserWarning")  # deprecated, yet still met
 @pytest.mark.parametrize("kind", ["sparse", "quantized", "conj", "neg", "meta"])
 def test_unusual_tensors_are_left_to_torch(tmp_path: Path, kind: str) -> None:
     plain = torch.tensor([[1.0, 0.0], [0.0, 2.0]])

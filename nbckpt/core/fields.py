@@ -1,0 +1,80 @@
+"""Fields: what the keys and values of a dict become, as values and groups of a manifest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from nbckpt.core.manifest import Group, Manifest, Value
+from nbckpt.core.pack import pack_of
+from nbckpt.core.packer import Packer
+from nbckpt.core.preview import text_of
+from nbckpt.core.reducers import main_namespace
+from nbckpt.core.tree import Tree
+from nbckpt.core.variables import capture
+from nbckpt.errors import CodecError
+from nbckpt.store import MemoryStore
+
+_MOST_PREVIEWS = 1000
+
+
+def encode_fields(
+    fields: Mapping[Any, Any], packer: Packer
+) -> Callable[[], tuple[tuple[Value, ...], tuple[Group, ...]]]:
+    """Hand a dict to *packer*; call the result, after that has finished, for what it became.
+
+    Raises:
+        CodecError: A value cannot be pickled; the message has the path to it.
+    """
+    keys = list(fields)
+    items = {
+        str(at): item if type(key) is str else (key, item) for at, (key, item) in enumerate(fields.items())
+    }
+    captured = capture(items, main_namespace(), packer, previews=len(items) <= _MOST_PREVIEWS)
+    if captured.skipped:
+        first = captured.skipped[0]
+        path = f"[{keys[int(first.name)]!r}]{first.path.removeprefix(first.name)}"
+        raise CodecError(f"cannot save {path}: {first.reason}. Take it out, or save what it is made from")
+
+    def encoded() -> tuple[tuple[Value, ...], tuple[Group, ...]]:
+        values = []
+        for value in captured.values(packer):
+            key = keys[int(value.name)]
+            plain = type(key) is str
+            values.append(replace(value, name=key if plain else text_of(key), keyed=not plain))
+        return tuple(values), captured.groups(packer)
+
+    return encoded
+
+
+def with_attributes(tree: Tree, cls: str, attributes: Mapping[str, Any]) -> Tree:
+    """Return *tree* as written by the class *cls*, with these attributes in the place of its own."""
+    manifest = replace(_values_only(tree.manifest), cls=cls)
+    if not attributes:
+        return replace(tree, manifest=manifest)
+    store = MemoryStore()
+    with Packer(store) as packer:
+        encoded = encode_fields(attributes, packer)
+        packer.finish()
+        carried = packer.inline | {pack_of(key): store.get(key) for key in store.keys("packs/")}
+        values, groups = encoded()
+    shift = len(manifest.groups)
+    manifest = replace(
+        manifest,
+        groups=(*manifest.groups, *groups),
+        attributes=tuple(replace(value, group=value.group + shift) for value in values),
+    )
+    return replace(tree, manifest=manifest, reader=tree.reader.carrying(carried))
+
+
+def _values_only(manifest: Manifest) -> Manifest:
+    """Return the manifest without its attributes and the groups that only they use."""
+    used = sorted({value.group for value in manifest.values})
+    place = {old: new for new, old in enumerate(used)}
+    return replace(
+        manifest,
+        attributes=(),
+        groups=tuple(manifest.groups[old] for old in used),
+        values=tuple(replace(value, group=place[value.group]) for value in manifest.values),
+    )

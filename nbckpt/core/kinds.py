@@ -1,0 +1,59 @@
+"""Kinds: which subclass wrote a checkpoint, and as which it is read."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import warnings
+from typing import Any, TypeVar
+
+from nbckpt.errors import UsageError
+
+Kind = TypeVar("Kind")
+
+
+def class_name(kind: type, base: type) -> str:
+    """Return how a manifest names the class; *base* needs no name."""
+    return "" if kind is base else f"{kind.__module__}:{kind.__qualname__}"
+
+
+def recorded_class(name: str, base: type[Kind], *, load: bool) -> type[Kind]:
+    """Return the class that a manifest names, if it is a kind of *base*.
+
+    Args:
+        name: What `class_name` returned.
+        base: Stands in for a class that is not there.
+        load: Whether its module may be imported, which runs it.
+    """
+    module, _, path = name.partition(":")
+    if not module:
+        return base
+    found: Any = sys.modules.get(module)
+    try:
+        if found is None and load:
+            found = importlib.import_module(module)
+        for name in path.split("."):
+            found = getattr(found, name)
+    except (ImportError, AttributeError):
+        found = None
+    if isinstance(found, type) and issubclass(found, base):
+        return found
+    if load:
+        warnings.warn(
+            f"the checkpoint's class {name} is not here; it is read as a {base.__name__}",
+            stacklevel=4,
+        )
+    return base
+
+
+def narrower(asked: type[Kind], recorded: type[Any]) -> type[Kind]:
+    """Return the narrower of two classes.
+
+    Raises:
+        UsageError: Neither is the other's.
+    """
+    if issubclass(recorded, asked):
+        return recorded
+    if issubclass(asked, recorded):
+        return asked
+    raise UsageError(f"this checkpoint is a {recorded.__name__}, which is no {asked.__name__}")
