@@ -1,0 +1,288 @@
+"""Transfer: one checkpoint out into a file and back in."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nbckpt.core.pack import RAW, Piece, build, digest, pack_key
+from nbckpt.errors import (
+    CorruptError,
+    FormatError,
+    NbckptError,
+    NotFoundError,
+    StoreError,
+    UntrustedError,
+    UsageError,
+)
+from nbckpt.settings import Settings
+from nbckpt.store import ArchiveStore, LocalStore, MemoryStore
+from nbckpt.testing import FaultyStore
+from nbckpt.tracker import Tracker
+
+
+def noise(size: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, 256, size, dtype=np.uint8)
+
+
+SMALL = {"a": [1, 2], "b": "x" * 500}
+LARGE = {"a": [1, 2], "b": noise(300_000), "c": noise(700_000, 1)}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "out" / "x y ü.ckpt"
+
+
+def exported(file: Path, namespace: dict[str, Any], tracker: Tracker | None = None) -> Tracker:
+    file.parent.mkdir(exist_ok=True)
+    tracker = tracker or Tracker(MemoryStore())
+    tracker.save(namespace, "n", variables=list(namespace), message="for you")
+    tracker.export("n", file)
+    return tracker
+
+
+@pytest.mark.parametrize("namespace", [SMALL, LARGE], ids=["small", "large"])
+@pytest.mark.parametrize("kind", ["memory", "local"])
+def test_what_goes_out_comes_in(file: Path, tmp_path: Path, namespace: dict[str, Any], kind: str) -> None:
+    exported(file, namespace)
+    there = Tracker(MemoryStore() if kind == "memory" else LocalStore(tmp_path / "s"))
+    manifest, ref, new = there.import_file(file)
+    assert (str(ref), new, manifest.message) == ("n@1", True, "for you")
+    got: dict[str, Any] = {}
+    assert there.restore("n", got).failed == ()
+    assert all(np.array_equal(got[name], namespace[name]) for name in namespace)
+    assert there.verify().damages == []
+
+
+def test_taking_in_twice_changes_nothing(file: Path) -> None:
+    exported(file, LARGE)
+    there = Tracker(MemoryStore())
+    there.import_file(file)
+    before = list(there.store.keys())
+    assert there.import_file(file)[1:] == (None, False)
+    assert list(there.store.keys()) == before
+
+
+def test_equal_checkpoints_give_equal_files(file: Path) -> None:
+    tracker = exported(file, LARGE)
+    tracker.export("n", file.with_name("again"))
+    assert file.read_bytes() == file.with_name("again").read_bytes()
+
+
+def test_only_the_checkpoints_own_bytes_travel(file: Path) -> None:
+    tracker = Tracker(MemoryStore())
+    tracker.save({"secret": noise(900_000, 7), **LARGE}, "all", variables=["*"])
+    exported(file, {"b": LARGE["b"]}, tracker)
+    assert file.stat().st_size < 350_000
+    assert noise(900_000, 7).tobytes()[:64] not in file.read_bytes()
+    archive = ArchiveStore(file)
+    assert [key.split("/")[0] for key in archive.keys()] == ["checkpoints", "name", "packs"]  # noqa: SIM118
+    archive.close()
+
+
+def test_ones_own_stays_trusted(file: Path) -> None:
+    exported(file, SMALL)
+    there = Tracker(MemoryStore())
+    there.import_file(file)
+    there.restore("n", {})
+
+
+def test_a_strangers_stays_a_strangers(file: Path, tmp_path: Path) -> None:
+    exported(file, SMALL)
+    there = Tracker(MemoryStore(), settings=Settings(store="", secret_file=tmp_path / "other"))
+    there.import_file(file)
+    with pytest.raises(UntrustedError):
+        there.restore("n", {})
+    there.trust(["n"])
+    there.restore("n", {})
+
+
+def test_passing_on_a_strangers_signs_nothing(file: Path, tmp_path: Path) -> None:
+    exported(file, SMALL)
+    other = Tracker(MemoryStore(), settings=Settings(store="", secret_file=tmp_path / "other"))
+    other.import_file(file)
+    other.export("n", file, overwrite=True)
+    mine = Tracker(MemoryStore())
+    assert mine.import_file(file)[0].signature is None
+
+
+def test_a_file_is_only_replaced_when_told(file: Path) -> None:
+    tracker = exported(file, SMALL)
+    before = file.read_bytes()
+    with pytest.raises(UsageError, match="exists: choose another name, or say --overwrite"):
+        tracker.export("n", file)
+    assert file.read_bytes() == before
+    tracker.export("n", file, overwrite=True)
+
+
+@pytest.mark.parametrize("place", ["nowhere/x", "file/x"])
+def test_a_file_that_cannot_be_written_is_one_clear_error(tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").write_text("")
+    tracker = Tracker(MemoryStore())
+    tracker.save(SMALL, "n")
+    with pytest.raises(StoreError, match="cannot write"):
+        tracker.export("n", tmp_path / place)
+
+
+@pytest.mark.parametrize("n", range(1, 8))
+def test_an_export_that_fails_leaves_the_former_file(file: Path, n: int) -> None:
+    tracker = exported(file, LARGE)
+    before = file.read_bytes()
+    faulty = FaultyStore(tracker.store, fail_at=n)
+    try:
+        Tracker(faulty).export("n", file, overwrite=True)
+    except StoreError:
+        assert file.read_bytes() == before
+    assert [it.name for it in file.parent.iterdir()] == [file.name]
+
+
+def test_a_damaged_checkpoint_is_not_exported(file: Path) -> None:
+    tracker = exported(file, LARGE)
+    (key,) = tracker.store.keys("packs/")
+    data = tracker.store.get(key)
+    tracker.store.put(key, data[:-1] + bytes([data[-1] ^ 1]))
+    with pytest.raises(CorruptError, match="is damaged"):
+        tracker.export("n", file.with_name("y"))
+    assert [it.name for it in file.parent.iterdir()] == [file.name]
+
+
+@pytest.mark.parametrize("namespace", [SMALL, LARGE], ids=["small", "large"])
+def test_no_flipped_bit_is_taken_in(file: Path, namespace: dict[str, Any]) -> None:
+    exported(file, namespace)
+    whole = file.read_bytes()
+    for at in {
+        *range(0, 300),
+        *range(0, len(whole), len(whole) // 150),
+        *range(len(whole) - 400, len(whole)),
+    }:
+        file.write_bytes(whole[:at] + bytes([whole[at] ^ (1 << at % 8)]) + whole[at + 1 :])
+        there = Tracker(MemoryStore())
+        try:
+            there.import_file(file)
+        except NbckptError:
+            assert list(there.store.keys()) == []
+            continue
+        got: dict[str, Any] = {}
+        assert there.restore("latest", got).failed == ()
+        assert all(np.array_equal(got[name], namespace[name]) for name in namespace)
+
+
+@pytest.mark.parametrize("keep", [0.0, 0.1, 0.5, 0.9, 0.999])
+def test_a_file_that_was_cut_short_is_refused(file: Path, keep: float) -> None:
+    exported(file, LARGE)
+    file.write_bytes(file.read_bytes()[: int(keep * file.stat().st_size)])
+    there = Tracker(MemoryStore())
+    with pytest.raises(CorruptError, match="is not a whole nbckpt archive"):
+        there.import_file(file)
+    assert list(there.store.keys()) == []
+
+
+def test_what_is_no_file_is_not_found(tmp_path: Path) -> None:
+    with pytest.raises(NotFoundError, match="there is no file"):
+        Tracker(MemoryStore()).import_file(tmp_path / "none")
+
+
+def rewritten(file: Path, change: dict[str, bytes | None]) -> None:
+    """Write the archive again with some members added, replaced or (None) left out."""
+    with zipfile.ZipFile(file) as archive:
+        members: dict[str, bytes | None] = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, data in (members | change).items():
+            if data is not None:
+                archive.writestr(name, data)
+
+
+def test_an_archive_of_something_else_is_refused(file: Path) -> None:
+    file.parent.mkdir()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("hello.txt", "hello")
+    with pytest.raises(FormatError, match="is not an exported checkpoint"):
+        Tracker(MemoryStore()).import_file(file)
+
+
+def test_an_archive_that_lacks_a_pack_is_refused(file: Path) -> None:
+    exported(file, LARGE)
+    with zipfile.ZipFile(file) as archive:
+        (pack,) = (name for name in archive.namelist() if name.startswith("packs/"))
+    rewritten(file, {pack: None})
+    there = Tracker(MemoryStore())
+    with pytest.raises(CorruptError, match=r"pack \w+ is missing"):
+        there.import_file(file)
+    assert list(there.store.keys()) == []
+
+
+@pytest.mark.parametrize(
+    "name", ["../evil", "/evil", "..\\evil", "packs/../../evil", "C:/evil", "checkpoints/../../../evil"]
+)
+def test_no_member_of_an_archive_is_written_outside(file: Path, tmp_path: Path, name: str) -> None:
+    exported(file, SMALL)
+    rewritten(file, {name: b"evil"})
+    there = Tracker(LocalStore(tmp_path / "in" / "s"))
+    try:
+        there.import_file(file)
+    except NbckptError as error:
+        assert str(error)
+    assert list(tmp_path.rglob("*evil*")) == []
+
+
+@pytest.mark.parametrize("name", ["", "latest", "a@3", "-x", "\x1b[2J", "x" * 300, "../../evil"])
+def test_a_hostile_name_is_left_out_or_kept_as_text(file: Path, tmp_path: Path, name: str) -> None:
+    exported(file, SMALL)
+    rewritten(file, {"name": name.encode()})
+    there = Tracker(LocalStore(tmp_path / "in" / "s"))
+    _, ref, new = there.import_file(file)
+    assert new
+    assert ref is None or ref.name == "../../evil"
+    assert list(tmp_path.rglob("evil")) == []
+    there.restore("latest", {})
+
+
+def test_bytes_that_do_not_match_their_digest_are_not_taken_in(file: Path) -> None:
+    """A later save would share them by the digest, and lose what it saved."""
+    mine, theirs = noise(300_000), noise(300_000, 5)
+    good = Piece(digest(theirs), theirs.tobytes(), len(theirs), RAW, aligned=True)
+    poison = Piece(digest(mine), theirs.tobytes(), len(mine), RAW, aligned=True)
+    pack, parts = build([good, poison])
+    exported(file, SMALL)
+    with zipfile.ZipFile(file) as archive:
+        (key,) = (name for name in archive.namelist() if name.startswith("checkpoints/"))
+        body = json.loads(archive.read(key))["checkpoint"]
+    body |= {"packs": [*body["packs"], pack], "files": {"f": [300_000, [len(body["packs"]), 0, 1]]}}
+    text = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    tail = b',"id":"' + digest(text).hex().encode() + b'"}'
+    rewritten(file, {key: b'{"checkpoint":' + text + tail, pack_key(pack): b"".join(parts)})
+    there = Tracker(MemoryStore())
+    with pytest.raises(CorruptError):
+        there.import_file(file)
+    assert list(there.store.keys()) == []
+
+
+def test_an_import_that_fails_can_be_tried_again(file: Path) -> None:
+    exported(file, LARGE)
+    store = MemoryStore()
+    for n in range(1, 15):
+        try:
+            Tracker(FaultyStore(store, fail_at=n)).import_file(file)
+        except StoreError:
+            assert Tracker(store).entries() == []
+    Tracker(store).import_file(file)
+    assert Tracker(store).restore("n", {}).failed == ()
+    assert Tracker(store).verify().damages == []
+
+
+def test_an_import_while_its_pack_is_collected_is_refused(file: Path) -> None:
+    exported(file, LARGE)
+    store = MemoryStore()
+    Tracker(store).import_file(file)
+    (pack,) = (key.split("/")[-1].split(".")[0] for key in store.keys("packs/"))
+    Tracker(store).remove(["n"])
+    store.put(f"condemned/someone/{pack}", b"")
+    with pytest.raises(StoreError, match="is being collected just now: nothing was taken in"):
+        Tracker(store).import_file(file)
+    assert Tracker(store).entries() == []
