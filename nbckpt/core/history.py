@@ -141,10 +141,11 @@ class History:
             self.store.put(_entry_key(manifest), data)
             # A collector may have looked for the last time while the manifest was on its way.
             self._guard(manifest)
-        except VanishedError:
-            self.store.delete(_entry_key(manifest))
-            if ref is not None:
-                self.store.delete(ref.key)
+        except BaseException:
+            with suppress(StoreError):  # the first failure is the one to tell
+                self.store.delete(_entry_key(manifest))
+                if ref is not None:
+                    self.store.delete(ref.key)
             raise
         return ref
 

@@ -45,7 +45,8 @@ def export(
             raise
         raise StoreError(f"cannot write {str(file)!r}: {error.strerror or error}") from error
     finally:
-        staged.unlink(missing_ok=True)
+        with suppress(OSError):
+            staged.unlink(missing_ok=True)
     return file.stat().st_size
 
 
@@ -83,11 +84,13 @@ def import_file(history: History, file: Path) -> tuple[Manifest, Ref | None, boo
         if manifest.id in {entry.id for entry in history.entries()}:
             return manifest, None, False
         _check(archive, manifest)
+        name = _label(archive)
         history.check_format(create=True)
-        for name in sorted(manifest.packs()):
-            if not history.store.exists(pack_key(name)):
-                history.store.put(pack_key(name), archive.get(pack_key(name)))
-        return manifest, _adopt(history, manifest, data, _label(archive)), True
+        for pack_name in sorted(manifest.packs()):
+            key = pack_key(pack_name)
+            if not history.store.exists(key):
+                history.store.put(key, archive.get(key))
+        return manifest, _adopt(history, manifest, data, name), True
 
 
 def _check(archive: ArchiveStore, manifest: Manifest) -> None:

@@ -6,6 +6,7 @@ Nothing is ever extracted by name, so a hostile archive has no way to write anyw
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import struct
@@ -15,7 +16,7 @@ import zlib
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from nbckpt.errors import CorruptError, NotFoundError, UsageError
+from nbckpt.errors import CorruptError, NbckptError, NotFoundError, StoreError, UsageError
 from nbckpt.store.base import Data, Store, check_key, parts_of
 
 # What zipfile raises over bytes that are no archive, or not the one that was written.
@@ -40,6 +41,8 @@ class ArchiveStore(Store):
             raise NotFoundError(f"there is no file {self.url!r}") from None
         except _DAMAGE as error:
             raise CorruptError(f"{self.url} is not a whole nbckpt archive: {error}") from error
+        except OSError as error:
+            raise _explained(error, f"{self.url!r}") from error
 
     def get(self, key: str, start: int = 0, stop: int | None = None) -> bytes:
         """See `Store.get`."""
@@ -52,6 +55,8 @@ class ArchiveStore(Store):
             raise NotFoundError(f"no {key!r} in {self.url}") from None
         except _DAMAGE as error:
             raise CorruptError(f"{key!r} in {self.url} is damaged: {error}") from error
+        except OSError as error:
+            raise _explained(error, f"{key!r} in {self.url}") from error
 
     def put(self, key: str, data: Data) -> None:
         """Refuse; see `write_archive`."""
@@ -73,6 +78,12 @@ class ArchiveStore(Store):
     def close(self) -> None:
         """Release the file."""
         self._zip.close()
+
+
+def _explained(error: OSError, what: str) -> NbckptError:
+    if error.errno == errno.EINVAL:  # the archive sends its reader to a place that no file has
+        return CorruptError(f"{what} is damaged: {error}")
+    return StoreError(f"cannot read {what}: {error.strerror or error}")
 
 
 class ArchiveWriter(Store):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -157,7 +158,7 @@ def test_no_flipped_bit_is_taken_in(file: Path, namespace: dict[str, Any]) -> No
     exported(file, namespace)
     whole = file.read_bytes()
     for at in {
-        *range(0, 300),
+        *range(300),
         *range(0, len(whole), len(whole) // 150),
         *range(len(whole) - 400, len(whole)),
     }:
@@ -181,6 +182,11 @@ def test_a_file_that_was_cut_short_is_refused(file: Path, keep: float) -> None:
     with pytest.raises(CorruptError, match="is not a whole nbckpt archive"):
         there.import_file(file)
     assert list(there.store.keys()) == []
+
+
+def test_a_folder_is_no_archive(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="cannot read"):
+        Tracker(MemoryStore()).import_file(tmp_path)
 
 
 def test_what_is_no_file_is_not_found(tmp_path: Path) -> None:
@@ -224,10 +230,8 @@ def test_no_member_of_an_archive_is_written_outside(file: Path, tmp_path: Path, 
     exported(file, SMALL)
     rewritten(file, {name: b"evil"})
     there = Tracker(LocalStore(tmp_path / "in" / "s"))
-    try:
+    with suppress(NbckptError):
         there.import_file(file)
-    except NbckptError as error:
-        assert str(error)
     assert list(tmp_path.rglob("*evil*")) == []
 
 
