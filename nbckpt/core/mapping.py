@@ -19,8 +19,8 @@ _MADV_POPULATE_READ = 22
 MAPS = sys.platform in {"linux", "darwin"}
 """Whether this system can map pieces of files into one range."""
 
-MOST_PIECES = 2048
-"""Above this, the system's limit on mappings (65,530 on Linux) comes near: read instead."""
+MOST_PIECES = 16384
+"""How many pieces one restore may map; the system allows a process 65,530 on Linux. Above it: read."""
 
 
 def reserve(size: int) -> mmap.mmap:

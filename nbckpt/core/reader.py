@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import lru_cache
+from typing import TypeVar
 
 from nbckpt.core.mapping import MAPS, MOST_PIECES, overlay, prefault, reserve
 from nbckpt.core.moved import find_index
 from nbckpt.core.pack import PAGE, RAW, Blob, digest, pack_key, parse_index, total
-from nbckpt.core.packer import Run
+from nbckpt.core.packer import ALIGNED_SIZE, Run
 from nbckpt.errors import CorruptError, NotFoundError, UsageError
 from nbckpt.store import Buffer, Store
 
@@ -20,6 +22,13 @@ CHECKERS = 2
 
 _CHECK_STEP = 8 << 20
 _READ_STEP = 8 << 20
+
+
+_T = TypeVar("_T")
+
+
+class _GoneError(CorruptError):
+    """A pack whose index was read is not there any more."""
 
 
 class Reader:
@@ -36,6 +45,7 @@ class Reader:
         self.mapping = mapping and MAPS
         self._inline = dict(inline or {})
         self._indexes: dict[str, list[Blob | None]] = {}
+        self._pieces = 0
 
     def carrying(self, inline: Mapping[str, bytes]) -> Reader:
         """Return a reader that has these packs too."""
@@ -62,7 +72,7 @@ class Reader:
 
     def read(self, runs: Sequence[Run]) -> bytes:
         """Return the bytes of *runs*, checked."""
-        return b"".join(self.chunks(runs))
+        return self._settled(lambda: b"".join(self.chunks(runs)))
 
     def chunks(self, runs: Sequence[Run]) -> Iterator[Buffer]:
         """Yield the bytes of *runs* blob by blob, checked; neighbours are fetched together."""
@@ -77,23 +87,29 @@ class Reader:
         return memories[0]
 
     def load_later(
-        self, wanted: Sequence[Sequence[Run]], pool: Executor | None
+        self, wanted: Sequence[Sequence[Run]], pool: Executor | None, *, checked: int = 0
     ) -> tuple[list[memoryview], list[Future[None]]]:
         """Return for each of *wanted* its bytes as writable memory of its own, and the checks of them.
 
         Where the store has files and the blobs are raw and aligned, nothing is read: the files are
         mapped copy-on-write, and hashed by *pool* while the caller goes on; without a pool they are
-        not checked. Elsewhere the bytes are read, neighbours together, and checked at once.
+        not checked. Elsewhere the bytes are read, neighbours together, and checked at once; so are
+        the last *checked* of *wanted* wherever they are, since what is unpickled has to be.
 
         Raises:
             CorruptError: A pack is missing, too short, or its bytes are not the ones that were saved.
         """
+        return self._settled(lambda: self._load(wanted, pool, len(wanted) - checked))
+
+    def _load(
+        self, wanted: Sequence[Sequence[Run]], pool: Executor | None, mappable: int
+    ) -> tuple[list[memoryview], list[Future[None]]]:
         memories: list[memoryview] = []
         checks: list[Future[None]] = []
         unread: list[tuple[memoryview, list[Blob]]] = []
-        for runs in wanted:
+        for at, runs in enumerate(wanted):
             blobs = self.blobs(runs)
-            region = self._map(blobs)
+            region = self._map(blobs) if at < mappable else None
             if region is None:
                 memory = memoryview(bytearray(total(blobs)))
                 unread.append((memory, blobs))
@@ -125,13 +141,10 @@ class Reader:
         """Map the blobs into one range; None where they have to be read."""
         if not self._can_map(blobs):
             return None
-        pieces = list(_stretches(blobs))
-        if len(pieces) > MOST_PIECES:
-            return None
         try:
-            return self._mapped(pieces, total(blobs))
+            return self._mapped(blobs)
         except NotFoundError as error:
-            raise CorruptError(str(error)) from None
+            raise _GoneError(str(error)) from None
         except OSError:  # the system refused
             return None
 
@@ -139,25 +152,27 @@ class Reader:
         return (
             self.mapping
             and bool(blobs)
+            and total(blobs) >= ALIGNED_SIZE
             and all(it.codec == RAW and it.offset % PAGE == 0 and it.pack not in self._inline for it in blobs)
             and self.store.path(pack_key(blobs[0].pack)) is not None
         )
 
-    def _mapped(self, pieces: list[list[Blob]], size: int) -> mmap.mmap:
-        region = reserve(size)
+    def _mapped(self, blobs: list[Blob]) -> mmap.mmap | None:
+        region = reserve(total(blobs))
+        spans = _spans(blobs)
+        if self._pieces + len(spans) > MOST_PIECES:
+            return None
+        self._pieces += len(spans)
         with ExitStack() as opened:
             files: dict[str, int] = {}
-            spans = []
-            at = 0
-            for piece in pieces:
-                pack = piece[0].pack
-                if pack not in files:
-                    files[pack] = opened.enter_context(_descriptor(self.store, pack))
-                length = sum(blob.stored for blob in piece)
-                _require(files[pack], piece[-1])
-                spans.append((at, files[pack], piece[0].offset, length))
-                at += length
-            overlay(region, spans)
+            for _, first, last in spans:
+                if first.pack not in files:
+                    files[first.pack] = opened.enter_context(_descriptor(self.store, first.pack))
+                _require(files[first.pack], last)
+            overlay(
+                region,
+                [(at, files[a.pack], a.offset, b.offset + b.stored - a.offset) for at, a, b in spans],
+            )
         return region
 
     def _index(self, pack: str) -> list[Blob | None]:
@@ -171,13 +186,21 @@ class Reader:
                 raise CorruptError(f"pack {pack[:12]} is missing from {self.store.url}") from None
         return self._indexes[pack]
 
+    def _settled(self, work: Callable[[], _T]) -> _T:
+        """Do *work*; once more when a pack went meanwhile, since a collector may have rewritten it."""
+        try:
+            return work()
+        except _GoneError:
+            self._indexes.clear()
+            return work()
+
     def _fetch(self, pack: str, start: int, stop: int) -> bytes:
         if pack in self._inline:
             return self._inline[pack][start:stop]
         try:
             return self.store.get(pack_key(pack), start, stop)
         except NotFoundError:
-            raise CorruptError(f"pack {pack[:12]} is missing from {self.store.url}") from None
+            raise _GoneError(f"pack {pack[:12]} is missing from {self.store.url}") from None
 
 
 class _descriptor:  # noqa: N801  used as a function
@@ -210,16 +233,44 @@ def _stretches(blobs: Iterable[Blob]) -> Iterator[list[Blob]]:
     stretch: list[Blob] = []
     size = 0
     for blob in blobs:
-        last = stretch[-1] if stretch else None
-        if last and (
-            last.pack != blob.pack or last.offset + last.stored != blob.offset or size >= _READ_STEP
-        ):
+        if stretch and (not _adjacent(stretch[-1], blob) or size >= _READ_STEP):
             yield stretch
             stretch, size = [], 0
         stretch.append(blob)
         size += blob.stored
     if stretch:
         yield stretch
+
+
+def _spans(blobs: Sequence[Blob]) -> list[tuple[int, Blob, Blob]]:
+    """Return what has to be mapped: where it goes in the range, and its first and last blob.
+
+    Blobs of zeros need no file: a fresh range is zero already.
+    """
+    spans: list[tuple[int, Blob, Blob]] = []
+    at = end = 0
+    for blob in blobs:
+        if not _is_zero(blob):
+            if spans and end == at and _adjacent(spans[-1][2], blob):
+                spans[-1] = (*spans[-1][:2], blob)
+            else:
+                spans.append((at, blob, blob))
+            end = at + blob.size
+        at += blob.size
+    return spans
+
+
+def _adjacent(one: Blob, other: Blob) -> bool:
+    return one.pack == other.pack and one.offset + one.stored == other.offset
+
+
+def _is_zero(blob: Blob) -> bool:
+    return blob.digest == _digest_of_zeros(blob.size)
+
+
+@lru_cache(maxsize=64)
+def _digest_of_zeros(size: int) -> bytes:
+    return digest(bytes(size))
 
 
 def _check(
@@ -241,8 +292,9 @@ def _check(
 
 
 def _check_part(region: mmap.mmap, memory: memoryview, at: int, blobs: Sequence[Blob]) -> None:
-    prefault(region, at, total(blobs))
+    if not all(map(_is_zero, blobs)):
+        prefault(region, at, total(blobs))
     for blob in blobs:
-        if digest(memory[at : at + blob.size]) != blob.digest:
+        if not _is_zero(blob) and digest(memory[at : at + blob.size]) != blob.digest:
             raise blob.damage()
         at += blob.size
