@@ -85,7 +85,7 @@ def _load(
 ) -> tuple[list[Any], Checks]:
     """Load a group; its memory may still be being checked, with *pool*, or is not checked without."""
     contents = (*group.roots, group.record)
-    (*roots, record), checks = reader.load_later([content.runs for content in contents], pool)
+    (*roots, record), checks = reader.load_later([it.runs for it in contents], pool, checked=1)
     if [len(memory) for memory in (*roots, record)] != [content.size for content in contents]:
         raise CorruptError("the packs hold other sizes than the manifest names")
     buffers = [roots[at][offset : offset + size] for at, offset, size in group.buffers]

@@ -1,0 +1,235 @@
+"""Packs: what goes into one comes out, and what was not put in never does."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nbckpt.core.moved import find_index, moved_key, table
+from nbckpt.core.pack import (
+    PACK_SIZE,
+    PAGE,
+    RAW,
+    ZSTD,
+    Piece,
+    build,
+    compressed,
+    digest,
+    pack_key,
+    pack_of,
+    parse_index,
+    read_head,
+    read_index,
+    salt,
+)
+from nbckpt.errors import CorruptError, FormatError, NotFoundError
+from nbckpt.store import MemoryStore
+
+HEAD, ENTRY = struct.Struct("<8sQ"), struct.Struct("<32sQQQQ")
+
+
+def raw(data: bytes, *, aligned: bool = False) -> Piece:
+    return Piece(digest(data), data, len(data), RAW, aligned=aligned)
+
+
+def put(store: MemoryStore, pieces: list[Piece]) -> str:
+    pack, parts = build(pieces)
+    store.put(pack_key(pack), parts)
+    return pack
+
+
+def read_all(store: MemoryStore, pack: str) -> list[bytes]:
+    whole = store.get(pack_key(pack))
+    return [bytes(it.decode(whole[it.offset : it.offset + it.stored])) for it in read_index(store, pack)]
+
+
+def forged(blob: tuple[bytes, int, int, int, int]) -> tuple[MemoryStore, str]:
+    """Return a store with a pack that is right in itself, and says what the test wants it to say."""
+    head = HEAD.pack(b"NBCKPAK1", 1) + ENTRY.pack(*blob)
+    store, pack = MemoryStore(), digest(head).hex()
+    store.put(pack_key(pack), head + bytes(100))
+    return store, pack
+
+
+@given(st.lists(st.tuples(st.binary(max_size=9000), st.booleans(), st.booleans()), max_size=8))
+def test_what_goes_in_comes_out(blobs: list[tuple[bytes, bool, bool]]) -> None:
+    store = MemoryStore()
+    pack = put(
+        store,
+        [raw(it, aligned=aligned) if plain else compressed(it, digest(it)) for it, plain, aligned in blobs],
+    )
+    index = read_index(store, pack)
+    assert read_all(store, pack) == [it[0] for it in blobs]
+    assert all(
+        it.offset % PAGE == 0
+        for it, (_, plain, aligned) in zip(index, blobs, strict=True)
+        if plain and aligned
+    )
+
+
+@given(st.lists(st.binary(min_size=1, max_size=300), min_size=1, max_size=4), st.data())
+def test_every_flipped_bit_is_found(blobs: list[bytes], data: st.DataObject) -> None:
+    store = MemoryStore()
+    pack = put(store, [compressed(it, digest(it)) for it in blobs])
+    whole = bytearray(store.get(pack_key(pack)))
+    whole[data.draw(st.integers(0, len(whole) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    store.put(pack_key(pack), bytes(whole))
+    with pytest.raises((CorruptError, FormatError)):
+        read_all(store, pack)
+
+
+@given(st.lists(st.binary(min_size=1, max_size=300), min_size=1, max_size=4), st.data())
+def test_a_pack_that_was_cut_short_is_found(blobs: list[bytes], data: st.DataObject) -> None:
+    store = MemoryStore()
+    pack = put(store, [raw(it) for it in blobs])
+    whole = store.get(pack_key(pack))
+    store.put(pack_key(pack), whole[: data.draw(st.integers(0, len(whole) - 1))])
+    with pytest.raises(CorruptError):
+        read_all(store, pack)
+
+
+def test_equal_blobs_give_equal_packs_and_a_salt_another() -> None:
+    pieces = [raw(b"a"), raw(b"b")]
+    assert build(pieces)[0] == build(pieces)[0]
+    assert len({build([*pieces, salt()])[0] for _ in range(3)} | {build(pieces)[0]}) == 4
+
+
+@pytest.mark.parametrize(
+    ("data", "codec"),
+    [(b"", RAW), (b"a" * 255, RAW), (b"a" * 256, ZSTD), (bytes(range(256)), RAW), (b"ab" * 5000, ZSTD)],
+)
+def test_compression_is_kept_where_it_pays(data: bytes, codec: int) -> None:
+    piece = compressed(data, digest(data))
+    assert piece.codec == codec
+    assert len(piece.data) <= len(data)
+
+
+def test_a_large_index_is_read_whole() -> None:
+    store = MemoryStore()
+    blobs = [b"%d" % n for n in range(70_000)]
+    pack = put(store, [raw(it) for it in blobs])
+    assert len(read_head(store, pack)) == 16 + 64 * len(blobs)
+    assert [it.digest for it in read_index(store, pack)] == [digest(it) for it in blobs]
+
+
+def test_no_pack_is_not_found() -> None:
+    with pytest.raises(NotFoundError):
+        read_index(MemoryStore(), "ab" * 32)
+
+
+@pytest.mark.parametrize("bit", range(64))
+def test_a_flipped_bit_in_the_count_takes_no_memory(bit: int) -> None:
+    store = MemoryStore()
+    pack = put(store, [raw(b"abc"), raw(b"def")])
+    whole = store.get(pack_key(pack))
+    (count,) = struct.unpack_from("<Q", whole, 8)
+    store.put(pack_key(pack), whole[:8] + struct.pack("<Q", count ^ (1 << bit)) + whole[16:])
+    with pytest.raises(CorruptError):
+        read_index(store, pack)
+
+
+@pytest.mark.parametrize(
+    ("stored", "size", "codec"),
+    [
+        (10, 5, RAW),
+        (5, 10, RAW),
+        (1 << 63, 1 << 63, RAW),
+        (5, PACK_SIZE + 1, ZSTD),
+        (10, 10, 2),
+        (5, 5, 1 << 60),
+    ],
+    ids=["longer", "shorter", "huge", "bomb", "unknown", "nonsense"],
+)
+def test_a_blob_that_cannot_be_is_refused(stored: int, size: int, codec: int) -> None:
+    store, pack = forged((bytes(32), 80, stored, size, codec))
+    with pytest.raises(CorruptError, match="no blob can be like that"):
+        read_index(store, pack)
+
+
+def test_a_frame_that_asks_for_more_than_it_should_is_refused() -> None:
+    bomb = zstandard.ZstdCompressor().compress(bytes(200 << 20))
+    store, pack = forged((digest(b"abc"), 80, len(bomb), 3, ZSTD))
+    with pytest.raises(CorruptError):
+        read_index(store, pack)[0].decode(bomb)
+
+
+@pytest.mark.parametrize("magic", [b"NBCKPAK2", b"PK\3\4\0\0\0\0"])
+def test_a_pack_of_another_kind_says_so(magic: bytes) -> None:
+    with pytest.raises(FormatError, match="not an nbckpt pack of a known version"):
+        parse_index(magic + bytes(100), "ab" * 32)
+
+
+def test_the_id_is_in_the_key() -> None:
+    assert pack_of(pack_key("ab" * 32)) == "ab" * 32
+
+
+# Packs that moved.
+
+
+def moved(store: MemoryStore) -> tuple[str, str]:
+    """Move the first and last of three blobs; return the old pack and the new one."""
+    old, new = put(store, [raw(b"one"), raw(b"two"), raw(b"three")]), put(store, [raw(b"three"), raw(b"one")])
+    store.put(moved_key(old), table(read_head(store, old), [new]))
+    store.delete(pack_key(old))
+    return old, new
+
+
+def test_a_moved_pack_keeps_answering() -> None:
+    store = MemoryStore()
+    old, new = moved(store)
+    index = find_index(store, old)
+    assert [it and store.get(pack_key(new), it.offset, it.offset + it.stored) for it in index] == [
+        b"one",
+        None,
+        b"three",
+    ]
+
+
+def test_a_moved_pack_that_is_there_again_goes_first() -> None:
+    store = MemoryStore()
+    old, _ = moved(store)
+    put(store, [raw(b"one"), raw(b"two"), raw(b"three")])
+    assert {it.pack for it in find_index(store, old) if it} == {old}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b'{"head":"","packs":[]}',
+        b'{"head":"!","packs":5}',
+        b'{"head":5}',
+        b"[" * 99_999,
+    ],
+)
+def test_a_table_that_is_none_is_refused(data: bytes) -> None:
+    store = MemoryStore()
+    store.put(moved_key("ab" * 32), data)
+    with pytest.raises(CorruptError):
+        find_index(store, "ab" * 32)
+
+
+def test_tables_that_go_in_a_circle_are_refused() -> None:
+    store = MemoryStore()
+    a, b = ([raw(it)] for it in (b"a", b"b"))
+    first, second = build(a)[0], build(b)[0]
+    for pieces, pack, to in ((a, first, second), (b, second, first)):
+        store.put(moved_key(pack), table(bytes(build(pieces)[1][0]), [to]))
+    with pytest.raises(CorruptError):
+        find_index(store, first)
+
+
+def test_neither_pack_nor_table_is_not_found() -> None:
+    store = MemoryStore()
+    old, new = moved(store)
+    store.delete(pack_key(new))
+    for pack in (old, new):
+        with pytest.raises(NotFoundError):
+            find_index(store, pack)

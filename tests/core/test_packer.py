@@ -1,0 +1,211 @@
+"""Packer: each byte is written once, and what is in a store is found there."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nbckpt.core.pack import PACK_SIZE, PAGE, RAW, ZSTD, read_index
+from nbckpt.core.packer import ALIGNED_SIZE, INLINE_SIZE, Known, Packer, Stored
+from nbckpt.core.reader import Reader
+from nbckpt.errors import StoreError
+from nbckpt.store import MemoryStore, Store
+from nbckpt.testing import FaultyStore
+
+KB, MB = 1 << 10, 1 << 20
+EDGES = [n + d for n in (4 * KB, 16 * KB, 64 * KB, 256 * KB, MB) for d in (-1, 0, 1)]
+SIZES = [0, 1, *EDGES, 4 * MB + 1, 5 * MB]
+
+
+def noise(size: int, seed: int = 0) -> bytes:
+    return np.random.default_rng(seed).bytes(size)
+
+
+def packed(
+    store: MemoryStore, *buffers: bytes, records: bool = False, **options: Any
+) -> tuple[Packer, list[Stored]]:
+    with Packer(store, **options) as packer:
+        stored = [packer.add_record([it]) if records else packer.add(it) for it in buffers]
+        packer.finish()
+    return packer, stored
+
+
+def read(store: MemoryStore, packer: Packer, stored: Stored) -> bytes:
+    return Reader(store, packer.inline).read(packer.runs(stored))
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("records", [False, True], ids=["buffer", "record"])
+def test_what_goes_in_comes_out(size: int, records: bool) -> None:
+    store = MemoryStore()
+    data = noise(size)
+    packer, (stored,) = packed(store, data, records=records)
+    assert read(store, packer, stored) == data
+    assert stored.size == size
+
+
+@given(st.lists(st.tuples(st.sampled_from([0, 1, *EDGES]), st.integers(0, 1), st.booleans()), max_size=6))
+def test_any_mixture_comes_out(parts: list[tuple[int, int, bool]]) -> None:
+    store = MemoryStore()
+    buffers = [noise(size, seed) for size, seed, _ in parts]
+    with Packer(store) as packer:
+        stored = [
+            packer.add_record([data]) if record else packer.add(data)
+            for data, (_, _, record) in zip(buffers, parts, strict=True)
+        ]
+        packer.finish()
+    assert [read(store, packer, it) for it in stored] == buffers
+
+
+@pytest.mark.parametrize("size", SIZES[1:])
+def test_equal_bytes_are_kept_once(size: int) -> None:
+    store = MemoryStore()
+    data = noise(size)
+    packer, stored = packed(store, data, data, data)
+    assert packer.new_bytes == size
+    assert packer.runs(stored[0]) == packer.runs(stored[2])
+
+
+@pytest.mark.parametrize("size", [ALIGNED_SIZE, MB, 5 * MB])
+def test_what_the_store_has_is_not_written_again(size: int) -> None:
+    store = MemoryStore()
+    data = noise(size)
+    packed(store, data)
+    known = Known(store)
+    known.refresh()
+    packer, (stored,) = packed(store, data, known=known)
+    assert (packer.new_bytes, packer.packs, packer.inline) == (0, [], {})
+    assert read(store, packer, stored) == data
+
+
+def test_a_small_change_costs_one_blob() -> None:
+    store = MemoryStore()
+    data = bytearray(noise(5 * MB))
+    packed(store, bytes(data))
+    data[3 * MB] ^= 1
+    known = Known(store)
+    known.refresh()
+    packer, (stored,) = packed(store, bytes(data), known=known)
+    assert packer.new_bytes == 256 * KB
+    assert read(store, packer, stored) == data
+
+
+def test_neighbours_are_one_run() -> None:
+    packer, (stored,) = packed(MemoryStore(), noise(4 * MB))
+    assert [run[1:] for run in packer.runs(stored)] == [(0, 16)]
+
+
+@pytest.mark.parametrize(("size", "inline"), [(1, True), (INLINE_SIZE, True), (INLINE_SIZE + 1, False)])
+def test_little_is_left_for_the_manifest(size: int, inline: bool) -> None:
+    store = MemoryStore()
+    packer, _ = packed(store, noise(size))
+    assert (len(packer.inline), len(packer.packs)) == ((1, 0) if inline else (0, 1))
+    assert len(list(store.keys())) == len(packer.packs)
+
+
+def test_nothing_makes_no_pack() -> None:
+    store = MemoryStore()
+    packer, _ = packed(store, b"", b"")
+    assert (packer.inline, packer.packs, list(store.keys())) == ({}, [], [])
+
+
+@pytest.mark.parametrize(("size", "aligned"), [(ALIGNED_SIZE, True), (ALIGNED_SIZE - 1, False)])
+def test_large_buffers_are_raw_and_aligned(size: int, aligned: bool) -> None:
+    store = MemoryStore()
+    packer, _ = packed(store, bytes(noise(3)), bytes(size), inline=False)
+    (pack,) = packer.packs
+    blob = read_index(store, pack)[-1]
+    assert (blob.codec, blob.offset % PAGE == 0) == ((RAW, True) if aligned else (ZSTD, False))
+
+
+def test_records_are_compressed_where_that_pays() -> None:
+    store = MemoryStore()
+    packer, _ = packed(store, b"ab" * 500_000, noise(100_000), records=True)
+    assert [blob.codec for blob in read_index(store, packer.packs[0])] == [ZSTD, RAW]
+    assert packer.new_bytes < 110_000
+
+
+def test_a_full_pack_is_closed() -> None:
+    store = MemoryStore()
+    data = noise(PACK_SIZE + 3 * MB)
+    packer, (stored,) = packed(store, data)
+    assert len(packer.packs) == 2
+    assert all(len(store.get(key)) < PACK_SIZE + 5 * MB for key in store.keys())  # noqa: SIM118
+    assert read(store, packer, stored) == data
+
+
+def test_a_dry_run_writes_nothing_and_tells_the_digests() -> None:
+    store = MemoryStore()
+    data = noise(MB)
+    _, (dry,) = packed(store, data, dry=True)
+    assert list(store.keys()) == []
+    _, (wet,) = packed(store, data)
+    assert dry.digests == wet.digests
+
+
+def test_the_salt_gives_another_pack_of_the_same_bytes() -> None:
+    store = MemoryStore()
+    data = noise(MB)
+    first, _ = packed(store, data)
+    second, (stored,) = packed(store, data, salted=True)
+    assert first.packs != second.packs
+    assert read(store, second, stored) == data
+
+
+def pack_and(store: Store, error: BaseException | None = None) -> None:
+    with Packer(store) as packer:
+        packer.add(noise(5 * MB))
+        if error:
+            raise error
+        packer.finish()
+
+
+def test_a_put_that_fails_fails_the_whole() -> None:
+    store = FaultyStore(MemoryStore(), when=lambda call: call.op == "put")
+    with pytest.raises(StoreError):
+        pack_and(store)
+    assert list(store.store.keys()) == []
+
+
+def test_an_interrupt_leaves_no_thread() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        pack_and(MemoryStore(), KeyboardInterrupt())
+    assert [it.name for it in threading.enumerate() if it.name.startswith("nbckpt")] == []
+
+
+def test_progress_reaches_the_end() -> None:
+    store, seen = MemoryStore(), []
+    with Packer(store) as packer:
+        packer.add(noise(5 * MB))
+        packer.finish(lambda done, total: seen.append((done, total)))
+    assert seen[-1] == (5 * MB, 5 * MB)
+
+
+def test_what_went_is_forgotten() -> None:
+    store = MemoryStore()
+    data = noise(MB)
+    known = Known(store)
+    packed(store, data, known=known)
+    for key in list(store.keys()):
+        store.delete(key)
+    known.refresh()
+    packer, (stored,) = packed(store, data, known=known)
+    assert packer.new_bytes == MB
+    assert read(store, packer, stored) == data
+
+
+def test_a_damaged_pack_offers_nothing() -> None:
+    store = MemoryStore()
+    data = noise(MB)
+    packed(store, data)
+    (key,) = store.keys()
+    store.put(key, b"x" + store.get(key)[1:])
+    known = Known(store)
+    known.refresh()
+    packer, (stored,) = packed(store, data, known=known)
+    assert read(store, packer, stored) == data

@@ -1,0 +1,206 @@
+"""Reader: mapped, read from a file or from memory, the bytes are the same, and they are checked."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from nbckpt.core.gc import collect
+from nbckpt.core.mapping import MAPS
+from nbckpt.core.pack import pack_key
+from nbckpt.core.packer import Packer, Run
+from nbckpt.core.reader import Reader
+from nbckpt.errors import CorruptError
+from nbckpt.store import LocalStore, MemoryStore, Store
+from nbckpt.testing import RecordingStore
+from nbckpt.tracker import Tracker
+
+KB, MB = 1 << 10, 1 << 20
+EDGES = [n + d for n in (4 * KB, 64 * KB, 256 * KB, MB) for d in (-1, 0, 1)]
+WAYS = ["mapped", "plain", "memory"]
+
+
+def noise(size: int, seed: int = 0) -> bytes:
+    return np.random.default_rng(seed).bytes(size)
+
+
+def kept(store: Store, *buffers: bytes) -> list[list[Run]]:
+    with Packer(store, inline=False) as packer:
+        stored = [packer.add(it) for it in buffers]
+        packer.finish()
+    return [packer.runs(it) for it in stored]
+
+
+def reader(way: str, store: Store) -> Reader:
+    return Reader(store, mapping=way == "mapped")
+
+
+def get(reader: Reader, runs: list[Run], *, verify: bool) -> memoryview:
+    return reader.load(runs) if verify else reader.load_later([runs], None)[0][0]
+
+
+@pytest.fixture(params=WAYS)
+def way(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def store(way: str, tmp_path: Path) -> Store:
+    return MemoryStore() if way == "memory" else LocalStore(tmp_path / "s")
+
+
+@pytest.mark.parametrize("size", [0, 1, *EDGES, 9 * MB + 1])
+@pytest.mark.parametrize("verify", [True, False], ids=["verified", "lazy"])
+def test_the_bytes_are_those_that_were_saved(store: Store, way: str, size: int, verify: bool) -> None:
+    data = noise(size)
+    (runs,) = kept(store, data)
+    memory = get(reader(way, store), runs, verify=verify)
+    assert memory == data
+    assert not memory.readonly
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from([0, 1, *EDGES]), st.integers(0, 2)), min_size=1, max_size=6))
+def test_every_way_gives_the_same(tmp_path: Path, parts: list[tuple[int, int]]) -> None:
+    buffers = [noise(size, seed) for size, seed in parts]
+    local, memory = LocalStore(tmp_path / "s"), MemoryStore()
+    for store, mapping in ((local, True), (local, False), (memory, True)):
+        for data, runs in zip(buffers, kept(store, *buffers), strict=True):
+            assert Reader(store, mapping=mapping).load(runs) == Reader(store).read(runs) == data
+
+
+def test_memory_made_of_several_packs_is_one(store: Store, way: str) -> None:
+    data = noise(2 * MB)
+    kept(store, data[: MB // 2], data[3 * MB // 2 :])
+    tracker = Tracker(store)
+    array = np.frombuffer(data, np.uint8)
+    tracker.save({"a": array}, "s", variables=["a"])
+    namespace: dict[str, np.ndarray] = {}
+    tracker.restore("s", namespace)
+    assert np.array_equal(namespace["a"], array)
+    assert way in WAYS
+
+
+@pytest.mark.parametrize("at", [0, 100 * KB, 256 * KB, 3 * MB - 1])
+def test_a_flipped_bit_is_found(store: Store, way: str, at: int) -> None:
+    data = noise(3 * MB)
+    (runs,) = kept(store, data)
+    key = pack_key(runs[0][0])
+    whole = bytearray(store.get(key))
+    whole[whole.index(data[:64]) + at] ^= 4
+    store.put(key, bytes(whole))
+    with pytest.raises(CorruptError, match=r"pack \w{12} is damaged in bytes \d+ to \d+.*`%ckpt verify`"):
+        reader(way, store).load(runs)
+    with pytest.raises(CorruptError):
+        reader(way, store).read(runs)
+
+
+@pytest.mark.parametrize("keep", [0, 10, 16, 1000, 4096, 1 << 20, -1])
+@pytest.mark.parametrize("verify", [True, False], ids=["verified", "lazy"])
+def test_a_pack_that_was_cut_short_is_found(store: Store, way: str, keep: int, verify: bool) -> None:
+    (runs,) = kept(store, noise(3 * MB))
+    key = pack_key(runs[0][0])
+    store.put(key, store.get(key)[:keep])
+    with pytest.raises(CorruptError):
+        get(reader(way, store), runs, verify=verify)
+
+
+def test_a_missing_pack_is_named(store: Store, way: str) -> None:
+    (runs,) = kept(store, noise(MB))
+    store.delete(pack_key(runs[0][0]))
+    with pytest.raises(CorruptError, match=f"pack {runs[0][0][:12]} is missing"):
+        reader(way, store).load(runs)
+
+
+@pytest.mark.parametrize("run", [(0, 5), (4, 1), (-1, 1), (0, -1), (10**9, 1), (0, 10**18)])
+def test_a_run_that_the_pack_has_not_is_refused(store: Store, way: str, run: tuple[int, int]) -> None:
+    (runs,) = kept(store, noise(MB))
+    with pytest.raises(CorruptError, match="has 4 blobs, not those that the manifest names"):
+        reader(way, store).load([(runs[0][0], *run)])
+
+
+def test_a_pack_that_is_collected_meanwhile_is_found_where_it_moved(store: Store, way: str) -> None:
+    tracker = Tracker(store)
+    keep, lose = (np.frombuffer(noise(size, size), np.uint8) for size in (300 * KB, 3 * MB))
+    tracker.save({"keep": keep, "lose": lose}, "both", variables=["keep", "lose"])
+    tracker.save({"keep": keep}, "one", variables=["keep"])
+    root = tracker.manifest("one").groups[0].roots[0]
+    open_already = reader(way, store)
+    assert open_already.blobs(root.runs)
+    tracker.remove(["both"])
+    assert collect(tracker.history, wait=lambda _: None).rewritten
+    assert open_already.load(root.runs) == keep.tobytes()
+    assert open_already.read(root.runs) == keep.tobytes()
+
+
+def test_lazy_reads_nothing_of_the_body(tmp_path: Path) -> None:
+    if not MAPS:
+        pytest.skip("this system cannot map files")
+    store = LocalStore(tmp_path / "s")
+    (runs,) = kept(store, noise(3 * MB))
+    file = store.path(pack_key(runs[0][0]))
+    assert file
+    with file.open("r+b") as opened:
+        opened.seek(MB)
+        opened.write(b"\0" * 100)
+    assert len(get(Reader(store), runs, verify=False)) == 3 * MB
+    with pytest.raises(CorruptError):
+        Reader(store).load(runs)
+
+
+def test_what_will_be_unpickled_is_checked_also_when_lazy(store: Store, way: str) -> None:
+    data = noise(MB)
+    (runs,) = kept(store, data)
+    key = pack_key(runs[0][0])
+    whole = bytearray(store.get(key))
+    whole[-1] ^= 1
+    store.put(key, bytes(whole))
+    with pytest.raises(CorruptError):
+        reader(way, store).load_later([runs], None, checked=1)
+
+
+def test_neighbours_are_fetched_together() -> None:
+    store = RecordingStore(MemoryStore())
+    (runs,) = kept(store, noise(4 * MB))
+    store.calls.clear()
+    Reader(store).read(runs)
+    assert len([call for call in store.calls if call.op == "get"]) == 2  # the index and the body
+
+
+def test_writing_to_the_memory_changes_no_file(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path / "s")
+    (runs,) = kept(store, noise(MB))
+    memory = Reader(store).load(runs)
+    memory[:] = bytes(MB)
+    assert Reader(store).load(runs) == noise(MB)
+
+
+def test_a_file_that_shrank_never_ends_the_process(tmp_path: Path) -> None:
+    code = """
+        import os, sys
+        from nbckpt import Tracker
+        import numpy
+        tracker = Tracker(sys.argv[1])
+        tracker.save({"a": numpy.arange(1_000_000), "b": 1}, "s", variables=["a", "b"])
+        (pack,) = [it for it in tracker.store.keys("packs/")]
+        for size in (7_999_999, 4_000_000, 4096, 100, 10, 0):
+            os.truncate(tracker.store.path(pack), size)
+            namespace = {}
+            failed = tracker.restore("s", namespace).failed
+            print(len(failed), "a" in namespace)
+    """
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code), str(tmp_path / "s")],
+        env=env, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert all(line.split()[1] == "False" for line in done.stdout.splitlines())

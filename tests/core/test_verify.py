@@ -1,0 +1,210 @@
+"""Verify: damage is found and named, with what it touches, and the rest can still be restored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nbckpt import Checkpoint
+from nbckpt.core.gc import collect
+from nbckpt.core.pack import pack_of
+from nbckpt.core.verify import Verified
+from nbckpt.store import LocalStore, MemoryStore, Store
+from nbckpt.tracker import Tracker
+
+KB = 1 << 10
+
+
+def noise(size: int, seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, 256, size, dtype=np.uint8)
+
+
+A, B, C = (noise(300 * KB, seed) for seed in range(3))
+
+
+@pytest.fixture(params=["memory", "local"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    return MemoryStore() if request.param == "memory" else LocalStore(tmp_path / "s")
+
+
+@pytest.fixture
+def tracker(store: Store) -> Tracker:
+    """Give a store with two checkpoints that share `a`; `b` is in the first, `c` in the second."""
+    tracker = Tracker(store)
+    tracker.save({"a": A, "b": B, "small": 1}, "one", variables=["a", "b", "small"])
+    tracker.save({"a": A, "c": C}, "two", variables=["a", "c"])
+    return tracker
+
+
+def flip(store: Store, key: str, at: int) -> None:
+    data = bytearray(store.get(key))
+    data[at] ^= 1
+    store.put(key, bytes(data))
+
+
+def flip_in(store: Store, array: np.ndarray) -> str:
+    """Flip a bit of an array in the pack that has it; return the pack."""
+    for key in list(store.keys("packs/")):
+        at = store.get(key).find(array.tobytes()[:64])
+        if at >= 0:
+            flip(store, key, at + 7)
+            return pack_of(key)
+    raise AssertionError("no pack has it")
+
+
+def touched(tracker: Tracker, verified: Verified) -> dict[str, set[str]]:
+    """Return the names that damage touches, by the checkpoint's name."""
+    names = {ref.id: ref.name for ref in tracker.history.refs()}
+    found: dict[str, set[str]] = {}
+    for damage in verified.damages:
+        for target, values in damage.touches:
+            found.setdefault(names[target], set()).update(values or {"all of it"})
+    return found
+
+
+def test_what_is_whole_is_said_to_be(tracker: Tracker) -> None:
+    verified = tracker.verify()
+    assert verified.damages == []
+    assert (verified.checkpoints, verified.packs) == (2, 2)
+    assert verified.size >= 900 * KB
+
+
+def test_a_flipped_bit_touches_those_who_need_it(tracker: Tracker) -> None:
+    pack = flip_in(tracker.store, A)
+    verified = tracker.verify()
+    assert touched(tracker, verified) == {"one": {"a"}, "two": {"a"}}
+    assert f"pack {pack[:12]} is damaged in bytes" in verified.damages[0].what
+
+
+@pytest.mark.parametrize(("array", "found"), [(B, {"one": {"b"}}), (C, {"two": {"c"}})], ids="bc")
+def test_a_flipped_bit_touches_nothing_else(
+    tracker: Tracker, array: np.ndarray, found: dict[str, set[str]]
+) -> None:
+    flip_in(tracker.store, array)
+    assert touched(tracker, tracker.verify()) == found
+
+
+def test_the_undamaged_is_restored_and_the_damaged_is_named(tracker: Tracker) -> None:
+    flip_in(tracker.store, B)
+    namespace: dict[str, Any] = {"b": "mine"}
+    restored = tracker.restore("one", namespace)
+    assert [it.names for it in restored.failed] == [("b",)]
+    assert "is damaged" in restored.failed[0].reason
+    assert np.array_equal(namespace["a"], A)
+    assert (namespace["b"], namespace["small"]) == ("mine", 1)
+
+
+DAMAGES: dict[str, Callable[[bytes], bytes | None]] = {
+    "index": lambda data: data[:40] + bytes([data[40] ^ 1]) + data[41:],
+    "count": lambda data: data[:12] + bytes([data[12] ^ 0x80]) + data[13:],
+    "magic": lambda data: b"X" + data[1:],
+    "cut": lambda data: data[: len(data) // 2],
+    "cut to nothing": lambda _: b"",
+    "gone": lambda _: None,
+    "something else": lambda _: b"hello",
+}
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+def test_a_damaged_pack_is_named_with_what_it_touches(tracker: Tracker, how: str) -> None:
+    (pack,) = tracker.manifest("two").packs() - tracker.manifest("one").packs()
+    (key,) = (key for key in tracker.store.keys("packs/") if pack in key)
+    data = DAMAGES[how](tracker.store.get(key))
+    if data is None:
+        tracker.store.delete(key)
+    else:
+        tracker.store.put(key, data)
+    verified = tracker.verify()
+    assert touched(tracker, verified) == {"two": {"c"}}
+    assert any(pack[:12] in damage.what for damage in verified.damages)
+    namespace: dict[str, Any] = {}
+    assert [it.names for it in tracker.restore("two", namespace).failed] == [("c",)]
+    assert np.array_equal(namespace["a"], A)
+
+
+@pytest.mark.parametrize("at", [0, 1, 20, 100, -1, -20, -100])
+def test_a_damaged_manifest_is_named(tracker: Tracker, at: int) -> None:
+    entry = tracker.find("two")
+    flip(tracker.store, entry.key, at)
+    verified = tracker.verify()
+    assert [damage.touches for damage in verified.damages] in ([], [((entry.id, ()),)])
+    if verified.damages:
+        assert f"checkpoint {entry.id[:8]}" in verified.damages[0].what
+    else:  # the flip fell into the signature: it vouches for nothing any more
+        assert not tracker.history.trusted(tracker.manifest("two"))
+
+
+@pytest.mark.parametrize("data", [b"", b"{}", b"[]", b'{"checkpoint":{}}', b'{"a":' * 9999, b"\xff"])
+def test_what_is_no_manifest_is_named_and_the_others_are_checked(tracker: Tracker, data: bytes) -> None:
+    tracker.store.put(tracker.find("two").key, data)
+    flip_in(tracker.store, B)
+    verified = tracker.verify()
+    assert touched(tracker, verified) == {"one": {"b"}, "two": {"all of it"}}
+    assert tracker.restore("one", {}, ["a"]).failed == ()
+
+
+def test_a_flipped_bit_in_what_a_manifest_carries_is_found() -> None:
+    tracker = Tracker(MemoryStore())
+    tracker.save({"small": "x" * 300}, "s", variables=["small"])
+    entry = tracker.find("s")
+    data = tracker.store.get(entry.key)
+    assert tracker.manifest("s").inline
+    for at in range(0, len(data), 5):
+        tracker.store.put(entry.key, data[:at] + bytes([data[at] ^ 2]) + data[at + 1 :])
+        if not tracker.verify().damages:  # the flip fell into the signature
+            namespace: dict[str, Any] = {}
+            tracker.restore("s", namespace, trust=True)
+            assert namespace == {"small": "x" * 300}
+
+
+def test_a_checkpoint_can_be_verified_alone(tracker: Tracker) -> None:
+    flip_in(tracker.store, C)
+    assert tracker.verify(["one"]).damages == []
+    assert len(tracker.verify(["two"]).damages) == 1
+
+
+def test_a_damaged_file_is_named(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "made" / "w").mkdir(parents=True)
+    (tmp_path / "made" / "w" / "net.bin").write_bytes(A.tobytes())
+    Checkpoint.from_directory(tmp_path / "made").to_store(store, "f")
+    tracker = Tracker(store)
+    flip_in(store, A)
+    assert touched(tracker, tracker.verify()) == {"f": {"w/net.bin"}}
+
+
+def test_what_moved_is_verified_too(tracker: Tracker) -> None:
+    tracker.save({"big": noise(900 * KB, 9), "b": C}, "three", variables=["big", "b"])
+    tracker.remove(["one"])
+    collect(tracker.history, wait=lambda _: None)
+    assert tracker.verify().damages == []
+    flip_in(tracker.store, A)
+    assert touched(tracker, tracker.verify()) == {"two": {"a"}}
+
+
+def test_a_blob_that_a_rewritten_pack_lost_is_damage(tracker: Tracker) -> None:
+    tracker.save({"k": noise(100 * KB, 5), "l": noise(900 * KB, 6)}, "all", variables=["k", "l"])
+    tracker.save({"k": noise(100 * KB, 5)}, "k", variables=["k"])
+    tracker.remove(["all"])
+    assert collect(tracker.history, wait=lambda _: None).rewritten
+    (moved,) = (key for key in tracker.store.keys("packs/") if key.endswith(".moved"))
+    here = tracker.store.get(moved).index(b'"packs":["') + 10
+    other = next(iter(tracker.manifest("two").packs())).encode()
+    tracker.store.put(moved, tracker.store.get(moved)[:here] + other + tracker.store.get(moved)[here + 64 :])
+    assert touched(tracker, tracker.verify()) == {"k": {"k"}}
+
+
+def test_verify_changes_nothing(tracker: Tracker) -> None:
+    flip_in(tracker.store, A)
+    before = {key: tracker.store.get(key) for key in list(tracker.store.keys())}
+    tracker.verify()
+    assert {key: tracker.store.get(key) for key in list(tracker.store.keys())} == before
+
+
+def test_progress_reaches_the_end(tracker: Tracker) -> None:
+    seen: list[tuple[int, int]] = []
+    tracker.verify(progress=lambda done, total: seen.append((done, total)))
+    assert seen[-1] == (2, 2)
