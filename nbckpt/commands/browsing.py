@@ -79,7 +79,8 @@ def _row(row: Row) -> tuple[Cell | str, ...]:
     manifest = row.manifest
     if manifest is None:
         return (label, name, row.trouble, "", "", "", "", "", "")
-    variables = [value.name for value in manifest.values if value.name not in NAMES]
+    largest = sorted(manifest.values, key=lambda value: -value.preview.get("bytes", 0))
+    variables = [value.name for value in largest if value.name not in NAMES]
     shown = ", ".join(variables[:3]) + (f", … ({len(variables)})" if len(variables) > 3 else "")
     cell = manifest.provenance.get("cell", {})
     new = manifest.provenance.get("new_bytes")
@@ -221,13 +222,13 @@ def _variable(value: Value) -> tuple[Cell | str, ...]:
     preview = value.preview
     dtype = f" {preview['dtype']}" if preview.get("dtype") else ""
     columns = ", ".join(f"{name}: {kind}" for name, kind in preview.get("columns", ()))
-    text = str(preview.get("text", ""))
+    text = columns or str(preview.get("text", ""))
     return (
         value.name,
         Cell(str(preview.get("type", "?")), columns),
         extent(preview) + dtype,
         size(preview.get("bytes", 0)),
-        Cell(short(text, 80), columns or text),
+        Cell(short(text, 80), text),
     )
 
 

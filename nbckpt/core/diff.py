@@ -95,7 +95,7 @@ def _details(before: Value, after: Value, old: Side, new: Side) -> tuple[str, ..
     deeper = _deeper(before.name, old, new, same_form=not found)
     if deeper is not None:
         return (*found, *deeper)
-    if a.get("text") != b.get("text"):
+    if a.get("text") != b.get("text") and a.get("columns") is None:
         found.append(f"{a.get('text', '')} -> {b.get('text', '')}")
     return tuple(found) or ("contents differ",)
 

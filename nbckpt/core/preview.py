@@ -11,6 +11,7 @@ from typing import Any
 
 MOST_TEXT = 200
 _MOST_COLUMNS = 200
+_PICTURE = 480  # pixels along the longer side: sharp at the height that a page shows
 
 
 def type_name(kind: type) -> str:
@@ -59,7 +60,7 @@ def picture_of(value: Any) -> bytes | None:
     file = io.BytesIO()
     inches = max(*value.get_size_inches(), 0.1)
     try:
-        value.savefig(file, format="png", dpi=240 / inches, pil_kwargs={"compress_level": 1})
+        value.savefig(file, format="png", dpi=_PICTURE / inches, pil_kwargs={"compress_level": 1})
     except Exception:  # noqa: BLE001  a figure that cannot be drawn can still be saved
         return None
     return file.getvalue()

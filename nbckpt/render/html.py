@@ -10,6 +10,9 @@ from typing import Any
 from nbckpt.render.page import Result
 from nbckpt.settings import Settings
 
+_MOST_UNBROKEN = 32
+_LONGEST_WORD = 48
+
 
 def html(result: Result) -> str:
     """Return the result through its class's template; the user's own templates are tried first."""
@@ -42,4 +45,17 @@ def _environment(own: Path | None) -> Any:
     environment.filters["base64"] = lambda data: base64.b64encode(data).decode()
     environment.filters["cell"] = lambda cell: str(getattr(cell, "text", cell))
     environment.filters["hint"] = lambda cell: str(getattr(cell, "hint", ""))
+    environment.filters["wrapping"] = lambda cell: wrapping(str(getattr(cell, "text", cell)))
     return environment
+
+
+def wrapping(text: str) -> str:
+    """Return the style that breaks a cell's lines where they read best.
+
+    What is short stays on one line, so that only what is long shares the room that is left; and no
+    word is broken but one that would push the other columns out of sight.
+    """
+    if len(text) <= _MOST_UNBROKEN:
+        return "white-space:nowrap;"
+    longest = max(map(len, text.split()), default=0)
+    return "min-width:18em;" + ("overflow-wrap:anywhere;" if longest > _LONGEST_WORD else "")
