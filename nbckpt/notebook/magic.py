@@ -97,8 +97,8 @@ class CheckpointMagics(Magics):
                     "%%ckpt cannot run a cell with await in it: put %ckpt save below the cell"
                 ) from None
             raise
-        exec(body, self.shell.user_ns)  # noqa: S102  this is what a cell is
-        shown = eval(value, self.shell.user_ns) if value else None  # noqa: S307
+        exec(body, self.shell.user_ns)  # this is what a cell is
+        shown = eval(value, self.shell.user_ns) if value else None
         if shown is not None and not cell.rstrip().endswith(";"):
             display(shown)
 
@@ -156,12 +156,11 @@ def _is_ours(shell: InteractiveShell, name: str) -> bool:
 
 def _cell(shell: InteractiveShell, body: str | None) -> dict[str, Any]:
     """Return which cell this is, as far as the front end tells."""
-    cell: dict[str, Any] = {"count": shell.execution_count}
     history = shell.history_manager
-    if history is not None and history.input_hist_raw:
-        cell["source"] = history.input_hist_raw[-1]
-    elif body is not None:
-        cell["source"] = body
+    if history is None or len(history.input_hist_raw) < 2:
+        cell: dict[str, Any] = {"source": body} if body is not None else {}
+    else:  # not shell.execution_count, which is the next cell's in some versions
+        cell = {"count": len(history.input_hist_raw) - 1, "source": history.input_hist_raw[-1]}
     parent = shell.get_parent() if hasattr(shell, "get_parent") else None
     if isinstance(parent, dict) and (name := parent.get("metadata", {}).get("cellId")):
         cell["id"] = str(name)
