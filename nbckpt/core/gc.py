@@ -1,11 +1,12 @@
 """gc: free what nothing names any more, without ever taking what a save is about to name.
 
 The danger is a save that found a blob in a pack, and names that pack in its manifest, while a collector
-that read the manifests earlier deletes it. So the collector first puts a mark, `condemned/…/<pack>`, waits,
-looks at the manifests a second time, and deletes what still nothing names. A save looks at the marks
-right before its manifest, and starts again without the marked packs. Either the save sees the mark or,
-where putting one small manifest takes less than the wait, the second look sees the manifest. Where it
-takes longer, the save's own second look, behind its manifest, sees the mark or that the pack is gone.
+that read the manifests earlier deletes it. So the collector first puts a mark that names the packs,
+`condemned/<collector>`, waits, looks at the manifests a second time, and deletes what still nothing
+names. A save looks at the marks right before its manifest, and starts again without the marked packs.
+Either the save sees the mark or, where putting one small manifest takes less than the wait, the second
+look sees the manifest. Where it takes longer, the save's own second look, behind its manifest, sees the
+mark or that the pack is gone.
 
 A pack that nothing ever named may belong to a save that is still running: it is only noted, and taken
 by a collection at least an hour later.
@@ -100,21 +101,20 @@ class _Collector:
         self, dead: list[str], shrinking: list[str], doomed: list[Entry], uses: _Uses
     ) -> _Uses | None:
         """Condemn, look a second time, delete; a dry run only tells. Return what the last look saw."""
-        # Marks of our own: another collector, at work at the same time, does not take them away.
-        mine = f"condemned/{secrets.token_hex(8)}"
-        marks = [] if self.dry_run else [f"{mine}/{pack}" for pack in (*dead, *shrinking)]
-        last: _Uses | None = uses
+        if self.dry_run or not (dead or shrinking):
+            self._take(dead, shrinking, uses)
+            return uses
+        # A mark of our own: another collector, at work at the same time, does not take it away. One
+        # for all of the packs: on a full disk there may be no room for more.
+        mark = f"condemned/{secrets.token_hex(8)}"
         try:
-            for mark in marks:
-                self.store.put(mark, now().encode())
-            if marks:
-                self.wait(GRACE_S)
-                last = self._uses(doomed)
+            self.store.put(mark, "\n".join((now(), *dead, *shrinking)).encode())
+            self.wait(GRACE_S)
+            last = self._uses(doomed)
             if last is not None:
                 self._take(dead, shrinking, last)
         finally:
-            for mark in marks:
-                self.store.delete(mark)
+            self.store.delete(mark)
         return last
 
     def _take(self, dead: list[str], shrinking: list[str], uses: _Uses) -> None:
@@ -258,9 +258,9 @@ class _Collector:
 
     def _is_old(self, note: str) -> bool:
         try:
-            since = datetime.fromisoformat(self.store.get(note).decode())
+            since = datetime.fromisoformat(self.store.get(note).decode().split()[0])
             return datetime.now(UTC) - since > ORPHAN_AGE
-        except (NotFoundError, ValueError, TypeError):
+        except (NotFoundError, ValueError, IndexError, TypeError):
             return False
 
     def _blobs(self, pack: str) -> list[Blob]:

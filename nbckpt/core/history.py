@@ -231,7 +231,12 @@ class History:
             raise VanishedError(gone)
 
     def _condemned(self) -> set[str]:
-        return {key.rpartition("/")[2] for key in self.store.keys("condemned/")}
+        """Return the packs that collectors are about to take: each says so in a mark of its own."""
+        condemned: set[str] = set()
+        for key in self.store.keys("condemned/"):
+            with suppress(NotFoundError):
+                condemned.update(self.store.get(key).decode("ascii", "replace").split()[1:])
+        return condemned
 
     # Names.
 

@@ -16,7 +16,7 @@ from nbckpt.core.gc import Collected, collect
 from nbckpt.core.pack import pack_of
 from nbckpt.errors import NotFoundError, StoreError
 from nbckpt.store import LocalStore, MemoryStore, Store
-from nbckpt.testing import Call, FaultyStore, RecordingStore
+from nbckpt.testing import FaultyStore, RecordingStore
 from nbckpt.tracker import Tracker
 
 KB = 1024
@@ -396,7 +396,7 @@ def test_what_is_removed_during_a_collection_can_be_undone() -> None:
 def test_marks_of_a_collector_that_died_go_after_an_hour(store: Store) -> None:
     save(store, {"a": noise(300 * KB)})
     (pack,) = packs(store)
-    store.put(f"condemned/dead/{pack}", datetime.now(UTC).isoformat().encode())
+    store.put("condemned/dead", f"{datetime.now(UTC).isoformat()}\n{pack}".encode())
     run(store)
     assert list(store.keys("condemned/"))
     make_old(store, "condemned/")
@@ -504,14 +504,11 @@ def test_the_wait_is_the_one_that_saves_rely_on() -> None:
     assert waited == [gc.GRACE_S]
 
 
-def is_mark(call: Call) -> bool:
-    return call.key.startswith("condemned/")
-
-
 def test_every_pack_is_marked_before_it_is_deleted() -> None:
     store = RecordingStore(MemoryStore())
     shrunk(store)
     run(store)
-    marked = {pack_of(call.key) for call in store.changes if call.op == "put" and is_mark(call)}
-    deleted = [call.key for call in store.changes if call.op == "delete" and call.key.startswith("packs/")]
-    assert {pack_of(key) for key in deleted} <= marked
+    (mark,) = (call for call in store.changes if call.op == "put" and call.key.startswith("condemned/"))
+    deleted = [call for call in store.changes if call.op == "delete" and call.key.startswith("packs/")]
+    assert {pack_of(call.key) for call in deleted} <= set(mark.data.decode().split()[1:])
+    assert all(store.changes.index(mark) < store.changes.index(call) for call in deleted)

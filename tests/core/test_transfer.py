@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from nbckpt.core.manifest import now
 from nbckpt.core.pack import RAW, Piece, build, digest, pack_key
 from nbckpt.errors import (
     CorruptError,
@@ -286,7 +287,7 @@ def test_an_import_while_its_pack_is_collected_is_refused(file: Path) -> None:
     Tracker(store).import_file(file)
     (pack,) = (key.split("/")[-1].split(".")[0] for key in store.keys("packs/"))
     Tracker(store).remove(["n"])
-    store.put(f"condemned/someone/{pack}", b"")
+    store.put("condemned/someone", f"{now()}\n{pack}".encode())
     with pytest.raises(StoreError, match="is being collected just now: nothing was taken in"):
         Tracker(store).import_file(file)
     assert Tracker(store).entries() == []
