@@ -80,9 +80,7 @@ def _pythons(peers: str, python: str | None) -> tuple[dict[str, str], dict[str, 
         if found is None and peers != "here" and name in OWN:
             _say(f"installing {name}")
         try:
-            pythons[name] = (
-                found or install(name, python) if peers != "here" else found or _absent(name)
-            )
+            pythons[name] = found or install(name, python) if peers != "here" else found or _absent(name)
         except InstallError as error:
             missing[name] = f"not installed: {error}"
     return pythons, missing

@@ -269,9 +269,7 @@ class Kishu(Contender):
         """Note which commit is the last one."""
         assert isinstance(self.kernel, Shell)
         tracked = self.kernel.shell.user_ns["_kishu"]
-        (self.folder / "head.json").write_text(
-            json.dumps(tracked._kishu_branch.get_head().commit_id)
-        )
+        (self.folder / "head.json").write_text(json.dumps(tracked._kishu_branch.get_head().commit_id))
 
 
 CONTENDERS: dict[str, type[Contender]] = {

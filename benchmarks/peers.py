@@ -87,11 +87,7 @@ def _suitable(versions: tuple[str, ...]) -> str:
         return sys.executable
     for wanted in versions:
         named = shutil.which(f"python{wanted}")
-        if (
-            named
-            and subprocess.run([named, "--version"], capture_output=True, check=False).returncode
-            == 0
-        ):
+        if named and subprocess.run([named, "--version"], capture_output=True, check=False).returncode == 0:
             return named
         if uv := shutil.which("uv"):
             found = subprocess.run(
@@ -99,9 +95,7 @@ def _suitable(versions: tuple[str, ...]) -> str:
             )
             if found.returncode == 0:
                 return found.stdout.strip()
-    raise InstallError(
-        f"needs Python {' or '.join(versions)}, and none is on the path: give --python"
-    )
+    raise InstallError(f"needs Python {' or '.join(versions)}, and none is on the path: give --python")
 
 
 def _same_libraries() -> list[str]:

@@ -96,22 +96,15 @@ def as_json(found: Sequence[Row], measured: Measured) -> dict[str, Any]:
         ],
         "growth": measured.growth,
         "failed": measured.failed,
-        "differs": {
-            f"{workload}, {name}": how for (workload, name), how in measured.differs.items()
-        },
+        "differs": {f"{workload}, {name}": how for (workload, name), how in measured.differs.items()},
     }
 
 
 def _array_rows(measured: Measured) -> list[Row]:
-    ours = {
-        task: measured.seconds.get(("arrays", OURS, task), [])
-        for task in ("save", "again", "changed")
-    }
+    ours = {task: measured.seconds.get(("arrays", OURS, task), []) for task in ("save", "again", "changed")}
     restored = measured.seconds.get(("arrays", OURS, "restore"), [])
     lazily = [1000 * it for it in measured.seconds.get(("arrays", OURS, "restore lazily"), [])]
-    write, one, two = (
-        measured.seconds.get(("arrays", name, "save"), []) for name in (WRITE, HASH, HASH_TWO)
-    )
+    write, one, two = (measured.seconds.get(("arrays", name, "save"), []) for name in (WRITE, HASH, HASH_TWO))
 
     def hashes(what: str, samples: list[float], budget: float) -> Row:
         both = _row("", "", _ratios(samples, two), 0)
@@ -162,9 +155,7 @@ def _memory_rows(measured: Measured) -> list[Row]:
     for workload in ("arrays", "mixed"):
         for task in ("save", "restore"):
             samples = [it / MIB for it in measured.memory.get((workload, task), [])]
-            found.append(
-                _row(f"peak memory above the {workload}, {task}", "MiB", samples, _MEMORY_MIB)
-            )
+            found.append(_row(f"peak memory above the {workload}, {task}", "MiB", samples, _MEMORY_MIB))
     return found
 
 
@@ -184,9 +175,7 @@ def _seconds_tables(measured: Measured) -> list[str]:
     tables = []
     for workload in ("arrays", "mixed"):
         names = dict.fromkeys(name for found, name, _ in measured.seconds if found == workload)
-        table = [
-            [name, *(_seconds(measured, workload, name, task) for task in _TASKS)] for name in names
-        ]
+        table = [[name, *(_seconds(measured, workload, name, task) for task in _TASKS)] for name in names]
         headers = (f"{workload}, s: median (best)", *_TASKS.values())
         if table:
             tables.append(tabulate(table, headers, disable_numparse=True))

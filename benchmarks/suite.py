@@ -41,9 +41,7 @@ class Measured:
         versions: Of Python and the libraries, and of the contenders.
     """
 
-    seconds: dict[tuple[str, str, str], list[float]] = field(
-        default_factory=lambda: defaultdict(list)
-    )
+    seconds: dict[tuple[str, str, str], list[float]] = field(default_factory=lambda: defaultdict(list))
     growth: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     memory: dict[tuple[str, str], list[float]] = field(default_factory=lambda: defaultdict(list))
     failed: dict[str, str] = field(default_factory=dict)

@@ -62,7 +62,7 @@ def test_an_installed_wheel_renders_from_its_own_templates(wheel: Path, tmp_path
         str(wheel),
     ]
     subprocess.run(pip, check=True, timeout=240)
-    # The libraries come from this environment, nbckpt from the wheel, and the checkout is nowhere on the path.
+    # The libraries come from this environment, nbckpt from the wheel; the checkout is not on the path.
     libraries = [path for path in sys.path if path.endswith("site-packages")]
     code = f"import sys; sys.path[:0] = [{str(target)!r}]; sys.path += {libraries!r}\n{SCRIPT}"
     done = subprocess.run(

@@ -168,8 +168,8 @@ ROWS = [
     ),
     Row(
         "closure with shared cell",
-        "def counter():\n    n = 0\n    def up():\n        nonlocal n\n        n += 1\n    def now(): return n\n"
-        "    return up, now\nup, now = counter()\npair = [up, now]",
+        "def counter():\n    n = 0\n    def up():\n        nonlocal n\n        n += 1\n"
+        "    def now(): return n\n    return up, now\nup, now = counter()\npair = [up, now]",
         "pair[0]()",
         "pair[1]()",
     ),

@@ -62,10 +62,15 @@ def test_long_work_shows_a_line_that_goes_when_it_is_done(handle: Handle) -> Non
 
 def test_the_line_goes_when_the_work_fails(handle: Handle) -> None:
     clock = Clock()
-    with pytest.raises(OSError, match="disk"), progress.bar(clock) as report:
-        clock.now = 5
-        report(1, 2)
-        raise OSError("disk")
+
+    def work() -> None:
+        with progress.bar(clock) as report:
+            clock.now = 5
+            report(1, 2)
+            raise OSError("disk")
+
+    with pytest.raises(OSError, match="disk"):
+        work()
     assert handle.shown[-1] == ""
 
 
