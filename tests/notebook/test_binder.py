@@ -55,4 +55,4 @@ def test_the_script_makes_checkpoints_to_look_at(tmp_path: Path) -> None:
     subprocess.run([sys.executable, str(script)], check=True, cwd=tmp_path)
     with Tracker(tmp_path / "notebooks" / ".nbckpt") as tracker:
         assert len(tracker.entries()) == 2
-        assert [value.name for value in tracker.manifest("demo@2").values] == ["walk", "end"]
+        assert {"walk", "end"} <= {value.name for value in tracker.manifest("demo@2").values}
