@@ -387,9 +387,16 @@ def test_what_is_undone_during_a_collection_is_whole_or_refused() -> None:
 def test_what_is_removed_during_a_collection_can_be_undone() -> None:
     store = MemoryStore()
     kept = shrunk(store)
+    first, second = {"first": noise(40 * KB, 3)}, {"second": noise(50 * KB, 4)}
+    save(store, {**first, **second, "lost": noise(900 * KB, 8)}, "all")
+    save(store, first, "first")
+    save(store, second, "second")
     tracker = Tracker(store)
-    collect(Tracker(store).history, wait=lambda _: tracker.remove(["s"]))
+    tracker.remove(["all"])
+    collected = collect(Tracker(store).history, wait=lambda _: tracker.remove(["first", "s"]))
+    assert len(collected.rewritten) == 2
     tracker.undo({})
+    assert np.array_equal(restored(store, "first")["first"], first["first"])
     assert np.array_equal(restored(store, "s")["kept"], kept["kept"])
 
 

@@ -16,7 +16,7 @@ from nbckpt.core.manifest import Content, Group, Manifest, now
 from nbckpt.core.trust import open_signer
 from nbckpt.errors import FormatError, NotFoundError, StoreError, UsageError
 from nbckpt.store import LocalStore, MemoryStore
-from nbckpt.testing import FaultyStore
+from nbckpt.testing import FaultyStore, RecordingStore
 from nbckpt.tracker import Tracker
 
 HOSTILE = [
@@ -253,11 +253,13 @@ def test_what_gc_took_cannot_be_brought_back(history: History) -> None:
     assert history.refs() == []
 
 
-def test_nothing_is_published_that_names_a_missing_pack(history: History, store: MemoryStore) -> None:
+def test_nothing_is_published_that_names_a_missing_pack(store: MemoryStore) -> None:
     group = Group(Content(1, (("ab" * 32, 0, 1),)))
+    recording = RecordingStore(store)
     with pytest.raises(VanishedError):
-        history.publish(Manifest(created_at=now(), groups=(group,)), "a")
-    assert list(store.keys("checkpoints/")) == list(store.keys("refs/")) == []
+        History(recording, open_signer).publish(Manifest(created_at=now(), groups=(group,)), "a")
+    assert list(store.keys("refs/")) == []
+    assert [call for call in recording.changes if call.op == "put" and "checkpoints/" in call.key] == []
 
 
 @pytest.mark.parametrize(

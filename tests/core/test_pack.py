@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 
 import pytest
-import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -150,11 +149,12 @@ def test_a_blob_that_cannot_be_is_refused(stored: int, size: int, codec: int) ->
         read_index(store, pack)
 
 
-def test_a_frame_that_asks_for_more_than_it_should_is_refused() -> None:
-    bomb = zstandard.ZstdCompressor().compress(bytes(200 << 20))
-    store, pack = forged((digest(b"abc"), 80, len(bomb), 3, ZSTD))
+@pytest.mark.parametrize("size", [4, 1 << 40, (1 << 64) - 3])
+def test_a_frame_that_asks_for_more_than_it_should_is_refused(size: int) -> None:
+    frame = b"\x28\xb5\x2f\xfd\xe0" + struct.pack("<Q", size) + b"\x19\0\0abc"  # one raw block
+    store, pack = forged((digest(b"abc"), 80, len(frame), 3, ZSTD))
     with pytest.raises(CorruptError):
-        read_index(store, pack)[0].decode(bomb)
+        read_index(store, pack)[0].decode(frame)
 
 
 @pytest.mark.parametrize("magic", [b"NBCKPAK2", b"PK\3\4\0\0\0\0"])
