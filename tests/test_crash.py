@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from nbckpt import Checkpoint
 from nbckpt.core.gc import collect
 from nbckpt.settings import Settings
 from nbckpt.store import LocalStore, MemoryStore, Store
@@ -64,6 +65,7 @@ def on(tracker: Tracker, store: Store) -> Tracker:
 COMMANDS: dict[str, Callable[[Tracker, Path], object]] = {
     "save": lambda it, _: it.save({"a": A + 1, "b": B}, "one", variables=["a", "b"]),
     "save small": lambda it, _: it.save({"x": 1}, "new", variables=["x"]),
+    "to_store": lambda it, _: Checkpoint.from_dict({"a": A + 2, "n": 1}).to_store(it.store, "one"),
     "restore": lambda it, _: it.restore("two", {}),
     "tag": lambda it, _: it.tag("two", "best"),
     "rm": lambda it, _: it.remove(["two"]),

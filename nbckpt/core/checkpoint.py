@@ -301,25 +301,23 @@ class Checkpoint:
         known.refresh()
         for attempt in range(_MOST_TRIES):
             try:
-                kept = self._keep(history, Packer(opened, known, salted=attempt > 0), message)
+                kept = self._keep(history, Packer(opened, known, salted=attempt > 0), message, name)
                 break
             except VanishedError as error:
                 known.forget(error.packs)
         else:
             raise StoreError(f"{opened.url} is being collected again and again: try again after that")
-        if name:
-            history.add_ref(name, kept.id)
         return kept.id
 
-    def _keep(self, history: History, packer: Packer, message: str) -> Manifest:
+    def _keep(self, history: History, packer: Packer, message: str, name: str) -> Manifest:
         with packer:
             manifest = pack(self._outgoing(), packer)
             packer.finish()
             made = replace(manifest(), created_at=now(), message=message)
         if self._trusted:
-            return history.publish(made)[0]
+            return history.publish(made, name)[0]
         made, data = encode(made)
-        history.adopt(made, data)
+        history.adopt(made, data, name)
         return made
 
     # Identity.
