@@ -138,6 +138,14 @@ def _can_change(kind: type) -> bool:
     return not issubclass(kind, immutable)
 
 
+_REDUCERS: dict[type, Callable[[Any], Any]] = {
+    types.CellType: reducers.reduce_cell,
+    memoryview: reducers.reduce_memoryview,
+    type(Lock()): reducers.reduce_lock,
+    type(RLock()): reducers.reduce_rlock,
+}
+
+
 class _Pickler(_CloudPickler):  # type: ignore[misc]  # cloudpickle ships no types
     """cloudpickle's pickler with our reducers before its own."""
 
@@ -152,23 +160,19 @@ class _Pickler(_CloudPickler):  # type: ignore[misc]  # cloudpickle ships no typ
         self._namespace = namespace
         self._overlaps = overlaps
         self._reach: list[Span] = []
-        self._table: dict[type, Callable[[Any], Any]] = {
-            types.FunctionType: self._function,
-            types.CellType: reducers.reduce_cell,
-            memoryview: reducers.reduce_memoryview,
-            type(Lock()): reducers.reduce_lock,
-            type(RLock()): reducers.reduce_rlock,
-        }
-        if numpy := modules.get("numpy"):
-            self._table[numpy.ndarray] = self._array
-        if (torch := modules.get("torch")) and hasattr(torch, "Tensor"):
-            self._table[torch.Tensor] = reducers.reduce_tensor
+        self._ndarray = getattr(modules.get("numpy"), "ndarray", None)
+        self._tensor = getattr(modules.get("torch"), "Tensor", None)
 
     def reducer_override(self, obj: Any) -> Any:
         """See `pickle.Pickler.reducer_override`."""
         kind = type(obj)
-        reduce = self._table.get(kind)
-        if reduce is not None:
+        if kind is self._ndarray:
+            return self._array(obj)
+        if kind is types.FunctionType:
+            return self._function(obj)
+        if kind is self._tensor:
+            return reducers.reduce_tensor(obj)
+        if (reduce := _REDUCERS.get(kind)) is not None:
             return reduce(obj)
         return super().reducer_override(obj) if issubclass(kind, type) else NotImplemented
 

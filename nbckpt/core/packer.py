@@ -131,6 +131,7 @@ class Packer:
         self._pool: ThreadPoolExecutor | None = None
         self._writers: ThreadPoolExecutor | None = None
         self._tasks: list[Future[Any]] = []
+        self._hashes: list[Future[Any]] = []
         self._lent: dict[str, list[Piece]] = {}
         self._failed = threading.Event()
         self._total = self._done = 0
@@ -176,6 +177,11 @@ class Packer:
             else:
                 runs.append((pack, place, 1))
         return runs
+
+    def settle(self) -> None:
+        """Wait until what was handed over is hashed; writing it goes on."""
+        wait_for(self._hashes)
+        self._hashes.clear()
 
     def drain(self) -> None:
         """Wait for what was handed over, once it is much, so that copies of it need not pile up."""
@@ -281,7 +287,9 @@ class Packer:
         if self._pool is None:
             self._pool = _pool(_HASHERS, "nbckpt-hash")
         with self._lock:
-            self._tasks.append(self._pool.submit(work, *arguments))
+            task = self._pool.submit(work, *arguments)
+            self._tasks.append(task)
+            self._hashes.append(task)
 
     def _await(self, progress: Progress | None) -> None:
         """Wait for the tasks, those that tasks start included; the first failure stops the others."""

@@ -7,12 +7,14 @@ their meaning.
 
 from __future__ import annotations
 
+import ctypes
 import sys
 import threading
 import types
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from operator import countOf
 from pickle import PickleBuffer
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +23,9 @@ if TYPE_CHECKING:
 
 _namespace: ContextVar[dict[str, Any] | None] = ContextVar("nbckpt_namespace", default=None)
 
-_MANY_STRINGS = 1000
+_MANY_OBJECTS = 1000
+_SAMPLE = 4000
+_STRINGS_AT_ONCE = 1 << 14
 _FUNCTION_STATE = (
     "__defaults__",
     "__kwdefaults__",
@@ -180,34 +184,39 @@ def make_datetimes(integers: Any, dtype: Any) -> Any:
     return integers.view(dtype)
 
 
-def reduce_strings(array: np.ndarray[Any, Any]) -> Any:
-    """Join an object array of many different strings into one text.
+def reduce_objects(array: np.ndarray[Any, Any]) -> Any:
+    """Take a large object array apart: as one text where it holds many strings, or by what repeats in it.
 
-    Strings that repeat (the same objects again and again) are left to pickle, which names each once.
-    Values that are no strings are kept beside, where they are few.
+    What looks like neither is left to pickle, which visits every object.
     """
-    items = array.ravel(order="K").tolist()
-    sample = items[:: max(1, len(items) // 1000)]
-    if (
-        len(set(map(id, sample))) < len(sample) // 2
-        or sum(type(item) is str for item in sample) < len(sample) // 2
-    ):
-        return NotImplemented
-    others: dict[int, Any] = {}
-    if set(map(type, items)) != {str}:
-        others = {at: item for at, item in enumerate(items) if type(item) is not str}
-        for at in others:
-            items[at] = ""
-    text = "\0".join(items)
-    if text.count("\0") != len(items) - 1:
-        return NotImplemented
+    flat = array.ravel(order="K")
+    sample = flat[:: max(1, flat.size // _SAMPLE)].tolist()
     order = "C" if array.flags.c_contiguous else "F"
-    return make_strings, (
-        PickleBuffer(text.encode("utf-8", "surrogatepass")),
-        array.shape,
-        order,
-        others,
-    )
+    if len(set(map(id, sample))) < 0.9 * len(sample):
+        return _reduce_repeated(flat, array.shape, order)
+    if sum(type(item) is str for item in sample) >= len(sample) / 2:
+        return _reduce_strings(flat, array.shape, order)
+    return NotImplemented
+
+
+def _reduce_strings(flat: np.ndarray[Any, Any], shape: Any, order: str) -> Any:
+    """Join the strings, a slice at a time; values that are no strings are kept beside."""
+    text = bytearray()
+    others: dict[int, Any] = {}
+    for start in range(0, flat.size, _STRINGS_AT_ONCE):
+        items = flat[start : start + _STRINGS_AT_ONCE].tolist()
+        if countOf(map(type, items), str) < len(items):
+            mine = {at: item for at, item in enumerate(items) if type(item) is not str}
+            others |= {start + at: item for at, item in mine.items()}
+            for at in mine:
+                items[at] = ""
+        part = "\0".join(items).encode("utf-8", "surrogatepass")
+        if part.count(0) != len(items) - 1:
+            return NotImplemented  # a string holds the separator
+        text += part
+        text.append(0)
+    del text[-1:]
+    return make_strings, (PickleBuffer(text), shape, order, others)
 
 
 def make_strings(text: Any, shape: Any, order: Any, others: dict[int, Any]) -> Any:
@@ -217,9 +226,31 @@ def make_strings(text: Any, shape: Any, order: Any, others: dict[int, Any]) -> A
     items = str(text, "utf-8", "surrogatepass").split("\0")
     for at, item in others.items():
         items[at] = item
-    flat = np.empty(len(items), object)
-    flat[:] = items
-    return np.reshape(flat, shape, order=order)
+    return np.reshape(np.fromiter(items, object, len(items)), shape, order=order)
+
+
+def _reduce_repeated(flat: np.ndarray[Any, Any], shape: Any, order: str) -> Any:
+    """Name each distinct object once, and for each place which of them is there."""
+    np = sys.modules["numpy"]
+    memory = (ctypes.c_ssize_t * flat.size).from_address(flat.ctypes.data)
+    pointers = np.frombuffer(memory, np.intp)
+    if pandas := sys.modules.get("pandas"):
+        codes, distinct = pandas.factorize(pointers)
+    else:
+        distinct, codes = np.unique(pointers, return_inverse=True)
+    if len(distinct) > flat.size // 16 or 0 in distinct:  # a null pointer is numpy's unset None
+        return NotImplemented
+    objects = [ctypes.cast(address, ctypes.py_object).value for address in distinct.tolist()]
+    return make_repeated, (codes.astype(np.min_scalar_type(len(objects))), objects, shape, order)
+
+
+def make_repeated(codes: Any, objects: list[Any], shape: Any, order: Any) -> Any:
+    """Put the objects where they were."""
+    import numpy as np
+
+    table = np.empty(len(objects), object)
+    table[:] = objects
+    return np.reshape(table.take(codes), shape, order=order)
 
 
 def reduce_array(array: np.ndarray[Any, Any], exact: Callable[[int, int], bool]) -> Any:
@@ -229,9 +260,9 @@ def reduce_array(array: np.ndarray[Any, Any], exact: Callable[[int, int], bool])
     view keeps its memory, however little of it it reaches, because the two must stay connected.
     """
     if array.dtype.hasobject:
-        plain = array.dtype == object and array.size >= _MANY_STRINGS
+        plain = array.dtype == object and array.size >= _MANY_OBJECTS
         contiguous = array.flags.c_contiguous or array.flags.f_contiguous
-        return reduce_strings(array) if plain and contiguous else NotImplemented
+        return reduce_objects(array) if plain and contiguous else NotImplemented
     if array.dtype.kind in "mM":
         return reduce_datetimes(array)
     if array.size == 0 or array.flags.c_contiguous or array.flags.f_contiguous:

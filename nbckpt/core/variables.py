@@ -86,11 +86,11 @@ def capture(
     The namespace is not changed. It must not be changed by others until the packer has finished.
     """
     captured = Captured(list(items))
-    taken: dict[tuple[int, int], Stored] = {}
+    take = _Taker(packer, {})
     with paused_gc():
-        members = _pickle_each(items, namespace, captured, _Taker(packer, taken))
+        members = _pickle_each(items, namespace, captured, take)
         for group in _connected(members):
-            captured.drafts.append(_draft(group, namespace, _Taker(packer, taken), packer))
+            captured.drafts.append(_draft(group, namespace, take, packer))
         if previews:
             # Last: the disk is busy with the memory of the arrays meanwhile.
             _look_at(members, namespace, captured)
@@ -99,16 +99,19 @@ def capture(
 
 @dataclass(frozen=True)
 class _Taker:
-    """Hands each stretch of memory to the packer once, however many records refer to it."""
+    """Hands each stretch of memory to the packer once, however many records refer to it.
+
+    The spans are kept alive, or another object's memory could take the place of a temporary one.
+    """
 
     packer: Packer
-    taken: dict[tuple[int, int], Stored]
+    taken: dict[tuple[int, int], tuple[Stored, Span]]
 
     def __call__(self, span: Span) -> Stored:
         key = (span.address, span.size)
         if key not in self.taken:
-            self.taken[key] = self.packer.add(span.view)
-        return self.taken[key]
+            self.taken[key] = self.packer.add(span.view), span
+        return self.taken[key][0]
 
 
 def _pickle_each(
@@ -118,23 +121,32 @@ def _pickle_each(
     by_identity: dict[int, list[str]] = {}
     for name, value in items.items():
         by_identity.setdefault(id(value), []).append(name)
-    members: dict[str, _Member] = {}
     large, small = _by_size(by_identity.values(), items)
-    for names in (*large, None, *small):
-        if names is None:
-            # Drawing changes what a figure caches: before it is pickled, and while the disk is busy.
-            _draw({names[0]: items[names[0]] for names in small}, captured, take.packer)
-            continue
-        value = items[names[0]]
-        try:
-            pickled = dump([value], namespace)
-        except Exception:  # noqa: BLE001  a value's own pickling may raise anything; the others are saved
-            path, reason = blame(names[0], value, namespace)
-            captured.skipped += [Skipped(name, path, reason) for name in names]
-            continue
-        stored = [take(span) for span in pickled.buffers]
-        members[names[0]] = _Member(names, value, pickled, _digest_later(pickled, stored))
+    members: dict[str, _Member] = {}
+    for names in large:
+        members |= _pickle_one(names, items[names[0]], namespace, captured, take)
+        # Pickling holds the interpreter's lock, and hashing needs it often: first the one, then the
+        # other. Writing hardly needs it and goes on.
+        take.packer.settle()
+    # Drawing changes what a figure caches: before it is pickled.
+    _draw({names[0]: items[names[0]] for names in small}, captured, take.packer)
+    for names in small:
+        members |= _pickle_one(names, items[names[0]], namespace, captured, take)
     return [members[names[0]] for names in by_identity.values() if names[0] in members]
+
+
+def _pickle_one(
+    names: list[str], value: Any, namespace: dict[str, Any], captured: Captured, take: _Taker
+) -> dict[str, _Member]:
+    """Return the object as a member under its first name; nothing where it cannot be pickled."""
+    try:
+        pickled = dump([value], namespace)
+    except Exception:  # noqa: BLE001  a value's own pickling may raise anything; the others are saved
+        path, reason = blame(names[0], value, namespace)
+        captured.skipped += [Skipped(name, path, reason) for name in names]
+        return {}
+    stored = [take(span) for span in pickled.buffers]
+    return {names[0]: _Member(names, value, pickled, _digest_later(pickled, stored))}
 
 
 def _by_size(
