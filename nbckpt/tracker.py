@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from nbckpt.core import gc, surroundings, transfer
+from nbckpt.core.classes import Classes
 from nbckpt.core.diff import Difference, Side, compare, package_diff, source_diff
 from nbckpt.core.history import SHORT, Entry, History, Ref, VanishedError
 from nbckpt.core.loading import Failure, load_values
@@ -320,7 +321,7 @@ class Tracker:
         reader = self.read(manifest)
 
         def load(name: str) -> Any:
-            loaded, failed = load_values(manifest, reader, [name], {})
+            loaded, failed = load_values(manifest, reader, [name], {}, classes=Classes("apart"))
             if failed:
                 raise CodecError(failed[0].reason)
             return loaded[name]
@@ -381,7 +382,12 @@ class Tracker:
         if not (trust or self.history.trusted(manifest)):
             raise stranger(manifest, ref, str(self.history.check_format().get("key", "")))
         reader = self.read(manifest)
-        loaded, failed = load_values(manifest, reader, wanted, namespace, verify=not lazy, progress=progress)
+        # Instances asked for by name get the live classes; with a class come those of its time.
+        kinds = any(value.preview.get("class") for value in manifest.values if value.name in wanted)
+        classes = Classes("new" if kinds or not names else "live", namespace)
+        loaded, failed = load_values(
+            manifest, reader, wanted, namespace, classes=classes, verify=not lazy, progress=progress
+        )
         states = {name: loaded.pop(name) for name in surroundings.NAMES & loaded.keys()}
         bindings = {prefix + name: value for name, value in loaded.items()}
         changes = {name: "changed" if name in namespace else "new" for name in bindings}

@@ -29,6 +29,7 @@ from uuid import UUID
 from cloudpickle import Pickler as _CloudPickler
 
 from nbckpt.core import reducers
+from nbckpt.core.classes import Classes
 from nbckpt.store import Buffer
 
 SMALL = 4 << 10
@@ -233,13 +234,19 @@ def dump(value: Any, namespace: dict[str, Any], overlaps: Overlaps = NO_OVERLAPS
     return Pickled(chunks, buffers, reached + pickler.reach, links)
 
 
-def load(record: Buffer, buffers: Sequence[memoryview], namespace: dict[str, Any] | None = None) -> Any:
+def load(
+    record: Buffer,
+    buffers: Sequence[memoryview],
+    namespace: dict[str, Any] | None = None,
+    classes: Classes | None = None,
+) -> Any:
     """Turn a record back into its value. This runs code that the record names.
 
-    Functions of a notebook read and write *namespace*, by default that of the running program.
+    Functions of a notebook read and write *namespace*, by default that of the running program. Its
+    classes come from *classes*, by default the live ones; those are not changed in any case.
     """
     with reducers.live_namespace(namespace), paused_gc():
-        return pickle.loads(record, buffers=buffers)
+        return (classes or Classes()).load(record, buffers)
 
 
 @contextmanager

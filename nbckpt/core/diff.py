@@ -11,6 +11,7 @@ import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from sys import modules
+from types import FunctionType
 from typing import Any, Literal
 
 from nbckpt.core.manifest import Manifest, Value
@@ -20,6 +21,7 @@ Loaded = Callable[[str], Any]
 """Gives a value by its name; raises where it may not or cannot be loaded."""
 
 _NUMBERS = ("int", "float", "bool")
+_MADE_BY_PYTHON = frozenset({"__dict__", "__weakref__", "__doc__", "_abc_impl", "__firstlineno__"})
 
 
 @dataclass(frozen=True)
@@ -134,9 +136,19 @@ def _deeper(name: str, old: Side, new: Side, *, same_form: bool) -> list[str] | 
             return _elements(before, after)
         if (pandas := modules.get("pandas")) and isinstance(before, pandas.DataFrame) and same_form:
             return _cells(before, after)
-        return [] if same_form and bool(before == after) else None
+        return [] if same_form and bool(_definition(before) == _definition(after)) else None
     except Exception:  # noqa: BLE001  loading and comparing run the values' own code
         return None
+
+
+def _definition(value: Any) -> Any:
+    """Return what a function or a class says, which two of one origin share; any other value as it is."""
+    if isinstance(value, FunctionType):
+        return value.__code__, value.__defaults__, value.__kwdefaults__
+    if isinstance(value, type):
+        own = {name: it for name, it in vars(value).items() if name not in _MADE_BY_PYTHON}
+        return {name: _definition(it) for name, it in own.items()}, value.__bases__
+    return value
 
 
 def _elements(before: Any, after: Any) -> list[str]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from nbckpt.core.classes import Classes
 from nbckpt.core.codec import load, paused_gc
 from nbckpt.core.manifest import Group, Manifest, Value
 from nbckpt.core.packer import Progress
@@ -31,15 +33,18 @@ def load_values(
     names: Iterable[str],
     namespace: dict[str, Any] | None = None,
     *,
+    classes: Classes | None = None,
     verify: bool = True,
     progress: Progress | None = None,
 ) -> tuple[dict[str, Any], list[Failure]]:
     """Load the values of these *names*; what they share, they share again.
 
     A group that fails does not keep the others back. Functions of a notebook will read *namespace*,
-    which is not changed here. Records are checked before they are unpickled; the memory of arrays is
-    checked meanwhile, and a value is only returned when its check has passed.
+    which is not changed here, and classes come from *classes*. Records are checked before they are
+    unpickled; the memory of arrays is checked meanwhile, and a value is only returned when its check has
+    passed.
     """
+    unpickle = partial(load, namespace=namespace, classes=classes or Classes())
     wanted = set(names)
     values = [value for value in manifest.values if value.name in wanted]
     sizes = {at: _size(manifest.groups[at]) for at in {value.group for value in values}}
@@ -50,9 +55,7 @@ def load_values(
     with ThreadPoolExecutor(CHECKERS, thread_name_prefix="nbckpt-check") as pool, paused_gc():
         for at in sorted(sizes, key=lambda at: -sizes[at]):
             try:
-                slots[at], checks[at] = _load(
-                    manifest.groups[at], reader, namespace, pool if verify else None
-                )
+                slots[at], checks[at] = _load(manifest.groups[at], reader, unpickle, pool if verify else None)
             except Exception as error:  # noqa: BLE001  unpickling runs anyone's code; the others are loaded
                 reasons[at] = _why(error)
             done += sizes[at]
@@ -74,14 +77,14 @@ def load_group(group: Group, reader: Reader) -> list[Any]:
         Exception: Whatever unpickling raises.
     """
     with ThreadPoolExecutor(CHECKERS, thread_name_prefix="nbckpt-check") as pool:
-        slots, checks = _load(group, reader, None, pool)
+        slots, checks = _load(group, reader, load, pool)
         for check in checks:
             check.result()
     return slots
 
 
 def _load(
-    group: Group, reader: Reader, namespace: dict[str, Any] | None, pool: Executor | None
+    group: Group, reader: Reader, unpickle: Callable[..., Any], pool: Executor | None
 ) -> tuple[list[Any], Checks]:
     """Load a group; its memory may still be being checked, with *pool*, or is not checked without."""
     contents = (*group.roots, group.record)
@@ -89,7 +92,7 @@ def _load(
     if [len(memory) for memory in (*roots, record)] != [content.size for content in contents]:
         raise CorruptError("the packs hold other sizes than the manifest names")
     buffers = [roots[at][offset : offset + size] for at, offset, size in group.buffers]
-    slots = load(record, buffers, namespace)
+    slots = unpickle(record, buffers)
     if not isinstance(slots, list):
         raise CodecError("a record holds no list of values")
     return slots, checks

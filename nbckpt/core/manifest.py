@@ -35,6 +35,7 @@ _PREVIEW = {
     "length": int,
     "shape": [int],
     "columns": [(str, str)],
+    "class": bool,
 }
 _PROVENANCE = {
     "python": str,

@@ -39,6 +39,8 @@ def describe(value: Any) -> dict[str, Any]:
         if found is not None:
             preview[name] = found
     preview["text"] = text_of(value)
+    if isinstance(value, type):
+        preview["class"] = True
     return preview
 
 

@@ -1,0 +1,92 @@
+"""Classes: those of the notebook, whose definition travels in every record that needs it.
+
+cloudpickle gives each such class a number, and loading a record fills the live class of that number
+again: whoever looks at an old checkpoint would change what runs now. Here a class is made once for all
+records of one load, and a live class is never changed.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Literal
+
+from cloudpickle import cloudpickle
+
+from nbckpt.store import Buffer
+
+Origin = Literal["live", "new", "apart"]
+"""Where classes come from: the live ones where there are any; made anew; made anew and known to nobody."""
+
+# In cloudpickle's functions that make a class: the place of its number among the arguments.
+_MAKERS = {"_make_skeleton_class": 4, "_make_skeleton_enum": 5}
+_FILL = "_class_setstate"
+
+
+class Classes:
+    """The notebook's classes while one checkpoint is loaded.
+
+    Args:
+        origin: `live` gives loaded instances the live class, as it is now; `new` gives them the class
+            as it was when they were saved, and leaves the live one alone; `apart` the same, for values
+            that are only looked at.
+        namespace: Where the live classes are bound.
+    """
+
+    def __init__(self, origin: Origin = "live", namespace: Mapping[str, Any] | None = None) -> None:
+        self._origin = origin
+        self._bound = {
+            cloudpickle._DYNAMIC_CLASS_TRACKER_BY_CLASS.get(it): it
+            for it in (namespace or {}).values()
+            if isinstance(it, type)
+        }
+        self._made: dict[str, type] = {}
+        self._whole: set[type] = set()
+
+    def load(self, record: Buffer, buffers: Sequence[memoryview]) -> Any:
+        """Unpickle a record. This runs code that it names."""
+        return _Unpickler(self, record, buffers).load()
+
+    def make(self, maker: Callable[..., type], place: int, *arguments: Any) -> type:
+        """Return the class that a record asks for, still empty where it has to be made."""
+        number = arguments[place]
+        if number not in self._made:
+            live = self._bound.get(number) or cloudpickle._DYNAMIC_CLASS_TRACKER_BY_ID.get(number)
+            if live is not None and self._origin == "live":
+                self._made[number] = live
+                self._whole.add(live)
+            else:
+                self._made[number] = made = maker(*arguments[:place], None, *arguments[place + 1 :])
+                self._remember(number, made)
+        return self._made[number]
+
+    def fill(self, filler: Callable[[type, Any], Any], kind: type, state: Any) -> Any:
+        """Give a class that was made its attributes; one that has them keeps them."""
+        if kind not in self._whole:
+            self._whole.add(kind)
+            filler(kind, state)
+        return kind
+
+    def _remember(self, number: str, made: type) -> None:
+        """Let the class be saved under its number again, so that an unchanged one gives equal bytes."""
+        if self._origin != "apart":
+            with cloudpickle._DYNAMIC_CLASS_TRACKER_LOCK:
+                cloudpickle._DYNAMIC_CLASS_TRACKER_BY_CLASS[made] = number
+                cloudpickle._DYNAMIC_CLASS_TRACKER_BY_ID[number] = made
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, classes: Classes, record: Buffer, buffers: Sequence[memoryview]) -> None:
+        super().__init__(io.BytesIO(record), buffers=buffers)
+        self._classes = classes
+
+    def find_class(self, module_name: str, global_name: str) -> Any:
+        """See `pickle.Unpickler.find_class`."""
+        found = super().find_class(module_name, global_name)
+        if module_name != cloudpickle.__name__:
+            return found
+        if global_name in _MAKERS:
+            return partial(self._classes.make, found, _MAKERS[global_name])
+        return partial(self._classes.fill, found) if global_name == _FILL else found
