@@ -371,34 +371,26 @@ class Tracker:
         gone = [name for name in manifest.deleted if name in namespace] if not names and not prefix else []
         if dry_run:
             changes = self._foresee(manifest, wanted, namespace, prefix, hidden)
-            return self._restored(
-                manifest,
-                changes | dict.fromkeys(gone, "removed"),
-                (),
-                wanted,
-                started,
-                dry_run=True,
-            )
+            changes |= dict.fromkeys(gone, "removed")
+            return self._restored(manifest, changes, (), wanted, started, dry_run=True)
         if not (trust or self.history.trusted(manifest)):
             raise stranger(manifest, ref, str(self.history.check_format().get("key", "")))
-        reader = self.read(manifest)
-        # Instances asked for by name get the live classes; with a class come those of its time.
-        kinds = any(value.preview.get("class") for value in manifest.values if value.name in wanted)
-        classes = Classes("new" if kinds or not names else "live", namespace)
         loaded, failed = load_values(
-            manifest, reader, wanted, namespace, classes=classes, verify=not lazy, progress=progress
+            manifest,
+            self.read(manifest),
+            wanted,
+            namespace,
+            classes=_classes_for(manifest, wanted, namespace),
+            verify=not lazy,
+            progress=progress,
         )
         states = {name: loaded.pop(name) for name in surroundings.NAMES & loaded.keys()}
-        bindings = {prefix + name: value for name, value in loaded.items()}
-        changes = {name: "changed" if name in namespace else "new" for name in bindings}
-        self._undo = _Undo(
-            f"restore of {manifest.id[:SHORT]}",
-            _swap(namespace, bindings | dict.fromkeys(gone, _MISSING)),
-        )
+        bindings = {prefix + name: value for name, value in loaded.items()} | dict.fromkeys(gone, _MISSING)
+        changes = {name: _change(namespace, name, value) for name, value in bindings.items()}
+        self._undo = _Undo(f"restore of {manifest.id[:SHORT]}", _swap(namespace, bindings))
         self._undo.states = surroundings.write_states(states)
         if not names and not prefix:
             self._before = manifest
-        changes |= dict.fromkeys(gone, "removed")
         return self._restored(manifest, changes, tuple(failed), wanted, started)
 
     def undo(self, namespace: dict[str, Any]) -> tuple[str, list[str]]:
@@ -471,10 +463,10 @@ class Tracker:
     def remove(self, refs: Iterable[str]) -> list[tuple[Entry, list[Ref]]]:
         """Take checkpoints out of sight; `undo` brings them back until `gc` frees their space."""
         entries = list(dict.fromkeys(self.find(ref) for ref in refs))
-        undo = _Undo("removal of 0")
+        undo = _Undo("removal of no checkpoint")
         for entry in entries:  # one that fails leaves those before it to be brought back
             undo.removed.append((entry, self.history.remove(entry)))
-            undo.what = f"removal of {len(undo.removed)}"
+            undo.what = f"removal of {', '.join(entry.id[:SHORT] for entry, _ in undo.removed)}"
             self._undo = undo
         return undo.removed
 
@@ -517,6 +509,21 @@ class Tracker:
 
 def _by_name(manifest: Manifest) -> dict[str, Value]:
     return {value.name: value for value in manifest.values}
+
+
+def _classes_for(manifest: Manifest, names: list[str], namespace: dict[str, Any]) -> Classes:
+    """Let instances alone get the live classes; with a class come those of its time."""
+    kinds = any(value.preview.get("class") for value in manifest.values if value.name in names)
+    return Classes("new" if kinds else "live", namespace)
+
+
+def _change(namespace: dict[str, Any], name: str, value: Any) -> str:
+    """Return what binding a name to a value does to it."""
+    if value is _MISSING:
+        return "removed"
+    if name not in namespace:
+        return "new"
+    return "same" if namespace[name] is value else "changed"
 
 
 def _swap(namespace: dict[str, Any], bindings: Mapping[str, Any]) -> dict[str, Any]:

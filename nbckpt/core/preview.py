@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import inspect
 import io
+import re
 import reprlib
 from sys import modules
 from types import FunctionType, ModuleType
 from typing import Any
 
 MOST_TEXT = 200
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]{4,16}")  # says nothing, and differs each time
 _MOST_COLUMNS = 200
 _PICTURE = 480  # pixels along the longer side: sharp at the height that a page shows
 
@@ -50,7 +52,7 @@ def text_of(value: Any) -> str:
         text = _code_text(value) or _numpy_text(value) or _Repr().repr(value)
     except Exception as error:  # noqa: BLE001  the same
         text = f"<repr failed: {type(error).__name__}>"
-    text = " ".join(text.split())
+    text = _ADDRESS.sub("", " ".join(text.split()))
     return text if len(text) <= MOST_TEXT else text[: MOST_TEXT - 1] + "…"
 
 

@@ -78,6 +78,8 @@ class LocalStore(Store):
         if folder:
             self.path(folder)  # refused where it leads outside
         with self._explained("list", folder or "/"):
+            if self.folder.is_file():
+                raise NotADirectoryError(errno.ENOTDIR, "it is a file, where the store's folder should be")
             found = sorted(key for key in self._walk(folder) if key.startswith(prefix))
         yield from found
 
