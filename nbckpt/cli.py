@@ -17,7 +17,7 @@ def main(words: Sequence[str] | None = None) -> int:
     try:
         request = parse(TABLE, sys.argv[1:] if words is None else words, "nbckpt")
         with Tracker(request.store) as tracker:
-            result = request.run(Session(tracker, progress=_progress(), face="nbckpt"))
+            result = request.run(Session(tracker, progress=_progress(), table=TABLE, face="nbckpt"))
     except HelpRequest as help_wanted:
         _print(help_wanted.text)
         return 0

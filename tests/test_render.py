@@ -11,7 +11,6 @@ from nbckpt.commands import TABLE
 from nbckpt.commands.housekeeping import Tagged
 from nbckpt.core.history import Ref
 from nbckpt.render import Cell, Column, Fold, Page, Picture, Result, Table
-from nbckpt.render.html import html
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 TEMPLATES = Path(__file__).parents[1] / "templates"
@@ -55,13 +54,13 @@ def test_every_template_belongs_to_a_result() -> None:
 
 
 def test_nothing_hostile_becomes_html() -> None:
-    shown = html(everything())
+    shown = everything()._repr_mimebundle_()["text/html"]
     assert "<img src=x" not in shown
     assert shown.count("&lt;img src=x onerror=alert(1)&gt;") >= 9
 
 
 def test_the_html_survives_in_an_untrusted_notebook() -> None:
-    shown = html(everything())
+    shown = everything()._repr_mimebundle_()["text/html"]
     assert not re.search(r"<(style|script|svg|link|iframe)\b", shown)
     assert "var(--" not in shown
     assert "<caption" in shown
@@ -85,7 +84,10 @@ def test_a_result_offers_both_forms() -> None:
 def test_a_users_own_template_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "tagged.html.j2").write_text("<b>{{ result.ref.name }}</b>")
     monkeypatch.setenv("NBCKPT_TEMPLATES", str(tmp_path))
-    assert html(Tagged(Ref(1, "a" * 64, "mine & yours", ""))) == "<b>mine &amp; yours</b>"
+    assert (
+        Tagged(Ref(1, "a" * 64, "mine & yours", ""))._repr_mimebundle_()["text/html"]
+        == "<b>mine &amp; yours</b>"
+    )
 
 
 def test_every_command_has_help_and_so_has_every_option() -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from importlib.util import find_spec
 
-from nbckpt import __version__
-from nbckpt.commands.table import Command, HelpRequest, Session, option
+from nbckpt.commands.table import Command, HelpRequest, Session, option, parse
 from nbckpt.core.blame import blame
 from nbckpt.core.codec import dump
 from nbckpt.core.mapping import MAPS
@@ -56,7 +56,9 @@ def doctor(session: Session, variables: Sequence[str]) -> Diagnosis:
 def _checks(session: Session) -> Iterator[Check]:
     tracker = session.tracker
     here = machine()
-    yield Check("nbckpt", good=True, finding=f"{__version__} on Python {here['python']}, {here['system']}")
+    yield Check(
+        "nbckpt", good=True, finding=f"{version('nbckpt')} on Python {here['python']}, {here['system']}"
+    )
     try:
         about = tracker.history.check_format()
         finding = f"{tracker.store.url}, {count(len(tracker.entries()), 'checkpoint')}"
@@ -118,15 +120,13 @@ class Help(Result):
 
 def help_(session: Session, command: str | None) -> Help:
     """List the commands, or show how one is used."""
-    from nbckpt.commands import TABLE
-    from nbckpt.commands.table import parse
-
+    table = session.table
     if command is None:
-        return Help(session.face, tuple((it.name, it.help) for it in TABLE.values()))
-    if command not in TABLE:
+        return Help(session.face, tuple((it.name, it.help) for it in table.values()))
+    if command not in table:
         raise UsageError(f"there is no command {command!r}. See `{session.face} help`")
     try:
-        parse(TABLE, [command, "--help"], session.face)
+        parse(table, [command, "--help"], session.face)
     except HelpRequest as request:
         return Help(session.face, usage=request.text)
     raise AssertionError("asking for help is always answered")

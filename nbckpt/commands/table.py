@@ -29,6 +29,7 @@ class Session:
         where: Where the command was given: the cell, the notebook.
         progress: Told how far long work is.
         insert: Puts text into a new cell.
+        table: The commands that there are.
         face: How a user writes a command here: `%ckpt` or `nbckpt`.
     """
 
@@ -39,6 +40,7 @@ class Session:
     where: Mapping[str, Any] = field(default_factory=dict)
     progress: Progress | None = None
     insert: Callable[[str], None] | None = None
+    table: Mapping[str, Command] = field(default_factory=dict)
     face: str = "%ckpt"
 
     def live(self, command: str) -> dict[str, Any]:

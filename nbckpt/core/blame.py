@@ -9,6 +9,7 @@ from typing import Any
 
 from nbckpt.core.codec import dump, load
 from nbckpt.core.preview import type_name
+from nbckpt.core.reducers import is_filled
 
 _MOST_TRIES = 2000
 
@@ -78,7 +79,7 @@ def _children(value: Any) -> Iterator[tuple[str, Any]]:
         names = value.__code__.co_freevars
         cells = value.__closure__ or ()
         yield from (
-            (f".<{name}>", c.cell_contents) for name, c in zip(names, cells, strict=False) if _filled(c)
+            (f".<{name}>", c.cell_contents) for name, c in zip(names, cells, strict=False) if is_filled(c)
         )
         yield from ((f".__defaults__[{at}]", item) for at, item in enumerate(value.__defaults__ or ()))
     attributes = getattr(value, "__dict__", None)
@@ -89,14 +90,6 @@ def _children(value: Any) -> Iterator[tuple[str, Any]]:
         for slot in [slots] if isinstance(slots, str) else slots:
             if hasattr(value, slot):
                 yield f".{slot}", getattr(value, slot)
-
-
-def _filled(cell: types.CellType) -> bool:
-    try:
-        _ = cell.cell_contents
-    except ValueError:
-        return False
-    return True
 
 
 def _reason(error: BaseException | None) -> str:

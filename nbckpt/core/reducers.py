@@ -59,7 +59,7 @@ def reduce_function(function: types.FunctionType) -> tuple[Any, ...]:
     cells = function.__closure__ or ()
     state = {name: getattr(function, name) for name in _FUNCTION_STATE}
     state["__annotations__"] = function.__annotations__
-    contents = [(cell, cell.cell_contents) for cell in cells if _filled(cell)]
+    contents = [(cell, cell.cell_contents) for cell in cells if is_filled(cell)]
     return (
         make_function,
         (function.__code__, function.__name__, cells),
@@ -98,7 +98,8 @@ def reduce_cell(cell: types.CellType) -> tuple[Any, ...]:
     return types.CellType, ()
 
 
-def _filled(cell: types.CellType) -> bool:
+def is_filled(cell: types.CellType) -> bool:
+    """Tell whether a cell has contents."""
     try:
         _ = cell.cell_contents
     except ValueError:

@@ -73,6 +73,7 @@ class CheckpointMagics(Magics):
             history=history,
             where={"cell": _cell(self.shell, cell)},
             progress=progress,
+            table=TABLE,
             insert=lambda text: self.shell.set_next_input(text),
         )
 

@@ -1,6 +1,7 @@
 """Rendering: a result becomes a page, a page becomes text or HTML. jinja2 and tabulate are used here only."""
 
-from nbckpt.render.page import Cell, Column, Fold, Page, Picture, Result, Table
+from nbckpt.render.page import Cell, Column, Fold, Page, Picture, Table
+from nbckpt.render.result import Result
 from nbckpt.render.values import age, count, duration, moment, short, size
 
 __all__ = [

@@ -7,17 +7,17 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from nbckpt.render.page import Result
+from nbckpt.render.page import Page
 from nbckpt.settings import Settings
 
 _MOST_UNBROKEN = 32
 _LONGEST_WORD = 48
 
 
-def html(result: Result) -> str:
-    """Return the result through its class's template; the user's own templates are tried first."""
-    template = _environment(Settings.load().templates).get_template(result.template())
-    return str(template.render(result=result, page=result.page()))
+def html(template: str, result: object, page: Page) -> str:
+    """Return a result and its page through a template; the user's own templates are tried first."""
+    found = _environment(Settings.load().templates).get_template(template)
+    return str(found.render(result=result, page=page))
 
 
 def template_folders(own: Path | None = None) -> list[Path]:

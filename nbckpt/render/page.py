@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,30 +65,3 @@ class Page:
     pictures: tuple[Picture, ...] = ()
     advice: str = ""
     code: str = ""
-
-
-class Result(ABC):
-    """What a command returns: data, that shows itself as text and as HTML."""
-
-    @abstractmethod
-    def page(self) -> Page:
-        """Return what there is to show."""
-
-    @classmethod
-    def template(cls) -> str:
-        """Return the file name of the class's template."""
-        return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower() + ".html.j2"
-
-    def __str__(self) -> str:
-        from nbckpt.render.text import text
-
-        return text(self.page())
-
-    __repr__ = __str__
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        """Return the text and the HTML; a front end shows the best that it can."""
-        del include, exclude
-        from nbckpt.render.html import html
-
-        return {"text/plain": str(self), "text/html": html(self)}
