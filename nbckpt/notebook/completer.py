@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from IPython.core.completer import (
     CompletionContext,
@@ -12,22 +12,19 @@ from IPython.core.completer import (
     SimpleMatcherResult,
     context_matcher,
 )
+from IPython.core.interactiveshell import InteractiveShell
 
-from nbckpt.commands import TABLE, Command, Option
+from nbckpt.commands import TABLE, Command, Option, Session
 from nbckpt.core.history import SHORT
 from nbckpt.errors import NbckptError
-
-if TYPE_CHECKING:
-    from IPython.core.interactiveshell import InteractiveShell
-
-    from nbckpt.notebook.magic import CheckpointMagics
+from nbckpt.tracker import Tracker
 
 _LINE = re.compile(r"^\s*%{1,2}ckpt\s+(.*)$")
 _MARK = "_nbckpt_matcher"
 _MOST_IDS = 20
 
 
-def register(shell: InteractiveShell, magics: CheckpointMagics) -> None:
+def register(shell: InteractiveShell, session: Callable[[], Session]) -> None:
     """Add the completion to a shell."""
 
     @context_matcher()
@@ -39,7 +36,7 @@ def register(shell: InteractiveShell, magics: CheckpointMagics) -> None:
         words = found[1].split(" ")
         fragment = words[-1]
         options = sorted(
-            {text for text in candidates(words[:-1], fragment, magics) if text.startswith(fragment)}
+            {text for text in candidates(words[:-1], fragment, session) if text.startswith(fragment)}
         )
         completions = [SimpleCompletion(text, type="nbckpt") for text in options]
         return SimpleMatcherResult(completions=completions, matched_fragment=fragment, suppress=bool(options))
@@ -54,7 +51,7 @@ def unregister(shell: InteractiveShell) -> None:
     matchers[:] = [matcher for matcher in matchers if not hasattr(matcher, _MARK)]
 
 
-def candidates(before: list[str], fragment: str, magics: CheckpointMagics) -> Iterable[str]:
+def candidates(before: list[str], fragment: str, session: Callable[[], Session]) -> Iterable[str]:
     """Return the words that can stand behind *before*."""
     given = [word for word in before if word]
     if not given:
@@ -65,7 +62,7 @@ def candidates(before: list[str], fragment: str, magics: CheckpointMagics) -> It
     if fragment.startswith("-"):
         return (flag for it in command.options for flag in it.flags if flag.startswith("--"))
     option = _option_at(command, given[1:])
-    return _values(option, magics) if option else ()
+    return _values(option, session()) if option else ()
 
 
 def _option_at(command: Command, words: list[str]) -> Option | None:
@@ -82,18 +79,17 @@ def _option_at(command: Command, words: list[str]) -> Option | None:
     return arguments[min(place, len(arguments) - 1)] if arguments else None
 
 
-def _values(option: Option, magics: CheckpointMagics) -> Iterable[str]:
+def _values(option: Option, session: Session) -> Iterable[str]:
     if option.kind == "variable":
-        session = magics.session(magics.tracker())
         return (it for it in session.namespace or {} if it not in session.hidden and not it.startswith("__"))
     if option.kind == "command":
         return TABLE
-    return _refs(magics, ids=option.kind == "ref") if option.kind in {"ref", "name"} else ()
+    return _refs(session.tracker, ids=option.kind == "ref") if option.kind in {"ref", "name"} else ()
 
 
-def _refs(magics: CheckpointMagics, *, ids: bool) -> list[str]:
+def _refs(tracker: Tracker, *, ids: bool) -> list[str]:
     """Return the names, with *ids* also versions, ids and `latest`; none where the store cannot be read."""
-    history = magics.tracker().history
+    history = tracker.history
     try:
         refs = history.refs()
         entries: list[Any] = history.entries()[:_MOST_IDS] if ids else []

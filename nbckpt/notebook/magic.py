@@ -109,7 +109,7 @@ def load(shell: InteractiveShell) -> None:
     unload(shell)
     magics = CheckpointMagics(shell)
     shell.register_magics(magics)
-    completer.register(shell, magics)
+    completer.register(shell, lambda: magics.session(magics.tracker()))
 
 
 def unload(shell: InteractiveShell) -> None:
