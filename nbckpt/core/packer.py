@@ -132,6 +132,8 @@ class Packer:
         self._writers: ThreadPoolExecutor | None = None
         self._tasks: list[Future[Any]] = []
         self._hashes: list[Future[Any]] = []
+        self._tickets, self._turn = 0, 1
+        self._hashed: dict[int, list[Piece]] = {}
         self._lent: dict[str, list[Piece]] = {}
         self._failed = threading.Event()
         self._total = self._done = 0
@@ -208,15 +210,29 @@ class Packer:
         stored = Stored(len(view), [b""] * -(-len(view) // blob))
         self._total += len(view)
         if len(view) <= blob:
-            self._work(stored, view, 0, blob, aligned=aligned)
+            self._work(stored, view, 0, blob, aligned, self._ticket())
         else:
             step = max(_STRETCH, blob)
             for start in range(0, len(view), step):
-                self._submit(self._work, stored, view[start : start + step], start // blob, blob, aligned)
+                part = view[start : start + step]
+                self._submit(self._work, stored, part, start // blob, blob, aligned, self._ticket())
         return stored
 
-    def _work(self, stored: Stored, view: memoryview, first: int, blob: int, aligned: bool) -> None:  # noqa: FBT001
-        """Hash one stretch and hand what is new to the open pack, in one go so that it stays together."""
+    def _ticket(self) -> int:
+        """Return the next place in the line: blobs go into packs in the order in which they came."""
+        self._tickets += 1
+        return self._tickets
+
+    def _work(
+        self,
+        stored: Stored,
+        view: memoryview,
+        first: int,
+        blob: int,
+        aligned: bool,  # noqa: FBT001  the pool gives it by place
+        ticket: int,
+    ) -> None:
+        """Hash one stretch, and hand what is new to the open pack when its turn has come."""
         if self._failed.is_set():
             return
         cuts = [view[at : at + blob] for at in range(0, len(view), blob)]
@@ -231,8 +247,11 @@ class Packer:
         ]
         with self._lock:
             self._done += len(view) - sum(piece.size for piece in pieces)
-            for piece in pieces:
-                self._place(piece)
+            self._hashed[ticket] = pieces
+            while self._turn in self._hashed:
+                for piece in self._hashed.pop(self._turn):
+                    self._place(piece)
+                self._turn += 1
 
     def _lacks(self, name: bytes) -> bool:
         return name not in self._places and name not in self._open_names and self._known.find(name) is None

@@ -79,7 +79,7 @@ class LocalStore(Store):
             self.path(folder)  # refused where it leads outside
         with self._explained("list", folder or "/"):
             if self.folder.is_file():
-                raise NotADirectoryError(errno.ENOTDIR, "it is a file, where the store's folder should be")
+                raise NotADirectoryError(errno.ENOTDIR, f"{self.folder} is a file where a folder should be")
             found = sorted(key for key in self._walk(folder) if key.startswith(prefix))
         yield from found
 

@@ -104,6 +104,7 @@ class Lab:
         self.command("apputils:change-theme", theme=f"JupyterLab {name.title()}")
         light = str(name == "light").lower()
         self.page.wait_for_selector(f"body[data-jp-theme-light={light}]", state="attached")
+        self.page.wait_for_selector("#jupyterlab-splash", state="detached")
 
     def complete(self, at: int) -> dict[str, str]:
         """Press Tab at the end of a cell; return what the popup offers, with the badges."""
