@@ -49,6 +49,9 @@ _STRETCH = 4 << 20
 _MUCH = 256 << 20
 _HASHERS, _WRITERS = 2, 4
 
+_QUIET = frozenset({"ipykernel", "IPython", "zmq", "tqdm", "tornado"})
+"""Packages whose threads live in every kernel and write to nobody's arrays."""
+
 
 class Known:
     """Which blobs a store has, by digest: a cache of the packs' indexes, never the truth."""
@@ -293,7 +296,7 @@ class Packer:
         if self._failed.is_set():
             return
         self._store.put(pack_key(pack), parts)
-        for piece in self._lent.pop(pack):
+        for piece in self._lent.pop(pack) if _others_run() else ():
             # Written was what the memory held then; hashed, what it held before.
             if digest(piece.data) != piece.digest:
                 raise UsageError(
@@ -324,6 +327,17 @@ class Packer:
                     self._failed.set()
                     raise
                 at += 1
+
+
+def _others_run() -> bool:
+    """Tell whether a thread of the user's runs, which could write to an array while it is saved."""
+    return any(not _is_known(thread) for thread in threading.enumerate())
+
+
+def _is_known(thread: threading.Thread) -> bool:
+    homes = {type(thread).__module__, getattr(getattr(thread, "_target", None), "__module__", "") or ""}
+    known = any(home.partition(".")[0] in _QUIET for home in homes)
+    return known or thread is threading.main_thread() or thread.name.startswith("nbckpt")
 
 
 def _pool(workers: int, name: str) -> ThreadPoolExecutor:

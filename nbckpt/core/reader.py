@@ -22,6 +22,7 @@ CHECKERS = 2
 
 _CHECK_STEP = 8 << 20
 _READ_STEP = 8 << 20
+_READ_GAP = 64 << 10  # so much is sooner read and thrown away than asked for apart
 
 
 _T = TypeVar("_T")
@@ -122,8 +123,9 @@ class Reader:
 
     def _fill(self, unread: Sequence[tuple[memoryview, list[Blob]]]) -> None:
         """Read blobs into the memory that waits for them."""
-        chunks = self._decoded(blob for _, blobs in unread for blob in blobs)
-        for memory, blobs in unread:
+        nearest = sorted(unread, key=lambda it: [(blob.pack, blob.offset) for blob in it[1][:1]])
+        chunks = self._decoded(blob for _, blobs in nearest for blob in blobs)
+        for memory, blobs in nearest:
             at = 0
             for _ in blobs:
                 chunk = next(chunks)
@@ -229,11 +231,11 @@ def _require(fd: int, last: Blob) -> None:
 
 
 def _stretches(blobs: Iterable[Blob]) -> Iterator[list[Blob]]:
-    """Yield *blobs* in lists that lie in one pack without gaps, none longer than a read should be."""
+    """Yield *blobs* in lists that lie in one pack close together, none longer than a read should be."""
     stretch: list[Blob] = []
     size = 0
     for blob in blobs:
-        if stretch and (not _adjacent(stretch[-1], blob) or size >= _READ_STEP):
+        if stretch and (not _adjacent(stretch[-1], blob, _READ_GAP) or size >= _READ_STEP):
             yield stretch
             stretch, size = [], 0
         stretch.append(blob)
@@ -260,8 +262,8 @@ def _spans(blobs: Sequence[Blob]) -> list[tuple[int, Blob, Blob]]:
     return spans
 
 
-def _adjacent(one: Blob, other: Blob) -> bool:
-    return one.pack == other.pack and one.offset + one.stored == other.offset
+def _adjacent(one: Blob, other: Blob, gap: int = 0) -> bool:
+    return one.pack == other.pack and 0 <= other.offset - one.offset - one.stored <= gap
 
 
 def _is_zero(blob: Blob) -> bool:
