@@ -134,7 +134,7 @@ class Reader:
 
     def _decoded(self, blobs: Iterable[Blob]) -> Iterator[Buffer]:
         for stretch in _stretches(blobs):
-            start, stop = stretch[0].offset, stretch[-1].offset + stretch[-1].stored
+            start, stop = stretch[0].offset, max(blob.offset + blob.stored for blob in stretch)
             data = memoryview(self._fetch(stretch[0].pack, start, stop))
             for blob in stretch:
                 yield blob.decode(data[blob.offset - start : blob.offset - start + blob.stored])
@@ -231,15 +231,20 @@ def _require(fd: int, last: Blob) -> None:
 
 
 def _stretches(blobs: Iterable[Blob]) -> Iterator[list[Blob]]:
-    """Yield *blobs* in lists that lie in one pack close together, none longer than a read should be."""
+    """Yield *blobs* in lists that lie in one pack close together, none longer than a read should be.
+
+    A blob may come again in a list, and lies never before the first.
+    """
     stretch: list[Blob] = []
-    size = 0
+    end = 0
     for blob in blobs:
-        if stretch and (not _adjacent(stretch[-1], blob, _READ_GAP) or size >= _READ_STEP):
+        first = stretch[0] if stretch else blob
+        near = blob.pack == first.pack and first.offset <= blob.offset <= end + _READ_GAP
+        if stretch and not (near and end - first.offset < _READ_STEP):
             yield stretch
-            stretch, size = [], 0
+            stretch, end = [], 0
         stretch.append(blob)
-        size += blob.stored
+        end = max(end, blob.offset + blob.stored)
     if stretch:
         yield stretch
 
@@ -262,8 +267,8 @@ def _spans(blobs: Sequence[Blob]) -> list[tuple[int, Blob, Blob]]:
     return spans
 
 
-def _adjacent(one: Blob, other: Blob, gap: int = 0) -> bool:
-    return one.pack == other.pack and 0 <= other.offset - one.offset - one.stored <= gap
+def _adjacent(one: Blob, other: Blob) -> bool:
+    return one.pack == other.pack and one.offset + one.stored == other.offset
 
 
 def _is_zero(blob: Blob) -> bool:
