@@ -2,7 +2,7 @@
 
 Buffers are cut into blobs of a fixed size. Two threads hash them; what the store lacks is gathered
 into packs; four threads put the packs, so that copying, writing and waiting for the disk overlap.
-(One file written by one thread is three times slower here: a sync waits while nothing is copied.)
+(One file written by one thread leaves the disk idle while it copies, and copies nothing while it syncs.)
 """
 
 from __future__ import annotations
