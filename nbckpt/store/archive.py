@@ -59,7 +59,7 @@ class ArchiveStore(Store):
             raise _explained(error, f"{key!r} in {self.url}") from error
 
     def put(self, key: str, data: Data) -> None:
-        """Refuse; see `write_archive`."""
+        """Refuse; see `ArchiveWriter`."""
         del data
         raise UsageError(f"cannot write {key!r}: the archive {self.url} is read-only")
 

@@ -29,7 +29,6 @@ class Row:
 
     Attributes:
         told: For what cannot hold: a word that the user is told when saving, and nothing else is asked.
-        told_in_new: The same, for what holds in the live kernel only.
     """
 
     case: str
