@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _QUICK_MIB = 64
+_REST_S = 3.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -26,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     size = _QUICK_MIB if options.quick else options.size
     pythons, missing = _pythons(options.peers, options.python)
     folder = _work_folder(options.folder)
-    suite = Suite(folder, pythons, options.rounds, _say)
+    suite = Suite(folder, pythons, options.rounds, _say, 0.0 if options.quick else _REST_S)
     suite.measured.failed |= missing
     try:
         for workload in (cells.arrays(size), cells.mixed(size)):

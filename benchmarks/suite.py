@@ -6,7 +6,9 @@ process; so what slows the machine down for a while slows the floor and the cont
 
 from __future__ import annotations
 
+import os
 import shutil
+import time
 from collections import defaultdict
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -57,10 +59,16 @@ class Suite:
         pythons: The interpreter of each contender.
         rounds: How often.
         say: Told what is going on.
+        rest_s: How long the disk rests before each save, in seconds.
     """
 
     def __init__(
-        self, folder: Path, pythons: Mapping[str, str], rounds: int, say: Callable[[str], None]
+        self,
+        folder: Path,
+        pythons: Mapping[str, str],
+        rounds: int,
+        say: Callable[[str], None],
+        rest_s: float = 0.0,
     ) -> None:
         self.measured = Measured()
         self._folder = folder
@@ -68,6 +76,7 @@ class Suite:
         self._pythons = dict(pythons)
         self._rounds = rounds
         self._say = say
+        self._rest_s = rest_s
 
     def times(self, workload: Workload) -> None:
         """Measure what saves and restores of *workload* take."""
@@ -105,9 +114,12 @@ class Suite:
         """Save three times; return what a check of the namespace gives at last."""
         seconds = self.measured.seconds
         process.ask("open", contender=name, folder=str(self._store))
+        self._rest()
         seconds[workload.name, name, "save"].append(process.ask("save", contender=name)["seconds"])
+        self._rest()
         seconds[workload.name, name, "again"].append(process.ask("save", contender=name)["seconds"])
         source, changed = workload.change(round_)
+        self._rest()
         reply = process.ask("save", contender=name, source=source)
         seconds[workload.name, name, "changed"].append(reply["seconds"])
         if "new_bytes" in reply:
@@ -137,6 +149,7 @@ class Suite:
 
     def _floors(self, workload: Workload, here: Process) -> None:
         seconds = self.measured.seconds
+        self._rest()
         seconds[workload.name, WRITE, "save"].append(
             here.ask("write_floor", folder=str(self._folder))["seconds"]
         )
@@ -146,6 +159,12 @@ class Suite:
 
     def _is_here(self, name: str) -> bool:
         return self._pythons[name] == self._pythons[OURS]
+
+    def _rest(self) -> None:
+        """Let the disk come to rest: one that serves bursts is slow for whoever comes after another."""
+        if hasattr(os, "sync"):
+            os.sync()
+        time.sleep(self._rest_s)
 
     def _process(self, contenders: list[str]) -> Process:
         """Start a worker for *contenders*, which share an environment."""

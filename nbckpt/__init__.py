@@ -23,14 +23,40 @@ if TYPE_CHECKING:
     from nbckpt.errors import NbckptError as NbckptError
     from nbckpt.errors import NotFoundError as NotFoundError
     from nbckpt.errors import StoreError as StoreError
+    from nbckpt.errors import TrialError as TrialError
     from nbckpt.errors import UntrustedError as UntrustedError
     from nbckpt.errors import UsageError as UsageError
     from nbckpt.settings import Settings as Settings
     from nbckpt.tracker import Tracker as Tracker
+    from nbckpt.trials.callbacks import Callback as Callback
+    from nbckpt.trials.function import wrap_function as wrap_function
+    from nbckpt.trials.keeping import Keep as Keep
+    from nbckpt.trials.run import run as run
+    from nbckpt.trials.session import checkpoint_dir as checkpoint_dir
+    from nbckpt.trials.session import get_checkpoint as get_checkpoint
+    from nbckpt.trials.session import report as report
+    from nbckpt.trials.space import choice as choice
+    from nbckpt.trials.space import grid_search as grid_search
+    from nbckpt.trials.space import loguniform as loguniform
+    from nbckpt.trials.space import uniform as uniform
+    from nbckpt.trials.trainable import Trainable as Trainable
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "run": "nbckpt.trials.run",
+    "report": "nbckpt.trials.session",
+    "get_checkpoint": "nbckpt.trials.session",
+    "checkpoint_dir": "nbckpt.trials.session",
+    "Trainable": "nbckpt.trials.trainable",
+    "wrap_function": "nbckpt.trials.function",
+    "grid_search": "nbckpt.trials.space",
+    "choice": "nbckpt.trials.space",
+    "uniform": "nbckpt.trials.space",
+    "loguniform": "nbckpt.trials.space",
+    "Keep": "nbckpt.trials.keeping",
+    "Callback": "nbckpt.trials.callbacks",
+    "TrialError": "nbckpt.errors",
     "FILES": "nbckpt.core.files",
     "Checkpoint": "nbckpt.core.checkpoint",
     "CodecError": "nbckpt.errors",

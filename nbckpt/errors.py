@@ -7,7 +7,8 @@
     ├── CodecError       a value cannot be saved or loaded        (also TypeError)
     ├── CorruptError     the bytes are not those that were saved
     ├── FormatError      not ours, or from a newer nbckpt: upgrade
-    └── UntrustedError   a stranger's: look first, then trust it
+    ├── UntrustedError   a stranger's: look first, then trust it
+    └── TrialError       a trial's own code failed: its cause says how
 
 A message names the thing, the cause and the next step.
 """
@@ -50,3 +51,7 @@ class FormatError(NbckptError):
 
 class UntrustedError(NbckptError):
     """Loading would run code from someone else; it was not loaded."""
+
+
+class TrialError(NbckptError):
+    """The code of a trial failed, or what it ran in was lost; `__cause__` is what it raised, if it did."""

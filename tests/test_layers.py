@@ -14,10 +14,10 @@ LAYERS = [
     "settings",
     "store",
     "core",
+    "render",
     "sync",
     "trials",
     "tracker",
-    "render",
     "commands",
     "cli notebook",
 ]

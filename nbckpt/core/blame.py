@@ -108,7 +108,7 @@ def _round_trip(value: Any, namespace: dict[str, Any]) -> Any:
     pickled = dump(value, namespace)
     try:
         return load(
-            b"".join(pickled.chunks),
+            pickled.record,
             [memoryview(bytearray(span.view)) for span in pickled.buffers],
             namespace,
         )
@@ -125,4 +125,4 @@ def _differ(one: Any, other: Any, namespace: dict[str, Any]) -> bool:
 
 def _flat(value: Any, namespace: dict[str, Any]) -> bytes:
     pickled = dump(value, namespace)
-    return b"".join([*pickled.chunks, *(span.view for span in pickled.buffers)])
+    return b"".join([pickled.record, *(span.view for span in pickled.buffers)])

@@ -11,6 +11,7 @@ import ctypes
 import enum
 import gc
 import pickle
+import sys
 import types
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +22,6 @@ from decimal import Decimal
 from fractions import Fraction
 from itertools import compress
 from pathlib import PurePath
-from sys import modules
 from threading import Lock, RLock
 from typing import Any
 from uuid import UUID
@@ -32,6 +32,7 @@ from nbckpt.core import reducers
 from nbckpt.core.classes import Classes
 from nbckpt.store import Buffer
 
+_MANY = 200_000
 SMALL = 4 << 10
 """Memory smaller than this stays in the record, unless another array shares it."""
 
@@ -94,13 +95,13 @@ class Pickled:
     """A value as a record.
 
     Attributes:
-        chunks: The record's bytes, in order.
+        record: The pickle.
         buffers: The memory beside it, in the order in which the record asks for it.
         reached: All the memory that the value's arrays reach, also what is copied in the record.
         links: The mutable objects that the value reaches.
     """
 
-    chunks: list[bytes]
+    record: bytes
     buffers: list[Span]
     reached: list[Span]
     links: list[object]
@@ -134,7 +135,7 @@ class Overlaps:
 def _can_change(kind: type) -> bool:
     """Tell whether objects of a type can change, so that sharing one matters."""
     immutable = _IMMUTABLE
-    if numpy := modules.get("numpy"):
+    if numpy := sys.modules.get("numpy"):
         immutable += (numpy.generic, numpy.dtype, numpy.ufunc)
     return not issubclass(kind, immutable)
 
@@ -161,8 +162,8 @@ class _Pickler(_CloudPickler):  # type: ignore[misc]  # cloudpickle ships no typ
         self._namespace = namespace
         self._overlaps = overlaps
         self._reach: list[Span] = []
-        self._ndarray = getattr(modules.get("numpy"), "ndarray", None)
-        self._tensor = getattr(modules.get("torch"), "Tensor", None)
+        self._ndarray = getattr(sys.modules.get("numpy"), "ndarray", None)
+        self._tensor = getattr(sys.modules.get("torch"), "Tensor", None)
 
     def reducer_override(self, obj: Any) -> Any:
         """See `pickle.Pickler.reducer_override`."""
@@ -217,7 +218,7 @@ def dump(value: Any, namespace: dict[str, Any], overlaps: Overlaps = NO_OVERLAPS
     def take(buffer: pickle.PickleBuffer) -> bool:
         view = buffer.raw()
         span = Span(address_of(view), len(view), view)
-        if span.size:
+        if span.size and not isinstance(view.obj, reducers.Made):
             reached.append(span)
         if span.size < SMALL and not overlaps.covers(span.address, span.end):
             return True  # in the record
@@ -231,7 +232,11 @@ def dump(value: Any, namespace: dict[str, Any], overlaps: Overlaps = NO_OVERLAPS
         pickler.dump(value)
         mutable = {kind: _can_change(kind) for kind in set(map(type, seen))}
         links = list(compress(seen, map(mutable.__getitem__, map(type, seen))))
-    return Pickled(chunks, buffers, reached + pickler.reach, links)
+    if len(seen) > _MANY:
+        seen.clear()
+        pickler.clear_memo()
+        _give_back()
+    return Pickled(b"".join(chunks), buffers, reached + pickler.reach, links)
 
 
 def load(
@@ -247,6 +252,13 @@ def load(
     """
     with reducers.live_namespace(namespace), paused_gc():
         return (classes or Classes()).load(record, buffers)
+
+
+def _give_back() -> None:
+    """Give free memory back to the system, where the C library can: a long walk leaves 20 MiB of it."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
+    if trim is not None:
+        trim(0)
 
 
 @contextmanager

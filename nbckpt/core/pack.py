@@ -14,6 +14,7 @@ import secrets
 import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import blake3
 import zstandard
@@ -38,6 +39,11 @@ _WORTH_TRYING, _WORTH_KEEPING = 256, 0.9
 def digest(data: Buffer) -> bytes:
     """Return the BLAKE3-256 digest of *data*."""
     return blake3.blake3(data).digest()
+
+
+def digest_of_file(file: Path) -> bytes:
+    """Return the BLAKE3-256 digest of a file, which is not read into memory whole."""
+    return blake3.blake3(max_threads=blake3.blake3.AUTO).update_mmap(file).digest()
 
 
 @dataclass(frozen=True, slots=True)

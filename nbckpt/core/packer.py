@@ -166,10 +166,9 @@ class Packer:
             return self._take(memoryview(bytes(view)), _BLOB, aligned=False)
         return self._take(view, _LARGE_BLOB if size > _LARGE else _BLOB, aligned=True)
 
-    def add_record(self, chunks: list[bytes]) -> Stored:
-        """Take a pickled record, in chunks; its blobs are compressed where that pays."""
-        whole = chunks[0] if len(chunks) == 1 else b"".join(chunks)
-        return self._take(memoryview(whole), _RECORD_BLOB, aligned=False)
+    def add_record(self, record: bytes) -> Stored:
+        """Take a pickled record; its blobs are compressed where that pays."""
+        return self._take(memoryview(record), _RECORD_BLOB, aligned=False)
 
     def runs(self, stored: Stored) -> list[Run]:
         """Return where the bytes are, after `finish`."""

@@ -26,6 +26,7 @@ _namespace: ContextVar[dict[str, Any] | None] = ContextVar("nbckpt_namespace", d
 _MANY_OBJECTS = 1000
 _SAMPLE = 4000
 _STRINGS_AT_ONCE = 1 << 14
+_POINTERS_AT_ONCE = 1 << 16
 _FUNCTION_STATE = (
     "__defaults__",
     "__kwdefaults__",
@@ -200,9 +201,13 @@ def reduce_objects(array: np.ndarray[Any, Any]) -> Any:
     return NotImplemented
 
 
+class Made(bytearray):
+    """Memory that a reducer made and nothing else refers to, so that it can go as soon as it is stored."""
+
+
 def _reduce_strings(flat: np.ndarray[Any, Any], shape: Any, order: str) -> Any:
     """Join the strings, a slice at a time; values that are no strings are kept beside."""
-    text = bytearray()
+    text, end = Made(), 0
     others: dict[int, Any] = {}
     for start in range(0, flat.size, _STRINGS_AT_ONCE):
         items = flat[start : start + _STRINGS_AT_ONCE].tolist()
@@ -211,12 +216,15 @@ def _reduce_strings(flat: np.ndarray[Any, Any], shape: Any, order: str) -> Any:
             others |= {start + at: item for at, item in mine.items()}
             for at in mine:
                 items[at] = ""
+        items.append("")
         part = "\0".join(items).encode("utf-8", "surrogatepass")
         if part.count(0) != len(items) - 1:
             return NotImplemented  # a string holds the separator
-        text += part
-        text.append(0)
-    del text[-1:]
+        if not start:  # room for all at once: text that grows leaves holes as large as itself in the heap
+            text = Made(len(part) * (flat.size // len(items) + 1))
+        text[end : end + len(part)] = part
+        end += len(part)
+    del text[max(0, end - 1) :]
     return make_strings, (PickleBuffer(text), shape, order, others)
 
 
@@ -235,14 +243,25 @@ def _reduce_repeated(flat: np.ndarray[Any, Any], shape: Any, order: str) -> Any:
     np = sys.modules["numpy"]
     memory = (ctypes.c_ssize_t * flat.size).from_address(flat.ctypes.data)
     pointers = np.frombuffer(memory, np.intp)
+    table: dict[int, int] = {}
+    codes = []
+    for start in range(0, flat.size, _POINTERS_AT_ONCE):  # at once it would take the memory of them all again
+        places, distinct = _factorize(pointers[start : start + _POINTERS_AT_ONCE])
+        mine = [table.setdefault(address, len(table)) for address in distinct.tolist()]
+        if len(table) > flat.size // 16 or 0 in table:  # a null pointer is numpy's unset None
+            return NotImplemented
+        codes.append(np.array(mine, np.min_scalar_type(len(table)))[places])
+    objects = [ctypes.cast(address, ctypes.py_object).value for address in table]
+    joined = np.concatenate(codes, dtype=np.min_scalar_type(len(objects)), casting="unsafe")
+    return make_repeated, (joined, objects, shape, order)
+
+
+def _factorize(pointers: np.ndarray[Any, Any]) -> tuple[Any, Any]:
+    """Return for each pointer the place of its like among the distinct ones, and those."""
     if pandas := sys.modules.get("pandas"):
-        codes, distinct = pandas.factorize(pointers)
-    else:
-        distinct, codes = np.unique(pointers, return_inverse=True)
-    if len(distinct) > flat.size // 16 or 0 in distinct:  # a null pointer is numpy's unset None
-        return NotImplemented
-    objects = [ctypes.cast(address, ctypes.py_object).value for address in distinct.tolist()]
-    return make_repeated, (codes.astype(np.min_scalar_type(len(objects))), objects, shape, order)
+        return pandas.factorize(pointers)  # type: ignore[no-any-return]  # pandas has no types here
+    distinct, codes = sys.modules["numpy"].unique(pointers, return_inverse=True)
+    return codes, distinct
 
 
 def make_repeated(codes: Any, objects: list[Any], shape: Any, order: Any) -> Any:

@@ -139,7 +139,7 @@ def pack(tree: Tree, packer: Packer) -> Callable[[], Manifest]:
     records = {group.record for group in old.groups}
     for content in old.contents():
         if content in records:
-            contents[content] = packer.add_record([tree.reader.read(content.runs)])
+            contents[content] = packer.add_record(bytes(tree.reader.read(content.runs)))
         else:
             contents[content] = packer.add(tree.reader.load(content.runs))
         packer.drain()

@@ -19,6 +19,7 @@ from nbckpt.core.manifest import Content, Group, Skipped, Value
 from nbckpt.core.pack import digest
 from nbckpt.core.packer import Packer, Stored
 from nbckpt.core.preview import describe, picture_of
+from nbckpt.core.reducers import Made
 
 _LARGE = 1 << 20
 
@@ -113,6 +114,20 @@ class _Taker:
             self.taken[key] = self.packer.add(span.view), span
         return self.taken[key][0]
 
+    def whole(self, pickled: Pickled) -> list[Stored]:
+        """Take all the memory of a record, and let go of what was only made for it."""
+        stored = []
+        for at, span in enumerate(pickled.buffers):
+            if isinstance(span.view.obj, Made):
+                # Another object may get its address: from here on it has one that none can have.
+                pickled.buffers[at] = Span(-1 - len(self.taken), span.size, memoryview(b""))
+                self.taken[pickled.buffers[at].address, span.size] = (
+                    self.packer.add(span.view),
+                    pickled.buffers[at],
+                )
+            stored.append(self(pickled.buffers[at]))
+        return stored
+
 
 def _pickle_each(
     items: Mapping[str, Any], namespace: dict[str, Any], captured: Captured, take: _Taker
@@ -121,16 +136,17 @@ def _pickle_each(
     by_identity: dict[int, list[str]] = {}
     for name, value in items.items():
         by_identity.setdefault(id(value), []).append(name)
-    large, small = _by_size(by_identity.values(), items)
+    arrays, frames, others = _by_size(by_identity.values(), items)
     members: dict[str, _Member] = {}
-    for names in large:
+    for names in arrays:
         members |= _pickle_one(names, items[names[0]], namespace, captured, take)
         # Pickling holds the interpreter's lock, and hashing needs it often: first the one, then the
         # other. Writing hardly needs it and goes on.
         take.packer.settle()
     # Drawing changes what a figure caches: before it is pickled.
-    _draw({names[0]: items[names[0]] for names in small}, captured, take.packer)
-    for names in small:
+    _draw({names[0]: items[names[0]] for names in others}, captured, take.packer)
+    # The frames last: what is made of their strings waits in memory until it is written.
+    for names in (*others, *frames):
         members |= _pickle_one(names, items[names[0]], namespace, captured, take)
     return [members[names[0]] for names in by_identity.values() if names[0] in members]
 
@@ -145,17 +161,27 @@ def _pickle_one(
         path, reason = blame(names[0], value, namespace)
         captured.skipped += [Skipped(name, path, reason) for name in names]
         return {}
-    stored = [take(span) for span in pickled.buffers]
+    stored = take.whole(pickled)
     return {names[0]: _Member(names, value, pickled, _digest_later(pickled, stored))}
 
 
 def _by_size(
     objects: Iterable[list[str]], items: Mapping[str, Any]
-) -> tuple[list[list[str]], list[list[str]]]:
-    """Return the names of the large objects, the largest first, and those of the others."""
-    sizes = [(_rough_size(items[names[0]]), names) for names in objects]
-    large = sorted((it for it in sizes if it[0] >= _LARGE), key=lambda it: -it[0])
-    return [names for _, names in large], [names for size, names in sizes if size < _LARGE]
+) -> tuple[list[list[str]], list[list[str]], list[list[str]]]:
+    """Return the names of the large arrays, the largest first, of the large frames, and of the others."""
+    arrays: list[tuple[int, list[str]]] = []
+    frames: list[tuple[int, list[str]]] = []
+    others: list[list[str]] = []
+    for names in objects:
+        value = items[names[0]]
+        size = _rough_size(value)
+        if size < _LARGE:
+            others.append(names)
+        else:
+            (arrays if hasattr(value, "nbytes") else frames).append((size, names))
+    for sized in (arrays, frames):
+        sized.sort(key=lambda pair: -pair[0])
+    return [names for _, names in arrays], [names for _, names in frames], others
 
 
 def _rough_size(value: Any) -> int:
@@ -172,7 +198,7 @@ def _draw(values: Mapping[str, Any], captured: Captured, packer: Packer) -> None
 
 
 def _digest_later(pickled: Pickled, stored: Sequence[Stored]) -> Callable[[], str]:
-    record = digest(b"".join(pickled.chunks))
+    record = digest(pickled.record)
 
     def whole() -> str:
         return digest(b"".join([record, *(name for it in stored for name in it.digests)])).hex()[:32]
@@ -218,7 +244,7 @@ def _draft(members: list[_Member], namespace: dict[str, Any], take: _Taker, pack
     if len(members) > 1 or overlaps:
         pickled = dump([member.value for member in members], namespace, overlaps)
     roots, buffers = _roots(pickled.buffers) if overlaps else _separate(pickled.buffers)
-    return _Draft(members, packer.add_record(pickled.chunks), [take(span) for span in roots], buffers)
+    return _Draft(members, packer.add_record(pickled.record), [take(span) for span in roots], buffers)
 
 
 def _separate(spans: list[Span]) -> tuple[list[Span], list[tuple[int, int, int]]]:
@@ -246,9 +272,7 @@ def _look_at(members: list[_Member], namespace: dict[str, Any], captured: Captur
     for member in members:
         name = member.names[0]
         preview = describe(member.value)
-        preview["bytes"] = sum(map(len, member.pickled.chunks)) + sum(
-            span.size for span in member.pickled.buffers
-        )
+        preview["bytes"] = len(member.pickled.record) + sum(span.size for span in member.pickled.buffers)
         captured.previews[name] = preview
         for kind, lost in losses(member.pickled.links, namespace):
             captured.warnings.append(

@@ -8,7 +8,7 @@ from urllib.parse import unquote, urlsplit
 
 from nbckpt.store.archive import ArchiveStore, ArchiveWriter
 from nbckpt.store.base import STAGING, Buffer, Data, Store, check_key
-from nbckpt.store.local import LocalStore, exchange, sync_folder
+from nbckpt.store.local import LocalStore, exchange, sync_file, sync_folder
 from nbckpt.store.memory import MemoryStore
 from nbckpt.store.prefix import PrefixStore
 from nbckpt.store.remote import RemoteStore
@@ -28,6 +28,7 @@ __all__ = [
     "exchange",
     "local_folder",
     "open_store",
+    "sync_file",
     "sync_folder",
 ]
 

@@ -143,6 +143,15 @@ def sync_folder(folder: Path) -> None:
         os.close(fd)
 
 
+def sync_file(file: Path) -> None:
+    """Make what a file holds durable."""
+    fd = os.open(file, os.O_RDWR if _WINDOWS else os.O_RDONLY)  # Windows flushes only what it may write
+    try:
+        _sync(fd)
+    finally:
+        os.close(fd)
+
+
 def _can_name_a_file(key: str) -> bool:
     try:
         os.fsencode(key)

@@ -30,7 +30,7 @@ def packed(
     store: MemoryStore, *buffers: bytes, records: bool = False, **options: Any
 ) -> tuple[Packer, list[Stored]]:
     with Packer(store, **options) as packer:
-        stored = [packer.add_record([it]) if records else packer.add(it) for it in buffers]
+        stored = [packer.add_record(it) if records else packer.add(it) for it in buffers]
         packer.finish()
     return packer, stored
 
@@ -55,7 +55,7 @@ def test_any_mixture_comes_out(parts: list[tuple[int, int, bool]]) -> None:
     buffers = [noise(size, seed) for size, seed, _ in parts]
     with Packer(store) as packer:
         stored = [
-            packer.add_record([data]) if record else packer.add(data)
+            packer.add_record(data) if record else packer.add(data)
             for data, (_, _, record) in zip(buffers, parts, strict=True)
         ]
         packer.finish()

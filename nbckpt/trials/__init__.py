@@ -1,0 +1,33 @@
+"""Trials: run a function many times, watch it, stop it, resume it. See `nbckpt.run`."""
+
+from nbckpt.trials.callbacks import Callback
+from nbckpt.trials.checkpoints import CheckpointFolder, Record
+from nbckpt.trials.executors import Executor, Worker, WorkerLostError
+from nbckpt.trials.experiment import Experiment
+from nbckpt.trials.function import FunctionRunner, StatusReporter, wrap_function
+from nbckpt.trials.keeping import Keep
+from nbckpt.trials.library import Library
+from nbckpt.trials.search import Search
+from nbckpt.trials.session import StopTrial
+from nbckpt.trials.trainable import Trainable
+from nbckpt.trials.trial import Status, Trial
+
+__all__ = [
+    "Callback",
+    "CheckpointFolder",
+    "Executor",
+    "Experiment",
+    "FunctionRunner",
+    "Keep",
+    "Library",
+    "Record",
+    "Search",
+    "Status",
+    "StatusReporter",
+    "StopTrial",
+    "Trainable",
+    "Trial",
+    "Worker",
+    "WorkerLostError",
+    "wrap_function",
+]

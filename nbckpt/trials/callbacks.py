@@ -1,0 +1,75 @@
+"""Callbacks: code of the user's, or of other trackers, that follows an experiment."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from nbckpt.trials.checkpoints import Record
+from nbckpt.trials.trial import Trial
+
+if TYPE_CHECKING:
+    from nbckpt.trials.experiment import Experiment
+
+_log = logging.getLogger("nbckpt")
+
+
+class Callback:
+    """Follows an experiment; override what you need.
+
+    The methods are called one at a time, in the threads that drive the trials, so a slow one holds up
+    the trials. One that raises is not called again; the trials go on, and the experiment's notes tell.
+    """
+
+    def setup(self, experiment: Experiment) -> None:
+        """The experiment begins, or goes on."""
+
+    def on_trial_start(self, trial: Trial) -> None:
+        """A trial begins, or begins anew."""
+
+    def on_trial_result(self, trial: Trial, result: Mapping[str, Any]) -> None:
+        """A trial reported."""
+
+    def on_trial_checkpoint(self, trial: Trial, checkpoint: Record) -> None:
+        """A trial saved a checkpoint."""
+
+    def on_trial_complete(self, trial: Trial) -> None:
+        """A trial ended well, or was stopped."""
+
+    def on_trial_error(self, trial: Trial, error: BaseException) -> None:
+        """A trial failed; its status tells whether it is tried again."""
+
+    def on_experiment_end(self, trials: Sequence[Trial]) -> None:
+        """No trial runs any more."""
+
+
+class Callbacks:
+    """Calls many callbacks, and goes on without those that fail.
+
+    Attributes:
+        notes: What failed, a sentence each.
+    """
+
+    def __init__(self, callbacks: Iterable[Callback]) -> None:
+        self.notes: list[str] = []
+        self._callbacks = list(callbacks)
+        self._lock = threading.RLock()
+
+    def __iter__(self) -> Any:
+        return iter(self._callbacks)
+
+    def call(self, method: str, *arguments: Any) -> None:
+        """Call one method of all of them."""
+        if not self._callbacks:
+            return
+        with self._lock:
+            for callback in list(self._callbacks):
+                try:
+                    getattr(callback, method)(*arguments)
+                except Exception as error:  # noqa: BLE001  the trials go on without a failing callback
+                    name = type(callback).__name__
+                    _log.warning("%s.%s failed", name, method, exc_info=error)
+                    self.notes.append(f"{name} is off since {method} failed: {type(error).__name__}: {error}")
+                    self._callbacks.remove(callback)

@@ -1,0 +1,187 @@
+"""Driver: takes one trial through one attempt, from its checkpoint to its end, whatever runs it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from nbckpt.errors import CorruptError, NbckptError, TrialError, UsageError
+from nbckpt.trials.callbacks import Callbacks
+from nbckpt.trials.checkpoints import Record
+from nbckpt.trials.executors import Executor, Job, Worker
+from nbckpt.trials.keeping import Keep
+from nbckpt.trials.stopping import Stopper
+from nbckpt.trials.trainable import DONE, DUPLICATE, SHOULD_CHECKPOINT, Trainable
+from nbckpt.trials.trial import Trial
+
+Wish = Literal["", "pause", "stop"]
+
+_log = logging.getLogger("nbckpt")
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What holds for every trial of an experiment."""
+
+    trainable: type[Trainable]
+    executor: Executor
+    stopper: Stopper
+    keep: Keep | None
+    checkpoint_every: int
+    max_failures: int
+    callbacks: Callbacks
+    changed: Callable[[], None]
+
+
+class Attempt:
+    """One attempt of one trial. `run` is called in the driver's thread, `ask` in any.
+
+    Attributes:
+        trial: The trial.
+        wish: What a user asked for, which is done after the next result.
+    """
+
+    def __init__(self, rules: Rules, trial: Trial, name: str) -> None:
+        self.trial = trial
+        self.wish: Wish = ""
+        self._rules = rules
+        self._name = name
+        self._worker: Worker | None = None
+        self._origin: Record | None = None
+        self._reason = ""
+        self._saved_at = 0
+
+    def ask(self, wish: Wish) -> None:
+        """Ask for a pause or a stop after the next result; a stop is the stronger of the two."""
+        if self.wish != "stop":
+            self.wish = wish
+
+    def kill(self) -> None:
+        """End the attempt at once, where the executor can."""
+        self.wish = "stop"
+        if self._worker is not None:
+            self._worker.kill()
+
+    def run(self) -> None:
+        """Run the trial until it ends, fails, or is paused or stopped; its journal tells which."""
+        trial = self.trial
+        try:
+            self._train()
+        except BaseException as error:  # noqa: BLE001  whatever it is, the trial ends with it and the others go on
+            self._fail(error)
+        else:
+            paused = self.wish == "pause" and not self._reason
+            trial.pause("paused") if paused else trial.end(self._reason or "stopped")
+            if not paused:
+                self._rules.callbacks.call("on_trial_complete", trial)
+        finally:
+            trial.close()
+            self._rules.changed()
+
+    def _train(self) -> None:
+        rules, trial = self._rules, self.trial
+        self._origin, notes = newest_whole(trial)
+        trial.start(rules.executor.name, self._origin)
+        trial.note = "; ".join(notes)
+        self._saved_at = trial.iteration
+        rules.callbacks.call("on_trial_start", trial)
+        rules.changed()
+        job = Job(rules.trainable, trial.config, trial.folder, trial.id, self._name)
+        self._worker = rules.executor.start(job)
+        try:
+            if self._origin is not None:
+                self._worker.restore(self._origin)
+            if not self.wish:
+                self._worker.run(self._handle)
+        finally:
+            self._worker.stop()
+
+    def _handle(self, result: dict[str, Any]) -> bool:
+        """Take in one result; tell whether the trial is to go on."""
+        rules, trial = self._rules, self.trial
+        new = result.pop(DUPLICATE, None) is None
+        offered = bool(result.pop(SHOULD_CHECKPOINT, False))
+        if new:
+            # Before the checkpoint: a crash in between does this result again, and none is missing.
+            trial.result(result, durable=offered)
+        reason = rules.stopper.reason(trial, result) if new else ""
+        ends = bool(reason or result.get(DONE))
+        if offered or self._is_due(ends=ends):
+            self._save()
+        if new:
+            rules.callbacks.call("on_trial_result", trial, result)
+        rules.changed()
+        if ends:
+            self._reason = reason or "done"
+        return not (ends or self.wish)
+
+    def _is_due(self, *, ends: bool) -> bool:
+        """Tell whether a trainable that does not say so itself should be saved now."""
+        rules, trial = self._rules, self.trial
+        if rules.trainable.tells_when_to_save() or trial.iteration == self._saved_at:
+            return False
+        every = rules.checkpoint_every
+        due = bool(every) and trial.iteration % every == 0
+        return due or self.wish == "pause" or (ends and bool(every))
+
+    def _save(self) -> None:
+        rules, trial = self._rules, self.trial
+        assert self._worker is not None
+        record = self._worker.save()
+        self._saved_at = trial.iteration
+        if record is None:
+            return
+        trial.saved(record)
+        rules.callbacks.call("on_trial_checkpoint", trial, record)
+        if rules.keep is not None:
+            needed = {record.name} | ({self._origin.name} if self._origin else set())
+            for old in rules.keep.superfluous(trial.checkpoints.records(), needed):
+                trial.checkpoints.delete(old)
+
+    def _fail(self, error: BaseException) -> None:
+        rules, trial = self._rules, self.trial
+        if not isinstance(error, NbckptError):
+            _log.error("%s: nbckpt itself failed", self._name, exc_info=error)
+        stopped = self.wish == "stop"
+        retry = not stopped and isinstance(error, TrialError) and trial.failures < rules.max_failures
+        try:
+            if stopped:
+                trial.end(f"stopped; {error}")
+            else:
+                trial.fail(error, retry=retry)
+        except NbckptError as second:
+            trial.lose(f"{error}; and its journal cannot be written: {second}")
+        rules.callbacks.call("on_trial_error", trial, error)
+
+
+def newest_whole(trial: Trial) -> tuple[Record | None, list[str]]:
+    """Return the newest checkpoint of a trial whose files are all there, and what was passed over."""
+    notes = []
+    checkpoints = trial.checkpoints
+    checkpoints.sweep()
+    for record in reversed(checkpoints.records()):
+        try:
+            checkpoints.check(record)
+        except CorruptError as error:
+            notes.append(f"{error}; going on from an older checkpoint")
+            _log.warning("%s", notes[-1])
+        else:
+            return record, notes
+    return None, notes
+
+
+def trainable_class(given: Any) -> type[Trainable]:
+    """Return the class that runs what a user gave: a function, or a Trainable class.
+
+    Raises:
+        UsageError: It is neither, or the function takes other arguments than a trial's.
+    """
+    from nbckpt.trials.function import wrap_function
+
+    if isinstance(given, type):
+        if issubclass(given, Trainable):
+            return given
+        raise UsageError(f"{given.__name__} is no Trainable: subclass nbckpt.Trainable, or give a function")
+    return wrap_function(given)

@@ -1,0 +1,28 @@
+"""Executors: threads of the kernel, processes, a Ray cluster; and inline, where threads cannot start."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from nbckpt.errors import UsageError
+from nbckpt.trials.executors.base import Executor, Handle, Job, Worker, WorkerLostError
+from nbckpt.trials.executors.local import InlineExecutor, ThreadExecutor
+
+__all__ = ["NAMES", "Executor", "Handle", "Job", "Worker", "WorkerLostError", "open_executor"]
+
+NAMES = ("thread", "inline")
+
+
+def open_executor(executor: str | Executor, resources: Mapping[str, float]) -> Executor:
+    """Return the executor that a user named.
+
+    Raises:
+        UsageError: There is none of that name, or what it needs is not installed.
+    """
+    if isinstance(executor, Executor):
+        return executor
+    if executor not in NAMES:
+        raise UsageError(f"there is no executor {executor!r}: there are {', '.join(NAMES)}")
+    if resources and executor != "ray":
+        raise UsageError(f"resources_per_trial goes with executor='ray', not {executor!r}: leave it out")
+    return ThreadExecutor() if executor == "thread" else InlineExecutor()

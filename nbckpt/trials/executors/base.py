@@ -1,0 +1,101 @@
+"""Executors: where trials run. One small interface, and everything above it is the same for all."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nbckpt.errors import TrialError
+from nbckpt.trials.checkpoints import Record
+from nbckpt.trials.trainable import Trainable
+
+Handle = Callable[[dict[str, Any]], bool]
+"""Given each result; tells whether the trial is to go on."""
+
+
+class WorkerLostError(TrialError):
+    """What the trial ran in is gone: a process was killed, a node was lost."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a worker is to run.
+
+    Attributes:
+        trainable: The class.
+        config: The configuration.
+        folder: The trial's folder, on the disk of the one who asks.
+        trial: The trial's short name.
+        name: The experiment's and the trial's.
+    """
+
+    trainable: type[Trainable]
+    config: Mapping[str, Any]
+    folder: Path
+    trial: str
+    name: str
+
+
+class Worker(ABC):
+    """A trainable that runs somewhere. One thread drives it; `kill` may come from another."""
+
+    @abstractmethod
+    def restore(self, checkpoint: Record) -> None:
+        """Go on from a checkpoint in the trial's folder; called before `run`.
+
+        Raises:
+            TrialError: The user's code failed.
+        """
+
+    @abstractmethod
+    def run(self, handle: Handle) -> None:
+        """Train, and give each result to *handle*, until that says no or a result says `done`.
+
+        Between two calls of *handle*, and inside one, the trainable is at rest: it can be saved.
+
+        Raises:
+            TrialError: The user's code failed; its own exception is the cause.
+            WorkerLostError: The worker is gone.
+        """
+
+    @abstractmethod
+    def save(self) -> Record | None:
+        """Save a checkpoint in the trial's folder; None where there is nothing to go on from.
+
+        Raises:
+            TrialError: The user's code failed.
+            StoreError: The disk failed.
+        """
+
+    @abstractmethod
+    def stop(self) -> None:
+        """End the trainable: its `finally` blocks and its `cleanup` run. Waits for that, for a while."""
+
+    @abstractmethod
+    def kill(self) -> None:
+        """End it at once, wherever it is, as far as that is possible; `run` raises `WorkerLostError`."""
+
+
+class Executor(ABC):
+    """Starts workers.
+
+    Attributes:
+        name: What users call it.
+        concurrent: Whether trials may run side by side, each driven by a thread.
+    """
+
+    name: str
+    concurrent = True
+
+    @abstractmethod
+    def start(self, job: Job) -> Worker:
+        """Make the trainable, somewhere.
+
+        Raises:
+            TrialError: The user's `setup` failed.
+            WorkerLostError: There is nowhere to run it.
+            CodecError: It cannot be sent there.
+        """

@@ -1,0 +1,99 @@
+"""Trials in this process: in threads of the kernel, or inline, where threads cannot start."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from nbckpt.trials.checkpoints import CheckpointFolder, Record
+from nbckpt.trials.executors.base import Executor, Handle, Job, Worker
+from nbckpt.trials.function import FunctionRunner
+from nbckpt.trials.trainable import DONE, Trainable
+
+
+class LocalWorker(Worker):
+    """A trainable in this process; its driver's thread trains it."""
+
+    def __init__(self, trainable: Trainable, folder: Path) -> None:
+        self._trainable = trainable
+        self._checkpoints = CheckpointFolder(folder)
+
+    def restore(self, checkpoint: Record) -> None:
+        """See `Worker.restore`."""
+        self._trainable.restore(self._checkpoints.folder / checkpoint.name)
+
+    def run(self, handle: Handle) -> None:
+        """See `Worker.run`."""
+        going = True
+        while going:
+            result = self._trainable.train()
+            going = handle(result) and not result.get(DONE)
+
+    def save(self) -> Record | None:
+        """See `Worker.save`."""
+        return save(self._trainable, self._checkpoints)
+
+    def stop(self) -> None:
+        """See `Worker.stop`."""
+        self._trainable.stop()
+
+    def kill(self) -> None:
+        """See `Worker.kill`: a thread cannot be ended before its next report."""
+
+
+class ThreadExecutor(Executor):
+    """Trials in threads of the kernel: they see its memory, and its one interpreter is shared."""
+
+    name = "thread"
+
+    def start(self, job: Job) -> Worker:
+        """See `Executor.start`."""
+        return LocalWorker(make(job), job.folder)
+
+
+class InlineExecutor(Executor):
+    """Trials one after the other in the calling thread, which waits: for systems without threads."""
+
+    name = "inline"
+    concurrent = False
+
+    def start(self, job: Job) -> Worker:
+        """See `Executor.start`."""
+        trainable = make(job)
+        return (
+            InlineWorker(trainable, job.folder)
+            if isinstance(trainable, FunctionRunner)
+            else LocalWorker(trainable, job.folder)
+        )
+
+
+class InlineWorker(LocalWorker):
+    """A function in the driver's own thread: its reports are calls."""
+
+    def run(self, handle: Handle) -> None:
+        """See `Worker.run`."""
+        assert isinstance(self._trainable, FunctionRunner)
+        self._trainable.run_inline(handle)
+
+
+def make(job: Job) -> Trainable:
+    """Make a job's trainable.
+
+    Raises:
+        TrialError: The user's `setup` failed.
+    """
+    from nbckpt.trials.trainable import failure
+
+    try:
+        return job.trainable(job.config, job.folder, trial_name=job.name, trial_id=job.trial)
+    except Exception as error:
+        raise failure(error) from error
+
+
+def save(trainable: Trainable, checkpoints: CheckpointFolder) -> Record | None:
+    """Save a trainable, and return the record of what it saved, unless that is nothing."""
+    path = Path(trainable.save())
+    record = checkpoints.read(path.name)
+    if record.kind == "null":
+        checkpoints.delete(record)
+        return None
+    return record

@@ -1,0 +1,492 @@
+"""Experiment: many trials of one function, run side by side in the background."""
+
+from __future__ import annotations
+
+import atexit
+import contextvars
+import json
+import logging
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from nbckpt.errors import StoreError, UsageError
+from nbckpt.render import Page, Result
+from nbckpt.trials import spec as spec_file
+from nbckpt.trials.callbacks import Callbacks
+from nbckpt.trials.driver import Attempt, Rules, trainable_class
+from nbckpt.trials.executors import Executor, open_executor
+from nbckpt.trials.search import Search
+from nbckpt.trials.space import configs
+from nbckpt.trials.spec import Spec
+from nbckpt.trials.stopping import Stopper
+from nbckpt.trials.table import plot, trials_page
+from nbckpt.trials.trainable import plain
+from nbckpt.trials.trial import Status, Trial
+
+_AT_EXIT_S = 5.0
+
+_log = logging.getLogger("nbckpt")
+_live: weakref.WeakValueDictionary[Path, Experiment] = weakref.WeakValueDictionary()
+
+
+class Experiment(Result):
+    """Trials of one function, and how they go. Every method may be called from any thread.
+
+    It reads like its table; in a notebook it shows it. One process at a time runs an experiment; any
+    number may look at it.
+
+    Attributes:
+        name: Its name, which is that of its folder.
+        folder: Where it is kept.
+        spec: What it is to do.
+        notes: What went wrong beside the trials, a sentence each.
+    """
+
+    def __init__(self, folder: Path, spec: Spec, trials: Iterable[Trial] = ()) -> None:
+        self.folder = folder
+        self.spec = spec
+        self._trials = {trial.id: trial for trial in trials}
+        self._changed = threading.Condition()
+        self._version = 0
+        self._queue: deque[Trial] = deque()
+        self._running: dict[str, Attempt] = {}
+        self._drivers = 0
+        self._rules: Rules | None = None
+        self._search: Search | None = None
+        self._lock = FileLock(
+            folder.parent / f".{folder.name}.lock", timeout=0, is_singleton=False, thread_local=False
+        )
+        self._notes: list[str] = []
+        self._began_at: float | None = None
+
+    @classmethod
+    def read(cls, folder: Path) -> Experiment:
+        """Return the experiment in *folder*: the one that runs in this process, or what the disk tells.
+
+        Raises:
+            NotFoundError: There is none.
+            CorruptError: Its file is damaged.
+        """
+        if (live := _live.get(folder)) is not None:
+            return live
+        return cls(folder, spec_file.read(folder).spec, read_trials(folder))
+
+    # What there is.
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.folder.name
+
+    @property
+    def trials(self) -> tuple[Trial, ...]:
+        """Its trials, in the order in which they were made."""
+        return tuple(self._trials.values())
+
+    def trial(self, name: str | Trial) -> Trial:
+        """Return a trial by its short name.
+
+        Raises:
+            UsageError: There is none.
+        """
+        found = self._trials.get(name.id if isinstance(name, Trial) else name)
+        if found is None:
+            known = ", ".join(list(self._trials)[:8]) or "none yet"
+            raise UsageError(f"{self.name!r} has no trial {name!r}: there are {known}")
+        return found
+
+    @property
+    def running(self) -> bool:
+        """Whether it runs in this process, or waits to."""
+        return self._drivers > 0
+
+    @property
+    def version(self) -> int:
+        """A number that grows whenever something changed."""
+        return self._version
+
+    @property
+    def notes(self) -> list[str]:
+        """What went wrong beside the trials, a sentence each."""
+        callbacks = self._rules.callbacks.notes if self._rules else []
+        return [*self._notes, *callbacks, *self._unknown_metrics()]
+
+    def runs_elsewhere(self) -> bool:
+        """Tell whether another process runs it."""
+        if self.running:
+            return False
+        try:
+            with self._lock:
+                return False
+        except Timeout:
+            return True
+        except OSError:
+            return False  # a folder that only may be read is run by nobody here
+
+    def cut(self, trial: Trial) -> bool:
+        """Tell whether a trial was cut off: it runs as far as its journal knows, and nobody runs it."""
+        waits = trial.status in {Status.RUNNING, Status.PENDING}
+        return waits and not self.running and not self.runs_elsewhere()
+
+    def best(self, metric: str = "", mode: str = "") -> Trial:
+        """Return the trial with the best last value of a metric; trials without one are left out.
+
+        Args:
+            metric: Its name, `a/b` for the metric b in a dict a; by default the experiment's own.
+            mode: `min` or `max`; by default the experiment's own.
+
+        Raises:
+            UsageError: No trial reported it, or it is not said what is best.
+        """
+        metric, mode = metric or self.spec.metric, mode or self.spec.mode
+        if not metric or mode not in {"min", "max"}:
+            raise UsageError("say what is best: best(metric='loss', mode='min'), or mode='max'")
+        values = [(trial.metric(metric)[-1:], trial) for trial in self.trials]
+        found = [(value[0], trial) for value, trial in values if value and value[0] == value[0]]  # not NaN
+        if not found:
+            raise UsageError(f"no trial of {self.name!r} reported {metric!r}: there are {self._metrics()}")
+        pick = min if mode == "min" else max
+        return pick(found, key=lambda pair: pair[0])[1]
+
+    def dataframe(self) -> Any:
+        """Return every result as a row of a pandas DataFrame, with the trial and its configuration.
+
+        Raises:
+            UsageError: pandas is not installed.
+        """
+        try:
+            import pandas
+        except ImportError:
+            raise UsageError("dataframe() needs pandas: pip install pandas") from None
+        rows = [
+            {"trial": trial.id, **{f"config/{key}": value for key, value in trial.config.items()}, **result}
+            for trial in self.trials
+            for result in list(trial.results)
+        ]
+        return pandas.DataFrame(rows)
+
+    def plot(self, metric: str = "") -> Any:
+        """Draw a metric's course, a line for each trial, and return the matplotlib figure.
+
+        Raises:
+            UsageError: No trial reported it, or matplotlib is not installed.
+        """
+        metric = metric or self.spec.metric
+        if not any(trial.metric(metric) for trial in self.trials):
+            raise UsageError(f"no trial of {self.name!r} reported {metric!r}: there are {self._metrics()}")
+        return plot(self, metric)
+
+    def page(self) -> Page:
+        """See `Result.page`."""
+        return trials_page(self)
+
+    @classmethod
+    def template(cls) -> str:
+        """See `Result.template`."""
+        return "trials.html.j2"
+
+    # What can be done.
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until no trial runs; tell whether that came within *timeout* seconds.
+
+        An interrupt ends the waiting only; the trials go on.
+        """
+        with self._changed:
+            return self._changed.wait_for(lambda: not self.running, timeout)
+
+    def attend(self) -> None:
+        """Wait until no trial runs. An interrupt pauses them all; a second one stops them.
+
+        Raises:
+            KeyboardInterrupt: It was interrupted, and the trials are at rest.
+        """
+        try:
+            self.wait()
+        except KeyboardInterrupt:
+            self.pause()
+            try:
+                self.wait()
+            except KeyboardInterrupt:
+                self.stop()
+                self.kill()
+                self.wait(_AT_EXIT_S)
+            raise
+
+    def pause(self, trial: str | Trial | None = None) -> None:
+        """Pause one trial or all, each after its next result; what waits for its turn at once.
+
+        Paused trials hold no thread and no memory; `resume` goes on from their last checkpoint.
+
+        Raises:
+            UsageError: There is no such trial, or it runs elsewhere.
+        """
+        self._ask("pause", trial)
+
+    def stop(self, trial: str | Trial | None = None) -> None:
+        """Stop one trial or all, each after its next result. A stopped trial is finished.
+
+        Raises:
+            UsageError: There is no such trial, or it runs elsewhere.
+        """
+        self._ask("stop", trial)
+
+    def kill(self) -> None:
+        """End what runs at once, where the executor can: a process is killed, a thread cannot be."""
+        for attempt in list(self._running.values()):
+            attempt.kill()
+
+    def resume(
+        self, trial: str | Trial | None = None, *, errored: bool = False, trust: bool = False
+    ) -> Experiment:
+        """Go on with what is paused or was cut off, each from its last checkpoint; return at once.
+
+        Args:
+            trial: Only this one, whatever ended it.
+            errored: With those that failed too.
+            trust: Load the function even if someone else kept it.
+
+        Raises:
+            UsageError: There is nothing to go on with, or it runs elsewhere.
+            UntrustedError: Someone else kept the function.
+            NotFoundError: The function was not kept.
+        """
+        wanted = (
+            [self.trial(trial)]
+            if trial is not None
+            else [it for it in self.trials if self._resumes(it, errored=errored)]
+        )
+        wanted = [it for it in wanted if it.id not in self._running and it not in self._queue]
+        if not wanted:
+            hint = (
+                "; those that failed need --errored"
+                if any(it.status == "ERROR" for it in self.trials)
+                else ""
+            )
+            raise UsageError(f"{self.name!r} has nothing to resume{hint}")
+        if self.spec.trainable is None:
+            from nbckpt.core.trust import open_signer
+
+            self.spec = spec_file.read(self.folder).load(open_signer(), trust=trust)
+            self._restore_configs()
+        self.launch(wanted)
+        return self
+
+    def _resumes(self, trial: Trial, *, errored: bool) -> bool:
+        if trial.status == Status.ERROR:
+            return errored
+        return not trial.finished
+
+    # How it runs.
+
+    def launch(
+        self, trials: Iterable[Trial], search: Search | None = None, executor: str | Executor | None = None
+    ) -> None:
+        """Put *trials* in the line and start to work through it, with what *search* comes up with after.
+
+        Raises:
+            UsageError: Another process runs the experiment, or its executor cannot be had.
+        """
+        spec = self.spec
+        if not self.running:
+            rules = Rules(
+                trainable_class(spec.trainable),
+                open_executor(executor or spec.executor, spec.resources),
+                Stopper(spec.stop),
+                spec.keep,
+                spec.checkpoint_every,
+                spec.max_failures,
+                Callbacks(spec.callbacks),
+                self._touch,
+            )
+            self._acquire()
+            self._rules, self._began_at = rules, time.monotonic()
+            self._search = search
+            _live[self.folder] = self
+            rules.callbacks.call("setup", self)
+        assert self._rules is not None
+        for trial in trials:
+            if trial.status != Status.PENDING or trial.attempts:
+                trial.wait()
+            self._queue.append(trial)
+        self._start_drivers(concurrent=self._rules.executor.concurrent)
+
+    def _acquire(self) -> None:
+        try:
+            self.folder.parent.mkdir(parents=True, exist_ok=True)
+            self._lock.acquire()
+        except Timeout:
+            raise self._elsewhere() from None
+        except OSError as error:
+            raise StoreError(f"cannot lock {str(self.folder)!r}: {error.strerror or error}") from error
+
+    def _elsewhere(self) -> UsageError:
+        return UsageError(
+            f"{self.name!r} is run by another kernel or process: pause or stop it there, or choose another "
+            "name"
+        )
+
+    def _start_drivers(self, *, concurrent: bool) -> None:
+        """Have as many drivers as there is work for; without threads, work here until it is done."""
+        with self._changed:
+            wanted = (
+                self.spec.max_concurrent
+                if self._search is not None
+                else min(self.spec.max_concurrent, len(self._queue) + len(self._running))
+            )
+            missing = max(wanted, 1) - self._drivers if concurrent else 1 - self._drivers
+            self._drivers += max(missing, 0)
+        for at in range(missing):
+            # With the context of the cell, so that what the trial prints lands below that cell.
+            work = contextvars.copy_context().run
+            thread = threading.Thread(target=work, args=(self._work,), name="nbckpt-trial", daemon=True)
+            try:
+                if concurrent:
+                    thread.start()
+                else:
+                    self._work()
+            except RuntimeError:  # no thread can be started, as in a browser
+                with self._changed:
+                    self._drivers -= missing - at - 1
+                self._work()
+                return
+
+    def _work(self) -> None:
+        """Drive trials, one after the other, until none is left. Runs in a thread of its own."""
+        assert self._rules is not None
+        while (attempt := self._next()) is not None:
+            attempt.run()
+            with self._changed:
+                trial = attempt.trial
+                self._running.pop(trial.id, None)
+                if trial.status == Status.PENDING:
+                    self._queue.append(trial)
+            if self._search is not None and trial.finished:
+                self._search.ended(trial)
+        self._leave()
+
+    def _next(self) -> Attempt | None:
+        assert self._rules is not None
+        with self._changed:
+            trial = self._queue.popleft() if self._queue else self._suggested()
+            if trial is None:
+                return None
+            attempt = Attempt(self._rules, trial, f"{self.name}/{trial.id}")
+            self._running[trial.id] = attempt
+            return attempt
+
+    def _suggested(self) -> Trial | None:
+        if self._search is None:
+            return None
+        config = self._search.suggest(f"t{len(self._trials)}")
+        return None if config is None else self.add(config)
+
+    def _leave(self) -> None:
+        """One driver is done; the last one ends the experiment, for now."""
+        assert self._rules is not None
+        with self._changed:
+            last = self._drivers == 1
+        if last:
+            self._rules.callbacks.call("on_experiment_end", self.trials)
+        with self._changed:
+            self._drivers -= 1
+            if not self._drivers:
+                self._lock.release()
+            self._version += 1
+            self._changed.notify_all()
+
+    def add(self, config: Mapping[str, Any]) -> Trial:
+        """Make a new trial of a configuration; it does not run yet."""
+        trial = Trial(self.folder / f"t{len(self._trials)}", config)
+        trial.create()
+        self._trials[trial.id] = trial
+        return trial
+
+    def _ask(self, wish: Any, trial: str | Trial | None) -> None:
+        chosen = self.trials if trial is None else (self.trial(trial),)
+        if self.runs_elsewhere():
+            raise self._elsewhere()
+        with self._changed:
+            for it in chosen:
+                attempt = self._running.get(it.id)
+                if attempt is not None:
+                    attempt.ask(wish)
+                elif it in self._queue or not it.finished:
+                    if it in self._queue:
+                        self._queue.remove(it)
+                    if wish == "stop":
+                        it.end("stopped")
+                    elif it.status != Status.PAUSED:
+                        it.pause("paused")
+                    it.close()
+            if trial is None and self._search is not None:
+                self._search.close()
+            self._version += 1
+            self._changed.notify_all()
+
+    def _touch(self) -> None:
+        self._version += 1
+
+    def _restore_configs(self) -> None:
+        """Give trials that were read from the disk the configurations that JSON has no words for."""
+        drawn = configs(self.spec.config, self.spec.num_samples, self.spec.seed)
+        for trial, config in match(self.trials, drawn):
+            if trial is not None:
+                trial.config = dict(config)
+
+    def _metrics(self) -> str:
+        names = {name for trial in self.trials for name in trial.last_result}
+        return ", ".join(sorted(names)) or "none yet"
+
+    def _unknown_metrics(self) -> Iterator[str]:
+        """Yield a sentence for each metric that a condition waits for and no trial with results has."""
+        if self._rules is None:
+            return
+        trials = [trial for trial in self.trials if trial.results]
+        unknown = [set(self._rules.stopper.unknown(trial)) for trial in trials]
+        for name in sorted(set.intersection(*unknown)) if unknown else ():
+            yield f"stop waits for {name!r}, which no trial reports: there are {self._metrics()}"
+
+
+def read_trials(folder: Path) -> list[Trial]:
+    """Return the trials in an experiment's folder, in the order in which they were made."""
+    found = [it for it in folder.iterdir() if it.name[:1] == "t" and it.name[1:].isdigit()]
+    return [
+        Trial.read(it)
+        for it in sorted(found, key=lambda it: int(it.name[1:]))
+        if (it / "params.json").is_file()
+    ]
+
+
+def match(
+    trials: Iterable[Trial], configs: Iterable[Mapping[str, Any]]
+) -> Iterator[tuple[Trial | None, Mapping[str, Any]]]:
+    """Yield each configuration with the trial that has it already, each trial once."""
+    waiting: dict[str, deque[Trial]] = {}
+    for trial in trials:
+        waiting.setdefault(_canonical(trial.config), deque()).append(trial)
+    for config in configs:
+        same = waiting.get(_canonical(config))
+        yield (same.popleft() if same else None), config
+
+
+def _canonical(config: Mapping[str, Any]) -> str:
+    return json.dumps(plain(config), sort_keys=True)
+
+
+@atexit.register
+def _pause_all() -> None:
+    """Pause what still runs when the process ends, so that it can be resumed."""
+    left = [experiment for experiment in list(_live.values()) if experiment.running]
+    for experiment in left:
+        experiment.pause()
+    deadline = time.monotonic() + _AT_EXIT_S
+    for experiment in left:
+        experiment.wait(max(0.0, deadline - time.monotonic()))

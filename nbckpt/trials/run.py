@@ -1,0 +1,202 @@
+"""run: start an experiment, or go on with one."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import string
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime
+from itertools import count, product
+from pathlib import Path
+from typing import Any, Literal
+
+from nbckpt.core.trust import open_signer
+from nbckpt.errors import NotFoundError, StoreError, UsageError
+from nbckpt.settings import Settings
+from nbckpt.store import local_folder
+from nbckpt.trials import spec as spec_file
+from nbckpt.trials.callbacks import Callback
+from nbckpt.trials.driver import trainable_class
+from nbckpt.trials.executors import Executor, open_executor
+from nbckpt.trials.experiment import Experiment, match
+from nbckpt.trials.keeping import Keep
+from nbckpt.trials.space import configs
+from nbckpt.trials.spec import Spec
+from nbckpt.trials.stopping import Stop
+from nbckpt.trials.trainable import Trainable
+from nbckpt.trials.trial import Trial
+
+Resume = Literal["auto", "must", "never"]
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
+_MOST_CONCURRENT = 8
+
+
+def run(
+    trainable: Callable[..., Any] | type[Trainable],
+    config: Mapping[str, Any] | None = None,
+    *,
+    name: str = "",
+    num_samples: int = 1,
+    stop: Stop = None,
+    max_concurrent: int | None = None,
+    max_failures: int = 0,
+    keep_checkpoints: int | Keep | None = None,
+    checkpoint_every: int = 0,
+    callbacks: Iterable[Callback] = (),
+    executor: str | Executor = "thread",
+    resources_per_trial: Mapping[str, float] | None = None,
+    metric: str = "",
+    mode: str = "",
+    search: Any = None,
+    seed: int | None = None,
+    resume: Resume = "auto",
+    folder: str | os.PathLike[str] | None = None,
+) -> Experiment:
+    """Run a function, once for every configuration, in the background; return at once.
+
+    The same name again goes on with that experiment, also after a restart of the kernel: finished
+    trials stay finished, others go on from their last checkpoint, new configurations are added, and
+    what failed waits for `resume(errored=True)`. What of it still runs here is paused first.
+
+    Args:
+        trainable: `f(config)`, `f(config, checkpoint_dir=None)`, `f(config, reporter)` or a Trainable class.
+        config: What each trial gets. Values may be `grid_search`, `choice`, `uniform` or `loguniform`,
+            also in dicts inside.
+        name: The experiment's name; by default the function's, with the day and a letter.
+        num_samples: How often the whole grid is tried, with the other values drawn anew; with a
+            *search*, how many trials there are.
+        stop: When a trial has run long enough: a dict of metrics and the values to reach, a function of
+            (trial_id, result), or seconds of training.
+        max_concurrent: How many trials run side by side; by default one for each processor, at most 8.
+        max_failures: How often a trial that failed goes on from its last checkpoint.
+        keep_checkpoints: How many of each trial's newest checkpoints are kept, or a `Keep`; all by
+            default. The newest and the one that a trial went on from are never removed.
+        checkpoint_every: After how many results a Trainable is saved; a function says itself when.
+        callbacks: What follows the experiment.
+        executor: `thread`, `process`, `ray` or `inline`.
+        resources_per_trial: What Ray is to reserve for each trial: `{"CPU": 1, "GPU": 0.5}`.
+        metric: By which trials are compared.
+        mode: Whether `min` or `max` of it is best.
+        search: Where configurations come from instead: an Optuna study, or a `Search`.
+        seed: What the drawing of values begins with; drawn itself by default.
+        resume: `auto`, or `must` to refuse a new experiment, or `never` to refuse an old one.
+        folder: Where experiments are kept; by default `experiments` in the store's folder.
+
+    Raises:
+        UsageError: Something of it is wrong; the message says what, and nothing was started.
+        NotFoundError: There is none to go on with, as `must` asks.
+        StoreError: The disk failed.
+    """
+    spec = Spec(
+        trainable,
+        dict(config or {}),
+        num_samples,
+        _new_seed() if seed is None else seed,
+        stop,
+        max_concurrent or min(_MOST_CONCURRENT, os.cpu_count() or 1),
+        max_failures,
+        Keep(keep_checkpoints) if isinstance(keep_checkpoints, int) else keep_checkpoints,
+        checkpoint_every,
+        tuple(callbacks),
+        executor if isinstance(executor, str) else executor.name,
+        dict(resources_per_trial or {}),
+        metric,
+        mode,
+    )
+    trainable_class(trainable)
+    open_executor(executor, spec.resources)
+    place = _folder(experiments_folder() if folder is None else Path(folder).absolute(), name, spec, resume)
+    experiment = _open(place, spec, keep_seed=seed is None)
+    spec_file.write(place, experiment.spec, open_signer())
+    experiment.launch([] if search is not None else _trials(experiment), search, executor)
+    return experiment
+
+
+def experiments_folder(store: str | None = None) -> Path:
+    """Return where experiments are kept: in the store's folder, or in `.nbckpt` where that is remote."""
+    folder = local_folder(Settings.load().store if store is None else store)
+    return (Path(".nbckpt") if folder is None else folder).absolute() / "experiments"
+
+
+def _folder(top: Path, name: str, spec: Spec, resume: Resume) -> Path:
+    """Return the folder of the experiment, which is made unless it is there."""
+    if resume not in {"auto", "must", "never"}:
+        raise UsageError(f"resume={resume!r} is unknown: it is 'auto', 'must' or 'never'")
+    if name and not _NAME.fullmatch(name):
+        raise UsageError(f"{name!r} cannot name an experiment: use letters, digits, '_', '-' and '.'")
+    if not name:
+        if resume == "must":
+            raise UsageError("resume='must' needs the name of the experiment to go on with")
+        return _new_folder(top, spec.function_name)
+    folder = top / name
+    there = (folder / spec_file.FILE).is_file()
+    if resume == "must" and not there:
+        raise NotFoundError(f"there is no experiment {name!r} in {top} to go on with: see %ckpt trials")
+    if resume == "never" and there:
+        raise UsageError(
+            f"there is an experiment {name!r} already: choose another name, or leave out resume='never'"
+        )
+    if not there:
+        _make(folder)
+    return folder
+
+
+def _new_folder(top: Path, function: str) -> Path:
+    """Make a folder of a new name: the function's, the day and a letter."""
+    base = re.sub(r"[^A-Za-z0-9_]", "", function) or "trials"
+    letters = ("".join(it) for size in count(1) for it in product(string.ascii_lowercase, repeat=size))
+    for letter in letters:
+        folder = top / f"{base}_{datetime.now():%m%d}{letter}"
+        if not folder.exists() and _make(folder):
+            return folder
+    raise AssertionError("letters have no end")
+
+
+def _make(folder: Path) -> bool:
+    """Make an experiment's folder with an empty spec; tell whether it is new."""
+    try:
+        folder.mkdir(parents=True)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise StoreError(
+            f"cannot make {str(folder)!r}: {error.strerror or error}. Choose another store"
+        ) from error
+    return True
+
+
+def _open(folder: Path, spec: Spec, *, keep_seed: bool) -> Experiment:
+    """Return the experiment of a folder, with what it is to do from now on; nothing of it runs here."""
+    if not (folder / spec_file.FILE).is_file():
+        return Experiment(folder, spec)
+    experiment = Experiment.read(folder)
+    while experiment.running:  # a cell that runs again ends its former run
+        experiment.pause()
+        experiment.wait()
+    before = experiment.spec
+    seed = before.seed if keep_seed else spec.seed
+    experiment.spec = replace(spec, seed=seed, created_at=before.created_at)
+    return experiment
+
+
+def _trials(experiment: Experiment) -> list[Trial]:
+    """Return the trials to run: of each configuration that is not finished, made where it is new."""
+    spec = experiment.spec
+    found = list(match(experiment.trials, configs(spec.config, spec.num_samples, spec.seed)))
+    trials = []
+    for trial, config in found:
+        if trial is None:
+            trials.append(experiment.add(config))
+        elif not trial.finished:
+            trial.config = dict(config)
+            trials.append(trial)
+    return trials
+
+
+def _new_seed() -> int:
+    """Return a seed for an experiment that was given none."""
+    return random.SystemRandom().randrange(1 << 31)

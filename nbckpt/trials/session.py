@@ -1,0 +1,106 @@
+"""The session: what a function can say and ask while it runs as a trial.
+
+Which trial that is, is kept in a context variable: two trials in one process never see each other, and
+a thread that the function starts with a copy of its context belongs to the same trial.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Protocol
+
+from nbckpt.core.checkpoint import Checkpoint
+
+CheckpointLike = Checkpoint | Mapping[Any, Any] | str | os.PathLike[str]
+"""What can be reported as a checkpoint: a Checkpoint, a dict, or the path of a folder or a file."""
+
+_log = logging.getLogger("nbckpt")
+
+
+class StopTrial(SystemExit):
+    """Raised by `report` in a trial that was stopped, so that the function's `finally` blocks run.
+
+    It is no `Exception`, so `except Exception` does not hold it up; and a thread of the function's that
+    meets it ends without a word.
+    """
+
+
+class Session(Protocol):
+    """What stands behind the functions below while a trial runs."""
+
+    def report(self, metrics: dict[str, Any], checkpoint: CheckpointLike | None) -> None:
+        """Hand over a result, and return when the trial may go on."""
+
+    def latest(self) -> Checkpoint | None:
+        """Return the newest checkpoint of the trial."""
+
+    def checkpoint_dir(self, step: int) -> AbstractContextManager[Path]:
+        """Lend a folder that becomes a checkpoint."""
+
+
+current: ContextVar[Session | None] = ContextVar("nbckpt_session", default=None)
+
+
+def report(
+    metrics: Mapping[str, Any] | None = None, *, checkpoint: CheckpointLike | None = None, **values: Any
+) -> None:
+    """Report a result of the trial that runs here, and with it a checkpoint.
+
+    When it returns, the result is in the trial's journal and the checkpoint is committed; neither is
+    lost when the kernel dies. Outside a trial it does nothing, and says so in the log.
+
+    Args:
+        metrics: The result; a copy is taken.
+        checkpoint: What to go on from after this result: a dict, a Checkpoint, or the path of a folder,
+            whose files are copied.
+        values: Further metrics.
+
+    Raises:
+        StopTrial: The trial was stopped or paused: let it pass.
+        UsageError: There is no such folder.
+        CodecError: The dict cannot be pickled.
+    """
+    session = current.get()
+    if session is None:
+        _outside("report")
+        return
+    session.report({**(metrics or {}), **values}, checkpoint)
+
+
+def get_checkpoint() -> Checkpoint | None:
+    """Return the trial's newest checkpoint, the one to go on from, or None at its very beginning.
+
+    Outside a trial it is None, and the log says so.
+    """
+    session = current.get()
+    if session is None:
+        _outside("get_checkpoint")
+        return None
+    return session.latest()
+
+
+@contextmanager
+def checkpoint_dir(step: int) -> Iterator[Path]:
+    """Lend a new folder whose files become the checkpoint of *step*, with the next report.
+
+    A block that ends in an exception leaves no checkpoint. Outside a trial the folder is a temporary
+    one and goes at the end of the block, and the log says so.
+    """
+    session = current.get()
+    if session is None:
+        _outside("checkpoint_dir")
+        with TemporaryDirectory(prefix="nbckpt-") as place:
+            yield Path(place)
+    else:
+        with session.checkpoint_dir(step) as folder:
+            yield folder
+
+
+def _outside(name: str) -> None:
+    _log.warning("nbckpt.%s() does nothing here: no trial is running (start one with nbckpt.run)", name)

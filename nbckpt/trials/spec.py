@@ -1,0 +1,222 @@
+"""What an experiment is to do, and the file that keeps it: `experiment.json`, the function included."""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+
+from nbckpt.core.manifest import now
+from nbckpt.core.trust import Signer
+from nbckpt.errors import CodecError, CorruptError, FormatError, NotFoundError, UntrustedError, UsageError
+from nbckpt.store import LocalStore
+from nbckpt.trials.callbacks import Callback
+from nbckpt.trials.keeping import Keep
+from nbckpt.trials.stopping import Stop, Stopper
+from nbckpt.trials.trainable import Trainable, plain
+
+FILE = "experiment.json"
+FORMAT = 1
+MOST_KEPT = 16 << 20
+"""The function is kept when it and what it refers to take no more bytes than this, compressed."""
+
+_log = logging.getLogger("nbckpt")
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What an experiment is to do.
+
+    Attributes:
+        trainable: The function or the Trainable class; None where only the file is known.
+        config: The space that configurations are drawn from.
+        num_samples: How often it is drawn from.
+        seed: What the drawing begins with, so that it can be done again.
+        stop: When a trial has run long enough.
+        max_concurrent: How many trials run side by side.
+        max_failures: How often a trial that failed begins anew.
+        keep: Which checkpoints are kept; None for all.
+        checkpoint_every: After how many results a Trainable is saved; a function says itself when.
+        callbacks: What follows the experiment.
+        executor: The name of the executor.
+        resources: What a trial needs, for executors that ask.
+        metric: By which trials are compared.
+        mode: Whether `min` or `max` of it is best.
+        created_at: When the experiment was made, in UTC.
+    """
+
+    trainable: Callable[..., Any] | type[Trainable] | None
+    config: Mapping[str, Any] = field(default_factory=dict)
+    num_samples: int = 1
+    seed: int = 0
+    stop: Stop = None
+    max_concurrent: int = 1
+    max_failures: int = 0
+    keep: Keep | None = None
+    checkpoint_every: int = 0
+    callbacks: tuple[Callback, ...] = ()
+    executor: str = "thread"
+    resources: Mapping[str, float] = field(default_factory=dict)
+    metric: str = ""
+    mode: str = ""
+    created_at: str = field(default_factory=now)
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be done."""
+        for name, least in (
+            ("num_samples", 1),
+            ("max_concurrent", 1),
+            ("max_failures", 0),
+            ("checkpoint_every", 0),
+        ):
+            if getattr(self, name) < least:
+                raise UsageError(f"{name}={getattr(self, name)} is too few: give {least} or more")
+        if self.mode not in {"", "min", "max"}:
+            raise UsageError(f"mode={self.mode!r} is unknown: it is 'min' or 'max'")
+        Stopper(self.stop)
+
+    @property
+    def function_name(self) -> str:
+        """What the function or the class is called."""
+        return getattr(self.trainable, "__name__", "") or type(self.trainable).__name__
+
+
+_AS_THEY_ARE = (
+    "num_samples",
+    "seed",
+    "max_concurrent",
+    "max_failures",
+    "checkpoint_every",
+    "executor",
+    "metric",
+    "mode",
+    "created_at",
+)
+
+
+def write(folder: Path, spec: Spec, signer: Signer) -> None:
+    """Keep *spec* in an experiment's folder, and with it, signed, what cannot be written as JSON.
+
+    Where the function cannot be pickled, or refers to too much, it is left out and the file says why.
+
+    Raises:
+        StoreError: The disk failed; the file is as it was.
+    """
+    keep = None if spec.keep is None else vars(spec.keep)
+    text = {
+        "format": FORMAT,
+        "name": folder.name,
+        **{name: getattr(spec, name) for name in _AS_THEY_ARE},
+        "keep_checkpoints": keep,
+        "resources_per_trial": dict(spec.resources),
+        "stop": plain({"stop": spec.stop})["stop"],
+        "config": plain(dict(spec.config)),
+        "trainable": {"name": spec.function_name, **_packed(spec, signer)},
+    }
+    LocalStore(folder).put(FILE, json.dumps(text, indent=1).encode())
+    (folder / ".nbckpt-tmp").rmdir()
+
+
+def _packed(spec: Spec, signer: Signer) -> dict[str, Any]:
+    """Return the pickle of what JSON has no words for, and its signature."""
+    try:
+        pickled = cloudpickle.dumps(
+            {
+                "trainable": spec.trainable,
+                "config": spec.config,
+                "stop": spec.stop,
+                "callbacks": spec.callbacks,
+            },
+            protocol=5,
+        )
+    except Exception as error:  # noqa: BLE001  a value's own pickling may raise anything; the trials run
+        return {"left_out": f"it cannot be pickled: {type(error).__name__}: {error}"}
+    data = zlib.compress(pickled, 1)
+    if len(data) > MOST_KEPT:
+        return {
+            "left_out": f"it refers to {len(pickled) / 1e6:.0f} MB; at most {MOST_KEPT >> 20} MiB are kept"
+        }
+    return {"pickle": base64.b64encode(data).decode(), "signature": signer.sign_bytes("experiment", data)}
+
+
+@dataclass(frozen=True)
+class Kept:
+    """An experiment's file, as it was read; nothing of it was unpickled.
+
+    Attributes:
+        spec: All but what only the pickle has.
+        name: The function's name.
+        left_out: Why the function was not kept, if it was not.
+    """
+
+    spec: Spec
+    name: str
+    left_out: str
+    _pickle: bytes
+    _signature: str
+    _folder: Path
+
+    def load(self, signer: Signer, *, trust: bool = False) -> Spec:
+        """Return the whole spec, with the function.
+
+        Raises:
+            UntrustedError: Someone else wrote it; with *trust* it is loaded all the same.
+            NotFoundError: The function was not kept.
+            CodecError: It cannot be loaded here.
+        """
+        name = self._folder.name
+        if not self._pickle:
+            raise NotFoundError(
+                f"the function of {name!r} was not kept: {self.left_out}. Define it and run it again under "
+                f"the same name: nbckpt.run({self.name}, …, name={name!r})"
+            )
+        if not trust and not signer.signed_bytes("experiment", self._pickle, self._signature):
+            raise UntrustedError(
+                f"the function of {name!r} was not kept by you: loading it could run anything. Look at "
+                f"{self._folder / FILE}, then say --trust if you know who wrote it"
+            )
+        try:
+            return replace(self.spec, **cloudpickle.loads(zlib.decompress(self._pickle)))
+        except Exception as error:
+            raise CodecError(
+                f"cannot load the function of {name!r}: {type(error).__name__}: {error}"
+            ) from error
+
+
+def read(folder: Path) -> Kept:
+    """Return what an experiment's folder says it is to do.
+
+    Raises:
+        NotFoundError: It is no experiment's folder.
+        FormatError: A newer nbckpt wrote it.
+        CorruptError: The file is damaged.
+    """
+    file = folder / FILE
+    try:
+        found = json.loads(file.read_bytes())
+        if found["format"] != FORMAT:
+            raise FormatError(f"{file} has format {found['format']}, this nbckpt reads {FORMAT}: upgrade it")
+        keep = found["keep_checkpoints"]
+        spec = Spec(
+            None,
+            found["config"],
+            keep=Keep(**keep) if keep else None,
+            resources=found["resources_per_trial"],
+            **{name: found[name] for name in _AS_THEY_ARE},
+        )
+        kept = found["trainable"]
+        pickle = base64.b64decode(kept.get("pickle", ""))
+        return Kept(spec, kept["name"], kept.get("left_out", ""), pickle, kept.get("signature", ""), folder)
+    except FileNotFoundError:
+        raise NotFoundError(f"there is no experiment {folder.name!r} in {folder.parent}") from None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        if isinstance(error, UsageError):
+            raise
+        raise CorruptError(f"{file} is damaged: {type(error).__name__}: {error}") from error

@@ -1,0 +1,314 @@
+"""Trainable: something that is trained step by step, and can be saved and restored between steps."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from nbckpt.core.checkpoint import Checkpoint
+from nbckpt.errors import TrialError, UsageError
+from nbckpt.trials.checkpoints import CheckpointFolder, Record, find, name_of
+
+DONE = "done"
+DUPLICATE = "__duplicate__"
+ITERATION = "training_iteration"
+SHOULD_CHECKPOINT = "should_checkpoint"
+TIME_THIS_ITER = "time_this_iter_s"
+
+_log = logging.getLogger("nbckpt")
+
+
+class Trainable:
+    """The base class of what trials run. Override `step`, and what else the trial needs.
+
+    One thread at a time may use it. The methods above the line are the user's, those below the
+    driver's.
+
+    Args:
+        config: What the trial is to try.
+        logdir: The trial's folder, where its checkpoints go; by default a new temporary one, which
+            stays, since it holds them.
+        trial_name: What people call the trial.
+        trial_id: Its short name in its experiment.
+    """
+
+    def __init__(
+        self,
+        config: Mapping[str, Any] | None = None,
+        logdir: str | os.PathLike[str] | None = None,
+        *,
+        trial_name: str = "",
+        trial_id: str = "",
+    ) -> None:
+        self.config = dict(config or {})
+        self.trial_id = trial_id
+        self.trial_name = trial_name or trial_id or type(self).__name__
+        self._checkpoints = CheckpointFolder(logdir or tempfile.mkdtemp(prefix="nbckpt-trial-"))
+        self._iteration = 0
+        self._time_total_s = 0.0
+        self._totals: dict[str, int] = {}
+        self._last: dict[str, Any] = {}
+        self._temporary: list[Record] = []
+        self._stopped = False
+        self.setup(self.config)
+
+    # For the user to override.
+
+    def setup(self, config: dict[str, Any]) -> None:
+        """Prepare for training; called once, with the configuration."""
+
+    def step(self) -> Mapping[str, Any]:
+        """Train for a while, and return the metrics. `done: True` among them ends the trial."""
+        raise NotImplementedError(f"{type(self).__name__} must define step()")
+
+    def save_checkpoint(self, checkpoint_dir: str) -> Mapping[str, Any] | str | os.PathLike[str] | None:
+        """Save the state: write files into *checkpoint_dir* and return it, or a path in it; or a dict."""
+        raise NotImplementedError(f"{type(self).__name__} must define save_checkpoint() to be saved")
+
+    def load_checkpoint(self, checkpoint: Any) -> None:
+        """Take up the state again: *checkpoint* is the dict, or the path, that `save_checkpoint` gave."""
+        raise NotImplementedError(f"{type(self).__name__} must define load_checkpoint() to be restored")
+
+    def cleanup(self) -> None:
+        """Release what `setup` took; called once, by `stop`."""
+
+    # ------------------------------------------------------------------------- For the driver.
+
+    @property
+    def logdir(self) -> str:
+        """The trial's folder."""
+        return str(self._checkpoints.folder)
+
+    @property
+    def iteration(self) -> int:
+        """How many results there were, those before a restore included."""
+        return self._iteration
+
+    training_iteration = iteration
+
+    @classmethod
+    def tells_when_to_save(cls) -> bool:
+        """Tell whether the trainable says itself, in its results, when there is something to save."""
+        return False
+
+    def train(self) -> dict[str, Any]:
+        """Do one step and return its result: the metrics, and what nbckpt counts beside them.
+
+        `training_iteration` counts results from 1 on, `time_this_iter_s` and `time_total_s` are
+        seconds, `timestamp` is when the result came, in seconds since 1970. `timesteps_total` and
+        `episodes_total` are there when the metrics have `timesteps_this_iter`, `episodes_this_iter`.
+
+        Raises:
+            TrialError: The user's code failed, which is the cause; the trainable can only be stopped.
+        """
+        started = time.perf_counter()
+        try:
+            metrics = self.step()
+        except TrialError:
+            raise
+        except Exception as error:
+            raise failure(error) from error
+        if not isinstance(metrics, Mapping):
+            raise TrialError(f"step() must return a dict of metrics, not {type(metrics).__name__}")
+        result = dict(metrics)
+        if DUPLICATE not in result:
+            self._count(result, time.perf_counter() - started)
+        return result
+
+    def _count(self, result: dict[str, Any], elapsed_s: float) -> None:
+        self._iteration += 1
+        self._time_total_s += float(result.setdefault(TIME_THIS_ITER, elapsed_s))
+        for what in ("timesteps", "episodes"):
+            if (more := result.get(f"{what}_this_iter")) is not None:
+                self._totals[what] = self._totals.get(what, 0) + int(more)
+            if what in self._totals:
+                result[f"{what}_total"] = self._totals[what]
+        result.setdefault(DONE, False)
+        result[ITERATION] = self._iteration
+        result["time_total_s"] = self._time_total_s
+        result["timestamp"] = time.time()
+        self._last = result
+
+    def save(self, checkpoint_dir: str | os.PathLike[str] | None = None) -> str:
+        """Save a checkpoint and return the path of its folder. It is committed when this returns.
+
+        Args:
+            checkpoint_dir: The folder, which must be one in the trial's folder; by default
+                `checkpoint_` and the iteration.
+
+        Raises:
+            UsageError: The folder is outside the trial's.
+            TrialError: The user's code failed; nothing was saved.
+            StoreError: The disk failed; older checkpoints are as they were.
+        """
+        record = self._commit(self._own_name(checkpoint_dir))
+        self._committed(record)
+        return str(self._checkpoints.folder / record.name)
+
+    def restore(self, checkpoint_path: str | os.PathLike[str]) -> None:
+        """Go on from a checkpoint: *checkpoint_path* is what `save` returned, or a path inside it.
+
+        Raises:
+            NotFoundError: There is none.
+            CorruptError: Its files are not those that were saved; nothing was restored.
+        """
+        folder, record = find(checkpoint_path)
+        folder.check(record)
+        self._restore(folder, record)
+
+    def save_to_object(self) -> bytes:
+        """Return a checkpoint as bytes, without keeping it anywhere."""
+        before = {record.name for record in self._checkpoints.records()}
+        record = self._commit(None)
+        packed = self._checkpoints.pack(record)
+        if record.name not in before:
+            self._checkpoints.delete(record)
+        return packed
+
+    def restore_from_object(self, obj: bytes) -> None:
+        """Go on from what `save_to_object` returned, of this or another trainable.
+
+        Its files are in a temporary checkpoint, until the next such restore or `stop`.
+
+        Raises:
+            CorruptError: These bytes are no checkpoint; nothing changed.
+        """
+        record = self._checkpoints.unpack(obj, temporary=True)
+        former, self._temporary = self._temporary, [record]
+        self._restore(self._checkpoints, record)
+        for old in former:
+            self._checkpoints.delete(old)
+
+    def delete_checkpoint(self, checkpoint_path: str | os.PathLike[str]) -> None:
+        """Remove a checkpoint; one that is not there is only mentioned in the log."""
+        try:
+            folder, record = find(checkpoint_path)
+        except FileNotFoundError:
+            _log.warning("there is no checkpoint %s to delete", os.fspath(checkpoint_path))
+        else:
+            folder.delete(record)
+
+    def stop(self) -> None:
+        """Run `cleanup` and remove what was temporary; stopping again is harmless."""
+        if self._stopped:
+            return
+        self._stopped = True
+        try:
+            self.cleanup()
+        finally:
+            for record in self._temporary:
+                self._checkpoints.delete(record)
+            self._temporary = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    # How it is done.
+
+    def _own_name(self, checkpoint_dir: str | os.PathLike[str] | None) -> str | None:
+        """Return the name of a checkpoint's folder that a caller chose, if it did."""
+        if checkpoint_dir is None:
+            return None
+        place, own = Path(checkpoint_dir).resolve(), self._checkpoints.folder.resolve()
+        if place.parent != own:
+            raise UsageError(
+                f"checkpoint_dir={str(checkpoint_dir)!r} is not in the trial's folder {self.logdir!r}: "
+                "leave it out, or give a folder in that one"
+            )
+        return place.name
+
+    def _commit(self, name: str | None) -> Record:
+        """Save a checkpoint in the trial's folder."""
+        stage = self._checkpoints.stage()
+        try:
+            try:
+                given = self.save_checkpoint(str(stage))
+            except Exception as error:
+                raise failure(error) from error
+            if isinstance(given, Mapping):
+                Checkpoint.from_dict(given).to_directory(stage, overwrite=True)
+                return self._checkpoints.commit(stage, self._record(name, "fields"))
+            record = self._record(name, "files", inner=_inside(stage, given))
+            return self._checkpoints.commit(stage, record)
+        finally:
+            shutil.rmtree(stage, ignore_errors=True)
+
+    def _record(self, name: str | None, kind: Any, inner: str = "") -> Record:
+        return Record(
+            name or name_of(self._iteration),
+            kind,
+            self._iteration,
+            self._time_total_s,
+            self._totals.get("timesteps"),
+            self._totals.get("episodes"),
+            plain(self._last),
+            inner,
+        )
+
+    def _committed(self, record: Record) -> None:
+        """Do what else there is to do when a checkpoint was saved."""
+
+    def _restore(self, folder: CheckpointFolder, record: Record) -> None:
+        self._load(folder, record)
+        self._iteration, self._time_total_s = record.iteration, record.time_total_s
+        totals = {"timesteps": record.timesteps_total, "episodes": record.episodes_total}
+        self._totals = {what: total for what, total in totals.items() if total is not None}
+        self._last = dict(record.metrics)
+
+    def _load(self, folder: CheckpointFolder, record: Record) -> None:
+        given: Any = str(folder.path(record))
+        if record.kind == "fields":
+            given = Checkpoint.from_directory(folder.folder / record.name).to_dict()
+        try:
+            self.load_checkpoint(given)
+        except Exception as error:
+            raise failure(error) from error
+
+
+PLAIN = frozenset({int, float, str, bool, type(None)})
+
+
+def plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return metrics as JSON has them: NumPy's numbers as numbers, what it has no word for as text."""
+    return {str(key): value if type(value) in PLAIN else _plain_value(value) for key, value in values.items()}
+
+
+def _plain_value(value: Any) -> Any:
+    if type(value) in PLAIN:
+        return value
+    if isinstance(value, Mapping):
+        return plain(value)
+    if isinstance(value, (list, tuple)):
+        return [_plain_value(item) for item in value]
+    for kind in (bool, int, float, str):
+        if isinstance(value, kind):
+            return kind(value)
+    if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):  # a scalar of NumPy, torch or jax
+        return _plain_value(value.item()) if type(value.item()) is not type(value) else repr(value)
+    return repr(value)
+
+
+def failure(error: BaseException) -> TrialError:
+    """Return the error that stands for one of the user's code."""
+    return TrialError(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
+
+
+def _inside(stage: Path, given: Any) -> str:
+    """Return what save_checkpoint returned, as a path in the folder it was given."""
+    place = stage if given is None else Path(os.fspath(given))
+    place = place if place.is_absolute() else stage / place
+    try:
+        return "" if place == stage else place.resolve().relative_to(stage.resolve()).as_posix()
+    except ValueError:
+        raise UsageError(
+            f"save_checkpoint returned {str(given)!r}, which is outside the folder that it was given"
+        ) from None

@@ -1,0 +1,216 @@
+"""Trial: one run of a trainable with one configuration, as its journal tells it."""
+
+from __future__ import annotations
+
+import enum
+import json
+import threading
+import time
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from nbckpt.errors import StoreError
+from nbckpt.trials import journal
+from nbckpt.trials.checkpoints import CheckpointFolder, Record
+from nbckpt.trials.journal import Event, Journal
+from nbckpt.trials.trainable import plain
+
+PARAMS = "params.json"
+
+
+class Status(enum.StrEnum):
+    """What a trial does."""
+
+    PENDING = "PENDING"
+    RUNNING = "RUNNING"
+    PAUSED = "PAUSED"
+    TERMINATED = "TERMINATED"
+    ERROR = "ERROR"
+
+
+class Trial:
+    """One configuration's run. Reading it is safe from every thread.
+
+    Attributes:
+        id: Its short name in the experiment: `t0`, `t1`, …
+        config: What it tries. After a restart of the kernel, what JSON has no word for is text here.
+        status: What it does.
+        results: Its results in order; those that were done again after a restore are there once.
+        checkpoint: The name of the newest checkpoint, and `checkpoint_iteration` where it was made.
+        error: The last failure's message, its `traceback`, and how many `failures` there were.
+        note: A sentence about it, such as why it ended.
+    """
+
+    def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:
+        self.id = folder.name
+        self.folder = folder
+        self.config = dict(config)
+        self.status = Status.PENDING
+        self.results: list[dict[str, Any]] = []
+        self.checkpoint: str | None = None
+        self.checkpoint_iteration = 0
+        self.error = self.traceback = self.note = ""
+        self.failures = 0
+        self.attempts = 0
+        self.started_at: float | None = None
+        self.ended_at: float | None = None
+        self._journal = Journal(folder / journal.FILE)
+        self._lock = threading.Lock()
+
+    @classmethod
+    def read(cls, folder: Path) -> Trial:
+        """Return the trial that *folder* holds, without writing anything.
+
+        Raises:
+            StoreError: The folder cannot be read, or holds no trial.
+        """
+        try:
+            config = json.loads((folder / PARAMS).read_bytes())
+        except (OSError, ValueError) as error:
+            raise StoreError(
+                f"cannot read the configuration of the trial {str(folder)!r}: {error}"
+            ) from error
+        trial = cls(folder, config)
+        for event in journal.read(folder / journal.FILE):
+            trial._apply(event)
+        return trial
+
+    def create(self) -> None:
+        """Make the trial's folder and write its configuration."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            text = json.dumps(plain(self.config), indent=1)
+            (self.folder / PARAMS).write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise StoreError(
+                f"cannot make the trial {str(self.folder)!r}: {error.strerror or error}"
+            ) from error
+
+    @property
+    def iteration(self) -> int:
+        """How many results there are."""
+        return int(self.results[-1]["training_iteration"]) if self.results else 0
+
+    @property
+    def last_result(self) -> Mapping[str, Any]:
+        """The newest result; empty before the first."""
+        return self.results[-1] if self.results else {}
+
+    @property
+    def elapsed_s(self) -> float:
+        """How long it has trained, in seconds, the parts that were done again not counted."""
+        return float(self.last_result.get("time_total_s", 0.0))
+
+    @property
+    def at_risk(self) -> int:
+        """How many results would have to be done again if everything ended now."""
+        return self.iteration - self.checkpoint_iteration
+
+    @property
+    def finished(self) -> bool:
+        """Whether it ended of itself, by a stop or by an error."""
+        return self.status in {Status.TERMINATED, Status.ERROR}
+
+    @property
+    def checkpoints(self) -> CheckpointFolder:
+        """What it saved."""
+        return CheckpointFolder(self.folder)
+
+    def metric(self, name: str) -> list[float]:
+        """Return the numbers reported under *name*, `a/b` for a nested one; other results are left out."""
+        found = (lookup(result, name) for result in self.results)
+        return [value for value in found if isinstance(value, (int, float))]
+
+    def __repr__(self) -> str:
+        return f"Trial({self.id}, {self.status}, {self.iteration} results)"
+
+    # What happens to it. Each call writes to the journal first, so the journal is never behind.
+
+    def start(self, executor: str, origin: Record | None) -> None:
+        """It begins, or begins anew from a checkpoint."""
+        iteration = 0 if origin is None else origin.iteration
+        name = None if origin is None else origin.name
+        self._record({"event": "start", "executor": executor, "from": name, "iteration": iteration})
+
+    def result(self, result: Mapping[str, Any], *, durable: bool = False) -> None:
+        """It reported; *durable* where a checkpoint follows, which must not outlive its result."""
+        self._record({"event": "result", "result": plain(result)}, durable=durable)
+
+    def saved(self, record: Record) -> None:
+        """It saved a checkpoint."""
+        self._record({"event": "checkpoint", "name": record.name, "iteration": record.iteration})
+
+    def lose(self, message: str) -> None:
+        """It failed, and so did its journal: it is known here only."""
+        self.status, self.error, self.ended_at = Status.ERROR, message, time.time()
+
+    def pause(self, note: str = "") -> None:
+        """It was paused."""
+        self._record({"event": "pause", "note": note}, durable=True)
+
+    def end(self, note: str = "") -> None:
+        """It ended well, or was stopped."""
+        self._record({"event": "end", "note": note}, durable=True)
+
+    def fail(self, error: BaseException, *, retry: bool) -> None:
+        """It failed; with *retry* it begins anew."""
+        cause = error.__cause__ or error
+        text = "".join(traceback.format_exception(cause))
+        message = str(error)
+        self._record({"event": "error", "error": message, "traceback": text, "retry": retry}, durable=True)
+
+    def wait(self) -> None:
+        """It waits for its turn again."""
+        self._record({"event": "queue"})
+
+    def close(self) -> None:
+        """Let go of the journal."""
+        self._journal.close()
+
+    def _record(self, event: Event, *, durable: bool = False) -> None:
+        event["at"] = time.time()
+        with self._lock:
+            self._journal.append(event, durable=durable)
+            self._apply(event)
+
+    def _apply(self, event: Event) -> None:
+        """Take in one event: the whole state is a fold over these."""
+        kind, at = event.get("event"), event.get("at")
+        if kind == "result":
+            self.results.append(event["result"])
+            return
+        if kind == "start":
+            self.status, self.ended_at, self.note = Status.RUNNING, None, ""
+            self.started_at = self.started_at or at
+            self.attempts += 1
+            # What was reported after the checkpoint is going to be done again.
+            done = event["iteration"]
+            if self.results and self.iteration > done:
+                self.results = [it for it in self.results if it["training_iteration"] <= done]
+            self.checkpoint, self.checkpoint_iteration = event["from"], done
+        elif kind == "checkpoint":
+            self.checkpoint, self.checkpoint_iteration = event["name"], event["iteration"]
+        elif kind == "queue":
+            self.status = Status.PENDING
+        elif kind == "error":
+            self.error, self.traceback = event["error"], event["traceback"]
+            self.failures += 1
+            self.status = Status.PENDING if event["retry"] else Status.ERROR
+            self.ended_at = at
+        elif kind in {"pause", "end"}:
+            self.status = Status.PAUSED if kind == "pause" else Status.TERMINATED
+            self.note, self.ended_at = event.get("note", ""), at
+
+
+def lookup(result: Mapping[str, Any], name: str) -> Any:
+    """Return a metric by its name, `a/b` for the metric b in the dict a; None where there is none."""
+    if name in result:
+        return result[name]
+    here: Any = result
+    for part in name.split("/"):
+        if not isinstance(here, Mapping) or part not in here:
+            return None
+        here = here[part]
+    return here
