@@ -72,13 +72,18 @@ class Attempt:
         except BaseException as error:  # noqa: BLE001  whatever it is, the trial ends with it and the others go on
             self._fail(error)
         else:
-            paused = self.wish == "pause" and not self._reason
-            trial.pause("paused") if paused else trial.end(self._reason or "stopped")
-            if not paused:
-                self._rules.callbacks.call("on_trial_complete", trial)
+            self._finish()
         finally:
             trial.close()
             self._rules.changed()
+
+    def _finish(self) -> None:
+        trial = self.trial
+        if self.wish == "pause" and not self._reason:
+            trial.pause("paused")
+        else:
+            trial.end(self._reason or "stopped")
+            self._rules.callbacks.call("on_trial_complete", trial)
 
     def _train(self) -> None:
         rules, trial = self._rules, self.trial
@@ -154,6 +159,8 @@ class Attempt:
         except NbckptError as second:
             trial.lose(f"{error}; and its journal cannot be written: {second}")
         rules.callbacks.call("on_trial_error", trial, error)
+        if retry and self.wish:
+            self._finish()
 
 
 def newest_whole(trial: Trial) -> tuple[Record | None, list[str]]:

@@ -11,6 +11,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from nbckpt.render import Page, Result
 from nbckpt.trials import spec as spec_file
 from nbckpt.trials.callbacks import Callbacks
 from nbckpt.trials.driver import Attempt, Rules, trainable_class
-from nbckpt.trials.executors import Executor, open_executor
+from nbckpt.trials.executors import Executor, InlineExecutor, ThreadExecutor, open_executor
 from nbckpt.trials.search import Search
 from nbckpt.trials.space import configs
 from nbckpt.trials.spec import Spec
@@ -31,6 +32,7 @@ from nbckpt.trials.trainable import plain
 from nbckpt.trials.trial import Status, Trial
 
 _AT_EXIT_S = 5.0
+_LOCK_S = 1.0
 
 _log = logging.getLogger("nbckpt")
 _live: weakref.WeakValueDictionary[Path, Experiment] = weakref.WeakValueDictionary()
@@ -60,9 +62,7 @@ class Experiment(Result):
         self._drivers = 0
         self._rules: Rules | None = None
         self._search: Search | None = None
-        self._lock = FileLock(
-            folder.parent / f".{folder.name}.lock", timeout=0, is_singleton=False, thread_local=False
-        )
+        self._lock = FileLock(folder.parent / f".{folder.name}.lock", is_singleton=False, thread_local=False)
         self._notes: list[str] = []
         self._began_at: float | None = None
 
@@ -120,10 +120,10 @@ class Experiment(Result):
 
     def runs_elsewhere(self) -> bool:
         """Tell whether another process runs it."""
-        if self.running:
+        if self.running or not Path(self._lock.lock_file).exists():
             return False
         try:
-            with self._lock:
+            with self._lock.acquire(timeout=0):
                 return False
         except Timeout:
             return True
@@ -179,6 +179,8 @@ class Experiment(Result):
             UsageError: No trial reported it, or matplotlib is not installed.
         """
         metric = metric or self.spec.metric
+        if not metric:
+            raise UsageError(f"say what to draw: plot('loss'), one of {self._metrics()}")
         if not any(trial.metric(metric) for trial in self.trials):
             raise UsageError(f"no trial of {self.name!r} reported {metric!r}: there are {self._metrics()}")
         return plot(self, metric)
@@ -321,7 +323,8 @@ class Experiment(Result):
     def _acquire(self) -> None:
         try:
             self.folder.parent.mkdir(parents=True, exist_ok=True)
-            self._lock.acquire()
+            # Not at once: whoever only looks whether it runs holds the lock for a moment.
+            self._lock.acquire(timeout=_LOCK_S)
         except Timeout:
             raise self._elsewhere() from None
         except OSError as error:
@@ -343,34 +346,44 @@ class Experiment(Result):
             )
             missing = max(wanted, 1) - self._drivers if concurrent else 1 - self._drivers
             self._drivers += max(missing, 0)
+        if not concurrent:
+            self._work()
+            return
         for at in range(missing):
             # With the context of the cell, so that what the trial prints lands below that cell.
             work = contextvars.copy_context().run
             thread = threading.Thread(target=work, args=(self._work,), name="nbckpt-trial", daemon=True)
             try:
-                if concurrent:
-                    thread.start()
-                else:
-                    self._work()
+                thread.start()
             except RuntimeError:  # no thread can be started, as in a browser
-                with self._changed:
-                    self._drivers -= missing - at - 1
-                self._work()
+                self._go_on_inline(missing - at - 1)
                 return
+
+    def _go_on_inline(self, missing: int) -> None:
+        """Do without *missing* more drivers and without threads."""
+        assert self._rules is not None
+        with self._changed:
+            self._drivers -= missing
+            if self._rules.executor.name == ThreadExecutor.name and self._drivers == 1:
+                self._rules = replace(self._rules, executor=InlineExecutor())
+        self._work()
 
     def _work(self) -> None:
         """Drive trials, one after the other, until none is left. Runs in a thread of its own."""
-        assert self._rules is not None
-        while (attempt := self._next()) is not None:
+        while True:
+            attempt = self._next()
+            if attempt is None:
+                if self._left():
+                    return
+                continue
             attempt.run()
+            trial = attempt.trial
+            if self._search is not None and trial.finished:
+                self._search.ended(trial)
             with self._changed:
-                trial = attempt.trial
                 self._running.pop(trial.id, None)
                 if trial.status == Status.PENDING:
                     self._queue.append(trial)
-            if self._search is not None and trial.finished:
-                self._search.ended(trial)
-        self._leave()
 
     def _next(self) -> Attempt | None:
         assert self._rules is not None
@@ -388,19 +401,24 @@ class Experiment(Result):
         config = self._search.suggest(f"t{len(self._trials)}")
         return None if config is None else self.add(config)
 
-    def _leave(self) -> None:
-        """One driver is done; the last one ends the experiment, for now."""
+    def _left(self) -> bool:
+        """Have one driver go, unless more work came meanwhile; the last one ends the experiment, for now."""
         assert self._rules is not None
         with self._changed:
-            last = self._drivers == 1
-        if last:
-            self._rules.callbacks.call("on_experiment_end", self.trials)
+            if self._queue:
+                return False
+            if self._drivers > 1:
+                self._drivers -= 1
+                return True
+        self._rules.callbacks.call("on_experiment_end", self.trials)
         with self._changed:
-            self._drivers -= 1
-            if not self._drivers:
-                self._lock.release()
+            if self._queue:
+                return False
+            self._drivers = 0
+            self._lock.release()
             self._version += 1
             self._changed.notify_all()
+            return True
 
     def add(self, config: Mapping[str, Any]) -> Trial:
         """Make a new trial of a configuration; it does not run yet."""

@@ -112,7 +112,8 @@ def run(
     place = _folder(experiments_folder() if folder is None else Path(folder).absolute(), name, spec, resume)
     experiment = _open(place, spec, keep_seed=seed is None)
     spec_file.write(place, experiment.spec, open_signer())
-    experiment.launch([] if search is not None else _trials(experiment), search, executor)
+    trials = _trials(experiment) if search is None else [it for it in experiment.trials if not it.finished]
+    experiment.launch(trials, search, executor)
     return experiment
 
 

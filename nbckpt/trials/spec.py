@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
-import logging
-import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import cloudpickle
+import zstandard
 
 from nbckpt.core.manifest import now
 from nbckpt.core.trust import Signer
@@ -25,9 +25,7 @@ from nbckpt.trials.trainable import Trainable, plain
 FILE = "experiment.json"
 FORMAT = 1
 MOST_KEPT = 16 << 20
-"""The function is kept when it and what it refers to take no more bytes than this, compressed."""
-
-_log = logging.getLogger("nbckpt")
+"""The function is kept when it and what it refers to take no more bytes than this."""
 
 
 @dataclass(frozen=True)
@@ -126,24 +124,35 @@ def write(folder: Path, spec: Spec, signer: Signer) -> None:
 
 def _packed(spec: Spec, signer: Signer) -> dict[str, Any]:
     """Return the pickle of what JSON has no words for, and its signature."""
+    bundle = {
+        "trainable": spec.trainable,
+        "config": spec.config,
+        "stop": spec.stop,
+        "callbacks": spec.callbacks,
+    }
+    file = _Bounded()
     try:
-        pickled = cloudpickle.dumps(
-            {
-                "trainable": spec.trainable,
-                "config": spec.config,
-                "stop": spec.stop,
-                "callbacks": spec.callbacks,
-            },
-            protocol=5,
-        )
+        cloudpickle.dump(bundle, file, protocol=5)
+    except _TooLargeError:
+        return {"left_out": f"what it refers to is larger than {MOST_KEPT >> 20} MiB"}
     except Exception as error:  # noqa: BLE001  a value's own pickling may raise anything; the trials run
         return {"left_out": f"it cannot be pickled: {type(error).__name__}: {error}"}
-    data = zlib.compress(pickled, 1)
-    if len(data) > MOST_KEPT:
-        return {
-            "left_out": f"it refers to {len(pickled) / 1e6:.0f} MB; at most {MOST_KEPT >> 20} MiB are kept"
-        }
+    data = zstandard.compress(file.getvalue())
     return {"pickle": base64.b64encode(data).decode(), "signature": signer.sign_bytes("experiment", data)}
+
+
+class _TooLargeError(Exception):
+    """More is being pickled than is kept."""
+
+
+class _Bounded(io.BytesIO):
+    """A file in memory that takes no more than it should: a function may refer to gigabytes."""
+
+    def write(self, data: Any) -> int:
+        """See `io.BytesIO.write`."""
+        if self.tell() + memoryview(data).nbytes > MOST_KEPT:
+            raise _TooLargeError
+        return super().write(data)
 
 
 @dataclass(frozen=True)
@@ -183,7 +192,7 @@ class Kept:
                 f"{self._folder / FILE}, then say --trust if you know who wrote it"
             )
         try:
-            return replace(self.spec, **cloudpickle.loads(zlib.decompress(self._pickle)))
+            return replace(self.spec, **cloudpickle.loads(zstandard.decompress(self._pickle)))
         except Exception as error:
             raise CodecError(
                 f"cannot load the function of {name!r}: {type(error).__name__}: {error}"

@@ -8,7 +8,17 @@ from nbckpt.errors import UsageError
 from nbckpt.trials.executors.base import Executor, Handle, Job, Worker, WorkerLostError
 from nbckpt.trials.executors.local import InlineExecutor, ThreadExecutor
 
-__all__ = ["NAMES", "Executor", "Handle", "Job", "Worker", "WorkerLostError", "open_executor"]
+__all__ = [
+    "NAMES",
+    "Executor",
+    "Handle",
+    "InlineExecutor",
+    "Job",
+    "ThreadExecutor",
+    "Worker",
+    "WorkerLostError",
+    "open_executor",
+]
 
 NAMES = ("thread", "inline")
 
