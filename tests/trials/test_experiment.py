@@ -1,15 +1,24 @@
-"""Experiments, end to end on threads: run, resume, fail, pause, stop."""
+"""Experiments on threads: run, resume, fail, pause, stop; what is on disk, what is refused."""
 
 from __future__ import annotations
 
+import gc
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import nbckpt
-from nbckpt.trials import Experiment, Status
-from nbckpt.trials.experiment import _live
+from nbckpt.trials import Experiment, Library, Status, Trainable
+from nbckpt.trials.run import experiments_folder
+
+SECONDS = 30
 
 
 @pytest.fixture(autouse=True)
@@ -24,33 +33,118 @@ def count(config: dict[str, Any]) -> None:
         nbckpt.report(loss=config.get("lr", 1) / (i + 1), checkpoint={"i": i + 1})
 
 
+class Gate:
+    """A function that counts for ever, a report each time the test lets it, and saves every second one."""
+
+    def __init__(self) -> None:
+        self.go = threading.Semaphore(0)
+        self.ended = threading.Event()
+
+    def train(self, config: dict[str, Any]) -> None:
+        checkpoint = nbckpt.get_checkpoint()
+        i = checkpoint.to_dict()["i"] if checkpoint else 0
+        try:
+            while True:
+                self.go.acquire()
+                i += 1
+                nbckpt.report(i=i, checkpoint={"i": i} if i % 2 == 0 else None)
+        finally:
+            self.ended.set()
+
+
 def iterations(experiment: Experiment) -> list[list[int]]:
     return [[it["training_iteration"] for it in trial.results] for trial in experiment.trials]
 
 
+def statuses(experiment: Experiment) -> list[str]:
+    return [str(trial.status) for trial in experiment.trials]
+
+
+def until(experiment: Experiment, holds: Callable[[], bool]) -> None:
+    """Wait until something holds; the experiment's own waiting cannot tell."""
+    turn = threading.Event()
+    for _ in range(SECONDS * 200):
+        if holds():
+            return
+        turn.wait(0.005)
+    raise AssertionError(str(experiment))
+
+
+def forget(experiment: Experiment) -> Path:
+    """Forget an experiment as a restart of the kernel does, and return its folder."""
+    assert experiment.wait(SECONDS)
+    from nbckpt.trials.experiment import _live
+
+    _live.pop(experiment.folder)
+    return experiment.folder
+
+
 def test_a_grid_runs_to_its_end() -> None:
     experiment = nbckpt.run(count, {"lr": nbckpt.grid_search([0.1, 0.2])}, metric="loss", mode="min")
-    assert experiment.wait(20)
-    assert [trial.status for trial in experiment.trials] == [Status.TERMINATED] * 2
+    assert experiment.wait(SECONDS)
+    assert statuses(experiment) == ["TERMINATED"] * 2
     assert iterations(experiment) == [[1, 2, 3, 4]] * 2
     assert experiment.best().config == {"lr": 0.1}
 
 
+def test_run_returns_at_once_and_waiting_can_be_given_up() -> None:
+    gate = Gate()
+    experiment = nbckpt.run(gate.train)
+    gate.go.release()
+    until(experiment, lambda: experiment.trials[0].iteration == 1)
+    assert not experiment.wait(0)
+    experiment.stop()
+    gate.go.release()
+    assert experiment.wait(SECONDS)
+    assert gate.ended.is_set()
+
+
 def test_on_disk_there_is_what_the_format_says_and_nothing_else(store: Path) -> None:
     experiment = nbckpt.run(count, name="e", keep_checkpoints=1)
-    assert experiment.wait(20)
+    assert experiment.wait(SECONDS)
     folder = store / "experiments" / "e"
-    assert sorted(
-        str(it.relative_to(folder)) for it in folder.rglob("*") if ".nbckpt" not in str(it.name)
-    ) == [
+    assert sorted(str(it.relative_to(folder).as_posix()) for it in folder.rglob("*") if it.is_file()) == [
         "experiment.json",
-        "t0",
-        "t0/checkpoint_000004",
         "t0/checkpoint_000004.json",
         "t0/checkpoint_000004/.nbckpt/checkpoint.json",
         "t0/events.jsonl",
         "t0/params.json",
     ]
+    record = json.loads((folder / "t0/checkpoint_000004.json").read_text())
+    assert (record["iteration"], record["metrics"]["loss"]) == (4, 0.25)
+
+
+def test_files_of_the_users_are_alone_in_their_checkpoint(store: Path) -> None:
+    def train(config: dict[str, Any]) -> None:
+        with nbckpt.checkpoint_dir(step=7) as folder:
+            (folder / "model.txt").write_text("weights")
+        nbckpt.report(loss=1)
+
+    experiment = nbckpt.run(train, name="e")
+    assert experiment.wait(SECONDS)
+    place = store / "experiments/e/t0/checkpoint_000007"
+    assert [it.name for it in place.iterdir()] == ["model.txt"]
+    assert json.loads(place.with_suffix(".json").read_text())["iteration"] == 1
+
+
+def test_no_more_trials_run_side_by_side_than_asked_for() -> None:
+    running, most, lock = [0], [0], threading.Lock()
+    both = threading.Barrier(2)
+
+    def train(config: dict[str, Any]) -> None:
+        with lock:
+            running[0] += 1
+            most[0] = max(most[0], running[0])
+        both.wait(SECONDS)  # passes only where two run at once
+        with lock:
+            running[0] -= 1
+
+    experiment = nbckpt.run(train, {"n": nbckpt.grid_search(range(6))}, max_concurrent=2)
+    assert experiment.wait(SECONDS)
+    assert (most[0], statuses(experiment)) == (2, ["TERMINATED"] * 6)
+
+
+# Failing.
 
 
 def test_a_trial_that_fails_goes_on_from_its_checkpoint_and_no_step_is_there_twice() -> None:
@@ -65,22 +159,447 @@ def test_a_trial_that_fails_goes_on_from_its_checkpoint_and_no_step_is_there_twi
             nbckpt.report(i=i, checkpoint={"i": i + 1} if i % 2 else None)
 
     experiment = nbckpt.run(train, max_failures=1)
-    assert experiment.wait(20)
+    assert experiment.wait(SECONDS)
     assert iterations(experiment) == [list(range(1, 11))]
     assert seen == [0, 1, 2, 3, 4, 5, 4, 5, 6, 7, 8, 9]
 
 
-def test_the_same_name_resumes_in_a_new_kernel_with_the_kept_function(store: Path) -> None:
-    experiment = nbckpt.run(count, {"n": 30}, name="e", stop={"training_iteration": 3})
-    assert experiment.wait(20)
-    trial = experiment.trials[0]
-    trial.pause()  # as if it had been paused at its end
-    trial.close()
-    _live.clear()
-    again = Experiment.read(store / "experiments" / "e")
-    assert again is not experiment
-    assert again.trials[0].status == Status.PAUSED
-    again.spec = again.spec
-    again.resume()
-    assert again.wait(20)
+def test_a_failing_trial_keeps_its_traceback_and_the_others_go_on() -> None:
+    def train(config: dict[str, Any]) -> None:
+        nbckpt.report(share=1 / config["n"])
+
+    experiment = nbckpt.run(train, {"n": nbckpt.grid_search([0, 1])})
+    assert experiment.wait(SECONDS)
+    failed, fine = experiment.trials
+    assert (failed.status, fine.status) == (Status.ERROR, Status.TERMINATED)
+    assert failed.error == "ZeroDivisionError: division by zero"
+    assert 'nbckpt.report(share=1 / config["n"])' in failed.traceback
+
+
+def test_failures_are_counted_over_all_attempts() -> None:
+    attempts = []
+
+    def train(config: dict[str, Any]) -> None:
+        attempts.append(1)
+        raise ValueError("always")
+
+    experiment = nbckpt.run(train, max_failures=2)
+    assert experiment.wait(SECONDS)
+    assert (len(attempts), experiment.trials[0].failures, statuses(experiment)) == (3, 3, ["ERROR"])
+
+
+def test_what_failed_is_tried_again_on_request_only() -> None:
+    broken = [True]
+
+    def train(config: dict[str, Any]) -> None:
+        nbckpt.report(i=1, checkpoint={})
+        if broken[0]:
+            raise ValueError("broken")
+
+    experiment = nbckpt.run(train)
+    assert experiment.wait(SECONDS)
+    with pytest.raises(nbckpt.UsageError, match="--errored"):
+        experiment.resume()
+    broken[0] = False
+    experiment.resume(errored=True)
+    assert experiment.wait(SECONDS)
+    assert statuses(experiment) == ["TERMINATED"]
+
+
+def test_a_damaged_checkpoint_is_passed_over_for_an_older_one(store: Path) -> None:
+    experiment = nbckpt.run(count, {"n": 4}, name="e", stop={"training_iteration": 3})
+    folder = forget(experiment)
+    file = next(it for it in (folder / "t0/checkpoint_000003").rglob("*") if it.is_file())
+    file.write_bytes(file.read_bytes()[:-1])
+    again = nbckpt.run(count, {"n": 4}, name="e")
+    again.resume("t0")
+    assert again.wait(SECONDS)
     assert iterations(again) == [[1, 2, 3, 4]]
+    starts = [json.loads(it) for it in (folder / "t0/events.jsonl").read_text().splitlines()]
+    assert [it["from"] for it in starts if it["event"] == "start"] == [None, "checkpoint_000002"]
+
+
+# Pausing, stopping, resuming.
+
+
+def test_a_paused_trial_goes_on_from_its_checkpoint_and_holds_no_thread() -> None:
+    gate = Gate()
+    experiment = nbckpt.run(gate.train)
+    for _ in range(4):
+        gate.go.release()
+    until(experiment, lambda: experiment.trials[0].iteration == 4)
+    experiment.pause()
+    gate.go.release()
+    assert experiment.wait(SECONDS)
+    assert (statuses(experiment), gate.ended.is_set()) == (["PAUSED"], True)
+    assert not [it for it in threading.enumerate() if it.name.startswith("nbckpt")]
+    gate.ended.clear()
+    experiment.resume("t0")
+    for _ in range(2):
+        gate.go.release()
+    until(experiment, lambda: experiment.trials[0].iteration == 6)
+    experiment.stop("t0")
+    gate.go.release()
+    assert experiment.wait(SECONDS)
+    # The stop may come while the sixth result is still being looked at.
+    assert iterations(experiment)[0] in ([1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 6, 7])
+    assert statuses(experiment) == ["TERMINATED"]
+
+
+def test_what_waits_for_its_turn_is_paused_at_once() -> None:
+    gate = Gate()
+    experiment = nbckpt.run(gate.train, {"n": nbckpt.grid_search([0, 1])}, max_concurrent=1)
+    until(experiment, lambda: statuses(experiment)[0] == "RUNNING")
+    experiment.pause("t1")
+    assert statuses(experiment) == ["RUNNING", "PAUSED"]
+    experiment.stop()
+    gate.go.release()
+    assert experiment.wait(SECONDS)
+    assert statuses(experiment) == ["TERMINATED", "TERMINATED"]
+
+
+def test_a_trainable_is_saved_when_it_is_paused() -> None:
+    go = threading.Semaphore(0)
+
+    class Steps(Trainable):
+        def setup(self, config: dict[str, Any]) -> None:
+            self.done = 0
+
+        def step(self) -> dict[str, Any]:
+            go.acquire()
+            self.done += 1
+            return {"steps": self.done}
+
+        def save_checkpoint(self, checkpoint_dir: str) -> dict[str, Any]:
+            return {"done": self.done}
+
+        def load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+            self.done = checkpoint["done"]
+
+    experiment = nbckpt.run(Steps, stop={"steps": 4})
+    go.release()
+    until(experiment, lambda: experiment.trials[0].iteration == 1)
+    experiment.pause()
+    go.release()
+    assert experiment.wait(SECONDS)
+    for _ in range(2):
+        go.release()
+    experiment.resume()
+    assert experiment.wait(SECONDS)
+    assert [it["steps"] for it in experiment.trials[0].results] == [1, 2, 3, 4]
+
+
+def test_checkpoint_every_saves_a_trainable_that_often(store: Path) -> None:
+    class Steps(Trainable):
+        def step(self) -> dict[str, Any]:
+            return {}
+
+        def save_checkpoint(self, checkpoint_dir: str) -> dict[str, Any]:
+            return {}
+
+    experiment = nbckpt.run(Steps, stop={"training_iteration": 5}, checkpoint_every=2)
+    assert experiment.wait(SECONDS)
+    assert [it.iteration for it in experiment.trials[0].checkpoints.records()] == [2, 4, 5]
+
+
+def test_running_a_name_again_ends_its_former_run_and_goes_on() -> None:
+    former, latter = Gate(), Gate()
+    first = nbckpt.run(former.train, name="e")
+    for _ in range(3):
+        former.go.release()
+    until(first, lambda: first.trials[0].iteration == 3)
+    threading.Thread(
+        target=lambda: until(first, lambda: former.go.release() or former.ended.is_set())
+    ).start()
+    second = nbckpt.run(latter.train, name="e")
+    assert former.ended.is_set()
+    latter.go.release()
+    until(second, lambda: second.trials[0].last_result.get("i", 0) in {3, 5, 7, 9})
+    second.stop()
+    latter.go.release()
+    assert second.wait(SECONDS)
+    trial = second.trials[0]
+    assert [it["training_iteration"] for it in trial.results] == list(range(1, trial.iteration + 1))
+
+
+def test_the_same_name_in_a_new_kernel_leaves_finished_trials_and_adds_new_ones() -> None:
+    ran: list[float] = []
+
+    def train(config: dict[str, Any]) -> None:
+        ran.append(config["lr"])
+        nbckpt.report(loss=config["lr"])
+
+    forget(nbckpt.run(train, {"lr": nbckpt.grid_search([1, 2])}, name="e"))
+    again = nbckpt.run(train, {"lr": nbckpt.grid_search([2, 3])}, name="e")
+    assert again.wait(SECONDS)
+    assert sorted(ran) == [1, 2, 3]
+    assert [trial.config["lr"] for trial in again.trials] == [1, 2, 3]
+
+
+def test_more_samples_of_the_same_name_keep_those_that_were_drawn() -> None:
+    space = {"lr": nbckpt.uniform(0, 1), "layers": nbckpt.choice([1, 2, 3])}
+    first = nbckpt.run(count, space, name="e", num_samples=3)
+    before = [trial.config for trial in first.trials]
+    forget(first)
+    again = nbckpt.run(count, space, name="e", num_samples=5)
+    assert again.wait(SECONDS)
+    assert [trial.config for trial in again.trials[:3]] == before
+    assert len(again.trials) == 5
+
+
+def test_after_a_restart_a_trial_gets_the_values_that_json_has_no_word_for() -> None:
+    def train(config: dict[str, Any]) -> None:
+        nbckpt.report(total=int(config["data"].sum()), checkpoint={})
+
+    folder = forget(nbckpt.run(train, {"data": np.arange(4)}, name="e"))
+    again = Experiment.read(folder)
+    again.resume("t0")
+    assert again.wait(SECONDS)
+    assert again.trials[0].last_result["total"] == 6
+
+
+def test_an_experiment_read_from_the_disk_is_as_it_was() -> None:
+    first = nbckpt.run(count, {"lr": nbckpt.grid_search([0.1, 0.2])}, metric="loss", mode="min")
+    again = Experiment.read(forget(first))
+    assert again is not first
+    assert [trial.results for trial in again.trials] == [trial.results for trial in first.trials]
+    assert (statuses(again), again.best().id) == (statuses(first), "t0")
+
+
+def test_the_kept_function_of_a_stranger_is_not_loaded(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def train(config: dict[str, Any]) -> None:
+        nbckpt.report(checkpoint={})
+
+    folder = forget(nbckpt.run(train, name="e"))
+    monkeypatch.setenv("NBCKPT_SECRET_FILE", str(tmp_path / "another"))
+    again = Experiment.read(folder)
+    assert statuses(again) == ["TERMINATED"]
+    with pytest.raises(nbckpt.UntrustedError, match="--trust"):
+        again.resume("t0")
+
+
+def test_a_function_that_refers_to_much_is_not_kept_and_a_resume_says_so() -> None:
+    data = np.zeros(40 << 20, np.uint8)
+
+    def train(config: dict[str, Any]) -> None:
+        nbckpt.report(size=len(data))
+
+    experiment = nbckpt.run(train, name="e")
+    folder = forget(experiment)
+    assert statuses(experiment) == ["TERMINATED"]
+    assert (folder / "experiment.json").stat().st_size < 10_000
+    with pytest.raises(nbckpt.NotFoundError, match=r"larger than 16 MiB.*run it again"):
+        Experiment.read(folder).resume("t0")
+
+
+def test_must_and_never_refuse_what_they_say() -> None:
+    with pytest.raises(nbckpt.NotFoundError, match="no experiment 'e'"):
+        nbckpt.run(count, name="e", resume="must")
+    assert nbckpt.run(count, name="e", resume="never").wait(SECONDS)
+    with pytest.raises(nbckpt.UsageError, match="already"):
+        nbckpt.run(count, name="e", resume="never")
+    assert nbckpt.run(count, name="e", resume="must").wait(SECONDS)
+
+
+def test_two_processes_do_not_run_one_experiment(store: Path) -> None:
+    gate = Gate()
+    experiment = nbckpt.run(gate.train, name="e")
+    script = (
+        "import nbckpt\n"
+        "from nbckpt.trials import Experiment\n"
+        "from nbckpt.trials.run import experiments_folder\n"
+        "it = Experiment.read(experiments_folder() / 'e')\n"
+        "print(it.runs_elsewhere(), it.cut(it.trials[0]))\n"
+        "for what in (it.pause, lambda: nbckpt.run(print, name='e')):\n"
+        "    try: what()\n"
+        "    except nbckpt.UsageError as error: print('another kernel' in str(error))\n"
+    )
+    until(experiment, lambda: statuses(experiment) == ["RUNNING"])
+    told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert told.stdout.split() == ["True", "False", "True", "True"]
+    experiment.stop()
+    gate.go.release()
+    assert experiment.wait(SECONDS)
+
+
+# Stopping by itself.
+
+
+@pytest.mark.parametrize(
+    ("stop", "last", "note"),
+    [
+        ({"loss": 3}, 3, "loss reached 3"),
+        ({"training_iteration": 5}, 5, "training_iteration reached 5"),
+        ({"nested/score": 20}, 2, "nested/score reached 20"),
+        (lambda trial, result: result["loss"] >= 4 and trial == "t0", 4, "stop() said so"),
+        (1e-9, 1, "trained for 1e-09 s"),
+    ],
+)
+def test_stop_ends_a_trial_by(stop: Any, last: int, note: str) -> None:
+    def train(config: dict[str, Any]) -> None:
+        for i in range(1, 100):
+            nbckpt.report(loss=i, nested={"score": 10 * i})
+
+    experiment = nbckpt.run(train, stop=stop)
+    assert experiment.wait(SECONDS)
+    assert (experiment.trials[0].iteration, experiment.trials[0].note) == (last, note)
+
+
+def test_a_condition_on_a_metric_that_nobody_reports_is_noted() -> None:
+    experiment = nbckpt.run(count, stop={"acuracy": 0.9})
+    assert experiment.wait(SECONDS)
+    assert any("'acuracy'" in note and "loss" in note for note in experiment.notes)
+
+
+def test_a_stop_that_raises_fails_the_trial_with_its_traceback() -> None:
+    experiment = nbckpt.run(count, stop=lambda trial, result: result["missing"])
+    assert experiment.wait(SECONDS)
+    assert (statuses(experiment), "missing" in experiment.trials[0].error) == (["ERROR"], True)
+
+
+# Keeping.
+
+
+def test_the_newest_checkpoints_are_kept() -> None:
+    experiment = nbckpt.run(count, {"n": 6}, keep_checkpoints=2)
+    assert experiment.wait(SECONDS)
+    assert [it.step for it in experiment.trials[0].checkpoints.records()] == [5, 6]
+
+
+def test_the_best_checkpoints_are_kept_and_the_newest() -> None:
+    def train(config: dict[str, Any]) -> None:
+        for loss in (5, 1, 4, 2, 3):
+            nbckpt.report(loss=loss, checkpoint={"loss": loss})
+
+    experiment = nbckpt.run(train, keep_checkpoints=nbckpt.Keep(2, "loss", "min"))
+    assert experiment.wait(SECONDS)
+    assert [it.metrics["loss"] for it in experiment.trials[0].checkpoints.records()] == [1, 2, 3]
+
+
+def test_the_checkpoint_that_a_trial_went_on_from_stays_while_it_runs() -> None:
+    there = []
+
+    def train(config: dict[str, Any]) -> None:
+        checkpoint = nbckpt.get_checkpoint()
+        i = checkpoint.to_dict()["i"] if checkpoint else 0
+        for at in range(i + 1, i + 4):
+            nbckpt.report(i=at, checkpoint={"i": at})
+            if checkpoint:
+                there.append(checkpoint.to_dict()["i"])
+        if not checkpoint:
+            raise ValueError("once")
+
+    experiment = nbckpt.run(train, max_failures=1, keep_checkpoints=1)
+    assert experiment.wait(SECONDS)
+    assert there == [3, 3, 3]
+
+
+# What is refused.
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"num_samples": 0}, "num_samples=0 is too few"),
+        ({"max_concurrent": -1}, "max_concurrent=-1 is too few"),
+        ({"max_failures": -1}, "max_failures=-1 is too few"),
+        ({"keep_checkpoints": 0}, "keep_checkpoints=0 would keep none"),
+        ({"mode": "lowest"}, "mode='lowest' is unknown"),
+        ({"resume": "maybe"}, "resume='maybe' is unknown"),
+        ({"executor": "cloud"}, "no executor 'cloud'"),
+        ({"stop": "soon"}, "stop='soon' is no condition"),
+        ({"stop": {"loss": "low"}}, r"stop\['loss'\]"),
+        ({"name": "../evil"}, "cannot name an experiment"),
+        ({"resources_per_trial": {"CPU": 1}}, "goes with executor='ray'"),
+        ({"resume": "must"}, "needs the name"),
+    ],
+)
+def test_a_wrong_request_is_refused_and_makes_nothing(store: Path, arguments: Any, message: str) -> None:
+    with pytest.raises(nbckpt.UsageError, match=message):
+        nbckpt.run(count, **arguments)
+    assert not (store / "experiments").exists()
+
+
+def test_a_function_that_takes_something_else_is_refused_by_its_arguments() -> None:
+    def train(config: Any, data: Any, epochs: Any) -> None:
+        raise AssertionError
+
+    with pytest.raises(nbckpt.UsageError, match=r"train takes \(config, data, epochs\)"):
+        nbckpt.run(train)
+
+
+def test_best_says_which_metrics_there_are() -> None:
+    experiment = nbckpt.run(count)
+    assert experiment.wait(SECONDS)
+    with pytest.raises(nbckpt.UsageError, match=r"reported 'los': there are .*loss"):
+        experiment.best("los", "min")
+    with pytest.raises(nbckpt.UsageError, match="say what is best"):
+        experiment.best("loss")
+
+
+def test_best_finds_a_zero_and_passes_over_nan() -> None:
+    def train(config: dict[str, Any]) -> None:
+        nbckpt.report(loss=config["loss"])
+
+    experiment = nbckpt.run(
+        train, {"loss": nbckpt.grid_search([float("nan"), 1, 0])}, metric="loss", mode="min"
+    )
+    assert experiment.wait(SECONDS)
+    assert experiment.best().config == {"loss": 0}
+
+
+# Looking at it.
+
+
+def test_a_dataframe_has_a_row_for_each_result() -> None:
+    experiment = nbckpt.run(count, {"lr": nbckpt.grid_search([0.1, 0.2]), "n": 3})
+    assert experiment.wait(SECONDS)
+    frame = experiment.dataframe()
+    assert list(frame.trial) == ["t0"] * 3 + ["t1"] * 3
+    assert list(frame["config/lr"]) == [0.1] * 3 + [0.2] * 3
+    assert list(frame.training_iteration) == [1, 2, 3] * 2
+
+
+def test_a_plot_has_a_line_for_each_trial() -> None:
+    experiment = nbckpt.run(count, {"lr": nbckpt.grid_search([0.1, 0.2])})
+    assert experiment.wait(SECONDS)
+    (axes,) = experiment.plot("loss").axes
+    assert [len(line.get_xdata()) for line in axes.lines] == [4, 4]
+    with pytest.raises(nbckpt.UsageError, match="reported 'acc'"):
+        experiment.plot("acc")
+
+
+def test_a_library_knows_experiments_trials_and_checkpoints() -> None:
+    for name in ("one", "two"):
+        assert nbckpt.run(count, name=name).wait(SECONDS)
+    library = Library(experiments_folder())
+    assert sorted(library.names()) == ["one", "two"]
+    assert library.trial("one/t0")[0].name == "one"
+    trial, record = library.checkpoint("two/t0@2")
+    assert (trial.id, record.iteration) == ("t0", 2)
+    assert library.checkpoint("one/t0")[1].iteration == 4
+    for wrong in ("three", "one/t9", "one/t0@9", "one/t0@x"):
+        with pytest.raises((nbckpt.NotFoundError, nbckpt.UsageError)):
+            library.checkpoint(wrong)
+
+
+def test_removing_an_experiment_says_what_it_frees(store: Path) -> None:
+    assert nbckpt.run(count, name="e").wait(SECONDS)
+    library = Library(store / "experiments")
+    size = library.remove("e", dry_run=True)
+    assert size == sum(it.stat().st_size for it in (store / "experiments/e").rglob("*") if it.is_file())
+    assert library.remove("e") == size
+    assert library.names() == []
+
+
+def test_a_finished_experiment_is_not_kept_in_memory() -> None:
+    experiment = nbckpt.run(count)
+    assert experiment.wait(SECONDS)
+    folder = experiment.folder
+    del experiment
+    gc.collect()
+    from nbckpt.trials.experiment import _live
+
+    assert folder not in _live
