@@ -1,0 +1,143 @@
+"""Journals: what is written is read, torn lines are left out, a trial is a fold over its events."""
+
+from __future__ import annotations
+
+import errno
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import nbckpt
+from nbckpt.trials import Record, Status, Trial
+from nbckpt.trials.journal import Journal, read
+from nbckpt.trials.trainable import plain
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+events = st.lists(st.dictionaries(st.text(), json_values, max_size=3), max_size=6)
+
+
+@given(events, st.integers(0, 500))
+def test_a_journal_cut_anywhere_gives_a_beginning_of_its_events(
+    tmp_path_factory: pytest.TempPathFactory, written: list[dict[str, Any]], cut: int
+) -> None:
+    file = tmp_path_factory.mktemp("journal") / "events.jsonl"
+    journal = Journal(file)
+    for event in written:
+        journal.append(event)
+    journal.close()
+    data = file.read_bytes() if written else b""
+    assert list(read(file)) == written
+    if written:
+        file.write_bytes(data[:cut])
+        assert list(read(file)) == written[: data[:cut].count(b"\n")]
+
+
+@given(events, events, st.integers(2, 30))
+def test_what_is_written_after_a_torn_line_is_whole(
+    tmp_path_factory: pytest.TempPathFactory,
+    before: list[dict[str, Any]],
+    after: list[dict[str, Any]],
+    cut: int,
+) -> None:
+    file = tmp_path_factory.mktemp("journal") / "events.jsonl"
+    file.write_bytes(b"")
+    for part in (before, [{"torn": "x" * 40}]):
+        journal = Journal(file)
+        for event in part:
+            journal.append(event)
+        journal.close()
+    file.write_bytes(file.read_bytes()[:-cut])
+    journal = Journal(file)
+    for event in after:
+        journal.append(event)
+    journal.close()
+    assert list(read(file)) == before + after
+
+
+def test_a_full_disk_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = Journal(tmp_path / "events.jsonl")
+    journal.append({"n": 1})
+
+    def full(fd: int, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(nbckpt.StoreError, match="No space left"):
+        journal.append({"n": 2})
+    monkeypatch.undo()
+    journal.append({"n": 3})
+    journal.close()
+    assert list(read(tmp_path / "events.jsonl")) == [{"n": 1}, {"n": 3}]
+
+
+def test_a_trial_read_back_is_the_trial_that_wrote(tmp_path: Path) -> None:
+    trial = Trial(tmp_path / "t0", {"lr": 0.1})
+    trial.create()
+    trial.start("thread", None)
+    for i in (1, 2, 3):
+        trial.result({"training_iteration": i, "loss": 1 / i})
+    trial.saved(Record("checkpoint_000002", "files", 2))
+    trial.fail(ValueError("boom"), retry=True)
+    trial.start("thread", Record("checkpoint_000002", "files", 2))
+    trial.result({"training_iteration": 3, "loss": 0.5})
+    trial.end("done")
+    trial.close()
+    again = Trial.read(tmp_path / "t0")
+    for name in (
+        "config",
+        "status",
+        "results",
+        "checkpoint",
+        "failures",
+        "attempts",
+        "error",
+        "note",
+        "at_risk",
+    ):
+        assert getattr(again, name) == getattr(trial, name)
+    assert again.status == Status.TERMINATED
+    assert again.results == [
+        {"training_iteration": 1, "loss": 1.0},
+        {"training_iteration": 2, "loss": 0.5},
+        {"training_iteration": 3, "loss": 0.5},
+    ]
+
+
+def test_metrics_become_what_json_has_words_for() -> None:
+    class Odd:
+        def __repr__(self) -> str:
+            return "odd"
+
+    found = plain(
+        {
+            "a": np.float32(0.5),
+            "b": np.int64(3),
+            "c": np.array(1.5),
+            "d": {"e": (1, np.bool_(True))},
+            "f": Odd(),
+            "g": float("nan"),
+            1: "one",
+        }
+    )
+    assert math.isnan(found.pop("g"))
+    assert found == {"a": 0.5, "b": 3, "c": 1.5, "d": {"e": [1, True]}, "f": "odd", "1": "one"}
+
+
+def test_numbers_that_json_has_no_word_for_come_back(tmp_path: Path) -> None:
+    trial = Trial(tmp_path / "t0", {})
+    trial.create()
+    trial.result({"training_iteration": 1, "loss": float("inf"), "other": float("nan")})
+    trial.close()
+    (result,) = Trial.read(tmp_path / "t0").results
+    assert result["loss"] == float("inf")
+    assert math.isnan(result["other"])
