@@ -2,7 +2,8 @@
 
 The function's thread and the driver's take turns. The function runs up to its next report and waits
 there; the driver looks at the result, saves what there is to save, and asks for the next. So a trial
-can be paused, stopped, saved and restored between any two reports.
+can be paused, stopped, saved and restored between any two reports. A driver that gives a callback
+instead is called by the function's thread, which spares two switches of threads for each report.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import logging
 import os
 import shutil
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -27,7 +29,15 @@ from nbckpt.core.checkpoint import Checkpoint
 from nbckpt.errors import NotFoundError, TrialError, UsageError
 from nbckpt.trials.checkpoints import CheckpointFolder, Record, find, name_of
 from nbckpt.trials.session import CheckpointLike, StopTrial, current
-from nbckpt.trials.trainable import DONE, DUPLICATE, PLAIN, SHOULD_CHECKPOINT, Trainable, failure
+from nbckpt.trials.trainable import (
+    DONE,
+    DUPLICATE,
+    PLAIN,
+    SHOULD_CHECKPOINT,
+    TIME_THIS_ITER,
+    Trainable,
+    failure,
+)
 
 DEFAULT_METRIC = "_metric"
 """The metric that a number is, which the function returns or yields."""
@@ -71,8 +81,7 @@ class Handoff:
         with self._one_at_a_time:
             if not self.ended:
                 self._item = (kind, value)
-                self._ready.release()
-                self._asked.acquire()
+                self._hand_over()
             if self.ended:
                 raise StopTrial
 
@@ -82,7 +91,14 @@ class Handoff:
             if not self.ended:
                 self.ended = True
                 self._item = (kind, value)
-                self._ready.release()
+                self._hand_over()
+
+    def _hand_over(self) -> None:
+        """Let the driver's thread take the item; return when it asks for another one, if it can."""
+        last = self.ended
+        self._ready.release()
+        if not last:
+            self._asked.acquire()
 
     def ask(self) -> tuple[str, Any]:
         """Let the function go on, and return its next item. For the driver's thread.
@@ -104,40 +120,47 @@ class Handoff:
 
 
 class InlineHandoff(Handoff):
-    """The two sides in one thread: handing over a result is a call of the driver's.
+    """No turns to take: whoever hands over an item calls the driver.
 
     Args:
-        train: Makes the runner take the item as a result.
-        handle: The driver's, as for `Worker.run`.
+        take: Makes the driver take the item; tells whether the function is to go on.
+
+    Attributes:
+        over: Set when nothing will be handed over any more.
+        error: What taking an item raised, which ends the function too.
     """
 
-    def __init__(self, train: Callable[[], dict[str, Any]], handle: Callable[[dict[str, Any]], bool]) -> None:
+    def __init__(self, take: Callable[[], bool]) -> None:
         super().__init__()
-        self._train, self._handle = train, handle
+        self.over = threading.Event()
+        self.error: BaseException | None = None
+        self._take = take
+        self._went_on_at = time.perf_counter()
 
     def begin(self) -> bool:
         """See `Handoff.begin`."""
-        return True
+        return not self.ended
 
-    def give(self, kind: str, value: Any) -> None:
-        """See `Handoff.give`."""
-        if not self.ended:
-            self._item = (kind, value)
-            result = self._train()
-            self.ended = not self._handle(result) or bool(result.get(DONE))
-        if self.ended:
-            raise StopTrial
-
-    def close(self, kind: str, value: Any) -> None:
-        """See `Handoff.close`."""
-        if not self.ended:
-            self.ended = True
-            self._item = (kind, value)
-            self._handle(self._train())
+    def _hand_over(self) -> None:
+        kind, value = self._item
+        if kind == "result":
+            value.setdefault(TIME_THIS_ITER, time.perf_counter() - self._went_on_at)
+        try:
+            goes_on = self._take()
+        except BaseException as error:  # noqa: BLE001  it is the driver's, and the function must not meet it
+            self.error, goes_on = error, False
+        if self.ended or not goes_on:
+            self.end()
+        self._went_on_at = time.perf_counter()
 
     def ask(self) -> tuple[str, Any]:
         """See `Handoff.ask`."""
         return self._item
+
+    def end(self) -> None:
+        """See `Handoff.end`."""
+        self.ended = True
+        self.over.set()
 
 
 @dataclass
@@ -336,10 +359,7 @@ class FunctionRunner(Trainable):
         After its end it is the last result once more, with `done` and `__duplicate__`.
         """
         if self._thread is None and not isinstance(self._handoff, InlineHandoff):
-            self._thread = threading.Thread(
-                target=copy_context().run, args=(self._run,), name="nbckpt-function", daemon=True
-            )
-            self._thread.start()
+            self._start_thread()
         kind, value = self._handoff.ask()
         if kind == "error":
             self._error = value
@@ -357,15 +377,37 @@ class FunctionRunner(Trainable):
             self._reporter.note(self._record(None, "files"))
         return result
 
-    def run_inline(self, handle: Callable[[dict[str, Any]], bool]) -> None:
-        """Run the function to its end in this thread; every report is a call of *handle*.
+    def run_inline(self, handle: Callable[[dict[str, Any]], bool], *, in_thread: bool = False) -> None:
+        """Run the function to its end; every report is a call of *handle*, in the caller's context.
+
+        Args:
+            handle: Given each result, tells whether the function is to go on.
+            in_thread: Run both in a thread of the function's own, and return when there will be no more
+                results, while the function may still be ending.
 
         Raises:
-            TrialError: The function failed, as in `train`.
+            TrialError: The function failed, as in `train`; or it is what *handle* raised.
         """
-        self._handoff = InlineHandoff(self.train, handle)
-        self._reporter.report_to(self._handoff)
-        self._run()
+        context = copy_context()
+        self._handoff = handoff = InlineHandoff(lambda: context.run(self._take, handle))
+        self._reporter.report_to(handoff)
+        if in_thread:
+            self._start_thread()
+            handoff.over.wait()
+        else:
+            copy_context().run(self._run)
+        if handoff.error is not None:
+            raise handoff.error
+
+    def _take(self, handle: Callable[[dict[str, Any]], bool]) -> bool:
+        result = self.train()
+        return handle(result) and not result.get(DONE)
+
+    def _start_thread(self) -> None:
+        self._thread = threading.Thread(
+            target=copy_context().run, args=(self._run,), name="nbckpt-function", daemon=True
+        )
+        self._thread.start()
 
     def _run(self) -> None:
         """Run the function to its end, in its own thread."""

@@ -40,6 +40,25 @@ class LocalWorker(Worker):
         """See `Worker.kill`: a thread cannot be ended before its next report."""
 
 
+class FunctionWorker(LocalWorker):
+    """A function in this process; its reports are calls of the driver's.
+
+    Args:
+        runner: The trainable.
+        folder: The trial's folder.
+        in_thread: Whether the function has a thread of its own, or runs in the driver's.
+    """
+
+    def __init__(self, runner: FunctionRunner, folder: Path, *, in_thread: bool) -> None:
+        super().__init__(runner, folder)
+        self._runner = runner
+        self._in_thread = in_thread
+
+    def run(self, handle: Handle) -> None:
+        """See `Worker.run`."""
+        self._runner.run_inline(handle, in_thread=self._in_thread)
+
+
 class ThreadExecutor(Executor):
     """Trials in threads of the kernel: they see its memory, and its one interpreter is shared."""
 
@@ -47,7 +66,7 @@ class ThreadExecutor(Executor):
 
     def start(self, job: Job) -> Worker:
         """See `Executor.start`."""
-        return LocalWorker(make(job), job.folder)
+        return _worker(job, in_thread=True)
 
 
 class InlineExecutor(Executor):
@@ -58,21 +77,14 @@ class InlineExecutor(Executor):
 
     def start(self, job: Job) -> Worker:
         """See `Executor.start`."""
-        trainable = make(job)
-        return (
-            InlineWorker(trainable, job.folder)
-            if isinstance(trainable, FunctionRunner)
-            else LocalWorker(trainable, job.folder)
-        )
+        return _worker(job, in_thread=False)
 
 
-class InlineWorker(LocalWorker):
-    """A function in the driver's own thread: its reports are calls."""
-
-    def run(self, handle: Handle) -> None:
-        """See `Worker.run`."""
-        assert isinstance(self._trainable, FunctionRunner)
-        self._trainable.run_inline(handle)
+def _worker(job: Job, *, in_thread: bool) -> Worker:
+    trainable = make(job)
+    if isinstance(trainable, FunctionRunner):
+        return FunctionWorker(trainable, job.folder, in_thread=in_thread)
+    return LocalWorker(trainable, job.folder)
 
 
 def make(job: Job) -> Trainable:

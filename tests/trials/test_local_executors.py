@@ -1,0 +1,160 @@
+"""Trials in this process, in threads and inline: how a function and its driver go together."""
+
+from __future__ import annotations
+
+import threading
+from contextvars import ContextVar, copy_context
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import nbckpt
+from nbckpt.errors import StoreError
+from nbckpt.trials import Callback, Experiment, Status, Trial
+from nbckpt.trials.journal import Journal
+
+SECONDS = 30
+
+executors = pytest.mark.parametrize("executor", ["thread", "inline"])
+
+
+@pytest.fixture(autouse=True)
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "store"))
+
+
+def ran(train: Any, executor: str, **options: Any) -> Experiment:
+    experiment = nbckpt.run(train, executor=executor, **options)
+    assert experiment.wait(SECONDS)
+    return experiment
+
+
+@executors
+def test_the_time_between_reports_is_counted_and_the_drivers_own_is_not(
+    executor: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [0]
+    monkeypatch.setattr("time.perf_counter", lambda: clock[0])
+
+    class Slow(Callback):
+        def on_trial_result(self, trial: Trial, result: Any) -> None:
+            clock[0] += 100
+
+    def train(config: dict[str, Any]) -> None:
+        for seconds in (5, 7, 0):
+            clock[0] += seconds
+            nbckpt.report(loss=1)
+
+    (trial,) = ran(train, executor, callbacks=[Slow()]).trials
+    assert [result["time_this_iter_s"] for result in trial.results] == [5, 7, 0]
+    assert trial.elapsed_s == 12
+
+
+@executors
+def test_a_time_of_the_functions_own_is_kept(executor: str) -> None:
+    (trial,) = ran(lambda config: nbckpt.report(time_this_iter_s=7), executor).trials
+    assert trial.elapsed_s == 7
+
+
+@executors
+def test_a_full_disk_ends_the_trial_and_the_function_does_not_meet_it(
+    executor: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    met: list[BaseException] = []
+    whole = Journal.append
+
+    def append(journal: Journal, event: dict[str, Any], **options: Any) -> None:
+        if event["event"] == "result" and event["result"]["i"] == 2:
+            raise StoreError("the disk is full")
+        whole(journal, event, **options)
+
+    def train(config: dict[str, Any]) -> None:
+        for i in range(4):
+            try:
+                nbckpt.report(i=i)
+            except Exception as error:
+                met.append(error)
+
+    monkeypatch.setattr(Journal, "append", append)
+    (trial,) = ran(train, executor, max_failures=3).trials
+    assert (trial.status, trial.error, len(trial.results)) == (Status.ERROR, "the disk is full", 2)
+    assert not met
+
+
+@executors
+def test_threads_of_the_function_report_one_at_a_time(executor: str) -> None:
+    inside: list[int] = []
+
+    class Watch(Callback):
+        def on_trial_result(self, trial: Trial, result: Any) -> None:
+            inside.append(1)
+            assert len(inside) == 1
+            inside.pop()
+
+    def some() -> None:
+        for i in range(50):
+            nbckpt.report(i=i)
+
+    def train(config: dict[str, Any]) -> None:
+        threads = [threading.Thread(target=copy_context().run, args=(some,)) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    experiment = ran(train, executor, callbacks=[Watch()])
+    assert [it["training_iteration"] for it in experiment.trials[0].results] == [*range(1, 151)]
+    assert not experiment.notes
+
+
+@executors
+def test_a_callback_is_outside_the_trial_and_what_a_trial_sets_stays_in_it(executor: str) -> None:
+    setting: ContextVar[int] = ContextVar("setting", default=0)
+    seen = []
+
+    class Look(Callback):
+        def on_trial_result(self, trial: Trial, result: Any) -> None:
+            seen.append((setting.get(), nbckpt.get_checkpoint()))
+
+    def train(config: dict[str, Any]) -> None:
+        nbckpt.report(found=setting.get())
+        setting.set(1)
+        nbckpt.report(found=setting.get(), checkpoint={})
+
+    experiment = ran(train, executor, num_samples=2, max_concurrent=1, callbacks=[Look()])
+    assert [trial.metric("found") for trial in experiment.trials] == [[0, 1]] * 2
+    assert seen == [(0, None)] * 4
+
+
+def test_each_trial_has_a_thread_of_its_own_which_takes_its_results_too() -> None:
+    trained: list[int] = []
+    handled: list[int] = []
+
+    class Look(Callback):
+        def on_trial_result(self, trial: Trial, result: Any) -> None:
+            handled.append(threading.get_ident())
+
+    def train(config: dict[str, Any]) -> None:
+        trained.append(threading.get_ident())
+        nbckpt.report(i=1)
+
+    ran(train, "thread", callbacks=[Look()])
+    assert trained == handled
+    assert threading.get_ident() not in trained
+
+
+def test_a_function_that_ends_slowly_is_waited_for() -> None:
+    ended = threading.Event()
+
+    def train(config: dict[str, Any]) -> None:
+        try:
+            while True:
+                nbckpt.report(i=1)
+        finally:
+            threading.Event().wait(0.1)
+            ended.set()
+
+    experiment = nbckpt.run(train, stop={"training_iteration": 3})
+    assert experiment.wait(SECONDS)
+    assert ended.is_set()
