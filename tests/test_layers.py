@@ -30,6 +30,9 @@ HOMES = {
     "jinja2": "render",
     "tabulate": "render",
     "ray": "trials",
+    "optuna": "trials",
+    "mlflow": "integrations",
+    "tensorboard": "integrations",
     "platformdirs": "settings",
 }
 MODULES = sorted(

@@ -12,9 +12,10 @@ from nbckpt.trials.callbacks import Callbacks
 from nbckpt.trials.checkpoints import Record
 from nbckpt.trials.executors import Executor, Job, Worker
 from nbckpt.trials.keeping import Keep
+from nbckpt.trials.search import Suggestions
 from nbckpt.trials.stopping import Stopper
 from nbckpt.trials.trainable import DONE, DUPLICATE, SHOULD_CHECKPOINT, Trainable
-from nbckpt.trials.trial import Trial
+from nbckpt.trials.trial import STOPPED, Trial
 
 Wish = Literal["", "pause", "stop"]
 
@@ -32,6 +33,7 @@ class Rules:
     checkpoint_every: int
     max_failures: int
     callbacks: Callbacks
+    search: Suggestions
     changed: Callable[[], None]
 
 
@@ -82,7 +84,7 @@ class Attempt:
         if self.wish == "pause" and not self._reason:
             trial.pause("paused")
         else:
-            trial.end(self._reason or "stopped")
+            trial.end(self._reason or STOPPED)
             self._rules.callbacks.call("on_trial_complete", trial)
 
     def _train(self) -> None:
@@ -111,7 +113,10 @@ class Attempt:
         if new:
             # Before the checkpoint: a crash in between does this result again, and none is missing.
             trial.result(result, durable=offered)
-        reason = rules.stopper.reason(trial, result) if new else ""
+        reason = ""
+        if new:
+            given_up = rules.search.reported(trial)
+            reason = rules.stopper.reason(trial, result) or given_up
         ends = bool(reason or result.get(DONE))
         if offered or self._is_due(ends=ends):
             self._save()
@@ -153,7 +158,7 @@ class Attempt:
         retry = not stopped and isinstance(error, TrialError) and trial.failures < rules.max_failures
         try:
             if stopped:
-                trial.end(f"stopped; {error}")
+                trial.end(f"{STOPPED}; {error}")
             else:
                 trial.fail(error, retry=retry)
         except NbckptError as second:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import contextvars
-import json
 import logging
 import threading
 import time
@@ -23,13 +22,12 @@ from nbckpt.trials import spec as spec_file
 from nbckpt.trials.callbacks import Callbacks
 from nbckpt.trials.driver import Attempt, Rules, trainable_class
 from nbckpt.trials.executors import Executor, InlineExecutor, ThreadExecutor, open_executor
-from nbckpt.trials.search import Search
-from nbckpt.trials.space import configs
+from nbckpt.trials.search import Search, Suggestions
+from nbckpt.trials.space import canonical, recalled
 from nbckpt.trials.spec import Spec
 from nbckpt.trials.stopping import Stopper
 from nbckpt.trials.table import plot, trials_page
-from nbckpt.trials.trainable import plain
-from nbckpt.trials.trial import Status, Trial
+from nbckpt.trials.trial import STOPPED, Status, Trial
 
 _AT_EXIT_S = 5.0
 _LOCK_S = 1.0
@@ -61,7 +59,7 @@ class Experiment(Result):
         self._running: dict[str, Attempt] = {}
         self._drivers = 0
         self._rules: Rules | None = None
-        self._search: Search | None = None
+        self._search = Suggestions()
         self._lock = FileLock(folder.parent / f".{folder.name}.lock", is_singleton=False, thread_local=False)
         self._notes: list[str] = []
         self._began_at: float | None = None
@@ -116,7 +114,7 @@ class Experiment(Result):
     def notes(self) -> list[str]:
         """What went wrong beside the trials, a sentence each."""
         callbacks = self._rules.callbacks.notes if self._rules else []
-        return [*self._notes, *callbacks, *self._unknown_metrics()]
+        return [*self._notes, *self._search.notes, *callbacks, *self._unknown_metrics()]
 
     def runs_elsewhere(self) -> bool:
         """Tell whether another process runs it."""
@@ -250,6 +248,8 @@ class Experiment(Result):
     ) -> Experiment:
         """Go on with what is paused or was cut off, each from its last checkpoint; return at once.
 
+        A search goes on too, in the kernel that it was given to; in another one, `nbckpt.run` takes it again.
+
         Args:
             trial: Only this one, whatever ended it.
             errored: With those that failed too.
@@ -266,7 +266,9 @@ class Experiment(Result):
             else [it for it in self.trials if self._resumes(it, errored=errored)]
         )
         wanted = [it for it in wanted if it.id not in self._running and it not in self._queue]
-        if not wanted:
+        if trial is None:
+            self._search.resume()
+        if not wanted and not self._to_suggest:
             hint = (
                 "; those that failed need --errored"
                 if any(it.status == "ERROR" for it in self.trials)
@@ -277,7 +279,7 @@ class Experiment(Result):
             from nbckpt.core.trust import open_signer
 
             self.spec = spec_file.read(self.folder).load(open_signer(), trust=trust)
-            self._restore_configs()
+            self.recall_configs()
         self.launch(wanted)
         return self
 
@@ -306,12 +308,14 @@ class Experiment(Result):
                 spec.checkpoint_every,
                 spec.max_failures,
                 Callbacks(spec.callbacks),
+                self._search if search is None else Suggestions(search),
                 self._touch,
             )
             self._acquire()
             self._rules, self._began_at = rules, time.monotonic()
-            self._search = search
+            self._search = rules.search
             _live[self.folder] = self
+            self._search.setup(self)
             rules.callbacks.call("setup", self)
         assert self._rules is not None
         for trial in trials:
@@ -339,11 +343,8 @@ class Experiment(Result):
     def _start_drivers(self, *, concurrent: bool) -> None:
         """Have as many drivers as there is work for; without threads, work here until it is done."""
         with self._changed:
-            wanted = (
-                self.spec.max_concurrent
-                if self._search is not None
-                else min(self.spec.max_concurrent, len(self._queue) + len(self._running))
-            )
+            trials = len(self._queue) + len(self._running) + self._to_suggest
+            wanted = min(self.spec.max_concurrent, trials)
             missing = max(wanted, 1) - self._drivers if concurrent else 1 - self._drivers
             self._drivers += max(missing, 0)
         if not concurrent:
@@ -378,7 +379,7 @@ class Experiment(Result):
                 continue
             attempt.run()
             trial = attempt.trial
-            if self._search is not None and trial.finished:
+            if trial.finished:
                 self._search.ended(trial)
             with self._changed:
                 self._running.pop(trial.id, None)
@@ -396,10 +397,13 @@ class Experiment(Result):
             return attempt
 
     def _suggested(self) -> Trial | None:
-        if self._search is None:
-            return None
-        config = self._search.suggest(f"t{len(self._trials)}")
+        config = self._search.suggest(f"t{len(self._trials)}") if self._to_suggest else None
         return None if config is None else self.add(config)
+
+    @property
+    def _to_suggest(self) -> int:
+        """How many trials are still to come of the search."""
+        return max(self.spec.num_samples - len(self._trials), 0) if self._search.open else 0
 
     def _left(self) -> bool:
         """Have one driver go, unless more work came meanwhile; the last one ends the experiment, for now."""
@@ -440,24 +444,23 @@ class Experiment(Result):
                     if it in self._queue:
                         self._queue.remove(it)
                     if wish == "stop":
-                        it.end("stopped")
+                        it.end(STOPPED)
+                        self._search.ended(it)
                     elif it.status != Status.PAUSED:
                         it.pause("paused")
                     it.close()
-            if trial is None and self._search is not None:
-                self._search.close()
+            if trial is None:
+                self._search.open = False
             self._version += 1
             self._changed.notify_all()
 
     def _touch(self) -> None:
         self._version += 1
 
-    def _restore_configs(self) -> None:
-        """Give trials that were read from the disk the configurations that JSON has no words for."""
-        drawn = configs(self.spec.config, self.spec.num_samples, self.spec.seed)
-        for trial, config in match(self.trials, drawn):
-            if trial is not None:
-                trial.config = dict(config)
+    def recall_configs(self) -> None:
+        """Give trials that were read from the disk the values that JSON has no words for."""
+        for trial in self.trials:
+            trial.config = recalled(self.spec.config, trial.config)
 
     def _metrics(self) -> str:
         names = {name for trial in self.trials for name in trial.last_result}
@@ -489,14 +492,10 @@ def match(
     """Yield each configuration with the trial that has it already, each trial once."""
     waiting: dict[str, deque[Trial]] = {}
     for trial in trials:
-        waiting.setdefault(_canonical(trial.config), deque()).append(trial)
+        waiting.setdefault(canonical(trial.config), deque()).append(trial)
     for config in configs:
-        same = waiting.get(_canonical(config))
+        same = waiting.get(canonical(config))
         yield (same.popleft() if same else None), config
-
-
-def _canonical(config: Mapping[str, Any]) -> str:
-    return json.dumps(plain(config), sort_keys=True)
 
 
 @atexit.register

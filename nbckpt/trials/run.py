@@ -23,6 +23,7 @@ from nbckpt.trials.driver import trainable_class
 from nbckpt.trials.executors import Executor, open_executor
 from nbckpt.trials.experiment import Experiment, match
 from nbckpt.trials.keeping import Keep
+from nbckpt.trials.search import Search, open_search
 from nbckpt.trials.space import configs
 from nbckpt.trials.spec import Spec
 from nbckpt.trials.stopping import Stop
@@ -81,7 +82,8 @@ def run(
         resources_per_trial: What Ray is to reserve for each trial: `{"CPU": 1, "GPU": 0.5}`.
         metric: By which trials are compared.
         mode: Whether `min` or `max` of it is best.
-        search: Where configurations come from instead: an Optuna study, or a `Search`.
+        search: Where configurations come from instead: an Optuna study, or a `Search`. The study is
+            told the last value of the metric that each trial reported, and may end trials early.
         seed: What the drawing of values begins with; drawn itself by default.
         resume: `auto`, or `must` to refuse a new experiment, or `never` to refuse an old one.
         folder: Where experiments are kept; by default `experiments` in the store's folder.
@@ -109,11 +111,11 @@ def run(
     )
     trainable_class(trainable)
     open_executor(executor, spec.resources)
+    search = open_search(search, spec)
     place = _folder(experiments_folder() if folder is None else Path(folder).absolute(), name, spec, resume)
     experiment = _open(place, spec, keep_seed=seed is None)
     spec_file.write(place, experiment.spec, open_signer())
-    trials = _trials(experiment) if search is None else [it for it in experiment.trials if not it.finished]
-    experiment.launch(trials, search, executor)
+    experiment.launch(_trials(experiment, search), search, executor)
     return experiment
 
 
@@ -181,11 +183,15 @@ def _open(folder: Path, spec: Spec, *, keep_seed: bool) -> Experiment:
     before = experiment.spec
     seed = before.seed if keep_seed else spec.seed
     experiment.spec = replace(spec, seed=seed, created_at=before.created_at)
+    if before.trainable is None:
+        experiment.recall_configs()
     return experiment
 
 
-def _trials(experiment: Experiment) -> list[Trial]:
+def _trials(experiment: Experiment, search: Search | None) -> list[Trial]:
     """Return the trials to run: of each configuration that is not finished, made where it is new."""
+    if search is not None:
+        return [trial for trial in experiment.trials if not trial.finished]
     spec = experiment.spec
     found = list(match(experiment.trials, configs(spec.config, spec.num_samples, spec.seed)))
     trials = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,6 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from nbckpt.errors import UsageError
+from nbckpt.trials.trainable import plain
+
+Keys = tuple[Any, ...]
+"""The keys that lead to a value in a space."""
 
 
 @dataclass(frozen=True)
@@ -108,22 +113,53 @@ def configs(space: Mapping[str, Any], num_samples: int, seed: int) -> Iterator[d
             yield config
 
 
-def domains(space: Mapping[str, Any]) -> dict[str, Grid | Domain]:
-    """Return what varies in a space, by `a/b` paths."""
-    return {"/".join(path): value for path, value in _leaves(space) if isinstance(value, (Grid, Domain))}
+def domains(space: Mapping[str, Any]) -> dict[Keys, Grid | Domain]:
+    """Return what varies in a space, by the keys that lead there."""
+    return {path: value for path, value in _leaves(space) if isinstance(value, (Grid, Domain))}
 
 
-def with_values(space: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the configuration of a space with these values, by `a/b` paths."""
+def with_values(space: Mapping[str, Any], values: Mapping[Keys, Any]) -> dict[str, Any]:
+    """Return the configuration of a space with these values, by the keys that lead there."""
     config = _copied(space)
     for path, value in values.items():
-        _put(config, tuple(path.split("/")), value)
+        _put(config, path, value)
     return config
 
 
-def _leaves(space: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+def recalled(space: Mapping[str, Any], kept: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a configuration that was read from a file, with the space's values where it only has their text.
+
+    One that is not of this space is returned as it is.
+    """
+    try:
+        values = {path: _original(domain, _at(kept, path)) for path, domain in domains(space).items()}
+    except (KeyError, TypeError):
+        return dict(kept)
+    config = with_values(space, values)
+    return config if canonical(config) == canonical(kept) else dict(kept)
+
+
+def canonical(config: Mapping[str, Any]) -> str:
+    """Return a text that is the same for configurations that a file cannot tell apart."""
+    return json.dumps(plain(config), sort_keys=True)
+
+
+def _original(domain: Grid | Domain, kept: Any) -> Any:
+    if isinstance(domain, (Choice, Grid)):
+        text = canonical({"": kept})
+        return next((value for value in domain.values if canonical({"": value}) == text), kept)
+    return kept
+
+
+def _at(config: Any, path: Keys) -> Any:
+    for part in path:
+        config = config[str(part)]
+    return config
+
+
+def _leaves(space: Mapping[str, Any], above: Keys = ()) -> Iterator[tuple[Keys, Any]]:
     for key, value in space.items():
-        path = (*above, str(key))
+        path = (*above, key)
         if isinstance(value, dict):
             yield from _leaves(value, path)
         else:
@@ -134,7 +170,7 @@ def _copied(space: Mapping[str, Any]) -> dict[str, Any]:
     return {key: _copied(value) if isinstance(value, dict) else value for key, value in space.items()}
 
 
-def _put(config: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
+def _put(config: dict[str, Any], path: Keys, value: Any) -> None:
     for part in path[:-1]:
         config = config[part]
     config[path[-1]] = value

@@ -19,6 +19,11 @@ from nbckpt.trials.trainable import plain
 
 PARAMS = "params.json"
 
+STOPPED = "stopped"
+"""The note of a trial that a user stopped; a cause may follow after a semicolon."""
+PRUNED = "pruned by Optuna"
+"""The note of a trial that an Optuna study gave up."""
+
 
 class Status(enum.StrEnum):
     """What a trial does."""
@@ -112,6 +117,11 @@ class Trial:
     def finished(self) -> bool:
         """Whether it ended of itself, by a stop or by an error."""
         return self.status in {Status.TERMINATED, Status.ERROR}
+
+    @property
+    def early(self) -> bool:
+        """Whether it was stopped by a user or given up by a study, rather than done."""
+        return self.status == Status.TERMINATED and self.note.partition(";")[0] in {STOPPED, PRUNED}
 
     @property
     def checkpoints(self) -> CheckpointFolder:

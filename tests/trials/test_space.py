@@ -49,9 +49,9 @@ def test_a_space_is_not_changed_and_configurations_share_no_dicts() -> None:
 
 
 def test_what_varies_has_a_path_and_values_go_back_under_it() -> None:
-    space = {"a": 1, "inner": {"n": nbckpt.uniform(0, 1), "m": 2}}
-    assert list(domains(space)) == ["inner/n"]
-    assert with_values(space, {"inner/n": 0.5}) == {"a": 1, "inner": {"n": 0.5, "m": 2}}
+    space = {"a/b": 1, "inner": {3: nbckpt.uniform(0, 1), "m": 2}}
+    assert list(domains(space)) == [("inner", 3)]
+    assert with_values(space, {("inner", 3): 0.5}) == {"a/b": 1, "inner": {3: 0.5, "m": 2}}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,162 @@
+"""Searches: configurations that come one by one, and what they learn of the trials."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import nbckpt
+from nbckpt.errors import UsageError
+from nbckpt.trials import Experiment, Search, Status, Trial
+from nbckpt.trials.space import choice, grid_search, recalled, uniform
+
+
+@pytest.fixture(autouse=True)
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "store"))
+    return tmp_path / "store"
+
+
+class Counting(Search):
+    """Suggests n = 0, 1, 2, …, and notes what it is told."""
+
+    def __init__(self, most: int = 100) -> None:
+        self.most = most
+        self.calls: list[str] = []
+        self.inside = 0
+        self.overlapped = False
+
+    def suggest(self, trial_id: str) -> dict[str, Any] | None:
+        self.inside += 1
+        self.overlapped = self.overlapped or self.inside > 1
+        n = sum(call.startswith("suggest") for call in self.calls)
+        self.calls.append(f"suggest {trial_id}")
+        self.inside -= 1
+        return {"n": n} if n < self.most else None
+
+    def reported(self, trial: Trial) -> str:
+        self.overlapped = self.overlapped or self.inside > 0
+        self.calls.append(f"reported {trial.id} {trial.iteration}")
+        return "it is enough" if trial.config["n"] == 1 and trial.iteration == 2 else ""
+
+    def ended(self, trial: Trial) -> None:
+        self.calls.append(f"ended {trial.id} {trial.status}")
+
+
+def train(config: dict[str, Any]) -> None:
+    for i in range(3):
+        nbckpt.report(loss=config["n"] + i)
+
+
+def configs(experiment: Experiment) -> list[dict[str, Any]]:
+    return [trial.config for trial in experiment.trials]
+
+
+def test_a_search_gives_the_configurations_and_hears_of_reports_and_ends() -> None:
+    search = Counting()
+    experiment = nbckpt.run(train, search=search, num_samples=2, max_concurrent=1)
+    assert experiment.wait(20)
+    assert configs(experiment) == [{"n": 0}, {"n": 1}]
+    assert search.calls == [
+        *("suggest t0", "reported t0 1", "reported t0 2", "reported t0 3", "ended t0 TERMINATED"),
+        *("suggest t1", "reported t1 1", "reported t1 2", "ended t1 TERMINATED"),
+    ]
+    assert [trial.note for trial in experiment.trials] == ["done", "it is enough"]
+
+
+def test_a_search_that_has_no_more_ends_the_experiment() -> None:
+    experiment = nbckpt.run(train, search=Counting(most=3), num_samples=10, max_concurrent=2)
+    assert experiment.wait(20)
+    assert [trial.status for trial in experiment.trials] == [Status.TERMINATED] * 3
+
+
+def test_many_trials_side_by_side_ask_one_at_a_time() -> None:
+    search = Counting()
+    experiment = nbckpt.run(train, search=search, num_samples=40, max_concurrent=4)
+    assert experiment.wait(60)
+    assert sorted(config["n"] for config in configs(experiment)) == list(range(40))
+    assert not search.overlapped
+
+
+@pytest.mark.parametrize("method", ["setup", "suggest", "reported", "ended"])
+def test_a_search_that_fails_is_over_and_the_trials_go_on(
+    method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: Search, argument: object) -> None:
+        raise RuntimeError("no database")
+
+    monkeypatch.setattr(Counting, method, fail)
+    experiment = nbckpt.run(train, search=Counting(), num_samples=3, max_concurrent=1)
+    assert experiment.wait(20)
+    assert experiment.notes == [f"the search is over since {method} failed: RuntimeError: no database"]
+    assert all(trial.note == "done" for trial in experiment.trials)
+    assert len(experiment.trials) == (0 if method in {"setup", "suggest"} else 1)
+
+
+def test_a_pause_holds_the_search_and_resume_goes_on_with_it() -> None:
+    started, go = threading.Event(), threading.Event()
+
+    def train(config: dict[str, Any]) -> None:
+        started.set()
+        assert go.wait(20)
+        nbckpt.report(loss=config["n"], checkpoint={})
+
+    search = Counting()
+    experiment = nbckpt.run(train, search=search, num_samples=3, max_concurrent=1)
+    assert started.wait(20)
+    experiment.pause()
+    go.set()
+    assert experiment.wait(20)
+    assert [trial.status for trial in experiment.trials] == [Status.PAUSED]
+    experiment.resume("t0")
+    assert experiment.wait(20)
+    assert [trial.status for trial in experiment.trials] == [Status.TERMINATED]
+    experiment.resume()
+    assert experiment.wait(20)
+    assert [call for call in search.calls if "suggest" in call] == ["suggest t0", "suggest t1", "suggest t2"]
+    with pytest.raises(UsageError, match="nothing to resume"):
+        experiment.resume()
+
+
+def test_a_search_hears_of_a_paused_trial_that_is_stopped() -> None:
+    search = Counting()
+    experiment = nbckpt.run(train, search=search, num_samples=1)
+    assert experiment.wait(20)
+    experiment.trials[0].pause()
+    experiment.stop("t0")
+    assert search.calls[-1] == "ended t0 TERMINATED"
+    assert experiment.trials[0].early
+
+
+def test_what_is_no_search_is_refused_and_nothing_is_made(store: Path) -> None:
+    with pytest.raises(UsageError, match="is no search: give an Optuna study"):
+        nbckpt.run(train, search="tpe")
+    assert not store.exists()
+
+
+def one(value: float) -> float:
+    return value
+
+
+def other(value: float) -> float:
+    return -value
+
+
+def test_a_configuration_from_a_file_gets_back_what_json_has_no_word_for() -> None:
+    space = {
+        "f": choice([one, other]),
+        "opt": {"g": grid_search([(1, 2), (3, 4)]), "lr": uniform(0, 1)},
+        "h": one,
+    }
+    kept = {"f": repr(other), "opt": {"g": [3, 4], "lr": 0.25}, "h": repr(one)}
+    assert recalled(space, kept) == {"f": other, "opt": {"g": (3, 4), "lr": 0.25}, "h": one}
+
+
+@pytest.mark.parametrize(
+    "kept", [{"f": "gone", "n": 1}, {"n": 1}, {"f": repr(one), "n": 2}, {"f": repr(one)}]
+)
+def test_a_configuration_of_another_space_stays_as_it_is(kept: dict[str, Any]) -> None:
+    assert recalled({"f": choice([one, other]), "n": 1}, kept) == kept
