@@ -13,8 +13,24 @@ from nbckpt.core.packer import Progress
 from nbckpt.errors import UsageError
 from nbckpt.render import Result
 from nbckpt.tracker import Tracker
+from nbckpt.trials.experiment import Experiment
+from nbckpt.trials.library import Library
+from nbckpt.trials.run import experiments_folder
 
-Kind = Literal["ref", "variable", "name", "file", "command", "text"]
+Kind = Literal[
+    "ref",
+    "variable",
+    "name",
+    "file",
+    "command",
+    "text",
+    "function",
+    "experiment",
+    "trial",
+    "ref or trial",
+    "ref or step",
+    "ref or experiment",
+]
 
 
 @dataclass(frozen=True)
@@ -29,6 +45,7 @@ class Session:
         where: Where the command was given: the cell, the notebook.
         progress: Told how far long work is.
         insert: Puts text into a new cell.
+        watch: Shows a result, and again whenever its experiment changed, until that ends.
         table: The commands that there are.
         face: How a user writes a command here: `%ckpt` or `nbckpt`.
     """
@@ -40,8 +57,14 @@ class Session:
     where: Mapping[str, Any] = field(default_factory=dict)
     progress: Progress | None = None
     insert: Callable[[str], None] | None = None
+    watch: Callable[[Result, Experiment], None] | None = None
     table: Mapping[str, Command] = field(default_factory=dict)
     face: str = "%ckpt"
+
+    @property
+    def library(self) -> Library:
+        """The experiments that belong to the store."""
+        return Library(experiments_folder(self.tracker.store.url))
 
     def live(self, command: str) -> dict[str, Any]:
         """Return the live variables.
@@ -72,6 +95,11 @@ class Option:
     help: str
     kind: Kind = "text"
     extra: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def many(self) -> bool:
+        """Whether it is an argument that takes any number of words."""
+        return self.extra.get("nargs") in {"*", "+"} and not self.flags[0].startswith("-")
 
     @property
     def switch(self) -> bool:
@@ -191,10 +219,19 @@ def parse(table: Mapping[str, Command], words: Sequence[str], face: str) -> Requ
         raise UsageError(f"there is no command {verb!r}; {hint}See `{face} help`")
     parsed, left = build_parser(table, face).parse_known_args(list(words))
     arguments = vars(parsed)
-    if left:
+    if left and not _take_in(table, arguments, left):
         raise UsageError(
             f"{arguments['verb'] or 'status'} takes no {left[0]!r}. See `{face} help {arguments['verb']}`"
         )
     command = table[arguments.pop("verb") or "status"]
     store = arguments.pop("store", None)
     return Request(command, arguments, store)
+
+
+def _take_in(table: Mapping[str, Command], arguments: dict[str, Any], left: Sequence[str]) -> bool:
+    """Give words behind an option, which argparse leaves, to the argument that takes many; tell if it can."""
+    many = [it.flags[0] for it in table[arguments["verb"] or "status"].options if it.many]
+    if not many or any(word.startswith("-") for word in left):
+        return False
+    arguments[many[0]] = [*arguments[many[0]], *left]
+    return True

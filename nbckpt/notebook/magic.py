@@ -18,12 +18,17 @@ from nbckpt.commands import TABLE, HelpRequest, Session, parse
 from nbckpt.commands.about import Help
 from nbckpt.errors import NbckptError, UsageError
 from nbckpt.notebook import completer
+from nbckpt.notebook.live import Live
 from nbckpt.notebook.progress import bar
 from nbckpt.render import Result
 from nbckpt.tracker import Tracker
 
 _HISTORY = re.compile(r"_{1,3}|_\d+")
 _MACHINERY = re.compile(r"_i{1,3}|_i\d+|_oh|_dh|_ih|In|Out|exit|quit|get_ipython|open")
+
+# A word with its quotes, which may hold spaces, and with brackets inside, which may do so too.
+_WORD = re.compile(r"""(?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[\[({][^\])}]*[\])}]|[^\s"'])+|["'].*""")
+_VALUE = re.compile(r"[A-Za-z_][\w/.-]*=")
 
 
 @magics_class
@@ -32,12 +37,14 @@ class CheckpointMagics(Magics):
 
     Attributes:
         tracker: The open tracker, made when it is first needed, for the folder the notebook is in.
+        live: What shows experiments while they run.
     """
 
     shell: InteractiveShell
 
     def __init__(self, shell: InteractiveShell) -> None:
         super().__init__(shell)
+        self.live = Live(shell)
         self._trackers: dict[str | None, Tracker] = {}
 
     @no_var_expand
@@ -75,6 +82,7 @@ class CheckpointMagics(Magics):
             progress=progress,
             table=TABLE,
             insert=lambda text: self.shell.set_next_input(text),
+            watch=self.live.show,
         )
 
     def close(self) -> None:
@@ -109,6 +117,7 @@ def load(shell: InteractiveShell) -> None:
     unload(shell)
     magics = CheckpointMagics(shell)
     shell.register_magics(magics)
+    magics.live.register()
     completer.register(shell, lambda: magics.session(magics.tracker()))
 
 
@@ -117,6 +126,7 @@ def unload(shell: InteractiveShell) -> None:
     magics = shell.magics_manager.registry.pop(CheckpointMagics.__name__, None)
     if isinstance(magics, CheckpointMagics):
         magics.close()
+        magics.live.unregister()
     for kind in ("line", "cell"):
         shell.magics_manager.magics[kind].pop("ckpt", None)
     completer.unregister(shell)
@@ -132,8 +142,11 @@ def _one_line_errors() -> Iterator[None]:
 
 
 def _split(line: str) -> list[str]:
+    """Return the words of a line as a shell would, but for values in `k=v`, which keep their quotes."""
     try:
-        return shlex.split(line)
+        if not line.lstrip().startswith("run "):
+            return shlex.split(line)
+        return [word if _VALUE.match(word) else "".join(shlex.split(word)) for word in _WORD.findall(line)]
     except ValueError as error:
         raise UsageError(f"cannot read {line!r}: {error}. Close the quotation marks") from error
 

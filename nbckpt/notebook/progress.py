@@ -29,7 +29,7 @@ def bar(clock: Callable[[], float] = time.monotonic) -> Iterator[Progress]:
         if clock() - started < _DELAY_S or clock() - shown < _PERIOD_S:
             return
         shown = clock()
-        if not _is_kernel():
+        if not is_kernel(get_ipython()):
             print(f"\r{size(done)} of {size(total)}   ", end="", file=sys.stderr, flush=True)  # noqa: T201
             handle = False
         elif handle is None:
@@ -51,5 +51,6 @@ def _html(done: int, total: int) -> str:
     return f'<progress value="{done}" max="{max(total, 1)}" title="{text}"></progress> {text}'
 
 
-def _is_kernel() -> bool:
-    return hasattr(get_ipython(), "kernel")
+def is_kernel(shell: Any) -> bool:
+    """Tell whether a shell belongs to a kernel, whose outputs can be changed in place."""
+    return hasattr(shell, "kernel")

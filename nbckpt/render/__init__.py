@@ -1,5 +1,6 @@
 """Rendering: a result becomes a page, a page becomes text or HTML. jinja2 and tabulate are used here only."""
 
+from nbckpt.render.course import thinned
 from nbckpt.render.page import Cell, Column, Fold, Page, Picture, Table
 from nbckpt.render.result import Result
 from nbckpt.render.values import age, count, duration, moment, short, size
@@ -18,4 +19,5 @@ __all__ = [
     "moment",
     "short",
     "size",
+    "thinned",
 ]

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell of a table, with words that show when one points at it."""
+    """A cell of a table, with words that show when one points at it, and before it the course of a number."""
 
     text: str
     hint: str = ""
+    course: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +34,11 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """Longer text that opens on demand."""
+    """Longer text that opens on demand; a *quiet* one stays closed where nothing can be opened."""
 
     summary: str
     text: str
+    quiet: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nbckpt.render.page import Page, Table
+from nbckpt.render.course import blocks
+from nbckpt.render.page import Cell, Page, Table
 from nbckpt.render.values import short
 
 _WIDEST = 60
@@ -27,8 +28,9 @@ def _lines(page: Page) -> Iterator[str]:
             yield from _table(table)
     for fold in page.folds:
         yield ""
-        yield f"{fold.summary}:"
-        yield from (f"    {_visible(line)}" for line in fold.text.splitlines())
+        yield _visible(fold.summary) if fold.quiet else f"{_visible(fold.summary)}:"
+        if not fold.quiet:
+            yield from (f"    {_visible(line)}" for line in fold.text.splitlines())
     if page.pictures:
         yield ""
         yield f"pictures (shown in a notebook): {', '.join(it.alt for it in page.pictures)}"
@@ -40,9 +42,7 @@ def _lines(page: Page) -> Iterator[str]:
 def _table(table: Table) -> list[str]:
     import tabulate
 
-    rows = [
-        [short(_visible(str(getattr(cell, "text", cell))), _WIDEST) for cell in row] for row in table.rows
-    ]
+    rows = [list(map(_cell, row)) for row in table.rows]
     text = tabulate.tabulate(
         rows,
         headers=[column.name for column in table.columns],
@@ -51,6 +51,12 @@ def _table(table: Table) -> list[str]:
         colalign=["right" if column.number else "left" for column in table.columns],
     )
     return [line.rstrip() for line in text.splitlines()]
+
+
+def _cell(cell: Cell | str) -> str:
+    if isinstance(cell, str):
+        return short(_visible(cell), _WIDEST)
+    return " ".join(filter(None, (blocks(cell.course), short(_visible(cell.text), _WIDEST))))
 
 
 def _visible(text: str) -> str:

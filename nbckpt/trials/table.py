@@ -2,20 +2,314 @@
 
 from __future__ import annotations
 
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from nbckpt.render import Column, Page, Table, count
+from nbckpt.errors import UsageError
+from nbckpt.render import Cell, Column, Fold, Page, Result, Table, count, thinned
+from nbckpt.trials.trainable import plain
+from nbckpt.trials.trial import Status, Trial, lookup
 
 if TYPE_CHECKING:
     from nbckpt.trials.experiment import Experiment
 
+MOST_ROWS = 20
+_MOST_METRICS = 3
+_MOST_CONFIG = 5
+_MOST_ERRORS = 8
+_WIDEST = 20
+_SAMPLED = 240
+_POINTS = 24
+_CUT = "cut off"
+# What nbckpt counts itself, and what says how a result came about: not what people look for.
+_AUTOMATIC = re.compile(r"(time|timesteps|episodes)_(total|this_iter)(_s)?|training_iteration|timestamp|done")
+
+
+@dataclass(frozen=True, repr=False)
+class TrialTable(Result):
+    """The trials of an experiment, as they are whenever it is shown.
+
+    Attributes:
+        experiment: The experiment.
+        metrics: The metrics to show, with the headings of their columns; by default those that were
+            reported, the experiment's own first.
+        most: How many rows; each status has its fair share of them. 0 for all.
+        sort: Best trials first, where the experiment knows its metric and mode.
+        others: A row for each other experiment.
+    """
+
+    experiment: Experiment
+    metrics: Mapping[str, str] | None = None
+    most: int = MOST_ROWS
+    sort: bool = False
+    others: tuple[tuple[str, ...], ...] = ()
+
+    @classmethod
+    def template(cls) -> str:
+        """See `Result.template`."""
+        return "trials.html.j2"
+
+    def page(self) -> Page:
+        """See `Result.page`."""
+        experiment, trials = self.experiment, self.experiment.trials
+        states = states_of(experiment)
+        ordered = by_metric(trials, experiment.spec.metric, experiment.spec.mode) if self.sort else trials
+        shown = fair_share(ordered, states, self.most)
+        table = _table(shown, trials, states, self._metrics(trials))
+        failed = [trial for trial in trials if trial.status == Status.ERROR]
+        others = Table("other experiments", (Column("experiment"), Column("trials")), self.others)
+        return Page(
+            f"{experiment.name}: {counted(states)}",
+            (table, others),
+            tuple(_notes(experiment, states, len(ordered) - len(shown), shown)),
+            tuple(_errors(failed)),
+            advice=_advice(experiment, states),
+        )
+
+    def _metrics(self, trials: Sequence[Trial]) -> Mapping[str, str]:
+        if self.metrics is not None:
+            return self.metrics
+        return {name: name for name in inferred(trials, self.experiment.spec.metric)}
+
 
 def trials_page(experiment: Experiment) -> Page:
     """Return what there is to see of an experiment."""
-    rows = tuple((trial.id, str(trial.status), str(trial.iteration)) for trial in experiment.trials)
-    columns = (Column("trial"), Column("status"), Column("iteration", number=True))
-    headline = f"{experiment.name}: {count(len(rows), 'trial')}"
-    return Page(headline, (Table("trials", columns, rows),), tuple(experiment.notes))
+    return TrialTable(experiment).page()
+
+
+def metric_columns(given: Sequence[str] | Mapping[str, str]) -> dict[str, str]:
+    """Return the metrics to show, `a/b` for the metric b in the dict a, with their headings.
+
+    Args:
+        given: Names, which are the headings too; or a dict of names and headings.
+
+    Raises:
+        UsageError: A name is there twice, or a list gives something else than a name.
+    """
+    if isinstance(given, Mapping):
+        return dict(given)
+    columns: dict[str, str] = {}
+    for name in given:
+        if not isinstance(name, str):
+            raise UsageError(f"{name!r} is no metric's name: for headings give a dict of names and headings")
+        if name in columns:
+            raise UsageError(f"the metric {name!r} is given twice: once is enough")
+        columns[name] = name
+    return columns
+
+
+def inferred(trials: Sequence[Trial], first: str = "", most: int | None = _MOST_METRICS) -> list[str]:
+    """Return the numbers that trials report, *first* before the others; at most *most* of them."""
+    names = dict.fromkeys([first] if first else [])
+    for trial in trials:
+        for name, value in flat(trial.last_result):
+            if not _AUTOMATIC.fullmatch(name) and _is_number(value):
+                names[name] = None
+    return list(names)[:most]
+
+
+def varying(trials: Sequence[Trial]) -> list[str]:
+    """Return the keys of the configuration, `a/b` for nested ones, in which trials differ."""
+    configs = [dict(flat(plain(trial.config))) for trial in trials]
+    keys = dict.fromkeys(key for config in configs for key in config)
+    return [key for key in keys if len({json.dumps(config.get(key, "")) for config in configs}) > 1]
+
+
+def states_of(experiment: Experiment) -> dict[str, str]:
+    """Return each trial's status, or that it was cut off: that its journal ends before it did."""
+    waits = {trial.id for trial in experiment.trials if trial.status in {Status.RUNNING, Status.PENDING}}
+    cut = bool(waits) and not experiment.running and not experiment.runs_elsewhere()
+    return {it.id: _CUT if cut and it.id in waits else str(it.status) for it in experiment.trials}
+
+
+def counted(states: Mapping[str, str]) -> str:
+    """Return how many trials there are, and of which status."""
+    parts = [f"{number} {state}" for state, number in Counter(states.values()).items()]
+    return ", ".join([count(len(states), "trial"), *parts])
+
+
+def fair_share(trials: Sequence[Trial], states: Mapping[str, str], most: int) -> list[Trial]:
+    """Return at most *most* of the trials in their order; each status gives as many."""
+    if not most or len(trials) <= most:
+        return list(trials)
+    waiting: dict[str, list[Trial]] = {}
+    for trial in trials:
+        waiting.setdefault(states[trial.id], []).append(trial)
+    chosen: set[str] = set()
+    while len(chosen) < most:
+        for queue in waiting.values():
+            if queue and len(chosen) < most:
+                chosen.add(queue.pop(0).id)
+    return [trial for trial in trials if trial.id in chosen]
+
+
+def by_metric(trials: Sequence[Trial], metric: str, mode: str) -> Sequence[Trial]:
+    """Return the trials with the best last value first, as they are where it is not said what is best."""
+    if not metric or mode not in {"min", "max"}:
+        return trials
+    sign = 1 if mode == "min" else -1
+
+    def rank(trial: Trial) -> float:
+        value = _last(_course(trial, metric))
+        return math.inf if value is None or math.isnan(value) else sign * value
+
+    return sorted(trials, key=rank)
+
+
+def elapsed(seconds: float) -> str:
+    """Return a duration with its days, hours, minutes and seconds.
+
+    >>> elapsed(5482), elapsed(2 * 86400 + 5482.7)
+    ('01:31:22', '2 days, 01:31:22')
+    """
+    days, rest = divmod(int(seconds), 86400)
+    clock = f"{rest // 3600:02}:{rest % 3600 // 60:02}:{rest % 60:02}"
+    return f"{count(days, 'day')}, {clock}" if days else clock
+
+
+def tail(text: str, most: int = _WIDEST) -> str:
+    """Return *text* cut to *most* characters, its end kept, which tells long names apart.
+
+    >>> tail("encoder/layers/0/weight", 12)
+    '...0/weight'
+    """
+    return text if len(text) <= most else "..." + text[3 - most :]
+
+
+def shown_value(value: Any) -> Cell:
+    """Return a value of a configuration or a result: numbers in full, text cut."""
+    if isinstance(value, float):
+        return Cell(f"{value:.4g}", repr(value))
+    if isinstance(value, (int, type(None))):
+        return Cell(str(value))
+    text = value if isinstance(value, str) else json.dumps(value)
+    return Cell(tail(text), text if len(text) > _WIDEST else "")
+
+
+def metric_cell(trial: Trial, name: str) -> Cell:
+    """Return a metric's last value, and how it went."""
+    course = _course(trial, name)
+    last = _last(course)
+    if last is None:
+        return Cell("")
+    finite = [value for value in course if math.isfinite(value)]
+    shown = tuple(thinned(finite, _POINTS)) if len(finite) > 1 else ()
+    return Cell(shown_value(last).text, repr(last), shown)
+
+
+def _table(
+    shown: Sequence[Trial], trials: Sequence[Trial], states: Mapping[str, str], metrics: Mapping[str, str]
+) -> Table:
+    keys = varying(trials)[:_MOST_CONFIG]
+    configs = {trial.id: dict(flat(plain(trial.config))) for trial in shown}
+    columns = (
+        *(Column("trial"), Column("status")),
+        *(Column(tail(key), number=_all_numbers(configs.values(), key)) for key in keys),
+        Column("iteration", number=True),
+        *(Column(tail(heading), number=True) for heading in metrics.values()),
+        *(Column("checkpoint", number=True), Column("at risk", number=True), Column("elapsed", number=True)),
+    )
+    rows: tuple[tuple[Cell | str, ...], ...] = tuple(
+        (
+            Cell(trial.id, json.dumps(plain(trial.config))),
+            Cell(states[trial.id], trial.note),
+            *(shown_value(configs[trial.id].get(key, "")) for key in keys),
+            str(trial.iteration),
+            *(metric_cell(trial, name) for name in metrics),
+            Cell(_step(trial.checkpoint), trial.checkpoint or ""),
+            _at_risk(trial),
+            elapsed(trial.elapsed_s),
+        )
+        for trial in shown
+    )
+    return Table("trials", columns, rows)
+
+
+def _step(checkpoint: str | None) -> str:
+    """Return what a checkpoint is asked for by: `checkpoint_000010` by `@10`."""
+    return f"@{checkpoint.rpartition('_')[2].lstrip('0') or '0'}" if checkpoint else "-"
+
+
+def _at_risk(trial: Trial) -> Cell:
+    if trial.status == Status.TERMINATED:
+        return Cell("-")
+    return Cell(str(trial.at_risk), "results since the checkpoint, to be done again if all ended now")
+
+
+def _notes(
+    experiment: Experiment, states: Mapping[str, str], hidden: int, shown: Sequence[Trial]
+) -> Iterator[str]:
+    if hidden:
+        there = {trial.id for trial in shown}
+        left = Counter(state for name, state in states.items() if name not in there)
+        parts = ", ".join(f"{number} {state}" for state, number in left.items())
+        yield f"{count(hidden, 'more trial')}: {parts}. All of them: %ckpt trials {experiment.name} -n 0"
+    cut = [name for name, state in states.items() if state == _CUT]
+    if cut:
+        names = ", ".join(cut[:8]) + (", …" if len(cut) > 8 else "")
+        yield f"{names} {'was' if len(cut) == 1 else 'were'} cut off: %ckpt resume {experiment.name} goes on"
+    yield from experiment.notes
+
+
+def _errors(failed: Sequence[Trial]) -> Iterator[Fold]:
+    """Yield the last line of each traceback, with the whole of it to open."""
+    for trial in failed[:_MOST_ERRORS]:
+        tried = f" (failed {trial.failures} times)" if trial.failures > 1 else ""
+        yield Fold(f"{trial.id}: {last_line(trial)}{tried}", trial.traceback or trial.error, quiet=True)
+    if len(failed) > _MOST_ERRORS:
+        rest = ", ".join(trial.id for trial in failed[_MOST_ERRORS:])
+        yield Fold(
+            f"{count(len(failed) - _MOST_ERRORS, 'more error')}", f"%ckpt show … of {rest}", quiet=True
+        )
+
+
+def last_line(trial: Trial) -> str:
+    """Return the last line of the traceback of what ended a trial."""
+    lines = (trial.traceback or trial.error).strip().splitlines()
+    return lines[-1] if lines else "failed"
+
+
+def _advice(experiment: Experiment, states: Mapping[str, str]) -> str:
+    name, there = experiment.name, set(states.values())
+    if experiment.running:
+        return f"pause: %ckpt pause {name}   stop: %ckpt stop {name}   one of them: %ckpt show t0"
+    if there & {_CUT, Status.PAUSED}:
+        return f"go on: %ckpt resume {name}"
+    if Status.ERROR in there:
+        return f"try what failed again: %ckpt resume {name} --errored"
+    return f"%ckpt best {name} --metric … --mode min   one of them: %ckpt show t0" if there else ""
+
+
+def _course(trial: Trial, name: str) -> list[float]:
+    """Return the numbers that a trial reported under a name; of very many results a sample."""
+    values = [lookup(result, name) for result in thinned(trial.results, _SAMPLED)]
+    return [value for value in values if _is_number(value)]
+
+
+def _last(course: Sequence[float]) -> float | None:
+    return course[-1] if course else None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _all_numbers(configs: Any, key: str) -> bool:
+    return all(_is_number(config.get(key)) for config in configs)
+
+
+def flat(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield names and values, `a/b` for b in the dict a."""
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            yield from flat(value, f"{above}{key}/")
+        else:
+            yield f"{above}{key}", value
 
 
 def plot(experiment: Experiment, metric: str) -> Any:

@@ -254,12 +254,12 @@ def test_tab_offers_verbs_and_references_with_our_badge(lab: Lab) -> None:
         "complete.ipynb",
         "%load_ext nbckpt\nnumber = 1",
         "%ckpt save cleaned",
-        "%ckpt re",
+        "%ckpt res",
         "%ckpt show cle",
     )
     lab.run(0)
     lab.run(1)
-    assert lab.complete(2) == {"restore": "nbckpt"}
+    assert lab.complete(2) == {"restore": "nbckpt", "resume": "nbckpt"}
     lab.page.keyboard.press("Escape")
     offered = lab.complete(3)
     assert {"cleaned", "cleaned@1"} <= offered.keys()

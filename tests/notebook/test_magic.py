@@ -165,7 +165,7 @@ def test_the_cell_and_the_packages_are_kept(notebook: Notebook) -> None:
 
 
 def test_the_verbs_are_completed(notebook: Notebook) -> None:
-    assert completions(notebook, "%ckpt re") == ["restore"]
+    assert completions(notebook, "%ckpt re") == ["restore", "resume"]
     assert "snippet" in completions(notebook, "x = 1\n%ckpt ")
 
 

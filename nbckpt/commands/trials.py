@@ -1,0 +1,394 @@
+"""run, trials, pause, stop, resume, best: experiments, from their start to what came out of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from nbckpt.commands import values
+from nbckpt.commands.table import Command, Option, Session, option, switch
+from nbckpt.errors import NbckptError, UsageError
+from nbckpt.render import Column, Fold, Page, Result, Table, age, count, size
+from nbckpt.trials.experiment import Experiment
+from nbckpt.trials.library import Library
+from nbckpt.trials.run import run as run_experiment
+from nbckpt.trials.space import grid_search
+from nbckpt.trials.stopping import Stop
+from nbckpt.trials.table import (
+    MOST_ROWS,
+    TrialTable,
+    counted,
+    elapsed,
+    flat,
+    inferred,
+    last_line,
+    metric_cell,
+    metric_columns,
+    shown_value,
+    states_of,
+)
+from nbckpt.trials.trainable import plain
+from nbckpt.trials.trial import Status, Trial
+
+_MOST_OTHERS = 10
+
+
+class Interrupted(KeyboardInterrupt):
+    """An interrupt that was answered: the trials are at rest, and the message says how to go on."""
+
+    def _render_traceback_(self) -> list[str]:
+        """Tell IPython to show the message alone."""
+        return [str(self)]
+
+
+def run(
+    session: Session,
+    function: str,
+    config: Sequence[str],
+    grid: Sequence[str],
+    stop: Sequence[str],
+    resume: Any,
+    wait: bool,  # noqa: FBT001  argparse gives it by name
+    **options: Any,
+) -> Experiment:
+    """Run a function, once for every configuration, in the background; the same --name goes on with it."""
+    namespace = session.namespace
+    found = values.find_function(function, namespace)
+    grids = {key: grid_search(those) for key, those in values.lists(grid, namespace).items()}
+    experiment = run_experiment(
+        found,
+        values.with_lists(values.assignments(config, namespace), grids),
+        stop=_stop(stop, session),
+        resume=resume,
+        folder=session.library.folder,
+        **options,
+    )
+    return _under_way(session, experiment, wait=wait)
+
+
+def _stop(words: Sequence[str], session: Session) -> Stop:
+    """Return the condition that `--stop loss=0.1`, or `--stop 60` for seconds, means."""
+    if len(words) == 1 and "=" not in words[0]:
+        stop: Stop = values.evaluate(words[0], session.namespace, f"--stop {words[0]}")
+        return stop
+    return values.assignments(words, session.namespace) or None
+
+
+def _under_way(session: Session, experiment: Experiment, *, wait: bool) -> Experiment:
+    """Show an experiment that was started, and wait for its end where that was asked for."""
+    if session.watch is not None:
+        session.watch(experiment, experiment)
+    if wait or session.namespace is None:
+        try:
+            experiment.attend()
+        except KeyboardInterrupt:
+            raise Interrupted(_interrupted(experiment)) from None
+    return experiment
+
+
+def _interrupted(experiment: Experiment) -> str:
+    states = states_of(experiment)
+    if set(states.values()) & {Status.PAUSED, Status.RUNNING}:
+        return f"interrupted: {counted(states)}. Go on: %ckpt resume {experiment.name}"
+    return f"interrupted: {counted(states)}. See %ckpt trials {experiment.name}"
+
+
+def trials(
+    session: Session,
+    experiment: str,
+    most: int,
+    sort: bool,  # noqa: FBT001  argparse gives it by name
+    columns: str,
+) -> TrialTable:
+    """Show the trials of an experiment, the newest by default, and what other experiments there are."""
+    library = session.library
+    found = library.open(experiment)
+    metrics = metric_columns(columns.split(",")) if columns else None
+    others = () if experiment else _others(library, found.name)
+    table = TrialTable(found, metrics, most, sort, others)
+    if session.watch is not None and found.running:
+        session.watch(table, found)
+    return table
+
+
+def _others(library: Library, name: str) -> tuple[tuple[str, str], ...]:
+    """Return a row for each other experiment, the newest first."""
+    names = [it for it in reversed(library.names()) if it != name]
+    rows = []
+    for other in names[:_MOST_OTHERS]:
+        try:
+            rows.append((other, counted(states_of(library.open(other)))))
+        except NbckptError as error:
+            rows.append((other, str(error)))
+    if len(names) > _MOST_OTHERS:
+        rows.append(("…", f"{len(names) - _MOST_OTHERS} more"))
+    return tuple(rows)
+
+
+@dataclass(frozen=True, repr=False)
+class TrialShown(Result):
+    """One trial in full.
+
+    Attributes:
+        experiment: The experiment it belongs to.
+        trial: The trial.
+        why: Why it is shown, before its name.
+        notes: What else there is to say.
+    """
+
+    experiment: Experiment
+    trial: Trial
+    why: str = ""
+    notes: tuple[str, ...] = ()
+
+    def page(self) -> Page:
+        """See `Result.page`."""
+        trial = self.trial
+        name = f"{self.experiment.name}/{trial.id}"
+        state = states_of(self.experiment)[trial.id]
+        attempts = f", attempt {trial.attempts}" if trial.attempts > 1 else ""
+        results = count(trial.iteration, "result")
+        headline = f"{self.why}{name}: {state}{attempts}, {results} in {elapsed(trial.elapsed_s)}"
+        failed = trial.error and trial.status == Status.ERROR
+        fold = Fold(last_line(trial), trial.traceback or trial.error)
+        checkpoints = self._checkpoints()
+        return Page(
+            headline,
+            (self._config(), self._metrics(), checkpoints),
+            tuple(filter(None, (trial.note, *self.notes, f"kept in {trial.folder}"))),
+            (fold,) if failed else (),
+            advice=f"its variables back: %ckpt restore {name}" if checkpoints.rows else "",
+        )
+
+    def _config(self) -> Table:
+        rows = tuple((key, shown_value(value)) for key, value in flat(plain(self.trial.config)))
+        return Table("configuration", (Column("key", code=True), Column("value")), rows)
+
+    def _metrics(self) -> Table:
+        names = inferred([self.trial], self.experiment.spec.metric, most=None)
+        rows = tuple((name, metric_cell(self.trial, name)) for name in names)
+        return Table("metrics", (Column("metric", code=True), Column("last", number=True)), rows)
+
+    def _checkpoints(self) -> Table:
+        rows = tuple(
+            (
+                f"{self.trial.id}@{it.step}",
+                size(it.size),
+                "dict" if it.kind == "fields" else "folder",
+                age(it.created_at),
+            )
+            for it in reversed(self.trial.checkpoints.records())
+        )
+        columns = (Column("checkpoint"), Column("size", number=True), Column("kind"), Column("saved"))
+        return Table("checkpoints, newest first", columns, rows)
+
+
+@dataclass(frozen=True, repr=False)
+class Asked(Result):
+    """What trials were asked to do.
+
+    Attributes:
+        what: In words.
+        states: What each of them did when it was asked.
+        advice: The next command.
+    """
+
+    what: str
+    advice: str
+
+    def page(self) -> Page:
+        """See `Result.page`."""
+        return Page(self.what, advice=self.advice)
+
+
+def pause(session: Session, target: str) -> Asked:
+    """Pause an experiment or one trial, each after its next result; resume goes on with it."""
+    return _ask(session, target, "pause")
+
+
+def stop(session: Session, target: str) -> Asked:
+    """Stop an experiment or one trial, each after its next result; a stopped trial is finished."""
+    return _ask(session, target, "stop")
+
+
+def _ask(session: Session, target: str, verb: str) -> Asked:
+    experiment, trial = _target(session.library, target)
+    asked = [it for it in (experiment.trials if trial is None else [trial]) if _can(verb, it)]
+    if not asked:
+        what = experiment.name if trial is None else f"{experiment.name}/{trial.id}"
+        raise UsageError(f"there is nothing to {verb} in {what}: {counted(states_of(experiment))}")
+    running = [it for it in asked if it.status == Status.RUNNING and experiment.running]
+    getattr(experiment, verb)(trial)
+    after = ", after the next result" if running else ""
+    names = ", ".join(it.id for it in asked[:8]) + (", …" if len(asked) > 8 else "")
+    name = experiment.name if trial is None else f"{experiment.name}/{trial.id}"
+    done = {"pause": "pausing", "stop": "stopping"}[verb]
+    advice = f"go on: %ckpt resume {name}" if verb == "pause" else f"see: %ckpt trials {experiment.name}"
+    return Asked(f"{done} {names} of {experiment.name}{after}", advice)
+
+
+def _can(verb: str, trial: Trial) -> bool:
+    return not trial.finished and not (verb == "pause" and trial.status == Status.PAUSED)
+
+
+def resume(
+    session: Session,
+    target: str,
+    errored: bool,  # noqa: FBT001  argparse gives these by name
+    trust: bool,  # noqa: FBT001
+    wait: bool,  # noqa: FBT001
+) -> Experiment:
+    """Go on with what is paused or was cut off, from its last checkpoint, also after a restart."""
+    experiment, trial = _target(session.library, target)
+    if session.namespace is None:
+        values.add_working_folder()
+    experiment.resume(trial, errored=errored, trust=trust)
+    return _under_way(session, experiment, wait=wait)
+
+
+def best(session: Session, experiment: str, metric: str, mode: str) -> TrialShown:
+    """Show the trial with the best last value of a metric."""
+    found = session.library.open(experiment)
+    metric, mode = metric or found.spec.metric, mode or found.spec.mode
+    if not metric or not mode:
+        raise UsageError("say what is best: best --metric loss --mode min, or --mode max")
+    trial = found.best(metric, mode)
+    return TrialShown(found, trial, f"best of {found.name} by {metric} ({mode}): ")
+
+
+def _target(library: Library, target: str) -> tuple[Experiment, Trial | None]:
+    """Return the experiment, and the trial in it, that a word means; by default the newest experiment."""
+    if not target or target in library.names():
+        return library.open(target), None
+    return library.trial(target)
+
+
+_TARGET = option(
+    "target",
+    nargs="?",
+    default="",
+    metavar="EXP|TRIAL",
+    kind="trial",
+    help="an experiment, a trial of the newest one (t3) or EXP/t3; by default the newest experiment",
+)
+_EXPERIMENT = option(
+    "experiment",
+    nargs="?",
+    default="",
+    metavar="EXP",
+    kind="experiment",
+    help="which experiment; by default the newest",
+)
+_METRIC = option(
+    "--metric", default="", metavar="M", help="by which trials are compared; a/b for b in the dict a"
+)
+_MODE = option("--mode", default="", choices=("min", "max"), help="which of its values is best")
+_WAIT = switch(
+    "--wait", help="wait until no trial runs; an interrupt pauses them all, a second one stops them"
+)
+
+
+def _many(*flags: str, help: str, metavar: str = "k=v") -> Option:  # noqa: A002  argparse's word
+    return option(*flags, help=help, metavar=metavar, action="append", default=[])
+
+
+COMMANDS = (
+    Command(
+        "run",
+        run,
+        (
+            option(
+                "function",
+                metavar="FUNC",
+                kind="function",
+                help="a function or Trainable class; module:function or file.py:function",
+            ),
+            option(
+                "config",
+                nargs="*",
+                metavar="k=v",
+                help="its configuration: Python literals or names of variables",
+            ),
+            _many("--grid", metavar="k=a,b", help="try each of these values, with those of every other grid"),
+            option(
+                "--samples",
+                dest="num_samples",
+                type=int,
+                default=1,
+                metavar="N",
+                help="the whole grid N times",
+            ),
+            option("--executor", default="thread", metavar="E", help="thread, process, ray or inline"),
+            option(
+                "--name", default="", metavar="NAME", help="the experiment's name; the same again goes on"
+            ),
+            _many("--stop", help="end a trial at this value of a metric, or after so many seconds"),
+            option(
+                "--concurrent", dest="max_concurrent", type=int, metavar="N", help="how many run side by side"
+            ),
+            option(
+                "--failures",
+                dest="max_failures",
+                type=int,
+                default=0,
+                metavar="N",
+                help="how often a failed trial begins anew",
+            ),
+            option(
+                "--keep",
+                dest="keep_checkpoints",
+                type=int,
+                metavar="N",
+                help="how many checkpoints of each trial are kept; all by default",
+            ),
+            option(
+                "--every",
+                dest="checkpoint_every",
+                type=int,
+                default=0,
+                metavar="N",
+                help="save a Trainable after every N results",
+            ),
+            _METRIC,
+            _MODE,
+            option(
+                "--resume",
+                default="auto",
+                choices=("auto", "must", "never"),
+                help="whether there must or must not be an experiment of this name",
+            ),
+            _WAIT,
+        ),
+    ),
+    Command(
+        "trials",
+        trials,
+        (
+            _EXPERIMENT,
+            option(
+                "-n",
+                "--most",
+                type=int,
+                default=MOST_ROWS,
+                metavar="N",
+                help=f"how many rows at most ({MOST_ROWS}); 0: all",
+            ),
+            switch("--sort", help="the best trial first, if the experiment has a metric and a mode"),
+            option("--columns", default="", metavar="M,M", help="the metrics to show"),
+        ),
+    ),
+    Command("pause", pause, (_TARGET,)),
+    Command("stop", stop, (_TARGET,)),
+    Command(
+        "resume",
+        resume,
+        (
+            _TARGET,
+            switch("--errored", help="with what failed, too"),
+            switch("--trust", help="load the function even if someone else kept it"),
+            _WAIT,
+        ),
+    ),
+    Command("best", best, (_EXPERIMENT, _METRIC, _MODE)),
+)

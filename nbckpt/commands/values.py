@@ -1,0 +1,163 @@
+"""Values on a command line: `k=v`, where v is a Python literal or a name of the notebook; and functions."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import importlib
+import importlib.util
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import cloudpickle
+
+from nbckpt.errors import UsageError
+
+Namespace = Mapping[str, Any]
+
+
+def assignments(words: Iterable[str], namespace: Namespace | None) -> dict[str, Any]:
+    """Return what `k=v` words say, `a/b=v` as a dict in a dict.
+
+    Raises:
+        UsageError: A word is none, or its value is neither a literal nor a name.
+    """
+    values: dict[str, Any] = {}
+    for word in words:
+        key, text = _halves(word)
+        _put(values, key, evaluate(text, namespace, word))
+    return values
+
+
+def lists(words: Iterable[str], namespace: Namespace | None) -> dict[str, list[Any]]:
+    """Return what `k=a,b` words say, the values of each key in a list.
+
+    Raises:
+        UsageError: A word is none, or one of its values is neither a literal nor a name.
+    """
+    return {key: evaluate(f"[{text}]", namespace, word) for word in words for key, text in [_halves(word)]}
+
+
+def with_lists(config: dict[str, Any], grids: Mapping[str, Any]) -> dict[str, Any]:
+    """Return *config* with *grids*, whose keys may be `a/b` paths."""
+    for key, grid in grids.items():
+        _put(config, key, grid)
+    return config
+
+
+def evaluate(text: str, namespace: Namespace | None, word: str) -> Any:
+    """Return the value that *text* writes: a literal, a name, or a list, tuple, set or dict of them.
+
+    Raises:
+        UsageError: It is neither; the message names *word*, where it stands.
+    """
+    try:
+        tree = ast.parse(text, mode="eval").body
+    except SyntaxError:
+        raise UsageError(f"cannot read {word!r}: {_quotes(text)}") from None
+    return _value(tree, namespace, word)
+
+
+def _value(tree: ast.expr, namespace: Namespace | None, word: str) -> Any:
+    match tree:
+        case ast.Name(id=name):
+            if namespace is not None and name in namespace:
+                return namespace[name]
+            raise UsageError(f"{word!r}: {_unknown(name, namespace)}")
+        case ast.List(elts=parts):
+            return [_value(part, namespace, word) for part in parts]
+        case ast.Tuple(elts=parts):
+            return tuple(_value(part, namespace, word) for part in parts)
+        case ast.Dict(keys=keys, values=values) if None not in keys:
+            found = [_value(part, namespace, word) for part in [*filter(None, keys), *values]]
+            return dict(zip(found[: len(keys)], found[len(keys) :], strict=True))
+    try:
+        return ast.literal_eval(tree)
+    except ValueError:
+        raise UsageError(f"cannot read {word!r}: {_quotes(ast.unparse(tree))}") from None
+
+
+def _unknown(name: str, namespace: Namespace | None) -> str:
+    if namespace is None:
+        return f"a shell has no variables, so {name} is no value. For a text write it in quotes: \"'{name}'\""
+    close = difflib.get_close_matches(name, namespace, n=1)
+    hint = f"did you mean {close[0]}? " if close else ""
+    return f"there is no variable {name}; {hint}For a text write it in quotes: {name!r}"
+
+
+def _quotes(text: str) -> str:
+    return f"values are Python literals or names of variables. For a text write it in quotes: {text!r}"
+
+
+def _halves(word: str) -> tuple[str, str]:
+    key, equals, text = word.partition("=")
+    if not equals or not key or not text.strip():
+        raise UsageError(f"{word!r} says no value: write it as name=value, such as lr=0.1")
+    return key, text
+
+
+def _put(values: dict[str, Any], key: str, value: Any) -> None:
+    *above, last = key.split("/")
+    for part in above:
+        values = values.setdefault(part, {})
+    values[last] = value
+
+
+def find_function(name: str, namespace: Namespace | None) -> Any:
+    """Return what *name* means: a name of the notebook, `module:function` or `file.py:function`.
+
+    Raises:
+        UsageError: There is no such function, or its file cannot be imported.
+    """
+    place, colon, function = name.rpartition(":")
+    if colon:
+        module = _module(place)
+        if not hasattr(module, function):
+            raise UsageError(f"there is no function {function!r} in {place}{_close(function, vars(module))}")
+        return getattr(module, function)
+    if namespace is None:
+        raise UsageError(f"{name!r} says no place: in a shell write module:function or file.py:function")
+    first, *rest = name.split(".")
+    if first not in namespace:
+        callables = [it for it, value in namespace.items() if callable(value)]
+        raise UsageError(f"there is no function {first!r}{_close(first, callables)}: define it first")
+    found = namespace[first]
+    for part in rest:
+        if not hasattr(found, part):
+            raise UsageError(f"there is no {part!r} in {first}: see dir({first})")
+        found = getattr(found, part)
+    return found
+
+
+def _close(name: str, names: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, list(names), n=1)
+    return f". Did you mean {close[0]!r}?" if close else ""
+
+
+def add_working_folder() -> None:
+    """Let modules in the working folder be imported, as `python -m` does."""
+    if "" not in sys.path and os.getcwd() not in sys.path:  # noqa: PTH109  sys.path holds text
+        sys.path.insert(0, "")
+
+
+def _module(place: str) -> ModuleType:
+    try:
+        if not place.endswith(".py"):
+            add_working_folder()
+            return importlib.import_module(place)
+        # Not its own name, which may be that of a module that is imported already.
+        spec = importlib.util.spec_from_file_location(f"nbckpt_file_{Path(place).stem}", place)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = module
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise UsageError(f"cannot import {place}: {type(error).__name__}: {error}") from error
+    # Another process finds no module of that name, so it is sent whole.
+    cloudpickle.register_pickle_by_value(module)
+    return module

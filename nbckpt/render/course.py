@@ -1,0 +1,68 @@
+"""Courses: how a number went, as a row of blocks in text and as a small picture in HTML."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
+
+_BLOCKS = "▁▂▃▄▅▆▇█"
+_MOST = 16
+_WIDTH, _HEIGHT, _EDGE = 60, 16, 2
+# A blue that is seen on white and on black: what is in a picture cannot follow the theme.
+_COLOUR = "#4c8bf5"
+
+
+def blocks(values: Sequence[float]) -> str:
+    """Return a block for each value, at most 16 of them.
+
+    >>> blocks([3, 1, 2]), blocks([5, 5])
+    ('█▁▄', '▄▄')
+    """
+    return "".join(_BLOCKS[int(at * (len(_BLOCKS) - 1))] for at in _heights(thinned(values, _MOST)))
+
+
+def svg(values: Sequence[float]) -> str:
+    """Return a line through the values, as an SVG picture."""
+    heights = _heights(values)
+    step = (_WIDTH - 2 * _EDGE) / max(len(heights) - 1, 1)
+    points = [
+        (round(_EDGE + at * step, 1), round(_HEIGHT - _EDGE - height * (_HEIGHT - 2 * _EDGE), 1))
+        for at, height in enumerate(heights)
+    ]
+    line = " ".join(f"{x:g},{y:g}" for x, y in points)
+    x, y = points[-1]
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{_HEIGHT}">'
+        f'<polyline points="{line}" fill="none" stroke="{_COLOUR}" stroke-width="1.5"/>'
+        f'<circle cx="{x:g}" cy="{y:g}" r="1.8" fill="{_COLOUR}"/></svg>'
+    )
+
+
+def words(values: Sequence[float]) -> str:
+    """Return the course in words.
+
+    >>> words([3.0, 0.5, 1.0])
+    'from 3 to 1, between 0.5 and 3'
+    """
+    return f"from {values[0]:.4g} to {values[-1]:.4g}, between {min(values):.4g} and {max(values):.4g}"
+
+
+def thinned(values: Sequence[T], most: int) -> list[T]:
+    """Return at most *most* of the values, evenly spread, the last one among them.
+
+    >>> thinned([1, 2, 3, 4, 5], 3)
+    [1, 3, 5]
+    """
+    if len(values) <= most:
+        return list(values)
+    return [values[round(at * (len(values) - 1) / (most - 1))] for at in range(most)]
+
+
+def _heights(values: Sequence[float]) -> list[float]:
+    """Return the finite values between 0 and 1; all in the middle where they are equal."""
+    finite = [value for value in values if math.isfinite(value)]
+    low, high = min(finite, default=0.0), max(finite, default=0.0)
+    return [(value - low) / (high - low) if high > low else 0.5 for value in finite]
