@@ -185,7 +185,7 @@ def test_loading_twice_unloading_and_reloading_behave(notebook: Notebook) -> Non
     notebook.run("%reload_ext nbckpt")
     notebook.run("x = 1")
     notebook.run("%ckpt save n")
-    assert completions(notebook, "%ckpt res") == ["restore"]
+    assert completions(notebook, "%ckpt rest") == ["restore"]
     notebook.run("%unload_ext nbckpt")
     assert "ckpt" not in notebook.shell.magics_manager.magics["line"]
     notebook.run("%load_ext nbckpt")
