@@ -38,7 +38,7 @@ def handle(monkeypatch: pytest.MonkeyPatch) -> Handle:
         return made
 
     monkeypatch.setattr(progress, "display", display)
-    monkeypatch.setattr(progress, "_is_kernel", lambda: True)
+    monkeypatch.setattr(progress, "is_kernel", lambda _: True)
     return made
 
 
