@@ -1,0 +1,307 @@
+"""Optuna: a real study gives the configurations and learns the results."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import nbckpt
+from nbckpt.errors import UsageError
+from nbckpt.trials import Experiment, Status
+from nbckpt.trials.experiment import _live
+
+optuna = pytest.importorskip("optuna", reason="needs Optuna")
+
+SPACE = {
+    "lr": nbckpt.loguniform(1e-5, 1),
+    "layers": nbckpt.choice([1, 2]),
+    "opt": {"momentum": nbckpt.uniform(0, 1), "kind": nbckpt.grid_search(["sgd", "adam"])},
+    "epochs": 3,
+}
+
+
+@pytest.fixture(autouse=True)
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "store"))
+    return tmp_path / "store"
+
+
+def study(**kwargs: Any) -> Any:
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    kwargs.setdefault("pruner", optuna.pruners.NopPruner())
+    return optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=1), **kwargs)
+
+
+def train(config: dict[str, Any]) -> None:
+    for epoch in range(config["epochs"]):
+        nbckpt.report(loss=config["opt"]["momentum"] + config["layers"] / (epoch + 1))
+
+
+def search(fn: Any, study: Any, space: dict[str, Any] | None = None, **kwargs: Any) -> Experiment:
+    settings = {"metric": "loss", "mode": "min", "max_concurrent": 1, **kwargs}
+    experiment = nbckpt.run(fn, SPACE if space is None else space, search=study, **settings)
+    assert experiment.wait(60)
+    return experiment
+
+
+def states(study: Any) -> list[str]:
+    return [trial.state.name for trial in study.trials]
+
+
+def test_a_study_gives_the_configurations_and_learns_every_result() -> None:
+    given = study()
+    experiment = search(train, given, num_samples=20, max_concurrent=3)
+    assert experiment.notes == []
+    assert states(given) == ["COMPLETE"] * 20
+    known = {trial.user_attrs["nbckpt.trial"]: trial for trial in given.trials}
+    for trial in experiment.trials:
+        params = known[trial.id].params
+        inner = {"momentum": params["opt/momentum"], "kind": params["opt/kind"]}
+        assert trial.config == {"lr": params["lr"], "layers": params["layers"], "opt": inner, "epochs": 3}
+        assert known[trial.id].intermediate_values == dict(enumerate(trial.metric("loss"), 1))
+        assert known[trial.id].value == trial.last_result["loss"]
+    assert given.best_value == experiment.best().last_result["loss"]
+    assert {trial.config["opt"]["kind"] for trial in experiment.trials} == {"sgd", "adam"}
+
+
+class Model:
+    """Two of these are equal only if they are the same."""
+
+
+MODELS = [Model(), Model()]
+
+
+def test_values_that_a_study_cannot_keep_are_told_by_their_place() -> None:
+    seen = []
+
+    def train(config: dict[str, Any]) -> None:
+        seen.append(config["model"])
+        nbckpt.report(loss=0)
+
+    given = study()
+    search(train, given, {"model": nbckpt.choice(MODELS)}, num_samples=8)
+    assert [MODELS[trial.params["model"]] for trial in given.trials] == seen
+    assert set(seen) == set(MODELS)
+
+
+def test_each_end_has_its_state() -> None:
+    def train(config: dict[str, Any]) -> None:
+        if config["end"] == "fails":
+            raise ValueError("no")
+        if config["end"] != "silent":
+            nbckpt.report(loss=3.0)
+            nbckpt.report(loss=float("nan") if config["end"] == "nan" else 1.0)
+            nbckpt.report(other=0)
+
+    given = study()
+    ends = ["fails", "silent", "nan", "done"]
+    for end in ends:
+        given.enqueue_trial({"end": end})
+    search(train, given, {"end": nbckpt.choice(ends)}, num_samples=4)
+    assert [trial.params["end"] for trial in given.trials] == ends
+    assert states(given) == ["FAIL", "FAIL", "FAIL", "COMPLETE"]
+    assert given.trials[3].value == 1.0
+
+
+def test_a_trial_that_a_user_stops_is_pruned() -> None:
+    reported, go = threading.Event(), threading.Event()
+
+    def train(config: dict[str, Any]) -> None:
+        nbckpt.report(loss=1.0)
+        reported.set()
+        assert go.wait(20)
+        nbckpt.report(loss=0.5)
+        nbckpt.report(loss=0.1)
+
+    given = study()
+    experiment = nbckpt.run(train, SPACE, search=given, metric="loss", mode="min")
+    assert reported.wait(20)
+    experiment.stop()
+    go.set()
+    assert experiment.wait(20)
+    assert states(given) == ["PRUNED"]
+    assert given.trials[0].intermediate_values == {1: 1.0, 2: 0.5}
+
+
+def test_a_study_prunes_trials() -> None:
+    def train(config: dict[str, Any]) -> None:
+        for epoch in range(1, 6):
+            nbckpt.report(loss=config["slope"] * epoch)
+
+    given = study(direction="maximize", pruner=optuna.pruners.ThresholdPruner(upper=3.5))
+    for slope in (1.0, 0.1, 2.0):
+        given.enqueue_trial({"slope": slope})
+    experiment = search(train, given, {"slope": nbckpt.uniform(0, 2)}, num_samples=3, mode="max")
+    assert [trial.iteration for trial in experiment.trials] == [4, 5, 2]
+    assert [trial.note for trial in experiment.trials] == ["pruned by Optuna", "done", "pruned by Optuna"]
+    assert [trial.status for trial in experiment.trials] == [Status.TERMINATED] * 3
+    assert states(given) == ["PRUNED", "COMPLETE", "PRUNED"]
+    assert given.best_value == 0.5
+
+
+def test_the_same_name_goes_on_to_the_number_of_trials_in_all() -> None:
+    given = study()
+    search(train, given, num_samples=3, name="e")
+    assert len(search(train, given, num_samples=5, name="e").trials) == 5
+    assert len(search(train, given, num_samples=5, name="e").trials) == 5
+    assert states(given) == ["COMPLETE"] * 5
+
+
+def cut(config: dict[str, Any]) -> None:
+    checkpoint = nbckpt.get_checkpoint()
+    for i in range(checkpoint.to_dict()["i"] if checkpoint else 0, 4):
+        nbckpt.report(loss=float(i), first=checkpoint is None, checkpoint={"i": i + 1} if i % 2 else None)
+
+
+def cut_off(given: Any, space: dict[str, Any]) -> Experiment:
+    """Return an experiment as a kernel leaves it that dies after the second trial's third result."""
+    search(cut, given, space, num_samples=1, name="e")
+    reached, go = threading.Event(), threading.Event()
+
+    def until_three(config: dict[str, Any]) -> None:
+        for i in range(3):
+            nbckpt.report(loss=float(i), first=True, checkpoint={"i": i + 1} if i % 2 else None)
+        reached.set()
+        assert go.wait(20)
+        nbckpt.report(loss=9.0, first=True)
+
+    experiment = nbckpt.run(
+        until_three, space, search=given, num_samples=2, name="e", metric="loss", mode="min", max_concurrent=1
+    )
+    assert reached.wait(20)
+    journal = experiment.trials[1].folder / "events.jsonl"
+    kept = journal.read_bytes()
+    experiment.pause()
+    go.set()
+    assert experiment.wait(20)
+    journal.write_bytes(kept)
+    _live.clear()
+    return experiment
+
+
+def test_a_cut_trial_goes_on_in_a_new_kernel_without_a_new_question(tmp_path: Path) -> None:
+    space = {"x": nbckpt.uniform(0, 1), "model": nbckpt.choice(MODELS)}
+    storage = f"sqlite:///{tmp_path}/study.db"
+    before = cut_off(study(storage=storage, study_name="s"), space)
+    again = optuna.load_study(study_name="s", storage=storage)
+    experiment = search(cut, again, space, num_samples=3, name="e")
+    assert experiment is not before
+    assert experiment.notes == []
+    assert [trial.config for trial in experiment.trials[:2]] == [trial.config for trial in before.trials]
+    assert [it["first"] for it in experiment.trials[1].results] == [True, True, False, False]
+    assert states(again) == ["COMPLETE"] * 3
+    assert again.trials[1].user_attrs["nbckpt.trial"] == "t1"
+    assert again.trials[1].value == 3.0
+
+
+def test_a_new_study_learns_what_there_is_already() -> None:
+    space = {"x": nbckpt.uniform(0, 1), "model": nbckpt.choice(MODELS)}
+    before = cut_off(study(), space)
+    fresh = study()
+    experiment = search(cut, fresh, space, num_samples=3, name="e")
+    assert states(fresh) == ["COMPLETE"] * 3
+    assert {trial.user_attrs["nbckpt.trial"] for trial in fresh.trials} == {"t0", "t1", "t2"}
+    for trial in fresh.trials:
+        config = experiment.trial(trial.user_attrs["nbckpt.trial"]).config
+        assert config == {"x": trial.params["x"], "model": MODELS[trial.params["model"]]}
+        assert trial.value == 3.0
+    assert [trial.config for trial in before.trials] == [trial.config for trial in experiment.trials[:2]]
+
+
+def test_what_is_outside_the_space_is_not_told() -> None:
+    search(train, study(), num_samples=1, name="e")
+    fresh = study()
+    experiment = search(train, fresh, {**SPACE, "layers": nbckpt.choice([3])}, num_samples=2, name="e")
+    assert experiment.notes == []
+    assert [trial.user_attrs["nbckpt.trial"] for trial in fresh.trials] == ["t1"]
+
+
+def test_steps_that_are_done_again_are_reported_once() -> None:
+    failed = []
+
+    def train(config: dict[str, Any]) -> None:
+        for i in range(4):
+            nbckpt.report(loss=float(i + 10 * len(failed)))
+            if i == 2 and not failed:
+                failed.append(1)
+                raise ValueError("once")
+
+    given = study()
+    experiment = search(train, given, num_samples=1, max_failures=1)
+    assert experiment.notes == []
+    assert states(given) == ["COMPLETE"]
+    assert given.trials[0].intermediate_values == {1: 0.0, 2: 1.0, 3: 2.0, 4: 13.0}
+
+
+def test_an_errored_trial_that_is_resumed_and_done_is_known_as_complete() -> None:
+    failed = []
+
+    def train(config: dict[str, Any]) -> None:
+        if not failed:
+            failed.append(1)
+            raise ValueError("once")
+        nbckpt.report(loss=1.0)
+
+    given = study()
+    experiment = search(train, given, num_samples=1)
+    experiment.resume(errored=True)
+    assert experiment.wait(20)
+    assert states(given) == ["FAIL", "COMPLETE"]
+    assert given.trials[0].params == given.trials[1].params
+
+
+def test_a_question_that_a_crash_left_without_a_trial_is_settled() -> None:
+    given = study()
+    experiment = search(train, given, num_samples=1, name="e")
+    orphan = given.ask()
+    for name, text in given.trials[0].user_attrs.items():
+        orphan.set_user_attr(name, "t1" if name == "nbckpt.trial" else text)
+    given.ask()  # someone else's
+    experiment = search(train, given, num_samples=2, name="e")
+    assert states(given) == ["COMPLETE", "FAIL", "RUNNING", "COMPLETE"]
+    assert len(experiment.trials) == 2
+
+
+def test_trials_of_an_experiment_of_the_same_name_are_told_apart(store: Path) -> None:
+    given = study()
+    search(train, given, num_samples=1, name="e")
+    search(train, given, num_samples=1, name="e", folder=store / "other")
+    assert states(given) == ["COMPLETE"] * 2
+
+
+def test_a_study_that_fails_is_over_and_the_notes_tell() -> None:
+    given = study()
+    given.ask({"layers": optuna.distributions.CategoricalDistribution([7, 8])})
+    experiment = search(train, given, num_samples=3)
+    assert experiment.trials == ()
+    assert "the search is over since suggest failed: ValueError: " in experiment.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "study_kwargs", "message"),
+    [
+        ({"metric": ""}, {}, "give metric='loss' and mode='min'"),
+        ({"mode": ""}, {}, "give metric='loss' and mode='min'"),
+        ({"mode": "max"}, {}, r"is to minimize and mode='max'.*direction='maximize'"),
+        ({}, {"direction": "maximize"}, r"is to maximize and mode='min'.*direction='minimize'"),
+        ({}, {"directions": ["minimize", "maximize"]}, "2 objectives"),
+        ({"space": {"lr": 1}}, {}, "nothing to search"),
+    ],
+)
+def test_a_study_that_does_not_fit_is_refused_and_nothing_is_made(
+    kwargs: dict[str, Any], study_kwargs: dict[str, Any], message: str, store: Path
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        search(train, study(**study_kwargs), **kwargs)
+    assert not store.exists()
+
+
+def test_without_optuna_one_line_tells_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = study()
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    with pytest.raises(UsageError, match=r"^search=study needs Optuna: pip install 'nbckpt\[optuna\]'$"):
+        search(train, given)
