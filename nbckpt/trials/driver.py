@@ -91,19 +91,27 @@ class Attempt:
         rules, trial = self._rules, self.trial
         self._origin, notes = newest_whole(trial)
         trial.start(rules.executor.name, self._origin)
-        trial.note = "; ".join(notes)
+        trial.note = note = "; ".join(notes)
         self._saved_at = trial.iteration
         rules.callbacks.call("on_trial_start", trial)
         rules.changed()
-        job = Job(rules.trainable, trial.config, trial.folder, trial.id, self._name)
+        job = Job(rules.trainable, trial.config, trial.folder, trial.id, self._name, self._waits)
         self._worker = rules.executor.start(job)
+        trial.note = note
         try:
-            if self._origin is not None:
+            if self._origin is not None and not self.wish:
                 self._worker.restore(self._origin)
             if not self.wish:
                 self._worker.run(self._handle)
         finally:
             self._worker.stop()
+
+    def _waits(self, missing: str) -> bool:
+        """Show what the trial waits for; tell whether it is still to begin."""
+        if missing and missing != self.trial.note:
+            self.trial.note = missing
+            self._rules.changed()
+        return not self.wish
 
     def _handle(self, result: dict[str, Any]) -> bool:
         """Take in one result; tell whether the trial is to go on."""

@@ -20,7 +20,7 @@ __all__ = [
     "open_executor",
 ]
 
-NAMES = ("thread", "inline")
+NAMES = ("thread", "inline", "ray")
 
 
 def open_executor(executor: str | Executor, resources: Mapping[str, float]) -> Executor:
@@ -35,4 +35,8 @@ def open_executor(executor: str | Executor, resources: Mapping[str, float]) -> E
         raise UsageError(f"there is no executor {executor!r}: there are {', '.join(NAMES)}")
     if resources and executor != "ray":
         raise UsageError(f"resources_per_trial goes with executor='ray', not {executor!r}: leave it out")
+    if executor == "ray":
+        from nbckpt.trials.executors.ray import RayExecutor
+
+        return RayExecutor(resources)
     return ThreadExecutor() if executor == "thread" else InlineExecutor()

@@ -15,6 +15,9 @@ from nbckpt.trials.trainable import Trainable
 Handle = Callable[[dict[str, Any]], bool]
 """Given each result; tells whether the trial is to go on."""
 
+Waits = Callable[[str], bool]
+"""Called again and again, with what is missing, while a trial waits to begin; False when it is not to."""
+
 
 class WorkerLostError(TrialError):
     """What the trial ran in is gone: a process was killed, a node was lost."""
@@ -30,6 +33,7 @@ class Job:
         folder: The trial's folder, on the disk of the one who asks.
         trial: The trial's short name.
         name: The experiment's and the trial's.
+        waits: Called while it waits for room; an executor that never waits has no use for it.
     """
 
     trainable: type[Trainable]
@@ -37,6 +41,7 @@ class Job:
     folder: Path
     trial: str
     name: str
+    waits: Waits = lambda _: True
 
 
 class Worker(ABC):
@@ -92,10 +97,11 @@ class Executor(ABC):
 
     @abstractmethod
     def start(self, job: Job) -> Worker:
-        """Make the trainable, somewhere.
+        """Make the trainable, somewhere; nothing is made where `job.waits` says no.
 
         Raises:
             TrialError: The user's `setup` failed.
+            UsageError: There is nothing that it could ever run on.
             WorkerLostError: There is nowhere to run it.
             CodecError: It cannot be sent there.
         """

@@ -1,0 +1,327 @@
+"""Trials on a Ray cluster: an actor for each, wherever there is room for it.
+
+The journal and the checkpoints stay with the one who drives; an actor has a folder for the time that it
+lives. So a lost node loses nothing that was reported.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Mapping
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import Any
+
+import cloudpickle
+
+from nbckpt.errors import CodecError, StoreError, UsageError
+from nbckpt.trials.checkpoints import CheckpointFolder, Record
+from nbckpt.trials.executors.base import Executor, Handle, Job, Worker, WorkerLostError
+from nbckpt.trials.executors.local import make as make_trainable
+from nbckpt.trials.executors.local import save
+from nbckpt.trials.executors.transport import Bill, Depot, carry, outcome, result_of
+from nbckpt.trials.function import STOP_TIMEOUT_S
+from nbckpt.trials.trainable import DONE, Trainable
+
+PATIENCE_S = 5.0
+"""How long a trial waits for room on the cluster before it says so."""
+
+_LOOK_S = 0.5
+_DETAIL = re.compile(r"^\t?(class_name|actor_id|pid|namespace|ip|name|repr):.*$", re.MULTILINE)
+
+_log = logging.getLogger("nbckpt")
+_connecting = threading.Lock()
+_started: set[str] = set()
+
+
+class RayExecutor(Executor):
+    """Trials on a Ray cluster: the one that runs here or that RAY_ADDRESS names, else a new local one.
+
+    A cluster is never shut down; a local one ends with the process. Every node needs nbckpt.
+
+    Args:
+        resources: What each trial reserves: `CPU` (one by default), `GPU`, `memory` in bytes, and the
+            cluster's own.
+
+    Raises:
+        UsageError: Ray is not installed, or refuses the resources.
+    """
+
+    name = "ray"
+
+    def __init__(self, resources: Mapping[str, float]) -> None:
+        try:
+            import ray
+        except ImportError:
+            raise UsageError("executor='ray' needs Ray: pip install 'nbckpt[ray]'") from None
+        self._resources = {"CPU": 1, **resources}
+        known = {"CPU": "num_cpus", "GPU": "num_gpus", "memory": "memory"}
+        options = {known[key]: it for key, it in self._resources.items() if key in known}
+        custom = {key: it for key, it in self._resources.items() if key not in known}
+        try:
+            self._actors = ray.remote(TrialActor).options(**options, resources=custom)
+        except (TypeError, ValueError) as error:
+            raise UsageError(f"resources_per_trial={dict(resources)}: {error}") from None
+
+    def start(self, job: Job) -> Worker:
+        """See `Executor.start`; it waits for room while the trial is wanted."""
+        packed = _packed(job)
+        started_here = _connect()
+        worker = RayWorker(self._actors.remote(job.name), job)
+        try:
+            if worker.has_room(self._resources, grows=not started_here):
+                worker.make(packed)
+        except BaseException:
+            worker.stop()
+            raise
+        return worker
+
+
+class RayWorker(Worker):
+    """A trainable in an actor."""
+
+    def __init__(self, actor: Any, job: Job) -> None:
+        self._actor = actor
+        self._job = job
+        self._checkpoints = CheckpointFolder(job.folder)
+        self._depot = Depot(self._checkpoints)
+        self._node = ""
+        self._made = False
+
+    def has_room(self, resources: Mapping[str, float], *, grows: bool) -> bool:
+        """Wait until the actor runs somewhere; False when the trial is not wanted any more.
+
+        Args:
+            resources: What it needs.
+            grows: Whether other nodes may join the cluster.
+
+        Raises:
+            UsageError: It will never fit.
+            WorkerLostError: The actor cannot start.
+        """
+        import ray
+
+        arrived = self._actor.node.remote()
+        deadline = time.monotonic() + PATIENCE_S
+        told = False
+        while True:
+            if ray.wait([arrived], timeout=_LOOK_S)[0]:
+                self._node = self._get(arrived)
+                return True
+            fits, situation = _situation(resources)
+            if not fits and not grows:
+                raise UsageError(f"{self._job.name} will never run: {situation}. Ask for less")
+            waits = not fits or time.monotonic() > deadline
+            if waits and not told:
+                _log.warning("%s waits: %s", self._job.name, situation)
+                told = True
+            if not self._job.waits(situation if waits else ""):
+                return False
+
+    def make(self, packed: bytes) -> None:
+        """Make the trainable in the actor."""
+        self._made = True
+        self._call("make", packed)
+
+    def restore(self, checkpoint: Record) -> None:
+        """See `Worker.restore`."""
+        bill = self._depot.bill(checkpoint)
+        carry(bill, self._depot.read, lambda path, piece: self._call("write", path, piece))
+        self._call("restore", bill)
+
+    def run(self, handle: Handle) -> None:
+        """See `Worker.run`."""
+        going = True
+        while going:
+            result = self._call("train")
+            going = handle(result) and not result.get(DONE)
+
+    def save(self) -> Record | None:
+        """See `Worker.save`: the checkpoint is brought here, and committed here."""
+        bill: Bill | None = self._call("save")
+        if bill is None:
+            return None
+        try:
+            carry(bill, lambda *piece: self._call("read", *piece), self._depot.write)
+            return self._depot.commit(bill)
+        except OSError as error:
+            if isinstance(error, StoreError):
+                raise
+            raise StoreError(
+                f"cannot write a checkpoint to {str(self._job.folder)!r}: {error.strerror or error}"
+            ) from error
+        finally:
+            self._depot.drop()
+
+    def stop(self) -> None:
+        """See `Worker.stop`: then the actor ends."""
+        try:
+            if self._made:
+                self._made = False
+                self._call("stop", timeout=2 * STOP_TIMEOUT_S)
+        except WorkerLostError as error:
+            if isinstance(error.__cause__, TimeoutError):
+                _log.warning("%s was asked to stop and is ended without its cleanup", self._job.name)
+        finally:
+            self.kill()
+
+    def kill(self) -> None:
+        """See `Worker.kill`."""
+        import ray
+
+        with suppress(ray.exceptions.RayError):
+            ray.kill(self._actor)
+
+    def _call(self, what: str, *given: Any, timeout: float | None = None) -> Any:
+        """Have the actor do something, and return what comes of it."""
+        return result_of(self._get(self._actor.do.remote(what, *given), timeout))
+
+    def _get(self, reference: Any, timeout: float | None = None) -> Any:
+        import ray
+
+        try:
+            return ray.get(reference, timeout=timeout)
+        except ray.exceptions.RayError as error:
+            where = f" on node {self._node}" if self._node else ""
+            reason = " ".join(_DETAIL.sub("", str(error)).split())
+            raise WorkerLostError(f"{self._job.name} lost its Ray actor{where}: {reason}") from error
+
+
+class TrialActor:
+    """What runs in Ray's process: a trainable, in a folder that goes with it.
+
+    Args:
+        name: The trial's, with which Ray marks what it prints.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._trainable: Trainable | None = None
+        self._newest: Record | None = None
+        self._origin = ""
+
+    def __repr__(self) -> str:
+        return self._name
+
+    def node(self) -> str:
+        """Return the id of the node that it runs on."""
+        import ray
+
+        return str(ray.get_runtime_context().get_node_id())
+
+    def do(self, what: str, *given: Any) -> bytes:
+        """Call one of the methods below, and return its outcome."""
+        return outcome(getattr(self, what), *given)
+
+    def make(self, packed: bytes) -> None:
+        """Make the trainable."""
+        self._checkpoints = CheckpointFolder(tempfile.mkdtemp(prefix="nbckpt-ray-"))
+        self._depot = Depot(self._checkpoints)
+        try:
+            trainable, config, trial = cloudpickle.loads(packed)
+        except Exception as error:
+            raise CodecError(
+                f"{self._name} cannot be loaded on its node: {type(error).__name__}: {error}. Install there "
+                "what it imports, or call ray.init(runtime_env={'working_dir': '.'}) first"
+            ) from error
+        self._trainable = make_trainable(Job(trainable, config, self._checkpoints.folder, trial, self._name))
+
+    def train(self) -> dict[str, Any]:
+        """Return the next result."""
+        assert self._trainable is not None
+        return self._trainable.train()
+
+    def save(self) -> Bill | None:
+        """Save a checkpoint, to be fetched; of those that were, only what the trial may read stays here."""
+        assert self._trainable is not None
+        record = save(self._trainable, self._checkpoints)
+        if record is None:
+            return None
+        former, self._newest = self._newest, record
+        if former is not None and former.name not in {record.name, self._origin}:
+            self._checkpoints.delete(former)
+        return self._depot.bill(record)
+
+    def read(self, name: str, path: str, offset: int) -> bytes:
+        """See `Depot.read`."""
+        return self._depot.read(name, path, offset)
+
+    def write(self, path: str, piece: bytes) -> None:
+        """See `Depot.write`."""
+        self._depot.write(path, piece)
+
+    def restore(self, bill: Bill) -> None:
+        """Go on from the checkpoint whose files were written."""
+        assert self._trainable is not None
+        self._origin = self._depot.commit(bill).name
+        self._trainable.restore(self._checkpoints.folder / self._origin)
+
+    def stop(self) -> None:
+        """End the trainable, and remove the folder."""
+        try:
+            if self._trainable is not None:
+                self._trainable.stop()
+        finally:
+            shutil.rmtree(self._checkpoints.folder, ignore_errors=True)
+
+
+def _packed(job: Job) -> bytes:
+    """Return what an actor has to know of a job."""
+    try:
+        return cloudpickle.dumps((job.trainable, dict(job.config), job.trial))  # type: ignore[no-any-return]
+    except Exception as error:
+        raise CodecError(
+            f"{job.name} cannot be sent to Ray: {type(error).__name__}: {error}. Make in the function what "
+            "it needs, or use executor='thread'"
+        ) from error
+
+
+def _connect() -> bool:
+    """Connect to a cluster, unless that is done; tell whether it is one that was started here."""
+    import ray
+
+    with _connecting:
+        if not ray.is_initialized():
+            address = os.environ.get("RAY_ADDRESS") or "local"
+            done: Future[None] = Future()
+            threading.Thread(target=_init, args=(address, done), name="ray-cluster", daemon=True).start()
+            try:
+                done.result()
+            except Exception as error:
+                raise WorkerLostError(f"cannot connect to Ray at {address!r}: {error}") from error
+            if address == "local":
+                _started.add(ray.get_runtime_context().gcs_address)
+        return ray.get_runtime_context().gcs_address in _started
+
+
+def _init(address: str, done: Future[None]) -> None:
+    """Connect to a cluster. The thread stays: with it would end the processes of a cluster that it starts."""
+    import ray
+
+    local = {"include_dashboard": False} if address == "local" else {}
+    try:
+        ray.init(address, logging_level=logging.ERROR, **local)
+    except BaseException as error:  # noqa: BLE001  raised where it was asked for
+        done.set_exception(error)
+    else:
+        done.set_result(None)
+        threading.Event().wait()
+
+
+def _situation(resources: Mapping[str, float]) -> tuple[bool, str]:
+    """Tell whether a node could hold *resources* if it were empty; and what was asked, and what there is."""
+    import ray
+
+    total, free = ray.cluster_resources(), ray.available_resources()
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    fits = any(all(node.get(key, 0) >= it for key, it in resources.items()) for node in nodes)
+    asked = ", ".join(f"{it:g} {key}" for key, it in resources.items())
+    has = ", ".join(f"{total.get(key, 0):g} {key} ({free.get(key, 0):g} free)" for key in resources)
+    end = "" if fits else ", and no node that could hold it"
+    return fits, f"it asked for {asked}; the cluster has {has}{end}"

@@ -1,0 +1,176 @@
+"""Transport: what goes between the machine that drives a trial and the one that it runs on.
+
+A checkpoint goes file by file, in pieces, so that none has to fit into memory. What the one side vouches
+for by its signature, the other signs with its own: their secrets differ, and stay where they are.
+"""
+
+from __future__ import annotations
+
+import shutil
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import Any, NoReturn
+
+import cloudpickle
+
+from nbckpt.core.manifest import decode, encode
+from nbckpt.core.tree import INSIDE
+from nbckpt.core.trust import open_signer
+from nbckpt.errors import CorruptError, NbckptError, TrialError
+from nbckpt.trials.checkpoints import CheckpointFolder, Record
+from nbckpt.trials.trainable import failure
+
+PIECE = 16 << 20
+"""The most bytes of a file that are sent at once."""
+
+
+@dataclass(frozen=True)
+class Bill:
+    """What is written about a checkpoint that is sent.
+
+    Attributes:
+        record: The record, encoded.
+        vouched: The files whose signature is the sender's.
+    """
+
+    record: bytes
+    vouched: frozenset[str]
+
+
+class Depot:
+    """One end of the way: sends checkpoints out of a trial's folder, and takes them in.
+
+    Args:
+        checkpoints: The folder.
+    """
+
+    def __init__(self, checkpoints: CheckpointFolder) -> None:
+        self._checkpoints = checkpoints
+        self._stage: Path | None = None
+
+    def bill(self, record: Record) -> Bill:
+        """Return what the other end has to know of a checkpoint."""
+        return Bill(record.encode(), frozenset(self._vouched(record)))
+
+    def read(self, name: str, path: str, offset: int) -> bytes:
+        """Return a piece of a file of the checkpoint called *name*."""
+        with self._checkpoints.folder.joinpath(name, *path.split("/")).open("rb") as file:
+            file.seek(offset)
+            return file.read(PIECE)
+
+    def write(self, path: str, piece: bytes) -> None:
+        """Take in the next piece of a file."""
+        if self._stage is None:
+            self._stage = self._checkpoints.stage()
+        file = self._stage.joinpath(*path.split("/"))
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("ab") as opened:
+            opened.write(piece)
+
+    def commit(self, bill: Bill) -> Record:
+        """Commit the checkpoint whose files have come.
+
+        Raises:
+            CorruptError: They are not those that were sent; there is no such checkpoint.
+            StoreError: The disk failed.
+        """
+        record = Record.decode(bill.record, "a checkpoint that was sent")
+        stage, self._stage = self._stage or self._checkpoints.stage(), None
+        try:
+            for path in record.folders:
+                stage.joinpath(*path.split("/")).mkdir(parents=True, exist_ok=True)
+            for path in bill.vouched:
+                file = stage.joinpath(*path.split("/"))
+                file.write_bytes(encode(decode(file.read_bytes()), open_signer().sign)[1])
+            made = self._checkpoints.commit(stage, replace(record, files={}, folders=()))
+        finally:
+            shutil.rmtree(stage, ignore_errors=True)
+        sent, came = ({*it.files.items()} for it in (record, made))
+        if {path for path, _ in sent ^ came} - bill.vouched:
+            self._checkpoints.delete(made)
+            raise CorruptError(f"the files of {record.name} are not those that were sent")
+        return made
+
+    def drop(self) -> None:
+        """Forget the pieces of what was not committed."""
+        stage, self._stage = self._stage, None
+        if stage is not None:
+            shutil.rmtree(stage, ignore_errors=True)
+
+    def _vouched(self, record: Record) -> Iterator[str]:
+        for path in record.files:
+            if PurePosixPath(path).parts[-2:] == (INSIDE, "checkpoint.json"):
+                file = self._checkpoints.folder.joinpath(record.name, *path.split("/"))
+                with suppress(NbckptError):  # another's file of that name
+                    if open_signer().signed(decode(file.read_bytes())):
+                        yield path
+
+
+def carry(bill: Bill, read: Callable[[str, str, int], bytes], write: Callable[[str, bytes], Any]) -> None:
+    """Bring a checkpoint's files over: *read* is the one end's, *write* the other's."""
+    record = Record.decode(bill.record, "a checkpoint that was sent")
+    for path, (size, _) in record.files.items():
+        for offset in range(0, max(size, 1), PIECE):
+            write(path, read(record.name, path, offset))
+
+
+class RemoteTraceback(Exception):  # noqa: N818  it is never raised: it is how a cause shows where it arose
+    """The traceback of an error that was raised in another process."""
+
+    def __str__(self) -> str:
+        return f"\n{self.args[0]}"
+
+
+def outcome(function: Callable[..., Any], *given: Any) -> bytes:
+    """Call *function* and return what it returned or raised, for `result_of` in another process."""
+    try:
+        returned = function(*given)
+    except BaseException as error:  # noqa: BLE001  whatever it is, it is raised where it was asked for
+        return _failed(error)
+    try:
+        return cloudpickle.dumps((returned, None))  # type: ignore[no-any-return]
+    except Exception as error:  # noqa: BLE001  a value's own pickling may raise anything
+        return _failed(TrialError(f"what it reported cannot be sent: {type(error).__name__}: {error}"))
+
+
+def result_of(data: bytes) -> Any:
+    """Return what the function of an `outcome` returned.
+
+    Raises:
+        TrialError: It raised, and its exception is the cause; or what it returned cannot be loaded here.
+        NbckptError: It raised this.
+    """
+    try:
+        returned, failed = cloudpickle.loads(data)
+    except Exception as error:
+        raise TrialError(f"what it reported cannot be loaded here: {error}") from error
+    if failed is not None:
+        _raise(*failed)
+    return returned
+
+
+def _failed(error: BaseException) -> bytes:
+    cause = error.__cause__
+    if not isinstance(error, NbckptError):
+        error, cause = failure(error), error
+    text, pickled = "", b""
+    if cause is not None:
+        text = "".join(traceback.format_exception(cause))
+        with suppress(Exception):  # an exception that cannot be pickled is told by its traceback
+            pickled = cloudpickle.dumps(cause)
+    return cloudpickle.dumps((None, (error, pickled, text)))  # type: ignore[no-any-return]
+
+
+def _raise(error: NbckptError, pickled: bytes, text: str) -> NoReturn:
+    if not text:
+        raise error
+    told = RemoteTraceback(text)
+    try:
+        cause = cloudpickle.loads(pickled)
+    except Exception:  # noqa: BLE001  its class may be unknown here, or its own unpickling fail
+        raise error from told
+    cause.__cause__ = told
+    raise error from cause
