@@ -254,6 +254,21 @@ def test_an_errored_trial_that_is_resumed_and_done_is_known_as_complete() -> Non
     assert given.trials[0].params == given.trials[1].params
 
 
+def test_a_trial_that_someone_else_told_stays_as_it_is() -> None:
+    given = study()
+
+    def train(config: dict[str, Any]) -> None:
+        nbckpt.report(loss=1.0)
+        if not config["n"]:
+            given.tell(0, 5.0)
+
+    given.enqueue_trial({"n": 0})
+    given.enqueue_trial({"n": 1})
+    experiment = search(train, given, {"n": nbckpt.choice([0, 1])}, num_samples=2)
+    assert experiment.notes == []
+    assert [trial.value for trial in given.trials] == [5.0, 1.0]
+
+
 def test_a_question_that_a_crash_left_without_a_trial_is_settled() -> None:
     given = study()
     experiment = search(train, given, num_samples=1, name="e")

@@ -11,6 +11,7 @@ import pytest
 import nbckpt
 from nbckpt.errors import UsageError
 from nbckpt.trials import Experiment, Search, Status, Trial
+from nbckpt.trials.search import Suggestions
 from nbckpt.trials.space import choice, grid_search, recalled, uniform
 
 
@@ -26,19 +27,13 @@ class Counting(Search):
     def __init__(self, most: int = 100) -> None:
         self.most = most
         self.calls: list[str] = []
-        self.inside = 0
-        self.overlapped = False
 
     def suggest(self, trial_id: str) -> dict[str, Any] | None:
-        self.inside += 1
-        self.overlapped = self.overlapped or self.inside > 1
         n = sum(call.startswith("suggest") for call in self.calls)
         self.calls.append(f"suggest {trial_id}")
-        self.inside -= 1
         return {"n": n} if n < self.most else None
 
     def reported(self, trial: Trial) -> str:
-        self.overlapped = self.overlapped or self.inside > 0
         self.calls.append(f"reported {trial.id} {trial.iteration}")
         return "it is enough" if trial.config["n"] == 1 and trial.iteration == 2 else ""
 
@@ -73,12 +68,36 @@ def test_a_search_that_has_no_more_ends_the_experiment() -> None:
     assert [trial.status for trial in experiment.trials] == [Status.TERMINATED] * 3
 
 
-def test_many_trials_side_by_side_ask_one_at_a_time() -> None:
-    search = Counting()
-    experiment = nbckpt.run(train, search=search, num_samples=40, max_concurrent=4)
+def test_trials_side_by_side_each_get_their_own_configuration() -> None:
+    experiment = nbckpt.run(train, search=Counting(), num_samples=40, max_concurrent=4)
     assert experiment.wait(60)
-    assert sorted(config["n"] for config in configs(experiment)) == list(range(40))
-    assert not search.overlapped
+    assert configs(experiment) == [{"n": n} for n in range(40)]
+
+
+def test_a_search_is_called_by_one_thread_at_a_time() -> None:
+    inside, go = threading.Event(), threading.Event()
+    order = []
+
+    class Slow(Counting):
+        def suggest(self, trial_id: str) -> None:
+            inside.set()
+            assert go.wait(20)
+            order.append("suggest")
+
+        def ended(self, trial: Any) -> None:
+            order.append("ended")
+
+    calls = Suggestions(Slow())
+    first = threading.Thread(target=calls.suggest, args=("t0",))
+    second = threading.Thread(target=calls.ended, args=(None,))
+    first.start()
+    assert inside.wait(20)
+    second.start()
+    second.join(0.1)  # long enough to get in, if that could be
+    go.set()
+    first.join()
+    second.join()
+    assert order == ["suggest", "ended"]
 
 
 @pytest.mark.parametrize("method", ["setup", "suggest", "reported", "ended"])
@@ -126,8 +145,9 @@ def test_a_search_hears_of_a_paused_trial_that_is_stopped() -> None:
     experiment = nbckpt.run(train, search=search, num_samples=1)
     assert experiment.wait(20)
     experiment.trials[0].pause()
+    search.calls.clear()
     experiment.stop("t0")
-    assert search.calls[-1] == "ended t0 TERMINATED"
+    assert search.calls == ["ended t0 TERMINATED"]
     assert experiment.trials[0].early
 
 
