@@ -36,6 +36,7 @@ from nbckpt.trials.trainable import (
     SHOULD_CHECKPOINT,
     TIME_THIS_ITER,
     Trainable,
+    all_plain,
     failure,
 )
 
@@ -593,7 +594,7 @@ def _metrics(returned: Any) -> dict[str, Any]:
 
 def _snapshot(metrics: dict[str, Any]) -> dict[str, Any]:
     """Return a copy of a result that later changes do not reach."""
-    if all(type(value) in PLAIN for value in metrics.values()):
+    if all_plain(metrics):
         return metrics  # a new dict already, as the caller made it
     return {key: value if type(value) in PLAIN else copy.deepcopy(value) for key, value in metrics.items()}
 

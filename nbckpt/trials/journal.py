@@ -18,7 +18,7 @@ FILE = "events.jsonl"
 
 Event = dict[str, Any]
 
-_encode = json.JSONEncoder(separators=(",", ":"), default=repr).encode
+_encode = json.JSONEncoder(separators=(",", ":"), default=repr, check_circular=False).encode
 
 
 class Journal:
@@ -42,7 +42,7 @@ class Journal:
         """
         try:
             fd = self._open() if self._fd is None else self._fd
-            line = (_encode(event) + "\n").encode()
+            line = f"{_encode(event)}\n".encode()
             while line:
                 line = line[os.write(fd, line) :]
             if durable:

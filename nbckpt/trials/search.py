@@ -72,7 +72,7 @@ class Suggestions:
 
     def reported(self, trial: Trial) -> str:
         """See `Search.reported`."""
-        return self._call("reported", trial) or ""
+        return "" if self._search is None else self._call("reported", trial) or ""
 
     def ended(self, trial: Trial) -> None:
         """See `Search.ended`."""

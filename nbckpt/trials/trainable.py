@@ -21,6 +21,8 @@ ITERATION = "training_iteration"
 SHOULD_CHECKPOINT = "should_checkpoint"
 TIME_THIS_ITER = "time_this_iter_s"
 
+_COUNTED = tuple((what, f"{what}_this_iter", f"{what}_total") for what in ("timesteps", "episodes"))
+
 _log = logging.getLogger("nbckpt")
 
 
@@ -97,6 +99,12 @@ class Trainable:
         """Tell whether the trainable says itself, in its results, when there is something to save."""
         return False
 
+    @classmethod
+    def checkpoints_in(cls, folder: Path, trial_name: str) -> CheckpointFolder:
+        """Return the checkpoints of a trial, as the experiment finds and removes them."""
+        del trial_name
+        return CheckpointFolder(folder)
+
     def train(self) -> dict[str, Any]:
         """Do one step and return its result: the metrics, and what nbckpt counts beside them.
 
@@ -124,11 +132,11 @@ class Trainable:
     def _count(self, result: dict[str, Any], elapsed_s: float) -> None:
         self._iteration += 1
         self._time_total_s += float(result.setdefault(TIME_THIS_ITER, elapsed_s))
-        for what in ("timesteps", "episodes"):
-            if (more := result.get(f"{what}_this_iter")) is not None:
+        for what, this_iter, total in _COUNTED:
+            if (more := result.get(this_iter)) is not None:
                 self._totals[what] = self._totals.get(what, 0) + int(more)
             if what in self._totals:
-                result[f"{what}_total"] = self._totals[what]
+                result[total] = self._totals[what]
         result.setdefault(DONE, False)
         result[ITERATION] = self._iteration
         result["time_total_s"] = self._time_total_s
@@ -275,11 +283,19 @@ class Trainable:
 
 
 PLAIN = frozenset({int, float, str, bool, type(None)})
+_NAMES = frozenset({str})
 
 
 def plain(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return metrics as JSON has them: NumPy's numbers as numbers, what it has no word for as text."""
-    return {str(key): value if type(value) in PLAIN else _plain_value(value) for key, value in values.items()}
+    if all_plain(values) and _NAMES.issuperset(map(type, values)):
+        return dict(values)
+    return {str(key): _plain_value(value) for key, value in values.items()}
+
+
+def all_plain(values: Mapping[str, Any]) -> bool:
+    """Tell whether JSON has words for all these values, which then never change."""
+    return PLAIN.issuperset(map(type, values.values()))
 
 
 def _plain_value(value: Any) -> Any:

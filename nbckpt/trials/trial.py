@@ -180,7 +180,8 @@ class Trial:
         self._journal.close()
 
     def _record(self, event: Event, *, durable: bool = False) -> None:
-        event["at"] = time.time()
+        if event["event"] != "result":  # a result has its time
+            event["at"] = time.time()
         with self._lock:
             self._journal.append(event, durable=durable)
             self._apply(event)
