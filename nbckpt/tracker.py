@@ -393,6 +393,21 @@ class Tracker:
             self._before = manifest
         return self._restored(manifest, changes, tuple(failed), wanted, started)
 
+    def bind(self, values: Mapping[str, Any], namespace: dict[str, Any], what: str) -> dict[str, str]:
+        """Bind variables that were kept elsewhere; what they replace is kept for `undo`.
+
+        Args:
+            values: The variables.
+            namespace: Where to.
+            what: Where they are from, in words.
+
+        Returns:
+            What happened to each name: `new`, `same` or `changed`.
+        """
+        changes = {name: _change(namespace, name, value) for name, value in values.items()}
+        self._undo = _Undo(f"restore of {what}", _swap(namespace, values))
+        return changes
+
     def undo(self, namespace: dict[str, Any]) -> tuple[str, list[str]]:
         """Take back the last restore or removal; asked again, it is done again.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from importlib.util import find_spec
 
@@ -95,7 +96,7 @@ def _culprits(session: Session, variables: Sequence[str]) -> Iterator[tuple[str,
         try:
             dump(namespace[name], namespace)
         except Exception:  # noqa: BLE001  a value's own pickling may raise anything
-            yield name, *blame(name, namespace[name], namespace)
+            yield name, *blame(name, namespace[name], partial(dump, namespace=namespace))
 
 
 @dataclass(frozen=True, repr=False)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from nbckpt.commands.table import Command, Session, option
+from nbckpt.commands.trials import also_a_trial, is_ref, is_trial, show_trial
 from nbckpt.core.history import SHORT, Entry, Ref
 from nbckpt.core.manifest import Manifest, Value
 from nbckpt.core.surroundings import NAMES
@@ -173,7 +174,8 @@ class Shown(Result):
     """One checkpoint in full."""
 
     row: Row
-    pictures: tuple[Picture, ...] = field(default=())
+    pictures: tuple[Picture, ...] = ()
+    also: str = ""
 
     def page(self) -> Page:
         """See `Result.page`."""
@@ -195,6 +197,7 @@ class Shown(Result):
             else ["not signed by you: it can be looked at, not restored without --trust"]
         )
         states = [value.name for value in manifest.values if value.name in NAMES]
+        notes += [self.also] if self.also else []
         notes += [f"with it: {', '.join(states)}"] if states else []
         notes += [f"deleted before it was saved: {', '.join(manifest.deleted)}"] if manifest.deleted else []
         return Page(
@@ -261,16 +264,21 @@ def _folds(provenance: Any) -> Iterable[Fold]:
         )
 
 
-def show(session: Session, ref: str) -> Shown:
-    """Show a checkpoint: its variables, previews, pictures, the cell that made it."""
+def show(session: Session, ref: str) -> Result:
+    """Show a checkpoint: its variables, previews, pictures, the cell that made it; or a trial."""
     tracker = session.tracker
+    if not is_ref(session, ref):
+        if is_trial(ref):
+            return show_trial(session, ref)
+        if ref in session.library.names():
+            return session.library.open(ref)
     row = read_rows(tracker, [tracker.find(ref)])[0]
     if row.manifest is None:
         return Shown(row)
     reader = tracker.read(row.manifest)
     found = [value for value in row.manifest.values if value.picture][:_MOST_PICTURES]
     pictures = tuple(Picture(value.name, reader.read(value.picture.runs)) for value in found if value.picture)
-    return Shown(row, pictures)
+    return Shown(row, pictures, also_a_trial(session, ref))
 
 
 @dataclass(frozen=True, repr=False)
@@ -337,7 +345,14 @@ COMMANDS = (
     Command(
         "show",
         show,
-        (option("ref", metavar="REF", kind="ref", help="a name, name@3, an id, latest, latest~2"),),
+        (
+            option(
+                "ref",
+                metavar="REF",
+                kind="ref or trial",
+                help="a name, name@3, an id, latest, latest~2; or a trial: t3, EXP/t3",
+            ),
+        ),
     ),
     Command(
         "diff",

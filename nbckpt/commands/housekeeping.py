@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nbckpt.commands.table import Command, Session, option, switch
+from nbckpt.commands.trials import is_ref
 from nbckpt.core.gc import Collected
 from nbckpt.core.history import SHORT, Ref
 from nbckpt.core.manifest import Manifest
@@ -32,30 +33,50 @@ def tag(session: Session, ref: str, name: str) -> Tagged:
 
 @dataclass(frozen=True, repr=False)
 class Removed(Result):
-    """Checkpoints that were taken away, or with a dry run would be."""
+    """Checkpoints and experiments that were taken away, or with a dry run would be.
+
+    Attributes:
+        labels: The checkpoints.
+        freed: The bytes that the next gc frees.
+        dry_run: Whether nothing was done.
+        experiments: The experiments, with the bytes that they took.
+    """
 
     labels: tuple[str, ...]
     freed: int
     dry_run: bool
+    experiments: tuple[tuple[str, int], ...] = ()
 
     def page(self) -> Page:
         """See `Result.page`."""
+        done = "would remove" if self.dry_run else "removed"
+        notes = tuple(
+            f"{done} the experiment {name} with all its trials, {size(taken)}: that cannot be taken back"
+            for name, taken in self.experiments
+        )
         what = ", ".join(self.labels)
+        if not what:
+            return Page(notes[0], notes=notes[1:])
         if self.dry_run:
-            return Page(f"would remove {what}, and free up to {size(self.freed)} at the next gc")
-        return Page(f"removed {what}", advice=f"back: %ckpt undo   free up to {size(self.freed)}: %ckpt gc")
+            return Page(f"{done} {what}, and free up to {size(self.freed)} at the next gc", notes=notes)
+        advice = f"back: %ckpt undo   free up to {size(self.freed)}: %ckpt gc"
+        return Page(f"removed {what}", notes=notes, advice=advice)
 
 
 def rm(session: Session, refs: Sequence[str], dry_run: bool) -> Removed:  # noqa: FBT001  argparse gives it by name
-    """Remove checkpoints; their space is freed by gc, until then undo brings them back."""
+    """Remove checkpoints, whose space gc frees and which undo brings back; or experiments, for good."""
     tracker = session.tracker
+    known = session.library.names()
+    experiments = [ref for ref in refs if ref in known and not is_ref(session, ref)]
+    refs = [ref for ref in refs if ref not in experiments]
     entries = [tracker.find(ref) for ref in refs]
     names = {entry.id: [str(it) for it in tracker.history.refs() if it.id == entry.id] for entry in entries}
     labels = tuple(", ".join(names[entry.id]) or entry.id[:SHORT] for entry in entries)
-    freed = tracker.only_in(entries)
-    if not dry_run:
+    freed = tracker.only_in(entries) if entries else 0
+    if refs and not dry_run:
         tracker.remove(refs)
-    return Removed(labels, freed, dry_run)
+    taken = tuple((name, session.library.remove(name, dry_run=dry_run)) for name in experiments)
+    return Removed(labels, freed, dry_run, taken)
 
 
 @dataclass(frozen=True, repr=False)
@@ -191,7 +212,20 @@ _DRY_RUN = switch("--dry-run", help="only say what would happen")
 
 COMMANDS = (
     Command("tag", tag, (_REF, option("name", metavar="NAME", kind="name", help="its further name"))),
-    Command("rm", rm, (option("refs", nargs="+", metavar="REF", kind="ref", help="which"), _DRY_RUN)),
+    Command(
+        "rm",
+        rm,
+        (
+            option(
+                "refs",
+                nargs="+",
+                metavar="REF|EXP",
+                kind="ref or experiment",
+                help="which checkpoints or experiments",
+            ),
+            _DRY_RUN,
+        ),
+    ),
     Command("gc", gc, (_DRY_RUN,)),
     Command("verify", verify, (option("refs", nargs="*", metavar="REF", kind="ref", help="only these"),)),
     Command(

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import fnmatch
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from nbckpt.commands.table import Command, Session, option, switch
+from nbckpt.commands.trials import also_a_trial, is_ref, is_trial
+from nbckpt.core.checkpoint import Checkpoint
+from nbckpt.core.files import FILES
 from nbckpt.core.history import SHORT
 from nbckpt.core.manifest import Manifest
 from nbckpt.core.surroundings import packages
+from nbckpt.errors import NotFoundError
 from nbckpt.render import Column, Page, Result, Table, age, count, duration, short
 from nbckpt.tracker import Restored
 
@@ -19,6 +25,7 @@ class RestoreResult(Result):
 
     restored: Restored
     ref: str
+    also: str = ""
 
     def page(self) -> Page:
         """See `Result.page`."""
@@ -29,33 +36,16 @@ class RestoreResult(Result):
         what = count(sum(change != "removed" for change in restored.changes.values()), "variable")
         which = f"{self.ref} ({manifest.id[:SHORT]}, saved {age(manifest.created_at).text})"
         headline = f"{done} {what} of {which}{took}"
-        notes = []
+        notes = [self.also] if self.also else []
         if restored.apart:
             names = short(", ".join(restored.apart), 100)
             notes.append(f"what was shared with {names} is not shared any more, since that was not asked for")
         undo = any(change != "new" for change in restored.changes.values()) and not restored.dry_run
         return Page(
             headline,
-            (self._changes(), self._failures()),
+            (_changes(restored.changes, dry_run=restored.dry_run), self._failures()),
             tuple(notes),
             advice="take it back: %ckpt undo" if undo else "",
-        )
-
-    def _changes(self) -> Table:
-        words = {
-            "new": "new here",
-            "same": "same as now",
-            "changed": "replaces what is live",
-            "removed": "removed: it was deleted then",
-        }
-        groups: dict[str, list[str]] = {}
-        for name, change in self.restored.changes.items():
-            groups.setdefault(words[change], []).append(name)
-        rows = tuple((kind, ", ".join(names)) for kind, names in groups.items())
-        return Table(
-            "what happens" if self.restored.dry_run else "what happened",
-            (Column("change"), Column("variables", code=True)),
-            rows,
         )
 
     def _failures(self) -> Table:
@@ -65,6 +55,22 @@ class RestoreResult(Result):
             (Column("variable", code=True), Column("reason")),
             rows,
         )
+
+
+def _changes(changes: Mapping[str, str], *, dry_run: bool) -> Table:
+    """Return a table of what happens to which variables."""
+    words = {
+        "new": "new here",
+        "same": "same as now",
+        "changed": "replaces what is live",
+        "removed": "removed: it was deleted then",
+    }
+    groups: dict[str, list[str]] = {}
+    for name, change in changes.items():
+        groups.setdefault(words[change], []).append(name)
+    rows = tuple((kind, ", ".join(names)) for kind, names in groups.items())
+    columns = (Column("change"), Column("variables", code=True))
+    return Table("what happens" if dry_run else "what happened", columns, rows)
 
 
 def _failure_caption(manifest: Manifest) -> str:
@@ -88,8 +94,10 @@ def restore(
     dry_run: bool,  # noqa: FBT001  argparse gives these by name
     trust: bool,  # noqa: FBT001
     lazy: bool,  # noqa: FBT001
-) -> RestoreResult:
-    """Put the variables of a checkpoint back."""
+) -> RestoreResult | TrialRestored:
+    """Put the variables of a checkpoint back; those of a trial's checkpoint, too."""
+    if not is_ref(session, ref) and is_trial(ref):
+        return _restore_trial(session, ref, names, prefix, dry_run=dry_run, trust=trust)
     return RestoreResult(
         session.tracker.restore(
             ref,
@@ -103,7 +111,66 @@ def restore(
             progress=session.progress,
         ),
         ref,
+        also_a_trial(session, ref),
     )
+
+
+@dataclass(frozen=True, repr=False)
+class TrialRestored(Result):
+    """What was in a trial's checkpoint.
+
+    Attributes:
+        ref: The checkpoint's name.
+        path: The folder in which it is.
+        changes: What happened to which variables; none of a folder of the user's.
+        rest: Keys of a dict that cannot be variables.
+        dry_run: Whether nothing was done.
+    """
+
+    ref: str
+    path: Path
+    changes: Mapping[str, str]
+    rest: tuple[str, ...]
+    dry_run: bool
+
+    def page(self) -> Page:
+        """See `Result.page`."""
+        whole = f"nbckpt.Checkpoint.from_directory({str(self.path)!r})"
+        if not self.changes and not self.rest:
+            return Page(f"{self.ref} is a folder: {self.path}", advice=f"as a Checkpoint: {whole}")
+        done = "would restore" if self.dry_run else "restored"
+        rest = f"no variables can be called {short(', '.join(self.rest), 100)}: take {whole}.to_dict()"
+        undo = "changed" in self.changes.values() and not self.dry_run
+        return Page(
+            f"{done} {count(len(self.changes), 'variable')} of {self.ref}",
+            (_changes(self.changes, dry_run=self.dry_run),),
+            (rest,) if self.rest else (),
+            advice="take it back: %ckpt undo" if undo else "",
+        )
+
+
+def _restore_trial(
+    session: Session, ref: str, names: Sequence[str], prefix: str, *, dry_run: bool, trust: bool
+) -> TrialRestored:
+    """Put the dict that a trial saved into the namespace; of a folder, tell where it is."""
+    trial, record = session.library.checkpoint(ref)
+    trial.checkpoints.check(record)
+    label = f"{trial.folder.parent.name}/{trial.id}@{record.step}"
+    checkpoint = Checkpoint.from_directory(trial.folder / record.name, trust=trust)
+    fields = {str(key): value for key, value in checkpoint.to_dict().items() if key is not FILES}
+    if not fields:
+        return TrialRestored(label, trial.checkpoints.path(record), {}, (), dry_run)
+    namespace = session.live("restore")
+    if missing := [it for it in names if not fnmatch.filter(fields, it)]:
+        raise NotFoundError(f"{label} has no {missing[0]!r}: there are {', '.join(fields)}")
+    wanted = {it: fields[it] for it in fields if not names or any(fnmatch.fnmatch(it, by) for by in names)}
+    values = {prefix + it: value for it, value in wanted.items() if (prefix + it).isidentifier()}
+    rest = tuple(it for it in wanted if not (prefix + it).isidentifier())
+    if dry_run:
+        changes = {it: "changed" if it in namespace else "new" for it in values}
+    else:
+        changes = session.tracker.bind(values, namespace, label)
+    return TrialRestored(label, trial.folder / record.name, changes, rest, dry_run)
 
 
 @dataclass(frozen=True, repr=False)
@@ -157,7 +224,12 @@ COMMANDS = (
         "restore",
         restore,
         (
-            option("ref", metavar="REF", kind="ref", help="a name, name@3, an id, latest, latest~2"),
+            option(
+                "ref",
+                metavar="REF",
+                kind="ref or step",
+                help="a name, name@3, an id, latest, latest~2; or a trial's checkpoint: t3@10, EXP/t3@10",
+            ),
             option(
                 "names",
                 nargs="*",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from nbckpt.commands import values
 from nbckpt.commands.table import Command, Option, Session, option, switch
-from nbckpt.errors import NbckptError, UsageError
+from nbckpt.errors import NbckptError, NotFoundError, UsageError
 from nbckpt.render import Column, Fold, Page, Result, Table, age, count, size
 from nbckpt.trials.experiment import Experiment
 from nbckpt.trials.library import Library
@@ -32,6 +33,8 @@ from nbckpt.trials.trainable import plain
 from nbckpt.trials.trial import Status, Trial
 
 _MOST_OTHERS = 10
+_MOST_CHECKPOINTS = 10
+_TRIAL = re.compile(r"(.+/)?t\d+(@\d+)?")
 
 
 class Interrupted(KeyboardInterrupt):
@@ -158,7 +161,7 @@ class TrialShown(Result):
             (self._config(), self._metrics(), checkpoints),
             tuple(filter(None, (trial.note, *self.notes, f"kept in {trial.folder}"))),
             (fold,) if failed else (),
-            advice=f"its variables back: %ckpt restore {name}" if checkpoints.rows else "",
+            advice=f"the newest back: %ckpt restore {name}" if checkpoints.rows else "",
         )
 
     def _config(self) -> Table:
@@ -171,6 +174,7 @@ class TrialShown(Result):
         return Table("metrics", (Column("metric", code=True), Column("last", number=True)), rows)
 
     def _checkpoints(self) -> Table:
+        records = self.trial.checkpoints.records()[::-1]
         rows = tuple(
             (
                 f"{self.trial.id}@{it.step}",
@@ -178,21 +182,16 @@ class TrialShown(Result):
                 "dict" if it.kind == "fields" else "folder",
                 age(it.created_at),
             )
-            for it in reversed(self.trial.checkpoints.records())
+            for it in records[:_MOST_CHECKPOINTS]
         )
+        more = f"; {_MOST_CHECKPOINTS} of {len(records)}" if len(records) > _MOST_CHECKPOINTS else ""
         columns = (Column("checkpoint"), Column("size", number=True), Column("kind"), Column("saved"))
-        return Table("checkpoints, newest first", columns, rows)
+        return Table(f"checkpoints, newest first{more}", columns, rows)
 
 
 @dataclass(frozen=True, repr=False)
 class Asked(Result):
-    """What trials were asked to do.
-
-    Attributes:
-        what: In words.
-        states: What each of them did when it was asked.
-        advice: The next command.
-    """
+    """What trials were asked to do, in words, and the next command."""
 
     what: str
     advice: str
@@ -255,6 +254,37 @@ def best(session: Session, experiment: str, metric: str, mode: str) -> TrialShow
         raise UsageError("say what is best: best --metric loss --mode min, or --mode max")
     trial = found.best(metric, mode)
     return TrialShown(found, trial, f"best of {found.name} by {metric} ({mode}): ")
+
+
+def is_ref(session: Session, word: str) -> bool:
+    """Tell whether there is a checkpoint of variables by that name."""
+    try:
+        session.tracker.find(word)
+    except (NotFoundError, UsageError):
+        return False
+    return True
+
+
+def is_trial(word: str) -> bool:
+    """Tell whether a word reads like a trial, t3 or EXP/t3, or a trial's checkpoint, t3@10."""
+    return _TRIAL.fullmatch(word) is not None
+
+
+def also_a_trial(session: Session, ref: str) -> str:
+    """Return a sentence where a checkpoint has the name of a trial, too: the checkpoint is what is meant."""
+    try:
+        experiment, trial = session.library.trial(ref.partition("@")[0])
+    except NbckptError:
+        return ""
+    return f"{ref} is a checkpoint of variables here; the trial is {experiment.name}/{trial.id}"
+
+
+def show_trial(session: Session, ref: str) -> TrialShown:
+    """Show one trial, or the trial of one checkpoint."""
+    name, _, step = ref.partition("@")
+    if step:
+        session.library.checkpoint(ref)
+    return TrialShown(*session.library.trial(name))
 
 
 def _target(library: Library, target: str) -> tuple[Experiment, Trial | None]:

@@ -1,4 +1,4 @@
-"""Completion of `%ckpt`: verbs, options, references, variables."""
+"""Completion of `%ckpt`: verbs, options, references, variables, functions, experiments, trials."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from nbckpt.commands import TABLE, Command, Option, Session
 from nbckpt.core.history import SHORT
 from nbckpt.errors import NbckptError
 from nbckpt.tracker import Tracker
+from nbckpt.trials.library import Library
 
 _LINE = re.compile(r"^\s*%{1,2}ckpt\s+(.*)$")
 _MARK = "_nbckpt_matcher"
@@ -80,11 +81,33 @@ def _option_at(command: Command, words: list[str]) -> Option | None:
 
 
 def _values(option: Option, session: Session) -> Iterable[str]:
-    if option.kind == "variable":
-        return (it for it in session.namespace or {} if it not in session.hidden and not it.startswith("__"))
-    if option.kind == "command":
-        return TABLE
-    return _refs(session.tracker, ids=option.kind == "ref") if option.kind in {"ref", "name"} else ()
+    live = session.namespace or {}
+    variables = [it for it in live if it not in session.hidden and not it.startswith("__")]
+    match option.kind:
+        case "variable":
+            return variables
+        case "function":
+            return [it for it in variables if callable(live[it])]
+        case "command":
+            return TABLE
+        case "name":
+            return _refs(session.tracker, ids=False)
+        case "text" | "file":
+            return ()
+    kinds = option.kind.split(" or ")
+    refs = _refs(session.tracker, ids=True) if "ref" in kinds else []
+    return [*refs, *_in_experiments(session.library, kinds[-1])]
+
+
+def _in_experiments(library: Library, kind: str) -> Iterable[str]:
+    """Yield the names of experiments, of the newest one's trials, or of its trials' checkpoints."""
+    names = library.names()
+    if kind in {"experiment", "trial"}:
+        yield from names
+    if kind in {"trial", "step"} and names:
+        for trial in library.open().trials:
+            steps = [f"@{it.step}" for it in trial.checkpoints.records()] if kind == "step" else [""]
+            yield from (f"{place}{trial.id}{step}" for step in steps for place in ("", f"{names[-1]}/"))
 
 
 def _refs(tracker: Tracker, *, ids: bool) -> list[str]:

@@ -9,14 +9,14 @@ from typing import TypeVar
 T = TypeVar("T")
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
-_MOST = 16
-_WIDTH, _HEIGHT, _EDGE = 60, 16, 2
+_MOST = 12
+_WIDTH, _HEIGHT, _EDGE = 38, 16, 2
 # A blue that is seen on white and on black: what is in a picture cannot follow the theme.
 _COLOUR = "#4c8bf5"
 
 
 def blocks(values: Sequence[float]) -> str:
-    """Return a block for each value, at most 16 of them.
+    """Return a block for each value, at most 12 of them.
 
     >>> blocks([3, 1, 2]), blocks([5, 5])
     ('█▁▄', '▄▄')

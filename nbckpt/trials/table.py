@@ -184,7 +184,7 @@ def tail(text: str, most: int = _WIDEST) -> str:
 def shown_value(value: Any) -> Cell:
     """Return a value of a configuration or a result: numbers in full, text cut."""
     if isinstance(value, float):
-        return Cell(f"{value:.4g}", repr(value))
+        return Cell(f"{value:.0f}" if 1e3 <= abs(value) < 1e9 else f"{value:.4g}", repr(value))
     if isinstance(value, (int, type(None))):
         return Cell(str(value))
     text = value if isinstance(value, str) else json.dumps(value)
@@ -198,8 +198,7 @@ def metric_cell(trial: Trial, name: str) -> Cell:
     if last is None:
         return Cell("")
     finite = [value for value in course if math.isfinite(value)]
-    shown = tuple(thinned(finite, _POINTS)) if len(finite) > 1 else ()
-    return Cell(shown_value(last).text, repr(last), shown)
+    return Cell(shown_value(last).text, repr(last), tuple(thinned(finite, _POINTS)))
 
 
 def _table(

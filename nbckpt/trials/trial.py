@@ -9,6 +9,7 @@ import time
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 from nbckpt.errors import StoreError
@@ -167,7 +168,7 @@ class Trial:
     def fail(self, error: BaseException, *, retry: bool) -> None:
         """It failed; with *retry* it begins anew."""
         cause = error.__cause__ or error
-        text = "".join(traceback.format_exception(cause))
+        text = "".join(traceback.format_exception(type(cause), cause, _theirs(cause)))
         message = str(error)
         self._record({"event": "error", "error": message, "traceback": text, "retry": retry}, durable=True)
 
@@ -213,6 +214,14 @@ class Trial:
         elif kind in {"pause", "end"}:
             self.status = Status.PAUSED if kind == "pause" else Status.TERMINATED
             self.note, self.ended_at = event.get("note", ""), at
+
+
+def _theirs(error: BaseException) -> TracebackType | None:
+    """Return an exception's traceback from where the user's code begins."""
+    frames = error.__traceback__
+    while frames is not None and Path(frames.tb_frame.f_code.co_filename).parent == Path(__file__).parent:
+        frames = frames.tb_next
+    return frames or error.__traceback__
 
 
 def lookup(result: Mapping[str, Any], name: str) -> Any:

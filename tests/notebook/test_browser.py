@@ -275,3 +275,61 @@ def test_hostile_words_are_shown_as_text(lab: Lab) -> None:
     assert lab.page.locator(".jp-OutputArea img[src=x], .jp-OutputArea script").count() == 0
     assert lab.page.evaluate("window.hacked") is None
     pictures(lab, "hostile")
+
+
+TRAIN = """import threading, nbckpt
+gate = threading.Semaphore(0)
+def train(config):
+    start = nbckpt.get_checkpoint()
+    for i in range(start.to_dict()["i"] if start else 0, 40):
+        gate.acquire()
+        if config["lr"] == 1.0 and i == 9:
+            raise ValueError("loss is <b>nan</b> & gone")
+        loss = config["lr"] + 2 / (i + 1) + 0.05 * (i % 3)
+        checkpoint = {"i": i + 1} if i % 4 == 3 else None
+        nbckpt.report(loss=loss, accuracy=1 - loss / 4, norm=1e3 * i, checkpoint=checkpoint)
+def let(n):
+    gate.release(n)"""
+
+
+def test_a_grid_is_followed_paused_and_resumed_in_the_table_of_its_cell(lab: Lab) -> None:
+    lab.open(
+        "trials.ipynb",
+        f"%load_ext nbckpt\n{TRAIN}",
+        "%ckpt run train --grid lr=0.1,0.3,1.0 --grid optimizer='sgd','adam' --name grid --concurrent 6 "
+        "--metric loss --mode min",
+        "let(24)",
+        "%ckpt pause grid",
+        "let(30)",
+        "%ckpt resume",
+        "let(1000)",
+        "%ckpt best",
+        "%ckpt restore t0@8",
+        "print(i)",
+    )
+    lab.run(0)
+    table = lab.run(1).locator("table")
+    assert table.locator("tbody tr").count() == 6
+    lab.run(2)
+    table.locator("text=@4").first.wait_for()
+    assert "RUNNING" in table.inner_text()
+    assert table.locator("img[src^='data:image/svg+xml']").count() >= 6
+    pictures(lab, "trials-running")
+    assert "pausing t0, t1, t2, t3, t4, t5 of grid" in lab.run(3).inner_text()
+    lab.run(4)
+    lab.output(1).locator("text=go on: %ckpt resume grid").wait_for()
+    assert "RUNNING" not in table.inner_text()
+    pictures(lab, "trials-paused")
+    second = lab.run(5)
+    lab.run(6)
+    second.locator("text=6 trials, 4 TERMINATED, 2 ERROR").wait_for()
+    fold = second.locator("details").first
+    assert "ValueError: loss is <b>nan</b> & gone" in fold.locator("summary").inner_text()
+    fold.locator("summary").click()
+    assert "Traceback" in fold.locator("pre").inner_text()
+    pictures(lab, "trials-ended")
+    assert "best of grid by loss (min): grid/t" in lab.run(7).inner_text()
+    assert "restored 1 variable of grid/t0@8" in lab.run(8).inner_text()
+    assert lab.run(9).inner_text().strip() == "8"
+    pictures(lab, "trials-best")
+    assert lab.output(1).locator(".jp-OutputArea-child").count() == 1
