@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from nbckpt.core.codec import dump, load
@@ -14,8 +14,8 @@ from nbckpt.core.reducers import is_filled
 _MOST_TRIES = 2000
 
 
-def blame(name: str, value: Any, namespace: dict[str, Any]) -> tuple[str, str]:
-    """Return the path to the guilty part of *value*, and the reason it gives.
+def blame(name: str, value: Any, pickle_it: Callable[[Any], object]) -> tuple[str, str]:
+    """Return the path to the guilty part of *value*, which *pickle_it* fails for, and the reason it gives.
 
     The path reads like Python, `loader.file` or `d['k'][2]`, and ends in the part's type. It is the
     shortest that was found within a bounded number of tries.
@@ -26,7 +26,7 @@ def blame(name: str, value: Any, namespace: dict[str, Any]) -> tuple[str, str]:
         nonlocal tries
         tries -= 1
         try:
-            dump(part, namespace)
+            pickle_it(part)
         except Exception as error:  # noqa: BLE001  whatever the part's own pickling raises
             return error
         return None
@@ -83,13 +83,24 @@ def _children(value: Any) -> Iterator[tuple[str, Any]]:
         )
         yield from ((f".__defaults__[{at}]", item) for at, item in enumerate(value.__defaults__ or ()))
     attributes = getattr(value, "__dict__", None)
-    if isinstance(attributes, dict):
+    if isinstance(attributes, (dict, types.MappingProxyType)):
         yield from ((f".{name}", item) for name, item in list(attributes.items()))
     for kind in type(value).__mro__:
         slots = kind.__dict__.get("__slots__", ())
         for slot in [slots] if isinstance(slots, str) else slots:
             if hasattr(value, slot):
                 yield f".{slot}", getattr(value, slot)
+    if isinstance(value, types.FunctionType):
+        found = value.__globals__
+        yield from ((f".<{name}>", found[name]) for name in _global_names(value.__code__) if name in found)
+
+
+def _global_names(code: types.CodeType) -> Iterator[str]:
+    """Yield the names that a function's code may look up, the functions inside it included."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _global_names(constant)
 
 
 def _reason(error: BaseException | None) -> str:

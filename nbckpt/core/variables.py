@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from nbckpt.core.blame import blame, losses
@@ -158,7 +159,7 @@ def _pickle_one(
     try:
         pickled = dump([value], namespace)
     except Exception:  # noqa: BLE001  a value's own pickling may raise anything; the others are saved
-        path, reason = blame(names[0], value, namespace)
+        path, reason = blame(names[0], value, partial(dump, namespace=namespace))
         captured.skipped += [Skipped(name, path, reason) for name in names]
         return {}
     stored = take.whole(pickled)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from nbckpt.errors import UsageError
-from nbckpt.trials.executors.base import Executor, Handle, Job, Worker, WorkerLostError
+from nbckpt.trials.executors.base import Executor, Handle, Job, Worker, WorkerEndedError, WorkerLostError
 from nbckpt.trials.executors.local import InlineExecutor, ThreadExecutor
 
 __all__ = [
@@ -16,11 +16,12 @@ __all__ = [
     "Job",
     "ThreadExecutor",
     "Worker",
+    "WorkerEndedError",
     "WorkerLostError",
     "open_executor",
 ]
 
-NAMES = ("thread", "inline", "ray")
+NAMES = ("thread", "process", "ray", "inline")
 
 
 def open_executor(executor: str | Executor, resources: Mapping[str, float]) -> Executor:
@@ -35,6 +36,10 @@ def open_executor(executor: str | Executor, resources: Mapping[str, float]) -> E
         raise UsageError(f"there is no executor {executor!r}: there are {', '.join(NAMES)}")
     if resources and executor != "ray":
         raise UsageError(f"resources_per_trial goes with executor='ray', not {executor!r}: leave it out")
+    if executor == "process":
+        from nbckpt.trials.executors.process import ProcessExecutor
+
+        return ProcessExecutor()
     if executor == "ray":
         from nbckpt.trials.executors.ray import RayExecutor
 

@@ -23,6 +23,10 @@ class WorkerLostError(TrialError):
     """What the trial ran in is gone: a process was killed, a node was lost."""
 
 
+class WorkerEndedError(WorkerLostError):
+    """The worker was asked to end, as a kernel asks all its processes when it shuts down: no failure."""
+
+
 @dataclass(frozen=True)
 class Job:
     """What a worker is to run.
@@ -59,7 +63,8 @@ class Worker(ABC):
     def run(self, handle: Handle) -> None:
         """Train, and give each result to *handle*, until that says no or a result says `done`.
 
-        Between two calls of *handle*, and inside one, the trainable is at rest: it can be saved.
+        *handle* may be called in another thread, while this one waits. Inside the call the trainable is
+        at rest: it can be saved.
 
         Raises:
             TrialError: The user's code failed; its own exception is the cause.
@@ -100,7 +105,7 @@ class Executor(ABC):
         """Make the trainable, somewhere; nothing is made where `job.waits` says no.
 
         Raises:
-            TrialError: The user's `setup` failed.
+            TrialError: The user's `setup` failed; elsewhere, the worker's first call may tell.
             UsageError: There is nothing that it could ever run on.
             WorkerLostError: There is nowhere to run it.
             CodecError: It cannot be sent there.
