@@ -5,6 +5,7 @@
 
 What is being written is staged in a hidden folder beside them and renamed. What is only for the
 moment, because it was made from an object in memory, is a checkpoint whose record says `temporary`.
+A null checkpoint, from which everything starts anew, is a record without a folder.
 """
 
 from __future__ import annotations
@@ -16,21 +17,25 @@ import os
 import shutil
 import uuid
 import zipfile
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal, Self
 
 from nbckpt.core.manifest import now
-from nbckpt.core.pack import digest_of_file
+from nbckpt.core.pack import digest, digest_of_file
 from nbckpt.core.tree import INSIDE, check_path
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError, UsageError
-from nbckpt.store import LocalStore, sync_file, sync_folder
+from nbckpt.store import STAGING, sync_file, sync_folder
 
 FORMAT = 1
-STAGING = ".nbckpt-tmp"
+PREFIX = "checkpoint_"
 SUFFIX = ".json"
+TEMPORARY = f"{PREFIX}tmp"
+
+_FORMER = f"{STAGING}-former-"
+_DIGEST = 32
 
 Kind = Literal["files", "fields", "null"]
 
@@ -74,7 +79,7 @@ class Record:
     def step(self) -> int:
         """The number in its name, by which people ask for it."""
         digits = self.name.rpartition("_")[2]
-        return int(digits) if digits.isdigit() else self.iteration
+        return int(digits) if digits.isdecimal() else self.iteration
 
     @property
     def size(self) -> int:
@@ -98,15 +103,15 @@ class Record:
             version = read.pop("format")
             if version != FORMAT:
                 raise FormatError(f"{where} has format {version}, this nbckpt reads {FORMAT}: upgrade it")
-            files = {_safe(path): (size, digest) for path, (size, digest) in read.pop("files").items()}
-            return cls(**read | {"files": files, "folders": tuple(map(_safe, read["folders"]))})
+            files = {_safe(path): (int(size), str(sum_)) for path, (size, sum_) in read.pop("files").items()}
+            return _checked(cls(**read | {"files": files, "folders": tuple(map(_safe, read["folders"]))}))
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise CorruptError(f"{where} is no whole record of a checkpoint: {error}") from error
 
 
 def name_of(step: int) -> str:
     """Return the name of the checkpoint of a step."""
-    return f"checkpoint_{step:06d}"
+    return f"{PREFIX}{step:06d}"
 
 
 class CheckpointFolder:
@@ -123,42 +128,101 @@ class CheckpointFolder:
 
     def stage(self) -> Path:
         """Return a new empty folder for a checkpoint that is being written."""
-        place = self.folder / f"{STAGING}-{uuid.uuid4().hex[:12]}"
+        place = self._hidden()
         try:
             place.mkdir(parents=True)
         except OSError as error:
             raise _failed("make", place, error) from error
         return place
 
+    @contextmanager
+    def staged(self) -> Iterator[Path]:
+        """Lend such a folder; what of it is not committed in the block is removed."""
+        place = self.stage()
+        try:
+            yield place
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
+
     def commit(self, stage: Path | None, record: Record) -> Record:
         """Make the staged folder the checkpoint *record*, and return the record with its files.
 
-        After the return it survives a crash of the machine. Whatever had its name is replaced.
+        After the return it survives a crash of the machine, and what had its name is gone. After an
+        error everything is as before, the staged folder too.
 
         Raises:
-            UsageError: The folder holds what is neither file nor folder.
-            StoreError: The disk failed; the checkpoint is not there, the others are.
+            UsageError: The folder holds what is neither file nor folder, or a link that leads outside.
+            StoreError: The disk failed.
         """
         try:
+            self.folder.mkdir(parents=True, exist_ok=True)
             if stage is not None:
                 files, folders = _contents(stage)
                 record = replace(record, files=files, folders=folders)
-                self._put_in_place(stage, record.name)
-            # The record goes last: a crash above this line leaves a folder that is no checkpoint.
-            LocalStore(self.folder).put(record.name + SUFFIX, record.encode())
-            with suppress(OSError):
-                (self.folder / STAGING).rmdir()
+            self._replace(stage, record)
         except OSError as error:
             raise _failed("write", self.folder / record.name, error) from error
         return record
 
-    def _put_in_place(self, stage: Path, name: str) -> None:
-        target = self.folder / name
-        (self.folder / (name + SUFFIX)).unlink(missing_ok=True)
-        if target.exists():
-            target.replace(self.folder / f"{STAGING}-{uuid.uuid4().hex[:12]}")
-        stage.replace(target)
-        sync_folder(self.folder)
+    def _replace(self, stage: Path | None, record: Record) -> None:
+        """Put a folder and its record in place of those that have their name.
+
+        At every moment either the former or the new checkpoint is there, or the former is beside it
+        under hidden names, from which `_bring_back` takes it.
+        """
+        folder, file = self.folder / record.name, self.folder / (record.name + SUFFIX)
+        former, was = self._former(record.name)
+        written = self._hidden()
+        self._bring_back(record.name)
+        is_new = not file.exists()
+        try:
+            written.write_bytes(record.encode())
+            sync_file(written)
+            if stage is not None:
+                if not is_new:
+                    file.replace(was)
+                if folder.exists():
+                    folder.replace(former)
+                stage.replace(folder)
+                sync_folder(self.folder)
+            # The record goes last: a crash above this line leaves a folder that is no checkpoint.
+            written.replace(file)
+            sync_folder(self.folder)
+        except BaseException:
+            with suppress(OSError):
+                written.unlink(missing_ok=True)
+                if is_new or was.exists():
+                    file.unlink(missing_ok=True)
+                if stage is not None and not stage.exists():
+                    folder.replace(stage)
+                self._bring_back(record.name)
+            raise
+        self._forget(record.name)
+
+    def _bring_back(self, name: str) -> None:
+        """Bring back the checkpoint that was being replaced when a crash came; forget one that was."""
+        former, was = self._former(name)
+        file = self.folder / (name + SUFFIX)
+        if was.exists() and not file.exists():
+            if former.exists():
+                shutil.rmtree(self.folder / name, ignore_errors=True)
+                former.replace(self.folder / name)
+            was.replace(file)
+            sync_folder(self.folder)
+        self._forget(name)
+
+    def _forget(self, name: str) -> None:
+        former, was = self._former(name)
+        with suppress(OSError):
+            was.unlink(missing_ok=True)
+        shutil.rmtree(former, ignore_errors=True)
+
+    def _former(self, name: str) -> tuple[Path, Path]:
+        """Return where a checkpoint's folder and record are while another takes their names."""
+        return self.folder / f"{_FORMER}{name}", self.folder / f"{_FORMER}{name}{SUFFIX}"
+
+    def _hidden(self) -> Path:
+        return self.folder / f"{STAGING}-{uuid.uuid4().hex[:12]}"
 
     def records(self) -> list[Record]:
         """Return the committed checkpoints, the oldest iteration first; temporary ones are left out.
@@ -168,13 +232,18 @@ class CheckpointFolder:
         found = []
         names = {it.name for it in self.folder.iterdir()} if self.folder.is_dir() else set()
         for name in sorted(names):
-            if name.startswith("checkpoint_") and name.endswith(SUFFIX):
-                with _warned(self.folder / name):
-                    found.append(self.read(name.removesuffix(SUFFIX)))
-            elif name.startswith("checkpoint_") and name + SUFFIX not in names:
+            if name.startswith(PREFIX) and name.endswith(SUFFIX):
+                found.extend(self._whole(name.removesuffix(SUFFIX)))
+            elif name.startswith(PREFIX) and name + SUFFIX not in names:
                 _log.warning("%s was not finished: it is skipped", self.folder / name)
         kept = [record for record in found if not record.temporary and record.kind != "null"]
         return sorted(kept, key=lambda record: (record.iteration, record.created_at))
+
+    def _whole(self, name: str) -> Iterator[Record]:
+        try:
+            yield self.read(name)
+        except (CorruptError, FormatError, NotFoundError) as error:
+            _log.warning("%s is skipped: %s", name, error)
 
     def read(self, name: str) -> Record:
         """Return the record of the checkpoint called *name*.
@@ -199,88 +268,140 @@ class CheckpointFolder:
         Raises:
             CorruptError: One is missing or is not what was committed; the message names it.
         """
-        for path, (size, digest) in record.files.items():
+        for path, (size, expected) in record.files.items():
             file = self.folder.joinpath(record.name, *path.split("/"))
-            if not file.is_file() or file.stat().st_size != size or digest_of_file(file).hex() != digest:
+            if not file.is_file() or file.stat().st_size != size or digest_of_file(file).hex() != expected:
                 raise CorruptError(f"{path!r} in {self.folder / record.name} is not what was saved")
 
     def delete(self, record: Record) -> None:
-        """Remove a checkpoint; one that is not there is fine."""
-        # The record goes first: a reader never finds one whose files are half gone.
-        (self.folder / (record.name + SUFFIX)).unlink(missing_ok=True)
+        """Remove a checkpoint; one that is not there is fine.
+
+        Raises:
+            StoreError: The disk failed; the checkpoint is whole.
+        """
+        file = self.folder / (record.name + SUFFIX)
+        try:
+            # The record goes first: a reader never finds one whose files are half gone.
+            file.unlink(missing_ok=True)
+        except OSError as error:
+            raise _failed("remove", file, error) from error
         shutil.rmtree(self.folder / record.name, ignore_errors=True)
 
+    def recover(self, newest: str) -> list[str]:
+        """Bring back what the folder lost, where *newest* is not whole and it is kept elsewhere too.
+
+        Returns:
+            A sentence about each checkpoint that could not be brought back.
+
+        Raises:
+            StoreError: The other place cannot be reached.
+        """
+        del newest
+        return []
+
     def sweep(self) -> None:
-        """Remove what a crash left: staged folders and temporary checkpoints."""
+        """Remove what a crash left, staged folders and temporary checkpoints, and bring back what it hid.
+
+        Raises:
+            StoreError: The disk failed; sweeping again may help.
+        """
+        try:
+            for file in self.folder.glob(f"{_FORMER}*{SUFFIX}"):
+                self._bring_back(file.name.removeprefix(_FORMER).removesuffix(SUFFIX))
+        except OSError as error:
+            raise _failed("clean", self.folder, error) from error
         for place in self.folder.glob(f"{STAGING}*"):
             shutil.rmtree(place, ignore_errors=True)
-        for file in self.folder.glob(f"checkpoint_tmp*{SUFFIX}"):
-            self.delete(Record(file.name.removesuffix(SUFFIX), "files", 0))
-
-    # Checkpoints as bytes.
+            with suppress(OSError):
+                place.unlink(missing_ok=True)
+        for place in self.folder.glob(f"{TEMPORARY}*"):
+            self.delete(Record(place.name.removesuffix(SUFFIX), "files", 0))
 
     def pack(self, record: Record) -> bytes:
-        """Return a checkpoint as an archive: `record.json`, and its files below `files/`."""
-        file = io.BytesIO()
-        with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-            archive.writestr("record.json", record.encode())
-            for path in record.files:
-                archive.write(self.folder.joinpath(record.name, *path.split("/")), f"files/{path}")
-        return file.getvalue()
+        """Return a checkpoint as bytes, for `unpack`.
+
+        Raises:
+            CorruptError: Its files are not those that were saved.
+        """
+        self.check(record)
+        return pack(self.folder / record.name, record)
 
     def unpack(self, data: bytes, *, temporary: bool = False) -> Record:
-        """Commit the checkpoint that `pack` made, under its own name or a temporary one.
+        """Commit the checkpoint that `pack` made bytes of, under its own name or a temporary one.
 
         Raises:
             CorruptError: The bytes are not those of a checkpoint; nothing was made.
+            StoreError: The disk failed; nothing was made.
         """
-        stage = self.stage()
-        try:
-            with zipfile.ZipFile(io.BytesIO(data)) as archive:
-                record = Record.decode(archive.read("record.json"), "the checkpoint object")
-                for path in record.files:
-                    target = stage.joinpath(*path.split("/"))
-                    target.parent.mkdir(parents=True, exist_ok=True)
-                    with archive.open(f"files/{path}") as source, target.open("xb") as written:
-                        shutil.copyfileobj(source, written, 1 << 20)
-        except (zipfile.BadZipFile, KeyError) as error:
-            raise CorruptError(f"this object is no checkpoint of a trial: {error}") from error
-        else:
-            for path in record.folders:
-                stage.joinpath(*path.split("/")).mkdir(parents=True, exist_ok=True)
+        if digest(memoryview(data)[_DIGEST:]) != data[:_DIGEST]:
+            raise CorruptError("this object is no checkpoint of a trial, or not whole")
+        with self.staged() as stage:
+            try:
+                record = _extract(data, stage)
+            except (zipfile.BadZipFile, ValueError, KeyError) as error:
+                raise CorruptError(f"this object is no checkpoint of a trial: {error}") from error
+            except OSError as error:
+                raise _failed("write", stage, error) from error
             if temporary:
-                record = replace(record, name=f"checkpoint_tmp{uuid.uuid4().hex[:8]}", temporary=True)
-            if record.kind == "null":
-                return self.commit(None, record)
-            made = self.commit(stage, replace(record, files={}, folders=()))
-            if made.files != record.files:
-                self.delete(made)
-                raise CorruptError("the files of this checkpoint object are not those that were saved")
-            return made
-        finally:
-            shutil.rmtree(stage, ignore_errors=True)
+                name = f"{TEMPORARY}{uuid.uuid4().hex[:8]}_{record.step:06d}"
+                record = replace(record, name=name, temporary=True)
+            return self.commit(None if record.kind == "null" else stage, record)
 
 
-def find(path: str | os.PathLike[str], within: Path | None = None) -> tuple[CheckpointFolder, Record]:
+def pack(folder: Path, record: Record) -> bytes:
+    """Return the checkpoint *record*, whose files are in *folder*, as bytes.
+
+    They are a digest and an archive: `record.json`, and what is in the folder below `files/`.
+    """
+    file = io.BytesIO()
+    file.write(bytes(_DIGEST))
+    # Files older than 1980 are packed too.
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, strict_timestamps=False) as archive:
+        archive.writestr("record.json", replace(record, files={}, folders=()).encode())
+        for place in _walk(folder) if record.kind != "null" else ():
+            archive.write(place, f"files/{_safe(place.relative_to(folder).as_posix())}")
+    with file.getbuffer() as view:
+        view[:_DIGEST] = digest(view[_DIGEST:])
+    return file.getvalue()
+
+
+def _extract(data: bytes, stage: Path) -> Record:
+    """Write the files of an object into *stage*, and return its record."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        for name in archive.namelist()[1:]:
+            target = stage.joinpath(*_safe(name.removeprefix("files/").rstrip("/")).split("/"))
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if name.endswith("/"):
+                target.mkdir()
+                continue
+            with archive.open(name) as source, target.open("xb") as written:
+                shutil.copyfileobj(source, written, 1 << 20)
+        return Record.decode(archive.read("record.json"), "the checkpoint object")
+
+
+def find(path: str | os.PathLike[str]) -> tuple[CheckpointFolder, Record]:
     """Return the checkpoint that *path* is, or lies in.
-
-    Args:
-        path: A checkpoint's folder, or anything below it.
-        within: Look no higher than this folder.
 
     Raises:
         NotFoundError: It is in none.
+        CorruptError: Its record is damaged.
     """
     place = Path(path).absolute()
     for candidate in (place, *place.parents):
-        if candidate == within:
-            break
-        if candidate.with_name(candidate.name + SUFFIX).is_file() and candidate.name.startswith(
-            "checkpoint_"
-        ):
+        if candidate.name.startswith(PREFIX) and candidate.with_name(candidate.name + SUFFIX).is_file():
             folder = CheckpointFolder(candidate.parent)
             return folder, folder.read(candidate.name)
     raise NotFoundError(f"{str(path)!r} is in no checkpoint: give the path that save() returned")
+
+
+def _checked(record: Record) -> Record:
+    """Return *record* when its name and its counts can be those of a checkpoint."""
+    parts = PurePosixPath(record.name).parts
+    if len(parts) != 1 or not record.name.startswith(PREFIX) or not record.iteration >= 0:
+        raise ValueError(f"its name is {record.name!r}, its iteration {record.iteration!r}")
+    if record.inner:
+        _safe(record.inner)
+    return record
 
 
 def _safe(path: str) -> str:
@@ -293,22 +414,53 @@ def _contents(stage: Path) -> tuple[dict[str, tuple[int, str]], tuple[str, ...]]
     """Make everything in a folder durable; return its files with size and digest, and the empty folders."""
     files: dict[str, tuple[int, str]] = {}
     empty: list[str] = []
-    for place, folders, names in os.walk(stage):
+    for place in _walk(stage):
+        path = _safe(place.relative_to(stage).as_posix())
+        if place.is_dir():
+            empty.append(path)
+        else:
+            sync_file(place)
+            files[path] = (place.stat().st_size, digest_of_file(place).hex())
+    for folder, _, _ in os.walk(stage):
+        sync_folder(Path(folder))
+    return dict(sorted(files.items())), tuple(sorted(empty))
+
+
+def _walk(top: Path) -> Iterator[Path]:
+    """Yield the files and the empty folders below *top*; links become copies of what they point to.
+
+    Raises:
+        UsageError: There is a link to a folder, or one that leads outside, or what is no file.
+    """
+    for place, folders, names in os.walk(top, onerror=_raise):
         here = Path(place)
         for name in folders:
             if (here / name).is_symlink():
                 raise UsageError(f"{name!r} in the checkpoint is a link to a folder: copy what it points to")
         for name in names:
             file = here / name
-            path = _safe(file.relative_to(stage).as_posix())
+            if file.is_symlink():
+                _copy_in_place(file, top)
             if not file.is_file():
-                raise UsageError(f"{path!r} in the checkpoint is neither a file nor a folder: take it out")
-            sync_file(file)
-            files[path] = (file.stat().st_size, digest_of_file(file).hex())
-        if not folders and not names and here != stage:
-            empty.append(here.relative_to(stage).as_posix())
-        sync_folder(here)
-    return dict(sorted(files.items())), tuple(sorted(empty))
+                raise UsageError(f"{name!r} in the checkpoint is neither a file nor a folder: take it out")
+            yield file
+        if not folders and not names and here != top:
+            yield here
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+def _copy_in_place(link: Path, top: Path) -> None:
+    target = link.resolve()
+    if not target.is_relative_to(top.resolve()) or not target.is_file():
+        raise UsageError(
+            f"{link.name!r} in the checkpoint is a link that leads outside or nowhere: copy the file"
+        )
+    copied = link.with_name(uuid.uuid4().hex)
+    shutil.copy2(target, copied)
+    copied.replace(link)
 
 
 def _failed(action: str, place: Path, error: OSError) -> StoreError:
@@ -317,19 +469,3 @@ def _failed(action: str, place: Path, error: OSError) -> StoreError:
     return StoreError(
         f"cannot {action} {str(place)!r}: {error.strerror or error}. Free some space or choose another folder"
     )
-
-
-class _warned:  # noqa: N801  a context manager, used like a function
-    """Log what is wrong with one record, and go on to the next."""
-
-    def __init__(self, file: Path) -> None:
-        self._file = file
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
-        if isinstance(error, (CorruptError, FormatError, NotFoundError)):
-            _log.warning("%s is skipped: %s", self._file, error)
-            return True
-        return False

@@ -1,0 +1,16 @@
+"""Fixtures for the tests of trials: what a trial is to leave behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def nothing_temporary_left(tmp_path: Path) -> Iterator[None]:
+    """Hold that no staged folder and no temporary checkpoint is left below the test's folder."""
+    yield
+    left = [*tmp_path.rglob(".nbckpt-tmp-*"), *tmp_path.rglob("checkpoint_tmp*")]
+    assert not [str(place.relative_to(tmp_path)) for place in left]

@@ -1,0 +1,472 @@
+"""A trial's folder of checkpoints: committed whole or not at all, whatever fails in between."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import json
+import logging
+import os
+import shutil
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Self
+from unittest import mock
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from nbckpt.core.pack import digest
+from nbckpt.core.tree import check_path
+from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError, UsageError
+from nbckpt.trials.checkpoints import SUFFIX, CheckpointFolder, Record, find, name_of
+
+CALLS = ("open", "mkdir", "replace", "unlink", "fsync", "scandir", "rmdir", "stat")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> CheckpointFolder:
+    return CheckpointFolder(tmp_path / "trial")
+
+
+def write(top: Path, tree: dict[str, bytes | None]) -> None:
+    """Write files, and a folder where the content is None."""
+    for path, content in tree.items():
+        place = top / path
+        if content is None:
+            place.mkdir(parents=True)
+        else:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(content)
+
+
+def tree_of(top: Path) -> dict[str, bytes | None]:
+    return {
+        str(place.relative_to(top)): place.read_bytes() if place.is_file() else None
+        for place in top.rglob("*")
+        if place.is_file() or not any(place.iterdir())
+    }
+
+
+def save(
+    folder: CheckpointFolder, tree: dict[str, bytes | None], iteration: int = 1, **fields: Any
+) -> Record:
+    with folder.staged() as stage:
+        write(stage, tree)
+        return folder.commit(stage, Record(name_of(iteration), "files", iteration, **fields))
+
+
+def names_in(place: Path) -> list[str]:
+    return sorted(it.name for it in place.iterdir())
+
+
+def content(folder: CheckpointFolder, record: Record) -> dict[str, bytes | None]:
+    return tree_of(folder.folder / record.name)
+
+
+def test_a_checkpoint_is_the_users_files_and_a_record_beside_them(folder: CheckpointFolder) -> None:
+    save(folder, {"model.bin": b"1", "deep/er/file": b"22"}, 3)
+    assert tree_of(folder.folder).keys() == {
+        "checkpoint_000003/model.bin",
+        "checkpoint_000003/deep/er/file",
+        "checkpoint_000003.json",
+    }
+    written = json.loads((folder.folder / "checkpoint_000003.json").read_bytes())
+    assert {path: size for path, (size, _) in written["files"].items()} == {"model.bin": 1, "deep/er/file": 2}
+
+
+def test_a_record_comes_back_as_it_was_committed(folder: CheckpointFolder) -> None:
+    made = save(
+        folder, {"a/f": b"1", "empty": None}, 7, metrics={"loss": 0.5}, inner="a/f", timesteps_total=0
+    )
+    assert folder.read("checkpoint_000007") == made
+    assert (made.step, made.size, made.folders, folder.path(made).read_bytes()) == (7, 1, ("empty",), b"1")
+
+
+def test_checkpoints_are_listed_by_their_iteration(folder: CheckpointFolder) -> None:
+    for iteration in (1_000_000, 2, 10):
+        save(folder, {"f": b""}, iteration)
+    assert [record.iteration for record in folder.records()] == [2, 10, 1_000_000]
+
+
+def test_a_checkpoint_of_a_name_replaces_the_one_before_whole(folder: CheckpointFolder) -> None:
+    save(folder, {"old": b"1", "both": b"1"})
+    record = save(folder, {"both": b"2"})
+    assert content(folder, record) == {"both": b"2"}
+    assert names_in(folder.folder) == ["checkpoint_000001", "checkpoint_000001.json"]
+
+
+def test_unfinished_damaged_and_odd_names_are_skipped_with_a_warning(
+    folder: CheckpointFolder, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Behaviour 88, D92."""
+    save(folder, {"f": b"1"}, 4)
+    names = ["checkpoint_000009", "checkpoint_tmpab12cd", "checkpoint_-00001", ".hidden", "checkpoint_x"]
+    for name in names:
+        (folder.folder / name).mkdir()
+    (folder.folder / "checkpoint_000005.json").write_text('{"format": 1, "name"')
+    (folder.folder / "checkpoint_000006.json").write_text('{"format": 99}')
+    (folder.folder / "notes.json").write_text("mine")
+    assert [record.name for record in folder.records()] == ["checkpoint_000004"]
+    for name in ("checkpoint_000009", "checkpoint_000005", "checkpoint_000006"):
+        assert [it.levelno for it in caplog.records if name in it.getMessage()] == [logging.WARNING]
+    for name in names:
+        (folder.folder / name).rmdir()
+
+
+def test_a_folder_whose_name_is_a_pattern_is_listed_and_swept(tmp_path: Path) -> None:
+    """D92."""
+    folder = CheckpointFolder(tmp_path / "lr=[0.1]*?")
+    save(folder, {"f": b"1"})
+    folder.stage()
+    folder.sweep()
+    assert [record.name for record in folder.records()] == ["checkpoint_000001"]
+
+
+def test_a_path_inside_finds_its_checkpoint_and_one_above_none(folder: CheckpointFolder) -> None:
+    """Behaviour 86."""
+    save(folder, {"a/b/c": b"1"}, 2)
+    place = folder.folder / "checkpoint_000002"
+    for inside in (place, place / "a", place / "a/b/c"):
+        assert find(inside)[1].name == "checkpoint_000002"
+    for outside in (folder.folder, folder.folder.parent, folder.folder / "else"):
+        with pytest.raises(FileNotFoundError, match="is in no checkpoint"):
+            find(outside)
+
+
+def test_a_longer_name_that_begins_the_same_is_another_checkpoint(folder: CheckpointFolder) -> None:
+    """D87."""
+    save(folder, {"f": b"1"}, 1)
+    (folder.folder / "checkpoint_0000010").mkdir()
+    with pytest.raises(NotFoundError):
+        find(folder.folder / "checkpoint_0000010" / "f")
+
+
+def test_a_folder_without_its_record_is_no_checkpoint(folder: CheckpointFolder) -> None:
+    folder.folder.joinpath("checkpoint_000001").mkdir(parents=True)
+    with pytest.raises(NotFoundError):
+        folder.read("checkpoint_000001")
+
+
+@pytest.mark.parametrize("harm", [b"", b"2", b"11", None])
+def test_a_file_that_changed_is_named(folder: CheckpointFolder, harm: bytes | None) -> None:
+    record = save(folder, {"f": b"1", "g": b"1"})
+    file = folder.folder / record.name / "f"
+    file.unlink() if harm is None else file.write_bytes(harm)
+    with pytest.raises(CorruptError, match="'f'"):
+        folder.check(record)
+    with pytest.raises(CorruptError, match="'f'"):
+        folder.pack(record)
+
+
+def test_what_is_neither_file_nor_folder_is_refused_by_name(folder: CheckpointFolder) -> None:
+    with folder.staged() as stage:
+        os.mkfifo(stage / "pipe")
+        with pytest.raises(UsageError, match="'pipe' in the checkpoint is neither"):
+            folder.commit(stage, Record(name_of(1), "files", 1))
+    assert names_in(folder.folder) == []
+
+
+def test_a_link_inside_becomes_the_file_that_it_points_to(folder: CheckpointFolder) -> None:
+    with folder.staged() as stage:
+        write(stage, {"model-3.bin": b"3"})
+        (stage / "best.bin").symlink_to(stage / "model-3.bin")
+        record = folder.commit(stage, Record(name_of(1), "files", 1))
+    assert content(folder, record) == {"model-3.bin": b"3", "best.bin": b"3"}
+    folder.check(record)
+
+
+@pytest.mark.parametrize("target", ["/etc/hostname", "nowhere", "..", "sub"])
+def test_a_link_outside_nowhere_or_to_a_folder_is_refused(folder: CheckpointFolder, target: str) -> None:
+    with folder.staged() as stage:
+        (stage / "sub").mkdir()
+        (stage / "link").symlink_to(target)
+        with pytest.raises(UsageError, match="'link' in the checkpoint is a link"):
+            folder.commit(stage, Record(name_of(1), "files", 1))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"name": "../evil"},
+        {"name": "checkpoint_1/../../evil"},
+        {"name": "evil"},
+        {"name": 5},
+        {"iteration": None},
+        {"iteration": -1},
+        {"inner": "../../etc"},
+        {"files": {"../evil": [1, "00"]}},
+        {"files": {"/evil": [1, "00"]}},
+        {"folders": ["../evil"]},
+        {"unknown": 1},
+    ],
+)
+def test_a_record_that_leads_outside_or_makes_no_sense_is_corrupt(change: dict[str, Any]) -> None:
+    """D90."""
+    good = json.loads(Record(name_of(1), "files", 1).encode())
+    with pytest.raises(CorruptError):
+        Record.decode(json.dumps(good | change).encode(), "the record")
+
+
+def test_a_record_of_a_newer_version_says_to_upgrade() -> None:
+    with pytest.raises(FormatError, match="upgrade"):
+        Record.decode(b'{"format": 2}', "the record")
+
+
+# Objects.
+
+
+def test_an_object_holds_every_file_by_its_path_and_the_empty_folders(
+    folder: CheckpointFolder, tmp_path: Path
+) -> None:
+    """Behaviour 87, D90."""
+    tree = {"a": b"1", "deep/er/b": b"2" * 100_000, "empty/er": None, "ü ": b"", ".dot": b"3"}
+    record = save(folder, tree, 5, metrics={"loss": 1.0})
+    other = CheckpointFolder(tmp_path / "other")
+    assert other.unpack(folder.pack(record)) == record
+    assert content(other, record) == tree
+
+
+def can_be_a_path(path: str) -> bool:
+    try:
+        return bool(check_path(path))
+    except UsageError:
+        return False
+
+
+names = st.text(st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1, max_size=8)
+paths = st.lists(names, min_size=1, max_size=3).map("/".join).filter(can_be_a_path)
+trees = st.dictionaries(paths, st.binary(max_size=99) | st.none(), max_size=5).filter(
+    lambda tree: (
+        not any(one != other and (other + "/").startswith(one + "/") for one in tree for other in tree)
+    )
+)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(trees)
+def test_any_tree_of_files_survives_a_save_an_object_and_a_restore(
+    folder: CheckpointFolder, tree: dict[str, bytes | None]
+) -> None:
+    record = save(folder, tree)
+    assert content(folder, record) == tree
+    packed = folder.pack(record)
+    folder.delete(record)
+    assert content(folder, folder.unpack(packed)) == tree
+
+
+def test_files_older_than_1980_are_packed(folder: CheckpointFolder) -> None:
+    record = save(folder, {"f": b"1"})
+    os.utime(folder.folder / record.name / "f", (0, 0))
+    packed = folder.pack(record)
+    folder.delete(record)
+    assert content(folder, folder.unpack(packed)) == {"f": b"1"}
+
+
+@given(st.data())
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_damaged_object_is_refused_and_leaves_nothing(
+    folder: CheckpointFolder, data: st.DataObject
+) -> None:
+    packed = bytearray(folder.pack(save(folder, {"f": b"abc", "empty": None})))
+    before = tree_of(folder.folder)
+    if data.draw(st.booleans()):
+        packed[data.draw(st.integers(0, len(packed) - 1))] ^= data.draw(st.integers(1, 255))
+    else:
+        del packed[data.draw(st.integers(0, len(packed) - 1)) :]
+    with pytest.raises(CorruptError, match="no checkpoint of a trial"):
+        folder.unpack(bytes(packed))
+    assert tree_of(folder.folder) == before
+
+
+@pytest.mark.parametrize("name", ["../evil", "/evil", "a/../../evil", ".nbckpt/../../evil", "a//b", ""])
+def test_an_object_writes_nothing_outside(folder: CheckpointFolder, name: str) -> None:
+    """D90: somebody may have made the object, not `pack`."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("record.json", Record(name_of(1), "files", 1).encode())
+        archive.writestr(f"files/{name}", b"evil")
+    with pytest.raises(CorruptError):
+        folder.unpack(digest(file.getvalue()) + file.getvalue())
+    assert tree_of(folder.folder.parent) == {"trial": None}
+
+
+def test_a_temporary_checkpoint_is_marked_in_its_record_and_not_listed(folder: CheckpointFolder) -> None:
+    """Behaviour 68, D89."""
+    packed = folder.pack(save(folder, {"f": b"1"}, 4))
+    one, other = (folder.unpack(packed, temporary=True) for _ in range(2))
+    assert one.name != other.name
+    assert (one.temporary, one.step, content(folder, one)) == (True, 4, {"f": b"1"})
+    assert [record.name for record in folder.records()] == ["checkpoint_000004"]
+    folder.sweep()
+    assert [it for it in names_in(folder.folder) if "tmp" in it] == []
+
+
+def test_a_null_checkpoint_is_a_record_of_its_own_without_a_folder(folder: CheckpointFolder) -> None:
+    """Behaviour 68, D85."""
+    record = folder.commit(None, Record("checkpoint_null_1", "null", 0))
+    assert names_in(folder.folder) == ["checkpoint_null_1.json"]
+    again = folder.unpack(folder.pack(record), temporary=True)
+    assert (again.kind, folder.records()) == ("null", [])
+    folder.delete(again)
+
+
+# Faults.
+
+
+class Crash(BaseException):
+    """The process ends here."""
+
+
+class Faults:
+    """Lets the call number *at* fail, or all from there on.
+
+    Attributes:
+        reached: Whether there were so many calls.
+    """
+
+    def __init__(self, at: int, error: Callable[[], BaseException], *, from_then_on: bool = False) -> None:
+        self.reached = False
+        self._calls = itertools.count(1)
+        self._at, self._error, self._more = at, error, from_then_on
+
+    def __enter__(self) -> Self:
+        self._patch = mock.patch.multiple(os, **{name: self._faulty(getattr(os, name)) for name in CALLS})
+        self._patch.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._patch.stop()
+
+    def _faulty(self, real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **options: Any) -> Any:
+            number = next(self._calls)
+            self.reached |= number >= self._at
+            if number == self._at or (self._more and self.reached):
+                raise self._error()
+            return real(*args, **options)
+
+        return call
+
+
+def disk_full() -> OSError:
+    return OSError(28, "No space left on device")
+
+
+def attempts(
+    folder: CheckpointFolder, name: str, error: Callable[[], BaseException], **how: bool
+) -> Iterator[bool]:
+    """Commit a checkpoint with a fault at each call in turn; yield whether it was committed.
+
+    The last time there is no fault any more.
+    """
+    for at in itertools.count(1):
+        stage = folder.stage()
+        write(stage, NEW)
+        committed = False
+        with Faults(at, error, **how) as faults, suppress(StoreError, Crash):
+            folder.commit(stage, Record(name, "files", 2))
+            committed = True
+        yield committed
+        if not faults.reached:
+            assert at > 20
+            return
+        shutil.rmtree(stage, ignore_errors=True)
+
+
+def whole(folder: CheckpointFolder) -> dict[str, dict[str, bytes | None]]:
+    found = {}
+    for record in folder.records():
+        folder.check(record)
+        found[record.name] = content(folder, record)
+    return found
+
+
+OLD = {"old": b"1"}
+NEW = {"new": b"new", "deep/er": b"new"}
+
+
+replaced_or_new = pytest.mark.parametrize("name", ["checkpoint_000002", "checkpoint_000003"])
+
+
+def older(folder: CheckpointFolder) -> dict[str, dict[str, bytes | None]]:
+    """Bring the folder to two checkpoints, and return them."""
+    for record in folder.records():
+        folder.delete(record)
+    shutil.rmtree(folder.folder / "checkpoint_000003", ignore_errors=True)
+    return {save(folder, OLD, iteration).name: OLD for iteration in (1, 2)}
+
+
+@replaced_or_new
+def test_a_full_disk_at_any_call_leaves_every_checkpoint_as_it_was(
+    folder: CheckpointFolder, name: str
+) -> None:
+    before = older(folder)
+    for committed in attempts(folder, name, disk_full):
+        assert whole(folder) == (before | {name: NEW} if committed else before)
+        assert (folder.folder / name).exists() == (committed or name in before)
+        older(folder)
+
+
+@replaced_or_new
+def test_a_crash_at_any_call_leaves_older_checkpoints_whole_and_nothing_half_visible(
+    folder: CheckpointFolder, name: str
+) -> None:
+    """D84, D88: also of the one that is being replaced either the former or the new one is there."""
+    before = older(folder)
+    for committed in attempts(folder, name, Crash, from_then_on=True):
+        after = before | {name: NEW}
+        visible = whole(folder)
+        assert visible in (before, after, {it: tree for it, tree in before.items() if it != name})
+        folder.sweep()
+        assert whole(folder) in ((after,) if committed else (before, after))
+        older(folder)
+
+
+@replaced_or_new
+def test_after_a_full_disk_the_staged_folder_can_be_committed_again(
+    folder: CheckpointFolder, name: str
+) -> None:
+    older(folder)
+    for at in itertools.count(1):
+        stage = folder.stage()
+        write(stage, NEW)
+        with Faults(at, disk_full) as faults:
+            try:
+                folder.commit(stage, Record(name, "files", 2))
+            except StoreError:
+                assert tree_of(stage) == NEW
+                folder.commit(stage, Record(name, "files", 2))
+        assert whole(folder)[name] == NEW
+        if not faults.reached:
+            break
+        older(folder)
+
+
+def test_a_checkpoint_that_cannot_be_removed_is_whole(folder: CheckpointFolder) -> None:
+    record = save(folder, OLD)
+    with Faults(1, disk_full, from_then_on=True), pytest.raises(StoreError, match="cannot remove"):
+        folder.delete(record)
+    assert whole(folder) == {record.name: OLD}
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError, match=r"cannot make '.*file/trial"):
+        CheckpointFolder(tmp_path / "file" / "trial").stage()
+
+
+def test_the_records_file_appears_only_after_everything_else(folder: CheckpointFolder) -> None:
+    seen = []
+    real = os.replace
+
+    def replace_(source: Any, target: Any, **options: Any) -> None:
+        seen.append((Path(target).name, names_in(folder.folder / name_of(1)) if len(seen) else []))
+        real(source, target, **options)
+
+    with mock.patch.object(os, "replace", replace_):
+        save(folder, {"a": b"1", "b": b"2"})
+    assert seen == [(name_of(1), []), (name_of(1) + SUFFIX, ["a", "b"])]
