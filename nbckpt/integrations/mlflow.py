@@ -1,0 +1,164 @@
+"""MLflowCallback: keeps an experiment's trials as runs of MLflow too."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nbckpt.errors import UsageError
+from nbckpt.integrations.flat import flat, numbers
+from nbckpt.trials.callbacks import Callback
+from nbckpt.trials.checkpoints import Record
+from nbckpt.trials.trial import Status, Trial
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Metric
+
+    from nbckpt.trials.experiment import Experiment
+
+_SEND_EVERY_S = 1.0
+_MOST_METRICS, _MOST_PARAMS = 1000, 100  # of one request, as MLflow has it
+
+
+@dataclass
+class _Run:
+    """A trial's run in MLflow.
+
+    Attributes:
+        id: MLflow's.
+        sent: The last iteration whose metrics were sent.
+        sent_at: When that was.
+    """
+
+    id: str
+    sent: int
+    sent_at: float = 0.0
+
+
+class MLflowCallback(Callback):
+    """Keeps each trial as a run: its configuration as params, every number that it reports as a metric.
+
+    A metric's step is the trial's iteration; each iteration is sent once, about a second after it was
+    reported. A trial that goes on, also in another kernel, goes on in the same run, which is found by
+    its tags. A run ends as FINISHED, as FAILED, or, when the trial was stopped or paused, as KILLED.
+
+    Args:
+        tracking_uri: MLflow's server or database; by default what MLflow takes itself.
+        experiment_name: The experiment there, which is made if need be; by default of the same name.
+        log_checkpoints: Whether checkpoints are copied there as artifacts.
+
+    Raises:
+        UsageError: MLflow is not installed.
+    """
+
+    def __init__(
+        self,
+        tracking_uri: str | os.PathLike[str] | None = None,
+        experiment_name: str | None = None,
+        *,
+        log_checkpoints: bool = False,
+    ) -> None:
+        try:
+            import mlflow  # noqa: F401  better told now than when trials run
+        except ImportError:
+            raise UsageError("MLflowCallback needs MLflow: pip install 'nbckpt[mlflow]'") from None
+        self.tracking_uri = None if tracking_uri is None else str(tracking_uri)
+        self.experiment_name = experiment_name
+        self.log_checkpoints = log_checkpoints
+        self._experiments: dict[Path, tuple[str, str]] = {}
+        self._runs: dict[Path, _Run] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what is open."""
+        return {**vars(self), "_experiments": {}, "_runs": {}}
+
+    def setup(self, experiment: Experiment) -> None:
+        """See `Callback.setup`."""
+        client, name = self._client(), self.experiment_name or experiment.name
+        found = client.get_experiment_by_name(name)
+        there = found.experiment_id if found else client.create_experiment(name)
+        self._experiments[experiment.folder] = there, experiment.spec.created_at
+
+    def on_trial_start(self, trial: Trial) -> None:
+        """See `Callback.on_trial_start`."""
+        from mlflow.entities import Param
+
+        client = self._client()
+        there, created_at = self._experiments[trial.folder.parent]
+        tags = {"nbckpt.trial": f"{trial.folder.parent.name}/{trial.id}", "nbckpt.created_at": created_at}
+        query = " and ".join(f"tags.`{key}` = '{text}'" for key, text in tags.items())
+        found = client.search_runs([there], query, max_results=1)
+        run = found[0] if found else client.create_run(there, tags=tags, run_name=tags["nbckpt.trial"])
+        self._runs[trial.folder] = _Run(run.info.run_id, int(run.data.metrics.get("training_iteration", 0)))
+        client.update_run(run.info.run_id, status="RUNNING")
+        params = [Param(_name(key), str(value)) for key, value in flat(trial.config).items()]
+        new = [param for param in params if param.key not in run.data.params]
+        for at in range(0, len(new), _MOST_PARAMS):
+            client.log_batch(run.info.run_id, params=new[at : at + _MOST_PARAMS])
+
+    def on_trial_result(self, trial: Trial, result: Mapping[str, Any]) -> None:
+        """See `Callback.on_trial_result`."""
+        if time.monotonic() - self._runs[trial.folder].sent_at >= _SEND_EVERY_S:
+            self._send(trial)
+
+    def on_trial_checkpoint(self, trial: Trial, checkpoint: Record) -> None:
+        """See `Callback.on_trial_checkpoint`."""
+        if self.log_checkpoints:
+            folder = trial.folder / checkpoint.name
+            self._client().log_artifacts(self._runs[trial.folder].id, str(folder), checkpoint.name)
+
+    def on_trial_complete(self, trial: Trial) -> None:
+        """See `Callback.on_trial_complete`."""
+        self._end(trial)
+
+    def on_trial_error(self, trial: Trial, error: BaseException) -> None:
+        """See `Callback.on_trial_error`."""
+        if trial.status in {Status.ERROR, Status.TERMINATED}:
+            self._end(trial)
+
+    def on_experiment_end(self, trials: Sequence[Trial]) -> None:
+        """See `Callback.on_experiment_end`."""
+        for trial in trials:
+            self._end(trial)
+
+    def _send(self, trial: Trial) -> None:
+        """Send what was reported since the last time."""
+        run = self._runs[trial.folder]
+        metrics = list(_metrics(trial, run.sent))
+        for at in range(0, len(metrics), _MOST_METRICS):
+            self._client().log_batch(run.id, metrics=metrics[at : at + _MOST_METRICS])
+        run.sent, run.sent_at = max(run.sent, trial.iteration), time.monotonic()
+
+    def _end(self, trial: Trial) -> None:
+        if trial.folder in self._runs:
+            self._send(trial)
+            done = "FAILED" if trial.status == Status.ERROR else "FINISHED"
+            killed = trial.early or not trial.finished
+            self._client().set_terminated(self._runs.pop(trial.folder).id, "KILLED" if killed else done)
+
+    def _client(self) -> MlflowClient:
+        from mlflow import MlflowClient
+
+        return MlflowClient(tracking_uri=self.tracking_uri)
+
+
+def _metrics(trial: Trial, sent: int) -> Iterator[Metric]:
+    """Yield the metrics of each iteration after *sent*."""
+    from mlflow.entities import Metric
+
+    for result in trial.results:
+        step = result["training_iteration"]
+        if step > sent:
+            milliseconds = int(result["timestamp"] * 1000)
+            yield from (Metric(_name(it), value, milliseconds, step) for it, value in numbers(result).items())
+
+
+def _name(name: str) -> str:
+    """Return a name as MLflow allows it."""
+    return re.sub(r"[^\w.\- /]", "_", name)[:250]

@@ -1,0 +1,94 @@
+"""TensorBoardCallback: shows an experiment in TensorBoard while it runs."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nbckpt.errors import UsageError
+from nbckpt.integrations.flat import flat, numbers
+from nbckpt.trials.callbacks import Callback
+from nbckpt.trials.trial import Trial
+
+if TYPE_CHECKING:
+    from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
+
+_FLUSH_S = 2
+
+
+class TensorBoardCallback(Callback):
+    """Writes every number that trials report, and their configurations, for TensorBoard.
+
+    Each trial has a folder `EXPERIMENT/TRIAL` with a scalar for each number, by the trial's iteration,
+    and its configuration among the hyperparameters. A trial that goes on from a checkpoint goes on in
+    the same folder; what it does again replaces what there was.
+
+    Args:
+        logdir: The folder for `tensorboard --logdir`.
+
+    Raises:
+        UsageError: TensorBoard is not installed.
+    """
+
+    def __init__(self, logdir: str | os.PathLike[str]) -> None:
+        try:
+            import tensorboard  # noqa: F401  better told now than when trials run
+        except ImportError:
+            raise UsageError(
+                "TensorBoardCallback needs TensorBoard: pip install 'nbckpt[tensorboard]'"
+            ) from None
+        self.logdir = Path(logdir).absolute()
+        self._writers: dict[Path, EventFileWriter] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what is open."""
+        return {**vars(self), "_writers": {}}
+
+    def on_trial_start(self, trial: Trial) -> None:
+        """See `Callback.on_trial_start`."""
+        from tensorboard.compat.proto.event_pb2 import SessionLog
+        from tensorboard.plugins.hparams.summary_v2 import hparams_pb
+        from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
+        self._close(trial)
+        folder = self.logdir / trial.folder.parent.name / trial.id
+        self._writers[trial.folder] = EventFileWriter(str(folder), flush_secs=_FLUSH_S)
+        # Makes TensorBoard forget the steps that are done again now.
+        self._write(trial, step=trial.iteration + 1, session_log=SessionLog(status=SessionLog.START))
+        config = flat(trial.config).items()
+        params = {key: value if isinstance(value, (int, float, str)) else str(value) for key, value in config}
+        self._write(trial, summary=hparams_pb(params, trial_id=trial.id, start_time_secs=trial.started_at))
+
+    def on_trial_result(self, trial: Trial, result: Mapping[str, Any]) -> None:
+        """See `Callback.on_trial_result`."""
+        from tensorboard.compat.proto.summary_pb2 import Summary
+
+        values = [Summary.Value(tag=it, simple_value=number) for it, number in numbers(result).items()]
+        self._write(trial, step=trial.iteration, summary=Summary(value=values))
+
+    def on_trial_complete(self, trial: Trial) -> None:
+        """See `Callback.on_trial_complete`."""
+        self._close(trial)
+
+    def on_trial_error(self, trial: Trial, error: BaseException) -> None:
+        """See `Callback.on_trial_error`."""
+        self._close(trial)
+
+    def on_experiment_end(self, trials: Sequence[Trial]) -> None:
+        """See `Callback.on_experiment_end`."""
+        for trial in trials:
+            self._close(trial)
+
+    def _write(self, trial: Trial, **event: Any) -> None:
+        from tensorboard.compat.proto.event_pb2 import Event
+
+        self._writers[trial.folder].add_event(Event(wall_time=time.time(), **event))
+
+    def _close(self, trial: Trial) -> None:
+        writer = self._writers.pop(trial.folder, None)
+        if writer is not None:
+            writer.close()
