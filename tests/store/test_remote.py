@@ -74,10 +74,10 @@ def test_an_unknown_protocol_is_refused() -> None:
 
 def test_a_missing_package_is_named() -> None:
     with (
-        patch.dict(sys.modules, {"s3fs": None}),
-        pytest.raises(UsageError, match=r"pip install 'nbckpt\[s3\]'"),
+        patch.dict(sys.modules, {"gcsfs": None}),
+        pytest.raises(UsageError, match=r"pip install 'nbckpt\[gcs\]'"),
     ):
-        RemoteStore("s3://bucket/x")
+        RemoteStore("gs://bucket/x")
 
 
 def test_two_stores_at_one_url_are_one() -> None:
