@@ -131,9 +131,12 @@ class Attempt:
         if new:
             rules.callbacks.call("on_trial_result", trial, result)
         rules.changed()
+        wish = self.wish  # once: what is asked for from here on is done after the next result
+        if wish == "pause" and self._is_due(ends=ends):
+            self._save()
         if ends:
             self._reason = reason or "done"
-        return not (ends or self.wish)
+        return not (ends or wish)
 
     def _is_due(self, *, ends: bool) -> bool:
         """Tell whether a trainable that does not say so itself should be saved now."""

@@ -315,6 +315,9 @@ class Experiment(Result):
             self._rules, self._began_at = rules, time.monotonic()
             self._search = rules.search
             _live[self.folder] = self
+            # Once more, so that it comes before what the executor's library does at exit.
+            atexit.unregister(_pause_all)
+            atexit.register(_pause_all)
             self._search.setup(self)
             rules.callbacks.call("setup", self)
         assert self._rules is not None

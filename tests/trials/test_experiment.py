@@ -289,6 +289,28 @@ def test_a_trainable_is_saved_when_it_is_paused() -> None:
     assert [it["steps"] for it in experiment.trials[0].results] == [1, 2, 3, 4]
 
 
+def test_a_pause_that_a_callback_asks_for_saves_what_was_reported_just_then() -> None:
+    class Steps(Trainable):
+        def step(self) -> dict[str, Any]:
+            return {}
+
+        def save_checkpoint(self, checkpoint_dir: str) -> dict[str, Any]:
+            return {}
+
+    class Pause(nbckpt.Callback):
+        def on_trial_result(self, trial: Any, result: Any) -> None:
+            if trial.iteration == 3:
+                asked.wait(SECONDS)
+                experiment.pause()
+
+    asked = threading.Event()
+    experiment = nbckpt.run(Steps, callbacks=[Pause()])
+    asked.set()
+    assert experiment.wait(SECONDS)
+    trial = experiment.trials[0]
+    assert (trial.status, trial.iteration, trial.checkpoint_iteration) == (Status.PAUSED, 3, 3)
+
+
 def test_checkpoint_every_saves_a_trainable_that_often(store: Path) -> None:
     class Steps(Trainable):
         def step(self) -> dict[str, Any]:

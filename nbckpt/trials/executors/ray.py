@@ -248,9 +248,9 @@ class TrialActor:
             self._checkpoints.delete(former)
         return self._depot.bill(record)
 
-    def read(self, name: str, path: str, offset: int) -> bytes:
+    def read(self, name: str, path: str, offset: int, size: int) -> bytes:
         """See `Depot.read`."""
-        return self._depot.read(name, path, offset)
+        return self._depot.read(name, path, offset, size)
 
     def write(self, path: str, piece: bytes) -> None:
         """See `Depot.write`."""
