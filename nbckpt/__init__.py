@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from nbckpt.settings import Settings as Settings
     from nbckpt.tracker import Tracker as Tracker
     from nbckpt.trials.callbacks import Callback as Callback
+    from nbckpt.trials.durable import DurableTrainable as DurableTrainable
+    from nbckpt.trials.durable import durable as durable
     from nbckpt.trials.function import wrap_function as wrap_function
     from nbckpt.trials.keeping import Keep as Keep
     from nbckpt.trials.run import run as run
@@ -49,6 +51,8 @@ _HOMES = {
     "get_checkpoint": "nbckpt.trials.session",
     "checkpoint_dir": "nbckpt.trials.session",
     "Trainable": "nbckpt.trials.trainable",
+    "DurableTrainable": "nbckpt.trials.durable",
+    "durable": "nbckpt.trials.durable",
     "wrap_function": "nbckpt.trials.function",
     "grid_search": "nbckpt.trials.space",
     "choice": "nbckpt.trials.space",

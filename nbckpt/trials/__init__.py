@@ -2,11 +2,13 @@
 
 from nbckpt.trials.callbacks import Callback
 from nbckpt.trials.checkpoints import CheckpointFolder, Record
+from nbckpt.trials.durable import DurableTrainable, durable
 from nbckpt.trials.executors import Executor, Worker, WorkerLostError
 from nbckpt.trials.experiment import Experiment
 from nbckpt.trials.function import FunctionRunner, StatusReporter, wrap_function
 from nbckpt.trials.keeping import Keep
 from nbckpt.trials.library import Library
+from nbckpt.trials.remote import NotDurableError
 from nbckpt.trials.search import Search
 from nbckpt.trials.session import StopTrial
 from nbckpt.trials.trainable import Trainable
@@ -15,11 +17,13 @@ from nbckpt.trials.trial import Status, Trial
 __all__ = [
     "Callback",
     "CheckpointFolder",
+    "DurableTrainable",
     "Executor",
     "Experiment",
     "FunctionRunner",
     "Keep",
     "Library",
+    "NotDurableError",
     "Record",
     "Search",
     "Status",
@@ -29,5 +33,6 @@ __all__ = [
     "Trial",
     "Worker",
     "WorkerLostError",
+    "durable",
     "wrap_function",
 ]

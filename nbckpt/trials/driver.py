@@ -7,11 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from nbckpt.errors import CorruptError, NbckptError, TrialError, UsageError
+from nbckpt.errors import CorruptError, NbckptError, StoreError, TrialError, UsageError
 from nbckpt.trials.callbacks import Callbacks
-from nbckpt.trials.checkpoints import Record
-from nbckpt.trials.executors import Executor, Job, Worker
+from nbckpt.trials.checkpoints import CheckpointFolder, Record
+from nbckpt.trials.executors import Executor, Job, Worker, WorkerEndedError
 from nbckpt.trials.keeping import Keep
+from nbckpt.trials.remote import NotDurableError
 from nbckpt.trials.search import Suggestions
 from nbckpt.trials.stopping import Stopper
 from nbckpt.trials.trainable import DONE, DUPLICATE, SHOULD_CHECKPOINT, Trainable
@@ -52,8 +53,9 @@ class Attempt:
         self._name = name
         self._worker: Worker | None = None
         self._origin: Record | None = None
-        self._reason = ""
+        self._reason = self._warning = ""
         self._saved_at = 0
+        self._checkpoints = trial.checkpoints
 
     def ask(self, wish: Wish) -> None:
         """Ask for a pause or a stop after the next result; a stop is the stronger of the two."""
@@ -71,6 +73,10 @@ class Attempt:
         trial = self.trial
         try:
             self._train()
+        except WorkerEndedError as error:  # as a kernel that shuts down asks all its processes
+            self.ask("pause")
+            self._warn(error)
+            self._finish()
         except BaseException as error:  # noqa: BLE001  whatever it is, the trial ends with it and the others go on
             self._fail(error)
         else:
@@ -82,14 +88,15 @@ class Attempt:
     def _finish(self) -> None:
         trial = self.trial
         if self.wish == "pause" and not self._reason:
-            trial.pause("paused")
+            trial.pause(self._with_warning("paused"))
         else:
-            trial.end(self._reason or STOPPED)
+            trial.end(self._with_warning(self._reason or STOPPED))
             self._rules.callbacks.call("on_trial_complete", trial)
 
     def _train(self) -> None:
         rules, trial = self._rules, self.trial
-        self._origin, notes = newest_whole(trial)
+        self._checkpoints = rules.trainable.checkpoints_in(trial.folder, self._name)
+        self._origin, notes = newest_whole(trial, self._checkpoints)
         trial.start(rules.executor.name, self._origin)
         trial.note = note = "; ".join(notes)
         self._saved_at = trial.iteration
@@ -105,6 +112,8 @@ class Attempt:
                 self._worker.run(self._handle)
         finally:
             self._worker.stop()
+            self._origin = None
+            self._prune()
 
     def _waits(self, missing: str) -> bool:
         """Show what the trial waits for; tell whether it is still to begin."""
@@ -150,16 +159,38 @@ class Attempt:
     def _save(self) -> None:
         rules, trial = self._rules, self.trial
         assert self._worker is not None
-        record = self._worker.save()
+        try:
+            record = self._worker.save()
+        except NotDurableError as error:
+            self._warn(error)
+            return
+        self._warning = ""
         self._saved_at = trial.iteration
         if record is None:
             return
         trial.saved(record)
         rules.callbacks.call("on_trial_checkpoint", trial, record)
+        self._prune()
+
+    def _prune(self) -> None:
+        """Remove the checkpoints that are not to be kept; what the function may still read stays."""
+        rules, checkpoints = self._rules, self._checkpoints
         if rules.keep is not None:
-            needed = {record.name} | ({self._origin.name} if self._origin else set())
-            for old in rules.keep.superfluous(trial.checkpoints.records(), needed):
-                trial.checkpoints.delete(old)
+            # What was saved after the one that counts may be whole here only.
+            needed = {self.trial.checkpoint or "", self._origin.name if self._origin else ""}
+            try:
+                for old in rules.keep.superfluous(checkpoints.records(), needed):
+                    checkpoints.delete(old)
+            except StoreError as error:  # it is tried again after the next save
+                self._warn(error)
+
+    def _warn(self, error: Exception) -> None:
+        """Say in the trial's note what went wrong beside it; the trial goes on."""
+        self._warning = self.trial.note = str(error)
+        _log.warning("%s: %s", self._name, error)
+
+    def _with_warning(self, note: str) -> str:
+        return f"{note}; {self._warning}" if self._warning else note
 
     def _fail(self, error: BaseException) -> None:
         rules, trial = self._rules, self.trial
@@ -179,11 +210,14 @@ class Attempt:
             self._finish()
 
 
-def newest_whole(trial: Trial) -> tuple[Record | None, list[str]]:
-    """Return the newest checkpoint of a trial whose files are all there, and what was passed over."""
-    notes = []
-    checkpoints = trial.checkpoints
+def newest_whole(trial: Trial, checkpoints: CheckpointFolder) -> tuple[Record | None, list[str]]:
+    """Return the newest checkpoint of a trial whose files are all there, and what was passed over.
+
+    Raises:
+        StoreError: What the folder lost cannot be brought back now.
+    """
     checkpoints.sweep()
+    notes = checkpoints.recover(trial.checkpoint) if trial.checkpoint else []
     for record in reversed(checkpoints.records()):
         try:
             checkpoints.check(record)

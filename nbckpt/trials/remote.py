@@ -1,0 +1,334 @@
+"""Checkpoints that are kept on remote storage too, and the calls that bring them there and back.
+
+checkpoint_000010/model.bin     the files of a checkpoint, each under its own key
+checkpoint_000010.json          its record, put last: without it there is no checkpoint
+"""
+
+from __future__ import annotations
+
+import logging
+import mmap
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import tenacity
+
+from nbckpt.core.pack import digest_of_file
+from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError, UsageError
+from nbckpt.store import Buffer, Store
+from nbckpt.trials.checkpoints import PREFIX, SUFFIX, CheckpointFolder, Record, find
+
+TIMEOUT_S = 1800.0
+ATTEMPTS = 3
+
+_THREADS = 4
+_MAPPED = 1 << 20
+_RANGE = 16 << 20
+_BACKOFF_S = 0.5
+_LONGEST_BACKOFF_S = 30.0
+_FINAL = (NotFoundError, UsageError, CorruptError, FormatError)
+
+T = TypeVar("T")
+
+_log = logging.getLogger("nbckpt")
+
+
+class NotDurableError(StoreError):
+    """A checkpoint is whole on the local disk, and could not be committed on remote storage."""
+
+
+class DurableFolder(CheckpointFolder):
+    """The checkpoints in one trial's folder, which are kept in a store too.
+
+    Whoever reads the store finds a checkpoint whole or not at all. Nothing is left to go on in the
+    background when a method returns; a call that hangs is given up, and what it brings later is
+    removed again.
+
+    Args:
+        folder: The trial's folder.
+        store: Where the trial's checkpoints are kept too, and nothing else.
+        timeout: After how many seconds an upload, a download or a removal is given up; None for never.
+        attempts: How often each call of the store is tried.
+    """
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        store: Store,
+        *,
+        timeout: float | None = TIMEOUT_S,
+        attempts: int = ATTEMPTS,
+    ) -> None:
+        super().__init__(folder)
+        if attempts < 1 or (timeout is not None and timeout < 0):
+            raise UsageError(
+                f"attempts={attempts}, timeout={timeout} cannot be: give at least 1, and seconds or None"
+            )
+        self.store = store
+        self._timeout = timeout
+        self._attempts = attempts
+        self._hanging: dict[str, list[threading.Thread]] = {}
+
+    def upload(self, record: Record) -> None:
+        """Commit in the store what is committed in the folder; what is there already is not moved again.
+
+        Raises:
+            NotDurableError: It could not be; nothing of it can be seen in the store, and the other
+                checkpoints there are as they were.
+        """
+        try:
+            self._put(self._work(record.name), record)
+        except Exception as error:
+            raise NotDurableError(
+                f"{record.name} is whole in {self.folder} and is not in {self.store.url}: {error}. "
+                "Save again when the storage is back"
+            ) from error
+
+    def _put(self, work: Work, record: Record) -> None:
+        key, encoded = record.name + SUFFIX, record.encode()
+        try:
+            if work.one(partial(self.store.get, key)) == encoded:
+                return
+        except NotFoundError:
+            pass
+        self._remove(work, record.name)
+        work.all(partial(self._put_file, work, f"{record.name}/{path}") for path in record.files)
+        # The record goes last: whatever fails above this line leaves files that nothing names.
+        work.one(partial(self._put_bytes, work, key, encoded))
+
+    def _put_file(self, work: Work, key: str) -> None:
+        self._put_bytes(work, key, _contents(self.folder.joinpath(*key.split("/"))))
+
+    def _put_bytes(self, work: Work, key: str, data: Buffer) -> None:
+        if work.given_up.is_set():
+            return
+        self.store.put(key, data)
+        if work.given_up.is_set():  # it came too late: whoever asked was told that it is not there
+            self.store.delete(key)
+
+    def fetch(self, name: str) -> Record:
+        """Commit in the folder what is committed in the store.
+
+        Raises:
+            NotFoundError: The store has no such checkpoint.
+            CorruptError: Its files there are not those that were saved; the folder is as it was.
+            StoreError: The storage or the disk failed; the folder is as it was.
+        """
+        work = self._work(name)
+        record = self._kept(work, name)
+        if record.kind == "null":
+            return self.commit(None, record)
+        with self.staged() as stage:
+            for path in record.folders:
+                stage.joinpath(*path.split("/")).mkdir(parents=True, exist_ok=True)
+            work.all(partial(self._get_file, work, record, path, stage) for path in record.files)
+            return self.commit(stage, record)
+
+    def _kept(self, work: Work, name: str) -> Record:
+        key = name + SUFFIX
+        record = Record.decode(work.one(partial(self.store.get, key)), f"{key} in {self.store.url}")
+        if record.name != name:
+            raise CorruptError(f"{key} in {self.store.url} is the record of {record.name!r}")
+        return record
+
+    def _get_file(self, work: Work, record: Record, path: str, stage: Path) -> None:
+        key, target = f"{record.name}/{path}", stage.joinpath(*path.split("/"))
+        size, digest = record.files[path]
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with target.open("wb") as file:  # from the start again, where it is tried again
+            for start in range(0, size, _RANGE):
+                if work.given_up.is_set():
+                    return
+                try:
+                    file.write(self.store.get(key, start, min(start + _RANGE, size)))
+                except NotFoundError:
+                    raise CorruptError(f"{path!r} of {record.name} is missing in {self.store.url}") from None
+        if target.stat().st_size != size or digest_of_file(target).hex() != digest:
+            raise CorruptError(f"{path!r} of {record.name} in {self.store.url} is not what was saved")
+
+    def delete(self, record: Record) -> None:
+        """Remove a checkpoint from the store and then from the folder; one that is not there is fine.
+
+        Raises:
+            StoreError: The storage failed; the folder is as it was.
+        """
+        self._remove(self._work(record.name), record.name)
+        super().delete(record)
+
+    def _remove(self, work: Work, name: str) -> None:
+        work.one(partial(self.store.delete, name + SUFFIX))
+        keys = work.one(lambda: list(self.store.keys(f"{name}/")))
+        work.all(partial(self.store.delete, key) for key in keys)
+
+    def sweep(self) -> None:
+        """See `CheckpointFolder.sweep`: what a crash left is in the folder only."""
+        CheckpointFolder(self.folder).sweep()
+
+    def recover(self, newest: str) -> list[str]:
+        """See `CheckpointFolder.recover`: the newest that is whole in the store is fetched."""
+        with suppress(NotFoundError, CorruptError):
+            self.check(self.read(newest))
+            return []
+        notes = []
+        for record in reversed(self.kept()):
+            try:
+                self.fetch(record.name)
+                break
+            except (NotFoundError, CorruptError) as error:
+                notes.append(f"{error}; going on from an older checkpoint")
+        return notes
+
+    def kept(self) -> list[Record]:
+        """Return the checkpoints in the store, the oldest iteration first; damaged records are skipped.
+
+        Raises:
+            StoreError: The storage failed.
+        """
+        found = []
+        work = self._work()
+        for key in work.one(lambda: list(self.store.keys(PREFIX))):
+            if "/" in key or not key.endswith(SUFFIX):
+                continue
+            try:
+                found.append(self._kept(work, key.removesuffix(SUFFIX)))
+            except (NotFoundError, CorruptError, FormatError) as error:
+                _log.warning("%s in %s is skipped: %s", key, self.store.url, error)
+        return sorted(found, key=lambda record: (record.iteration, record.created_at))
+
+    def name_of(self, path: str | os.PathLike[str]) -> str:
+        """Return the name of the checkpoint that *path* is or lies in, here or on another machine.
+
+        Raises:
+            NotFoundError: There is no such checkpoint, neither here nor in the store.
+        """
+        with suppress(NotFoundError):
+            return find(path)[1].name
+        place = Path(path)
+        names = [it.name for it in (place, *place.parents) if it.name.startswith(PREFIX)]
+        work = self._work()
+        for name in names:
+            if work.one(partial(self._is_there, name)):
+                return name
+        raise NotFoundError(
+            f"{str(path)!r} is no checkpoint, neither in {self.folder} nor in {self.store.url}"
+        )
+
+    def _is_there(self, name: str) -> bool:
+        return self.store.exists(name + SUFFIX) or any(True for _ in self.store.keys(f"{name}/"))
+
+    def _work(self, name: str = "") -> Work:
+        return Work(self._hanging.setdefault(name, []), self._timeout, self._attempts)
+
+
+class Work:
+    """Calls of a store, made on a few threads, with one deadline for all of them.
+
+    A call that hangs cannot be ended: its thread is left alone, and `given_up` tells it to do no more.
+
+    Args:
+        hanging: What earlier work on the same checkpoint left hanging, and this may leave.
+        timeout: After how many seconds it is given up.
+        attempts: How often a call is tried.
+    """
+
+    def __init__(self, hanging: list[threading.Thread], timeout: float | None, attempts: int) -> None:
+        self.given_up = threading.Event()
+        self._hanging = hanging
+        self._timeout = timeout
+        self._deadline = None if timeout is None else time.monotonic() + timeout
+        self._retrying = tenacity.Retrying(
+            stop=tenacity.stop_after_attempt(attempts) | tenacity.stop_when_event_set(self.given_up),
+            wait=tenacity.wait_random_exponential(_BACKOFF_S, _LONGEST_BACKOFF_S),
+            retry=tenacity.retry_if_exception(
+                lambda it: isinstance(it, Exception) and not isinstance(it, _FINAL)
+            ),
+            before_sleep=_say,
+            sleep=tenacity.sleep_using_event(self.given_up),
+        )
+        # Two writers of one checkpoint could leave a mixture of both.
+        self._wait(list(hanging))
+
+    def one(self, call: Callable[[], T]) -> T:
+        """Make one call and return what it returns; see `all`."""
+        returned: list[T] = []
+        self.all([lambda: returned.append(call())])
+        return returned[0]
+
+    def all(self, calls: Iterable[Callable[[], None]]) -> None:
+        """Make all the calls, several at a time and in no order.
+
+        Raises:
+            StoreError: One failed as often as it was tried, or they took too long together.
+            NotFoundError: What a call raised, and the like that trying again does not help.
+        """
+        waiting = deque(calls)
+        failed: list[BaseException] = []
+        threads = [
+            threading.Thread(
+                target=self._make, args=(waiting, failed), name=f"nbckpt-remote-{at}", daemon=True
+            )
+            for at in range(min(_THREADS, len(waiting)))
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            self._wait(threads)
+        except BaseException:
+            self.given_up.set()
+            self._hanging += [thread for thread in threads if thread.is_alive()]
+            raise
+        if failed:
+            raise failed[0]
+
+    def _wait(self, threads: Iterable[threading.Thread]) -> None:
+        for thread in threads:
+            thread.join(None if self._deadline is None else max(0.0, self._deadline - time.monotonic()))
+            if thread.is_alive():
+                raise StoreError(f"it did not end within {self._timeout:g} s")
+        self._hanging.clear()
+
+    def _make(self, waiting: deque[Callable[[], None]], failed: list[BaseException]) -> None:
+        """Make calls until none is left; runs in a thread of its own."""
+        while not self.given_up.is_set():
+            try:
+                call = waiting.popleft()
+            except IndexError:
+                return
+            try:
+                self._retrying.copy()(call)
+            except tenacity.RetryError as error:
+                failed.append(_exhausted(error.last_attempt))
+                waiting.clear()
+            except BaseException as error:  # noqa: BLE001  whatever it was, it is raised where it was asked for
+                failed.append(error)
+                waiting.clear()
+
+
+def _say(state: tenacity.RetryCallState) -> None:
+    """Log that a call failed and is tried again."""
+    failed = state.outcome and state.outcome.exception()
+    _log.warning("%s (attempt %d); it is tried again", failed, state.attempt_number)
+
+
+def _exhausted(last: tenacity.Future) -> StoreError:
+    """Return the error for a call that failed as often as it was tried."""
+    cause, times = last.exception(), last.attempt_number
+    error = StoreError(f"{cause} (after {times} attempt{'s' if times > 1 else ''})")
+    error.__cause__ = cause
+    _log.error("%s", error)
+    return error
+
+
+def _contents(file: Path) -> Buffer:
+    """Return the bytes of a file; those of a large one are not read into memory."""
+    with file.open("rb") as opened:
+        if os.fstat(opened.fileno()).st_size < _MAPPED:
+            return opened.read()
+        return memoryview(mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ))

@@ -1,0 +1,611 @@
+"""DurableTrainable: what was saved is on remote storage, whole, and comes back on an empty disk."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+import threading
+import tracemalloc
+import uuid
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import nbckpt
+from nbckpt.errors import CorruptError, NotFoundError, StoreError, UsageError
+from nbckpt.store import Data, MemoryStore, Store, open_store
+from nbckpt.testing import Call, FaultyStore, RecordingStore
+from nbckpt.trials import DurableTrainable, Keep, NotDurableError, Status, Trainable, durable, remote
+
+
+@pytest.fixture(autouse=True)
+def no_waiting_between_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "_BACKOFF_S", 0)
+
+
+class Counter(DurableTrainable):
+    """Counts its steps, and keeps the count in two files and an empty folder."""
+
+    stores: dict[str, Store] = {}
+
+    @classmethod
+    def open_storage(cls, url: str) -> Store:
+        return cls.stores.get(url) or super().open_storage(url)
+
+    def setup(self, config: dict[str, Any]) -> None:
+        self.n = 0
+
+    def step(self) -> dict[str, Any]:
+        self.n += 1
+        return {"n": self.n}
+
+    def save_checkpoint(self, checkpoint_dir: str) -> str:
+        folder = Path(checkpoint_dir)
+        (folder / "deep" / "er").mkdir(parents=True)
+        (folder / "empty").mkdir()
+        (folder / "n.txt").write_text(str(self.n))
+        (folder / "deep" / "er" / "ü n.bin").write_bytes(b"%d" % self.n * 1000)
+        return checkpoint_dir
+
+    def load_checkpoint(self, checkpoint: str) -> None:
+        self.n = int((Path(checkpoint) / "n.txt").read_text())
+        assert (Path(checkpoint) / "deep" / "er" / "ü n.bin").read_bytes() == b"%d" % self.n * 1000
+        assert (Path(checkpoint) / "empty").is_dir()
+
+
+@pytest.fixture(params=["folder", "memory", "s3"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "folder":
+        return (tmp_path / "the remote").as_uri()
+    if request.param == "memory":
+        return f"memory://{uuid.uuid4().hex}/here"
+    return f"{request.getfixturevalue('s3_bucket')}/some/where"
+
+
+def around(store: Store) -> str:
+    """Return the URL under which a Counter finds *store*."""
+    where = f"test://{uuid.uuid4().hex}"
+    Counter.stores[where] = store
+    return where
+
+
+def checked(store: Store) -> dict[str, int]:
+    """Return the checkpoints that a reader of the store finds, whole each, with their iterations."""
+    found = {}
+    for key in list(store.keys()):
+        if key.endswith(".json") and "/" not in key:
+            record = json.loads(store.get(key))
+            for path, (size, _) in record["files"].items():
+                assert len(store.get(f"{record['name']}/{path}")) == size
+            found[record["name"]] = record["iteration"]
+    return found
+
+
+def trained(trainable: Trainable, steps: int) -> dict[str, Any]:
+    for _ in range(steps):
+        result = trainable.train()
+    return result
+
+
+# Behaviours.
+
+
+def test_what_was_saved_comes_back_after_the_disk_was_wiped(url: str, tmp_path: Path) -> None:
+    with Counter(url, {}, tmp_path / "trial") as counter:
+        trained(counter, 1)
+        path = counter.save()
+        trained(counter, 3)
+        shutil.rmtree(tmp_path / "trial")
+        counter.restore(path)
+        assert (counter.n, counter.iteration) == (1, 1)
+        assert counter.train()["training_iteration"] == 2
+
+
+def test_it_comes_back_on_another_machine_and_two_saves_are_two_states(url: str, tmp_path: Path) -> None:
+    with Counter(url, {}, tmp_path / "one") as counter:
+        trained(counter, 1)
+        first = counter.save()
+        trained(counter, 2)
+        second = counter.save()
+    assert first != second
+    shutil.rmtree(tmp_path / "one")
+    with Counter(url, {}, tmp_path / "two") as again:
+        for path, n in ((second, 3), (first, 1), (tmp_path / "two" / Path(second).name, 3)):
+            again.restore(path)
+            assert (again.n, again.iteration) == (n, n)
+
+
+def test_save_uploads_before_it_returns_and_delete_removes_both(url: str, tmp_path: Path) -> None:
+    with Counter(url, {}, tmp_path) as counter:
+        trained(counter, 2)
+        path = counter.save()
+        assert checked(open_store(url)) == {"checkpoint_000002": 2}
+        counter.delete_checkpoint(path)
+    assert list(open_store(url).keys()) == []
+    assert not [it for it in tmp_path.iterdir() if it.name.startswith("checkpoint")]
+
+
+def count(config: dict[str, Any], checkpoint_dir: str | None = None) -> None:
+    begin = int((Path(checkpoint_dir) / "i").read_text()) if checkpoint_dir else 0
+    for i in range(begin + 1, config.get("n", 9) + 1):
+        with nbckpt.checkpoint_dir(i) as folder:
+            (folder / "i").write_text(str(i))
+        nbckpt.report(i=i)
+
+
+def test_a_function_comes_back_in_a_fresh_object_on_an_empty_disk(url: str, tmp_path: Path) -> None:
+    train = durable(count, url)
+    with train({}, tmp_path / "one", trial_name="e/t0") as runner:
+        trained(runner, 3)
+        path = runner.save()
+        assert runner.save() == path
+    assert checked(open_store(f"{url}/e/t0")) == {"checkpoint_000003": 3}
+    shutil.rmtree(tmp_path / "one")
+    with train({}, tmp_path / "two", trial_name="e/t0") as again:
+        again.restore(path)
+        result = again.train()
+    assert (result["i"], result["training_iteration"]) == (4, 4)
+
+
+def test_objects_never_touch_the_remote_storage(tmp_path: Path) -> None:
+    store = RecordingStore(MemoryStore())
+    with Counter(around(store), {}, tmp_path) as counter:
+        trained(counter, 2)
+        saved = counter.save_to_object()
+        trained(counter, 1)
+        counter.restore_from_object(saved)
+        assert counter.n == 2
+    assert store.calls == []
+
+
+class Hanging(MemoryStore):
+    """A store whose put of a key that ends so hangs until it is let go."""
+
+    def __init__(self, ending: str) -> None:
+        super().__init__()
+        self.ending = ending
+        self.free = threading.Event()
+
+    def put(self, key: str, data: Data) -> None:
+        if key.endswith(self.ending):
+            self.free.wait()
+        super().put(key, data)
+
+
+def let_go(store: Hanging) -> None:
+    store.free.set()
+    for thread in threading.enumerate():
+        if thread.name.startswith("nbckpt-remote"):
+            thread.join()
+
+
+@pytest.mark.parametrize("ending", ["n.bin", "n.txt", "000002.json"])
+def test_an_upload_that_hangs_is_given_up_and_can_never_be_seen(tmp_path: Path, ending: str) -> None:
+    store = Hanging(ending)
+    store.free.set()
+    with Counter(around(store), {}, tmp_path, timeout=0.2) as counter:
+        trained(counter, 1)
+        counter.save()
+        store.free.clear()
+        trained(counter, 1)
+        with pytest.raises(NotDurableError, match=r"000002 is whole in .* did not end within 0.2 s"):
+            counter.save()
+        assert checked(store) == {"checkpoint_000001": 1}
+        let_go(store)
+        assert checked(store) == {"checkpoint_000001": 1}
+        assert not any(key.endswith(f"000002{ending}") for key in list(store.keys()))
+        counter.save()
+        assert checked(store) == {"checkpoint_000001": 1, "checkpoint_000002": 2}
+
+
+def test_no_second_upload_of_a_checkpoint_begins_beside_one_that_hangs(tmp_path: Path) -> None:
+    store = Hanging("n.txt")
+    with Counter(around(store), {}, tmp_path, timeout=0.1) as counter:
+        trained(counter, 1)
+        for _ in range(2):
+            with pytest.raises(NotDurableError, match="did not end within"):
+                counter.save()
+        assert len([it for it in threading.enumerate() if it.name.startswith("nbckpt-remote")]) == 1
+        let_go(store)
+        counter.save()
+    assert checked(store) == {"checkpoint_000001": 1}
+
+
+def test_an_upload_that_always_fails_is_tried_so_often_and_training_goes_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = FaultyStore(MemoryStore(), when=lambda call: call.op == "put" and call.key.endswith("n.txt"))
+    with Counter(around(store), {}, tmp_path, attempts=4) as counter:
+        trained(counter, 1)
+        with caplog.at_level(logging.INFO), pytest.raises(NotDurableError, match=r"\(after 4 attempts\)"):
+            counter.save()
+        assert store.failed == 4
+        assert "after 4 attempts" in caplog.text
+        assert counter.train()["n"] == 2
+        assert checked(store) == {}
+        counter.restore(tmp_path / "checkpoint_000001")
+        assert counter.n == 1
+
+
+def test_a_call_that_fails_now_and_then_is_no_matter(tmp_path: Path) -> None:
+    puts = iter(range(100))
+    store = FaultyStore(MemoryStore(), when=lambda call: call.op == "put" and next(puts) % 2 == 0)
+    with Counter(around(store), {}, tmp_path) as counter:
+        trained(counter, 1)
+        counter.save()
+    assert checked(store) == {"checkpoint_000001": 1}
+    assert store.failed == 3
+
+
+@pytest.mark.parametrize("halfway", [False, True])
+def test_whichever_call_of_an_upload_fails_older_ones_are_whole_and_the_next_succeeds(
+    tmp_path: Path, halfway: bool
+) -> None:
+    failed = 0
+    for at in range(1, 7):
+        whole = MemoryStore()
+        with Counter(around(whole), {}, tmp_path / f"{at}") as counter:
+            trained(counter, 1)
+            older = counter.save()
+        faulty = FaultyStore(whole, fail_at=at, halfway=halfway)
+        with Counter(around(faulty), {}, tmp_path / f"{at}", attempts=1) as counter:
+            counter.restore(older)
+            trained(counter, 1)
+            with suppress(NotDurableError):
+                counter.save()
+            failed += faulty.failed
+            assert checked(whole).items() >= {"checkpoint_000001": 1}.items()
+            assert len(checked(whole)) == 1 or halfway
+            counter.save()
+            assert checked(whole) == {"checkpoint_000001": 1, "checkpoint_000002": 2}
+    assert failed == 6
+
+
+def test_a_crash_at_any_moment_leaves_only_whole_checkpoints(tmp_path: Path) -> None:
+    store = RecordingStore(MemoryStore())
+    with Counter(around(store), {}, tmp_path) as counter:
+        trained(counter, 1)
+        path = counter.save()
+        shutil.rmtree(path)
+        counter.n = 7  # the same name with other files
+        counter.save()
+        counter.delete_checkpoint(path)
+    seen = [checked(left) for left in store.crashes()]
+    assert seen[0] == seen[-1] == {}
+    assert {"checkpoint_000001": 1} in seen
+
+
+def test_a_store_of_ones_own_is_used_up_down_and_for_deleting(tmp_path: Path) -> None:
+    store = RecordingStore(MemoryStore())
+    with Counter(around(store), {}, tmp_path) as counter:
+        trained(counter, 1)
+        path = counter.save()
+        shutil.rmtree(path)
+        counter.restore(path)
+        counter.delete_checkpoint(path)
+    assert {call.op for call in store.calls} >= {"put", "get", "delete"}
+
+
+class Forms(Counter):
+    """Returns its checkpoint in one of four forms."""
+
+    def save_checkpoint(self, checkpoint_dir: str) -> Any:
+        form, folder = self.config["form"], Path(checkpoint_dir)
+        if form == "dict":
+            return {"n": self.n}
+        if form == "sub-folder":
+            folder /= "sub"
+            folder.mkdir()
+        (folder / "n").write_text(str(self.n))
+        return folder / "n" if form == "file" else folder
+
+    def load_checkpoint(self, checkpoint: Any) -> None:
+        if isinstance(checkpoint, dict):
+            self.n = checkpoint["n"]
+            return
+        place = Path(checkpoint)
+        assert place.is_file() == (self.config["form"] == "file")
+        self.n = int((place if place.is_file() else place / "n").read_text())
+
+
+@pytest.mark.parametrize("form", ["dict", "folder", "sub-folder", "file"])
+def test_all_forms_of_a_checkpoint_come_back(tmp_path: Path, form: str) -> None:
+    where = around(MemoryStore())
+    with Forms(where, {"form": form}, tmp_path / "one") as trainable:
+        trained(trainable, 2)
+        path = trainable.save()
+    shutil.rmtree(tmp_path / "one")
+    with Forms(where, {"form": form}, tmp_path / "two") as again:
+        again.restore(path)
+        assert (again.n, again.iteration) == (2, 2)
+
+
+def test_what_is_there_already_is_not_moved_again(tmp_path: Path) -> None:
+    store = RecordingStore(MemoryStore())
+    Counter.stores["test://once/t"] = store
+
+    class Elsewhere(Counter, nbckpt.wrap_function(count)):
+        setup = nbckpt.wrap_function(count).setup
+        step = nbckpt.wrap_function(count).step
+
+    with Elsewhere("test://once/t", {}, tmp_path) as runner:
+        trained(runner, 2)
+        runner.save()
+        puts = len(store.changes)
+        runner.save()
+    assert len(store.changes) == puts > 0
+
+
+# Defects of the seed.
+
+
+def test_a_checkpoint_dir_must_be_in_the_trials_folder_by_its_real_path(tmp_path: Path) -> None:
+    (tmp_path / "trial").mkdir()
+    (tmp_path / "trial-2").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "trial")
+    store = MemoryStore()
+    with Counter(around(store), {}, tmp_path / "trial") as counter:
+        trained(counter, 1)
+        for outside in (tmp_path / "trial-2" / "checkpoint_1", tmp_path / "trial" / ".." / "checkpoint_1"):
+            with pytest.raises(UsageError, match="is not in the trial's folder"):
+                counter.save(outside)
+        assert checked(store) == {}
+        assert Path(counter.save(tmp_path / "link" / "checkpoint_own")).name == "checkpoint_own"
+    assert checked(store) == {"checkpoint_own": 1}
+
+
+def test_only_the_one_checkpoint_is_moved(tmp_path: Path) -> None:
+    store = RecordingStore(MemoryStore())
+    with Counter(around(store), {}, tmp_path) as counter:
+        (tmp_path / "a log of the user's").write_text("x")
+        trained(counter, 1)
+        first = counter.save()
+        trained(counter, 1)
+        store.calls.clear()
+        second = counter.save()
+        assert {call.key[:17] for call in store.calls} == {"checkpoint_000002"}
+        store.calls.clear()
+        counter.restore(first)
+        assert store.calls == []
+        shutil.rmtree(second)
+        counter.restore(second)
+        assert {call.key[:17] for call in store.calls} == {"checkpoint_000002"}
+        assert {call.op for call in store.calls} <= {"get", "exists"}
+
+
+@pytest.mark.parametrize("gone", ["folder", "record", "both"])
+def test_a_delete_reaches_the_remote_copy_without_a_local_one(tmp_path: Path, gone: str) -> None:
+    store = MemoryStore()
+    with Counter(around(store), {}, tmp_path) as counter:
+        trained(counter, 1)
+        path = counter.save()
+        if gone != "record":
+            shutil.rmtree(path)
+        if gone != "folder":
+            Path(f"{path}.json").unlink()
+        counter.delete_checkpoint(path)
+    assert list(store.keys()) == []
+    assert not Path(path).exists()
+
+
+def test_a_delete_removes_what_an_upload_left_half_way(tmp_path: Path) -> None:
+    store = MemoryStore()
+    faulty = FaultyStore(store, when=lambda call: call.op == "put" and call.key.endswith(".json"))
+    with Counter(around(faulty), {}, tmp_path) as counter:
+        trained(counter, 1)
+        with pytest.raises(NotDurableError):
+            counter.save()
+        assert len(list(store.keys())) == 2
+        shutil.rmtree(tmp_path / "checkpoint_000001")
+        (tmp_path / "checkpoint_000001.json").unlink()
+        counter.delete_checkpoint(tmp_path / "checkpoint_000001")
+    assert list(store.keys()) == []
+
+
+def test_a_delete_that_fails_remotely_leaves_the_local_copy(tmp_path: Path) -> None:
+    store = FaultyStore(MemoryStore(), when=lambda call: call.op == "delete" and "n.txt" in call.key)
+    with Counter(around(store), {}, tmp_path) as counter:
+        trained(counter, 1)
+        path = counter.save()
+        with pytest.raises(StoreError, match="after 3 attempts"):
+            counter.delete_checkpoint(path)
+        counter.restore(path)
+
+
+def test_a_checkpoint_that_is_nowhere(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "checkpoint_of_mine").mkdir()
+    with Counter(around(MemoryStore()), {}, tmp_path / "checkpoint_of_mine") as counter:
+        with pytest.raises(NotFoundError, match="neither in"):
+            counter.restore(tmp_path / "checkpoint_of_mine" / "checkpoint_000009")
+        counter.delete_checkpoint(tmp_path / "checkpoint_of_mine" / "checkpoint_000009")
+    assert "nothing is deleted" in caplog.text
+    assert (tmp_path / "checkpoint_of_mine").is_dir()
+
+
+@pytest.mark.parametrize("damage", ["flip", "cut", "remove", "record"])
+def test_damage_on_the_remote_storage_is_named_and_nothing_is_restored(tmp_path: Path, damage: str) -> None:
+    store = MemoryStore()
+    with Counter(around(store), {}, tmp_path) as counter:
+        trained(counter, 2)
+        path = counter.save()
+        trained(counter, 1)
+        key = "checkpoint_000002/deep/er/ü n.bin"
+        data = store.get(key)
+        if damage == "flip":
+            store.put(key, b"3" + data[1:])
+        elif damage == "cut":
+            store.put(key, data[:-1])
+        elif damage == "remove":
+            store.delete(key)
+        else:
+            store.put("checkpoint_000002.json", store.get("checkpoint_000002.json")[:-9])
+        shutil.rmtree(path)
+        named = r"checkpoint_000002\.json" if damage == "record" else "'deep/er/ü n.bin' of checkpoint_000002"
+        with pytest.raises(CorruptError, match=named):
+            counter.restore(path)
+        assert (counter.n, counter.iteration) == (3, 3)
+        assert not Path(path).exists()
+
+
+def test_a_damaged_local_copy_is_replaced_by_the_remote_one(tmp_path: Path) -> None:
+    with Counter(around(MemoryStore()), {}, tmp_path) as counter:
+        trained(counter, 2)
+        path = counter.save()
+        (Path(path) / "n.txt").write_text("9")
+        counter.restore(path)
+        assert counter.n == 2
+
+
+def test_a_record_from_outside_leads_nowhere_outside(tmp_path: Path) -> None:
+    store = MemoryStore()
+    with Counter(around(store), {}, tmp_path / "trial") as counter:
+        trained(counter, 1)
+        path = counter.save()
+        record = json.loads(store.get("checkpoint_000001.json"))
+        record["files"]["../../evil"] = [1, "00"]
+        store.put("checkpoint_000001.json", json.dumps(record).encode())
+        shutil.rmtree(path)
+        with suppress(CorruptError, UsageError):
+            counter.restore(path)
+    assert [it.name for it in tmp_path.iterdir()] == ["trial"]
+
+
+def test_a_large_file_is_not_read_into_memory(tmp_path: Path) -> None:
+    class Sink(MemoryStore):
+        def put(self, key: str, data: Data) -> None:
+            super().put(key, data if len(data) < 1 << 20 else b"")
+
+    class Large(Counter):
+        def save_checkpoint(self, checkpoint_dir: str) -> None:
+            with (Path(checkpoint_dir) / "large").open("wb") as file:
+                file.truncate(64 << 20)
+
+    with Large(around(Sink()), {}, tmp_path) as trainable:
+        trainable.train()
+        tracemalloc.start()
+        trainable.save()
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert peak < 8 << 20
+
+
+def test_a_file_of_several_ranges_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "_RANGE", 300)
+    store = RecordingStore(MemoryStore())
+    with Counter(around(store), {}, tmp_path) as counter:
+        trained(counter, 1)
+        path = counter.save()
+        shutil.rmtree(path)
+        counter.restore(path)
+    assert len([call for call in store.calls if call.op == "get" and call.key.endswith("n.bin")]) == 4
+
+
+@pytest.mark.parametrize("options", [{"attempts": 0}, {"timeout": -1}])
+def test_numbers_that_cannot_be_are_refused(tmp_path: Path, options: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="cannot be"):
+        Counter("memory://x", {}, tmp_path, **options)
+
+
+def test_an_unknown_protocol_is_refused_before_anything_is_set_up(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="treasure://island"):
+        Counter("treasure://island", {}, tmp_path)
+
+
+def test_a_class_without_its_url_says_how_to_run_it(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"nbckpt\.durable\(Counter, "):
+        Counter({"lr": 1}, tmp_path)
+
+
+# In experiments.
+
+
+@pytest.fixture
+def experiments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "store"))
+    return tmp_path / "store" / "experiments"
+
+
+def test_an_experiment_keeps_each_trials_checkpoints_remotely(url: str, experiments: Path) -> None:
+    config = {"n": nbckpt.grid_search([2, 3])}
+    experiment = nbckpt.run(durable(count, url), config, name="e", keep_checkpoints=1)
+    assert experiment.wait(60)
+    assert [trial.note for trial in experiment.trials] == ["done", "done"]
+    assert checked(open_store(f"{url}/e/t0")) == {"checkpoint_000002": 2}
+    assert checked(open_store(f"{url}/e/t1")) == {"checkpoint_000003": 3}
+
+
+def resumed(experiment: nbckpt.trials.Experiment) -> list[int]:
+    """Go on with the only trial, without its conditions, and return what it reported."""
+    experiment.spec = replace(experiment.spec, stop=None)
+    experiment.resume("t0")
+    assert experiment.wait(20)
+    assert experiment.trials[0].status == Status.TERMINATED
+    return [it["i"] for it in experiment.trials[0].results]
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_trial_goes_on_from_the_remote_copy_of_what_its_folder_lost(
+    tmp_path: Path, experiments: Path, damaged: bool
+) -> None:
+    began = []
+
+    def train(config: dict[str, Any], checkpoint_dir: str | None = None) -> None:
+        began.append(checkpoint_dir and Path(checkpoint_dir).name)
+        count(config, checkpoint_dir)
+
+    kept = tmp_path / "remote" / "e" / "t0"
+    experiment = nbckpt.run(durable(train, tmp_path / "remote"), {"n": 5}, name="e", stop={"i": 3})
+    assert experiment.wait(20)
+    for it in (experiments / "e" / "t0").glob("checkpoint_*"):
+        shutil.rmtree(it) if it.is_dir() else it.unlink()
+    if damaged:
+        (kept / "checkpoint_000003" / "i").write_text("4")
+    assert resumed(experiment) == [1, 2, 3, 4, 5]
+    assert began == [None, "checkpoint_000002" if damaged else "checkpoint_000003"]
+
+
+def test_a_trial_whose_storage_cannot_be_reached_does_not_begin_anew(experiments: Path) -> None:
+    store = FaultyStore(MemoryStore(), when=lambda call: call.op in {"keys", "get"} and lost.is_set())
+    lost = threading.Event()
+
+    class Stepping(Counter):
+        stores = {"test://s/e/t0": store}
+
+    experiment = nbckpt.run(durable(Stepping, "test://s"), name="e", stop={"n": 3}, checkpoint_every=1)
+    assert experiment.wait(20)
+    shutil.rmtree(experiments / "e" / "t0" / "checkpoint_000003")
+    lost.set()
+    experiment.resume("t0")
+    assert experiment.wait(20)
+    trial = experiment.trials[0]
+    assert (trial.status, trial.iteration) == (Status.ERROR, 3)
+    assert "the storage failed" in trial.error
+
+
+def test_a_checkpoint_that_could_not_be_uploaded_does_not_count_and_the_trial_goes_on(
+    experiments: Path,
+) -> None:
+    def fails(call: Call) -> bool:
+        return call.op == "put" and "000003" in call.key
+
+    class Stepping(Counter):
+        stores = {"test://s/e/t0": FaultyStore(MemoryStore(), when=fails)}
+
+    experiment = nbckpt.run(
+        durable(Stepping, "test://s"),
+        {},
+        name="e",
+        stop={"n": 3},
+        checkpoint_every=1,
+        keep_checkpoints=Keep(1),
+    )
+    assert experiment.wait(20)
+    trial = experiment.trials[0]
+    assert (trial.status, trial.iteration) == (Status.TERMINATED, 3)
+    assert (trial.checkpoint, trial.at_risk) == ("checkpoint_000002", 1)
+    assert "checkpoint_000003 is whole in" in trial.note
+    assert checked(Stepping.stores["test://s/e/t0"]) == {"checkpoint_000002": 2}
