@@ -10,13 +10,14 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks import cells, report
-from benchmarks.peers import HERE, OWN, PEERS, InstallError, install, interpreter
+from benchmarks import cells, report, trials
+from benchmarks.peers import HERE, OWN, PEERS, RUNNERS, InstallError, install, interpreter
 from benchmarks.suite import OURS, Suite
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+_PARTS = ("arrays", "mixed", "memory", "trials")
 _QUICK_MIB = 64
 _REST_S = 3.0
 
@@ -27,7 +28,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     size = _QUICK_MIB if options.quick else options.size
     pythons, missing = _pythons(options.peers, options.python)
     folder = _work_folder(options.folder)
-    suite = Suite(folder, pythons, options.rounds, _say, 0.0 if options.quick else _REST_S)
+    saving = {name: it for name, it in pythons.items() if name not in RUNNERS}
+    suite = Suite(folder, saving, options.rounds, _say, 0.0 if options.quick else _REST_S)
     suite.measured.failed |= missing
     try:
         for workload in (cells.arrays(size), cells.mixed(size)):
@@ -36,9 +38,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for workload in (cells.arrays(size), cells.mixed(size)):
             if "memory" in options.only:
                 suite.memory(workload)
+        if "trials" in options.only:
+            running = {name: it for name, it in pythons.items() if name in (OURS, *RUNNERS)}
+            trials.measure(suite.measured, folder, running, options.rounds, _say)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    found = report.rows(suite.measured)
+    found = report.rows(suite.measured, options.only)
     print(f"{size} MiB of arrays, {options.rounds} rounds\n")
     print(report.text(found, suite.measured))
     _keep({"size_mib": size, "rounds": options.rounds, **report.as_json(found, suite.measured)})
@@ -64,8 +69,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--only",
         nargs="+",
-        choices=("arrays", "mixed", "memory"),
-        default=("arrays", "mixed", "memory"),
+        choices=_PARTS,
+        default=_PARTS,
     )
     return parser
 

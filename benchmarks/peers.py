@@ -17,18 +17,28 @@ _LIBRARIES = ("numpy", "pandas", "scikit-learn", "matplotlib")
 
 @dataclass(frozen=True)
 class Own:
-    """What a peer needs that has an environment of its own."""
+    """What a peer needs that has an environment of its own.
 
-    requirement: str
+    Attributes:
+        requirements: For pip.
+        pythons: The versions that it runs on, the best first.
+        saves: Whether it saves namespaces, and so needs the libraries in them; or runs trials.
+    """
+
+    requirements: tuple[str, ...]
     pythons: tuple[str, ...]
+    saves: bool = True
 
 
 OWN = {
-    "kishu": Own("kishu==0.3.4", ("3.11", "3.12", "3.13")),
-    "ray": Own("ray==2.6.3", ("3.11", "3.10", "3.9", "3.8")),
+    "kishu": Own(("kishu==0.3.4",), ("3.11", "3.12", "3.13")),
+    "ray": Own(("ray==2.6.3",), ("3.11", "3.10", "3.9", "3.8")),
+    "ray-tune": Own(("ray[tune]",), ("3.13", "3.12", "3.11", "3.10"), saves=False),
+    "ray-tune-1.0.0": Own(("ray[tune]==1.0.0", "protobuf<3.21"), ("3.8", "3.7"), saves=False),
 }
 HERE_INSTALLED = ("cloudpickle", "joblib", "dill")
 PEERS = (*HERE_INSTALLED, *OWN)
+RUNNERS = tuple(name for name, it in OWN.items() if not it.saves)
 
 
 class InstallError(Exception):
@@ -58,19 +68,11 @@ def install(peer: str, python: str | None = None) -> str:
     folder = HERE / f".venv-{peer}"
     if (_python_of(folder)).exists():
         return str(_python_of(folder))
+    own = OWN[peer]
+    libraries = _same_libraries() if own.saves else []
     try:
-        _make(folder, python or _suitable(OWN[peer].pythons))
-        _run(
-            [
-                str(_python_of(folder)),
-                "-m",
-                "pip",
-                "install",
-                "-q",
-                OWN[peer].requirement,
-                *_same_libraries(),
-            ]
-        )
+        _make(folder, python or _suitable(own.pythons))
+        _run([str(_python_of(folder)), "-m", "pip", "install", "-q", *own.requirements, *libraries])
     except InstallError:
         shutil.rmtree(folder, ignore_errors=True)
         raise

@@ -10,13 +10,20 @@ from typing import TYPE_CHECKING, Any
 from tabulate import tabulate
 
 from benchmarks.cells import MIB
+from benchmarks.peers import RUNNERS
 from benchmarks.suite import HASH, HASH_TWO, OURS, WRITE, Measured
+from benchmarks.trials import WORKLOAD
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _MEMORY_MIB = 64
 _LAZY_MS = 50
+_REPORT_US = 10
+_TRIAL_MS = 2
+_US = 1e-6
+_TUNE, _TUNE_1 = RUNNERS
+_CALLS = {"report": "report()", "report, process": "in a process", "trial": "an empty trial"}
 _TASKS = {"save": "save", "again": "save again", "changed": "1 % changed", "restore": "restore"}
 
 
@@ -50,9 +57,10 @@ class Row:
         return "holds" if self.value <= self.budget else "MISSES"
 
 
-def rows(measured: Measured) -> list[Row]:
-    """Return the budgets' rows, in the design's order."""
-    return [*_array_rows(measured), *_mixed_rows(measured), *_memory_rows(measured)]
+def rows(measured: Measured, parts: Sequence[str]) -> list[Row]:
+    """Return the budgets' rows of some parts, in the design's order."""
+    made = {"arrays": _array_rows, "mixed": _mixed_rows, "memory": _memory_rows, "trials": _trial_rows}
+    return [row for part, make in made.items() if part in parts for row in make(measured)]
 
 
 def text(found: Sequence[Row], measured: Measured) -> str:
@@ -159,6 +167,24 @@ def _memory_rows(measured: Measured) -> list[Row]:
     return found
 
 
+def _trial_rows(measured: Measured) -> list[Row]:
+    def samples(name: str, task: str, unit: float = 1) -> list[float]:
+        return [it / unit for it in measured.seconds.get((WORKLOAD, name, task), [])]
+
+    report, process, trial = (samples(OURS, task) for task in ("report", "report, process", "trial"))
+    switches = _row("", "", samples(OURS, "switches", _US), 0)
+    note = f"a hand-over to another thread alone: {_number(switches.value)} us"
+    trials = "1,000 trials of an empty function"
+    return [
+        _row("report(), thread", "Ray Tune 1.0.0", _ratios(report, samples(_TUNE_1, "report")), 0.5),
+        _row("- journal line included", "us", samples(OURS, "report", _US), _REPORT_US, note),
+        _row("- no peer faster", "Ray Tune", _ratios(report, samples(_TUNE, "report")), 1),
+        _row("report(), process", "Ray Tune", _ratios(process, samples(_TUNE, "report")), 1),
+        _row(trials, "ms each", samples(OURS, "trial", 1e-3), _TRIAL_MS),
+        _row("- no peer faster", "Ray Tune", _ratios(trial, samples(_TUNE, "trial")), 1),
+    ]
+
+
 def _row(what: str, against: str, samples: Sequence[float], budget: float, note: str = "") -> Row:
     if not samples:
         return Row(what, against, None, None, None, budget)
@@ -171,19 +197,20 @@ def _ratios(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
 
 
 def _seconds_tables(measured: Measured) -> list[str]:
-    """Return a table of seconds per workload: a contender's median and, in brackets, its best."""
+    """Return a table of times per workload: a contender's median and, in brackets, its best."""
     tables = []
-    for workload in ("arrays", "mixed"):
+    for workload, unit, tasks in (("arrays", "s", _TASKS), ("mixed", "s", _TASKS), (WORKLOAD, "ms", _CALLS)):
         names = dict.fromkeys(name for found, name, _ in measured.seconds if found == workload)
-        table = [[name, *(_seconds(measured, workload, name, task) for task in _TASKS)] for name in names]
-        headers = (f"{workload}, s: median (best)", *_TASKS.values())
+        table = [[name, *(_times(measured, workload, name, task) for task in tasks)] for name in names]
+        headers = (f"{workload}, {unit}: median (best)", *tasks.values())
         if table:
             tables.append(tabulate(table, headers, disable_numparse=True))
     return tables
 
 
-def _seconds(measured: Measured, workload: str, name: str, task: str) -> str:
-    samples = measured.seconds.get((workload, name, task))
+def _times(measured: Measured, workload: str, name: str, task: str) -> str:
+    unit = 1e-3 if workload == WORKLOAD else 1
+    samples = [it / unit for it in measured.seconds.get((workload, name, task), [])]
     return f"{median(samples):.3f} ({min(samples):.3f})" if samples else "-"
 
 

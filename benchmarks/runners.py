@@ -1,0 +1,156 @@
+"""Runners: what runs a function's trials, each measured in a process of its own.
+
+`python -m benchmarks.runners NAME FOLDER` prints the seconds as a line of JSON. Also run by Python 3.8.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_WARM_UP = 50
+
+
+def nbckpt(folder: Path) -> dict[str, float]:
+    """Measure ours; the journal is written."""
+    os.environ["NBCKPT_STORE"] = str(folder)
+    import nbckpt as ours
+
+    def empty(config: dict[str, Any]) -> None:
+        """Report nothing."""
+
+    def report(executor: str, count: int) -> float:
+        def train(config: dict[str, Any]) -> None:
+            seconds = _per_call(lambda: ours.report(loss=0.5), count)
+            ours.report(seconds=seconds)
+
+        (trial,) = _finished(ours.run(train, executor=executor)).trials
+        return float(trial.last_result["seconds"])
+
+    return {
+        "switches": _two_switches(10_000),
+        "report": report("thread", 10_000),
+        "report, process": report("process", 1_000),
+        "trial": _seconds(lambda: _finished(ours.run(empty, num_samples=1000))) / 1000,
+    }
+
+
+def ray_tune_1(folder: Path) -> dict[str, float]:
+    """Measure the FunctionRunner of Ray 1.0.0 without a cluster; nothing is written."""
+    from ray import tune
+    from ray.tune.function_runner import wrap_function
+    from ray.tune.logger import NoopLogger
+
+    count, found = 5_000, []
+
+    def train(config: dict[str, Any]) -> None:
+        found.append(_per_call(lambda: tune.report(loss=0.5), count))
+
+    runner = wrap_function(train, warn=False)({}, lambda config: NoopLogger(config, str(folder)))
+    for _ in range(_WARM_UP + count):
+        runner.train()
+    runner.train()
+    runner.stop()
+    return {"report": found[0]}
+
+
+def ray_tune(folder: Path) -> dict[str, float]:
+    """Measure the current Ray Tune on a cluster of this machine."""
+    import ray
+    from ray import tune
+
+    def empty(config: dict[str, Any]) -> None:
+        tune.report({"loss": 0.5})
+
+    def train(config: dict[str, Any]) -> None:
+        seconds = _per_call(lambda: tune.report({"loss": 0.5}), 300)
+        tune.report({"seconds": seconds})
+
+    def fit(function: Callable[[dict[str, Any]], None], trials: int) -> Any:
+        settings = tune.TuneConfig(num_samples=trials)
+        place = tune.RunConfig(storage_path=str(folder), verbose=0)
+        found = tune.Tuner(function, tune_config=settings, run_config=place).fit()
+        for error in found.errors:
+            raise error
+        return found
+
+    ray.init("local", include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    try:
+        reported = fit(train, 1)[0].metrics["seconds"]
+        return {"report": float(reported), "trial": _seconds(lambda: fit(empty, 8)) / 8}
+    finally:
+        ray.shutdown()
+
+
+RUNNERS: dict[str, Callable[[Path], dict[str, float]]] = {
+    "nbckpt": nbckpt,
+    "ray-tune": ray_tune,
+    "ray-tune-1.0.0": ray_tune_1,
+}
+
+
+def _two_switches(turns: int) -> float:
+    """Return what it takes to let another thread do nothing and wait for it: the least of a hand-over."""
+    asked, ready = threading.Lock(), threading.Lock()
+    asked.acquire()
+    ready.acquire()
+
+    def answer() -> None:
+        for _ in range(_WARM_UP + turns):
+            asked.acquire()
+            ready.release()
+
+    def ask() -> None:
+        asked.release()
+        ready.acquire()
+
+    thread = threading.Thread(target=answer)
+    thread.start()
+    seconds = _per_call(ask, turns)
+    thread.join()
+    return seconds
+
+
+def _per_call(call: Callable[[], object], count: int) -> float:
+    for _ in range(_WARM_UP):
+        call()
+    return _seconds(lambda: [call() for _ in range(count)]) / count
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def _finished(experiment: Any) -> Any:
+    experiment.wait()
+    bad = [trial for trial in experiment.trials if trial.status != "TERMINATED"]
+    if bad:
+        raise RuntimeError(f"{bad[0]} failed: {bad[0].error}")
+    return experiment
+
+
+def _version(name: str) -> str:
+    from importlib.metadata import version
+
+    return version("ray" if name.startswith("ray") else name)
+
+
+def main(arguments: list[str]) -> None:
+    """Measure one, and print what was found."""
+    name, folder = arguments
+    seconds = RUNNERS[name](Path(folder))
+    print(json.dumps({"seconds": seconds, "version": _version(name)}))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,63 @@
+"""Trials: what runs a function's trials, measured round by round, each time in a fresh process."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from typing import TYPE_CHECKING
+
+from benchmarks.process import REPOSITORY
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from benchmarks.suite import Measured
+
+WORKLOAD = "trials"
+"""What the measurements are filed under."""
+
+
+def measure(
+    measured: Measured, folder: Path, pythons: Mapping[str, str], rounds: int, say: Callable[[str], None]
+) -> None:
+    """Add to *measured* what a report and a trial take.
+
+    Args:
+        measured: What was found so far.
+        folder: On the disk to measure; what is made in it is removed again.
+        pythons: The interpreter of each runner.
+        rounds: How often.
+        say: Told what is going on.
+    """
+    names = list(pythons)
+    for round_ in range(rounds):
+        for name in names[round_ % len(names) :] + names[: round_ % len(names)]:
+            if name not in measured.failed:
+                say(f"trials {round_ + 1}/{rounds}: {name}")
+                _round(measured, folder, name, pythons[name])
+
+
+def _round(measured: Measured, folder: Path, name: str, python: str) -> None:
+    place = folder / "runner"
+    place.mkdir()
+    try:
+        done = subprocess.run(
+            [python, "-m", "benchmarks.runners", name, str(place)],
+            cwd=REPOSITORY,
+            env=os.environ | {"NBCKPT_SECRET_FILE": str(folder / "secret")},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    finally:
+        shutil.rmtree(place)
+    if done.returncode:
+        measured.failed[name] = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        return
+    found = json.loads(done.stdout.splitlines()[-1])
+    measured.versions[name] = found["version"]
+    for task, seconds in found["seconds"].items():
+        measured.seconds[WORKLOAD, name, task].append(seconds)
