@@ -142,7 +142,10 @@ def _watch(lifeline: int) -> None:
     def wait() -> None:
         with suppress(OSError):
             os.read(lifeline, 1)
-        _thread.interrupt_main()
+        if hasattr(signal, "pthread_kill"):  # wakes what waits, too
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        else:
+            _thread.interrupt_main()
         time.sleep(GRACE_S)
         os._exit(1)
 

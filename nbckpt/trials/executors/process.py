@@ -31,7 +31,7 @@ from typing import IO, Any
 import cloudpickle
 
 from nbckpt.errors import CodecError
-from nbckpt.trials.checkpoints import Record
+from nbckpt.trials.checkpoints import CheckpointFolder, Record
 from nbckpt.trials.executors.base import Executor, Handle, Job, Worker, WorkerEndedError, WorkerLostError
 from nbckpt.trials.executors.transport import guilty, result_of
 from nbckpt.trials.function import STOP_TIMEOUT_S
@@ -45,8 +45,8 @@ _DRAIN_S = 1.0
 """How long the end of a process waits for the last of its output, which others may hold open."""
 _EXIT_S = 5.0
 """How long a process may take to end once it has closed its end of the connection."""
-_LAST_LINES = 3
-_TAIL = 2000
+_LINES = 3
+_TAIL = 16_000
 _ASKED_TO_END = {-signal.SIGTERM, -signal.SIGINT}
 """Exit codes of a process that was asked to end, as a kernel asks all its processes when it shuts down."""
 
@@ -64,7 +64,7 @@ class ProcessExecutor(Executor):
         """See `Executor.start`; that `setup` failed is told by the worker's first call."""
         pickled = _pickled(job)
         try:
-            return ProcessWorker(job.name, pickled)
+            return ProcessWorker(job, pickled)
         except (OSError, RuntimeError) as error:
             raise WorkerLostError(
                 f"cannot start a process for {job.name}: {error}. Run fewer at once with max_concurrent, or "
@@ -76,15 +76,16 @@ class ProcessWorker(Worker):
     """A trainable in a process of its own, which starts with this object and ends with `stop`.
 
     Args:
-        name: The experiment's and the trial's.
-        job: What the child needs to know.
+        job: What it is to run.
+        pickled: The same, for the child.
 
     Raises:
         OSError: No process can be started.
     """
 
-    def __init__(self, name: str, job: bytes) -> None:
-        self._name = name
+    def __init__(self, job: Job, pickled: bytes) -> None:
+        self._name = job.name
+        self._checkpoints = CheckpointFolder(job.folder)
         self._owed = 0
         self._connection, theirs = Pipe()
         try:
@@ -99,7 +100,7 @@ class ProcessWorker(Worker):
         assert self._process.stderr is not None
         self._out = _Output(self._process.stdout, "stdout")
         self._err = _Output(self._process.stderr, "stderr")
-        self._send(job)
+        self._send(pickled)
 
     def restore(self, checkpoint: Record) -> None:
         """See `Worker.restore`."""
@@ -175,7 +176,7 @@ class ProcessWorker(Worker):
         code = self._end()
         if code in _ASKED_TO_END:
             return WorkerEndedError(f"its process was asked to end by {signal.Signals(-code).name}")
-        lines = [line for line in self._err.tail.split("\n") if line.strip()][-_LAST_LINES:]
+        lines = _last_lines(self._err.tail)
         said = f". The last it wrote: {' | '.join(lines)}" if lines else ""
         return WorkerLostError(f"the process of {self._name} {_how(code)}{said}")
 
@@ -186,8 +187,9 @@ class ProcessWorker(Worker):
         except subprocess.TimeoutExpired:  # it closed its end and goes on: nobody can talk to it
             self.kill()
             code = self._process.wait()
-        if code < 0:
+        if code:
             _kill(self._process)  # what a crash left of its children
+            self._checkpoints.sweep()
         self.close()
         self._out.join()
         self._err.join()
@@ -266,6 +268,13 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
             os.killpg(process.pid, signal.SIGKILL)
 
 
+def _last_lines(written: str) -> list[str]:
+    """Return the last lines that a process wrote; of a crash, those that say where it was."""
+    _, crash, where = written.rpartition("(most recent call first):\n")
+    lines = [line.strip() for line in (where if crash else written).splitlines() if line.strip()]
+    return lines[:_LINES] if crash else lines[-_LINES:]
+
+
 def _how(code: int) -> str:
     """Return how a process ended, as its exit code tells."""
     if code >= 0:
@@ -274,7 +283,7 @@ def _how(code: int) -> str:
         name = signal.Signals(-code).name
     except ValueError:
         name = f"signal {-code}"
-    return f"was killed by {name}" + (", perhaps for want of memory" if name == "SIGKILL" else "")
+    return f"was killed by {name}" + (" (perhaps for want of memory)" if name == "SIGKILL" else "")
 
 
 def _pickled(job: Job) -> bytes:

@@ -1,0 +1,511 @@
+"""Processes: a trial has one of its own, which can be killed, and ends with the kernel."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import nbckpt
+from nbckpt.trials import Experiment, Library, Status
+from nbckpt.trials.executors import Job
+from nbckpt.trials.executors.process import ProcessExecutor
+from nbckpt.trials.executors.transport import RemoteTraceback
+
+
+@pytest.fixture(autouse=True)
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "store"))
+    return tmp_path / "store"
+
+
+class Follows(nbckpt.Callback):
+    """Calls a function with each result, and keeps the errors."""
+
+    def __init__(self, result: Callable[[dict[str, Any]], object] = lambda _: None) -> None:
+        self._result = result
+        self.errors: list[BaseException] = []
+
+    def on_trial_result(self, trial: Any, result: Any) -> None:
+        self._result(result)
+
+    def on_trial_error(self, trial: Any, error: BaseException) -> None:
+        self.errors.append(error)
+
+
+def start(train: Any, config: Any = None, **options: Any) -> Experiment:
+    return nbckpt.run(train, config, executor="process", **options)
+
+
+def finished(train: Any, config: Any = None, **options: Any) -> Experiment:
+    experiment = start(train, config, **options)
+    assert experiment.wait(60)
+    return experiment
+
+
+def indexes(experiment: Experiment) -> list[list[int]]:
+    return [[result["i"] for result in trial.results] for trial in experiment.trials]
+
+
+def counting() -> Callable[[dict[str, Any]], None]:
+    """Return a function that reports its process and 1 to 10, with a checkpoint after each third."""
+
+    def train(config: dict[str, Any]) -> None:
+        import os
+
+        checkpoint = nbckpt.get_checkpoint()
+        for i in range(checkpoint.to_dict()["i"] if checkpoint else 0, config.get("last", 10)):
+            nbckpt.report(i=i + 1, pid=os.getpid(), checkpoint={"i": i + 1} if i % 3 == 2 else None)
+
+    return train
+
+
+def open_files() -> int:
+    return len(list(Path("/dev/fd").iterdir()))
+
+
+class once:  # noqa: N801  used like a function
+    """Do something with the first result of an index."""
+
+    def __init__(self, i: int, what: Callable[[dict[str, Any]], object]) -> None:
+        self._i, self._what, self._done = i, what, False
+
+    def __call__(self, result: dict[str, Any]) -> None:
+        if result["i"] == self._i and not self._done:
+            self._done = True
+            self._what(result)
+
+
+def send(number: signal.Signals) -> Callable[[dict[str, Any]], None]:
+    return lambda result: os.kill(result["pid"], number)
+
+
+def wait_for_end(pid: int) -> None:
+    try:
+        watch = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        assert select.select([watch], [], [], 30)[0], "it goes on"
+    finally:
+        os.close(watch)
+
+
+# What goes well.
+
+
+def test_a_grid_runs_side_by_side_each_trial_in_a_process_of_its_own() -> None:
+    experiment = finished(counting(), {"last": nbckpt.grid_search([2, 4])}, max_concurrent=2)
+    assert indexes(experiment) == [[1, 2], [1, 2, 3, 4]]
+    assert [trial.status for trial in experiment.trials] == [Status.TERMINATED] * 2
+    pids = {result["pid"] for trial in experiment.trials for result in trial.results}
+    assert len(pids) == 2
+    assert os.getpid() not in pids
+
+
+def test_a_paused_trial_goes_on_from_its_checkpoint_in_a_new_process() -> None:
+    experiment = start(counting(), callbacks=[Follows(once(6, lambda _: experiment.pause()))])
+    assert experiment.wait(60)
+    assert experiment.trials[0].status == Status.PAUSED
+    experiment.resume()
+    assert experiment.wait(60)
+    assert indexes(experiment) == [list(range(1, 11))]
+    assert len({result["pid"] for result in experiment.trials[0].results}) == 2
+
+
+def test_a_trainable_is_saved_and_restored() -> None:
+    class Counter(nbckpt.Trainable):
+        def setup(self, config: dict[str, Any]) -> None:
+            self.i = 0
+
+        def step(self) -> dict[str, Any]:
+            self.i += 1
+            if self.i == 4 and not self.config["flag"].exists():
+                self.config["flag"].touch()
+                raise ValueError("once")
+            return {"i": self.i, "done": self.i == 6}
+
+        def save_checkpoint(self, checkpoint_dir: str) -> dict[str, int]:
+            return {"i": self.i}
+
+        def load_checkpoint(self, checkpoint: dict[str, int]) -> None:
+            self.i = checkpoint["i"]
+
+    flag = Path(os.environ["NBCKPT_STORE"]).parent / "flag"
+    experiment = finished(Counter, {"flag": flag}, checkpoint_every=2, max_failures=1)
+    assert indexes(experiment) == [[1, 2, 3, 4, 5, 6]]
+    assert experiment.trials[0].attempts == 2
+
+
+def test_a_lent_folder_becomes_a_checkpoint(tmp_path: Path) -> None:
+    def train(config: dict[str, Any]) -> None:
+        with nbckpt.checkpoint_dir(step=7) as folder:
+            (folder / "weights").write_text("0.5")
+        nbckpt.report(i=1)
+
+    trial = finished(train).trials[0]
+    assert [record.name for record in trial.checkpoints.records()] == ["checkpoint_000007"]
+    assert (trial.folder / "checkpoint_000007" / "weights").read_text() == "0.5"
+
+
+def test_what_the_function_prints_is_printed_here(capsys: pytest.CaptureFixture[str]) -> None:
+    def train(config: dict[str, Any]) -> None:
+        print("größer")
+        print("beside", file=sys.stderr)
+        print("no end of line", end="")
+
+    finished(train)
+    captured = capsys.readouterr()
+    assert captured.out == "größer\nno end of line"
+    assert captured.err == "beside\n"
+
+
+def test_classes_of_the_function_s_own_arrive_as_the_live_ones() -> None:
+    class Score(float):
+        pass
+
+    def train(config: dict[str, Any]) -> None:
+        nbckpt.report(score=Score(0.5))
+
+    seen: list[dict[str, Any]] = []
+    finished(train, callbacks=[Follows(lambda result: seen.append(dict(result)))])
+    assert type(seen[0]["score"]) is Score
+
+
+def test_of_a_result_that_cannot_be_sent_comes_what_the_journal_would_keep() -> None:
+    class Locks(nbckpt.Trainable):
+        def step(self) -> dict[str, Any]:
+            return {"lock": threading.Lock(), "i": 1, "done": True}
+
+    trial = finished(Locks).trials[0]
+    assert (trial.status, trial.last_result["i"]) == (Status.TERMINATED, 1)
+    assert trial.last_result["lock"].startswith("<unlocked _thread.lock object")
+
+
+def test_one_result_after_the_other_when_threads_of_the_function_report() -> None:
+    def train(config: dict[str, Any]) -> None:
+        import contextvars
+        from concurrent.futures import ThreadPoolExecutor
+
+        contexts = [contextvars.copy_context() for _ in range(40)]
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(lambda it: it[1].run(nbckpt.report, i=it[0]), enumerate(contexts)))
+
+    trial = finished(train).trials[0]
+    assert (trial.status, trial.error) == (Status.TERMINATED, "")
+    assert sorted(result["i"] for result in trial.results) == list(range(40))
+    assert [result["training_iteration"] for result in trial.results] == list(range(1, 41))
+
+
+def test_nothing_is_left_open() -> None:
+    finished(counting())
+    before = open_files()
+    finished(counting(), {"last": nbckpt.grid_search([1, 2, 3])})
+    assert open_files() == before
+
+
+# What fails.
+
+
+def test_an_exception_arrives_with_its_traceback() -> None:
+    class OwnError(Exception):
+        def __init__(self, code: int) -> None:
+            super().__init__(code)
+            self.code = code
+
+    def train(config: dict[str, Any]) -> None:
+        raise OwnError(7)
+
+    follows = Follows()
+    trial = finished(train, callbacks=[follows]).trials[0]
+    assert (trial.status, trial.error) == (Status.ERROR, "OwnError: 7")
+    (error,) = follows.errors
+    assert isinstance(error, nbckpt.TrialError)
+    assert isinstance(error.__cause__, OwnError)
+    assert error.__cause__.code == 7
+    assert isinstance(error.__cause__.__cause__, RemoteTraceback)
+    assert "raise OwnError(7)" in trial.traceback
+
+
+def test_an_exception_that_cannot_be_taken_along_is_told_by_its_traceback() -> None:
+    class OwnError(Exception):
+        def __init__(self, code: int, lock: object) -> None:
+            super().__init__(code)
+
+    def train(config: dict[str, Any]) -> None:
+        raise OwnError(7, object())
+
+    trial = finished(train).trials[0]
+    assert trial.error == "OwnError: 7"
+    assert trial.traceback.splitlines()[-1].endswith("OwnError: 7")
+    assert "raise OwnError(7, object())" in trial.traceback
+
+
+def test_what_cannot_be_sent_is_named_with_the_next_step() -> None:
+    lock = threading.Lock()
+
+    def helper() -> object:
+        return lock
+
+    def train(config: dict[str, Any]) -> None:
+        helper()
+
+    trial = finished(train, max_failures=3).trials[0]
+    assert trial.status == Status.ERROR
+    assert trial.error.startswith("cannot send train.<helper>.<lock>: _thread.lock to another process: ")
+    assert trial.error.endswith("use executor='thread'")
+    trial = finished(counting(), {"where": {"deep": [threading.Lock()]}}).trials[0]
+    assert trial.error.startswith("cannot send config['where']['deep'][0]: _thread.lock to another process: ")
+
+
+KILLED_IN = ("setup", "step", "save_checkpoint", "load_checkpoint", "cleanup")
+
+
+def killed_in(method: str) -> type[nbckpt.Trainable]:
+    """Return a class whose process kills itself in a method, or in `setup` of its second attempt."""
+
+    def suicide(self: Any, *_: object) -> None:
+        print("last words", file=sys.stderr)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    methods = {
+        "step": lambda self: {"done": True},
+        "save_checkpoint": lambda self, place: {"i": 1},
+        "load_checkpoint": lambda self, checkpoint: None,
+    }
+    return type("Killed", (nbckpt.Trainable,), methods | {method: suicide})
+
+
+@pytest.mark.parametrize("method", ["setup", "step", "save_checkpoint"])
+def test_a_killed_process_is_an_error_that_names_the_signal(method: str) -> None:
+    trial = finished(killed_in(method), checkpoint_every=1).trials[0]
+    assert trial.status == Status.ERROR
+    assert f"the process of {trial.folder.parent.name}/t0 was killed by SIGKILL" in trial.error
+    assert trial.error.endswith("The last it wrote: last words")
+
+
+def test_a_process_killed_while_it_is_restored_is_an_error_too() -> None:
+    experiment = finished(killed_in("load_checkpoint"), name="e", checkpoint_every=1)
+    assert experiment.trials[0].status == Status.TERMINATED
+    experiment.resume("t0")
+    assert experiment.wait(60)
+    assert "was killed by SIGKILL" in experiment.trials[0].error
+
+
+def test_a_process_killed_in_its_cleanup_is_only_mentioned(caplog: pytest.LogCaptureFixture) -> None:
+    trial = finished(killed_in("cleanup")).trials[0]
+    assert (trial.status, trial.error) == (Status.TERMINATED, "")
+    assert "was killed by SIGKILL (perhaps for want of memory) while it was stopped" in caplog.text
+
+
+def test_a_killed_trial_goes_on_from_its_last_checkpoint() -> None:
+    kill = once(5, send(signal.SIGKILL))
+    experiment = finished(counting(), max_failures=1, callbacks=[Follows(kill)])
+    assert indexes(experiment) == [list(range(1, 11))]
+    trial = experiment.trials[0]
+    assert (trial.status, trial.failures) == (Status.TERMINATED, 1)
+    assert "killed by SIGKILL" in trial.error
+
+
+def test_a_crash_tells_where() -> None:
+    def train(config: dict[str, Any]) -> None:
+        import ctypes
+
+        ctypes.string_at(0)
+
+    trial = finished(train).trials[0]
+    assert "was killed by SIGSEGV. The last it wrote: " in trial.error
+    assert "in train" in trial.error
+
+
+def test_a_process_that_leaves_tells_its_exit_code() -> None:
+    def train(config: dict[str, Any]) -> None:
+        os._exit(3)
+
+    assert finished(train).trials[0].error.endswith("ended with exit code 3")
+
+
+def test_what_a_killed_process_forked_neither_hides_its_end_nor_outlives_it() -> None:
+    def train(config: dict[str, Any]) -> None:
+        import time
+
+        read, write = os.pipe()
+        forked = os.fork()
+        if not forked:
+            os.write(write, b"!")
+            time.sleep(600)
+        os.read(read, 1)
+        nbckpt.report(i=1, pid=os.getpid(), forked=forked)
+
+    trial = finished(train, callbacks=[Follows(once(1, send(signal.SIGKILL)))]).trials[0]
+    assert trial.status == Status.ERROR
+    wait_for_end(trial.last_result["forked"])
+
+
+# How it ends.
+
+
+def endless(witness: Path, *, reports: bool) -> Callable[[dict[str, Any]], None]:
+    """Return a function that has no end, and writes down that its `finally` ran."""
+
+    def train(config: dict[str, Any]) -> None:
+        i = 0
+        try:
+            while True:
+                i += 1
+                if i == 1 or reports:
+                    nbckpt.report(i=i, pid=os.getpid(), checkpoint={"i": i})
+        finally:
+            witness.touch()
+
+    return train
+
+
+def test_a_stop_runs_finally(tmp_path: Path) -> None:
+    stop = Follows(once(3, lambda _: experiment.stop()))
+    experiment = start(endless(tmp_path / "witness", reports=True), callbacks=[stop])
+    assert experiment.wait(60)
+    assert experiment.trials[0].status == Status.TERMINATED
+    assert (tmp_path / "witness").exists()
+
+
+def test_a_kill_ends_it_at_once_wherever_it_is(tmp_path: Path) -> None:
+    began = threading.Event()
+    experiment = start(
+        endless(tmp_path / "witness", reports=False), callbacks=[Follows(lambda _: began.set())]
+    )
+    assert began.wait(60)
+    experiment.kill()
+    assert experiment.wait(60)
+    assert experiment.trials[0].status == Status.TERMINATED
+    assert experiment.trials[0].note.startswith("stopped; ")
+    assert not (tmp_path / "witness").exists()
+
+
+def test_what_does_not_stop_is_killed(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("nbckpt.trials.executors.process.STOP_TIMEOUT_S", 0.2)
+
+    class Stubborn(nbckpt.Trainable):
+        def step(self) -> dict[str, Any]:
+            return {"done": True}
+
+        def cleanup(self) -> None:
+            while True:
+                pass
+
+    assert finished(Stubborn).trials[0].status == Status.TERMINATED
+    assert "did not end: its process is killed" in caplog.text
+
+
+def test_a_process_that_is_asked_to_end_runs_finally_and_its_trial_is_paused(tmp_path: Path) -> None:
+    ask = Follows(once(3, send(signal.SIGTERM)))
+    experiment = finished(endless(tmp_path / "witness", reports=True), callbacks=[ask], max_failures=1)
+    trial = experiment.trials[0]
+    assert (trial.status, trial.failures) == (Status.PAUSED, 0)
+    assert "asked to end by SIGTERM" in trial.note
+    assert (tmp_path / "witness").exists()
+
+
+def test_an_interrupt_of_the_terminal_is_for_the_parent_alone() -> None:
+    seen: list[int] = []
+    finished(counting(), {"last": 1}, callbacks=[Follows(lambda it: seen.append(os.getpgid(it["pid"])))])
+    assert seen
+    assert os.getpgrp() not in seen
+
+
+KERNEL = textwrap.dedent(
+    """
+    import pickle, sys, time
+    from pathlib import Path
+    import nbckpt
+
+    print("top", flush=True)
+
+    class Model:
+        i = 0
+
+    def train(config):
+        checkpoint = nbckpt.get_checkpoint()
+        model = pickle.loads(pickle.dumps(Model()))
+        model.i = checkpoint.to_dict()["i"] if checkpoint else 0
+        try:
+            while model.i < 40:
+                model.i += 1
+                nbckpt.report(i=model.i, checkpoint={"i": model.i} if model.i % 4 == 0 else None)
+                Path("told").open("a").write(f"{model.i}\\n")
+                if model.i == config["rests_at"] and not Path("rested").exists():
+                    Path("rested").touch()
+                    print("rests", flush=True)
+                    while config["busy"]:
+                        pass
+                    time.sleep(600)
+        finally:
+            Path("finally").touch()
+
+    config = {"rests_at": int(sys.argv[1]), "busy": sys.argv[2] == "busy"}
+    experiment = nbckpt.run(train, config, name="e", executor="process")
+    experiment.wait()
+    print(experiment.trials[0].status, flush=True)
+    """
+)
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Callable[..., subprocess.Popen[str]]:
+    """Run a script without an `if __name__` guard, whose function is one of its `__main__`."""
+    (tmp_path / "kernel.py").write_text(KERNEL)
+    return lambda *given: subprocess.Popen(
+        [sys.executable, "kernel.py", *map(str, given)], cwd=tmp_path, stdout=subprocess.PIPE, text=True
+    )
+
+
+def test_a_function_of_a_script_without_a_guard_runs(script: Callable[..., subprocess.Popen[str]]) -> None:
+    with script(0, "busy") as kernel:
+        assert kernel.stdout is not None
+        assert kernel.stdout.read() == "top\nTERMINATED\n"
+
+
+@pytest.mark.parametrize("how", ["busy", "asleep"])
+def test_a_killed_kernel_leaves_no_process_and_the_next_goes_on(
+    tmp_path: Path, store: Path, script: Callable[..., subprocess.Popen[str]], how: str
+) -> None:
+    with script(18, how) as kernel:
+        assert kernel.stdout is not None
+        assert [kernel.stdout.readline(), kernel.stdout.readline()] == ["top\n", "rests\n"]
+        pids = [
+            int(pid)
+            for task in Path(f"/proc/{kernel.pid}/task").iterdir()
+            for pid in (task / "children").read_text().split()
+        ]
+        kernel.kill()
+    (pid,) = pids
+    wait_for_end(pid)
+    assert (tmp_path / "finally").exists()
+    told = [int(line) for line in (tmp_path / "told").read_text().split()]
+    trial = Library(store / "experiments").open("e").trials[0]
+    assert told == [result["i"] for result in trial.results] == list(range(1, 19))
+    with script(18, how) as kernel:
+        assert kernel.stdout is not None
+        assert kernel.stdout.read() == "top\nTERMINATED\n"
+    experiment = Library(store / "experiments").open("e")
+    assert indexes(experiment) == [list(range(1, 41))]
+    assert [int(line) for line in (tmp_path / "told").read_text().split()][18:] == list(range(17, 41))
+
+
+def test_a_job_that_is_not_begun_can_be_stopped(tmp_path: Path) -> None:
+    kind = nbckpt.wrap_function(counting())
+    worker = ProcessExecutor().start(Job(kind, {}, tmp_path, "t0", "e/t0"))
+    worker.stop()
+    worker.stop()
+    worker.kill()
