@@ -222,7 +222,7 @@ def _ask(session: Session, target: str, verb: str) -> Asked:
     after = ", after the next result" if running else ""
     names = ", ".join(it.id for it in asked[:8]) + (", …" if len(asked) > 8 else "")
     name = experiment.name if trial is None else f"{experiment.name}/{trial.id}"
-    done = {"pause": "pausing", "stop": "stopping"}[verb]
+    done = "pausing" if verb == "pause" else "stopping"
     advice = f"go on: %ckpt resume {name}" if verb == "pause" else f"see: %ckpt trials {experiment.name}"
     return Asked(f"{done} {names} of {experiment.name}{after}", advice)
 

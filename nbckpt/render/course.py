@@ -63,6 +63,6 @@ def thinned(values: Sequence[T], most: int) -> list[T]:
 
 def _heights(values: Sequence[float]) -> list[float]:
     """Return the finite values between 0 and 1; all in the middle where they are equal."""
-    finite = [value for value in values if math.isfinite(value)]
+    finite = [value / 2 for value in values if math.isfinite(value)]  # the span of the largest is a number
     low, high = min(finite, default=0.0), max(finite, default=0.0)
     return [(value - low) / (high - low) if high > low else 0.5 for value in finite]

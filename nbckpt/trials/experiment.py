@@ -20,7 +20,7 @@ from nbckpt.errors import StoreError, UsageError
 from nbckpt.render import Page, Result
 from nbckpt.trials import spec as spec_file
 from nbckpt.trials.callbacks import Callbacks
-from nbckpt.trials.driver import Attempt, Rules, trainable_class
+from nbckpt.trials.driver import Attempt, Rules, Wish, trainable_class
 from nbckpt.trials.executors import Executor, InlineExecutor, ThreadExecutor, open_executor
 from nbckpt.trials.search import Search, Suggestions
 from nbckpt.trials.space import canonical, recalled
@@ -132,6 +132,11 @@ class Experiment(Result):
         """Tell whether a trial was cut off: it runs as far as its journal knows, and nobody runs it."""
         waits = trial.status in {Status.RUNNING, Status.PENDING}
         return waits and not self.running and not self.runs_elsewhere()
+
+    def asked(self, trial: Trial) -> Wish:
+        """Return what a running trial will do after its next result: `pause`, `stop`, or nothing new."""
+        attempt = self._running.get(trial.id)
+        return attempt.wish if attempt is not None else ""
 
     def best(self, metric: str = "", mode: str = "") -> Trial:
         """Return the trial with the best last value of a metric; trials without one are left out.

@@ -26,6 +26,7 @@ _WIDEST = 20
 _SAMPLED = 240
 _POINTS = 24
 _CUT = "cut off"
+_ASKED = {"pause": "pausing", "stop": "stopping"}
 # What nbckpt counts itself, and what says how a result came about: not what people look for.
 _AUTOMATIC = re.compile(r"(time|timesteps|episodes)_(total|this_iter)(_s)?|training_iteration|timestamp|done")
 
@@ -121,10 +122,13 @@ def varying(trials: Sequence[Trial]) -> list[str]:
 
 
 def states_of(experiment: Experiment) -> dict[str, str]:
-    """Return each trial's status, or that it was cut off: that its journal ends before it did."""
-    waits = {trial.id for trial in experiment.trials if trial.status in {Status.RUNNING, Status.PENDING}}
+    """Return what each trial does: its status, unless it was cut off or is about to pause or stop."""
+    trials = experiment.trials
+    waits = {trial.id for trial in trials if trial.status in {Status.RUNNING, Status.PENDING}}
     cut = bool(waits) and not experiment.running and not experiment.runs_elsewhere()
-    return {it.id: _CUT if cut and it.id in waits else str(it.status) for it in experiment.trials}
+    states = {it.id: _CUT if cut and it.id in waits else str(it.status) for it in trials}
+    asked = {it.id: experiment.asked(it) for it in trials if it.status == Status.RUNNING}
+    return states | {name: _ASKED[wish] for name, wish in asked.items() if wish}
 
 
 def counted(states: Mapping[str, str]) -> str:

@@ -1,0 +1,197 @@
+"""Experiments in a notebook: one output each, that follows them to their end."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from IPython.core.displaypub import CapturingDisplayPublisher
+from jupyter_client.manager import start_new_kernel
+
+from nbckpt.notebook.live import Live, View
+from notebook.conftest import Notebook
+
+TRAIN = """
+import threading, nbckpt
+gate = threading.Semaphore(0)
+def train(config):
+    for i in range(config.get("n", 3)):
+        gate.acquire()
+        nbckpt.report(loss=i, checkpoint={"i": i})
+"""
+
+
+def join() -> None:
+    """Wait for what follows experiments."""
+    for thread in threading.enumerate():
+        if thread.name == "nbckpt-live":
+            thread.join(20)
+
+
+@pytest.fixture
+def outputs(notebook: Notebook) -> Iterator[list[dict[str, Any]]]:
+    """Make the shell look like a kernel's, with train() defined; return what it publishes."""
+    notebook.shell.kernel = object()
+    former, notebook.shell.display_pub = notebook.shell.display_pub, CapturingDisplayPublisher()
+    notebook.run("%reload_ext nbckpt")
+    notebook.run(TRAIN)
+    yield notebook.shell.display_pub.outputs
+    notebook.run("gate.release(1000)")
+    join()
+    notebook.shell.display_pub = former
+    del notebook.shell.kernel
+
+
+def made(outputs: list[dict[str, Any]]) -> list[str]:
+    """Return the ids of the outputs that were made, not changed."""
+    return [it["transient"]["display_id"] for it in outputs if not it["update"]]
+
+
+def ended(notebook: Notebook) -> None:
+    notebook.run("gate.release(1000)")
+    join()
+
+
+def test_a_run_is_shown_once_and_followed_to_its_end(
+    notebook: Notebook, outputs: list[dict[str, Any]]
+) -> None:
+    experiment = notebook.run("%ckpt run train --grid lr=0.1,0.2")
+    assert len(outputs) == 1
+    assert "2 trials" in outputs[0]["data"]["text/plain"]
+    ended(notebook)
+    assert experiment.wait(0)
+    assert set(made(outputs)) == {it["transient"]["display_id"] for it in outputs}
+    assert len(made(outputs)) == 1
+    assert "2 trials, 2 TERMINATED" in outputs[-1]["data"]["text/html"]
+
+
+def test_the_experiment_can_be_kept_and_it_is_shown_wherever_the_magic_stands(
+    notebook: Notebook, outputs: list[dict[str, Any]]
+) -> None:
+    notebook.run("e = %ckpt run train n=1\nx = 1")
+    assert len(made(outputs)) == 1
+    ended(notebook)
+    assert notebook.names["e"].trials[0].status == "TERMINATED"
+    notebook.run("e")
+    assert len(made(outputs)) == 2
+
+
+def test_a_cell_that_runs_again_has_its_own_table_and_one_thread_follows_both(
+    notebook: Notebook, outputs: list[dict[str, Any]]
+) -> None:
+    for _ in range(2):
+        notebook.run("%ckpt trials --sort" if outputs else "%ckpt run train --name e")
+        assert [it.name for it in threading.enumerate()].count("nbckpt-live") == 1
+    ended(notebook)
+    assert len(set(made(outputs))) == 2
+    last = {it["transient"]["display_id"]: it["data"]["text/plain"] for it in outputs}
+    assert all("1 TERMINATED" in shown for shown in last.values())
+
+
+def test_what_python_started_is_followed_too(notebook: Notebook, outputs: list[dict[str, Any]]) -> None:
+    notebook.run("nbckpt.run(train, {'n': 2})")
+    assert len(made(outputs)) == 1
+    ended(notebook)
+    assert "1 TERMINATED" in outputs[-1]["data"]["text/plain"]
+
+
+def test_an_experiment_at_rest_is_shown_and_not_followed(
+    notebook: Notebook, outputs: list[dict[str, Any]]
+) -> None:
+    notebook.run("gate.release(3)\n%ckpt run train --wait")
+    join()
+    outputs.clear()
+    notebook.run("%ckpt trials")
+    assert [it["update"] for it in outputs] == [False]
+    assert "nbckpt-live" not in [it.name for it in threading.enumerate()]
+
+
+class Changing:
+    """An experiment that changes a thousand times while one waits for it, as often as *left* says."""
+
+    running = True
+
+    def __init__(self, left: int, changes: int) -> None:
+        self.version = 0
+        self.left = left
+        self.changes = changes
+        self.waited: list[float | None] = []
+
+    def wait(self, timeout: float | None) -> bool:
+        self.waited.append(timeout)
+        self.version += self.changes
+        self.left -= 1
+        self.running = self.left > 0
+        return not self.running
+
+
+@pytest.mark.parametrize(("changes", "updates"), [(1000, 5), (0, 0)])
+def test_there_are_at_most_four_updates_a_second_and_none_when_nothing_changed(
+    notebook: Notebook, outputs: list[dict[str, Any]], changes: int, updates: int
+) -> None:
+    result = notebook.run("%ckpt help")
+    outputs.clear()
+    experiment: Any = Changing(5, changes)
+    live = Live(notebook.shell)
+    live._views[experiment] = [View(result, experiment)]
+    live._follow(experiment)
+    assert [it["update"] for it in outputs] == [False] + [True] * updates
+    assert min(experiment.waited) >= 0.25
+    assert live._views == {}
+
+
+def test_a_terminal_prints_the_result_once(notebook: Notebook, capsys: pytest.CaptureFixture[str]) -> None:
+    notebook.run(TRAIN)
+    notebook.run("gate.release(3)")
+    capsys.readouterr()
+    notebook.run("%ckpt run train --name once --wait")
+    assert capsys.readouterr().out.count("once: 1 trial, 1 TERMINATED") == 1
+
+
+@pytest.mark.slow
+def test_an_interrupt_pauses_the_trials_and_a_second_one_stops_them(tmp_path: Path) -> None:
+    manager, client = start_new_kernel(cwd=str(tmp_path))
+    try:
+        client.execute_interactive(f"%load_ext nbckpt\nfrom pathlib import Path\n{SLOW}", timeout=60)
+        paused = interrupt(manager, client, "%ckpt run train --name e --wait", tmp_path, 1)
+        assert paused == ["interrupted: 1 trial, 1 PAUSED. Go on: %ckpt resume e"]
+        stopped = interrupt(manager, client, "%ckpt resume e --wait", tmp_path, 2)
+        assert stopped == ["interrupted: 1 trial, 1 TERMINATED. See %ckpt trials e"]
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+
+
+SLOW = """
+import time, nbckpt
+def train(config):
+    start = nbckpt.get_checkpoint()
+    i = start.to_dict()["i"] if start else 0
+    while True:
+        i += 1
+        nbckpt.report(i=i, checkpoint={"i": i})
+        while not Path("go").exists():
+            time.sleep(0.01)
+"""
+
+
+def interrupt(manager: Any, client: Any, code: str, folder: Path, times: int) -> list[str]:
+    """Run a cell, interrupt it when its table says that it took note of the interrupt before; let the
+    trial go on then, and return the traceback that the cell shows."""
+    waited = ["RUNNING", "pausing", "stopping"][: times + 1]
+
+    def look(message: dict[str, Any]) -> None:
+        if message["msg_type"] not in {"display_data", "update_display_data"} or not waited:
+            return
+        text = message["content"]["data"]["text/plain"]
+        if waited[0] in text and "@" in text:
+            waited.pop(0)
+            manager.interrupt_kernel() if waited else (folder / "go").touch()
+
+    (folder / "go").unlink(missing_ok=True)
+    reply = client.execute_interactive(code, timeout=60, output_hook=look)
+    assert reply["content"]["status"] == "error"
+    return reply["content"]["traceback"]

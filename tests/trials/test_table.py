@@ -1,0 +1,249 @@
+"""The table of trials: which rows and columns it has, and what stands in them."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nbckpt.errors import TrialError, UsageError
+from nbckpt.render import Page
+from nbckpt.render.course import blocks, svg
+from nbckpt.trials import Experiment, Status, Trial
+from nbckpt.trials.checkpoints import Record
+from nbckpt.trials.spec import Spec
+from nbckpt.trials.table import (
+    TrialTable,
+    elapsed,
+    fair_share,
+    inferred,
+    metric_columns,
+    shown_value,
+    tail,
+    varying,
+)
+
+
+class Made:
+    """An experiment whose trials did what a test says, without running."""
+
+    def __init__(self, folder: Path, **spec: Any) -> None:
+        folder.mkdir()
+        self.experiment = Experiment(folder, Spec(None, **spec))
+
+    def trial(self, *results: dict[str, Any], end: bool = True, **config: Any) -> Trial:
+        trial = self.experiment.add(config)
+        trial.start("thread", None)
+        for at, result in enumerate(results, 1):
+            trial.result({"training_iteration": at, "time_total_s": at * 1.5, "done": False, **result})
+        if end:
+            trial.end("done")
+        trial.close()
+        return trial
+
+    def page(self, **options: Any) -> Page:
+        return TrialTable(self.experiment, **options).page()
+
+    def rows(self, **options: Any) -> list[dict[str, str]]:
+        """Return the table's rows, the text of each cell by its heading."""
+        table = self.page(**options).tables[0]
+        return [
+            {
+                column.name: str(getattr(cell, "text", cell))
+                for column, cell in zip(table.columns, row, strict=True)
+            }
+            for row in table.rows
+        ]
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Made:
+    return Made(tmp_path / "e")
+
+
+def failed(trial: Trial, message: str = "boom") -> Trial:
+    error = TrialError("it failed")
+    error.__cause__ = ValueError(message)
+    trial.fail(error, retry=False)
+    trial.close()
+    return trial
+
+
+def test_each_status_has_its_fair_share_of_the_rows_and_a_line_tells_of_the_rest(made: Made) -> None:
+    for at in range(30):
+        made.trial({"loss": 1}, at=at)
+    for at in range(2):
+        failed(made.trial(end=False, at=at))
+    for at in range(9):
+        made.trial(end=False, at=at).pause()
+    states = {trial.id: str(trial.status) for trial in made.experiment.trials}
+    shown = fair_share(made.experiment.trials, states, 8)
+    assert Counter(trial.status for trial in shown) == {
+        Status.TERMINATED: 3,
+        Status.ERROR: 2,
+        Status.PAUSED: 3,
+    }
+    assert [int(trial.id[1:]) for trial in shown] == sorted(int(trial.id[1:]) for trial in shown)
+    page = made.page(most=8)
+    assert len(page.tables[0].rows) == 8
+    assert page.notes[0] == "33 more trials: 27 TERMINATED, 6 PAUSED. All of them: %ckpt trials e -n 0"
+    assert len(made.rows(most=0)) == 41
+    for trial in made.experiment.trials:
+        trial.close()
+
+
+def test_a_list_of_metrics_takes_names_once_and_a_dict_takes_headings() -> None:
+    assert metric_columns(["loss", "val/loss"]) == {"loss": "loss", "val/loss": "val/loss"}
+    assert metric_columns({"loss": "L"}) == {"loss": "L"}
+    with pytest.raises(UsageError, match="give a dict"):
+        metric_columns([("loss", "L")])  # type: ignore[list-item]
+    with pytest.raises(ValueError, match="given twice"):
+        metric_columns(["loss", "loss"])
+
+
+def test_metrics_that_are_asked_for_are_shown_under_their_headings_nested_ones_too(made: Made) -> None:
+    made.trial({"val": {"loss": 0.25}, "other": 3})
+    row = made.rows(metrics={"val/loss": "validation", "missing": "missing"})[0]
+    assert row["validation"] == "0.25"
+    assert row["missing"] == ""
+    assert "other" not in row
+
+
+def test_numbers_are_found_and_text_and_what_nbckpt_counts_is_not(made: Made) -> None:
+    result = {"note": "good", "loss": 0.5, "time_this_iter_s": 1.0, "timesteps_total": 7, "ok": True}
+    trial = made.trial(result | {"val": {"accuracy": 1, "name": "x"}, "fit_time": 3.0})
+    assert inferred([trial]) == ["loss", "val/accuracy", "fit_time"]
+    assert inferred([trial], "fit_time") == ["fit_time", "loss", "val/accuracy"]
+    assert inferred([made.trial(dict.fromkeys("abcdef", 1))]) == ["a", "b", "c"]
+
+
+def test_zero_is_a_value_and_can_be_the_best(made: Made) -> None:
+    made.trial({"loss": 0.5})
+    zero = made.trial({"loss": 3}, {"loss": 0})
+    made.trial({"loss": float("nan")})
+    made.trial()
+    assert made.experiment.best("loss", "min") is zero
+    assert made.rows()[1]["loss"] == "0"
+
+
+@pytest.mark.parametrize(
+    ("metric", "mode", "sort", "order"),
+    [
+        ("loss", "min", True, ["t1", "t2", "t0", "t3", "t4"]),
+        ("loss", "max", True, ["t0", "t2", "t1", "t3", "t4"]),
+        ("loss", "min", False, ["t0", "t1", "t2", "t3", "t4"]),
+        ("loss", "", True, ["t0", "t1", "t2", "t3", "t4"]),
+        ("", "min", True, ["t0", "t1", "t2", "t3", "t4"]),
+    ],
+)
+def test_rows_are_sorted_only_where_metric_mode_and_the_wish_are_known(
+    tmp_path: Path, metric: str, mode: str, sort: bool, order: list[str]
+) -> None:
+    made = Made(tmp_path / "e", metric=metric, mode=mode)
+    for loss in (3, 1, 2, float("nan")):
+        made.trial({"loss": loss})
+    made.trial()
+    assert [row["trial"] for row in made.rows(sort=sort)] == order
+
+
+def test_long_names_keep_their_end_and_numbers_are_never_cut(made: Made) -> None:
+    assert tail("encoder/layers/0/attention/weight") == ".../attention/weight"
+    assert len(tail("x" * 100)) == 20
+    assert tail("x" * 20) == "x" * 20
+    assert shown_value(123456789012345678901234567890).text == "123456789012345678901234567890"
+    assert shown_value(12345.678).text == "12346"
+    long = "s3://bucket/" + "data/" * 9
+    made.trial({"encoder/layers/0/attention/weight": 2.0}, path=long + "a")
+    made.trial(path=long + "b")
+    table = made.page().tables[0]
+    cell = table.rows[0][2]
+    assert cell.text == ".../data/data/data/a"  # type: ignore[union-attr]
+    assert cell.hint == long + "a"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "00:00:00"),
+        (59.9, "00:00:59"),
+        (5482, "01:31:22"),
+        (86400, "1 day, 00:00:00"),
+        (2 * 86400 + 5482, "2 days, 01:31:22"),
+    ],
+)
+def test_elapsed_time_has_hours_minutes_and_seconds_and_days_if_any(seconds: float, text: str) -> None:
+    assert elapsed(seconds) == text
+
+
+def test_only_what_varies_of_the_configuration_is_shown(made: Made) -> None:
+    made.trial(lr=0.1, same="x", model={"depth": 2, "width": [3]})
+    made.trial(lr=0.2, same="x", model={"depth": 4, "width": [3]}, extra=None)
+    assert varying(made.experiment.trials) == ["lr", "model/depth", "extra"]
+    assert [(row["lr"], row["model/depth"]) for row in made.rows()] == [("0.1", "2"), ("0.2", "4")]
+
+
+def test_a_row_tells_the_newest_checkpoint_and_what_would_be_lost(made: Made) -> None:
+    trial = made.trial(*[{"loss": 1 / at} for at in range(1, 5)], end=False)
+    trial.saved(Record("checkpoint_000003", "fields", 3))
+    trial.result({"training_iteration": 5, "time_total_s": 3700.0, "loss": 0.1})
+    trial.pause()
+    trial.close()
+    row = made.rows()[0]
+    assert row["status"] == "PAUSED"
+    assert (row["iteration"], row["checkpoint"], row["at risk"]) == ("5", "@3", "2")
+    assert (row["loss"], row["elapsed"]) == ("0.1", "01:01:40")
+    assert made.page().advice == "go on: %ckpt resume e"
+
+
+def test_a_trial_that_was_cut_off_says_so_and_how_to_go_on(made: Made) -> None:
+    made.trial({"loss": 1}, end=False)
+    made.trial({"loss": 1})
+    page = made.page()
+    assert made.rows()[0]["status"] == "cut off"
+    assert page.headline == "e: 2 trials, 1 cut off, 1 TERMINATED"
+    assert page.notes == ("t0 was cut off: %ckpt resume e goes on",)
+
+
+def test_an_error_shows_its_last_line_and_the_whole_of_it_on_demand(made: Made) -> None:
+    failed(made.trial(end=False), "<script>alert(1)</script>")
+    table = TrialTable(made.experiment)
+    fold = table.page().folds[0]
+    assert fold.summary == "t0: ValueError: <script>alert(1)</script>"
+    shown = table._repr_mimebundle_()
+    assert "<details" in shown["text/html"]
+    assert "<script" not in shown["text/html"]
+    assert html.escape("ValueError: <script>") in shown["text/html"]
+    assert shown["text/plain"].count("ValueError") == 1  # a terminal cannot fold: the last line is enough
+
+
+def test_many_errors_do_not_push_the_table_out_of_sight(made: Made) -> None:
+    for _ in range(12):
+        failed(made.trial(end=False))
+    folds = made.page().folds
+    assert len(folds) == 9
+    assert folds[-1].summary == "4 more errors"
+
+
+def test_a_metric_has_its_course_in_text_and_in_html(made: Made) -> None:
+    made.trial(*[{"loss": 1 / at} for at in range(1, 100)])
+    shown = TrialTable(made.experiment)._repr_mimebundle_()
+    assert re.search(r"█▁+ 0.0101", shown["text/plain"])
+    assert 'alt="from 1 to 0.0101, between 0.0101 and 1"' in shown["text/html"]
+    assert "<svg" not in shown["text/html"]  # a notebook that is not trusted drops it; a picture stays
+    assert "data:image/svg+xml;base64," in shown["text/html"]
+
+
+@pytest.mark.parametrize("values", [[0.0], [1.0, 1.0], [1e308, -1e308], [0.0] * 500])
+def test_every_course_can_be_drawn(values: list[float]) -> None:
+    assert set(blocks(values)) <= set("▁▂▃▄▅▆▇█")
+    assert "nan" not in svg(values)
+    assert "inf" not in svg(values)
+
+
+def test_numbers_that_are_none_do_not_stop_the_table(made: Made) -> None:
+    made.trial({"loss": float("nan")}, {"loss": float("inf")})
+    assert made.rows()[0]["loss"] == "inf"
