@@ -60,11 +60,11 @@ class Depot:
         """Return what the other end has to know of a checkpoint."""
         return Bill(record.encode(), frozenset(self._vouched(record)))
 
-    def read(self, name: str, path: str, offset: int) -> bytes:
+    def read(self, name: str, path: str, offset: int, size: int) -> bytes:
         """Return a piece of a file of the checkpoint called *name*."""
         with self._checkpoints.folder.joinpath(name, *path.split("/")).open("rb") as file:
             file.seek(offset)
-            return file.read(PIECE)
+            return file.read(size)
 
     def write(self, path: str, piece: bytes) -> None:
         """Take in the next piece of a file."""
@@ -114,12 +114,14 @@ class Depot:
                         yield path
 
 
-def carry(bill: Bill, read: Callable[[str, str, int], bytes], write: Callable[[str, bytes], Any]) -> None:
+def carry(
+    bill: Bill, read: Callable[[str, str, int, int], bytes], write: Callable[[str, bytes], Any]
+) -> None:
     """Bring a checkpoint's files over: *read* is the one end's, *write* the other's."""
     record = Record.decode(bill.record, "a checkpoint that was sent")
     for path, (size, _) in record.files.items():
         for offset in range(0, max(size, 1), PIECE):
-            write(path, read(record.name, path, offset))
+            write(path, read(record.name, path, offset, PIECE))
 
 
 class RemoteTraceback(Exception):  # noqa: N818  it is never raised: it is how a cause shows where it arose
