@@ -26,7 +26,7 @@ from nbckpt.trials.search import Search, Suggestions
 from nbckpt.trials.space import canonical, recalled
 from nbckpt.trials.spec import Spec
 from nbckpt.trials.stopping import Stopper
-from nbckpt.trials.table import plot, trials_page
+from nbckpt.trials.table import inferred, plot, trials_page
 from nbckpt.trials.trial import STOPPED, Status, Trial
 
 _AT_EXIT_S = 5.0
@@ -471,8 +471,7 @@ class Experiment(Result):
             trial.config = recalled(self.spec.config, trial.config)
 
     def _metrics(self) -> str:
-        names = {name for trial in self.trials for name in trial.last_result}
-        return ", ".join(sorted(names)) or "none yet"
+        return ", ".join(inferred(self.trials, most=None)) or "none yet"
 
     def _unknown_metrics(self) -> Iterator[str]:
         """Yield a sentence for each metric that a condition waits for and no trial with results has."""

@@ -285,7 +285,9 @@ def _advice(experiment: Experiment, states: Mapping[str, str]) -> str:
         return f"go on: %ckpt resume {name}"
     if Status.ERROR in there:
         return f"try what failed again: %ckpt resume {name} --errored"
-    return f"%ckpt best {name} --metric … --mode min   one of them: %ckpt show t0" if there else ""
+    spec, metric = experiment.spec, next(iter(inferred(experiment.trials)), "")
+    what = "" if spec.metric and spec.mode else f" --metric {metric} --mode min"
+    return f"the best: %ckpt best {name}{what}   one of them: %ckpt show t0" if metric else ""
 
 
 def _course(trial: Trial, name: str) -> list[float]:

@@ -1,0 +1,242 @@
+"""Trials as one types them: %ckpt run, trials, show, pause, stop, resume, best, restore, rm."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from notebook.conftest import Notebook
+from notebook.test_magic import completions
+
+TRAIN = """
+import threading, nbckpt
+gate = threading.Semaphore(0)
+seen = []
+def train(config):
+    seen.append(config)
+    start = nbckpt.get_checkpoint()
+    for i in range(start.to_dict()["step"] if start else 0, 4):
+        if config.get("fails") and i == 2:
+            raise ValueError("it went wrong")
+        if config.get("waits"):
+            gate.acquire()
+        nbckpt.report(loss=config.get("lr", 1) / (i + 1), checkpoint={"step": i + 1, "not a name": i})
+def folders(config):
+    with nbckpt.checkpoint_dir(7) as folder:
+        (folder / "model.txt").write_text("weights")
+    nbckpt.report(loss=0)
+"""
+
+
+@pytest.fixture
+def trained(notebook: Notebook) -> Notebook:
+    """A notebook with functions to train."""
+    notebook.run(TRAIN)
+    return notebook
+
+
+def wait(notebook: Notebook) -> None:
+    """Let the newest experiment go on to its end."""
+    notebook.run("gate.release(1000)")
+    assert notebook.run("%ckpt trials").experiment.wait(20)
+
+
+def test_values_are_literals_or_names_also_in_lists_and_nested_keys(trained: Notebook) -> None:
+    trained.run("data = object()")
+    trained.run(
+        "%ckpt run train lr=0.1 data=data opt='adam w' layers=[64, 32] model/depth=2 pair=(1, data) "
+        "words={'a': data} --grid n=1,2 --wait"
+    )
+    data = trained.names["data"]
+    assert trained.names["seen"][0]["data"] is data
+    assert sorted(trained.names["seen"], key=lambda it: it["n"]) == [
+        {"lr": 0.1, "data": data, "opt": "adam w", "n": n, "pair": (1, data), "words": {"a": data}}
+        | {"layers": [64, 32], "model": {"depth": 2}}
+        for n in (1, 2)
+    ]
+
+
+def test_options_say_how_it_runs(trained: Notebook) -> None:
+    experiment = trained.run(
+        "%ckpt run train --grid lr=1,2 --grid n=3,4 --samples 2 --name e --stop training_iteration=2 x=5 "
+        "--concurrent 3 --failures 1 --keep 2 --metric loss --mode min --every 3 --wait"
+    )
+    spec = experiment.spec
+    assert (experiment.name, len(experiment.trials)) == ("e", 8)
+    assert [trial.iteration for trial in experiment.trials] == [2] * 8
+    assert {trial.config["x"] for trial in experiment.trials} == {5}
+    assert (spec.max_concurrent, spec.max_failures, spec.checkpoint_every) == (3, 1, 3)
+    assert (spec.metric, spec.mode, spec.keep.count) == ("loss", "min", 2)
+    assert trained.run("%ckpt run train --stop 60 --wait").spec.stop == 60
+
+
+def test_the_same_name_goes_on_and_must_and_never_are_heeded(trained: Notebook) -> None:
+    trained.run("%ckpt run train --name e --wait")
+    assert len(trained.run("%ckpt run train --name e --grid lr=1,2 --wait").trials) == 3
+    assert "there is an experiment 'e' already" in trained.error("%ckpt run train --name e --resume never")
+    assert "there is no experiment 'f'" in trained.error("%ckpt run train --name f --resume must")
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("run", "required: FUNC"),
+        ("run trian", "there is no function 'trian'. Did you mean 'train'?"),
+        ("run train lr", "'lr' says no value: write it as name=value"),
+        (
+            "run train opt=adam",
+            "'opt=adam': there is no variable adam. For a text write it in quotes: 'adam'",
+        ),
+        ("run train opt=see", "Did you mean seen?"),
+        ("run train lr=1+", "values are Python literals or names of variables"),
+        ("run train lr=open('x')", "values are Python literals or names of variables"),
+        ("run train --grid lr=", "says no value"),
+        ("run train --executor nope", "there is no executor 'nope'"),
+        ("run train --mode best", "invalid choice: 'best'"),
+        ("run train --stop soon", "there is no variable soon"),
+        ("run train --samples 0", "num_samples=0 is too few"),
+        ("run train --name 'a b'", "cannot name an experiment"),
+        ("run seen", "is no function"),
+        ("run twice", "twice takes (a, b): a trial's function takes (config)"),
+        ("run nothing.py:train", "cannot import nothing.py: FileNotFoundError"),
+        ("run math:trian", "there is no function 'trian' in math"),
+        ("trials", "there is no experiment: start one with %ckpt run"),
+        ("best --metric loss --mode min", "there is no experiment"),
+        ("pause", "there is no experiment"),
+        ("show t0", "there is no experiment"),
+        ("restore t0@1", "there is no experiment"),
+    ],
+)
+def test_an_error_is_one_line_that_says_what_to_do(trained: Notebook, line: str, words: str) -> None:
+    trained.run("def twice(a, b): pass")
+    said = trained.error(f"%ckpt {line}")
+    assert said.startswith("UsageError: ")
+    assert words in said
+    assert "\n" not in said
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("best --metric los --mode min", "no trial of 'e' reported 'los': there are loss"),
+        ("best", "say what is best"),
+        ("trials f", "there is no experiment 'f': there are e"),
+        ("show t9", "'e' has no trial 't9': there are t0"),
+        ("show f/t0", "there is no experiment 'f'"),
+        ("restore t0@9", "t0 has no checkpoint of step 9: there are 1, 2, 3, 4"),
+        ("restore t0@4 nope", "e/t0@4 has no 'nope': there are step, not a name"),
+        ("pause", "there is nothing to pause in e: 1 trial, 1 TERMINATED"),
+        ("stop t0", "there is nothing to stop in e/t0"),
+        ("resume", "'e' has nothing to resume"),
+        ("trials --columns loss,loss", "'loss' is given twice"),
+    ],
+)
+def test_what_is_not_there_is_named_with_what_is(trained: Notebook, line: str, words: str) -> None:
+    trained.run("%ckpt run train --name e --wait")
+    said = trained.error(f"%ckpt {line}")
+    assert said.startswith("UsageError: ")
+    assert words in said
+
+
+def test_trials_shows_the_newest_and_names_the_others(trained: Notebook) -> None:
+    trained.run("%ckpt run train fails=1 --name first --wait")
+    trained.run("%ckpt run train --name second --wait")
+    shown = trained.run("%ckpt trials")
+    assert shown.experiment.name == "second"
+    assert shown.others == (("first", "1 trial, 1 ERROR"),)
+    assert trained.run("%ckpt trials first").experiment.name == "first"
+
+
+def test_pause_and_resume_go_on_where_it_was(trained: Notebook) -> None:
+    experiment = trained.run("%ckpt run train waits=1 --grid lr=1,2 --name e --concurrent 2")
+    assert str(trained.run("%ckpt pause")).startswith("pausing t0, t1 of e")
+    wait(trained)
+    assert [trial.status for trial in experiment.trials] == ["PAUSED"] * 2
+    assert "nothing to pause" in trained.error("%ckpt pause t0")
+    trained.run("%ckpt resume t0 --wait")
+    assert [trial.status for trial in experiment.trials] == ["TERMINATED", "PAUSED"]
+    trained.run("%ckpt stop e/t1")
+    assert experiment.trials[1].status == "TERMINATED"
+
+
+def test_what_failed_is_shown_and_resumed_on_request(trained: Notebook) -> None:
+    trained.run("%ckpt run train fails=1 --name e --wait")
+    shown = str(trained.run("%ckpt show t0"))
+    assert "e/t0: ERROR, 2 results" in shown
+    assert 'raise ValueError("it went wrong")' in shown
+    assert "need --errored" in trained.error("%ckpt resume")
+    trained.run("train.__code__ = (lambda config: nbckpt.report(loss=0)).__code__")
+    experiment = trained.run("%ckpt resume --errored --wait")
+    assert experiment.trials[0].status == "TERMINATED"
+
+
+def test_best_uses_the_experiments_metric_or_the_one_that_is_said(trained: Notebook) -> None:
+    trained.run("%ckpt run train --grid lr=2,1,3 --name e --metric loss --mode min --wait")
+    assert trained.run("%ckpt best").trial.id == "t1"
+    assert trained.run("%ckpt best e --metric loss --mode max").trial.id == "t2"
+    assert trained.run("%ckpt trials --sort").page().tables[0].rows[0][0].text == "t1"
+
+
+def test_a_trials_dict_comes_back_and_undo_takes_it_back(trained: Notebook) -> None:
+    trained.run("%ckpt run train --name e --wait")
+    trained.run("step = live = [1]")
+    assert trained.run("%ckpt restore t0@3 --dry-run").changes == {"step": "changed"}
+    assert trained.names["step"] == [1]
+    result = trained.run("%ckpt restore e/t0@3")
+    assert trained.names["step"] == 3
+    assert result.rest == ("not a name",)
+    trained.run("%ckpt undo")
+    assert trained.names["step"] is trained.names["live"]
+    trained.run("%ckpt restore t0 step --as newest_")
+    assert trained.names["newest_step"] == 4
+
+
+def test_a_trials_folder_is_told(trained: Notebook) -> None:
+    trained.run("%ckpt run folders --name e --wait")
+    result = trained.run("%ckpt restore t0@7")
+    assert (Path(result.path) / "model.txt").read_text() == "weights"
+    assert str(result.path) in str(result)
+
+
+def test_a_checkpoint_of_variables_comes_first_and_the_trial_is_named(trained: Notebook) -> None:
+    trained.run("%ckpt run train --name e --wait")
+    trained.run("kept = 1\n%ckpt save t0 kept")
+    shown = str(trained.run("%ckpt show t0"))
+    assert shown.startswith("t0@1")
+    assert "the trial is e/t0" in shown
+    assert "the trial is e/t0" in str(trained.run("%ckpt restore t0"))
+    assert "e/t0: TERMINATED" in str(trained.run("%ckpt show e/t0"))
+
+
+def test_an_experiment_is_removed_beside_checkpoints(trained: Notebook, tmp_path: Path) -> None:
+    trained.run("%ckpt run train --name e --wait")
+    trained.run("kept = 1\n%ckpt save kept kept")
+    folder = tmp_path / ".nbckpt" / "experiments" / "e"
+    assert "would remove the experiment e" in str(trained.run("%ckpt rm e --dry-run"))
+    assert folder.is_dir()
+    said = str(trained.run("%ckpt rm kept e"))
+    assert "removed kept@1" in said
+    assert "removed the experiment e" in said
+    assert not folder.exists()
+    trained.run("%ckpt undo")
+    assert trained.run("%ckpt ls").total == 1
+
+
+def test_an_experiment_that_runs_is_not_removed(trained: Notebook) -> None:
+    trained.run("%ckpt run train waits=1 --name e")
+    assert "stop it first, with %ckpt stop e" in trained.error("%ckpt rm e")
+    wait(trained)
+
+
+def test_functions_experiments_and_trials_are_completed(trained: Notebook) -> None:
+    trained.run("%ckpt run train --name morning --wait")
+    trained.run("%ckpt run train --name evening --wait")
+    assert completions(trained, "%ckpt run tr") == ["train"]
+    assert "seen" not in completions(trained, "%ckpt run ")
+    assert completions(trained, "%ckpt trials mor") == ["morning"]
+    assert completions(trained, "%ckpt pause ") == ["evening", "evening/t0", "morning", "t0"]
+    assert completions(trained, "%ckpt show t") == ["t0"]
+    assert completions(trained, "%ckpt restore t0@") == ["t0@1", "t0@2", "t0@3", "t0@4"]
+    assert completions(trained, "%ckpt rm eve") == ["evening"]
+    assert completions(trained, "%ckpt run train --sa") == ["--samples"]
