@@ -21,7 +21,7 @@ _MEMORY_MIB = 64
 _LAZY_MS = 50
 _REPORT_US = 10
 _TRIAL_MS = 2
-_US = 1e-6
+_MS, _US = 1e-3, 1e-6
 _TUNE, _TUNE_1 = RUNNERS
 _CALLS = {"report": "report()", "report, process": "in a process", "trial": "an empty trial"}
 _TASKS = {"save": "save", "again": "save again", "changed": "1 % changed", "restore": "restore"}
@@ -173,14 +173,18 @@ def _trial_rows(measured: Measured) -> list[Row]:
 
     report, process, trial = (samples(OURS, task) for task in ("report", "report, process", "trial"))
     switches = _row("", "", samples(OURS, "switches", _US), 0)
-    note = f"a hand-over to another thread alone: {_number(switches.value)} us"
-    trials = "1,000 trials of an empty function"
+    sync = _row("", "", samples(OURS, "sync", _MS), 0)
+    bare = f"a hand-over to another thread alone: {_number(switches.value)} us"
+    trials, synced = (
+        "1,000 trials of an empty function",
+        f"one line and fsync alone: {_number(sync.value)} ms",
+    )
     return [
         _row("report(), thread", "Ray Tune 1.0.0", _ratios(report, samples(_TUNE_1, "report")), 0.5),
-        _row("- journal line included", "us", samples(OURS, "report", _US), _REPORT_US, note),
+        _row("- journal line included", "us", samples(OURS, "report", _US), _REPORT_US, bare),
         _row("- no peer faster", "Ray Tune", _ratios(report, samples(_TUNE, "report")), 1),
         _row("report(), process", "Ray Tune", _ratios(process, samples(_TUNE, "report")), 1),
-        _row(trials, "ms each", samples(OURS, "trial", 1e-3), _TRIAL_MS),
+        _row(trials, "ms each", samples(OURS, "trial", _MS), _TRIAL_MS, synced),
         _row("- no peer faster", "Ray Tune", _ratios(trial, samples(_TUNE, "trial")), 1),
     ]
 
@@ -209,7 +213,7 @@ def _seconds_tables(measured: Measured) -> list[str]:
 
 
 def _times(measured: Measured, workload: str, name: str, task: str) -> str:
-    unit = 1e-3 if workload == WORKLOAD else 1
+    unit = _MS if workload == WORKLOAD else 1
     samples = [it / unit for it in measured.seconds.get((workload, name, task), [])]
     return f"{median(samples):.3f} ({min(samples):.3f})" if samples else "-"
 

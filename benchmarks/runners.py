@@ -37,6 +37,7 @@ def nbckpt(folder: Path) -> dict[str, float]:
 
     return {
         "switches": _two_switches(10_000),
+        "sync": _sync(folder / "floor", 100),
         "report": report("thread", 10_000),
         "report, process": report("process", 1_000),
         "trial": _seconds(lambda: _finished(ours.run(empty, num_samples=1000))) / 1000,
@@ -117,6 +118,17 @@ def _two_switches(turns: int) -> float:
     seconds = _per_call(ask, turns)
     thread.join()
     return seconds
+
+
+def _sync(file: Path, count: int) -> float:
+    """Return what it takes to append a line to a file and sync it: the least for a trial that has ended."""
+
+    def append() -> None:
+        opened.write(b"{}\n")
+        os.fsync(opened.fileno())
+
+    with file.open("ab", buffering=0) as opened:
+        return _per_call(append, count)
 
 
 def _per_call(call: Callable[[], object], count: int) -> float:
