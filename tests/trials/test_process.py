@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import select
 import signal
@@ -17,7 +18,7 @@ import pytest
 
 import nbckpt
 from nbckpt.trials import Experiment, Library, Status
-from nbckpt.trials.executors import Job
+from nbckpt.trials.executors import Job, WorkerLostError
 from nbckpt.trials.executors.process import ProcessExecutor
 from nbckpt.trials.executors.transport import RemoteTraceback
 
@@ -387,8 +388,27 @@ def test_a_kill_ends_it_at_once_wherever_it_is(tmp_path: Path) -> None:
     experiment.kill()
     assert experiment.wait(60)
     assert experiment.trials[0].status == Status.TERMINATED
-    assert experiment.trials[0].note.startswith("stopped; ")
+    assert experiment.trials[0].note == "stopped; its process was killed"
     assert not (tmp_path / "witness").exists()
+
+
+def test_a_kill_reaches_it_while_it_is_set_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Busy(nbckpt.Trainable):
+        def setup(self, config: dict[str, Any]) -> None:
+            print("began")
+            while True:
+                pass
+
+    worker = ProcessExecutor().start(Job(Busy, {}, tmp_path, "t0", "e/t0"))
+
+    class Kills(io.StringIO):
+        def write(self, text: str) -> int:
+            worker.kill()
+            return len(text)
+
+    monkeypatch.setattr(sys, "stdout", Kills())
+    with pytest.raises(WorkerLostError, match="its process was killed"):
+        worker.run(lambda _: True)
 
 
 def test_what_does_not_stop_is_killed(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import _thread
 import faulthandler
+import io
 import os
 import pickle
 import signal
@@ -39,7 +40,10 @@ def main(handle: int) -> None:
     _watch(_take_stdin())
     faulthandler.enable(all_threads=False)
     for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)  # type: ignore[union-attr]
+        assert isinstance(stream, io.TextIOWrapper)
+        stream.reconfigure(
+            encoding="utf-8", errors="backslashreplace", line_buffering=True, write_through=False
+        )
     child.serve()
     if child.signal:
         sys.stdout.flush()

@@ -87,6 +87,7 @@ class ProcessWorker(Worker):
         self._name = job.name
         self._checkpoints = CheckpointFolder(job.folder)
         self._owed = 0
+        self._killed = False
         self._connection, theirs = Pipe()
         try:
             self._process = _start_python(theirs.fileno())
@@ -146,6 +147,7 @@ class ProcessWorker(Worker):
     def kill(self) -> None:
         """See `Worker.kill`; what the process had started ends with it."""
         if self._process.poll() is None:
+            self._killed = True
             _kill(self._process)
 
     def _ask(self, what: str, *given: Any) -> Any:
@@ -174,6 +176,8 @@ class ProcessWorker(Worker):
     def _lost(self) -> WorkerLostError:
         """Return the error that tells how the process ended."""
         code = self._end()
+        if self._killed:
+            return WorkerLostError("its process was killed")
         if code in _ASKED_TO_END:
             return WorkerEndedError(f"its process was asked to end by {signal.Signals(-code).name}")
         lines = _last_lines(self._err.tail)
