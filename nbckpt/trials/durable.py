@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -98,6 +99,7 @@ class DurableTrainable(Trainable):
         """Remove a checkpoint from the remote storage and then here; one that is nowhere is only logged.
 
         Raises:
+            UsageError: It is another trial's.
             StoreError: The storage failed; what is here stays.
         """
         try:
@@ -106,6 +108,9 @@ class DurableTrainable(Trainable):
             _log.warning("%s: nothing is deleted", error)
         else:
             self._durable.delete(Record(name, "files", 0))
+            with suppress(NotFoundError):  # a folder that the trial had before
+                folder, record = find(checkpoint_path)
+                folder.delete(record)
 
 
 class _BelowUrl(DurableTrainable):

@@ -1,7 +1,9 @@
 """Checkpoints that are kept on remote storage too, and the calls that bring them there and back.
 
-checkpoint_000010/model.bin     the files of a checkpoint, each under its own key
-checkpoint_000010.json          its record, put last: without it there is no checkpoint
+    checkpoint_000010/model.bin     the files of a checkpoint, each under its own key
+    checkpoint_000010.json          its record, put last: without it there is no checkpoint
+
+Keys are below the trial's own URL, and are written with `/` on every system.
 """
 
 from __future__ import annotations
@@ -38,6 +40,8 @@ _FINAL = (NotFoundError, UsageError, CorruptError, FormatError)
 T = TypeVar("T")
 
 _log = logging.getLogger("nbckpt")
+_hanging: dict[threading.Thread, str] = {}
+"""What was given up and may still end, with the checkpoint that it was about."""
 
 
 class NotDurableError(StoreError):
@@ -74,7 +78,6 @@ class DurableFolder(CheckpointFolder):
         self.store = store
         self._timeout = timeout
         self._attempts = attempts
-        self._hanging: dict[str, list[threading.Thread]] = {}
 
     def upload(self, record: Record) -> None:
         """Commit in the store what is committed in the folder; what is there already is not moved again.
@@ -92,16 +95,12 @@ class DurableFolder(CheckpointFolder):
             ) from error
 
     def _put(self, work: Work, record: Record) -> None:
-        key, encoded = record.name + SUFFIX, record.encode()
-        try:
-            if work.one(partial(self.store.get, key)) == encoded:
-                return
-        except NotFoundError:
-            pass
+        if self._has(work, record):
+            return
         self._remove(work, record.name)
         work.all(partial(self._put_file, work, f"{record.name}/{path}") for path in record.files)
         # The record goes last: whatever fails above this line leaves files that nothing names.
-        work.one(partial(self._put_bytes, work, key, encoded))
+        work.one(partial(self._put_bytes, work, record.name + SUFFIX, record.encode()))
 
     def _put_file(self, work: Work, key: str) -> None:
         self._put_bytes(work, key, _contents(self.folder.joinpath(*key.split("/"))))
@@ -126,8 +125,8 @@ class DurableFolder(CheckpointFolder):
         if record.kind == "null":
             return self.commit(None, record)
         with self.staged() as stage:
-            for path in record.folders:
-                stage.joinpath(*path.split("/")).mkdir(parents=True, exist_ok=True)
+            folders = [stage.joinpath(*path.split("/")) for path in record.folders]
+            work.all(partial(folder.mkdir, parents=True, exist_ok=True) for folder in folders)
             work.all(partial(self._get_file, work, record, path, stage) for path in record.files)
             return self.commit(stage, record)
 
@@ -207,24 +206,40 @@ class DurableFolder(CheckpointFolder):
 
         Raises:
             NotFoundError: There is no such checkpoint, neither here nor in the store.
+            UsageError: It is another trial's.
         """
-        with suppress(NotFoundError):
-            return find(path)[1].name
         place = Path(path)
-        names = [it.name for it in (place, *place.parents) if it.name.startswith(PREFIX)]
         work = self._work()
-        for name in names:
-            if work.one(partial(self._is_there, name)):
+        with suppress(NotFoundError, CorruptError):
+            folder, record = find(place)
+            if folder.folder.resolve() != self.folder.resolve() and not self._has(work, record):
+                raise UsageError(f"{str(path)!r} is a checkpoint of another trial than {self.store.url}")
+            return record.name
+        for name in (it.name for it in (place.absolute(), *place.absolute().parents)):
+            if name.startswith(PREFIX) and work.one(partial(self._is_there, name)):
                 return name
         raise NotFoundError(
             f"{str(path)!r} is no checkpoint, neither in {self.folder} nor in {self.store.url}"
         )
 
+    def _has(self, work: Work, record: Record) -> bool:
+        """Tell whether the store has this very checkpoint."""
+        try:
+            return work.one(partial(self.store.get, record.name + SUFFIX)) == record.encode()
+        except NotFoundError:
+            return False
+
     def _is_there(self, name: str) -> bool:
-        return self.store.exists(name + SUFFIX) or any(True for _ in self.store.keys(f"{name}/"))
+        """Tell whether there is anything of a checkpoint."""
+        places = (self.folder / name, self.folder / (name + SUFFIX))
+        return (
+            any(place.exists() for place in places)
+            or self.store.exists(name + SUFFIX)
+            or any(True for _ in self.store.keys(f"{name}/"))
+        )
 
     def _work(self, name: str = "") -> Work:
-        return Work(self._hanging.setdefault(name, []), self._timeout, self._attempts)
+        return Work(f"{self.store.url}/{name}", self._timeout, self._attempts)
 
 
 class Work:
@@ -233,14 +248,14 @@ class Work:
     A call that hangs cannot be ended: its thread is left alone, and `given_up` tells it to do no more.
 
     Args:
-        hanging: What earlier work on the same checkpoint left hanging, and this may leave.
+        place: The checkpoint that the calls are about.
         timeout: After how many seconds it is given up.
         attempts: How often a call is tried.
     """
 
-    def __init__(self, hanging: list[threading.Thread], timeout: float | None, attempts: int) -> None:
+    def __init__(self, place: str, timeout: float | None, attempts: int) -> None:
         self.given_up = threading.Event()
-        self._hanging = hanging
+        self._place = place
         self._timeout = timeout
         self._deadline = None if timeout is None else time.monotonic() + timeout
         self._retrying = tenacity.Retrying(
@@ -253,7 +268,7 @@ class Work:
             sleep=tenacity.sleep_using_event(self.given_up),
         )
         # Two writers of one checkpoint could leave a mixture of both.
-        self._wait(list(hanging))
+        self._wait([thread for thread, where in list(_hanging.items()) if where == place])
 
     def one(self, call: Callable[[], T]) -> T:
         """Make one call and return what it returns; see `all`."""
@@ -282,7 +297,7 @@ class Work:
             self._wait(threads)
         except BaseException:
             self.given_up.set()
-            self._hanging += [thread for thread in threads if thread.is_alive()]
+            _hanging.update((thread, self._place) for thread in threads if thread.is_alive())
             raise
         if failed:
             raise failed[0]
@@ -292,7 +307,7 @@ class Work:
             thread.join(None if self._deadline is None else max(0.0, self._deadline - time.monotonic()))
             if thread.is_alive():
                 raise StoreError(f"it did not end within {self._timeout:g} s")
-        self._hanging.clear()
+            _hanging.pop(thread, None)
 
     def _make(self, waiting: deque[Callable[[], None]], failed: list[BaseException]) -> None:
         """Make calls until none is left; runs in a thread of its own."""

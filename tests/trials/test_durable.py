@@ -215,6 +215,24 @@ def test_no_second_upload_of_a_checkpoint_begins_beside_one_that_hangs(tmp_path:
     assert checked(store) == {"checkpoint_000001": 1}
 
 
+def test_a_new_trainable_waits_for_what_another_left_hanging(tmp_path: Path) -> None:
+    store = Hanging("n.txt")
+    where = around(store)
+    with Counter(where, {}, tmp_path, timeout=0.1) as counter:
+        trained(counter, 1)
+        with pytest.raises(NotDurableError):
+            counter.save()
+    with Counter(where, {}, tmp_path, timeout=0.1) as again:
+        trained(again, 1)
+        store.ending = "nothing"
+        with pytest.raises(NotDurableError, match="did not end within"):
+            again.save()
+        assert list(store.keys()) == ["checkpoint_000001/deep/er/ü n.bin"]
+        let_go(store)
+        again.save()
+    assert checked(store) == {"checkpoint_000001": 1}
+
+
 def test_an_upload_that_always_fails_is_tried_so_often_and_training_goes_on(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -351,7 +369,7 @@ def test_a_checkpoint_dir_must_be_in_the_trials_folder_by_its_real_path(tmp_path
     with Counter(around(store), {}, tmp_path / "trial") as counter:
         trained(counter, 1)
         for outside in (tmp_path / "trial-2" / "checkpoint_1", tmp_path / "trial" / ".." / "checkpoint_1"):
-            with pytest.raises(UsageError, match="is not in the trial's folder"):
+            with pytest.raises(UsageError, match="in the trial's folder"):
                 counter.save(outside)
         assert checked(store) == {}
         assert Path(counter.save(tmp_path / "link" / "checkpoint_own")).name == "checkpoint_own"
@@ -388,6 +406,35 @@ def test_a_delete_reaches_the_remote_copy_without_a_local_one(tmp_path: Path, go
         if gone != "folder":
             Path(f"{path}.json").unlink()
         counter.delete_checkpoint(path)
+    assert list(store.keys()) == []
+    assert not Path(path).exists()
+
+
+def test_a_delete_does_not_take_the_same_name_of_another_trial(tmp_path: Path) -> None:
+    store = MemoryStore()
+    with (
+        Counter(around(store), {}, tmp_path / "a") as counter,
+        Counter(around(MemoryStore()), {}, tmp_path / "b") as other,
+    ):
+        trained(counter, 1)
+        trained(other, 1)
+        counter.save()
+        path = other.save()
+        with pytest.raises(UsageError, match="of another trial"):
+            counter.delete_checkpoint(path)
+        counter.restore(path)
+    assert checked(store) == {"checkpoint_000001": 1}
+    assert Path(path).is_dir()
+
+
+def test_a_delete_by_the_path_of_a_former_folder_removes_all_copies(tmp_path: Path) -> None:
+    store = MemoryStore()
+    where = around(store)
+    with Counter(where, {}, tmp_path / "former") as counter:
+        trained(counter, 1)
+        path = counter.save()
+    with Counter(where, {}, tmp_path / "now") as again:
+        again.delete_checkpoint(path)
     assert list(store.keys()) == []
     assert not Path(path).exists()
 
@@ -451,13 +498,15 @@ def test_damage_on_the_remote_storage_is_named_and_nothing_is_restored(tmp_path:
         assert not Path(path).exists()
 
 
-def test_a_damaged_local_copy_is_replaced_by_the_remote_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize("file", ["checkpoint_000002/n.txt", "checkpoint_000002.json"])
+def test_a_damaged_local_copy_is_replaced_by_the_remote_one(tmp_path: Path, file: str) -> None:
     with Counter(around(MemoryStore()), {}, tmp_path) as counter:
         trained(counter, 2)
         path = counter.save()
-        (Path(path) / "n.txt").write_text("9")
+        (tmp_path / file).write_text("9")
         counter.restore(path)
         assert counter.n == 2
+        assert (tmp_path / file).read_text() != "9"
 
 
 def test_a_record_from_outside_leads_nowhere_outside(tmp_path: Path) -> None:
@@ -469,7 +518,7 @@ def test_a_record_from_outside_leads_nowhere_outside(tmp_path: Path) -> None:
         record["files"]["../../evil"] = [1, "00"]
         store.put("checkpoint_000001.json", json.dumps(record).encode())
         shutil.rmtree(path)
-        with suppress(CorruptError, UsageError):
+        with pytest.raises(CorruptError, match="evil"):
             counter.restore(path)
     assert [it.name for it in tmp_path.iterdir()] == ["trial"]
 
@@ -536,6 +585,25 @@ def test_an_experiment_keeps_each_trials_checkpoints_remotely(url: str, experime
     assert [trial.note for trial in experiment.trials] == ["done", "done"]
     assert checked(open_store(f"{url}/e/t0")) == {"checkpoint_000002": 2}
     assert checked(open_store(f"{url}/e/t1")) == {"checkpoint_000003": 3}
+
+
+@pytest.mark.parametrize("executor", ["inline", "process"])
+def test_every_executor_keeps_them_remotely(tmp_path: Path, experiments: Path, executor: str) -> None:
+    remotely = tmp_path / "remote"
+    experiment = nbckpt.run(durable(count, remotely), {"n": 2}, name="e", executor=executor)
+    assert experiment.wait(60)
+    assert experiment.trials[0].status == Status.TERMINATED, experiment.trials[0].traceback
+    assert checked(open_store(remotely / "e" / "t0")) == {"checkpoint_000001": 1, "checkpoint_000002": 2}
+
+
+def test_a_process_says_that_a_checkpoint_is_not_remote(tmp_path: Path, experiments: Path) -> None:
+    (tmp_path / "file").write_text("where a folder should be")
+    train = durable(count, tmp_path / "file", attempts=1)
+    experiment = nbckpt.run(train, {"n": 2}, name="e", executor="process")
+    assert experiment.wait(60)
+    trial = experiment.trials[0]
+    assert (trial.status, trial.iteration, trial.checkpoint) == (Status.TERMINATED, 2, None)
+    assert "checkpoint_000002 is whole in" in trial.note
 
 
 def resumed(experiment: nbckpt.trials.Experiment) -> list[int]:
