@@ -5,10 +5,11 @@ from nbckpt.trials.checkpoints import CheckpointFolder, Record
 from nbckpt.trials.durable import DurableTrainable, durable
 from nbckpt.trials.executors import Executor, Worker, WorkerLostError
 from nbckpt.trials.experiment import Experiment
-from nbckpt.trials.function import FunctionRunner, StatusReporter, wrap_function
+from nbckpt.trials.function import FunctionRunner, wrap_function
 from nbckpt.trials.keeping import Keep
 from nbckpt.trials.library import Library
 from nbckpt.trials.remote import NotDurableError
+from nbckpt.trials.reporter import StatusReporter
 from nbckpt.trials.search import Search
 from nbckpt.trials.session import StopTrial
 from nbckpt.trials.trainable import Trainable

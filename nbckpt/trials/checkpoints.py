@@ -104,9 +104,11 @@ class Record:
             if version != FORMAT:
                 raise FormatError(f"{where} has format {version}, this nbckpt reads {FORMAT}: upgrade it")
             files = {_safe(path): (int(size), str(sum_)) for path, (size, sum_) in read.pop("files").items()}
-            return _checked(cls(**read | {"files": files, "folders": tuple(map(_safe, read["folders"]))}))
+            record = cls(**read | {"files": files, "folders": tuple(map(_safe, read["folders"]))})
+            _check(record)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise CorruptError(f"{where} is no whole record of a checkpoint: {error}") from error
+        return record
 
 
 def name_of(step: int) -> str:
@@ -229,7 +231,7 @@ class CheckpointFolder:
 
         A damaged record is skipped with a warning in the log, and so is a folder without one.
         """
-        found = []
+        found: list[Record] = []
         names = {it.name for it in self.folder.iterdir()} if self.folder.is_dir() else set()
         for name in sorted(names):
             if name.startswith(PREFIX) and name.endswith(SUFFIX):
@@ -310,7 +312,7 @@ class CheckpointFolder:
                 self._bring_back(file.name.removeprefix(_FORMER).removesuffix(SUFFIX))
         except OSError as error:
             raise _failed("clean", self.folder, error) from error
-        for place in self.folder.glob(f"{STAGING}*"):
+        for place in self.folder.glob(f".*{STAGING[1:]}*"):
             shutil.rmtree(place, ignore_errors=True)
             with suppress(OSError):
                 place.unlink(missing_ok=True)
@@ -394,14 +396,13 @@ def find(path: str | os.PathLike[str]) -> tuple[CheckpointFolder, Record]:
     raise NotFoundError(f"{str(path)!r} is in no checkpoint: give the path that save() returned")
 
 
-def _checked(record: Record) -> Record:
-    """Return *record* when its name and its counts can be those of a checkpoint."""
+def _check(record: Record) -> None:
+    """Refuse a record whose name or counts cannot be those of a checkpoint."""
     parts = PurePosixPath(record.name).parts
     if len(parts) != 1 or not record.name.startswith(PREFIX) or not record.iteration >= 0:
         raise ValueError(f"its name is {record.name!r}, its iteration {record.iteration!r}")
     if record.inner:
         _safe(record.inner)
-    return record
 
 
 def _safe(path: str) -> str:

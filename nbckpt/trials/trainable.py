@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Self
 
 from nbckpt.core.checkpoint import Checkpoint
 from nbckpt.errors import TrialError, UsageError
-from nbckpt.trials.checkpoints import CheckpointFolder, Record, find, name_of
+from nbckpt.trials.checkpoints import PREFIX, TEMPORARY, CheckpointFolder, Kind, Record, find, name_of, pack
 
 DONE = "done"
 DUPLICATE = "__duplicate__"
@@ -120,7 +119,7 @@ class Trainable:
             metrics = self.step()
         except TrialError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise failure(error) from error
         if not isinstance(metrics, Mapping):
             raise TrialError(f"step() must return a dict of metrics, not {type(metrics).__name__}")
@@ -141,7 +140,7 @@ class Trainable:
         result[ITERATION] = self._iteration
         result["time_total_s"] = self._time_total_s
         result["timestamp"] = time.time()
-        self._last = result
+        self._last = dict(result)  # the caller may change its own
 
     def save(self, checkpoint_dir: str | os.PathLike[str] | None = None) -> str:
         """Save a checkpoint and return the path of its folder. It is committed when this returns.
@@ -171,27 +170,27 @@ class Trainable:
         self._restore(folder, record)
 
     def save_to_object(self) -> bytes:
-        """Return a checkpoint as bytes, without keeping it anywhere."""
-        before = {record.name for record in self._checkpoints.records()}
-        record = self._commit(None)
-        packed = self._checkpoints.pack(record)
-        if record.name not in before:
-            self._checkpoints.delete(record)
-        return packed
+        """Return a checkpoint as bytes, without keeping it anywhere.
+
+        Raises:
+            TrialError: The user's code failed.
+            StoreError: The disk failed.
+        """
+        with self._checkpoints.staged() as stage:
+            return pack(stage, self._fill(stage, None))
 
     def restore_from_object(self, obj: bytes) -> None:
         """Go on from what `save_to_object` returned, of this or another trainable.
 
-        Its files are in a temporary checkpoint, until the next such restore or `stop`.
+        Its files are in a temporary checkpoint, until the next restore or `stop`.
 
         Raises:
             CorruptError: These bytes are no checkpoint; nothing changed.
+            TrialError: The user's code failed.
         """
         record = self._checkpoints.unpack(obj, temporary=True)
-        former, self._temporary = self._temporary, [record]
+        self._temporary.append(record)
         self._restore(self._checkpoints, record)
-        for old in former:
-            self._checkpoints.delete(old)
 
     def delete_checkpoint(self, checkpoint_path: str | os.PathLike[str]) -> None:
         """Remove a checkpoint; one that is not there is only mentioned in the log."""
@@ -210,9 +209,7 @@ class Trainable:
         try:
             self.cleanup()
         finally:
-            for record in self._temporary:
-                self._checkpoints.delete(record)
-            self._temporary = []
+            self._drop_temporary(())
 
     def __enter__(self) -> Self:
         return self
@@ -227,30 +224,30 @@ class Trainable:
         if checkpoint_dir is None:
             return None
         place, own = Path(checkpoint_dir).resolve(), self._checkpoints.folder.resolve()
-        if place.parent != own:
+        if place.parent != own or not place.name.startswith(PREFIX) or place.name.startswith(TEMPORARY):
             raise UsageError(
-                f"checkpoint_dir={str(checkpoint_dir)!r} is not in the trial's folder {self.logdir!r}: "
-                "leave it out, or give a folder in that one"
+                f"checkpoint_dir={str(checkpoint_dir)!r} is not in the trial's folder {self.logdir!r}, or not "
+                f"named `{PREFIX}…`: leave it out, or give such a folder"
             )
         return place.name
 
     def _commit(self, name: str | None) -> Record:
         """Save a checkpoint in the trial's folder."""
-        stage = self._checkpoints.stage()
-        try:
-            try:
-                given = self.save_checkpoint(str(stage))
-            except Exception as error:
-                raise failure(error) from error
-            if isinstance(given, Mapping):
-                Checkpoint.from_dict(given).to_directory(stage, overwrite=True)
-                return self._checkpoints.commit(stage, self._record(name, "fields"))
-            record = self._record(name, "files", inner=_inside(stage, given))
-            return self._checkpoints.commit(stage, record)
-        finally:
-            shutil.rmtree(stage, ignore_errors=True)
+        with self._checkpoints.staged() as stage:
+            return self._checkpoints.commit(stage, self._fill(stage, name))
 
-    def _record(self, name: str | None, kind: Any, inner: str = "") -> Record:
+    def _fill(self, stage: Path, name: str | None) -> Record:
+        """Let the user's code save into *stage*, and return the record of that."""
+        try:
+            given = self.save_checkpoint(str(stage))
+        except Exception as error:
+            raise failure(error) from error
+        if isinstance(given, Mapping):
+            Checkpoint.from_dict(given).to_directory(stage, overwrite=True)
+            return self._record(name, "fields")
+        return self._record(name, "files", inner=_inside(stage, given))
+
+    def _record(self, name: str | None, kind: Kind, inner: str = "") -> Record:
         return Record(
             name or name_of(self._iteration),
             kind,
@@ -271,6 +268,14 @@ class Trainable:
         totals = {"timesteps": record.timesteps_total, "episodes": record.episodes_total}
         self._totals = {what: total for what, total in totals.items() if total is not None}
         self._last = dict(record.metrics)
+        self._drop_temporary({record.name})
+
+    def _drop_temporary(self, needed: Collection[str]) -> None:
+        """Remove the temporary checkpoints from which nothing goes on any more."""
+        for record in self._temporary:
+            if record.name not in needed:
+                self._checkpoints.delete(record)
+        self._temporary = [record for record in self._temporary if record.name in needed]
 
     def _load(self, folder: CheckpointFolder, record: Record) -> None:
         given: Any = str(folder.path(record))
@@ -290,7 +295,7 @@ def plain(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return metrics as JSON has them: NumPy's numbers as numbers, what it has no word for as text."""
     if all_plain(values) and _NAMES.issuperset(map(type, values)):
         return dict(values)
-    return {str(key): _plain_value(value) for key, value in values.items()}
+    return {str(key): as_plain(value) for key, value in values.items()}
 
 
 def all_plain(values: Mapping[str, Any]) -> bool:
@@ -298,18 +303,19 @@ def all_plain(values: Mapping[str, Any]) -> bool:
     return PLAIN.issuperset(map(type, values.values()))
 
 
-def _plain_value(value: Any) -> Any:
+def as_plain(value: Any) -> Any:
+    """Return a value as JSON has it, or its `repr`."""
     if type(value) in PLAIN:
         return value
     if isinstance(value, Mapping):
         return plain(value)
     if isinstance(value, (list, tuple)):
-        return [_plain_value(item) for item in value]
+        return [as_plain(item) for item in value]
     for kind in (bool, int, float, str):
         if isinstance(value, kind):
             return kind(value)
     if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):  # a scalar of NumPy, torch or jax
-        return _plain_value(value.item()) if type(value.item()) is not type(value) else repr(value)
+        return as_plain(value.item()) if type(value.item()) is not type(value) else repr(value)
     return repr(value)
 
 
