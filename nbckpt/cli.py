@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
+import threading
 from collections.abc import Sequence
+from typing import Self
 
 from nbckpt.commands import TABLE, HelpRequest, Session, parse
 from nbckpt.commands.housekeeping import Verification
@@ -13,7 +16,10 @@ from nbckpt.errors import NbckptError
 from nbckpt.render import Result
 from nbckpt.tracker import Tracker
 from nbckpt.trials.experiment import Experiment
+from nbckpt.trials.table import counted, states_of
 from nbckpt.trials.trial import Status
+
+_PERIOD_S = 0.5
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -23,8 +29,9 @@ def main(words: Sequence[str] | None = None) -> int:
     """
     try:
         request = parse(TABLE, sys.argv[1:] if words is None else words, "nbckpt")
-        with Tracker(request.store) as tracker:
-            result = request.run(Session(tracker, progress=_progress(), table=TABLE, face="nbckpt"))
+        with Tracker(request.store) as tracker, _Line() as line:
+            session = Session(tracker, progress=_progress(), watch=line.watch, table=TABLE, face="nbckpt")
+            result = request.run(session)
     except HelpRequest as help_wanted:
         _print(help_wanted.text)
         return 0
@@ -43,6 +50,36 @@ def _status(result: Result) -> int:
     if isinstance(result, Verification):
         return 2 if result.verified.damages else 0
     return int(isinstance(result, Experiment) and any(it.status == Status.ERROR for it in result.trials))
+
+
+class _Line:
+    """One line on standard error, where that is a terminal, that tells how trials go."""
+
+    def __init__(self) -> None:
+        self._thread: threading.Thread | None = None
+        self._end = threading.Event()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def watch(self, result: Result, experiment: Experiment) -> None:
+        """Follow an experiment until the end of the command."""
+        del result
+        if sys.stderr.isatty():
+            self._thread = threading.Thread(target=self._follow, args=(experiment,), name="nbckpt-live")
+            self._thread.start()
+
+    def _follow(self, experiment: Experiment) -> None:
+        while not self._end.wait(_PERIOD_S):
+            width = shutil.get_terminal_size().columns - 1
+            line = f"{experiment.name}: {counted(states_of(experiment))}"
+            print(f"\r{line[:width].ljust(width)}", end="", file=sys.stderr, flush=True)
+        print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
 def _in_a_shell(text: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -75,3 +77,109 @@ def test_python_dash_m_works(store: str) -> None:
         [sys.executable, "-m", "nbckpt", "ls", "--store", store], capture_output=True, check=True
     )
     assert b"one@2" in done.stdout
+
+
+TRAIN = """
+import nbckpt
+def train(config):
+    for i in range(3):
+        if config.get("fails"):
+            raise ValueError("it went wrong")
+        nbckpt.report(loss=config["lr"] / (i + 1), checkpoint={"i": i})
+"""
+
+
+@pytest.fixture
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file with a function to train, in the working folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "cli_job.py").write_text(TRAIN)
+    return tmp_path
+
+
+def test_run_waits_and_shows_the_table(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "cli_job.py:train", "--grid", "lr=1,2", "--name", "e"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("e: 2 trials, 2 TERMINATED")
+    assert "%ckpt" not in out
+    assert (job / ".nbckpt" / "experiments" / "e" / "t1" / "events.jsonl").is_file()
+    assert main(["best", "--metric", "loss", "--mode", "max"]) == 0
+    assert capsys.readouterr().out.startswith("best of e by loss (max): e/t1")
+
+
+def test_run_takes_a_module_of_the_working_folder(job: Path) -> None:
+    assert main(["run", "cli_job:train", "lr=1", "--executor", "inline"]) == 0
+
+
+def test_a_trial_that_failed_is_exit_status_one(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "cli_job.py:train", "lr=1", "--grid", "fails=0,1", "--name", "e"]) == 1
+    assert "t1: ValueError: it went wrong" in capsys.readouterr().out
+    assert main(["trials"]) == 0
+    assert main(["resume", "--errored"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["train"], "in a shell write module:function or file.py:function"),
+        (["cli_job.py:train", "opt=adam"], "For a text write it in quotes: \"'adam'\""),
+        (["no_such:train"], "cannot import no_such: ModuleNotFoundError"),
+    ],
+)
+def test_what_run_cannot_read_is_one_line(
+    job: Path, capsys: pytest.CaptureFixture[str], words: list[str], said: str
+) -> None:
+    assert main(["run", *words]) == 1
+    err = capsys.readouterr().err
+    assert said in err
+    assert err.count("\n") == 1
+
+
+def test_an_interrupt_pauses_and_says_how_to_go_on(job: Path) -> None:
+    (job / "cli_slow.py").write_text(SLOW)
+    command = [sys.executable, "-m", "nbckpt", "run", "cli_slow.py:train", "--name", "e"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"it runs\n"
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert err.decode().strip() == "nbckpt: interrupted: 1 trial, 1 PAUSED. Go on: nbckpt resume e"
+
+
+SLOW = """
+import time, nbckpt
+def train(config):
+    print("it runs", flush=True)
+    while True:
+        nbckpt.report(loss=1)
+        time.sleep(0.01)
+"""
+
+
+def test_a_terminal_has_a_line_that_follows_and_goes(job: Path) -> None:
+    main_end, child_end = os.openpty()
+    command = [sys.executable, "-m", "nbckpt", "run", "cli_line.py:train", "--name", "e"]
+    (job / "cli_line.py").write_text(LINE)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=child_end) as process:
+        os.close(child_end)
+        shown = b""
+        while b"1 RUNNING" not in shown:
+            shown += os.read(main_end, 1000)
+        (job / "go").touch()
+        out, _ = process.communicate(timeout=60)
+    shown += os.read(main_end, 100_000)
+    os.close(main_end)
+    assert shown.endswith(b"\r\x1b[K")
+    assert b"\n" not in shown
+    assert out.startswith(b"e: 1 trial, 1 TERMINATED")
+
+
+LINE = """
+import time
+from pathlib import Path
+def train(config):
+    while not Path("go").exists():
+        time.sleep(0.01)
+"""

@@ -15,6 +15,7 @@ from nbckpt.errors import NbckptError
 from nbckpt.render import Cell, Column, Fold, Page, Picture, Result, Table, age, count, short, size
 from nbckpt.store import LocalStore
 from nbckpt.tracker import Compared, Tracker
+from nbckpt.trials.table import counted, states_of
 
 _MOST_PICTURES = 12
 _SHOWN = 20
@@ -134,12 +135,14 @@ class Status(Result):
     space: int | None
     rows: tuple[Row, ...]
     undo: str
+    trials: str = ""
 
     def page(self) -> Page:
         """See `Result.page`."""
         space = f", {size(self.space)} on disk" if self.space else ""
         advice = "save: %ckpt save NAME   look: %ckpt ls   back: %ckpt restore REF   more: %ckpt help"
-        notes = (f"%ckpt undo takes back the {self.undo}",) if self.undo else ()
+        undo = f"%ckpt undo takes back the {self.undo}" if self.undo else ""
+        notes = tuple(filter(None, (undo, self.trials)))
         tables = (listing_table(self.rows),) if self.rows else ()
         return Page(
             f"{count(self.total, 'checkpoint')} in {self.where}{space}",
@@ -159,7 +162,17 @@ def status(session: Session) -> Status:
         _space(tracker),
         read_rows(tracker, entries[:3]),
         tracker.undoable,
+        _newest_trials(session),
     )
+
+
+def _newest_trials(session: Session) -> str:
+    """Return how the newest experiment goes, in a sentence."""
+    try:
+        experiment = session.library.open()
+    except NbckptError:
+        return ""
+    return f"the newest experiment, {experiment.name}, has {counted(states_of(experiment))}: %ckpt trials"
 
 
 def _space(tracker: Tracker) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from nbckpt.commands import values
@@ -25,7 +25,6 @@ from nbckpt.trials.table import (
     inferred,
     last_line,
     metric_cell,
-    metric_columns,
     shown_value,
     states_of,
 )
@@ -107,9 +106,9 @@ def trials(
     """Show the trials of an experiment, the newest by default, and what other experiments there are."""
     library = session.library
     found = library.open(experiment)
-    metrics = metric_columns(columns.split(",")) if columns else None
-    others = () if experiment else _others(library, found.name)
-    table = TrialTable(found, metrics, most, sort, others)
+    table = found.table(columns.split(",") if columns else None, most=most, sort=sort)
+    if not experiment:
+        table = replace(table, others=_others(library, found.name))
     if session.watch is not None and found.running:
         session.watch(table, found)
     return table

@@ -302,7 +302,7 @@ class CheckpointFolder:
         return []
 
     def sweep(self) -> None:
-        """Remove what a crash left, staged folders and temporary checkpoints, and bring back what it hid.
+        """Remove what a crash left, staged, unfinished and temporary checkpoints, and bring back what it hid.
 
         Raises:
             StoreError: The disk failed; sweeping again may help.
@@ -312,7 +312,9 @@ class CheckpointFolder:
                 self._bring_back(file.name.removeprefix(_FORMER).removesuffix(SUFFIX))
         except OSError as error:
             raise _failed("clean", self.folder, error) from error
-        for place in self.folder.glob(f".*{STAGING[1:]}*"):
+        unfinished = [it for it in self.folder.glob(f"{PREFIX}*") if not it.name.endswith(SUFFIX)]
+        unfinished = [it for it in unfinished if not it.with_name(it.name + SUFFIX).exists()]
+        for place in (*self.folder.glob(f".*{STAGING[1:]}*"), *unfinished):
             shutil.rmtree(place, ignore_errors=True)
             with suppress(OSError):
                 place.unlink(missing_ok=True)

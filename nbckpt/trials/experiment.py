@@ -9,7 +9,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from nbckpt.trials.search import Search, Suggestions
 from nbckpt.trials.space import canonical, recalled
 from nbckpt.trials.spec import Spec
 from nbckpt.trials.stopping import Stopper
-from nbckpt.trials.table import inferred, plot, trials_page
+from nbckpt.trials.table import MOST_ROWS, TrialTable, inferred, metric_columns, plot
 from nbckpt.trials.trial import STOPPED, Status, Trial
 
 _AT_EXIT_S = 5.0
@@ -190,7 +190,26 @@ class Experiment(Result):
 
     def page(self) -> Page:
         """See `Result.page`."""
-        return trials_page(self)
+        return self.table().page()
+
+    def table(
+        self,
+        metrics: Sequence[str] | Mapping[str, str] | None = None,
+        *,
+        most: int = MOST_ROWS,
+        sort: bool = False,
+    ) -> TrialTable:
+        """Return its table with other columns or rows; it follows the experiment as the usual one does.
+
+        Args:
+            metrics: Which metrics to show, `a/b` for the metric b in the dict a; a dict gives headings.
+            most: How many rows, of which each status has its fair share; 0 for all.
+            sort: The best trials first, where the experiment has a metric and a mode.
+
+        Raises:
+            UsageError: A metric is there twice.
+        """
+        return TrialTable(self, None if metrics is None else metric_columns(metrics), most, sort)
 
     @classmethod
     def template(cls) -> str:
@@ -216,8 +235,8 @@ class Experiment(Result):
         try:
             self.wait()
         except KeyboardInterrupt:
-            self.pause()
             try:
+                self.pause()
                 self.wait()
             except KeyboardInterrupt:
                 self.stop()

@@ -26,8 +26,9 @@ _log = logging.getLogger("nbckpt")
 class StopTrial(SystemExit):
     """Raised by `report` in a trial that was stopped, so that the function's `finally` blocks run.
 
-    It is no `Exception`, so `except Exception` does not hold it up; and a thread of the function's that
-    meets it ends without a word.
+    It is no `StopIteration`, which `except Exception` would hold up, and which Python turns into a
+    `RuntimeError` inside generators and coroutines. It is a `SystemExit`, so a thread of the function's
+    that meets it ends without a word. A function that raises `StopIteration` itself ends well.
     """
 
 

@@ -78,11 +78,6 @@ class TrialTable(Result):
         return {name: name for name in inferred(trials, self.experiment.spec.metric)}
 
 
-def trials_page(experiment: Experiment) -> Page:
-    """Return what there is to see of an experiment."""
-    return TrialTable(experiment).page()
-
-
 def metric_columns(given: Sequence[str] | Mapping[str, str]) -> dict[str, str]:
     """Return the metrics to show, `a/b` for the metric b in the dict a, with their headings.
 
@@ -272,22 +267,22 @@ def _errors(failed: Sequence[Trial]) -> Iterator[Fold]:
 
 
 def last_line(trial: Trial) -> str:
-    """Return the last line of the traceback of what ended a trial."""
-    lines = (trial.traceback or trial.error).strip().splitlines()
-    return lines[-1] if lines else "failed"
+    """Return what ended a trial in one line, as the last of its traceback says it, or as nbckpt does."""
+    return (trial.error.strip().splitlines() or ["failed"])[0]
 
 
 def _advice(experiment: Experiment, states: Mapping[str, str]) -> str:
-    name, there = experiment.name, set(states.values())
+    name, there = experiment.name, {state: trial for trial, state in reversed(list(states.items()))}
     if experiment.running:
-        return f"pause: %ckpt pause {name}   stop: %ckpt stop {name}   one of them: %ckpt show t0"
-    if there & {_CUT, Status.PAUSED}:
+        return f"pause: %ckpt pause {name}   stop: %ckpt stop {name}   look closer: %ckpt show {name}/t0"
+    if there.keys() & {_CUT, Status.PAUSED}:
         return f"go on: %ckpt resume {name}"
-    if Status.ERROR in there:
-        return f"try what failed again: %ckpt resume {name} --errored"
+    if failed := there.get(Status.ERROR):
+        again = f"try what failed again: %ckpt resume {name} --errored"
+        return f"{again}   look closer: %ckpt show {name}/{failed}"
     spec, metric = experiment.spec, next(iter(inferred(experiment.trials)), "")
     what = "" if spec.metric and spec.mode else f" --metric {metric} --mode min"
-    return f"the best: %ckpt best {name}{what}   one of them: %ckpt show t0" if metric else ""
+    return f"the best: %ckpt best {name}{what}   look closer: %ckpt show {name}/t0" if metric else ""
 
 
 def _course(trial: Trial, name: str) -> list[float]:

@@ -226,8 +226,8 @@ class Trainable:
         place, own = Path(checkpoint_dir).resolve(), self._checkpoints.folder.resolve()
         if place.parent != own or not place.name.startswith(PREFIX) or place.name.startswith(TEMPORARY):
             raise UsageError(
-                f"checkpoint_dir={str(checkpoint_dir)!r} is not in the trial's folder {self.logdir!r}, or not "
-                f"named `{PREFIX}…`: leave it out, or give such a folder"
+                f"checkpoint_dir={str(checkpoint_dir)!r} is not in the trial's folder {self.logdir!r}, or "
+                f"not named `{PREFIX}…`: leave it out, or give such a folder"
             )
         return place.name
 

@@ -327,6 +327,7 @@ def test_a_grid_is_followed_paused_and_resumed_in_the_table_of_its_cell(lab: Lab
     assert "ValueError: loss is <b>nan</b> & gone" in fold.locator("summary").inner_text()
     fold.locator("summary").click()
     assert "Traceback" in fold.locator("pre").inner_text()
+    assert second.locator("div.nbckpt").evaluate("it => it.scrollWidth <= it.clientWidth")
     pictures(lab, "trials-ended")
     assert "best of grid by loss (min): grid/t" in lab.run(7).inner_text()
     assert "restored 1 variable of grid/t0@8" in lab.run(8).inner_text()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -148,6 +149,12 @@ def test_trials_shows_the_newest_and_names_the_others(trained: Notebook) -> None
     assert trained.run("%ckpt trials first").experiment.name == "first"
 
 
+def test_the_status_tells_how_the_newest_experiment_goes(trained: Notebook) -> None:
+    assert "experiment" not in str(trained.run("%ckpt"))
+    trained.run("%ckpt run train --name e --wait")
+    assert "the newest experiment, e, has 1 trial, 1 TERMINATED: %ckpt trials" in str(trained.run("%ckpt"))
+
+
 def test_pause_and_resume_go_on_where_it_was(trained: Notebook) -> None:
     experiment = trained.run("%ckpt run train waits=1 --grid lr=1,2 --name e --concurrent 2")
     assert str(trained.run("%ckpt pause")).startswith("pausing t0, t1 of e")
@@ -240,3 +247,17 @@ def test_functions_experiments_and_trials_are_completed(trained: Notebook) -> No
     assert completions(trained, "%ckpt restore t0@") == ["t0@1", "t0@2", "t0@3", "t0@4"]
     assert completions(trained, "%ckpt rm eve") == ["evening"]
     assert completions(trained, "%ckpt run train --sa") == ["--samples"]
+
+
+def test_what_cannot_be_sent_to_a_process_is_named_in_one_line(trained: Notebook) -> None:
+    trained.run("lock = threading.Lock()\ndef locked(config): lock.acquire()")
+    experiment = trained.run("%ckpt run locked --executor process --wait")
+    assert experiment.trials[0].status == "ERROR"
+    assert "cannot send" in str(experiment)
+    assert "lock" in str(experiment)
+    assert "use executor='thread'" in str(experiment)
+
+
+def test_without_ray_it_says_how_to_get_it(trained: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    assert "pip install" in trained.error("%ckpt run train --executor ray")

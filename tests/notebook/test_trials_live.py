@@ -170,24 +170,24 @@ import time, nbckpt
 def train(config):
     start = nbckpt.get_checkpoint()
     i = start.to_dict()["i"] if start else 0
+    print("it runs")
     while True:
-        i += 1
-        nbckpt.report(i=i, checkpoint={"i": i})
         while not Path("go").exists():
             time.sleep(0.01)
+        i += 1
+        nbckpt.report(i=i, checkpoint={"i": i})
 """
 
 
 def interrupt(manager: Any, client: Any, code: str, folder: Path, times: int) -> list[str]:
-    """Run a cell, interrupt it when its table says that it took note of the interrupt before; let the
-    trial go on then, and return the traceback that the cell shows."""
-    waited = ["RUNNING", "pausing", "stopping"][: times + 1]
+    """Run a cell, interrupt it when its trial runs, and again when its table says that it took note; let
+    the trial go on then, and return the traceback that the cell shows."""
+    waited = ["it runs", "pausing", "stopping"][: times + 1]
 
     def look(message: dict[str, Any]) -> None:
-        if message["msg_type"] not in {"display_data", "update_display_data"} or not waited:
-            return
-        text = message["content"]["data"]["text/plain"]
-        if waited[0] in text and "@" in text:
+        content = message["content"]
+        text = content.get("text") or content.get("data", {}).get("text/plain", "")
+        if waited and waited[0] in text:
             waited.pop(0)
             manager.interrupt_kernel() if waited else (folder / "go").touch()
 

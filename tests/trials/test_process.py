@@ -352,6 +352,20 @@ def test_what_a_killed_process_forked_neither_hides_its_end_nor_outlives_it() ->
     wait_for_end(trial.last_result["forked"])
 
 
+def test_a_fork_of_the_function_s_own_ends_when_it_is_told_to() -> None:
+    def train(config: dict[str, Any]) -> None:
+        import multiprocessing
+        import time
+
+        forked = multiprocessing.get_context("fork").Process(target=time.sleep, args=(600,))
+        forked.start()
+        forked.terminate()
+        forked.join()
+        nbckpt.report(code=forked.exitcode)
+
+    assert finished(train).trials[0].last_result["code"] == -signal.SIGTERM
+
+
 # How it ends.
 
 

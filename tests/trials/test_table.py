@@ -66,7 +66,7 @@ def made(tmp_path: Path) -> Made:
 
 
 def failed(trial: Trial, message: str = "boom") -> Trial:
-    error = TrialError("it failed")
+    error = TrialError(f"ValueError: {message}")
     error.__cause__ = ValueError(message)
     trial.fail(error, retry=False)
     trial.close()
@@ -107,6 +107,7 @@ def test_a_list_of_metrics_takes_names_once_and_a_dict_takes_headings() -> None:
 
 def test_metrics_that_are_asked_for_are_shown_under_their_headings_nested_ones_too(made: Made) -> None:
     made.trial({"val": {"loss": 0.25}, "other": 3})
+    assert made.experiment.table({"val/loss": "v"}).page().tables[0].columns[3].name == "v"
     row = made.rows(metrics={"val/loss": "validation", "missing": "missing"})[0]
     assert row["validation"] == "0.25"
     assert row["missing"] == ""

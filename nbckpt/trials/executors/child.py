@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from inspect import unwrap
 from typing import Any
 
@@ -32,6 +33,8 @@ from nbckpt.trials.trainable import Trainable
 
 GRACE_S = 2.0
 """How long the function's `finally` blocks may take when the parent is gone."""
+_ENDS = (signal.SIGTERM, signal.SIGINT)
+"""The signals that ask a process to end."""
 
 
 def main(handle: int) -> None:
@@ -63,8 +66,14 @@ class Child:
         self._connection = connection
         self._worker: Worker | None = None
         self._ended = False
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in _ENDS:
             signal.signal(number, self._end)
+        if hasattr(os, "register_at_fork"):
+            mask = partial(signal.pthread_sigmask, signal.SIG_BLOCK, _ENDS)
+            unmask = partial(signal.pthread_sigmask, signal.SIG_UNBLOCK, _ENDS)
+            # A signal that comes at once would be lost in a fork: Python clears there what is pending.
+            os.register_at_fork(before=mask, after_in_parent=unmask, after_in_child=self._forked)
+            os.register_at_fork(after_in_child=unmask)
 
     def serve(self) -> None:
         """Make the trainable and do what is asked of it, to its end."""
@@ -113,9 +122,15 @@ class Child:
             self.signal = number
             raise StopTrial
 
+    def _forked(self) -> None:
+        """In a fork of this process: neither keep the parent from noticing its end, nor act in its place."""
+        self._connection.close()
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 def _connect(handle: int) -> Any:
-    """Return the inherited connection. What this process starts or forks does not get it."""
+    """Return the inherited connection; what this process starts does not get it."""
     connection: Any
     if sys.platform == "win32":
         from multiprocessing.connection import PipeConnection
@@ -127,7 +142,6 @@ def _connect(handle: int) -> Any:
 
         os.set_inheritable(handle, False)  # noqa: FBT003  it takes no keyword
         connection = Connection(handle)
-        os.register_at_fork(after_in_child=connection.close)
     return connection
 
 
@@ -141,7 +155,10 @@ def _take_stdin() -> int:
 
 
 def _watch(lifeline: int) -> None:
-    """End this process when its parent is gone, whatever it does at the time."""
+    """End this process when its parent is gone, whatever it does at the time.
+
+    Only a call into C that keeps the interpreter's lock comes to its end first.
+    """
 
     def wait() -> None:
         with suppress(OSError):

@@ -28,12 +28,9 @@ from contextvars import copy_context
 from multiprocessing.connection import Pipe
 from typing import IO, Any
 
-import cloudpickle
-
-from nbckpt.errors import CodecError
 from nbckpt.trials.checkpoints import CheckpointFolder, Record
 from nbckpt.trials.executors.base import Executor, Handle, Job, Worker, WorkerEndedError, WorkerLostError
-from nbckpt.trials.executors.transport import guilty, result_of
+from nbckpt.trials.executors.transport import pack, result_of
 from nbckpt.trials.function import STOP_TIMEOUT_S
 from nbckpt.trials.trainable import DONE
 
@@ -62,7 +59,7 @@ class ProcessExecutor(Executor):
 
     def start(self, job: Job) -> Worker:
         """See `Executor.start`; that `setup` failed is told by the worker's first call."""
-        pickled = _pickled(job)
+        pickled = pack(job)
         try:
             return ProcessWorker(job, pickled)
         except (OSError, RuntimeError) as error:
@@ -288,23 +285,6 @@ def _how(code: int) -> str:
     except ValueError:
         name = f"signal {-code}"
     return f"was killed by {name}" + (" (perhaps for want of memory)" if name == "SIGKILL" else "")
-
-
-def _pickled(job: Job) -> bytes:
-    """Return what the child needs to know of a job.
-
-    Raises:
-        CodecError: It cannot be pickled; the message names the part.
-    """
-    parts = (job.trainable, dict(job.config), job.folder, job.trial, job.name)
-    try:
-        return cloudpickle.dumps(parts, protocol=5)  # type: ignore[no-any-return]
-    except Exception as error:
-        path, reason = guilty(job)
-        raise CodecError(
-            f"cannot send {path} to another process: {reason}. Make it inside the function, or use "
-            "executor='thread'"
-        ) from error
 
 
 def _let_go() -> None:

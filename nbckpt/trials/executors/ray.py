@@ -9,23 +9,24 @@ from __future__ import annotations
 import logging
 import os
 import re
-import shutil
-import tempfile
 import threading
 import time
+import uuid
 from collections.abc import Mapping
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from pathlib import Path
 from typing import Any
 
 import cloudpickle
 
+from nbckpt.core.lending import lend
 from nbckpt.errors import CodecError, StoreError, UsageError
 from nbckpt.trials.checkpoints import CheckpointFolder, Record
 from nbckpt.trials.executors.base import Executor, Handle, Job, Worker, WorkerLostError
 from nbckpt.trials.executors.local import make as make_trainable
 from nbckpt.trials.executors.local import save
-from nbckpt.trials.executors.transport import Bill, Depot, carry, outcome, result_of
+from nbckpt.trials.executors.transport import Bill, Depot, carry, outcome, pack, result_of
 from nbckpt.trials.function import STOP_TIMEOUT_S
 from nbckpt.trials.trainable import DONE, Trainable
 
@@ -71,7 +72,7 @@ class RayExecutor(Executor):
 
     def start(self, job: Job) -> Worker:
         """See `Executor.start`; it waits for room while the trial is wanted."""
-        packed = _packed(job)
+        packed = pack(job)
         started_here = _connect()
         worker = RayWorker(self._actors.remote(job.name), job)
         try:
@@ -202,6 +203,7 @@ class TrialActor:
 
     def __init__(self, name: str) -> None:
         self._name = name
+        self._lent = ExitStack()
         self._trainable: Trainable | None = None
         self._newest: Record | None = None
         self._origin = ""
@@ -221,10 +223,11 @@ class TrialActor:
 
     def make(self, packed: bytes) -> None:
         """Make the trainable."""
-        self._checkpoints = CheckpointFolder(tempfile.mkdtemp(prefix="nbckpt-ray-"))
+        # Lent, so that what is left of an actor that was killed goes with the next that comes there.
+        self._checkpoints = CheckpointFolder(self._lent.enter_context(lend(uuid.uuid4().hex, Path.mkdir)))
         self._depot = Depot(self._checkpoints)
         try:
-            trainable, config, trial = cloudpickle.loads(packed)
+            trainable, config, _, trial, _ = cloudpickle.loads(packed)
         except Exception as error:
             raise CodecError(
                 f"{self._name} cannot be loaded on its node: {type(error).__name__}: {error}. Install there "
@@ -268,18 +271,7 @@ class TrialActor:
             if self._trainable is not None:
                 self._trainable.stop()
         finally:
-            shutil.rmtree(self._checkpoints.folder, ignore_errors=True)
-
-
-def _packed(job: Job) -> bytes:
-    """Return what an actor has to know of a job."""
-    try:
-        return cloudpickle.dumps((job.trainable, dict(job.config), job.trial))  # type: ignore[no-any-return]
-    except Exception as error:
-        raise CodecError(
-            f"{job.name} cannot be sent to Ray: {type(error).__name__}: {error}. Make in the function what "
-            "it needs, or use executor='thread'"
-        ) from error
+            self._lent.close()
 
 
 def _connect() -> bool:

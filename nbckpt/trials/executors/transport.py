@@ -22,7 +22,7 @@ from nbckpt.core.classes import Classes
 from nbckpt.core.manifest import decode, encode
 from nbckpt.core.tree import INSIDE
 from nbckpt.core.trust import open_signer
-from nbckpt.errors import CorruptError, NbckptError, TrialError
+from nbckpt.errors import CodecError, CorruptError, NbckptError, TrialError
 from nbckpt.trials.checkpoints import CheckpointFolder, Record
 from nbckpt.trials.executors.base import Job
 from nbckpt.trials.function import FunctionRunner
@@ -171,7 +171,24 @@ def _dump(value: Any) -> bytes:
     return cloudpickle.dumps(value, protocol=5)  # type: ignore[no-any-return]
 
 
-def guilty(job: Job) -> tuple[str, str]:
+def pack(job: Job) -> bytes:
+    """Return a job as another process needs it: the pickle of its first five fields.
+
+    Raises:
+        CodecError: It cannot be pickled; the message names the part.
+    """
+    parts = (job.trainable, dict(job.config), job.folder, job.trial, job.name)
+    try:
+        return cloudpickle.dumps(parts, protocol=5)  # type: ignore[no-any-return]
+    except Exception as error:
+        path, reason = _guilty(job)
+        raise CodecError(
+            f"cannot send {path} to another process: {reason}. Make it inside the function, or use "
+            "executor='thread'"
+        ) from error
+
+
+def _guilty(job: Job) -> tuple[str, str]:
     """Return which part of a job cannot be pickled, and why."""
     kind, config = job.trainable, dict(job.config)
     try:

@@ -1,0 +1,485 @@
+"""Trials on a real Ray cluster of two nodes, each with a disk and a secret of its own."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+import types
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import pytest
+
+import nbckpt
+from nbckpt.errors import TrialError, UsageError
+from nbckpt.trials import Experiment, Status, Trial
+from nbckpt.trials.callbacks import Callback
+from nbckpt.trials.executors import WorkerLostError, transport
+from nbckpt.trials.executors import ray as executor
+
+ray = pytest.importorskip("ray", reason="needs Ray")
+cluster_utils = pytest.importorskip("ray.cluster_utils", reason="needs Ray")
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # as the functions of a notebook
+
+A_WHILE = 120
+
+
+class Nodes:
+    """A cluster whose nodes have names, disks of their own and secrets of their own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.cluster = cluster_utils.Cluster()
+        self.nodes: dict[str, Any] = {}
+
+    def add(self, name: str, **options: Any) -> None:
+        disk = self.folder / name
+        disk.mkdir(exist_ok=True)
+        self.nodes[name] = self.cluster.add_node(
+            num_cpus=1,
+            resources={name: 1},
+            object_store_memory=80 << 20,
+            env_vars={"TMPDIR": str(disk), "NBCKPT_SECRET_FILE": str(disk / "secret")},
+            **options,
+        )
+
+    def remove(self, name: str) -> None:
+        """Remove a node as a power cut does."""
+        self.cluster.remove_node(self.nodes.pop(name), allow_graceful=False)
+
+    def left(self) -> list[Path]:
+        """What trials left on the disks."""
+        return [it for it in self.folder.glob("*/nbckpt-*/*") if it.is_dir()]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        patch.setenv("RAY_TMPDIR", "/tmp")
+        nodes = Nodes(tmp_path_factory.mktemp("nodes"))
+        nodes.add("first", include_dashboard=False)
+        ray.init(nodes.cluster.address)
+        yield nodes
+        ray.shutdown()
+        nodes.cluster.shutdown()
+
+
+@pytest.fixture(autouse=True)
+def nodes(cluster: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nodes]:
+    """Two nodes with empty disks, and no actor left on them at the end."""
+    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "store"))
+    for place in cluster.left():
+        shutil.rmtree(place)
+    if "second" not in cluster.nodes:
+        cluster.add("second")
+    yield cluster
+    until(lambda: not living_actors())
+
+
+def living_actors() -> list[str]:
+    found = ray._private.state.actors().values()
+    return [it["ActorID"] for it in found if it["State"] != "DEAD"]
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait for what Ray does in the background and tells nobody."""
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+class Hook(Callback):
+    """Calls a function with each result, and keeps the errors."""
+
+    def __init__(self, function: Callable[[Trial, Mapping[str, Any]], None] = lambda *_: None) -> None:
+        self.function = function
+        self.errors: list[BaseException] = []
+
+    def on_trial_result(self, trial: Trial, result: Mapping[str, Any]) -> None:
+        self.function(trial, result)
+
+    def on_trial_error(self, trial: Trial, error: BaseException) -> None:
+        self.errors.append(error)
+
+    def __reduce__(self) -> Any:
+        return Hook, ()
+
+
+def run(function: Any, config: Mapping[str, Any] | None = None, **options: Any) -> Experiment:
+    return nbckpt.run(function, config, executor="ray", max_concurrent=2, **options)
+
+
+def finished(function: Any, config: Mapping[str, Any] | None = None, **options: Any) -> Experiment:
+    experiment = run(function, config, **options)
+    assert experiment.wait(A_WHILE)
+    return experiment
+
+
+def told(trial: Trial, name: str = "training_iteration") -> list[Any]:
+    return [it[name] for it in trial.results]
+
+
+def this_node() -> str:
+    return Path(os.environ["TMPDIR"]).name
+
+
+def meet(folder: str, name: Any) -> None:
+    """Wait until two trials are here, so that neither ends before the other begins."""
+    Path(folder, str(name)).touch()
+    while len(list(Path(folder).iterdir())) < 2:
+        time.sleep(0.01)
+
+
+def count(config: dict[str, Any]) -> None:
+    if "meets" in config:
+        meet(config["meets"], config["x"])
+    checkpoint = nbckpt.get_checkpoint()
+    start = checkpoint.to_dict()["i"] if checkpoint else 0
+    for i in range(start, 6):
+        nbckpt.report(i=i, node=this_node(), start=start, checkpoint={"i": i + 1} if i % 2 else None)
+        if config.get("hangs_on") == this_node() and i == 4:
+            threading.Event().wait()
+
+
+@pytest.fixture
+def together(tmp_path: Path) -> dict[str, Any]:
+    """What makes two trials run side by side."""
+    (tmp_path / "meeting").mkdir()
+    return {"x": nbckpt.grid_search([1, 2]), "meets": str(tmp_path / "meeting")}
+
+
+def test_a_grid_runs_on_all_nodes_at_once(nodes: Nodes, together: dict[str, Any]) -> None:
+    experiment = finished(count, together)
+    assert [trial.status for trial in experiment.trials] == [Status.TERMINATED] * 2
+    assert [told(trial) for trial in experiment.trials] == [[1, 2, 3, 4, 5, 6]] * 2
+    assert {trial.results[0]["node"] for trial in experiment.trials} == {"first", "second"}
+    assert nodes.left() == []
+
+
+def test_what_a_lost_node_ran_goes_on_elsewhere_from_its_last_checkpoint(
+    nodes: Nodes, together: dict[str, Any]
+) -> None:
+    doomed = nodes.nodes["second"].node_id
+
+    def pull_the_plug(trial: Trial, result: Mapping[str, Any]) -> None:
+        if result["node"] == "second" and result["i"] == 4:
+            nodes.remove("second")
+
+    hook = Hook(pull_the_plug)
+    experiment = finished(count, {**together, "hangs_on": "second"}, callbacks=[hook], max_failures=1)
+    assert [told(trial) for trial in experiment.trials] == [[1, 2, 3, 4, 5, 6]] * 2
+    (lost,) = [trial for trial in experiment.trials if trial.failures]
+    assert lost.status == Status.TERMINATED
+    assert told(lost, "node") == ["second"] * 4 + ["first"] * 2
+    assert told(lost, "start") == [0] * 4 + [4] * 2
+    (error,) = hook.errors
+    assert isinstance(error, WorkerLostError)
+    assert f"lost its Ray actor on node {doomed}: " in str(error)
+
+
+def test_a_worker_that_dies_is_replaced(tmp_path: Path) -> None:
+    def fatal(config: dict[str, Any]) -> None:
+        for i in range(nbckpt.get_checkpoint().to_dict()["i"] if nbckpt.get_checkpoint() else 0, 4):
+            nbckpt.report(i=i, checkpoint={"i": i + 1})
+            if i == 1 and not Path(config["marker"]).exists():
+                Path(config["marker"]).touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    hook = Hook()
+    experiment = finished(fatal, {"marker": str(tmp_path / "marker")}, callbacks=[hook], max_failures=1)
+    assert told(experiment.trials[0]) == [1, 2, 3, 4]
+    assert [type(it) for it in hook.errors] == [WorkerLostError]
+
+
+def test_a_paused_trial_holds_no_actor_and_goes_on(nodes: Nodes) -> None:
+    experiment = run(count, {}, callbacks=[Hook(lambda t, r: experiment.pause() if r["i"] == 3 else None)])
+    assert experiment.wait(A_WHILE)
+    trial = experiment.trials[0]
+    assert (trial.status, trial.iteration, trial.checkpoint) == (Status.PAUSED, 4, "checkpoint_000004")
+    until(lambda: not living_actors())
+    assert nodes.left() == []
+    experiment.resume()
+    assert experiment.wait(A_WHILE)
+    assert told(trial) == [1, 2, 3, 4, 5, 6]
+    assert told(trial, "start") == [0] * 4 + [4] * 2
+
+
+class BadError(Exception):
+    def __init__(self, what: str, code: int) -> None:
+        super().__init__(what)
+        self.code = code
+
+    def __reduce__(self) -> Any:
+        return BadError, (*self.args, self.code)
+
+
+def test_what_the_function_raises_is_the_cause_with_its_traceback() -> None:
+    def fails(config: dict[str, Any]) -> None:
+        error = BadError("too bad", 7)
+        if config["holds_a_lock"]:
+            error.args = (*error.args, threading.Lock())
+        raise error
+
+    hook = Hook()
+    experiment = finished(fails, {"holds_a_lock": nbckpt.grid_search([False, True])}, callbacks=[hook])
+    for trial in experiment.trials:
+        assert (trial.status, trial.error) == (Status.ERROR, "BadError: too bad")
+        assert "in fails\n    raise error" in trial.traceback
+        assert trial.traceback.rstrip().endswith("BadError: too bad")
+    assert [type(it) for it in hook.errors] == [TrialError] * 2
+    causes = {type(it.__cause__): it.__cause__ for it in hook.errors}
+    assert causes.keys() == {BadError, transport.RemoteTraceback}
+    assert causes[BadError].code == 7
+
+
+def test_a_resource_of_one_node_keeps_trials_there() -> None:
+    experiment = finished(
+        count, {"x": nbckpt.grid_search([1, 2])}, resources_per_trial={"second": 0.5, "CPU": 0.5}
+    )
+    assert {node for trial in experiment.trials for node in told(trial, "node")} == {"second"}
+
+
+class Listener:
+    """A file that notes each time when these words are written to it."""
+
+    def __init__(self, words: str) -> None:
+        self.words = words
+        self.heard = threading.Semaphore(0)
+        self.text = ""
+
+    def write(self, text: str) -> None:
+        self.text += text
+        if self.words in text:
+            self.heard.release()
+
+    def flush(self) -> None:
+        pass
+
+
+def test_a_trial_waits_for_room_and_says_so(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executor, "PATIENCE_S", 0.0)
+    listener = Listener("waits: it asked for 1 CPU, 1 third; the cluster has 2 CPU")
+    handler = logging.StreamHandler(listener)
+    logging.getLogger("nbckpt").addHandler(handler)
+    try:
+        experiment = run(count, {"x": nbckpt.grid_search([1, 2])}, resources_per_trial={"third": 1})
+        assert all(listener.heard.acquire(timeout=A_WHILE) for _ in experiment.trials)
+    finally:
+        logging.getLogger("nbckpt").removeHandler(handler)
+    stays, goes = experiment.trials
+    until(lambda: "and no node that could hold it" in stays.note)
+    experiment.stop(goes)
+    until(lambda: goes.status == Status.TERMINATED)
+    nodes.add("third")
+    assert experiment.wait(A_WHILE)
+    assert told(stays, "node") == ["third"] * 6
+    assert stays.note == "done"
+    assert told(goes) == []
+    nodes.remove("third")
+
+
+def files_of(folder: str | os.PathLike[str]) -> dict[str, bytes]:
+    top = Path(folder)
+    return {str(it.relative_to(top)): it.read_bytes() for it in top.rglob("*") if it.is_file()}
+
+
+def folders(config: dict[str, Any], checkpoint_dir: str | None = None) -> None:
+    start = 0
+    if checkpoint_dir is not None:
+        top = Path(checkpoint_dir)
+        assert (top / "large").read_bytes() == bytes(range(250)) * 20
+        assert (top / "a" / "empty").read_bytes() == b""
+        assert (top / "a" / "none").is_dir()
+        start = nbckpt.Checkpoint.from_directory(top / "a" / "inner").to_dict()["i"]
+    for i in range(start, 4):
+        with nbckpt.checkpoint_dir(i + 1) as top:
+            (top / "a" / "none").mkdir(parents=True)
+            (top / "a" / "empty").touch()
+            (top / "large").write_bytes(bytes(range(250)) * 20)
+            nbckpt.Checkpoint.from_dict({"i": i + 1}).to_directory(top / "a" / "inner")
+        nbckpt.report(i=i, start=start)
+
+
+def test_a_folder_goes_both_ways_in_pieces_with_what_is_signed_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport, "PIECE", 1000)
+    experiment = run(folders, callbacks=[Hook(lambda t, r: experiment.pause() if r["i"] == 1 else None)])
+    assert experiment.wait(A_WHILE)
+    trial = experiment.trials[0]
+    (_, newest) = trial.checkpoints.records()
+    trial.checkpoints.check(newest)
+    place = trial.checkpoints.path(newest)
+    assert (newest.name, newest.folders) == ("checkpoint_000002", ("a/none",))
+    assert (place / "large").read_bytes() == bytes(range(250)) * 20
+    assert nbckpt.Checkpoint.from_directory(place / "a" / "inner").to_dict() == {"i": 2}
+    experiment.resume()
+    assert experiment.wait(A_WHILE)
+    assert (trial.status, trial.error) == (Status.TERMINATED, "")
+    assert told(trial, "start") == [0, 0, 2, 2]
+
+
+def test_what_a_stranger_signed_stays_a_strangers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setenv("NBCKPT_SECRET_FILE", str(tmp_path / "strangers"))
+        strange = nbckpt.Checkpoint.from_dict({"x": 1}).to_directory(tmp_path / "strange")
+
+    def passes_on(config: dict[str, Any]) -> None:
+        nbckpt.report(checkpoint=config["strange"])
+
+    trial = finished(passes_on, {"strange": strange}).trials[0]
+    (record,) = trial.checkpoints.records()
+    with pytest.raises(nbckpt.UntrustedError):
+        nbckpt.Checkpoint.from_directory(trial.checkpoints.path(record)).to_dict()
+
+
+class Steps(nbckpt.Trainable):
+    def setup(self, config: dict[str, Any]) -> None:
+        if config.get("fails"):
+            raise ValueError("in setup")
+        self.i = 0
+
+    def step(self) -> dict[str, Any]:
+        self.i += 1
+        return {"i": self.i, "done": self.i == 5}
+
+    def save_checkpoint(self, checkpoint_dir: str) -> dict[str, Any]:
+        return {"i": self.i}
+
+    def load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        self.i = checkpoint["i"]
+
+    def cleanup(self) -> None:
+        Path(self.config["marker"]).touch()
+
+
+def test_a_class_is_trained_saved_restored_and_cleaned_up(nodes: Nodes, tmp_path: Path) -> None:
+    pause = Hook(lambda t, r: experiment.pause() if r["i"] == 3 else None)
+    marker = tmp_path / "marker"
+    experiment = run(Steps, {"marker": str(marker)}, callbacks=[pause], checkpoint_every=2)
+    assert experiment.wait(A_WHILE)
+    assert marker.exists()
+    experiment.resume()
+    assert experiment.wait(A_WHILE)
+    trial = experiment.trials[0]
+    assert trial.error == "", trial.traceback
+    assert (told(trial), told(trial, "i")) == ([1, 2, 3, 4, 5], [1, 2, 3, 4, 5])
+    newest = trial.checkpoints.path(trial.checkpoints.records()[-1])
+    assert nbckpt.Checkpoint.from_directory(newest).to_dict() == {"i": 5}
+    assert nodes.left() == []
+
+
+def test_a_setup_that_fails_leaves_nothing(nodes: Nodes) -> None:
+    trial = finished(Steps, {"fails": True}).trials[0]
+    assert (trial.status, trial.error) == (Status.ERROR, "ValueError: in setup")
+    assert nodes.left() == []
+
+
+def test_a_stopped_function_does_what_it_does_finally(nodes: Nodes, tmp_path: Path) -> None:
+    def tidy(config: dict[str, Any]) -> None:
+        try:
+            while True:
+                nbckpt.report(i=1)
+        finally:
+            Path(config["marker"]).touch()
+
+    experiment = run(
+        tidy, {"marker": str(tmp_path / "marker")}, callbacks=[Hook(lambda *_: experiment.stop())]
+    )
+    assert experiment.wait(A_WHILE)
+    assert (tmp_path / "marker").exists()
+    assert [it.status for it in experiment.trials] == [Status.TERMINATED]
+    assert nodes.left() == []
+
+
+def test_what_hangs_is_killed(nodes: Nodes) -> None:
+    reported = threading.Event()
+    watch = Hook(lambda _, result: reported.set() if result["i"] == 4 else None)
+    experiment = run(count, {"hangs_on": "second"}, callbacks=[watch], resources_per_trial={"second": 1})
+    assert reported.wait(A_WHILE)
+    experiment.kill()
+    assert experiment.wait(A_WHILE)
+    trial = experiment.trials[0]
+    assert trial.status == Status.TERMINATED
+    assert "killed" in trial.note
+    assert nodes.left() != []
+    finished(count, resources_per_trial={"second": 1})  # whoever comes there next cleans up
+    assert nodes.left() == []
+
+
+def test_what_is_printed_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    def talks(config: dict[str, Any]) -> None:
+        print("words of a trial")
+
+    listener = Listener("words of a trial")
+    monkeypatch.setattr(sys, "stdout", listener)
+    experiment = finished(talks, name="talks")
+    assert listener.heard.acquire(timeout=A_WHILE)
+    assert experiment.trials[0].status == Status.TERMINATED
+    assert "talks/t0" in listener.text
+
+
+def test_what_cannot_be_sent_or_loaded_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    lock = threading.Lock()
+
+    def holds_a_lock(config: dict[str, Any]) -> None:
+        with lock:
+            pass
+
+    ghost = types.ModuleType("ghost")
+    exec("def train(config): pass", vars(ghost))
+    monkeypatch.setitem(sys.modules, "ghost", ghost)
+    errors = [finished(it, max_failures=3).trials[0].error for it in (holds_a_lock, ghost.train)]
+    assert "cannot send holds_a_lock" in errors[0]
+    assert "cannot pickle '_thread.lock' object" in errors[0]
+    assert "cannot be loaded on its node: ModuleNotFoundError: No module named 'ghost'" in errors[1]
+
+
+def test_bad_requests_are_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UsageError, match="resources_per_trial"):
+        run(count, resources_per_trial={"CPU": -1})
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(UsageError, match=r"needs Ray: pip install 'nbckpt\[ray\]'"):
+        run(count)
+
+
+ALONE = """
+import threading, nbckpt
+from nbckpt.trials.callbacks import Callback
+
+reached = threading.Event()
+
+class Watch(Callback):
+    def on_trial_result(self, trial, result):
+        if result["i"] == 2:
+            reached.set()
+
+def count(config):
+    for i in range(config["n"]):
+        nbckpt.report(i=i, checkpoint={"i": i + 1})
+
+too_much = nbckpt.run(count, {"n": 1}, executor="ray", resources_per_trial={"GPU": 1})
+too_much.wait()
+print(too_much.trials[0].error)
+nbckpt.run(count, {"n": 10**9}, name="e", executor="ray", callbacks=[Watch()])
+reached.wait()
+"""
+
+
+def test_a_kernel_without_a_cluster_starts_one_and_pauses_what_runs_when_it_ends(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", ALONE], capture_output=True, text=True, timeout=A_WHILE)
+    assert done.returncode == 0, done.stderr
+    assert "/t0 will never run: it asked for 1 CPU, 1 GPU; the cluster has" in done.stdout
+    trial = Trial.read(tmp_path / "store" / "experiments" / "e" / "t0")
+    assert (trial.status, trial.error) == (Status.PAUSED, "")
+    assert trial.checkpoint_iteration == trial.iteration >= 3

@@ -1,0 +1,128 @@
+"""Crashes: whenever the kernel dies, no report is lost, none is there twice, and the rest goes on."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from nbckpt.trials import Library, Status
+from nbckpt.trials.journal import read
+
+ROUNDS = 12 if os.environ.get("CI") else 5
+LAST = 60
+
+KERNEL = textwrap.dedent(
+    """
+    import sys
+    import nbckpt
+
+    def train(config):
+        checkpoint = nbckpt.get_checkpoint()
+        start = checkpoint.to_dict()["i"] if checkpoint else 0
+        for i in range(start + 1, 61):
+            nbckpt.report(i=i, checkpoint={"i": i} if i % 4 == 0 else None)
+            sys.stdout.write(f"{config['trial']} {i}\\n")
+            sys.stdout.flush()
+
+    experiment = nbckpt.run(
+        train, {"trial": nbckpt.grid_search(["a", "b"])}, name="e", max_concurrent=2, keep_checkpoints=2
+    )
+    experiment.wait()
+    """
+)
+
+
+def start(store: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", KERNEL],
+        env=os.environ | {"NBCKPT_STORE": str(store)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def killed_after(store: Path, lines: int) -> list[str]:
+    """Run a kernel, kill it after so many reports returned, and return those that it told of."""
+    with start(store) as kernel:
+        assert kernel.stdout is not None
+        told = [line for line, _ in zip(kernel.stdout, range(lines), strict=False)]
+        kernel.send_signal(signal.SIGKILL if hasattr(signal, "SIGKILL") else signal.SIGTERM)
+        return told + kernel.stdout.read().split("\n")[:-1]
+
+
+def reported(folder: Path) -> list[int]:
+    return [event["result"]["i"] for event in read(folder / "events.jsonl") if event["event"] == "result"]
+
+
+@pytest.mark.parametrize("seed", range(ROUNDS))
+def test_after_a_kill_every_report_that_returned_is_there_and_the_trials_go_on(
+    tmp_path: Path, seed: int
+) -> None:
+    draw = random.Random(seed)
+    library = Library(tmp_path / "experiments")
+    for _ in range(3):
+        told = killed_after(tmp_path, draw.randrange(1, 40))
+        experiment = library.open("e")
+        for trial in experiment.trials:
+            mine = {int(line.split()[1]) for line in told if line.split()[0] == trial.config["trial"]}
+            assert mine <= set(reported(trial.folder))
+            assert experiment.cut(trial) or trial.finished
+            indexes = [result["i"] for result in trial.results]
+            assert indexes == list(range(1, len(indexes) + 1))
+    experiment = library.open("e")
+    if not all(trial.finished for trial in experiment.trials):
+        experiment.resume()
+        assert experiment.wait(60)
+    for trial in experiment.trials:
+        assert trial.status == Status.TERMINATED
+        assert [it["i"] for it in trial.results] == list(range(1, LAST + 1))
+        assert [it["training_iteration"] for it in trial.results] == list(range(1, LAST + 1))
+        assert [it.iteration for it in trial.checkpoints.records()] == [LAST - 4, LAST]
+        left = [it.name for it in trial.folder.iterdir() if it.name.startswith(".")]
+        assert left == []
+
+
+def test_a_torn_last_line_is_ignored_and_what_comes_after_it_is_not(tmp_path: Path) -> None:
+    killed_after(tmp_path, 10)
+    library = Library(tmp_path / "experiments")
+    journal = library.open("e").trials[0].folder / "events.jsonl"
+    whole = journal.read_bytes()
+    torn = whole[: whole.rindex(b"\n", 0, -1) + 9]
+    journal.write_bytes(torn)
+    results = library.open("e").trials[0].results
+    assert len(results) in {whole.count(b'"result":'), whole.count(b'"result":') - 1}
+    experiment = library.open("e")
+    experiment.resume()
+    assert experiment.wait(60)
+    trial = Library(tmp_path / "experiments").open("e").trials[0]
+    assert [it["i"] for it in trial.results] == list(range(1, LAST + 1))
+
+
+def test_a_program_that_ends_pauses_what_still_runs(tmp_path: Path) -> None:
+    script = (
+        "import nbckpt, time, threading\n"
+        "began = threading.Event()\n"
+        "def train(config):\n"
+        "    i = 0\n"
+        "    while True:\n"
+        "        i += 1\n"
+        "        nbckpt.report(i=i, checkpoint={'i': i})\n"
+        "        began.set()\n"
+        "nbckpt.run(train, name='e')\n"
+        "began.wait()\n"
+    )
+    subprocess.run(
+        [sys.executable, "-c", script],
+        env=os.environ | {"NBCKPT_STORE": str(tmp_path)},
+        check=True,
+        timeout=60,
+    )
+    trial = Library(tmp_path / "experiments").open("e").trials[0]
+    assert (trial.status, trial.at_risk) == (Status.PAUSED, 0)

@@ -1,0 +1,230 @@
+"""The handoff: threads that take turns, without a poll, and without losing anything to an interrupt."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from nbckpt.trials import handoff as module
+from nbckpt.trials.handoff import Handoff
+from nbckpt.trials.session import StopTrial
+
+
+@contextmanager
+def giving(handoff: Handoff, count: int) -> Iterator[list[int]]:
+    """Run a function's thread that gives so many results; yield those for which `give` returned."""
+    returned: list[int] = []
+
+    def function() -> None:
+        for i in range(count):
+            handoff.give({"i": i})
+            returned.append(i)
+        handoff.close()
+
+    thread = threading.Thread(target=function)
+    thread.start()
+    yield returned
+    handoff.end()
+    thread.join()
+
+
+def test_results_come_in_order_and_the_function_waits_for_each_ask() -> None:
+    handoff = Handoff()
+    with giving(handoff, 3) as returned:
+        for i in range(3):
+            assert handoff.ask() == {"i": i}
+            assert returned == list(range(i))
+        assert handoff.ask() is None
+
+
+def test_asking_after_the_end_answers_at_once() -> None:
+    handoff = Handoff()
+    with giving(handoff, 1):
+        assert [handoff.ask() for _ in range(4)] == [{"i": 0}, None, None, None]
+
+
+def test_asking_one_that_was_ended_answers_at_once() -> None:
+    handoff = Handoff()
+    handoff.end()
+    assert handoff.ask() is None
+
+
+def test_nothing_in_the_hand_over_waits_for_a_time() -> None:
+    """D79: a wait for a condition, no poll and no delay."""
+    source = inspect.getsource(module)
+    assert not [word for word in ("timeout", "sleep", "Timer", "wait(") if word in source]
+
+
+def test_every_wait_is_in_a_lock_that_the_other_side_opens(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[tuple[Any, ...]] = []
+
+    class Lock:
+        def __init__(self) -> None:
+            self._lock = real()
+
+        def acquire(self, *given: Any) -> bool:
+            waits.append(given)
+            return self._lock.acquire()
+
+        def release(self) -> None:
+            self._lock.release()
+
+    real = threading.Lock
+    with monkeypatch.context() as patch:
+        patch.setattr(threading, "Lock", Lock)
+        handoff = Handoff()
+    with giving(handoff, 50):
+        assert [handoff.ask() for _ in range(51)] == [{"i": i} for i in range(50)] + [None]
+    assert set(waits) == {()}
+    assert len(waits) <= 4 * 50 + 8
+
+
+def test_an_ask_that_is_interrupted_at_any_line_loses_nothing() -> None:
+    """D93: Ctrl-C during `step`."""
+    handoff = Handoff()
+    lines = len(inspect.getsource(Handoff.ask).splitlines())
+    got = []
+    with giving(handoff, 100):
+        for at in range(1, lines):
+            for _ in range(3):
+                with interrupted(at):
+                    got.append(handoff.ask())
+        while (result := handoff.ask()) is not None:
+            got.append(result)
+    assert [result["i"] for result in got if result] == list(range(100))
+
+
+@contextmanager
+def interrupted(at: int) -> Iterator[None]:
+    """Raise KeyboardInterrupt before the line number *at* that `ask` comes to, except for the last."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        nonlocal count
+        if frame.f_code is not Handoff.ask.__code__:
+            return None
+        if event == "line":
+            count += 1
+            # Between the last two statements Python looks for no signal.
+            if count == at and "return" not in lines[frame.f_lineno - first]:
+                raise KeyboardInterrupt
+        return trace
+
+    source, first = inspect.getsourcelines(Handoff.ask)
+    lines = dict(enumerate(source))
+    former = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        yield
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.settrace(former)
+
+
+def test_an_end_lets_every_waiting_thread_of_the_function_go() -> None:
+    handoff = Handoff()
+    left = []
+
+    def function() -> None:
+        try:
+            while True:
+                handoff.give({})
+        except StopTrial:
+            left.append(1)
+
+    threads = [threading.Thread(target=function) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    handoff.ask()
+    handoff.end()
+    for thread in threads:
+        thread.join()
+    assert len(left) == 5
+    with pytest.raises(StopTrial):
+        handoff.give({})
+
+
+def test_threads_that_give_together_lose_nothing() -> None:
+    handoff = Handoff()
+
+    def function(k: int) -> None:
+        with suppress(StopTrial):  # the last give of all is answered by the end
+            for i in range(100):
+                handoff.give({"k": k, "i": i})
+
+    threads = [threading.Thread(target=function, args=(k,)) for k in range(3)]
+    for thread in threads:
+        thread.start()
+    got = [handoff.ask() or {} for _ in range(300)]
+    handoff.end()
+    for thread in threads:
+        thread.join()
+    for k in range(3):
+        assert [it["i"] for it in got if it["k"] == k] == list(range(100))
+
+
+class Turns(RuleBasedStateMachine):
+    """Any order of asks, of interrupted asks and of an end, beside a function that ends at any time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.handoff = Handoff()
+        self.length = 6
+        self.given: list[int] = []
+        self.stopped = self.over = False
+        self.asked = 0
+        self.thread = threading.Thread(target=self.function)
+        self.thread.start()
+
+    def function(self) -> None:
+        try:
+            for i in range(self.length):
+                self.given.append(i)
+                self.handoff.give({"i": i})
+        except StopTrial:
+            self.stopped = True
+        self.handoff.close(None if self.stopped else ValueError("the end"))
+
+    @rule()
+    def ask(self) -> None:
+        result = self.handoff.ask()
+        if self.over or self.asked >= self.length:
+            assert result is None or result == {"i": self.asked}
+        else:
+            assert result == {"i": self.asked}
+        self.asked += result is not None
+
+    @precondition(lambda self: not self.over)
+    @rule()
+    def ask_but_be_interrupted(self) -> None:
+        with interrupted(2):
+            self.asked += self.handoff.ask() is not None
+
+    @rule()
+    def end(self) -> None:
+        self.handoff.end()
+        self.thread.join()
+        self.over = True
+
+    @invariant()
+    def the_function_is_never_more_than_one_result_ahead(self) -> None:
+        assert len(self.given) <= self.asked + 2
+
+    def teardown(self) -> None:
+        self.handoff.end()
+        self.thread.join()
+        assert self.stopped or isinstance(self.handoff.error, ValueError) or self.over
+
+
+TestTurns = Turns.TestCase
+TestTurns.settings = settings(max_examples=30, stateful_step_count=15, deadline=None)

@@ -1,0 +1,285 @@
+"""Trainables: counted, saved and restored between any two steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nbckpt.errors import CorruptError, NotFoundError, TrialError, UsageError
+from nbckpt.trials import CheckpointFolder, Trainable
+
+
+class Counter(Trainable):
+    """Counts up from `config["start"]`; saves in the form that `config["form"]` names."""
+
+    def setup(self, config: dict[str, Any]) -> None:
+        self.n = config.get("start", 0)
+        self.calls: list[str] = []
+
+    def step(self) -> dict[str, Any]:
+        self.n += 1
+        return {"n": self.n}
+
+    def save_checkpoint(self, checkpoint_dir: str) -> Any:
+        place = Path(checkpoint_dir)
+        form = self.config.get("form", "dict")
+        if form == "dict":
+            return {"n": self.n}
+        if form == "nothing":
+            (place / "n").write_text(str(self.n))
+            return None
+        inner = {"folder": place, "sub": place / "a/b", "file": place / "a"}[form]
+        inner.mkdir(parents=True, exist_ok=True)
+        (inner / "n").write_text(str(self.n))
+        return inner / "n" if form == "file" else str(inner)
+
+    def load_checkpoint(self, checkpoint: Any) -> None:
+        self.calls.append("load")
+        form = self.config.get("form", "dict")
+        if form == "dict":
+            self.n = checkpoint["n"]
+        else:
+            self.n = int((Path(checkpoint) / ("" if form == "file" else "n")).read_text())
+
+    def cleanup(self) -> None:
+        self.calls.append("cleanup")
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Callable[..., Counter]:
+    return lambda config=None, place="trial": Counter(config, tmp_path / place)
+
+
+def trained(trainable: Trainable, steps: int) -> dict[str, Any]:
+    return [trainable.train() for _ in range(steps)][-1]
+
+
+@pytest.mark.parametrize("form", ["dict", "folder", "sub", "file", "nothing"])
+@pytest.mark.parametrize("by_object", [False, True])
+def test_every_return_form_of_save_checkpoint_is_restored(
+    make: Callable[..., Counter], form: str, by_object: bool
+) -> None:
+    """Behaviour 44, D81."""
+    with make({"form": form}) as one, make({"form": form, "start": 9}, "other") as other:
+        trained(one, 2)
+        saved: Any = one.save_to_object() if by_object else one.save()
+        trained(one, 1)
+        for trainable in (one, other):
+            trainable.restore_from_object(saved) if by_object else trainable.restore(saved)
+            result = trainable.train()
+            assert (result["n"], result["training_iteration"]) == (3, 3)
+
+
+def test_an_empty_dict_is_a_checkpoint(tmp_path: Path) -> None:
+    """D80, behaviour 106."""
+    loaded = []
+
+    class Empty(Trainable):
+        def step(self) -> dict[str, Any]:
+            return {}
+
+        def save_checkpoint(self, checkpoint_dir: str) -> dict[str, Any]:
+            return {}
+
+        def load_checkpoint(self, checkpoint: Any) -> None:
+            loaded.append(checkpoint)
+
+    with Empty(None, tmp_path) as trainable:
+        trained(trainable, 3)
+        trainable.restore(trainable.save())
+        trainable.restore_from_object(trainable.save_to_object())
+        assert (loaded, trainable.iteration) == ([{}, {}], 3)
+
+
+def test_saves_restore_their_own_state_in_any_order(make: Callable[..., Counter]) -> None:
+    """Behaviour 38."""
+    with make() as trainable:
+        paths = [(trained(trainable, 1)["n"], trainable.save()) for _ in range(3)]
+        for n, path in [*reversed(paths), *paths]:
+            trainable.restore(path)
+            assert (trainable.n, trainable.iteration) == (n, n)
+
+
+def test_totals_are_counted_only_where_increments_come_and_survive_a_restore(tmp_path: Path) -> None:
+    """Behaviour 79: 0 counts."""
+
+    class Totals(Counter):
+        def step(self) -> dict[str, Any]:
+            return {
+                **super().step(),
+                **({"timesteps_this_iter": 0, "time_this_iter_s": 2} if self.n > 1 else {}),
+            }
+
+    with Totals(None, tmp_path) as trainable:
+        assert "timesteps_total" not in trainable.train()
+        result = trainable.train()
+        assert (result["timesteps_total"], result["time_this_iter_s"]) == (0, 2)
+        assert "episodes_total" not in result
+        path, before = trainable.save(), result["time_total_s"]
+        trained(trainable, 3)
+        trainable.restore(path)
+        assert trainable.train()["time_total_s"] == before + 2
+
+
+def test_changing_a_result_does_not_reach_what_is_saved(make: Callable[..., Counter]) -> None:
+    """D91."""
+    with make() as trainable:
+        trainable.train()["n"] = 99
+        record = CheckpointFolder(trainable.logdir).read(Path(trainable.save()).name)
+        assert record.metrics["n"] == 1
+
+
+@pytest.mark.parametrize("error", [ValueError("why"), SystemExit("why")])
+def test_what_a_step_raises_is_the_cause_of_a_trial_error(tmp_path: Path, error: BaseException) -> None:
+    """D78."""
+
+    class Bad(Trainable):
+        def step(self) -> dict[str, Any]:
+            raise error
+
+    with Bad(None, tmp_path) as trainable, pytest.raises(TrialError, match=r"Error: why|Exit: why") as caught:
+        trainable.train()
+    assert caught.value.__cause__ is error
+
+
+def test_ctrl_c_in_a_step_reaches_the_one_who_pressed_it(tmp_path: Path) -> None:
+    """D93."""
+
+    class Busy(Counter):
+        def step(self) -> dict[str, Any]:
+            if self.n == 1 and "again" not in self.calls:
+                self.calls.append("again")
+                raise KeyboardInterrupt
+            return super().step()
+
+    with Busy(None, tmp_path) as trainable:
+        trainable.train()
+        with pytest.raises(KeyboardInterrupt):
+            trainable.train()
+        assert trainable.train()["training_iteration"] == 2
+
+
+def test_a_step_that_returns_no_dict_is_told_so(tmp_path: Path) -> None:
+    class Odd(Trainable):
+        def step(self) -> Any:
+            return 5
+
+    with Odd(None, tmp_path) as trainable, pytest.raises(TrialError, match="a dict of metrics, not int"):
+        trainable.train()
+
+
+def test_a_failed_save_leaves_nothing_and_older_checkpoints_whole(make: Callable[..., Counter]) -> None:
+    with make() as trainable:
+        trainable.train()
+        path = trainable.save()
+        trainable.config["form"] = "unknown"
+        for save in (trainable.save, trainable.save_to_object):
+            with pytest.raises(TrialError, match="KeyError: 'unknown'"):
+                save()
+        assert sorted(it.name for it in Path(trainable.logdir).iterdir()) == [
+            Path(path).name,
+            Path(path).name + ".json",
+        ]
+
+
+@pytest.mark.parametrize("place", ["../outside", ".", "deep/checkpoint_1", "mine", "checkpoint_tmp1"])
+def test_a_checkpoint_goes_nowhere_but_into_the_trials_folder(
+    make: Callable[..., Counter], place: str
+) -> None:
+    with make() as trainable, pytest.raises(UsageError, match="in the trial's folder"):
+        trainable.save(Path(trainable.logdir) / place)
+
+
+def test_a_folder_in_the_trials_can_be_chosen(make: Callable[..., Counter]) -> None:
+    with make() as trainable:
+        trainable.train()
+        path = trainable.save(Path(trainable.logdir) / "checkpoint_best")
+        assert Path(path).name == "checkpoint_best"
+        trainable.restore(path)
+
+
+def test_a_path_that_save_checkpoint_returns_must_be_inside(tmp_path: Path) -> None:
+    class Outside(Counter):
+        def save_checkpoint(self, checkpoint_dir: str) -> str:
+            return checkpoint_dir + "0"
+
+    with Outside(None, tmp_path) as trainable, pytest.raises(UsageError, match="outside the folder"):
+        trainable.save()
+
+
+def test_a_damaged_checkpoint_is_not_restored(make: Callable[..., Counter]) -> None:
+    with make({"form": "folder"}) as trainable:
+        trainable.train()
+        path = trainable.save()
+        (Path(path) / "n").write_text("7")
+        with pytest.raises(CorruptError, match="'n'"):
+            trainable.restore(path)
+        with pytest.raises(CorruptError, match="no checkpoint"):
+            trainable.restore_from_object(b"nothing")
+        assert (trainable.n, trainable.calls) == (1, [])
+
+
+def test_save_to_object_keeps_nothing_and_changes_nothing(make: Callable[..., Counter]) -> None:
+    with make() as trainable:
+        trainable.train()
+        path = Path(trainable.save())
+        before = path.with_name(path.name + ".json").stat().st_mtime_ns
+        trainable.save_to_object()
+        assert path.with_name(path.name + ".json").stat().st_mtime_ns == before
+        assert len(list(Path(trainable.logdir).iterdir())) == 2
+
+
+def test_restores_from_objects_leave_one_temporary_folder_and_none_after_stop(
+    make: Callable[..., Counter],
+) -> None:
+    """Behaviour 72, D83."""
+    trainable = make({"form": "folder"})
+    trained(trainable, 2)
+    for _ in range(3):
+        trainable.restore_from_object(trainable.save_to_object())
+        temporary = [it.name for it in Path(trainable.logdir).iterdir() if it.is_dir()]
+        assert len(temporary) == 1
+        assert temporary[0].startswith("checkpoint_tmp")
+    assert trained(trainable, 2)["training_iteration"] == 4
+    trainable.stop()
+    assert list(Path(trainable.logdir).iterdir()) == []
+
+
+def test_a_restore_that_fails_leaves_nothing_temporary_after_stop(make: Callable[..., Counter]) -> None:
+    """D83."""
+    packed = make({"form": "folder"}).save_to_object()
+    trainable = make({"form": "sub"})
+    for _ in range(2):
+        trainable.restore_from_object(make({"form": "sub"}).save_to_object())
+        trainable.config["form"] = "dict"
+        with pytest.raises(TrialError):
+            trainable.restore_from_object(packed)
+        trainable.config["form"] = "sub"
+    trainable.stop()
+    assert list(Path(trainable.logdir).iterdir()) == []
+
+
+def test_stopping_runs_cleanup_once_also_where_it_fails(make: Callable[..., Counter]) -> None:
+    """Behaviour 89."""
+    trainable = make()
+    trainable.stop()
+    trainable.stop()
+    assert trainable.calls == ["cleanup"]
+
+
+def test_a_checkpoint_is_deleted_by_any_path_in_it_and_a_missing_one_is_only_logged(
+    make: Callable[..., Counter], caplog: pytest.LogCaptureFixture
+) -> None:
+    with make({"form": "sub"}) as trainable:
+        trainable.train()
+        path = trainable.save()
+        trainable.delete_checkpoint(f"{path}/a/b")
+        assert list(Path(trainable.logdir).iterdir()) == []
+        with pytest.raises(NotFoundError):
+            trainable.restore(path)
+        assert caplog.records == []
+        trainable.delete_checkpoint(path)
+        assert "there is no checkpoint" in caplog.text
