@@ -79,13 +79,17 @@ def _stop(words: Sequence[str], session: Session) -> Stop:
 
 def _under_way(session: Session, experiment: Experiment, *, wait: bool) -> Experiment:
     """Show an experiment that was started, and wait for its end where that was asked for."""
-    if session.watch is not None:
-        session.watch(experiment, experiment)
-    if wait or session.namespace is None:
-        try:
-            experiment.attend()
-        except KeyboardInterrupt:
-            raise Interrupted(_interrupted(experiment)) from None
+    waits = wait or session.namespace is None
+    try:
+        if session.watch is not None:
+            session.watch(experiment, experiment)
+        if waits:
+            experiment.wait()
+    except KeyboardInterrupt:
+        if not waits:
+            raise
+        experiment.rest()
+        raise Interrupted(_interrupted(experiment)) from None
     return experiment
 
 

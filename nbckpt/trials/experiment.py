@@ -226,23 +226,15 @@ class Experiment(Result):
         with self._changed:
             return self._changed.wait_for(lambda: not self.running, timeout)
 
-    def attend(self) -> None:
-        """Wait until no trial runs. An interrupt pauses them all; a second one stops them.
-
-        Raises:
-            KeyboardInterrupt: It was interrupted, and the trials are at rest.
-        """
+    def rest(self) -> None:
+        """Pause all trials, and wait until none runs. An interrupt meanwhile stops them instead."""
         try:
+            self.pause()
             self.wait()
         except KeyboardInterrupt:
-            try:
-                self.pause()
-                self.wait()
-            except KeyboardInterrupt:
-                self.stop()
-                self.kill()
-                self.wait(_AT_EXIT_S)
-            raise
+            self.stop()
+            self.kill()
+            self.wait(_AT_EXIT_S)
 
     def pause(self, trial: str | Trial | None = None) -> None:
         """Pause one trial or all, each after its next result; what waits for its turn at once.

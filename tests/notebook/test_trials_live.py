@@ -180,16 +180,18 @@ def train(config):
 
 
 def interrupt(manager: Any, client: Any, code: str, folder: Path, times: int) -> list[str]:
-    """Run a cell, interrupt it when its trial runs, and again when its table says that it took note; let
-    the trial go on then, and return the traceback that the cell shows."""
-    waited = ["it runs", "pausing", "stopping"][: times + 1]
+    """Run a cell, interrupt it when its trial and its table are there, and again when the table says that
+    it took note; let the trial go on then, and return the traceback that the cell shows."""
+    waited = [{"it runs", "1 trial"}, {"pausing"}, {"stopping"}][: times + 1]
 
     def look(message: dict[str, Any]) -> None:
         content = message["content"]
         text = content.get("text") or content.get("data", {}).get("text/plain", "")
-        if waited and waited[0] in text:
-            waited.pop(0)
-            manager.interrupt_kernel() if waited else (folder / "go").touch()
+        if waited:
+            waited[0] -= {it for it in waited[0] if it in text}
+            if not waited[0]:
+                waited.pop(0)
+                manager.interrupt_kernel() if waited else (folder / "go").touch()
 
     (folder / "go").unlink(missing_ok=True)
     reply = client.execute_interactive(code, timeout=60, output_hook=look)
