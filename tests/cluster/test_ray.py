@@ -220,16 +220,17 @@ class BadError(Exception):
     def __init__(self, what: str, code: int) -> None:
         super().__init__(what)
         self.code = code
+        self.lock: Any = None
 
     def __reduce__(self) -> Any:
-        return BadError, (*self.args, self.code)
+        return BadError, (*self.args, self.code), vars(self)
 
 
 def test_what_the_function_raises_is_the_cause_with_its_traceback() -> None:
     def fails(config: dict[str, Any]) -> None:
         error = BadError("too bad", 7)
         if config["holds_a_lock"]:
-            error.args = (*error.args, threading.Lock())
+            error.lock = threading.Lock()
         raise error
 
     hook = Hook()
