@@ -312,8 +312,9 @@ class CheckpointFolder:
                 self._bring_back(file.name.removeprefix(_FORMER).removesuffix(SUFFIX))
         except OSError as error:
             raise _failed("clean", self.folder, error) from error
-        unfinished = [it for it in self.folder.glob(f"{PREFIX}*") if not it.name.endswith(SUFFIX)]
-        unfinished = [it for it in unfinished if not it.with_name(it.name + SUFFIX).exists()]
+        # Only names that are given here: `checkpoint_best` may be a folder of the user's.
+        numbered = [it for it in self.folder.glob(f"{PREFIX}*") if it.name.removeprefix(PREFIX).isdecimal()]
+        unfinished = [it for it in numbered if not it.with_name(it.name + SUFFIX).exists()]
         for place in (*self.folder.glob(f".*{STAGING[1:]}*"), *unfinished):
             shutil.rmtree(place, ignore_errors=True)
             with suppress(OSError):

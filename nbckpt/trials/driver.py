@@ -54,6 +54,7 @@ class Attempt:
         self._worker: Worker | None = None
         self._origin: Record | None = None
         self._reason = self._warning = ""
+        self._early = False
         self._saved_at = 0
         self._checkpoints = trial.checkpoints
 
@@ -90,7 +91,7 @@ class Attempt:
         if self.wish == "pause" and not self._reason:
             trial.pause(self._with_warning("paused"))
         else:
-            trial.end(self._with_warning(self._reason or STOPPED))
+            trial.end(self._with_warning(self._reason or STOPPED), early=self._early or not self._reason)
             self._rules.callbacks.call("on_trial_complete", trial)
 
     def _train(self) -> None:
@@ -130,7 +131,7 @@ class Attempt:
         if new:
             # Before the checkpoint: a crash in between does this result again, and none is missing.
             trial.result(result, durable=offered)
-        reason = ""
+        reason = given_up = ""
         if new:
             given_up = rules.search.reported(trial)
             reason = rules.stopper.reason(trial, result) or given_up
@@ -144,7 +145,7 @@ class Attempt:
         if wish == "pause" and self._is_due(ends=ends):
             self._save()
         if ends:
-            self._reason = reason or "done"
+            self._reason, self._early = reason or "done", bool(reason) and reason == given_up
         return not (ends or wish)
 
     def _is_due(self, *, ends: bool) -> bool:
@@ -200,7 +201,7 @@ class Attempt:
         retry = not stopped and isinstance(error, TrialError) and trial.failures < rules.max_failures
         try:
             if stopped:
-                trial.end(f"{STOPPED}; {error}")
+                trial.end(f"{STOPPED}; {error}", early=True)
             else:
                 trial.fail(error, retry=retry)
         except NbckptError as second:

@@ -76,6 +76,10 @@ class Experiment(Result):
             return live
         return cls(folder, spec_file.read(folder).spec, read_trials(folder))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle where it is: a copy would not know what happened since."""
+        return Experiment.read, (self.folder,)
+
     # What there is.
 
     @property
@@ -463,7 +467,7 @@ class Experiment(Result):
                     if it in self._queue:
                         self._queue.remove(it)
                     if wish == "stop":
-                        it.end(STOPPED)
+                        it.end(STOPPED, early=True)
                         self._search.ended(it)
                     elif it.status != Status.PAUSED:
                         it.pause("paused")
@@ -502,6 +506,11 @@ def read_trials(folder: Path) -> list[Trial]:
         for it in sorted(found, key=lambda it: int(it.name[1:]))
         if (it / "params.json").is_file()
     ]
+
+
+def read_trial(folder: Path) -> Trial:
+    """Return the trial in *folder*, which is that of its experiment where it runs in this process."""
+    return Experiment.read(folder.parent).trial(folder.name)
 
 
 def match(

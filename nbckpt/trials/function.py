@@ -21,7 +21,7 @@ from nbckpt.trials.checkpoints import CheckpointFolder, Record
 from nbckpt.trials.handoff import Handoff, InlineHandoff, Result
 from nbckpt.trials.reporter import Offers, StatusReporter
 from nbckpt.trials.session import StopTrial, current
-from nbckpt.trials.trainable import DONE, DUPLICATE, SHOULD_CHECKPOINT, Trainable, failure
+from nbckpt.trials.trainable import DONE, DUPLICATE, SHOULD_CHECKPOINT, Trainable, failure, own_config
 
 DEFAULT_METRIC = "_metric"
 """The metric that a number is, which the function returns or yields."""
@@ -127,7 +127,7 @@ class FunctionRunner(Trainable):
         reporter = StatusReporter(self._offers, handoff, **names)
         current.set(reporter)  # the context is a copy, which ends with the function
         try:
-            _call(type(self)._function, type(self)._style, self.config, reporter)
+            _call(type(self)._function, type(self)._style, own_config(self.config), reporter)
         except (StopTrial, StopIteration):
             handoff.close()
         except BaseException as error:  # noqa: BLE001  whatever ends the function is the trial's error
@@ -165,7 +165,8 @@ class FunctionRunner(Trainable):
     def cleanup(self) -> None:
         """End the function: its next report raises, its `finally` blocks run, and its thread is joined."""
         self._end_thread()
-        self._offers.drop()
+        with self._handoff.turn:  # a thread that the function started may be offering a checkpoint
+            self._offers.drop()
 
     def _end_thread(self) -> None:
         self._handoff.end()
@@ -207,16 +208,12 @@ def _style_of(function: Function) -> Style:
         raise UsageError(
             f"{function!r} does not tell what it takes: wrap it as `def train(config): …`"
         ) from None
-    styles: tuple[tuple[Style, dict[str, Any]], ...] = (
-        ("checkpoint_dir", {"checkpoint_dir": None}),
-        ("plain", {}),
-        ("reporter", {"reporter": None}),
-    )
-    for style, given in styles:
-        if _takes(signature, given) and (
-            style != "checkpoint_dir" or "checkpoint_dir" in signature.parameters
-        ):
+    named: tuple[Style, ...] = ("checkpoint_dir", "reporter")
+    for style in named:
+        if style in signature.parameters and _takes(signature, {style: None}):
             return style
+    if _takes(signature, {}):
+        return "plain"
     names = ", ".join(signature.parameters) or "nothing"
     raise UsageError(
         f"{getattr(function, '__name__', function)!s} takes ({names}): a trial's function takes (config), "

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from nbckpt.trials.session import StopTrial
@@ -51,6 +52,18 @@ class Handoff:
                 self._pass_on(result)
             if self.ended:
                 raise StopTrial
+
+    @contextmanager
+    def going_on(self) -> Iterator[None]:
+        """Hold the turn for a block that gets something ready for the next result.
+
+        Raises:
+            StopTrial: There will be none.
+        """
+        with self.turn:
+            if self.ended:
+                raise StopTrial
+            yield
 
     def close(self, error: BaseException | None = None) -> None:
         """Tell that the function has ended. For its thread."""

@@ -11,7 +11,7 @@ from nbckpt.trials.search import Search
 from nbckpt.trials.space import Choice, Grid, Uniform, domains, with_values
 from nbckpt.trials.spec import Spec
 from nbckpt.trials.trainable import PLAIN
-from nbckpt.trials.trial import PRUNED, Status, Trial, lookup
+from nbckpt.trials.trial import Status, Trial, lookup
 
 if TYPE_CHECKING:
     from optuna import Study
@@ -98,7 +98,7 @@ class OptunaSearch(Search):
             return ""
         self._step[trial.id] = trial.iteration
         asked.report(value, trial.iteration)
-        return PRUNED if asked.should_prune() else ""
+        return "pruned by Optuna" if asked.should_prune() else ""
 
     def ended(self, trial: Trial) -> None:
         """See `Search.ended`."""

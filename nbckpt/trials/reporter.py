@@ -241,7 +241,7 @@ class StatusReporter:
         if checkpoint is None:
             handoff.give(result)
         else:
-            with handoff.turn:  # no other thread's result comes between the two
+            with handoff.going_on():  # no other thread's result comes between the two
                 self._offers.take(checkpoint)
                 handoff.give(result)
 
@@ -273,11 +273,12 @@ class StatusReporter:
 
         Raises:
             NotFoundError: There is nothing at the path.
+            StopTrial: The trial was stopped: let it pass.
         """
         if self._handoff is None:
             self._offers.take(checkpoint, is_new=is_new)
         else:
-            with self._handoff.turn:  # not while the driver saves what was offered before
+            with self._handoff.going_on():  # not while the driver saves what was offered before
                 self._offers.take(checkpoint, is_new=is_new)
 
     def has_new_checkpoint(self) -> bool:

@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
 from nbckpt.core.checkpoint import Checkpoint
+from nbckpt.errors import UsageError
 
 CheckpointLike = Checkpoint | Mapping[Any, Any] | str | os.PathLike[str]
 """What can be reported as a checkpoint: a Checkpoint, a dict, or the path of a folder or a file."""
@@ -46,6 +47,7 @@ class Session(Protocol):
 
 
 current: ContextVar[Session | None] = ContextVar("nbckpt_session", default=None)
+_told: ContextVar[frozenset[str]] = ContextVar("nbckpt_told", default=frozenset())
 
 
 def report(
@@ -54,7 +56,7 @@ def report(
     """Report a result of the trial that runs here, and with it a checkpoint.
 
     When it returns, the result is in the trial's journal and the checkpoint is committed; neither is
-    lost when the kernel dies. Outside a trial it does nothing, and says so in the log.
+    lost when the kernel dies. Outside a trial it does nothing, and the log says so.
 
     Args:
         metrics: The result; a copy is taken.
@@ -64,9 +66,12 @@ def report(
 
     Raises:
         StopTrial: The trial was stopped or paused: let it pass.
-        UsageError: There is no such folder.
+        UsageError: The metrics are no dict.
+        NotFoundError: There is no such folder.
         CodecError: The dict cannot be pickled.
     """
+    if metrics is not None and not isinstance(metrics, Mapping):
+        raise UsageError(f"report({metrics!r}) has no name for it: write report(loss={metrics!r})")
     session = current.get()
     if session is None:
         _outside("report")
@@ -104,4 +109,8 @@ def checkpoint_dir(step: int) -> Iterator[Path]:
 
 
 def _outside(name: str) -> None:
+    """Say it once in each context: a function that is tried out reports often, and a thread may have none."""
+    if name in (told := _told.get()):
+        return
+    _told.set(told | {name})
     _log.warning("nbckpt.%s() does nothing here: no trial is running (start one with nbckpt.run)", name)

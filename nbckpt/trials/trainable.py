@@ -47,7 +47,7 @@ class Trainable:
         trial_name: str = "",
         trial_id: str = "",
     ) -> None:
-        self.config = dict(config or {})
+        self.config = own_config(config or {})
         self.trial_id = trial_id
         self.trial_name = trial_name or trial_id or type(self).__name__
         self._checkpoints = CheckpointFolder(logdir or tempfile.mkdtemp(prefix="nbckpt-trial-"))
@@ -291,11 +291,23 @@ PLAIN = frozenset({int, float, str, bool, type(None)})
 _NAMES = frozenset({str})
 
 
-def plain(values: Mapping[str, Any]) -> dict[str, Any]:
+def own_config(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a configuration whose dicts and lists may be changed; what is in them is shared."""
+    return {key: _own(value) for key, value in config.items()}
+
+
+def _own(value: Any) -> Any:
+    if type(value) is dict:
+        return own_config(value)
+    return [_own(item) for item in value] if type(value) is list else value
+
+
+def plain(values: Mapping[str, Any], above: frozenset[int] = frozenset()) -> dict[str, Any]:
     """Return metrics as JSON has them: NumPy's numbers as numbers, what it has no word for as text."""
     if all_plain(values) and _NAMES.issuperset(map(type, values)):
         return dict(values)
-    return {str(key): as_plain(value) for key, value in values.items()}
+    above |= {id(values)}
+    return {str(key): as_plain(value, above) for key, value in values.items()}
 
 
 def all_plain(values: Mapping[str, Any]) -> bool:
@@ -303,14 +315,17 @@ def all_plain(values: Mapping[str, Any]) -> bool:
     return PLAIN.issuperset(map(type, values.values()))
 
 
-def as_plain(value: Any) -> Any:
-    """Return a value as JSON has it, or its `repr`."""
+def as_plain(value: Any, above: frozenset[int] = frozenset()) -> Any:
+    """Return a value as JSON has it, or its `repr`, as for one that is *above*: it contains itself."""
     if type(value) in PLAIN:
         return value
+    if id(value) in above:
+        return repr(value)
     if isinstance(value, Mapping):
-        return plain(value)
+        return plain(value, above)
     if isinstance(value, (list, tuple)):
-        return [as_plain(item) for item in value]
+        above |= {id(value)}
+        return [as_plain(item, above) for item in value]
     for kind in (bool, int, float, str):
         if isinstance(value, kind):
             return kind(value)

@@ -22,8 +22,6 @@ PARAMS = "params.json"
 
 STOPPED = "stopped"
 """The note of a trial that a user stopped; a cause may follow after a semicolon."""
-PRUNED = "pruned by Optuna"
-"""The note of a trial that an Optuna study gave up."""
 
 
 class Status(enum.StrEnum):
@@ -47,6 +45,7 @@ class Trial:
         checkpoint: The name of the newest checkpoint, and `checkpoint_iteration` where it was made.
         error: The last failure's message, its `traceback`, and how many `failures` there were.
         note: A sentence about it, such as why it ended.
+        early: Whether a user stopped it or a search gave it up, rather than its being done.
     """
 
     def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:
@@ -58,6 +57,7 @@ class Trial:
         self.checkpoint: str | None = None
         self.checkpoint_iteration = 0
         self.error = self.traceback = self.note = ""
+        self.early = False
         self.failures = 0
         self.attempts = 0
         self.started_at: float | None = None
@@ -120,11 +120,6 @@ class Trial:
         return self.status in {Status.TERMINATED, Status.ERROR}
 
     @property
-    def early(self) -> bool:
-        """Whether it was stopped by a user or given up by a study, rather than done."""
-        return self.status == Status.TERMINATED and self.note.partition(";")[0] in {STOPPED, PRUNED}
-
-    @property
     def checkpoints(self) -> CheckpointFolder:
         """What it saved."""
         return CheckpointFolder(self.folder)
@@ -136,6 +131,12 @@ class Trial:
 
     def __repr__(self) -> str:
         return f"Trial({self.id}, {self.status}, {self.iteration} results)"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle where it is: a copy would not know what happened since."""
+        from nbckpt.trials.experiment import read_trial
+
+        return read_trial, (self.folder,)
 
     # What happens to it. Each call writes to the journal first, so the journal is never behind.
 
@@ -161,9 +162,9 @@ class Trial:
         """It was paused."""
         self._record({"event": "pause", "note": note}, durable=True)
 
-    def end(self, note: str = "") -> None:
-        """It ended well, or was stopped."""
-        self._record({"event": "end", "note": note}, durable=True)
+    def end(self, note: str = "", *, early: bool = False) -> None:
+        """It ended well, or *early*."""
+        self._record({"event": "end", "note": note, "early": early}, durable=True)
 
     def fail(self, error: BaseException, *, retry: bool) -> None:
         """It failed; with *retry* it begins anew."""
@@ -194,7 +195,7 @@ class Trial:
             self.results.append(event["result"])
             return
         if kind == "start":
-            self.status, self.ended_at, self.note = Status.RUNNING, None, ""
+            self.status, self.ended_at, self.note, self.early = Status.RUNNING, None, "", False
             self.started_at = self.started_at or at
             self.attempts += 1
             # What was reported after the checkpoint is going to be done again.
@@ -213,7 +214,7 @@ class Trial:
             self.ended_at = at
         elif kind in {"pause", "end"}:
             self.status = Status.PAUSED if kind == "pause" else Status.TERMINATED
-            self.note, self.ended_at = event.get("note", ""), at
+            self.note, self.early, self.ended_at = event.get("note", ""), event.get("early", False), at
 
 
 def _theirs(error: BaseException) -> TracebackType | None:

@@ -117,6 +117,16 @@ def test_unfinished_damaged_and_odd_names_are_skipped_with_a_warning(
         (folder.folder / name).rmdir()
 
 
+def test_a_sweep_removes_what_was_not_finished_and_no_folder_of_the_user_s(folder: CheckpointFolder) -> None:
+    save(folder, {"f": b"1"}, 4)
+    for name in ("checkpoint_000009", "checkpoint_best"):
+        (folder.folder / name).mkdir()
+        (folder.folder / name / "file").write_text("half")
+    folder.sweep()
+    left = sorted(it.name for it in folder.folder.iterdir())
+    assert left == ["checkpoint_000004", "checkpoint_000004.json", "checkpoint_best"]
+
+
 def test_a_folder_whose_name_is_a_pattern_is_listed_and_swept(tmp_path: Path) -> None:
     """D92."""
     folder = CheckpointFolder(tmp_path / "lr=[0.1]*?")

@@ -59,7 +59,10 @@ def test_a_search_gives_the_configurations_and_hears_of_reports_and_ends() -> No
         *("suggest t0", "reported t0 1", "reported t0 2", "reported t0 3", "ended t0 TERMINATED"),
         *("suggest t1", "reported t1 1", "reported t1 2", "ended t1 TERMINATED"),
     ]
-    assert [trial.note for trial in experiment.trials] == ["done", "it is enough"]
+    assert [(trial.note, trial.early) for trial in experiment.trials] == [
+        ("done", False),
+        ("it is enough", True),
+    ]
 
 
 def test_a_search_that_has_no_more_ends_the_experiment() -> None:
