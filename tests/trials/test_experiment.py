@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import pickle
 import subprocess
 import sys
 import threading
@@ -394,6 +395,22 @@ def test_an_experiment_read_from_the_disk_is_as_it_was() -> None:
     assert (statuses(again), again.best().id) == (statuses(first), "t0")
 
 
+def test_a_pickled_experiment_is_the_one_that_runs_or_what_the_disk_tells() -> None:
+    gate = Gate()
+    experiment = nbckpt.run(gate.train, name="e")
+    until(experiment, lambda: statuses(experiment) == ["RUNNING"])
+    kept = pickle.dumps((experiment, experiment.trials[0], experiment.table()))
+    live, trial, table = pickle.loads(kept)
+    assert (live, trial, table.experiment) == (experiment, experiment.trials[0], experiment)
+    experiment.stop()
+    gate.go.release()
+    forget(experiment)
+    again, trial, _ = pickle.loads(kept)
+    assert again is not experiment
+    assert again.wait(0)
+    assert (statuses(again), trial.status) == (["TERMINATED"], "TERMINATED")
+
+
 def test_the_kept_function_of_a_stranger_is_not_loaded(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -590,11 +607,18 @@ def test_a_dataframe_has_a_row_for_each_result() -> None:
     assert list(frame.training_iteration) == [1, 2, 3] * 2
 
 
-def test_a_plot_has_a_line_for_each_trial() -> None:
-    experiment = nbckpt.run(count, {"lr": nbckpt.grid_search([0.1, 0.2])})
+def test_a_plot_has_a_line_for_each_trial_that_says_what_it_tried() -> None:
+    def train(config: dict[str, Any]) -> None:
+        count(config)
+        nbckpt.report(last=True)
+        nbckpt.report(loss=0)
+
+    experiment = nbckpt.run(train, {"lr": nbckpt.grid_search([0.1, 0.2]), "n": 2})
     assert experiment.wait(SECONDS)
     (axes,) = experiment.plot("loss").axes
-    assert [len(line.get_xdata()) for line in axes.lines] == [4, 4]
+    assert [line.get_label() for line in axes.lines] == ["t0, lr=0.1", "t1, lr=0.2"]
+    assert [list(line.get_xdata()) for line in axes.lines] == [[1, 2, 4]] * 2
+    assert list(axes.lines[1].get_ydata()) == [0.2, 0.1, 0]
     with pytest.raises(nbckpt.UsageError, match="reported 'acc'"):
         experiment.plot("acc")
 
