@@ -78,7 +78,7 @@ class Experiment(Result):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle where it is: a copy would not know what happened since."""
-        return Experiment.read, (self.folder,)
+        return read_experiment, (self.folder,)
 
     # What there is.
 
@@ -506,6 +506,11 @@ def read_trials(folder: Path) -> list[Trial]:
         for it in sorted(found, key=lambda it: int(it.name[1:]))
         if (it / "params.json").is_file()
     ]
+
+
+def read_experiment(folder: Path) -> Experiment:
+    """See `Experiment.read`, which cloudpickle would take along as a function of the notebook's."""
+    return Experiment.read(folder)
 
 
 def read_trial(folder: Path) -> Trial:

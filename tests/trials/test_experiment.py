@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
 import numpy as np
 import pytest
 
@@ -399,7 +400,7 @@ def test_a_pickled_experiment_is_the_one_that_runs_or_what_the_disk_tells() -> N
     gate = Gate()
     experiment = nbckpt.run(gate.train, name="e")
     until(experiment, lambda: statuses(experiment) == ["RUNNING"])
-    kept = pickle.dumps((experiment, experiment.trials[0], experiment.table()))
+    kept = cloudpickle.dumps((experiment, experiment.trials[0], experiment.table()))
     live, trial, table = pickle.loads(kept)
     assert (live, trial, table.experiment) == (experiment, experiment.trials[0], experiment)
     experiment.stop()
