@@ -159,7 +159,8 @@ class FunctionRunner(Trainable):
 
     def _load(self, folder: CheckpointFolder, record: Record) -> None:
         self._end_thread()
-        self._offers.go_on_from(folder, record)
+        with self._handoff.turn:  # as in cleanup
+            self._offers.go_on_from(folder, record)
         self._rewind()
 
     def cleanup(self) -> None:

@@ -1,0 +1,996 @@
+"""Functions as trainables: how they are called, what arrives of them, how they end, and their checkpoints.
+
+Behaviour 84 and D79 are held by test_handoff too, 86 to 88 and D84, D87, D88, D90, D92 by test_checkpoints.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import signal
+import threading
+import traceback
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import suppress
+from contextvars import copy_context
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import nbckpt
+from nbckpt.errors import CodecError, NotFoundError, TrialError, UsageError
+from nbckpt.trials import (
+    Callback,
+    CheckpointFolder,
+    FunctionRunner,
+    Status,
+    StatusReporter,
+    StopTrial,
+    Trial,
+    wrap_function,
+)
+from nbckpt.trials import function as module
+
+SECONDS = 30
+
+Start = Callable[..., FunctionRunner]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Make runners that are stopped after the test; each has a folder of its own unless one is named."""
+    runners: list[FunctionRunner] = []
+
+    def begin(function: Any, config: Mapping[str, Any] | None = None, place: str = "") -> FunctionRunner:
+        folder = tmp_path / (place or f"trial{len(runners)}")
+        runners.append(wrap_function(function)(config, folder, trial_name="e/t0", trial_id="t0"))
+        return runners[-1]
+
+    yield begin
+    for runner in runners:
+        runner.stop()
+
+
+def trained(runner: FunctionRunner, steps: int) -> dict[str, Any]:
+    return [runner.train() for _ in range(steps)][-1]
+
+
+def to_the_end(runner: FunctionRunner) -> list[dict[str, Any]]:
+    """Return all results, the last once more included."""
+    results = [runner.train()]
+    while not results[-1]["done"]:
+        results.append(runner.train())
+    return results
+
+
+def names_in(runner: FunctionRunner) -> list[str]:
+    folder = Path(runner.logdir)
+    return sorted(it.name for it in folder.iterdir()) if folder.exists() else []
+
+
+def no_thread() -> bool:
+    return not [it for it in threading.enumerate() if it.name.startswith("nbckpt")]
+
+
+# How it is called.
+
+
+class Model:
+    """Things that can be called, and have no name."""
+
+    def __call__(self, config: dict[str, Any]) -> dict[str, Any]:
+        return {"got": config}
+
+    def method(self, config: dict[str, Any], checkpoint_dir: str | None = None) -> dict[str, Any]:
+        return {"got": config, "extra": checkpoint_dir}
+
+
+def plain(config: dict[str, Any]) -> dict[str, Any]:
+    return {"got": config}
+
+
+def with_place(config: dict[str, Any], checkpoint_dir: str | None = None) -> dict[str, Any]:
+    return {"got": config, "extra": checkpoint_dir}
+
+
+def with_place_alone(config: dict[str, Any], *, checkpoint_dir: str | None) -> dict[str, Any]:
+    return {"got": config, "extra": checkpoint_dir}
+
+
+def with_more(config: dict[str, Any], data: Any, **more: Any) -> dict[str, Any]:
+    return {"got": config, "extra": more or None}
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        plain,
+        with_place,
+        with_place_alone,
+        Model(),
+        Model().method,
+        lambda config: {"got": config},
+        functools.partial(with_more, data=[1]),
+    ],
+)
+def test_a_function_gets_its_config_unchanged_in_each_form(start: Start, function: Any) -> None:
+    """Behaviours 81, 84."""
+    config = {"lr": 0.1, "nested": {"depth": [1, 2]}, "none": None}
+    result = start(function, config).train()
+    assert (result["got"], result.get("extra")) == (config, None)
+
+
+@pytest.mark.parametrize("form", ["required", "optional"])
+def test_a_function_that_takes_a_reporter_gets_one(start: Start, form: str) -> None:
+    """Behaviour 85."""
+
+    def required(config: dict[str, Any], reporter: StatusReporter) -> None:
+        reporter(id=reporter.trial_id, name=reporter.trial_name, logdir=reporter.logdir)
+
+    def optional(config: dict[str, Any], reporter: StatusReporter | None = None) -> None:
+        assert reporter is not None
+        required(config, reporter)
+
+    runner = start(locals()[form])
+    result = runner.train()
+    assert (result["id"], result["name"], result["logdir"]) == ("t0", "e/t0", runner.logdir)
+
+
+def no_argument() -> None: ...
+def two(config: Any, data: Any) -> None: ...
+def both(config: Any, reporter: Any, data: Any) -> None: ...
+def place_and_reporter(config: Any, checkpoint_dir: Any, reporter: Any) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("function", "told"),
+    [
+        (no_argument, "no_argument takes (nothing)"),
+        (two, "two takes (config, data)"),
+        (both, "both takes (config, reporter, data)"),
+        (place_and_reporter, "place_and_reporter takes (config, checkpoint_dir, reporter)"),
+        (functools.partial(two), "takes (config, data)"),
+    ],
+)
+def test_another_signature_is_named_in_one_line_with_what_is_possible(function: Any, told: str) -> None:
+    """Behaviour 84."""
+    with pytest.raises(ValueError) as caught:
+        wrap_function(function)
+    (line,) = str(caught.value).splitlines()
+    assert told in line
+    assert line.endswith("takes (config), (config, checkpoint_dir=None) or (config, reporter)")
+
+
+@pytest.mark.parametrize(("given", "told"), [(5, "5 is no function"), (dict, "does not tell what it takes")])
+def test_what_is_no_function_is_told_so(given: Any, told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        wrap_function(given)
+
+
+def test_the_class_has_the_functions_name_and_its_mixins(start: Start) -> None:
+    class Mixin:
+        pass
+
+    def train(config: dict[str, Any]) -> None: ...
+
+    train.__mixins__ = (Mixin,)  # type: ignore[attr-defined]
+    assert wrap_function(train).__name__ == "train"
+    assert issubclass(wrap_function(train), Mixin)
+    assert wrap_function(Model()).__name__ == "Model"
+
+
+def test_a_function_that_changes_its_config_finds_it_as_it_was_when_it_runs_again(start: Start) -> None:
+    """Behaviour 81."""
+
+    def train(config: dict[str, Any]) -> None:
+        nbckpt.report(lr=config.pop("lr"), layers=len(config["model"]["layers"]), checkpoint={})
+        config["model"]["layers"].append(1)
+        nbckpt.report()
+
+    given = {"lr": 0.1, "model": {"layers": [1]}}
+    runner = start(train, given)
+    trained(runner, 2)
+    runner.restore(runner.save())
+    assert (trained(runner, 1)["layers"], given) == (1, {"lr": 0.1, "model": {"layers": [1]}})
+
+
+# What arrives.
+
+
+names = st.text(min_size=1, max_size=8).map(lambda name: f"m{name}")
+values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.text(max_size=5)
+    | st.binary(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.dictionaries(names, values, max_size=4), max_size=6))
+def test_all_results_arrive_unchanged_and_in_order(reported: list[dict[str, Any]]) -> None:
+    """Behaviours 77, 79."""
+
+    def train(config: dict[str, Any]) -> None:
+        for result in reported:
+            nbckpt.report(result)
+
+    with wrap_function(train)() as runner:
+        results = to_the_end(runner)
+    own = [{name: it for name, it in result.items() if name.startswith("m")} for result in results]
+    assert own[:-1] == reported
+    assert own[-1] == (reported[-1] if reported else {})
+    assert [it["training_iteration"] for it in results[:-1]] == list(range(1, len(reported) + 1))
+
+
+def test_totals_grow_only_by_increments_that_are_given(start: Start) -> None:
+    """Behaviour 79: 0 counts."""
+
+    def train(config: dict[str, Any], reporter: StatusReporter) -> None:
+        reporter(loss=1)
+        reporter(timesteps_this_iter=0)
+        reporter(timesteps_this_iter=5, episodes_this_iter=2)
+        reporter(loss=1)
+
+    runner = start(train)
+    totals = [
+        (it.get("timesteps_total"), it.get("episodes_total")) for it in (runner.train() for _ in range(4))
+    ]
+    assert totals == [(None, None), (0, None), (5, 2), (5, 2)]
+
+
+def test_the_time_between_reports_is_counted_and_what_the_driver_does_is_not(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behaviour 80; test_local_executors holds it for experiments."""
+    clock = [0.0]
+    monkeypatch.setattr("time.perf_counter", lambda: clock[0])
+
+    def train(config: dict[str, Any]) -> None:
+        for seconds in (5, 7):
+            clock[0] += seconds
+            nbckpt.report()
+        nbckpt.report(time_this_iter_s=30)
+
+    runner = start(train)
+    results = []
+    for _ in range(3):
+        results.append(runner.train())
+        clock[0] += 100
+    assert [it["time_this_iter_s"] for it in results] == [5, 7, 30]
+    assert results[-1]["time_total_s"] == 42
+
+
+def number(config: Any) -> float:
+    return 2.5
+
+
+def one_dict(config: Any) -> dict[str, float]:
+    return {"loss": 1}
+
+
+def numbers(config: Any) -> Iterator[float]:
+    yield 1
+    yield 2
+
+
+def mixed(config: Any) -> Iterator[Any]:
+    nbckpt.report(loss=1)
+    yield {"loss": 2}
+
+
+async def coroutine(config: Any) -> float:
+    nbckpt.report(_metric=1)
+    return 2
+
+
+async def async_numbers(config: Any) -> AsyncIterator[float]:
+    yield 1
+    yield 2
+
+
+@pytest.mark.parametrize(
+    ("function", "metric", "expected"),
+    [
+        (number, "_metric", [2.5]),
+        (one_dict, "loss", [1]),
+        (numbers, "_metric", [1, 2]),
+        (mixed, "loss", [1, 2]),
+        (coroutine, "_metric", [1, 2]),
+        (async_numbers, "_metric", [1, 2]),
+    ],
+)
+def test_what_a_function_returns_or_yields_is_a_result(
+    start: Start, function: Any, metric: str, expected: list[float]
+) -> None:
+    """Behaviour 82."""
+    assert [it[metric] for it in to_the_end(start(function))[:-1]] == expected
+
+
+def test_what_is_no_metric_is_told_so(start: Start) -> None:
+    with pytest.raises(TrialError, match="a number, a dict of metrics or nothing, not str"):
+        start(lambda config: "done").train()
+
+
+def test_changing_what_was_reported_does_not_change_the_result(start: Start) -> None:
+    """D91."""
+
+    def train(config: dict[str, Any]) -> None:
+        losses = [1]
+        result = {"losses": losses, "uncopied": threading.Lock()}
+        nbckpt.report(result)
+        losses.append(2)
+        result.clear()
+        nbckpt.report(losses=losses)
+
+    runner = start(train)
+    first = runner.train()
+    runner.train()
+    assert first["losses"] == [1]
+    assert "lock" in first["uncopied"]
+
+
+def test_the_last_result_comes_once_more_with_done_and_is_not_counted(start: Start) -> None:
+    """Behaviour 76."""
+    runner = start(lambda config: nbckpt.report(loss=1))
+    first, last, after = (runner.train() for _ in range(3))
+    assert "__duplicate__" not in first
+    assert last == first | {"done": True, "__duplicate__": True}
+    assert after == last
+    assert runner.iteration == 1
+
+
+def test_never_reporting_is_a_normal_end(start: Start) -> None:
+    """Behaviour 77."""
+    runner = start(lambda config: None)
+    assert runner.train() == {"done": True, "__duplicate__": True}
+    assert runner.iteration == 0
+
+
+def test_stop_iteration_is_a_normal_end(start: Start) -> None:
+    def train(config: dict[str, Any]) -> None:
+        nbckpt.report(loss=1)
+        raise StopIteration
+
+    assert [it["done"] for it in to_the_end(start(train))] == [False, True]
+
+
+# In an experiment.
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "store"))
+    return tmp_path / "store"
+
+
+class Heard(Callback):
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def on_trial_result(self, trial: Trial, result: Mapping[str, Any]) -> None:
+        self.calls.append(f"result {result['training_iteration']}")
+
+    def on_trial_complete(self, trial: Trial) -> None:
+        self.calls.append("complete")
+
+
+@pytest.mark.parametrize("executor", ["thread", "inline"])
+def test_an_end_without_done_is_told_once_and_no_result_is_there_twice(store: Path, executor: str) -> None:
+    """Behaviours 76, 77."""
+    heard = Heard()
+
+    def train(config: dict[str, Any]) -> None:
+        for _ in range(config["n"]):
+            nbckpt.report(loss=1)
+
+    space = {"n": nbckpt.grid_search([2, 0])}
+    experiment = nbckpt.run(train, space, executor=executor, max_concurrent=1, callbacks=[heard])
+    assert experiment.wait(SECONDS)
+    assert heard.calls == ["result 1", "result 2", "complete", "complete"]
+    assert [len(trial.results) for trial in experiment.trials] == [2, 0]
+    assert {trial.status for trial in experiment.trials} == {Status.TERMINATED}
+
+
+@pytest.mark.parametrize("executor", ["thread", "inline"])
+def test_done_in_a_report_ends_a_trial_that_would_go_on_for_ever(store: Path, executor: str) -> None:
+    """Behaviour 78."""
+
+    def train(config: dict[str, Any]) -> None:
+        nbckpt.report(done=True)
+        threading.Event().wait()
+
+    experiment = nbckpt.run(train, executor=executor)
+    assert experiment.wait(SECONDS)
+    assert (experiment.trials[0].status, experiment.trials[0].iteration) == (Status.TERMINATED, 1)
+
+
+def test_every_function_ends_with_its_finally_when_many_are_stopped_at_once(store: Path) -> None:
+    """Behaviour 89."""
+    count = 8
+    ended: list[int] = []
+    all_run, none_more = threading.Barrier(count + 1), threading.Event()
+
+    def train(config: dict[str, Any]) -> None:
+        try:
+            all_run.wait(SECONDS)
+            none_more.wait(SECONDS)
+            while True:
+                nbckpt.report(i=config["i"])
+        finally:
+            ended.append(config["i"])
+
+    space = {"i": nbckpt.grid_search(range(count))}
+    experiment = nbckpt.run(train, space, max_concurrent=count)
+    all_run.wait(SECONDS)
+    experiment.stop()
+    none_more.set()
+    assert experiment.wait(SECONDS)
+    assert sorted(ended) == list(range(count))
+    assert no_thread()
+
+
+def test_failing_at_the_fifth_step_and_going_on_gives_ten_results_and_no_step_twice(start: Start) -> None:
+    """Behaviour 75; test_experiment holds it for `max_failures`."""
+
+    def train(config: dict[str, Any]) -> None:
+        checkpoint = nbckpt.get_checkpoint()
+        for i in range(checkpoint.to_dict()["i"] if checkpoint else 0, 10):
+            if i == 5 and checkpoint is None:
+                raise ValueError("once")
+            nbckpt.report(i=i, checkpoint={"i": i + 1})
+
+    first, again = start(train), start(train)
+    seen = [first.train() for _ in range(5)]
+    with pytest.raises(TrialError, match="once"):
+        first.train()
+    again.restore(first.save())
+    seen += to_the_end(again)[:-1]
+    assert [(it["i"], it["training_iteration"]) for it in seen] == [(i, i + 1) for i in range(10)]
+
+
+def test_what_a_crash_left_is_removed_when_the_trial_goes_on(store: Path) -> None:
+    """D83."""
+
+    def train(config: dict[str, Any]) -> None:
+        nbckpt.report(loss=1, checkpoint={})
+
+    experiment = nbckpt.run(train, name="e")
+    assert experiment.wait(SECONDS)
+    folder = experiment.trials[0].checkpoints
+    with start_again(train, folder.folder) as runner:
+        packed = runner.save_to_object()
+    folder.unpack(packed, temporary=True)
+    folder.stage()
+    experiment.resume("t0")
+    assert experiment.wait(SECONDS)
+    assert [it.name for it in folder.folder.iterdir() if "tmp" in it.name] == []
+
+
+def start_again(function: Any, folder: Path) -> FunctionRunner:
+    return wrap_function(function)(None, folder)
+
+
+# Failing.
+
+
+class Odd(BaseException):
+    """Neither an Exception nor one of Python's own."""
+
+
+@pytest.mark.parametrize(
+    "error",
+    [ValueError("why"), SystemExit("why"), KeyboardInterrupt("why"), GeneratorExit("why"), Odd("why")],
+)
+@pytest.mark.parametrize("reports", [0, 2])
+def test_whatever_a_function_raises_comes_after_all_results_as_the_cause(
+    start: Start, error: BaseException, reports: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """D77, D78, and order: all results first."""
+    printed: list[Any] = []
+    monkeypatch.setattr(threading, "excepthook", printed.append)
+
+    def train(config: dict[str, Any]) -> None:
+        for i in range(reports):
+            nbckpt.report(i=i)
+        raise error
+
+    runner = start(train)
+    assert [runner.train()["i"] for _ in range(reports)] == list(range(reports))
+    for _ in range(2):
+        with pytest.raises(TrialError, match=f"{type(error).__name__}: why") as caught:
+            runner.train()
+        assert caught.value.__cause__ is error
+    assert "in train" in "".join(traceback.format_tb(error.__traceback__))
+    runner.stop()
+    assert (printed, no_thread()) == ([], True)
+
+
+def test_an_error_after_the_last_result_is_not_raised_by_stop(
+    start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    """D91: what is raised while the function is stopped is only logged."""
+
+    def train(config: dict[str, Any]) -> None:
+        try:
+            nbckpt.report(i=1)
+        finally:
+            raise ValueError("in finally")
+
+    runner = start(train)
+    runner.train()
+    runner.stop()
+    (line,) = [it.getMessage() for it in caplog.records if it.levelno == logging.WARNING]
+    assert line == "e/t0: ValueError('in finally') was raised while the trial was stopped"
+
+
+def test_ctrl_c_while_a_function_trains_loses_no_result(start: Start) -> None:
+    """D93."""
+    main = threading.main_thread().ident or 0
+
+    def train(config: dict[str, Any]) -> None:
+        nbckpt.report(i=1)
+        signal.pthread_kill(main, signal.SIGINT)
+        nbckpt.report(i=2)
+        nbckpt.report(i=3)
+
+    runner = start(train)
+    runner.train()
+    with pytest.raises(KeyboardInterrupt):
+        runner.train()
+    results = [runner.train() for _ in range(2)]
+    assert [(it["i"], it["training_iteration"]) for it in results] == [(2, 2), (3, 3)]
+
+
+# Stopping.
+
+
+ended: list[str] = []
+
+
+@pytest.fixture(autouse=True)
+def nothing_ended() -> None:
+    ended.clear()
+
+
+def reports_for_ever(config: Any) -> None:
+    try:
+        while True:
+            nbckpt.report(loss=1, checkpoint={"i": 1})
+    finally:
+        ended.append("finally")
+
+
+def holds_up_exceptions(config: Any) -> None:
+    try:
+        while True:
+            try:
+                nbckpt.report(loss=1)
+            except Exception:
+                ended.append("held up")
+    finally:
+        ended.append("finally")
+
+
+def yields_for_ever(config: Any) -> Iterator[int]:
+    try:
+        while True:
+            yield 1
+    finally:
+        ended.append("finally")
+
+
+async def waits_for_ever(config: Any) -> None:
+    reports_for_ever(config)
+
+
+async def async_for_ever(config: Any) -> AsyncIterator[int]:
+    try:
+        while True:
+            yield 1
+    finally:
+        ended.append("finally")
+
+
+def in_a_lent_folder(config: Any) -> None:
+    try:
+        with nbckpt.checkpoint_dir(step=1) as folder:
+            (folder / "half").write_text("written")
+            nbckpt.report(loss=1)
+    finally:
+        ended.append("finally")
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        reports_for_ever,
+        holds_up_exceptions,
+        yields_for_ever,
+        waits_for_ever,
+        async_for_ever,
+        in_a_lent_folder,
+    ],
+)
+def test_stopping_runs_finally_and_leaves_no_thread_and_no_file(start: Start, function: Any) -> None:
+    """D75, behaviour 105."""
+    runner = start(function)
+    runner.train()
+    runner.stop()
+    assert ended == ["finally"]
+    assert no_thread()
+    assert names_in(runner) == []
+    runner.stop()
+
+
+def test_a_function_that_never_began_is_stopped_without_running(start: Start) -> None:
+    runner = start(reports_for_ever)
+    runner.stop()
+    assert runner.train() == {"done": True, "__duplicate__": True}
+    assert ended == []
+
+
+def test_a_function_that_does_not_end_is_named_and_not_waited_for_for_ever(
+    start: Start, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """D75: the join has a bound."""
+    monkeypatch.setattr(module, "STOP_TIMEOUT_S", 0.01)
+    go, gone = threading.Event(), threading.Event()
+
+    def train(config: dict[str, Any]) -> None:
+        try:
+            nbckpt.report(loss=1)
+        finally:
+            go.wait(SECONDS)
+            gone.set()
+
+    runner = start(train)
+    runner.train()
+    thread = next(it for it in threading.enumerate() if it.name == "nbckpt-function")
+    runner.stop()
+    assert "e/t0 was asked to stop and still runs" in caplog.text
+    assert not gone.is_set()
+    go.set()
+    thread.join()
+    assert gone.is_set()
+
+
+def test_threads_that_offer_checkpoints_while_the_trial_is_stopped_leave_nothing(start: Start) -> None:
+    """D75, D83; threads of the function's may go on after it."""
+    threads: list[threading.Thread] = []
+
+    def train(config: dict[str, Any]) -> None:
+        def some() -> None:
+            with suppress(StopTrial):
+                while True:
+                    nbckpt.report(checkpoint={"i": 1})
+
+        threads[:] = [threading.Thread(target=copy_context().run, args=(some,)) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        nbckpt.report()
+
+    for steps in range(1, 12):
+        runner = start(train)
+        trained(runner, steps)
+        runner.stop()
+        for thread in threads:
+            thread.join(SECONDS)
+        assert not any(thread.is_alive() for thread in threads)
+        assert names_in(runner) == []
+
+
+# Checkpoints.
+
+
+def files(config: dict[str, Any], checkpoint_dir: str | None = None) -> None:
+    """Keep the count in a file."""
+    i = int((Path(checkpoint_dir) / "i").read_text()) if checkpoint_dir else 0
+    while True:
+        i += 1
+        with nbckpt.checkpoint_dir(step=i) as folder:
+            (folder / "i").write_text(str(i))
+        nbckpt.report(i=i, began=checkpoint_dir)
+
+
+def counts(runner: FunctionRunner) -> tuple[int, int]:
+    result = runner.train()
+    return result["i"], result["training_iteration"]
+
+
+@pytest.mark.parametrize("by_object", [False, True])
+@pytest.mark.parametrize("anew", [False, True])
+def test_five_times_two_steps_a_save_and_a_restore_are_ten_iterations(
+    start: Start, by_object: bool, anew: bool
+) -> None:
+    """Behaviours 69, 73."""
+    runner = start(files)
+    for _ in range(5):
+        trained(runner, 2)
+        saved: Any = runner.save_to_object() if by_object else runner.save()
+        runner = start(files) if anew else runner
+        runner.restore_from_object(saved) if by_object else runner.restore(saved)
+        (place,) = Path(runner.logdir if by_object else saved).rglob("i")
+        assert list(place.parent.iterdir()) == [place]
+    assert runner.iteration == 10
+    assert counts(runner) == (11, 11)
+
+
+def test_a_save_every_third_step_is_restored_in_the_same_and_in_a_new_object(start: Start) -> None:
+    """Behaviour 73."""
+    runner = start(files)
+    for at in range(1, 10):
+        trained(runner, 1)
+        if at % 3 == 0:
+            path = runner.save()
+            trained(runner, 2)
+            runner.restore(path)
+            fresh = start(files)
+            fresh.restore(path)
+            assert counts(fresh) == (at + 1, at + 1)
+    assert counts(runner) == (10, 10)
+
+
+def test_a_restore_without_training_can_be_saved_and_restored_again(start: Start) -> None:
+    """Behaviour 70."""
+    first, second, third = (start(files) for _ in range(3))
+    trained(first, 3)
+    second.restore(first.save())
+    third.restore(second.save())
+    assert counts(third) == (4, 4)
+
+
+def test_an_object_of_what_was_restored_from_an_object_goes_on(start: Start) -> None:
+    """Behaviour 72, D83."""
+    runner = start(files)
+    trained(runner, 2)
+    runner.restore_from_object(runner.save_to_object())
+    runner.restore_from_object(runner.save_to_object())
+    assert trained(runner, 2)["training_iteration"] == 4
+    assert len([it for it in names_in(runner) if it.startswith("checkpoint_tmp") and ".json" not in it]) == 1
+    runner.stop()
+    assert names_in(runner) == []
+
+
+@pytest.mark.parametrize("by_object", [False, True])
+@pytest.mark.parametrize("steps", [0, 2])
+def test_a_null_checkpoint_starts_from_nothing_however_often_it_is_restored(
+    start: Start, by_object: bool, steps: int
+) -> None:
+    """Behaviour 71, D86: no count of the former run stays."""
+
+    def train(config: dict[str, Any], checkpoint_dir: str | None = None) -> None:
+        while True:
+            found = bool(checkpoint_dir) or nbckpt.get_checkpoint() is not None
+            nbckpt.report(found=found, timesteps_this_iter=1, time_this_iter_s=2)
+
+    runner = start(train)
+    for _ in range(steps):
+        runner.train()
+    saved: Any = runner.save_to_object() if by_object else runner.save()
+    assert runner.iteration == steps
+    for one in (runner, runner, start(train)):
+        one.restore_from_object(saved) if by_object else one.restore(saved)
+        assert one.iteration == 0
+        result = one.train()
+        counted = [result[it] for it in ("found", "training_iteration", "timesteps_total", "time_total_s")]
+        assert counted == [False, 1, 1, 2]
+
+
+def test_each_null_checkpoint_is_one_of_its_own(start: Start) -> None:
+    """Behaviour 68, D85."""
+    runner = start(files)
+    one, other = runner.save(), runner.save()
+    assert one != other
+    assert not Path(one).exists()
+    runner.delete_checkpoint(other)
+    runner.restore(one)
+
+
+def test_a_temporary_checkpoint_becomes_a_permanent_one_when_it_is_saved(start: Start) -> None:
+    """Behaviour 68, D84, D89."""
+    first, runner = start(files), start(files)
+    trained(first, 2)
+    packed = first.save_to_object()
+    runner.restore_from_object(packed)
+    (before,) = [it for it in names_in(runner) if not it.endswith(".json")]
+    path = Path(runner.save())
+    assert (path.name, [it.name for it in path.iterdir()]) == ("checkpoint_000002", ["i"])
+    runner.restore_from_object(packed)
+    assert [it for it in names_in(runner) if "tmp" in it and it.startswith(before)] == []
+    runner.restore(path)
+    assert names_in(runner) == ["checkpoint_000002", "checkpoint_000002.json"]
+    assert counts(runner) == (3, 3)
+
+
+def test_a_checkpoint_after_the_last_report_is_the_final_one(start: Start, store: Path) -> None:
+    """Behaviour 74."""
+
+    def train(config: dict[str, Any]) -> None:
+        for i in range(5):
+            with nbckpt.checkpoint_dir(step=i) as folder:
+                (folder / "i").write_text(str(i))
+            if i < 4:
+                nbckpt.report(i=i)
+
+    results = to_the_end(start(train))
+    assert [it.get("should_checkpoint") for it in results] == [True] * 5
+    experiment = nbckpt.run(train, keep_checkpoints=3)
+    assert experiment.wait(SECONDS)
+    records = experiment.trials[0].checkpoints.records()
+    assert [record.step for record in records] == [2, 3, 4]
+    assert (experiment.trials[0].folder / "checkpoint_000004/i").read_text() == "4"
+
+
+def test_the_last_result_once_more_tells_of_no_checkpoint_that_is_saved(start: Start) -> None:
+    """D82."""
+
+    def train(config: dict[str, Any]) -> None:
+        for i in range(3):
+            nbckpt.report(i=i, checkpoint={"i": i} if i else None)
+
+    runner = start(train)
+    told = []
+    for _ in range(4):
+        result = runner.train()
+        told.append(result.get("should_checkpoint"))
+        if told[-1]:
+            runner.save()
+    assert told == [None, True, True, None]
+
+
+def test_a_save_has_the_counts_of_its_report_and_saving_again_changes_nothing(start: Start) -> None:
+    """D86."""
+
+    def train(config: dict[str, Any], reporter: StatusReporter) -> None:
+        for i in range(1, 6):
+            if i == 2:
+                reporter.set_checkpoint({"i": i})
+            reporter(i=i, timesteps_this_iter=10)
+
+    runner = start(train)
+    trained(runner, 4)
+    packed = [runner.save_to_object() for _ in range(2)]
+    path = Path(runner.save())
+    record = CheckpointFolder(runner.logdir).read(path.name)
+    assert (record.iteration, record.timesteps_total, record.metrics["i"]) == (2, 20, 2)
+    before = path.with_name(path.name + ".json").stat().st_mtime_ns
+    assert Path(runner.save()) == path
+    assert path.with_name(path.name + ".json").stat().st_mtime_ns == before
+    assert runner.iteration == 4
+    for it in packed:
+        fresh = start(train)
+        fresh.restore_from_object(it)
+        assert fresh.iteration == 2
+
+
+@pytest.mark.parametrize("by_object", [False, True])
+@pytest.mark.parametrize(
+    "saved", [{}, {"i": 0}, {"tune_checkpoint_path": "/x", "done": 1}, {1: "no text", ("a",): None}]
+)
+def test_any_dict_is_a_checkpoint_and_stays_as_it_is(
+    start: Start, saved: dict[Any, Any], by_object: bool
+) -> None:
+    """D80, D81, behaviour 106."""
+    before = dict(saved)
+    found: list[Any] = []
+
+    def train(config: dict[str, Any]) -> None:
+        checkpoint = nbckpt.get_checkpoint()
+        found.append(checkpoint and checkpoint.to_dict())
+        nbckpt.report(checkpoint=saved)
+        nbckpt.report()
+
+    runner = start(train)
+    assert trained(runner, 1)["should_checkpoint"]
+    kept: Any = runner.save_to_object() if by_object else runner.save()
+    runner.restore_from_object(kept) if by_object else runner.restore(kept)
+    assert trained(runner, 1)["training_iteration"] == 2
+    assert (found, saved) == ([None, before], before)
+
+
+def test_the_same_step_again_replaces_its_checkpoint_whole(start: Start) -> None:
+    """D88."""
+
+    def train(config: dict[str, Any]) -> None:
+        for name in ("old", "new"):
+            with nbckpt.checkpoint_dir(step=7) as folder:
+                (folder / name).touch()
+            nbckpt.report()
+
+    runner = start(train)
+    for _ in range(2):
+        runner.train()
+        path = Path(runner.save())
+    assert path.name == "checkpoint_000007"
+    assert [it.name for it in path.iterdir()] == ["new"]
+
+
+def test_files_that_look_like_marks_are_the_users_own(start: Start, tmp_path: Path) -> None:
+    """D89."""
+    names = {".temp_marker", ".null_marker", ".is_checkpoint", ".tune_metadata", "checkpoint"}
+    source = tmp_path / "checkpoint_tmp_of_the_users"
+    source.mkdir()
+    for name in names:
+        (source / name).touch()
+
+    def train(config: dict[str, Any], checkpoint_dir: str | None = None) -> None:
+        found = {it.name for it in Path(checkpoint_dir).iterdir()} if checkpoint_dir else set()
+        nbckpt.report(found=found, checkpoint=source)
+        nbckpt.report()
+
+    runner = start(train)
+    runner.train()
+    path = Path(runner.save())
+    assert path.name == "checkpoint_000001"
+    runner.restore(path)
+    assert runner.train()["found"] == names
+    for name in names:
+        (source / name).unlink()
+    source.rmdir()
+
+
+def test_a_folder_to_save_into_is_refused(start: Start, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="call save\\(\\) without one"):
+        start(files).save(tmp_path / "mine")
+
+
+def test_a_function_that_offers_what_cannot_be_saved_meets_the_error_and_goes_on(
+    start: Start, tmp_path: Path
+) -> None:
+    """What was offered before stays."""
+    met: list[str] = []
+
+    def train(config: dict[str, Any]) -> None:
+        nbckpt.report(i=1, checkpoint={"i": 1})
+        for wrong in (tmp_path / "missing", {"generator": (it for it in ())}):
+            try:
+                nbckpt.report(i=2, checkpoint=wrong)
+            except (NotFoundError, CodecError) as error:
+                met.append(type(error).__name__)
+        nbckpt.report(i=3)
+
+    runner = start(train)
+    assert [it["i"] for it in to_the_end(runner)] == [1, 3, 3]
+    assert met == ["NotFoundError", "CodecError"]
+    assert nbckpt.Checkpoint.from_directory(runner.save()).to_dict() == {"i": 1}
+    assert len(names_in(runner)) == 2
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_any_order_of_steps_saves_and_restores_is_what_a_model_says(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    """Behaviours 69 to 73."""
+    folder = tmp_path_factory.mktemp("model")
+    runner = wrap_function(files)(None, folder)
+    i, paths, packed = 0, [(0, runner.save())], [(0, runner.save_to_object())]
+    for _ in range(data.draw(st.integers(1, 12))):
+        match data.draw(st.sampled_from(["train", "save", "pack", "restore", "unpack", "anew"])):
+            case "train":
+                i += 1
+                assert counts(runner) == (i, i)
+            case "save":
+                paths.append((i, runner.save()))
+            case "pack":
+                packed.append((i, runner.save_to_object()))
+            case "anew":
+                runner.stop()
+                runner = wrap_function(files)(None, folder)
+                i = 0
+            case "restore":
+                i, path = data.draw(st.sampled_from(paths))
+                runner.restore(path)
+            case "unpack":
+                i, it = data.draw(st.sampled_from(packed))
+                runner.restore_from_object(it)
+    runner.stop()
+    assert [it.name for it in folder.iterdir() if "tmp" in it.name] == []
