@@ -1,0 +1,563 @@
+"""The session: what a function reports and asks, and that it is only ever its own trial's.
+
+Behaviour 83 and 105, D76. The handing over itself is held by test_handoff.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from contextvars import Context, copy_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import nbckpt
+from nbckpt import Checkpoint
+from nbckpt.errors import NotFoundError, UsageError
+from nbckpt.trials import CheckpointFolder, FunctionRunner, Status, StatusReporter, StopTrial, wrap_function
+from nbckpt.trials.reporter import Offers
+from nbckpt.trials.session import current
+
+SECONDS = 30
+
+Start = Callable[..., FunctionRunner]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Make runners that are stopped after the test, each with a folder of its own."""
+    runners: list[FunctionRunner] = []
+
+    def begin(function: Any, config: Mapping[str, Any] | None = None) -> FunctionRunner:
+        runners.append(wrap_function(function)(config, tmp_path / f"trial{len(runners)}"))
+        return runners[-1]
+
+    yield begin
+    for runner in runners:
+        runner.stop()
+
+
+def staged(runner: FunctionRunner) -> list[Path]:
+    return list(Path(runner.logdir).glob(".*"))
+
+
+def content(folder: Path) -> dict[str, str]:
+    return {it.relative_to(folder).as_posix(): it.read_text() for it in folder.rglob("*") if it.is_file()}
+
+
+# Outside a trial.
+
+
+def asks_everything() -> None:
+    for _ in range(3):
+        nbckpt.report(loss=1, checkpoint={"i": 1})
+        assert nbckpt.get_checkpoint() is None
+        with nbckpt.checkpoint_dir(step=1) as folder:
+            (folder / "model").write_text("weights")
+        assert not folder.exists()
+
+
+NAMES = ["report", "get_checkpoint", "checkpoint_dir"]
+
+
+def told(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [it.getMessage() for it in caplog.records if it.levelno == logging.WARNING]
+
+
+def test_outside_a_trial_nothing_happens_and_the_log_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Behaviour 83."""
+    Context().run(asks_everything)
+    lines = told(caplog)
+    assert [line.split("(")[0] for line in lines] == [f"nbckpt.{name}" for name in NAMES]
+    assert all(line.endswith("no trial is running (start one with nbckpt.run)") for line in lines)
+
+
+def test_a_block_that_fails_outside_a_trial_leaves_no_folder() -> None:
+    """Behaviour 83."""
+    with pytest.raises(ValueError), nbckpt.checkpoint_dir(step=1) as folder:
+        raise ValueError
+    assert not folder.exists()
+
+
+def test_a_thread_without_the_trials_context_is_outside_and_each_says_so(
+    start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Behaviour 83: what such a thread reports is lost, which must not be silent."""
+
+    def train(config: dict[str, Any]) -> None:
+        for _ in range(2):
+            thread = threading.Thread(target=nbckpt.report, kwargs={"lost": 1})
+            thread.start()
+            thread.join()
+        nbckpt.report(kept=1)
+
+    assert "lost" not in start(train).train()
+    assert len(told(caplog)) == 2
+
+
+def test_after_a_trial_its_caller_is_outside_as_before(
+    start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    def train(config: dict[str, Any]) -> None:
+        nbckpt.report(i=1)
+
+    for in_thread in (False, True):
+        start(train).run_inline(lambda result: current.get() is None, in_thread=in_thread)
+        assert current.get() is None
+    Context().run(asks_everything)
+    assert len(told(caplog)) == len(NAMES)
+
+
+# What can be reported.
+
+
+def test_a_dict_and_names_are_reported_together(start: Start) -> None:
+    def train(config: dict[str, Any]) -> None:
+        nbckpt.report({"loss": 1, "both": 1}, both=2)
+        nbckpt.report()
+
+    runner = start(train)
+    result = runner.train()
+    assert (result["loss"], result["both"]) == (1, 2)
+    assert "loss" not in runner.train()
+
+
+@pytest.mark.parametrize("given", [0, 0.5, "good", [1]])
+def test_a_value_without_a_name_is_refused_with_the_way_to_write_it(given: Any) -> None:
+    with pytest.raises(UsageError, match=r"write report\(loss="):
+        nbckpt.report(given)
+
+
+class Unheard:
+    def __repr__(self) -> str:
+        return "<Unheard>"
+
+
+@pytest.mark.parametrize("executor", ["thread", "inline"])
+def test_what_json_has_no_word_for_is_kept_as_text_and_harms_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, executor: str
+) -> None:
+    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "store"))
+    seen: list[Any] = []
+
+    def train(config: dict[str, Any]) -> None:
+        itself: list[Any] = [1]
+        itself.append(itself)
+        of_itself: dict[Any, Any] = {}
+        of_itself[2] = of_itself
+        metrics = {"set": {1}, "object": Unheard(), "bytes": b"1", "array": np.arange(2), 5: "number"}
+        nbckpt.report(
+            metrics | {"itself": itself, "of_itself": of_itself, "nan": float("nan")},
+            scalar=np.float32(0.5),
+            nested={"deep": [Unheard(), (1,)]},
+            checkpoint={},
+        )
+
+    def look(trial: str, result: Mapping[str, Any]) -> bool:
+        seen.append(result["object"])
+        return False
+
+    experiment = nbckpt.run(train, executor=executor, stop=look)
+    assert experiment.wait(SECONDS)
+    (trial,) = experiment.trials
+    assert (trial.status, trial.error) == (Status.TERMINATED, "")
+    events = [json.loads(line) for line in (trial.folder / "events.jsonl").read_text().splitlines()]
+    (result,) = [it["result"] for it in events if it["event"] == "result"]
+    assert (
+        result
+        | {
+            "set": "{1}",
+            "object": "<Unheard>",
+            "bytes": "b'1'",
+            "array": "array([0, 1])",
+            "5": "number",
+            "itself": [1, "[1, [...]]"],
+            "of_itself": {"2": "{2: {...}}"},
+            "scalar": 0.5,
+            "nested": {"deep": ["<Unheard>", [1]]},
+        }
+        == result
+    )
+    assert isinstance(seen[0], Unheard)
+
+
+# Checkpoints.
+
+
+def in_a_folder(place: Path) -> Path:
+    place.mkdir()
+    (place / "i").write_text("1")
+    return place
+
+
+forms: dict[str, Callable[[Path], Any]] = {
+    "dict": lambda place: {"i": "1"},
+    "path": in_a_folder,
+    "text": lambda place: str(in_a_folder(place)),
+    "file": lambda place: in_a_folder(place) / "i",
+    "checkpoint of a dict": lambda place: Checkpoint.from_dict({"i": "1"}),
+    "checkpoint of a folder": lambda place: Checkpoint.from_directory(in_a_folder(place)),
+}
+
+
+@pytest.mark.parametrize("how", ["report", "set_checkpoint"])
+@pytest.mark.parametrize("form", forms)
+def test_each_form_of_a_checkpoint_is_restored(start: Start, tmp_path: Path, form: str, how: str) -> None:
+    offered = forms[form](tmp_path / "mine")
+
+    def train(config: dict[str, Any], reporter: StatusReporter) -> None:
+        checkpoint, place = nbckpt.get_checkpoint(), reporter.get_checkpoint()
+        found: Any = None
+        if checkpoint is not None and place is not None:
+            if place.is_file():
+                found = place.read_text()
+            elif (place / "i").exists():
+                found = (place / "i").read_text()
+            else:
+                found = checkpoint.to_dict()["i"]
+        if how == "report":
+            nbckpt.report(found=found, checkpoint=offered)
+        else:
+            reporter.set_checkpoint(offered)
+            reporter(found=found)
+        nbckpt.report()
+
+    runner, fresh = start(train), start(train)
+    assert runner.train()["should_checkpoint"]
+    path = runner.save()
+    for one in (runner, fresh):
+        one.restore(path)
+        assert one.train()["found"] == "1"
+
+
+def test_what_happens_to_a_folder_after_its_report_does_not_reach_the_checkpoint(
+    start: Start, tmp_path: Path
+) -> None:
+    """D91."""
+    place = in_a_folder(tmp_path / "mine")
+
+    def train(config: dict[str, Any]) -> None:
+        nbckpt.report(checkpoint=place)
+
+    runner = start(train)
+    runner.train()
+    (place / "i").write_text("changed")
+    (place / "more").touch()
+    assert content(Path(runner.save())) == {"i": "1"}
+    assert content(place) == {"i": "changed", "more": ""}
+
+
+def test_of_several_checkpoints_before_a_report_the_last_counts_and_nothing_else_is_left(
+    start: Start, tmp_path: Path
+) -> None:
+    def train(config: dict[str, Any], reporter: StatusReporter) -> None:
+        nbckpt.report(checkpoint=in_a_folder(tmp_path / "mine"))
+        reporter.set_checkpoint({"i": "dict"})
+        for name in ("one", "two"):
+            with nbckpt.checkpoint_dir(step=5) as folder:
+                (folder / name).write_text(name)
+        reporter(last="lent")
+        with nbckpt.checkpoint_dir(step=6) as folder:
+            (folder / "three").write_text("three")
+        nbckpt.report(last="reported", checkpoint={"i": 4})
+
+    runner = start(train)
+    runner.train()
+    assert runner.train()["last"] == "lent"
+    assert len(staged(runner)) == 1
+    assert content(Path(runner.save())) == {"two": "two"}
+    assert runner.train()["last"] == "reported"
+    assert len(staged(runner)) == 1
+    assert Checkpoint.from_directory(runner.save()).to_dict() == {"i": 4}
+    assert staged(runner) == []
+
+
+def test_a_lent_folder_can_be_reported_inside_its_block_whole_or_by_a_path_in_it(start: Start) -> None:
+    def train(config: dict[str, Any], checkpoint_dir: str | None = None) -> None:
+        found = content(Path(checkpoint_dir)) if checkpoint_dir else {}
+        for step, inner in ((3, ""), (4, "deep")):
+            with nbckpt.checkpoint_dir(step) as folder:
+                (folder / "deep").mkdir()
+                (folder / "deep" / "i").write_text(str(step))
+                nbckpt.report(found=found, checkpoint=folder / inner)
+
+    runner = start(train)
+    expected = [("checkpoint_000003", {"deep/i": "3"}), ("checkpoint_000004", {"i": "4"})]
+    saved = []
+    for _ in range(2):
+        assert runner.train()["should_checkpoint"]
+        saved.append(runner.save())
+    for path, (name, found) in zip(saved, expected, strict=True):
+        assert Path(path).name == name
+        runner.restore(path)
+        assert runner.train()["found"] == found
+    assert content(Path(saved[1])) == {"deep/i": "4"}
+
+
+def test_a_block_that_fails_leaves_no_checkpoint_and_the_one_before_stays(start: Start) -> None:
+    """D88."""
+
+    def train(config: dict[str, Any]) -> None:
+        with nbckpt.checkpoint_dir(step=1) as folder:
+            (folder / "whole").write_text("1")
+        with suppress(ValueError), nbckpt.checkpoint_dir(step=2) as folder:
+            (folder / "half").write_text("2")
+            raise ValueError
+        nbckpt.report()
+
+    runner = start(train)
+    runner.train()
+    assert len(staged(runner)) == 1
+    path = Path(runner.save())
+    assert (path.name, content(path)) == ("checkpoint_000001", {"whole": "1"})
+
+
+def test_a_folder_whose_name_only_begins_like_a_lent_one_is_another(start: Start) -> None:
+    """D87."""
+
+    def train(config: dict[str, Any], reporter: StatusReporter) -> None:
+        lent = reporter.make_checkpoint_dir(step=7)
+        other = in_a_folder(Path(f"{lent}0"))
+        reporter.set_checkpoint(other)
+        reporter(lent=lent, other=str(other))
+
+    runner = start(train)
+    result = runner.train()
+    assert Path(result["lent"]).exists()
+    assert Path(runner.save()).name == "checkpoint_000001"
+    assert content(Path(result["other"])) == {"i": "1"}
+    shutil.rmtree(result["other"])
+
+
+def test_asking_for_the_checkpoint_changes_nothing_and_follows_what_is_saved(start: Start) -> None:
+    """D86: a pure query, before and after the driver saved."""
+
+    def train(config: dict[str, Any], reporter: StatusReporter) -> None:
+        def found() -> list[Any]:
+            checkpoints = [nbckpt.get_checkpoint() for _ in range(2)]
+            return [it and it.to_dict()["i"] for it in checkpoints]
+
+        reporter(found=found(), new=reporter.has_new_checkpoint())
+        for i in range(2):
+            reporter.set_checkpoint({"i": i})
+            reporter(found=found(), new=reporter.has_new_checkpoint())
+            reporter(found=found(), new=reporter.has_new_checkpoint())
+
+    runner = start(train)
+    seen = []
+    for _ in range(5):
+        result = runner.train()
+        seen.append((result["found"], result["new"]))
+        if result.get("should_checkpoint"):
+            runner.save()
+    assert seen == [
+        ([None, None], False),
+        ([0, 0], True),
+        ([0, 0], False),
+        ([1, 1], True),
+        ([1, 1], False),
+    ]
+
+
+# The reporter by itself.
+
+
+@pytest.fixture
+def reporter(tmp_path: Path) -> StatusReporter:
+    offers = Offers(CheckpointFolder(tmp_path / "trial"))
+    return StatusReporter(offers, trial_name="e/t0", trial_id="t0", logdir=str(tmp_path / "trial"))
+
+
+def test_a_reporter_tells_its_trial_and_reports_only_where_it_was_started(
+    reporter: StatusReporter, tmp_path: Path
+) -> None:
+    """Behaviour 85."""
+    told = (reporter.trial_name, reporter.trial_id, reporter.logdir)
+    assert told == ("e/t0", "t0", str(tmp_path / "trial"))
+    with pytest.raises(UsageError, match=r"reports to nobody: let nbckpt\.run start"):
+        reporter(loss=1)
+
+
+def test_a_reporter_keeps_the_checkpoint_that_it_was_given_and_tells_whether_it_is_new(
+    reporter: StatusReporter,
+) -> None:
+    assert (reporter.get_checkpoint(), reporter.has_new_checkpoint()) == (None, False)
+    place = Path(reporter.make_checkpoint_dir(step=3))
+    assert place.is_dir()
+    assert reporter.get_checkpoint() is None
+    (place / "i").write_text("3")
+    reporter.set_checkpoint(str(place / "i"))
+    assert (reporter.get_checkpoint(), reporter.has_new_checkpoint()) == (place / "i", True)
+    reporter.set_checkpoint({"i": 4}, is_new=False)
+    assert reporter.has_new_checkpoint() is False
+    assert not place.exists()
+    with pytest.raises(NotFoundError, match="write it before you report it"):
+        reporter.set_checkpoint(place)
+    reporter._offers.drop()
+
+
+# Whose trial it is.
+
+
+def test_two_runners_whose_steps_alternate_each_get_their_own(start: Start) -> None:
+    """D76, behaviour 105."""
+
+    def train(config: dict[str, Any]) -> None:
+        for i in range(3):
+            nbckpt.report(who=config["who"], i=i, checkpoint={"who": config["who"]})
+
+    runners = [start(train, {"who": who}) for who in range(2)]
+    got = [(runner.train()["who"], who) for _ in range(3) for who, runner in enumerate(runners)]
+    assert got == [(0, 0), (1, 1)] * 3
+    kept = [Checkpoint.from_directory(runner.save()).to_dict()["who"] for runner in runners]
+    assert kept == [0, 1]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from(["train", "save", "restore", "stop"]))))
+def test_in_any_order_of_their_steps_no_runner_sees_anothers(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, str]]
+) -> None:
+    """D76, behaviour 105."""
+
+    def train(config: dict[str, Any], reporter: StatusReporter) -> None:
+        while True:
+            checkpoint = nbckpt.get_checkpoint()
+            found = checkpoint and checkpoint.to_dict()["who"]
+            assert reporter is current.get()
+            nbckpt.report(who=config["who"], found=found, checkpoint={"who": config["who"]})
+
+    folder = tmp_path_factory.mktemp("runners")
+    made = [wrap_function(train)({"who": who}, folder / str(who)) for who in range(3)]
+    paths: dict[int, str] = {}
+    stopped: set[int] = set()
+    for who, what in steps:
+        if who in stopped:
+            continue
+        if what == "train":
+            result = made[who].train()
+            assert result["who"] == who
+            assert result["found"] in {None, who}
+        elif what == "save":
+            paths[who] = made[who].save()
+        elif what == "restore" and who in paths:
+            made[who].restore(paths[who])
+        elif what == "stop":
+            made[who].stop()
+            stopped.add(who)
+    for runner in made:
+        runner.stop()
+
+
+def test_runners_driven_by_threads_side_by_side_never_mix(start: Start) -> None:
+    """D76, behaviour 105."""
+    count, steps = 4, 50
+    together = threading.Barrier(count)
+
+    def train(config: dict[str, Any]) -> None:
+        together.wait(SECONDS)
+        for i in range(steps):
+            checkpoint = nbckpt.get_checkpoint()
+            found = checkpoint and checkpoint.to_dict()["who"]
+            offered = {"who": config["who"]} if i % 10 == 0 else None
+            nbckpt.report(who=config["who"], i=i, found=found, checkpoint=offered)
+
+    got: dict[int, list[tuple[int, int, Any]]] = {}
+
+    def drive(who: int) -> None:
+        results = [runners[who].train() for _ in range(steps)]
+        got[who] = [(it["who"], it["i"], it["found"]) for it in results]
+
+    runners = [start(train, {"who": who}) for who in range(count)]
+    threads = [threading.Thread(target=drive, args=(who,)) for who in range(count)]
+    former = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(SECONDS)
+    finally:
+        sys.setswitchinterval(former)
+    for who in range(count):
+        assert got[who] == [(who, i, who if i else None) for i in range(steps)]
+
+
+def test_a_function_that_drives_another_reports_to_its_own_driver(start: Start) -> None:
+    """D76."""
+
+    def inner(config: dict[str, Any]) -> None:
+        for i in range(2):
+            nbckpt.report(inner=i, checkpoint={"whose": "inner"})
+
+    def outer(config: dict[str, Any]) -> None:
+        runner = start(inner)
+        for _ in range(2):
+            nbckpt.report(outer=runner.train()["inner"], found=nbckpt.get_checkpoint())
+
+    runner = start(outer)
+    results = [runner.train() for _ in range(2)]
+    assert [(it["outer"], it["found"], "inner" in it) for it in results] == [
+        (0, None, False),
+        (1, None, False),
+    ]
+
+
+def test_a_thread_with_a_copy_of_the_context_belongs_to_the_trial(start: Start) -> None:
+    def train(config: dict[str, Any]) -> None:
+        def some() -> None:
+            nbckpt.report(who=config["who"], checkpoint={"who": config["who"]})
+            with nbckpt.checkpoint_dir(step=9) as folder:
+                (folder / "who").write_text(config["who"])
+
+        thread = threading.Thread(target=copy_context().run, args=(some,))
+        thread.start()
+        thread.join()
+        nbckpt.report(checkpoint=None)
+
+    for who in ("a", "b"):
+        runner = start(train, {"who": who})
+        assert runner.train()["who"] == who
+        assert Checkpoint.from_directory(runner.save()).to_dict() == {"who": who}
+        runner.train()
+        assert content(Path(runner.save())) == {"who": who}
+
+
+def test_after_the_stop_nothing_can_be_reported_or_offered(start: Start) -> None:
+    """D75."""
+    met: list[str] = []
+
+    def train(config: dict[str, Any], reporter: StatusReporter) -> None:
+        def offer_a_folder() -> None:
+            with nbckpt.checkpoint_dir(step=1):
+                pass
+
+        try:
+            reporter(i=1)
+        finally:
+            for what in (
+                lambda: nbckpt.report(i=2),
+                lambda: nbckpt.report(checkpoint={}),
+                lambda: reporter.set_checkpoint({}),
+                offer_a_folder,
+            ):
+                try:
+                    what()
+                except StopTrial:
+                    met.append("stopped")
+
+    runner = start(train)
+    runner.train()
+    runner.stop()
+    assert met == ["stopped"] * 4
+    assert staged(runner) == []
