@@ -27,6 +27,15 @@ if TYPE_CHECKING:
     from nbckpt.errors import UntrustedError as UntrustedError
     from nbckpt.errors import UsageError as UsageError
     from nbckpt.settings import Settings as Settings
+    from nbckpt.state import State as State
+    from nbckpt.state import load_state as load_state
+    from nbckpt.state import replica as replica
+    from nbckpt.state import save_all_states as save_all_states
+    from nbckpt.state import save_and_exit as save_and_exit
+    from nbckpt.state import save_on_signal as save_on_signal
+    from nbckpt.state import save_state as save_state
+    from nbckpt.state import should_stop as should_stop
+    from nbckpt.state import states as states
     from nbckpt.tracker import Tracker as Tracker
     from nbckpt.trials.callbacks import Callback as Callback
     from nbckpt.trials.durable import DurableTrainable as DurableTrainable
@@ -58,6 +67,15 @@ _HOMES = {
     "choice": "nbckpt.trials.space",
     "uniform": "nbckpt.trials.space",
     "loguniform": "nbckpt.trials.space",
+    "State": "nbckpt.state",
+    "states": "nbckpt.state",
+    "load_state": "nbckpt.state",
+    "save_state": "nbckpt.state",
+    "save_all_states": "nbckpt.state",
+    "save_on_signal": "nbckpt.state",
+    "should_stop": "nbckpt.state",
+    "save_and_exit": "nbckpt.state",
+    "replica": "nbckpt.state",
     "Keep": "nbckpt.trials.keeping",
     "Callback": "nbckpt.trials.callbacks",
     "TrialError": "nbckpt.errors",

@@ -1,4 +1,4 @@
-"""Settings: where things are, read once from the environment and then passed around.
+"""Settings: where things are, read from the environment and then passed around.
 
 The only module that reads environment variables.
 """
@@ -42,6 +42,15 @@ class Settings:
             mapping=env.get("NBCKPT_MMAP", "1") != "0",
             notebook=env.get("JPY_SESSION_NAME") or None,
         )
+
+
+def first_set(*names: str) -> tuple[str, str]:
+    """Return the first of these environment variables that is set and not empty, and its value.
+
+    Where none is, it is the last one and an empty text.
+    """
+    found = ((name, os.environ.get(name, "")) for name in names)
+    return next(((name, value) for name, value in found if value), (names[-1], ""))
 
 
 def _data_folder() -> Path:

@@ -14,6 +14,7 @@ LAYERS = [
     "settings",
     "store",
     "core",
+    "state",
     "render",
     "sync",
     "trials",

@@ -1,0 +1,23 @@
+"""State: named states that survive restarts, with any number of replicas.
+
+Carries on AdaptDL's `adaptdl.checkpoint`: a program written for it runs with its import changed.
+"""
+
+from nbckpt.state import replica
+from nbckpt.state.registry import Registry, states
+from nbckpt.state.saving import load_state, save_all_states, save_state
+from nbckpt.state.signals import save_and_exit, save_on_signal, should_stop
+from nbckpt.state.state import State
+
+__all__ = [
+    "Registry",
+    "State",
+    "load_state",
+    "replica",
+    "save_all_states",
+    "save_and_exit",
+    "save_on_signal",
+    "save_state",
+    "should_stop",
+    "states",
+]

@@ -1,0 +1,97 @@
+"""Place: the code that made a state, so that a cell that is run again can be told from other code."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+_HERE = __name__.rpartition(".")[0]
+
+
+@dataclass(frozen=True)
+class Place:
+    """The code that made a state.
+
+    Attributes:
+        where: Its file and line, or its cell, for people.
+        text: The line itself.
+        run: Which run of notebook code it was; None for other code.
+        cell: The id of the notebook's cell, where the front end tells it.
+    """
+
+    where: str
+    text: str = ""
+    run: object = None
+    cell: str = ""
+
+    def is_again(self, earlier: Place) -> bool:
+        """Tell whether this is the notebook code of *earlier*, run again and maybe edited."""
+        if self.run is None or earlier.run is None or self.run == earlier.run:
+            return False
+        if self.cell and earlier.cell:
+            return self.cell == earlier.cell
+        return self.text == earlier.text
+
+
+def place_of(state: object) -> Place:
+    """Return where *state* is being made: the code that calls its class, or `State.of`."""
+    frame = _maker(state)
+    text = linecache.getline(frame.f_code.co_filename, frame.f_lineno, frame.f_globals).strip()
+    where = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+    notebook = _notebook_frame(frame)
+    if notebook is None:
+        return Place(where, text)
+    shell = _shell(notebook)
+    if shell is None:  # a plain prompt compiles each input anew
+        return Place(f"the line `{text}`" if text else where, text, notebook.f_code)
+    run = shell.execution_count
+    cell = f"cell [{run}], `{text}`" if notebook is frame else f"{where}, called by cell [{run}]"
+    return Place(cell, text, run, _cell_id(shell))
+
+
+def in_notebook() -> bool:
+    """Tell whether the caller runs in a notebook's cell or at a prompt."""
+    return _notebook_frame(sys._getframe(1)) is not None
+
+
+def _maker(state: object) -> FrameType:
+    """Return the frame that calls the class, past its own constructors."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and (_is_ours(frame) or _self(frame) is state):
+        frame = frame.f_back
+    return frame
+
+
+def _is_ours(frame: FrameType) -> bool:
+    return str(frame.f_globals.get("__name__", "")).startswith(f"{_HERE}.")
+
+
+def _self(frame: FrameType) -> Any:
+    names = frame.f_code.co_varnames[: min(frame.f_code.co_argcount, 1)]
+    return frame.f_locals.get(names[0]) if names else None
+
+
+def _notebook_frame(frame: FrameType | None) -> FrameType | None:
+    """Return the frame of the notebook's or the prompt's own code that *frame* was called from."""
+    while frame is not None:
+        if frame.f_globals.get("__name__") == "__main__" and (
+            "get_ipython" in frame.f_globals or hasattr(sys, "ps1")
+        ):
+            return frame
+        frame = frame.f_back
+    return None
+
+
+def _shell(frame: FrameType) -> Any:
+    """Return the IPython shell that runs a frame, if one does; IPython is not imported for it."""
+    get = frame.f_globals.get("get_ipython")
+    return get() if callable(get) else None
+
+
+def _cell_id(shell: Any) -> str:
+    """Return the id of the cell that runs, which JupyterLab and VS Code send with it."""
+    parent = shell.get_parent() if hasattr(shell, "get_parent") else {}
+    return str((parent or {}).get("metadata", {}).get("cellId", ""))

@@ -1,0 +1,137 @@
+"""Registry: which states there are, by name. It keeps none of them alive."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Protocol
+
+from nbckpt.errors import UsageError
+from nbckpt.state import replica
+from nbckpt.state.place import Place, place_of
+
+if TYPE_CHECKING:
+    from nbckpt.state.state import State
+
+KEEP = 2
+"""How many saves are kept."""
+
+
+class Source(Protocol):
+    """Where states are loaded from."""
+
+    def open(self, name: str) -> IO[bytes] | None:
+        """Open what a state saved; None where it saved nothing there."""
+
+
+@dataclass(frozen=True)
+class _Entry:
+    state: weakref.ref[State]
+    kind: str
+    place: Place
+
+
+class Registry:
+    """The states of a job by their names. Safe from every thread.
+
+    Args:
+        path: The folder in which they are saved; by default what the environment says.
+        barrier: Called by all replicas; it returns when all have called it.
+        keep: How many saves are kept.
+
+    Attributes:
+        source: What states are loaded from; None before the first load.
+    """
+
+    def __init__(
+        self, path: Path | None = None, *, barrier: Callable[[], Any] | None = None, keep: int = KEEP
+    ) -> None:
+        self.barrier = barrier
+        self.keep = keep
+        self.source: Source | None = None
+        self._path = path
+        self._entries: dict[str, _Entry] = {}
+        self._lock = threading.RLock()
+
+    @property
+    def path(self) -> Path | None:
+        """Where the states are saved."""
+        return self._path or replica.checkpoint_path()
+
+    def add(self, name: str, state: State) -> None:
+        """Register a state, in place of one that the same notebook code made before.
+
+        Raises:
+            UsageError: Another live state has the name.
+        """
+        entry = _Entry(weakref.ref(state), _kind(state), place_of(state))
+        with self._lock:
+            earlier = self._entries.get(name)
+            former = None if earlier is None else earlier.state()
+            if earlier is not None and former is not None and former is not state:
+                again = entry.kind == earlier.kind and entry.place.is_again(earlier.place)
+                if not again:
+                    raise UsageError(
+                        f"state {name!r} already exists: {entry.place.where} makes it, and "
+                        f"{earlier.place.where} made it before. Choose another name, or close() the other one"
+                    )
+                del self._entries[name]  # so that the new one is the last in order
+            self._entries[name] = entry
+
+    def live(self) -> list[tuple[str, State]]:
+        """Return the states that are alive, in the order in which they were made."""
+        with self._lock:
+            found = [(name, entry.state()) for name, entry in self._entries.items()]
+            self._entries = {name: self._entries[name] for name, state in found if state is not None}
+        return [(name, state) for name, state in found if state is not None]
+
+    def find(self, name: str) -> State | None:
+        """Return the live state called *name*."""
+        return dict(self.live()).get(name)
+
+    def discard(self, state: State) -> None:
+        """Forget a state, which gives its name free."""
+        with self._lock:
+            self._entries = {name: it for name, it in self._entries.items() if it.state() is not state}
+
+
+current: ContextVar[Registry] = ContextVar("nbckpt_states", default=Registry())  # noqa: B039  one for the process, on purpose
+
+
+@contextmanager
+def states(
+    path: str | os.PathLike[str] | None = None,
+    *,
+    barrier: Callable[[], Any] | None = None,
+    keep: int = KEEP,
+) -> Iterator[Registry]:
+    """Have states of one's own in a block, saved in *path*; those outside are not touched.
+
+    The block is that of this thread, and of what runs with a copy of its context.
+
+    Args:
+        path: The folder in which they are saved; by default what the environment says.
+        barrier: Called by all replicas before and after each save; it returns when all have called it.
+        keep: How many saves are kept, one at least.
+
+    Raises:
+        UsageError: *keep* is below one.
+    """
+    if keep < 1:
+        raise UsageError(f"keep={keep}: one save at least is kept")
+    registry = Registry(None if path is None else Path(path).absolute(), barrier=barrier, keep=keep)
+    token = current.set(registry)
+    try:
+        yield registry
+    finally:
+        current.reset(token)
+
+
+def _kind(state: State) -> str:
+    return f"{type(state).__module__}.{type(state).__qualname__}"

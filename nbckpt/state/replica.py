@@ -1,0 +1,70 @@
+"""Replicas: which of the processes of one job this is, as its environment says.
+
+| | read first | then | then | without any |
+|---|---|---|---|---|
+| `rank()` | `NBCKPT_REPLICA_RANK` | `ADAPTDL_REPLICA_RANK` | `RANK` | 0 |
+| `count()` | `NBCKPT_NUM_REPLICAS` | `ADAPTDL_NUM_REPLICAS` | `WORLD_SIZE` | 1 |
+| `restarts()` | `NBCKPT_NUM_RESTARTS` | `ADAPTDL_NUM_RESTARTS` | `TORCHELASTIC_RESTART_COUNT` | 0 |
+| `checkpoint_path()` | `NBCKPT_CHECKPOINT_PATH` | `ADAPTDL_CHECKPOINT_PATH` | | None |
+
+The last names are those that torchrun sets. A variable that is empty counts as not set. Each call reads
+the environment anew.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from nbckpt.errors import UsageError
+from nbckpt.settings import first_set
+
+
+def rank() -> int:
+    """Return the number of this replica, from 0 on. Only replica 0 writes.
+
+    Raises:
+        UsageError: The variable holds no such number, or is not below `count()`.
+    """
+    name, number = _number("NBCKPT_REPLICA_RANK", "ADAPTDL_REPLICA_RANK", "RANK", default=0)
+    if number >= count():
+        raise UsageError(f"{name}={number}, but there are {count()} replicas: ranks are below their number")
+    return number
+
+
+def count() -> int:
+    """Return how many replicas there are.
+
+    Raises:
+        UsageError: The variable holds no such number.
+    """
+    name, number = _number("NBCKPT_NUM_REPLICAS", "ADAPTDL_NUM_REPLICAS", "WORLD_SIZE", default=1)
+    if number == 0:
+        raise UsageError(f"{name}=0: a job has one replica at least")
+    return number
+
+
+def restarts() -> int:
+    """Return how often the job was started again.
+
+    Raises:
+        UsageError: The variable holds no such number.
+    """
+    names = ("NBCKPT_NUM_RESTARTS", "ADAPTDL_NUM_RESTARTS", "TORCHELASTIC_RESTART_COUNT")
+    return _number(*names, default=0)[1]
+
+
+def checkpoint_path() -> Path | None:
+    """Return the folder in which the job keeps its states; None where nothing is to be kept."""
+    _, value = first_set("NBCKPT_CHECKPOINT_PATH", "ADAPTDL_CHECKPOINT_PATH")
+    return Path(value) if value else None
+
+
+def _number(*names: str, default: int) -> tuple[str, int]:
+    name, value = first_set(*names)
+    if not value:
+        return name, default
+    if not (value.isascii() and value.strip().isdecimal()):
+        raise UsageError(
+            f"{name}={value!r} in the environment is no whole number from 0 on: correct or unset it"
+        )
+    return name, int(value)

@@ -1,0 +1,98 @@
+"""Signals: a job that is asked to end saves after the same step on every replica, and ends.
+
+with nbckpt.save_on_signal():
+for batch in data:
+train(batch)
+if nbckpt.should_stop(any_of_all):
+nbckpt.save_and_exit()
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from contextvars import ContextVar
+from types import FrameType, TracebackType
+from typing import Any, NoReturn, Self
+
+from nbckpt.errors import UsageError
+from nbckpt.state.place import in_notebook
+from nbckpt.state.saving import save_all_states
+
+EXIT_CODE = 143
+"""With this a job ends that was asked to: 128 and SIGTERM, as in AdaptDL."""
+
+
+class save_on_signal:  # noqa: N801  used as a function
+    """From here on SIGTERM and SIGINT only set a flag, which `should_stop` tells.
+
+    A second signal does what the signal did before. As a context manager it ends with its block; in a
+    notebook use it so, since a kernel takes its own handlers back at the end of each cell.
+
+    Args:
+        signals: Which signals.
+
+    Raises:
+        UsageError: This is not the main thread, the only one that can handle signals.
+    """
+
+    def __init__(self, *signals: int) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            raise UsageError("save_on_signal() handles signals: call it in the main thread")
+        self.came: int | None = None
+        self._before = {it: signal.signal(it, self._set) for it in signals or (signal.SIGTERM, signal.SIGINT)}
+        self._outer = _current.get()
+        _current.set(self)
+
+    def _set(self, number: int, frame: FrameType | None) -> None:
+        del frame
+        self.came = number
+        self.restore()
+
+    def restore(self) -> None:
+        """Have the signals do what they did before; whether one came is still known."""
+        for number, handler in self._before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        self._before = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.restore()
+        _current.set(self._outer)
+
+
+_current: ContextVar[save_on_signal | None] = ContextVar("nbckpt_signals", default=None)
+
+
+def should_stop(reduce: Callable[[bool], Any] | None = None) -> bool:
+    """Tell whether the job was asked to end since `save_on_signal`.
+
+    Args:
+        reduce: Given whether this replica was asked, returns whether any was: an all-reduce. With it all
+            replicas get the same answer for the same step; all call this then after each step.
+    """
+    flag = _current.get()
+    asked = flag is not None and flag.came is not None
+    return asked if reduce is None else bool(reduce(asked))
+
+
+def save_and_exit(**options: Any) -> NoReturn:
+    """Save all states and end: the process with exit code 143, in a notebook the cell only.
+
+    Args:
+        options: Those of `save_all_states`.
+
+    Raises:
+        SystemExit: All is saved; let it pass.
+        KeyboardInterrupt: In a notebook.
+    """
+    save_all_states(**options)
+    if in_notebook():
+        raise KeyboardInterrupt("all states are saved")
+    sys.exit(EXIT_CODE)

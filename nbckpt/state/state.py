@@ -1,0 +1,64 @@
+"""State: something named that is saved and comes back, whatever number of replicas there are."""
+
+from __future__ import annotations
+
+from typing import IO, Any
+
+from nbckpt.errors import UsageError
+from nbckpt.state.registry import current
+
+
+class State:
+    """Something named that survives restarts of the job. Subclasses say how it is saved and loaded.
+
+    All replicas make the same states in the same order. The state is saved while it is alive: keep it in
+    a variable. Which states there are is looked up in the context, see `nbckpt.states`.
+
+    Args:
+        name: Any text; no two live states of one job share it. A state that a notebook's cell makes again
+            takes the place of the one that it made before.
+
+    Raises:
+        UsageError: Another live state has the name; the message says where both are made.
+    """
+
+    def __init__(self, name: str) -> None:
+        if not isinstance(name, str):
+            raise UsageError(f"a state's name is text, not {name!r}")
+        current.get().add(name, self)
+        self.__name = name
+
+    def save(self, fileobj: IO[bytes]) -> None:
+        """Write what there is to keep to a binary file. Called on replica 0 only."""
+
+    def load(self, fileobj: IO[bytes]) -> None:
+        """Read what `save` wrote. Called on every replica."""
+
+    def sync(self) -> None:
+        """Bring the replicas together before a save. Called on every replica, before any is saved."""
+
+    def close(self) -> None:
+        """Take no part in saves any more, and give the name free."""
+        current.get().discard(self)
+
+    @staticmethod
+    def of(name: str, value: Any) -> Any:
+        """Return a state of a model, an optimizer, a scheduler, a sampler, or of any value.
+
+        See `nbckpt.state.values.ValueState`.
+        """
+        from nbckpt.state.values import ValueState
+
+        return ValueState(name, value)
+
+
+def name_of(state: State) -> str:
+    """Return a state's name.
+
+    Raises:
+        UsageError: Its class does not call `State.__init__`.
+    """
+    name: str | None = getattr(state, "_State__name", None)
+    if name is None:
+        raise UsageError(f"{type(state).__name__}.__init__ must call super().__init__(name) first")
+    return name
