@@ -11,13 +11,13 @@ import signal
 import threading
 import traceback
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from contextvars import copy_context
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nbckpt
@@ -964,33 +964,35 @@ def test_a_function_that_offers_what_cannot_be_saved_meets_the_error_and_goes_on
     assert len(names_in(runner)) == 2
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.data())
+kinds = st.sampled_from(["train", "save", "pack", "restore", "unpack", "anew"])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(kinds, st.integers(0, 5)), max_size=12))
 def test_any_order_of_steps_saves_and_restores_is_what_a_model_says(
-    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int]]
 ) -> None:
     """Behaviours 69 to 73."""
     folder = tmp_path_factory.mktemp("model")
-    runner = wrap_function(files)(None, folder)
-    i, paths, packed = 0, [(0, runner.save())], [(0, runner.save_to_object())]
-    for _ in range(data.draw(st.integers(1, 12))):
-        match data.draw(st.sampled_from(["train", "save", "pack", "restore", "unpack", "anew"])):
-            case "train":
-                i += 1
-                assert counts(runner) == (i, i)
-            case "save":
-                paths.append((i, runner.save()))
-            case "pack":
-                packed.append((i, runner.save_to_object()))
-            case "anew":
-                runner.stop()
-                runner = wrap_function(files)(None, folder)
-                i = 0
-            case "restore":
-                i, path = data.draw(st.sampled_from(paths))
-                runner.restore(path)
-            case "unpack":
-                i, it = data.draw(st.sampled_from(packed))
-                runner.restore_from_object(it)
-    runner.stop()
+    with ExitStack() as runners:
+        runner = runners.enter_context(start_again(files, folder))
+        i, paths, packed = 0, [(0, runner.save())], [(0, runner.save_to_object())]
+        for what, which in steps:
+            match what:
+                case "train":
+                    i += 1
+                    assert counts(runner) == (i, i)
+                case "save":
+                    paths.append((i, runner.save()))
+                case "pack":
+                    packed.append((i, runner.save_to_object()))
+                case "restore":
+                    i, path = paths[which % len(paths)]
+                    runner.restore(path)
+                case "unpack":
+                    i, it = packed[which % len(packed)]
+                    runner.restore_from_object(it)
+                case "anew":
+                    runner.stop()
+                    i, runner = 0, runners.enter_context(start_again(files, folder))
     assert [it.name for it in folder.iterdir() if "tmp" in it.name] == []

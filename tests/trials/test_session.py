@@ -11,7 +11,7 @@ import shutil
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from contextvars import Context, copy_context
 from pathlib import Path
 from typing import Any
@@ -438,25 +438,25 @@ def test_in_any_order_of_their_steps_no_runner_sees_anothers(
             nbckpt.report(who=config["who"], found=found, checkpoint={"who": config["who"]})
 
     folder = tmp_path_factory.mktemp("runners")
-    made = [wrap_function(train)({"who": who}, folder / str(who)) for who in range(3)]
     paths: dict[int, str] = {}
     stopped: set[int] = set()
-    for who, what in steps:
-        if who in stopped:
-            continue
-        if what == "train":
-            result = made[who].train()
-            assert result["who"] == who
-            assert result["found"] in {None, who}
-        elif what == "save":
-            paths[who] = made[who].save()
-        elif what == "restore" and who in paths:
-            made[who].restore(paths[who])
-        elif what == "stop":
-            made[who].stop()
-            stopped.add(who)
-    for runner in made:
-        runner.stop()
+    with ExitStack() as stack:
+        runners = [
+            stack.enter_context(wrap_function(train)({"who": who}, folder / str(who))) for who in range(3)
+        ]
+        for who, what in steps:
+            runner = runners[who]
+            if what == "stop":
+                runner.stop()
+                stopped.add(who)
+            elif what == "train" and who not in stopped:
+                result = runner.train()
+                assert result["who"] == who
+                assert result["found"] in {None, who}
+            elif what == "save" and who not in stopped:
+                paths[who] = runner.save()
+            elif what == "restore" and who in paths.keys() - stopped:
+                runner.restore(paths[who])
 
 
 def test_runners_driven_by_threads_side_by_side_never_mix(start: Start) -> None:
