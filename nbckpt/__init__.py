@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from nbckpt.state import save_state as save_state
     from nbckpt.state import should_stop as should_stop
     from nbckpt.state import states as states
+    from nbckpt.state import states_checkpoint as states_checkpoint
     from nbckpt.tracker import Tracker as Tracker
     from nbckpt.trials.callbacks import Callback as Callback
     from nbckpt.trials.durable import DurableTrainable as DurableTrainable
@@ -69,6 +70,7 @@ _HOMES = {
     "loguniform": "nbckpt.trials.space",
     "State": "nbckpt.state",
     "states": "nbckpt.state",
+    "states_checkpoint": "nbckpt.state",
     "load_state": "nbckpt.state",
     "save_state": "nbckpt.state",
     "save_all_states": "nbckpt.state",

@@ -7,6 +7,7 @@ from nbckpt.state import replica
 from nbckpt.state.registry import Registry, states
 from nbckpt.state.saving import load_state, save_all_states, save_state
 from nbckpt.state.signals import save_and_exit, save_on_signal, should_stop
+from nbckpt.state.snapshot import states_checkpoint
 from nbckpt.state.state import State
 
 __all__ = [
@@ -20,4 +21,5 @@ __all__ = [
     "save_state",
     "should_stop",
     "states",
+    "states_checkpoint",
 ]

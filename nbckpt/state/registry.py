@@ -44,17 +44,23 @@ class Registry:
         path: The folder in which they are saved; by default what the environment says.
         barrier: Called by all replicas; it returns when all have called it.
         keep: How many saves are kept.
+        origin: What states are loaded from where there is no folder, as in a trial.
 
     Attributes:
         source: What states are loaded from; None before the first load.
     """
 
     def __init__(
-        self, path: Path | None = None, *, barrier: Callable[[], Any] | None = None, keep: int = KEEP
+        self,
+        path: Path | None = None,
+        *,
+        barrier: Callable[[], Any] | None = None,
+        keep: int = KEEP,
+        origin: Source | None = None,
     ) -> None:
         self.barrier = barrier
         self.keep = keep
-        self.source: Source | None = None
+        self.source = self._origin = origin
         self._path = path
         self._entries: dict[str, _Entry] = {}
         self._lock = threading.RLock()
@@ -62,7 +68,11 @@ class Registry:
     @property
     def path(self) -> Path | None:
         """Where the states are saved."""
-        return self._path or replica.checkpoint_path()
+        return self._path or (replica.checkpoint_path() if self._origin is None else None)
+
+    def saved(self) -> None:
+        """Load from here on what was saved last."""
+        self.source = self._origin
 
     def add(self, name: str, state: State) -> None:
         """Register a state, in place of one that the same notebook code made before.

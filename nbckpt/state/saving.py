@@ -60,7 +60,7 @@ def save_all_states(
             folder = StateFolder(place)
             made = folder.write(states, keep=keep or registry.keep, replicas=replica.count())
     finally:
-        registry.source = None  # what is loaded from here on is what was saved now
+        registry.saved()
         wait()
     return None if made is None else str(made.folder)
 

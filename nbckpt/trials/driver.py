@@ -230,8 +230,12 @@ def newest_whole(trial: Trial, checkpoints: CheckpointFolder) -> tuple[Record | 
     return None, notes
 
 
-def trainable_class(given: Any) -> type[Trainable]:
+def trainable_class(given: Any, states_every: int = 0) -> type[Trainable]:
     """Return the class that runs what a user gave: a function, or a Trainable class.
+
+    Args:
+        given: What the user gave.
+        states_every: How often a function's states are saved, see `wrap_function`.
 
     Raises:
         UsageError: It is neither, or the function takes other arguments than a trial's.
@@ -242,4 +246,4 @@ def trainable_class(given: Any) -> type[Trainable]:
         if issubclass(given, Trainable):
             return given
         raise UsageError(f"{given.__name__} is no Trainable: subclass nbckpt.Trainable, or give a function")
-    return wrap_function(given)
+    return wrap_function(given, states_every=states_every)

@@ -17,6 +17,8 @@ from types import AsyncGeneratorType, GeneratorType
 from typing import Any, ClassVar, Literal
 
 from nbckpt.errors import TrialError, UsageError
+from nbckpt.state import registry
+from nbckpt.state.snapshot import CheckpointSource, snapshots
 from nbckpt.trials.checkpoints import CheckpointFolder, Record
 from nbckpt.trials.handoff import Handoff, InlineHandoff, Result
 from nbckpt.trials.reporter import Offers, StatusReporter
@@ -45,6 +47,7 @@ class FunctionRunner(Trainable):
 
     _function: ClassVar[Function]
     _style: ClassVar[Style]
+    _states_every: ClassVar[int] = 0
 
     def setup(self, config: dict[str, Any]) -> None:
         """See `Trainable.setup`: nothing runs yet."""
@@ -124,8 +127,9 @@ class FunctionRunner(Trainable):
             return
         handoff = self._handoff
         names = {"trial_name": self.trial_name, "trial_id": self.trial_id, "logdir": self.logdir}
-        reporter = StatusReporter(self._offers, handoff, **names)
+        reporter = StatusReporter(self._offers, handoff, self._states, **names)
         current.set(reporter)  # the context is a copy, which ends with the function
+        registry.current.set(registry.Registry(origin=CheckpointSource(reporter.latest)))
         try:
             _call(type(self)._function, type(self)._style, own_config(self.config), reporter)
         except (StopTrial, StopIteration):
@@ -136,6 +140,11 @@ class FunctionRunner(Trainable):
             handoff.close(error)
         else:
             handoff.close()
+
+    def _states(self) -> Mapping[str, Any] | None:
+        """Return the function's states, where they are to be saved with the report that is being made."""
+        every = type(self)._states_every
+        return (snapshots() or None) if every and (self.iteration + 1) % every == 0 else None
 
     def save(self, checkpoint_dir: str | os.PathLike[str] | None = None) -> str:
         """Save the checkpoint that the function reported last, with the counts of that moment.
@@ -180,13 +189,15 @@ class FunctionRunner(Trainable):
                 )
 
 
-def wrap_function(function: Function) -> type[FunctionRunner]:
+def wrap_function(function: Function, *, states_every: int = 0) -> type[FunctionRunner]:
     """Return a Trainable class that runs *function*.
 
     Args:
         function: `f(config)`, `f(config, checkpoint_dir=None)`, which is given the path of the
             checkpoint to go on from, or `f(config, reporter)`. It reports with `nbckpt.report`, or
             yields or returns a number or a dict.
+        states_every: With every so manieth report that has no checkpoint of its own, save the states
+            that the function has made; 0 for never.
 
     Raises:
         UsageError: It takes other arguments; the message names them.
@@ -196,7 +207,12 @@ def wrap_function(function: Function) -> type[FunctionRunner]:
     return type(
         name,
         (*mixins, FunctionRunner),
-        {"_function": staticmethod(function), "_style": _style_of(function), "__module__": __name__},
+        {
+            "_function": staticmethod(function),
+            "_style": _style_of(function),
+            "_states_every": states_every,
+            "__module__": __name__,
+        },
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -203,6 +203,7 @@ class StatusReporter:
     Args:
         offers: Where its checkpoints go.
         handoff: Where its results go; None where nobody takes them.
+        states: Returns what is to be saved with a report that has no checkpoint, if anything is.
         trial_name: What people call the trial.
         trial_id: Its short name in its experiment.
         logdir: The trial's folder.
@@ -212,6 +213,7 @@ class StatusReporter:
         self,
         offers: Offers,
         handoff: Handoff | None = None,
+        states: Callable[[], CheckpointLike | None] = lambda: None,
         *,
         trial_name: str = "",
         trial_id: str = "",
@@ -222,6 +224,7 @@ class StatusReporter:
         self.logdir = logdir
         self._offers = offers
         self._handoff = handoff
+        self._states = states
 
     def __call__(self, **metrics: Any) -> None:
         """Report a result, and return when the driver asks for the next.
@@ -238,6 +241,8 @@ class StatusReporter:
         if handoff is None:
             raise UsageError("this reporter reports to nobody: let nbckpt.run start the function")
         result = metrics if all_plain(metrics) else {key: _copied(value) for key, value in metrics.items()}
+        if checkpoint is None and not self._offers.has_new:
+            checkpoint = self._states()
         if checkpoint is None:
             handoff.give(result)
         else:
