@@ -90,6 +90,9 @@ def _under_way(session: Session, experiment: Experiment, *, wait: bool) -> Exper
             raise
         experiment.rest()
         raise Interrupted(_interrupted(experiment)) from None
+    finally:
+        if waits and session.watch is not None:
+            session.watch(experiment, experiment)
     return experiment
 
 
@@ -162,10 +165,15 @@ class TrialShown(Result):
         return Page(
             headline,
             (self._config(), self._metrics(), checkpoints),
-            tuple(filter(None, (trial.note, *self.notes, f"kept in {trial.folder}"))),
+            (*self._note(), *self.notes, f"kept in {trial.folder}"),
             (fold,) if failed else (),
             advice=f"the newest back: %ckpt restore {name}" if checkpoints.rows else "",
         )
+
+    def _note(self) -> tuple[str, ...]:
+        """Return the trial's note, where it says more than the status does."""
+        note = self.trial.note
+        return (note,) if note and note not in {"done", "paused"} else ()
 
     def _config(self) -> Table:
         rows = tuple((key, shown_value(value)) for key, value in flat(plain(self.trial.config)))

@@ -20,24 +20,25 @@ _MOST_LIVE = 4
 
 
 class View:
-    """One output, in one cell.
+    """One output, in one cell; there is none before the first `refresh`.
 
     Attributes:
-        version: Of the experiment, when it was shown last.
+        version: Of the experiment, when it was shown last; -1 before.
     """
 
     def __init__(self, result: Result, experiment: Experiment) -> None:
         self._result = result
         self._experiment = experiment
         self._id = uuid.uuid4().hex
-        self.version = experiment.version
-        self._put(update=False)
+        self._lock = threading.Lock()
+        self.version = -1
 
     def refresh(self) -> None:
-        """Show what changed, if anything did."""
-        if self.version != self._experiment.version:
-            self.version = self._experiment.version
-            self._put(update=True)
+        """Show what changed, if anything did; when it returns, it is shown."""
+        with self._lock:
+            shown, self.version = self.version, self._experiment.version
+            if shown != self.version:
+                self._put(update=shown >= 0)
 
     def _put(self, *, update: bool) -> None:
         data = self._result._repr_mimebundle_()
@@ -78,9 +79,18 @@ class Live:
         return formatter
 
     def show(self, result: Result, experiment: Experiment) -> None:
-        """Show *result* below this cell, once, and again whenever the experiment changed, until it ends."""
+        """Show *result* below this cell, once, and again whenever the experiment changed, until it ends.
+
+        Asked again in the same cell, it shows what changed at once: what runs a notebook without a
+        window keeps nothing that comes after the cell.
+        """
+        if not is_kernel(self._shell):
+            return
         here = self._shell.execution_count, result
-        if not is_kernel(self._shell) or here == self._shown:
+        if here == self._shown:
+            with self._lock:
+                for view in self._views.get(experiment, ()):
+                    view.refresh()
             return
         self._shown = here
         view = View(result, experiment)
@@ -93,8 +103,7 @@ class Live:
                 # With the context of this cell: without it, some kernels refuse what a thread shows.
                 work, arguments = copy_context().run, (self._follow, experiment)
                 threading.Thread(target=work, args=arguments, name="nbckpt-live", daemon=True).start()
-            else:
-                view.refresh()
+        view.refresh()  # last: whoever interrupts the cell when they see it finds it followed
 
     def _follow(self, experiment: Experiment) -> None:
         """Keep the views of an experiment as it is, until it ends."""

@@ -66,15 +66,29 @@ class Experiment(Result):
 
     @classmethod
     def read(cls, folder: Path) -> Experiment:
-        """Return the experiment in *folder*: the one that runs in this process, or what the disk tells.
+        """Return the experiment in *folder*: the one that ran in this process, or what the disk tells.
+
+        It is one object as long as anybody has it, so that who has it sees what another one starts.
 
         Raises:
             NotFoundError: There is none.
             CorruptError: Its file is damaged.
         """
-        if (live := _live.get(folder)) is not None:
-            return live
-        return cls(folder, spec_file.read(folder).spec, read_trials(folder))
+        found = _live.get(folder)
+        if found is not None and found._rules is not None:
+            return found
+        spec, trials = spec_file.read(folder).spec, read_trials(folder)
+        if found is None:
+            found = _live[folder] = cls(folder, spec, trials)
+        else:
+            found._reread(spec, trials)
+        return found
+
+    def _reread(self, spec: Spec, trials: Iterable[Trial]) -> None:
+        """Take in what another process did meanwhile, each trial in the object that it has here."""
+        self.spec = spec
+        for trial in trials:
+            vars(self._trials.setdefault(trial.id, trial)).update(vars(trial))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle where it is: a copy would not know what happened since."""
@@ -321,7 +335,7 @@ class Experiment(Result):
         spec = self.spec
         if not self.running:
             rules = Rules(
-                trainable_class(spec.trainable),
+                trainable_class(spec.trainable, spec.checkpoint_every),
                 open_executor(executor or spec.executor, spec.resources),
                 Stopper(spec.stop),
                 spec.keep,

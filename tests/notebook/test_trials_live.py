@@ -59,7 +59,7 @@ def test_a_run_is_shown_once_and_followed_to_its_end(
     notebook: Notebook, outputs: list[dict[str, Any]]
 ) -> None:
     experiment = notebook.run("%ckpt run train --grid lr=0.1,0.2")
-    assert len(outputs) == 1
+    assert len(made(outputs)) == 1
     assert "2 trials" in outputs[0]["data"]["text/plain"]
     ended(notebook)
     assert experiment.wait(0)
@@ -109,6 +109,16 @@ def test_an_experiment_at_rest_is_shown_and_not_followed(
     assert "nbckpt-live" not in [it.name for it in threading.enumerate()]
 
 
+@pytest.mark.parametrize("kept", ["", "e = "])
+def test_a_cell_that_waits_ends_with_the_table_as_it_is_then(
+    notebook: Notebook, outputs: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, kept: str
+) -> None:
+    monkeypatch.setattr(Live, "_follow", lambda *_: None)  # it may come too late
+    notebook.run(f"gate.release(3)\n{kept}%ckpt run train --wait")
+    assert len(made(outputs)) == 1
+    assert "1 trial, 1 TERMINATED" in outputs[-1]["data"]["text/plain"]
+
+
 class Changing:
     """An experiment that changes a thousand times while one waits for it, as often as *left* says."""
 
@@ -136,7 +146,9 @@ def test_there_are_at_most_four_updates_a_second_and_none_when_nothing_changed(
     outputs.clear()
     experiment: Any = Changing(5, changes)
     live = Live(notebook.shell)
-    live._views[experiment] = [View(result, experiment)]
+    view = View(result, experiment)
+    live._views[experiment] = [view]
+    view.refresh()
     live._follow(experiment)
     assert [it["update"] for it in outputs] == [False] + [True] * updates
     assert min(experiment.waited) >= 0.25

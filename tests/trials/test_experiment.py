@@ -396,6 +396,28 @@ def test_an_experiment_read_from_the_disk_is_as_it_was() -> None:
     assert (statuses(again), again.best().id) == (statuses(first), "t0")
 
 
+def test_whoever_has_an_experiment_sees_what_goes_on_with_it(store: Path) -> None:
+    gate = Gate()
+    first = nbckpt.run(gate.train, {"lr": nbckpt.grid_search([1, 2])}, name="e")
+    first.pause()
+    gate.go.release(2)
+    folder = forget(first)
+    mine = Experiment.read(folder)
+    trial = mine.trials[0]
+    other = f"import nbckpt.trials as t; t.Experiment.read(t.experiment.Path({str(folder)!r})).stop('t0')"
+    subprocess.run([sys.executable, "-c", other], check=True)
+    assert trial.status == "PAUSED"
+    again = Library(store / "experiments").open("e")
+    assert again is mine
+    assert (again.trials[0], trial.status) == (trial, "TERMINATED")
+    gate.close()
+    nbckpt.run(gate.train, {"lr": nbckpt.grid_search([1, 2])}, name="e")
+    assert mine.running
+    mine.stop()
+    gate.go.release()
+    assert mine.wait(SECONDS)
+
+
 def test_a_pickled_experiment_is_the_one_that_runs_or_what_the_disk_tells() -> None:
     gate = Gate()
     experiment = nbckpt.run(gate.train, name="e")
