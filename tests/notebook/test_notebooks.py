@@ -1,0 +1,48 @@
+"""The committed notebooks: they are whole, and their outputs are what they say.
+
+After a change to a notebook or to how results look, run it from top to bottom in a fresh folder and
+commit it with its outputs; in JupyterLab, where tables of trials are kept up after their cell has ended.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from notebook.committed import FOLDER, ROOT, code_cells, read, tags
+
+CHECKED = "nbval-check-output"
+NOTEBOOKS = pytest.mark.parametrize("path", sorted(FOLDER.glob("*.ipynb")), ids=lambda path: path.stem)
+
+
+@NOTEBOOKS
+def test_a_notebook_is_committed_whole(path: Path) -> None:
+    notebook = read(path)
+    nbformat.validate(notebook)
+    assert (notebook.nbformat, notebook.nbformat_minor) == (4, 5)
+    checked = [cell for cell in code_cells(notebook) if CHECKED in tags(cell)]
+    assert len(checked) >= 4
+    assert all(cell.outputs for cell in checked)
+    kinds = {output.output_type for cell in code_cells(notebook) for output in cell.outputs}
+    assert "error" not in kinds
+
+
+@pytest.mark.slow
+@NOTEBOOKS
+def test_a_notebook_still_shows_what_it_shows(path: Path, tmp_path: Path) -> None:
+    shutil.copy(path, tmp_path)
+    nbval = ["--nbval-lax", "--nbval-current-env", "--nbval-cell-timeout=120"]
+    sanitize = f"--nbval-sanitize-with={ROOT / 'tests' / 'sanitize.cfg'}"
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *nbval, sanitize, "."],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
