@@ -409,7 +409,8 @@ def test_done_in_a_report_ends_a_trial_that_would_go_on_for_ever(store: Path, ex
 
     experiment = nbckpt.run(train, executor=executor)
     assert experiment.wait(SECONDS)
-    assert (experiment.trials[0].status, experiment.trials[0].iteration) == (Status.TERMINATED, 1)
+    (trial,) = experiment.trials
+    assert (trial.status, trial.iteration, trial.note) == (Status.TERMINATED, 1, "done")
 
 
 def test_every_function_ends_with_its_finally_when_many_are_stopped_at_once(store: Path) -> None:
@@ -587,6 +588,14 @@ def yields_for_ever(config: Any) -> Iterator[int]:
         ended.append("finally")
 
 
+class Kept:
+    """A function whose generator somebody else still refers to."""
+
+    def __call__(self, config: Any) -> Iterator[int]:
+        self.generator = yields_for_ever(config)
+        return self.generator
+
+
 async def waits_for_ever(config: Any) -> None:
     reports_for_ever(config)
 
@@ -614,6 +623,7 @@ def in_a_lent_folder(config: Any) -> None:
         reports_for_ever,
         holds_up_exceptions,
         yields_for_ever,
+        Kept(),
         waits_for_ever,
         async_for_ever,
         in_a_lent_folder,
@@ -844,6 +854,12 @@ def test_the_last_result_once_more_tells_of_no_checkpoint_that_is_saved(start: S
         if told[-1]:
             runner.save()
     assert told == [None, True, True, None]
+
+
+def test_a_metric_called_should_checkpoint_saves_nothing(start: Start) -> None:
+    """D82: that it is said is the runner's own business."""
+    runner = start(lambda config: nbckpt.report(should_checkpoint=True))
+    assert ["should_checkpoint" in runner.train() for _ in range(2)] == [False, False]
 
 
 def test_a_save_has_the_counts_of_its_report_and_saving_again_changes_nothing(start: Start) -> None:
