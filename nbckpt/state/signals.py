@@ -1,10 +1,12 @@
 """Signals: a job that is asked to end saves after the same step on every replica, and ends.
 
-with nbckpt.save_on_signal():
-for batch in data:
-train(batch)
-if nbckpt.should_stop(any_of_all):
-nbckpt.save_and_exit()
+    with nbckpt.save_on_signal():
+        for batch in data:
+            train(batch)
+            if nbckpt.should_stop(any_of_all):
+                nbckpt.save_and_exit()
+
+`any_of_all` is an all-reduce: given whether this replica was asked to end, it tells whether any was.
 """
 
 from __future__ import annotations
@@ -13,7 +15,6 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from contextvars import ContextVar
 from types import FrameType, TracebackType
 from typing import Any, NoReturn, Self
 
@@ -42,9 +43,11 @@ class save_on_signal:  # noqa: N801  used as a function
         if threading.current_thread() is not threading.main_thread():
             raise UsageError("save_on_signal() handles signals: call it in the main thread")
         self.came: int | None = None
-        self._before = {it: signal.signal(it, self._set) for it in signals or (signal.SIGTERM, signal.SIGINT)}
-        self._outer = _current.get()
-        _current.set(self)
+        self._outer = _innermost[0]
+        self._before = {it: signal.getsignal(it) for it in signals or (signal.SIGTERM, signal.SIGINT)}
+        _innermost[0] = self
+        for number in self._before:
+            signal.signal(number, self._set)
 
     def _set(self, number: int, frame: FrameType | None) -> None:
         del frame
@@ -55,7 +58,6 @@ class save_on_signal:  # noqa: N801  used as a function
         """Have the signals do what they did before; whether one came is still known."""
         for number, handler in self._before.items():
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
-        self._before = {}
 
     def __enter__(self) -> Self:
         return self
@@ -64,10 +66,13 @@ class save_on_signal:  # noqa: N801  used as a function
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.restore()
-        _current.set(self._outer)
+        _innermost[0] = self._outer
+        if self._outer is not None and self.came is not None:
+            self._outer._set(self.came, None)  # the block around this one is to end, too
 
 
-_current: ContextVar[save_on_signal | None] = ContextVar("nbckpt_signals", default=None)
+_innermost: list[save_on_signal | None] = [None]
+"""Signals reach the whole process: every thread and every cell sees the same flag."""
 
 
 def should_stop(reduce: Callable[[bool], Any] | None = None) -> bool:
@@ -77,7 +82,7 @@ def should_stop(reduce: Callable[[bool], Any] | None = None) -> bool:
         reduce: Given whether this replica was asked, returns whether any was: an all-reduce. With it all
             replicas get the same answer for the same step; all call this then after each step.
     """
-    flag = _current.get()
+    flag = _innermost[0]
     asked = flag is not None and flag.came is not None
     return asked if reduce is None else bool(reduce(asked))
 

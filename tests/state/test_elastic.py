@@ -1,0 +1,253 @@
+"""Jobs that end and are started again with another number of replicas: nothing is lost or done twice."""
+
+from __future__ import annotations
+
+import pickle
+import random
+from collections import Counter
+from itertools import chain
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import pytest
+
+import nbckpt
+from nbckpt import replica
+from state.elastic import Group, generation, run
+from state.examples import Data, Epochs, Sums
+
+
+class Number(nbckpt.State):
+    """A number that notes what is asked of it."""
+
+    def __init__(self, name: str, number: int) -> None:
+        super().__init__(name)
+        self.number = number
+        self.calls: list[str] = []
+
+    def sync(self) -> None:
+        self.calls.append("sync")
+
+    def save(self, fileobj: IO[bytes]) -> None:
+        self.calls.append("save")
+        pickle.dump(self.number, fileobj)
+
+    def load(self, fileobj: IO[bytes]) -> None:
+        self.number = pickle.load(fileobj)
+
+
+@pytest.mark.parametrize("names", ["NBCKPT", "ADAPTDL"])
+def test_what_one_replica_saved_two_load(tmp_path: Path, names: str) -> None:
+    def job(group: Group) -> int:
+        del group
+        one, two = Number("one", 1), Number("two", 2)
+        if replica.restarts() == 0:
+            one.number, two.number = 10, 20
+            assert nbckpt.save_all_states() == str(replica.checkpoint_path() / "checkpoint-1")
+            return 2
+        assert nbckpt.load_state(one)
+        assert nbckpt.load_state(two)
+        assert (one.number, two.number) == (10, 20)
+        return 0
+
+    assert run(job, tmp_path, names) == [2, 0]
+
+
+def test_every_replica_syncs_every_state_and_the_first_alone_saves(tmp_path: Path) -> None:
+    def job(group: Group) -> list[Any]:
+        states = [Number("one", 1), Number("two", 2)]
+        saved = nbckpt.save_all_states()
+        return group.gather((saved is not None, [it.calls for it in states]))
+
+    done = generation(job, tmp_path, 3).value
+    assert done == [(True, [["sync", "save"]] * 2), (False, [["sync"]] * 2), (False, [["sync"]] * 2)]
+
+
+def test_after_a_save_every_replica_finds_it(tmp_path: Path) -> None:
+    def job(group: Group) -> list[int]:
+        del group
+        state, found = Number("number", 0), []
+        for number in range(1, 6):
+            state.number = number
+            nbckpt.save_all_states()
+            state.number = -1
+            assert nbckpt.load_state(state)
+            found.append(state.number)
+        return found
+
+    assert generation(job, tmp_path, 3).value == [1, 2, 3, 4, 5]
+
+
+def test_in_a_first_run_nothing_is_loaded(tmp_path: Path) -> None:
+    def job(group: Group) -> tuple[bool, int]:
+        del group
+        state = Number("number", 7)
+        return nbckpt.load_state(state), state.number
+
+    assert generation(job, tmp_path, 2).value == (False, 7)
+
+
+def test_replicas_are_told_the_same_in_whatever_order_they_ask() -> None:
+    def job(group: Group) -> Any:
+        asked = [group.later(10**number * (replica.rank() + 1)) for number in range(6)]
+        order = random.Random(replica.rank()).sample(range(6), 6)
+        answers = {number: asked[number]() for number in order}
+        return sorted(answers.values()), group.broadcast(f"replica {replica.rank()}"), group.gather(1)
+
+    answers, said, ones = generation(job, Path("unused"), 4).value
+    assert answers == [10 * 10**number for number in range(6)]
+    assert (said, ones) == ("replica 0", [1, 1, 1, 1])
+
+
+def test_an_epoch_that_was_cut_off_is_repeated(tmp_path: Path) -> None:
+    def job(group: Group) -> int:
+        del group
+        epochs, seen = Epochs(), []
+        for epoch in epochs.until(10):
+            seen.append(epoch)
+            assert (epochs.current, epochs.finished) == (epoch, epoch)
+            if epoch == 5 and replica.restarts() == 0:
+                nbckpt.save_all_states()
+                return 5
+        assert seen == [5, 6, 7, 8, 9]
+        assert (epochs.current, epochs.finished) == (None, 10)
+        assert list(epochs.until(10)) == []
+        return 0
+
+    assert run(job, tmp_path) == [5, 0]
+
+
+def test_loops_over_epochs_do_not_overlap(tmp_path: Path) -> None:
+    with nbckpt.states(tmp_path):
+        epochs = Epochs()
+        outer = epochs.until(2)
+        assert next(outer) == 0
+        with pytest.raises(RuntimeError, match="inside another"):
+            next(epochs.until(2))
+        outer.close()
+        assert epochs.current is None
+        assert list(epochs.until(2)) == [0, 1]
+
+
+def test_each_sample_is_read_once_whoever_reads_it(tmp_path: Path) -> None:
+    def job(group: Group) -> int:
+        data = Data("data", range(100), Epochs(), group.any)
+        stop, following = {0: (20, 4), 1: (80, 2), 2: (None, 0)}[replica.restarts()]
+        read: list[int] = []
+        for batch in data:
+            if data.read == stop:
+                nbckpt.save_all_states()
+                break
+            read.extend(chain.from_iterable(group.gather(batch)))
+        begun, ended = {0: (0, 20), 1: (20, 80), 2: (80, 100)}[replica.restarts()]
+        assert read == list(range(begun, ended))
+        return following
+
+    assert run(job, tmp_path) == [4, 2, 0]
+
+
+def test_loops_that_an_epoch_has_finished_are_passed_over(tmp_path: Path) -> None:
+    def job(group: Group) -> list[list[int]]:
+        epochs = Epochs()
+        data = Data("data", range(6), epochs, group.any)
+        read: list[list[int]] = []
+        for _ in epochs.until(2):
+            for stop in (None, 4, 2):  # the second loop is broken off, the third begins anew
+                read.append([])
+                for batch in data:
+                    if data.read == stop:
+                        if (replica.restarts(), epochs.current, stop) == (0, 1, 2):
+                            nbckpt.save_all_states()
+                            return read
+                        break
+                    read[-1].extend(chain.from_iterable(group.gather(batch)))
+        return read
+
+    once = [[0, 1, 2, 3, 4, 5], [0, 1, 2, 3], [0, 1]]
+    assert generation(job, tmp_path, 1).value == once + once
+    assert generation(job, tmp_path, 2, restarts=1).value == [[], [], []]
+
+
+def test_sums_are_whole_after_each_restart(tmp_path: Path) -> None:
+    def job(group: Group) -> int:
+        sums = Sums("sums", Epochs(), group.gather)
+        if replica.restarts() == 0:
+            sums.add("a", 15)
+            sums.add("b", -5)
+            nbckpt.save_all_states()  # these two are not brought together before
+            return 4
+        assert sums.together() == {"a": 15, "b": -5}
+        if replica.restarts() == 1:
+            sums.add("a", replica.rank())
+            assert sums.together() == {"a": 21, "b": -5}
+            sums.add("b", 1)
+            nbckpt.save_all_states()
+            return 2
+        sums.add("a", 1000)  # was added before the second result, which is known
+        assert sums.together() == {"a": 21, "b": -5}
+        sums.add("c", 1)
+        assert sums.together() == {"a": 21, "b": -1, "c": 2}
+        return 0
+
+    assert run(job, tmp_path) == [4, 2, 0]
+
+
+SAMPLES, EPOCHS = 103, 3
+
+
+def train(group: Group) -> tuple[Counter[Any], list[int], int]:
+    """Return how often each sample was read in each epoch, what each epoch summed up, and the weight."""
+    with nbckpt.save_on_signal():
+        epochs = Epochs()
+        data = Data("data", range(SAMPLES), epochs, group.any)
+        read = Sums("read", epochs, group.gather)
+        sums = nbckpt.State.of("sums of epochs", [])
+        weight = np.zeros(3, int)
+        state = nbckpt.State.of("weight", weight)
+        for it in (sums, state):
+            nbckpt.load_state(it)
+        assert group.gather(weight.tolist()) == [weight.tolist()] * replica.count()
+        for epoch in epochs.until(EPOCHS):
+            for batch in data:
+                for sample in batch:
+                    read.add((epoch, sample))
+                    read.add(epoch, sample)
+                weight += group.all_reduce(sum(batch))
+            sums.value.append(read.together()[epoch])
+            del sums.value[epoch + 1 :]
+        return read.together(), sums.value, weight.tolist()
+
+
+def check_trained(value: Any) -> None:
+    counts, sums, weight = value
+    total = sum(range(SAMPLES))
+    samples = {key: it for key, it in counts.items() if isinstance(key, tuple)}
+    assert samples == {(epoch, sample): 1 for epoch in range(EPOCHS) for sample in range(SAMPLES)}
+    assert sums == [total] * EPOCHS
+    assert weight == [total * EPOCHS] * 3
+
+
+def test_one_two_five_and_one_replicas_are_as_good_as_one(tmp_path: Path) -> None:
+    for restarts, (replicas, end) in enumerate([(1, (0, 90)), (2, (1, 150)), (5, (3, 30))]):
+        done = generation(train, tmp_path, replicas, restarts=restarts, end=end)
+        assert done.codes == [143] * replicas
+    done = generation(train, tmp_path, 1, restarts=3)
+    assert done.codes == [0]
+    check_trained(done.value)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_whenever_a_job_is_asked_to_end_it_loses_nothing(tmp_path: Path, seed: int) -> None:
+    drawn = random.Random(seed)
+    ended = 0
+    for restarts in range(100):
+        replicas = drawn.randint(1, 4)
+        end = (drawn.randrange(replicas), drawn.randint(2, 120))
+        done = generation(train, tmp_path, replicas, restarts=restarts, end=end)
+        if done.codes == [0] * replicas:
+            break
+        assert done.codes == [143] * replicas
+        ended += 1
+    assert ended > 1
+    check_trained(done.value)
