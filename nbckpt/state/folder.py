@@ -14,11 +14,13 @@ from __future__ import annotations
 import errno
 import json
 import logging
+import os
 import re
 import shutil
+import stat
 import uuid
 from collections.abc import Iterable, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Protocol, Self
@@ -35,12 +37,16 @@ PREFIX = "checkpoint-"
 MANIFEST = "manifest.json"
 SUFFIX = ".state"
 
-_OF_THE_DISK = {errno.ENOSPC, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM, errno.EFBIG}
+_OF_THE_DISK = {
+    *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ESTALE),
+    *(errno.EROFS, errno.EACCES, errno.EPERM),
+}
 _LOCK = f"{STAGING}.lock"
 _LOCK_S = 60.0
 _PLAIN = re.compile(r"[a-z0-9._-]{1,80}")
 _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?")
 """Names that Windows keeps for itself, whatever follows the dot."""
+_URL = re.compile(r"[a-z][a-z0-9+.-]+:/", re.IGNORECASE)
 
 _log = logging.getLogger("nbckpt")
 
@@ -97,16 +103,20 @@ class Save:
 
         Raises:
             CorruptError: One is missing or is not what was saved; the message names it.
+            StoreError: The disk failed.
         """
         for name, kept in self.states.items():
             file = self.folder / kept.file
-            with _explained("read", file):
-                if not _has_size(file, kept) or digest_of_file(file).hex() != kept.digest:
-                    raise CorruptError(f"{str(file)!r}, the state {name!r}, is not what was saved")
+            if not _has_size(file, kept) or _digest(file) != kept.digest:
+                raise CorruptError(f"{str(file)!r}, the state {name!r}, is not what was saved")
         return self
 
     def seems_whole(self) -> bool:
-        """Tell whether every file is there with its size, which is quick to see."""
+        """Tell whether every file is there with its size, which is quick to see.
+
+        Raises:
+            StoreError: The disk failed.
+        """
         return all(_has_size(self.folder / kept.file, kept) for kept in self.states.values())
 
     @classmethod
@@ -114,22 +124,22 @@ class Save:
         """Return what a save's manifest says, without looking at the files.
 
         Raises:
-            NotFoundError: It has no manifest, so it is none of ours.
+            NotFoundError: It has no manifest of ours, so it is somebody's.
             CorruptError: The manifest is damaged.
             FormatError: A newer nbckpt wrote it.
+            StoreError: The disk failed.
         """
         place = folder / MANIFEST
         try:
-            read = json.loads(place.read_bytes())
-            if read["format"] != FORMAT:
-                raise FormatError(f"{str(place)!r} has format {read['format']!r}, this nbckpt reads {FORMAT}")
-            states = {str(name): _kept(*it) for name, it in read["states"].items()}
-            return cls(folder, states, int(read["replicas"]))
-        except (FileNotFoundError, NotADirectoryError):
-            raise NotFoundError(f"{str(folder)!r} has no {MANIFEST}: no save of nbckpt's") from None
-        except OSError as error:
-            raise CorruptError(f"{str(place)!r} cannot be read: {error.strerror or error}") from error
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            with _explained("read", place):
+                read = json.loads(place.read_bytes()) if place.is_file() else None
+            if not isinstance(read, dict) or read.keys().isdisjoint({"states", "replicas"}):
+                raise NotFoundError(f"{str(folder)!r} has no {MANIFEST} of nbckpt's")
+            if (number := read.get("format")) != FORMAT:
+                raise FormatError(f"{str(place)!r} has format {number!r}, this nbckpt reads {FORMAT}")
+            states = {name: _kept(name, *it) for name, it in read.get("states", ()).items()}
+            return cls(folder, states, int(read.get("replicas", "")))
+        except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise CorruptError(f"{str(place)!r} is damaged: {error}") from error
 
 
@@ -143,10 +153,8 @@ class StateFolder:
         UsageError: It is a URL.
     """
 
-    def __init__(self, folder: Path) -> None:
-        if re.match(r"[a-z0-9+]+:/", str(folder)):
-            raise UsageError(f"states are kept in a folder that all replicas reach, not at {str(folder)!r}")
-        self.folder = folder.absolute()
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = local(folder)
 
     def write(self, states: Iterable[tuple[str, Writes]], *, keep: int, replicas: int) -> Save:
         """Make a save of *states*, and remove all but the newest *keep* whole ones.
@@ -159,13 +167,16 @@ class StateFolder:
             Exception: Whatever a state's own `save` raises.
         """
         with self._alone():
-            stage = self.folder / f"{STAGING}-{uuid.uuid4().hex[:12]}"
+            stage = self._stage()
             try:
                 made = self._fill(stage, states, replicas)
             except BaseException:
                 shutil.rmtree(stage, ignore_errors=True)
                 raise
-            self._prune(made, keep)
+            try:
+                self._prune(made, keep)
+            except OSError as error:
+                _log.warning("%s is saved, but what is older cannot be removed: %s", made.folder, error)
         return made
 
     def _fill(self, stage: Path, states: Iterable[tuple[str, Writes]], replicas: int) -> Save:
@@ -191,21 +202,22 @@ class StateFolder:
     def _prune(self, newest: Save, keep: int) -> None:
         """Remove what is older than the newest *keep* whole saves, and what crashes left.
 
-        Folders without a manifest of ours stay: they are somebody's.
+        Folders without a manifest of ours stay: they are somebody's. So do links, and what a newer nbckpt
+        wrote.
         """
         whole = 1
         for number in sorted(self._numbers() - {newest.number}, reverse=True):
             folder = self.folder / f"{PREFIX}{number}"
             try:
-                save = Save.read(folder)
-            except NotFoundError:
+                is_whole = Save.read(folder).seems_whole()
+            except (NotFoundError, FormatError, StoreError):
                 continue
-            except (CorruptError, FormatError):
-                save = None
-            if whole >= max(keep, 1):
-                _remove(folder)
-            elif save is not None and save.seems_whole():
-                whole += 1
+            except CorruptError:
+                is_whole = False
+            if whole >= keep and not folder.is_symlink():
+                # In one step, so that no reader meets half of it, nor is half of it left for ever.
+                folder.rename(self._stage())
+            whole += is_whole
         for left in self.folder.glob(f"{STAGING}-*"):
             shutil.rmtree(left, ignore_errors=True)
 
@@ -221,7 +233,8 @@ class StateFolder:
             StoreError: The folder cannot be read.
         """
         passed: list[Exception] = []
-        for number in sorted(self._numbers(), reverse=True):
+        numbers = self._numbers()
+        for number in sorted(numbers, reverse=True):
             folder = self.folder / f"{PREFIX}{number}"
             try:
                 save = Save.read(folder).check()
@@ -234,15 +247,21 @@ class StateFolder:
                 if passed:
                     _log.warning("going on from %s, an older save", save.folder)
                 return save
+        if self._numbers() - numbers:
+            return self.newest()  # another process saved, and removed those of before
         if passed:
             raise type(passed[0])(
                 f"no save in {str(self.folder)!r} is whole: {passed[0]}. To begin anew, move the folder away"
             )
         return None
 
+    def _stage(self) -> Path:
+        return self.folder / f"{STAGING}-{uuid.uuid4().hex[:12]}"
+
     def _numbers(self) -> set[int]:
-        with _explained("read", self.folder):
-            names = [it.name for it in self.folder.iterdir()] if self.folder.is_dir() else []
+        names: list[str] = []
+        with _explained("read", self.folder), suppress(FileNotFoundError):
+            names = [it.name for it in self.folder.iterdir()]
         found = (name.removeprefix(PREFIX) for name in names if name.startswith(PREFIX))
         return {int(it) for it in found if it.isascii() and it.isdecimal() and str(int(it)) == it}
 
@@ -274,15 +293,21 @@ def write_state(name: str, state: Writes, folder: Path) -> Kept:
         Exception: Whatever the state's own `save` raises.
     """
     file = folder / file_name(name)
+    own: OSError | None = None
     try:
         with file.open("wb") as opened:
-            state.save(opened)
+            try:
+                state.save(opened)
+            except OSError as error:
+                # Writing to an open file tells no name; what tells one met another file.
+                own = error if error.filename or error.errno not in _OF_THE_DISK else None
+                raise
         sync_file(file)
         return Kept(file.name, file.stat().st_size, digest_of_file(file).hex())
     except OSError as error:
-        if error.errno not in _OF_THE_DISK:
-            raise  # the state's own
-        raise StoreError(f"cannot write {str(file)!r}: {error.strerror}") from error
+        if error is own:
+            raise
+        raise StoreError(f"cannot write {str(file)!r}: {error.strerror or error}") from error
 
 
 def file_name(name: str) -> str:
@@ -297,37 +322,59 @@ def file_name(name: str) -> str:
     return f"{readable}~{digest(name.encode(errors='surrogatepass')).hex()[:32]}{SUFFIX}"
 
 
-def _kept(file: str, size: int, digest_: str) -> Kept:
-    """Return what a manifest says of a file.
+def local(where: str | os.PathLike[str]) -> Path:
+    """Return a folder as a path that does not depend on the working folder.
 
     Raises:
-        ValueError: It leads elsewhere.
+        UsageError: It is a URL.
     """
-    if not file.endswith(SUFFIX) or "/" in file or "\\" in file:
-        raise ValueError(f"{file!r} is no name of a state's file")
+    if _URL.match(os.fspath(where)):
+        raise UsageError(f"states are kept in a folder that all replicas reach, not at {os.fspath(where)!r}")
+    return Path(where).absolute()
+
+
+def at_least_one(keep: int) -> int:
+    """Return how many saves are kept.
+
+    Raises:
+        UsageError: None would be.
+    """
+    if keep < 1:
+        raise UsageError(f"keep={keep}: one save at least is kept")
+    return keep
+
+
+def _kept(name: str, file: str, size: int, digest_: str) -> Kept:
+    """Return what a manifest says of a state's file.
+
+    Raises:
+        ValueError: It is another's, or leads elsewhere.
+    """
+    if file != file_name(name):
+        raise ValueError(f"{file!r} is not the file of the state {name!r}")
     return Kept(file, int(size), str(digest_))
 
 
 def _has_size(file: Path, kept: Kept) -> bool:
-    try:
-        return not file.is_symlink() and file.stat().st_size == kept.size
-    except OSError:
-        return False
+    """Tell whether a file is there and so long; what a link leads to is none of the save."""
+    with _explained("read", file), suppress(FileNotFoundError):
+        found = file.lstat()
+        return stat.S_ISREG(found.st_mode) and found.st_size == kept.size
+    return False
 
 
-def _remove(folder: Path) -> None:
-    """Remove a save: its manifest first, so that no reader takes what is left for a save."""
-    try:
-        (folder / MANIFEST).unlink(missing_ok=True)
-    except OSError as error:
-        _log.warning("%s cannot be removed: %s", folder, error)
-        return
-    shutil.rmtree(folder, ignore_errors=True)
+def _digest(file: Path) -> str:
+    """Return what is in a file; nothing where it is gone by now."""
+    with _explained("read", file), suppress(FileNotFoundError):
+        return digest_of_file(file).hex()
+    return ""
 
 
 @contextmanager
 def _explained(action: str, place: Path) -> Any:
     try:
         yield
+    except StoreError:
+        raise
     except OSError as error:
         raise StoreError(f"cannot {action} {str(place)!r}: {error.strerror or error}") from error

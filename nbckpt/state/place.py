@@ -46,6 +46,8 @@ def place_of(state: object) -> Place:
         return Place(where, text)
     shell = _shell(notebook)
     if shell is None:  # a plain prompt compiles each input anew
+        while (outer := _notebook_frame(notebook.f_back)) is not None:
+            notebook = outer
         return Place(f"the line `{text}`" if text else where, text, notebook.f_code)
     run = shell.execution_count
     cell = f"cell [{run}], `{text}`" if notebook is frame else f"{where}, called by cell [{run}]"
@@ -59,19 +61,16 @@ def in_notebook() -> bool:
 
 def _maker(state: object) -> FrameType:
     """Return the frame that calls the class, past its own constructors."""
+    # By their code: looking at a frame's variables would keep them alive while it runs.
+    own = {getattr(it, "__code__", None) for cls in type(state).__mro__ for it in vars(cls).values()}
     frame = sys._getframe(1)
-    while frame.f_back is not None and (_is_ours(frame) or _self(frame) is state):
+    while frame.f_back is not None and (_is_ours(frame) or frame.f_code in own):
         frame = frame.f_back
     return frame
 
 
 def _is_ours(frame: FrameType) -> bool:
     return str(frame.f_globals.get("__name__", "")).startswith(f"{_HERE}.")
-
-
-def _self(frame: FrameType) -> Any:
-    names = frame.f_code.co_varnames[: min(frame.f_code.co_argcount, 1)]
-    return frame.f_locals.get(names[0]) if names else None
 
 
 def _notebook_frame(frame: FrameType | None) -> FrameType | None:

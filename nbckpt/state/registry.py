@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from nbckpt.errors import UsageError
 from nbckpt.state import replica
+from nbckpt.state.folder import at_least_one, local
 from nbckpt.state.place import Place, place_of
 
 if TYPE_CHECKING:
@@ -94,6 +95,12 @@ class Registry:
                 del self._entries[name]  # so that the new one is the last in order
             self._entries[name] = entry
 
+    def adopt(self, name: str, state: State) -> None:
+        """Register a state that was made elsewhere, in place of whichever has the name."""
+        with self._lock:
+            self._entries.pop(name, None)
+            self._entries[name] = _Entry(weakref.ref(state), _kind(state), place_of(state))
+
     def live(self) -> list[tuple[str, State]]:
         """Return the states that are alive, in the order in which they were made."""
         with self._lock:
@@ -131,11 +138,9 @@ def states(
         keep: How many saves are kept, one at least.
 
     Raises:
-        UsageError: *keep* is below one.
+        UsageError: The folder is a URL, or *keep* is below one.
     """
-    if keep < 1:
-        raise UsageError(f"keep={keep}: one save at least is kept")
-    registry = Registry(None if path is None else Path(path).absolute(), barrier=barrier, keep=keep)
+    registry = Registry(None if path is None else local(path), barrier=barrier, keep=at_least_one(keep))
     token = current.set(registry)
     try:
         yield registry

@@ -13,6 +13,7 @@ the environment anew.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from nbckpt.errors import UsageError
@@ -63,7 +64,7 @@ def _number(*names: str, default: int) -> tuple[str, int]:
     name, value = first_set(*names)
     if not value:
         return name, default
-    if not (value.isascii() and value.strip().isdecimal()):
+    if not re.fullmatch(r"\s*\d{1,9}\s*", value, re.ASCII):
         raise UsageError(
             f"{name}={value!r} in the environment is no whole number from 0 on: correct or unset it"
         )

@@ -11,8 +11,8 @@ from typing import IO, Any
 
 from nbckpt.errors import StoreError
 from nbckpt.state import replica
-from nbckpt.state.folder import Save, StateFolder, write_state
-from nbckpt.state.registry import Registry, current
+from nbckpt.state.folder import StateFolder, at_least_one, local, write_state
+from nbckpt.state.registry import current
 from nbckpt.state.state import State, name_of
 
 _log = logging.getLogger("nbckpt")
@@ -28,7 +28,8 @@ def save_all_states(
 
     First every state's `sync` is called, on every replica, then replica 0 writes. After the return the
     save is whole and survives a crash of the machine; with a barrier that holds on every replica. When
-    it is interrupted or killed at any point, the earlier saves are whole and this one is not there.
+    it is interrupted or killed at any point, the earlier saves are whole, and this one is, too, or is not
+    there.
 
     Args:
         checkpoint_dir: The folder of the job's saves; by default that of `nbckpt.states`, else
@@ -39,26 +40,29 @@ def save_all_states(
 
     Returns:
         The save's folder on replica 0. None on the others, and where there is no folder to save in, in
-        which case nothing was done.
+        which case nothing was done, or no state to save.
 
     Raises:
+        UsageError: The folder is a URL, or *keep* is below one; nothing was done.
         StoreError: The disk failed.
         Exception: Whatever a state's `sync` or `save` raises.
     """
     registry = current.get()
-    place = registry.path if checkpoint_dir is None else Path(checkpoint_dir)
+    place = registry.path if checkpoint_dir is None else checkpoint_dir
     if place is None:
         return None
+    folder, keep = StateFolder(place), at_least_one(registry.keep if keep is None else keep)
     wait = barrier or registry.barrier or _alone
     states = registry.live()
     for _, state in states:
         state.sync()
     wait()
+    made = None
     try:
-        made = None
-        if replica.rank() == 0:
-            folder = StateFolder(place)
-            made = folder.write(states, keep=keep or registry.keep, replicas=replica.count())
+        if not states:
+            _log.warning("nothing is saved, since no state is alive: keep each in a variable")
+        elif replica.rank() == 0:
+            made = folder.write(states, keep=keep, replicas=replica.count())
     finally:
         registry.saved()
         wait()
@@ -74,18 +78,19 @@ def save_state(state: State, checkpoint_dir: str | os.PathLike[str], sync: bool 
         sync: Whether to call its `sync` first. Every replica calls it; replica 0 writes.
 
     Raises:
+        UsageError: The folder is a URL, or the state's class does not call `State.__init__`.
         StoreError: The disk failed.
         Exception: Whatever the state's `sync` or `save` raises.
     """
+    name, folder = name_of(state), local(checkpoint_dir)
     if sync:
         state.sync()
     if replica.rank() == 0:
-        folder = Path(checkpoint_dir)
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StoreError(f"cannot make {str(folder)!r}: {error.strerror or error}") from error
-        write_state(name_of(state), state, folder)
+        write_state(name, state, folder)
 
 
 def load_state(state: State) -> bool:
@@ -103,8 +108,10 @@ def load_state(state: State) -> bool:
         Exception: Whatever the state's `load` raises.
     """
     name, registry = name_of(state), current.get()
-    registry.source = registry.source or _source(registry)
-    file = registry.source.open(name)
+    source, place = registry.source, registry.path
+    if source is None or (isinstance(source, _Saved) and source.place != place):
+        registry.source = source = _Saved(place)
+    file = source.open(name)
     if file is None:
         return False
     with closing(file):
@@ -112,16 +119,12 @@ def load_state(state: State) -> bool:
     return True
 
 
-def _source(registry: Registry) -> _Saved:
-    place = registry.path
-    return _Saved(None if place is None else StateFolder(place).newest())
-
-
 class _Saved:
-    """A source of states: one save of the job, or none."""
+    """A source of states: the newest save of the job in *place*, or none."""
 
-    def __init__(self, save: Save | None) -> None:
-        self._save = save
+    def __init__(self, place: Path | None) -> None:
+        self.place = place
+        self._save = None if place is None else StateFolder(place).newest()
 
     def open(self, name: str) -> IO[bytes] | None:
         """See `Source.open`."""
