@@ -1,6 +1,7 @@
 """Functions as trainables: how they are called, what arrives of them, how they end, and their checkpoints.
 
-Behaviour 84 and D79 are held by test_handoff too, 86 to 88 and D84, D87, D88, D90, D92 by test_checkpoints.
+D79 and the rest of D93 are held by test_handoff, behaviours 86 to 88 and D84, D87, D88, D90, D92 by
+test_checkpoints, 83 and D76 by test_session, 90 to 96 by test_table.
 """
 
 from __future__ import annotations

@@ -262,12 +262,21 @@ def test_a_restore_that_fails_leaves_nothing_temporary_after_stop(make: Callable
     assert list(Path(trainable.logdir).iterdir()) == []
 
 
-def test_stopping_runs_cleanup_once_also_where_it_fails(make: Callable[..., Counter]) -> None:
-    """Behaviour 89."""
-    trainable = make()
+def test_stopping_runs_cleanup_once_and_removes_what_is_temporary_also_where_it_fails(tmp_path: Path) -> None:
+    """Behaviour 89, D83."""
+
+    class Fails(Counter):
+        def cleanup(self) -> None:
+            super().cleanup()
+            raise ValueError("in cleanup")
+
+    trainable = Fails(None, tmp_path / "trial")
+    trainable.restore_from_object(trainable.save_to_object())
+    with pytest.raises(ValueError, match="in cleanup"):
+        trainable.stop()
     trainable.stop()
-    trainable.stop()
-    assert trainable.calls == ["cleanup"]
+    assert trainable.calls == ["load", "cleanup"]
+    assert list(Path(trainable.logdir).iterdir()) == []
 
 
 def test_a_checkpoint_is_deleted_by_any_path_in_it_and_a_missing_one_is_only_logged(
