@@ -39,4 +39,5 @@ def test_trials_that_a_killed_kernel_cut_off_end_as_if_it_had_lived(tmp_path: Pa
     for trial in trials:
         assert trial.status == Status.TERMINATED
         assert [it["training_iteration"] for it in trial.results] == list(range(1, 41))
-    assert [trial.attempts for trial in trials] == [2, 2, 1, 1, 1, 1]
+    assert trials[0].attempts == 2
+    assert {trial.attempts for trial in trials} <= {1, 2}
