@@ -201,6 +201,23 @@ class _Pickler(_CloudPickler):  # type: ignore[misc]  # cloudpickle ships no typ
 NO_OVERLAPS = Overlaps(())
 
 
+def merged(spans: list[Span]) -> tuple[list[Span], list[tuple[int, int, int]]]:
+    """Merge spans that overlap; return what they became, and each span as (which of these, offset, size)."""
+    roots: list[Span] = []
+    for span in sorted(spans, key=lambda span: (span.address, -span.size)):
+        last = roots[-1] if roots else None
+        if last is None or span.address >= last.end:
+            roots.append(span)
+        elif span.end > last.end:
+            size = span.end - last.address
+            roots[-1] = Span(last.address, size, memory_at(last.address, size, (last.view, span.view)))
+    starts = [root.address for root in roots]
+    at = [bisect_right(starts, span.address) - 1 for span in spans]
+    return roots, [
+        (root, span.address - starts[root], span.size) for root, span in zip(at, spans, strict=True)
+    ]
+
+
 def dump(value: Any, namespace: dict[str, Any], overlaps: Overlaps = NO_OVERLAPS) -> Pickled:
     """Turn *value* into a record.
 

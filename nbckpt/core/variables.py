@@ -7,7 +7,6 @@ shared; every other variable stands alone and can be loaded alone.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from nbckpt.core.blame import blame, losses
-from nbckpt.core.codec import Overlaps, Pickled, Span, dump, memory_at, paused_gc
+from nbckpt.core.codec import Overlaps, Pickled, Span, dump, merged, paused_gc
 from nbckpt.core.manifest import Content, Group, Skipped, Value
 from nbckpt.core.pack import digest
 from nbckpt.core.packer import Packer, Stored
@@ -244,29 +243,12 @@ def _draft(members: list[_Member], namespace: dict[str, Any], take: _Taker, pack
     overlaps = Overlaps([span for member in members for span in member.pickled.reached])
     if len(members) > 1 or overlaps:
         pickled = dump([member.value for member in members], namespace, overlaps)
-    roots, buffers = _roots(pickled.buffers) if overlaps else _separate(pickled.buffers)
+    roots, buffers = merged(pickled.buffers) if overlaps else _separate(pickled.buffers)
     return _Draft(members, packer.add_record(pickled.record), [take(span) for span in roots], buffers)
 
 
 def _separate(spans: list[Span]) -> tuple[list[Span], list[tuple[int, int, int]]]:
     return spans, [(at, 0, span.size) for at, span in enumerate(spans)]
-
-
-def _roots(spans: list[Span]) -> tuple[list[Span], list[tuple[int, int, int]]]:
-    """Merge overlapping spans; return the roots, and each span as (root, offset, size)."""
-    roots: list[Span] = []
-    for span in sorted(spans, key=lambda span: (span.address, -span.size)):
-        last = roots[-1] if roots else None
-        if last is None or span.address >= last.end:
-            roots.append(span)
-        elif span.end > last.end:
-            size = span.end - last.address
-            roots[-1] = Span(last.address, size, memory_at(last.address, size, (last.view, span.view)))
-    starts = [root.address for root in roots]
-    at = [bisect_right(starts, span.address) - 1 for span in spans]
-    return roots, [
-        (root, span.address - starts[root], span.size) for root, span in zip(at, spans, strict=True)
-    ]
 
 
 def _look_at(members: list[_Member], namespace: dict[str, Any], captured: Captured) -> None:

@@ -1,7 +1,8 @@
 """States of values: of what has a `state_dict()`, and of whatever can be pickled.
 
 A file begins with a line that names the format, then comes the record with the memory of its arrays
-behind it, each aligned, so that neither writing nor reading copies them.
+behind it, each aligned, so that neither writing nor reading copies them. Memory that arrays share is there
+once.
 """
 
 from __future__ import annotations
@@ -106,10 +107,15 @@ def _refill(value: Any, loaded: Any) -> bool:
     elif isinstance(value, MutableSequence):
         value[:] = loaded
     elif getattr(value, "shape", ()) and (value.shape, value.dtype) == (loaded.shape, loaded.dtype):
-        value[...] = loaded
+        _plain(value)[...] = _plain(loaded)
     else:
         return False
     return True
+
+
+def _plain(array: Any) -> Any:
+    """Return an array as it is, of a tensor what no gradient follows."""
+    return array.detach() if hasattr(array, "detach") else array
 
 
 def _let_go(state: ValueState) -> None:
@@ -128,11 +134,14 @@ def write(value: Any, file: IO[bytes]) -> None:
     """
     try:
         pickled = codec.dump(value, main_namespace())
+        if overlaps := codec.Overlaps(pickled.reached):
+            pickled = codec.dump(value, main_namespace(), overlaps)
     except Exception as error:
         raise CodecError(f"cannot save a {type(value).__name__}: {type(error).__name__}: {error}") from error
-    parts = [memoryview(pickled.record), *(span.view for span in pickled.buffers)]
+    spans, buffers = codec.merged(pickled.buffers)
+    parts = [memoryview(pickled.record), *(span.view for span in spans)]
     file.write(_MAGIC)
-    file.write(json.dumps([len(part) for part in parts]).encode() + b"\n")
+    file.write(json.dumps([[len(part) for part in parts], buffers]).encode() + b"\n")
     for part in parts:
         file.write(bytes(-file.tell() % _ALIGNED))
         file.write(part)
@@ -148,8 +157,10 @@ def read(file: IO[bytes]) -> Any:
     if file.readline(len(_MAGIC)) != _MAGIC:
         raise CorruptError(f"{getattr(file, 'name', 'the file')!r} is no state of a value")
     try:
-        record, *buffers = [_part(file, size) for size in json.loads(file.readline())]
-    except (ValueError, TypeError) as error:
+        sizes, where = json.loads(file.readline())
+        record, *parts = [_part(file, size) for size in sizes]
+        buffers = [parts[at][offset : offset + size] for at, offset, size in where]
+    except (ValueError, TypeError, IndexError) as error:
         raise CorruptError(
             f"{getattr(file, 'name', 'the file')!r} is no whole state of a value: {error}"
         ) from error
