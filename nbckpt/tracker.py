@@ -25,6 +25,7 @@ from nbckpt.core.variables import Captured, capture
 from nbckpt.core.verify import Verified, verify
 from nbckpt.errors import CodecError, UsageError
 from nbckpt.settings import Settings
+from nbckpt.state.snapshot import Snapshot, adopt, held, is_state, put_back, snapshots
 from nbckpt.store import Store, open_store
 
 _MISSING = object()
@@ -93,7 +94,8 @@ class _Undo:
 
     what: str
     bindings: dict[str, Any] = field(default_factory=dict)
-    states: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
+    states: dict[str, Snapshot] = field(default_factory=dict)
     removed: list[tuple[Entry, list[Ref]]] = field(default_factory=list)
 
 
@@ -155,6 +157,7 @@ class Tracker:
         variables: Iterable[str] = (),
         exclude: Iterable[str] = (),
         hidden: Container[str] = frozenset(),
+        states: bool = False,
         message: str = "",
         provenance: Mapping[str, Any] | None = None,
         progress: Progress | None = None,
@@ -171,12 +174,13 @@ class Tracker:
             variables: Only these; a pattern such as `df_*` means every match.
             exclude: Not these; patterns too.
             hidden: Names that are nobody's variables.
+            states: Save the live states (`nbckpt.State`), too.
             message: A sentence for people.
             provenance: Where the save was asked for: `cell`, `notebook`.
             progress: Told how far it is.
 
         Raises:
-            UsageError: No such variable, nothing to save, or no such name can be.
+            UsageError: No such variable, no live state, nothing to save, or no such name can be.
             CodecError: Nothing of what was asked for can be pickled.
             StoreError: The storage failed.
         """
@@ -185,12 +189,14 @@ class Tracker:
         self.history.check_format()
         selection = Selection(tuple(variables), tuple(exclude), hidden)
         chosen, whole = selection.of(namespace), selection.whole
-        states = surroundings.read_states() if whole else {}
+        beside = surroundings.read_states() if whole else {}
+        if states:
+            beside |= self._snapshots()
         self._known.refresh()
         for attempt in range(_MOST_TRIES):
             try:
                 with Packer(self.store, self._known, salted=attempt > 0) as packer:
-                    captured = capture(chosen | states, namespace, packer)
+                    captured = capture(chosen | beside, namespace, packer)
                     if captured.skipped and not captured.drafts:
                         raise _nothing_left(captured)
                     packer.finish(progress)
@@ -206,6 +212,12 @@ class Tracker:
         self._before = manifest if whole else self._before
         assert ref is not None  # a name was given
         return Saved(manifest, ref, packer.new_bytes, time.perf_counter() - started)
+
+    def _snapshots(self) -> dict[str, Snapshot]:
+        taken = snapshots()
+        if not taken:
+            raise UsageError("there are no states to save: make one with nbckpt.State, or leave --states out")
+        return taken
 
     def _default_name(self) -> str:
         return Path(self.settings.notebook).stem if self.settings.notebook else "session"
@@ -233,7 +245,7 @@ class Tracker:
             groups=captured.groups(packer),
             skipped=tuple(captured.skipped),
             warnings=tuple(captured.warnings),
-            deleted=tuple(sorted(set(gone) - surroundings.NAMES)),
+            deleted=tuple(sorted(it for it in set(gone) - surroundings.NAMES if not is_state(it))),
             provenance={
                 **surroundings.machine(),
                 "packages": surroundings.packages(),
@@ -295,6 +307,8 @@ class Tracker:
                 raise UsageError("outside of a notebook diff takes two checkpoints: nbckpt diff A B")
             after = None
             live = Selection(hidden=hidden).of(namespace)
+            if any(is_state(it.name) for it in before.values):
+                live |= snapshots()
             values, load = self._live_values(live, namespace), live.__getitem__
             packages = surroundings.packages()
         differences = compare(
@@ -367,7 +381,7 @@ class Tracker:
         started = time.perf_counter()
         manifest = self.manifest(ref)
         names = tuple(names)
-        wanted = values_of(manifest, names)
+        wanted = [it for it in values_of(manifest, names) if not (prefix and is_state(it))]
         gone = [name for name in manifest.deleted if name in namespace] if not names and not prefix else []
         if dry_run:
             changes = self._foresee(manifest, wanted, namespace, prefix, hidden)
@@ -384,29 +398,51 @@ class Tracker:
             verify=not lazy,
             progress=progress,
         )
-        states = {name: loaded.pop(name) for name in surroundings.NAMES & loaded.keys()}
+        settings = {name: loaded.pop(name) for name in surroundings.NAMES & loaded.keys()}
+        states = {name: loaded.pop(name) for name in list(loaded) if is_state(name)}
         bindings = {prefix + name: value for name, value in loaded.items()} | dict.fromkeys(gone, _MISSING)
-        changes = {name: _change(namespace, name, value) for name, value in bindings.items()}
-        self._undo = _Undo(f"restore of {manifest.id[:SHORT]}", _swap(namespace, bindings))
-        self._undo.states = surroundings.write_states(states)
+        changes = self._bind(
+            bindings, settings, states, namespace, f"restore of {manifest.id[:SHORT]}", failed
+        )
         if not names and not prefix:
             self._before = manifest
         return self._restored(manifest, changes, tuple(failed), wanted, started)
 
-    def bind(self, values: Mapping[str, Any], namespace: dict[str, Any], what: str) -> dict[str, str]:
-        """Bind variables that were kept elsewhere; what they replace is kept for `undo`.
+    def bind(
+        self, values: Mapping[str, Any], namespace: dict[str, Any], what: str
+    ) -> tuple[dict[str, str], list[Failure]]:
+        """Bind variables, and load states, that were kept elsewhere; what they replace is kept for `undo`.
 
         Args:
-            values: The variables.
+            values: The variables, and the snapshots of states.
             namespace: Where to.
             what: Where they are from, in words.
 
         Returns:
-            What happened to each name: `new`, `same` or `changed`.
+            What happened to each name, `new`, `same` or `changed`; and the states that were not loaded.
         """
-        changes = {name: _change(namespace, name, value) for name, value in values.items()}
-        self._undo = _Undo(f"restore of {what}", _swap(namespace, values))
-        return changes
+        failed: list[Failure] = []
+        states = {name: it for name, it in values.items() if is_state(name)}
+        bindings = {name: it for name, it in values.items() if name not in states}
+        return self._bind(bindings, {}, states, namespace, f"restore of {what}", failed), failed
+
+    def _bind(
+        self,
+        bindings: Mapping[str, Any],
+        settings: dict[str, Any],
+        states: Mapping[str, Snapshot],
+        namespace: dict[str, Any],
+        what: str,
+        failed: list[Failure],
+    ) -> dict[str, str]:
+        """Put everything in its place, once all of it was loaded; add to *failed* what could not be."""
+        changes = {name: _change(namespace, name, value) for name, value in bindings.items()}
+        before = held(states)
+        self._undo = _Undo(what, _swap(namespace, bindings), surroundings.write_states(settings), before)
+        adopt(bindings.values())  # of two states of one name the restored variable is the one to load
+        reasons = put_back(states)
+        failed += [Failure((name,), reason) for name, reason in reasons.items()]
+        return changes | {name: "changed" for name in states if name not in reasons}
 
     def undo(self, namespace: dict[str, Any]) -> tuple[str, list[str]]:
         """Take back the last restore or removal; asked again, it is done again.
@@ -429,8 +465,8 @@ class Tracker:
                 self.history.bring_back(entry, refs)
             self._undo = None
             return last.what, []
-        self._undo = _Undo(last.what, _swap(namespace, last.bindings), surroundings.write_states(last.states))
-        return last.what, sorted(last.bindings)
+        self._bind(last.bindings, last.settings, last.states, namespace, last.what, [])
+        return last.what, sorted([*last.bindings, *last.states])
 
     def _foresee(
         self,
@@ -445,10 +481,12 @@ class Tracker:
             for name in wanted
             if prefix + name in namespace and name not in hidden
         }
+        if any(map(is_state, wanted)):
+            live |= snapshots()
         values = self._live_values(live, namespace)
 
         def change(name: str) -> str:
-            if prefix + name not in namespace:
+            if prefix + name not in namespace and name not in live:
                 return "new"
             value = manifest.find(name)
             return "same" if name in values and value and value.digest == values[name].digest else "changed"

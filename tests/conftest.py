@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from nbckpt.state import states
+
 
 @pytest.fixture(autouse=True)
 def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -21,6 +23,13 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.
     (home / "tmp").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(home / "tmp"))
     return home
+
+
+@pytest.fixture(autouse=True)
+def own_states() -> Iterator[None]:
+    """Give the test a registry of states of its own."""
+    with states():
+        yield
 
 
 @pytest.fixture(autouse=True)

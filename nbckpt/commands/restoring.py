@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from nbckpt.commands.saving import counted
 from nbckpt.commands.table import Command, Session, option, switch
 from nbckpt.commands.trials import also_a_trial, is_ref, is_trial
 from nbckpt.core.checkpoint import Checkpoint
 from nbckpt.core.files import FILES
 from nbckpt.core.history import SHORT
+from nbckpt.core.loading import Failure
 from nbckpt.core.manifest import Manifest
 from nbckpt.core.surroundings import packages
 from nbckpt.errors import NotFoundError
-from nbckpt.render import Column, Page, Result, Table, age, count, duration, short
+from nbckpt.render import Column, Page, Result, Table, age, duration, short
+from nbckpt.state.snapshot import is_state
 from nbckpt.tracker import Restored
 
 
@@ -33,7 +36,7 @@ class RestoreResult(Result):
         manifest = restored.manifest
         done = "would restore" if restored.dry_run else "restored"
         took = "" if restored.dry_run else f" in {duration(restored.seconds)}"
-        what = count(sum(change != "removed" for change in restored.changes.values()), "variable")
+        what = counted(name for name, change in restored.changes.items() if change != "removed")
         which = f"{self.ref} ({manifest.id[:SHORT]}, saved {age(manifest.created_at).text})"
         headline = f"{done} {what} of {which}{took}"
         notes = [self.also] if self.also else []
@@ -49,12 +52,13 @@ class RestoreResult(Result):
         )
 
     def _failures(self) -> Table:
-        rows = tuple((", ".join(it.names), it.reason) for it in self.restored.failed)
-        return Table(
-            _failure_caption(self.restored.manifest),
-            (Column("variable", code=True), Column("reason")),
-            rows,
-        )
+        return _failures(self.restored.failed, _failure_caption(self.restored.manifest))
+
+
+def _failures(failed: Iterable[Failure], caption: str) -> Table:
+    """Return a table of what was not restored, and why."""
+    rows = tuple((", ".join(it.names), it.reason) for it in failed)
+    return Table(caption, (Column("variable", code=True), Column("reason")), rows)
 
 
 def _changes(changes: Mapping[str, str], *, dry_run: bool) -> Table:
@@ -123,6 +127,7 @@ class TrialRestored(Result):
         ref: The checkpoint's name.
         path: The folder in which it is.
         changes: What happened to which variables; none of a folder of the user's.
+        failed: States that were not loaded.
         rest: Keys of a dict that cannot be variables.
         dry_run: Whether nothing was done.
     """
@@ -130,20 +135,24 @@ class TrialRestored(Result):
     ref: str
     path: Path
     changes: Mapping[str, str]
+    failed: tuple[Failure, ...]
     rest: tuple[str, ...]
     dry_run: bool
 
     def page(self) -> Page:
         """See `Result.page`."""
         whole = f"nbckpt.Checkpoint.from_directory({str(self.path)!r})"
-        if not self.changes and not self.rest:
+        if not (self.changes or self.failed or self.rest):
             return Page(f"{self.ref} is a folder: {self.path}", advice=f"as a Checkpoint: {whole}")
         done = "would restore" if self.dry_run else "restored"
         rest = f"no variables can be called {short(', '.join(self.rest), 100)}: take {whole}.to_dict()"
         undo = "changed" in self.changes.values() and not self.dry_run
         return Page(
-            f"{done} {count(len(self.changes), 'variable')} of {self.ref}",
-            (_changes(self.changes, dry_run=self.dry_run),),
+            f"{done} {counted(self.changes)} of {self.ref}",
+            (
+                _changes(self.changes, dry_run=self.dry_run),
+                _failures(self.failed, "not restored; the others are"),
+            ),
             (rest,) if self.rest else (),
             advice="take it back: %ckpt undo" if undo else "",
         )
@@ -159,18 +168,20 @@ def _restore_trial(
     checkpoint = Checkpoint.from_directory(trial.folder / record.name, trust=trust)
     fields = {str(key): value for key, value in checkpoint.to_dict().items() if key is not FILES}
     if not fields:
-        return TrialRestored(label, trial.checkpoints.path(record), {}, (), dry_run)
+        return TrialRestored(label, trial.checkpoints.path(record), {}, (), (), dry_run)
     namespace = session.live("restore")
     if missing := [it for it in names if not fnmatch.filter(fields, it)]:
         raise NotFoundError(f"{label} has no {missing[0]!r}: there are {', '.join(fields)}")
     wanted = {it: fields[it] for it in fields if not names or any(fnmatch.fnmatch(it, by) for by in names)}
     values = {prefix + it: value for it, value in wanted.items() if (prefix + it).isidentifier()}
-    rest = tuple(it for it in wanted if not (prefix + it).isidentifier())
+    states = {} if prefix else {it: value for it, value in wanted.items() if is_state(it)}
+    rest = tuple(it for it in wanted if not (is_state(it) or (prefix + it).isidentifier()))
+    failed: list[Failure] = []
     if dry_run:
-        changes = {it: "changed" if it in namespace else "new" for it in values}
+        changes = {it: "changed" if it in namespace or it in states else "new" for it in values | states}
     else:
-        changes = session.tracker.bind(values, namespace, label)
-    return TrialRestored(label, trial.folder / record.name, changes, rest, dry_run)
+        changes, failed = session.tracker.bind(values | states, namespace, label)
+    return TrialRestored(label, trial.folder / record.name, changes, tuple(failed), rest, dry_run)
 
 
 @dataclass(frozen=True, repr=False)

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from nbckpt.commands.table import Command, Session, option
+from nbckpt.commands.table import Command, Session, option, switch
 from nbckpt.core.history import SHORT
+from nbckpt.core.surroundings import NAMES
 from nbckpt.render import Cell, Column, Page, Result, Table, count, duration, size
+from nbckpt.state.snapshot import is_state
 from nbckpt.tracker import Saved
+
+
+def counted(names: Iterable[str]) -> str:
+    """Return how many variables, and how many states, there are among the names of values."""
+    names = [name for name in names if name not in NAMES]
+    states = sum(map(is_state, names))
+    also = f" and {count(states, 'state')}" if states else ""
+    return f"{count(len(names) - states, 'variable')}{also}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -28,9 +38,8 @@ class SaveResult(Result):
     def page(self) -> Page:
         """See `Result.page`."""
         manifest = self.saved.manifest
-        variables = [value for value in manifest.values if "." not in value.name]
         parts = [
-            count(len(variables), "variable"),
+            counted(value.name for value in manifest.values),
             f"{size(self.saved.size)} ({size(self.saved.new_bytes)} new)",
             duration(self.saved.seconds),
         ]
@@ -50,7 +59,8 @@ def save(
     variables: Sequence[str],
     message: str,
     exclude: Sequence[str],
-    everything: bool,  # noqa: FBT001  argparse gives it by name
+    everything: bool,  # noqa: FBT001  argparse gives these by name
+    states: bool,  # noqa: FBT001
 ) -> SaveResult:
     """Save variables, all of them by default, as a new version of NAME."""
     namespace = session.live("save")
@@ -63,6 +73,7 @@ def save(
         variables=variables,
         exclude=exclude,
         hidden=hidden,
+        states=states,
         message=message,
         provenance=session.where,
         progress=session.progress,
@@ -103,6 +114,7 @@ COMMANDS = (
                 action="store_true",
                 help="also the earlier results that IPython keeps: _, _1, _2, …",
             ),
+            switch("--states", help="also the states (nbckpt.State)"),
         ),
     ),
 )

@@ -6,17 +6,20 @@ So it is in a checkpoint of a notebook's variables, and in one of a trial. There
 
 from __future__ import annotations
 
+import logging
 import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from io import BytesIO
 from typing import IO, Any
 
 from nbckpt.core.checkpoint import Checkpoint
 from nbckpt.errors import UsageError
 from nbckpt.state.registry import current
-from nbckpt.state.state import State
+from nbckpt.state.state import State, name_of
 
 PREFIX = "state:"
+
+_log = logging.getLogger("nbckpt")
 
 
 class Snapshot:
@@ -74,27 +77,39 @@ def snapshots() -> dict[str, Snapshot]:
     return {PREFIX + name: take(state) for name, state in states}
 
 
-def put_back(taken: Mapping[str, Snapshot]) -> tuple[dict[str, Snapshot], dict[str, str]]:
-    """Load live states from snapshots.
+def adopt(values: Iterable[Any]) -> None:
+    """Have those of *values* that are states take part in saves, in place of others of their names."""
+    for value in values:
+        if isinstance(value, State):
+            current.get().adopt(name_of(value), value)
 
-    Returns:
-        What the states would have written before, and why those that were not loaded were not.
-    """
-    before: dict[str, Snapshot] = {}
+
+def held(names: Iterable[str]) -> dict[str, Snapshot]:
+    """Return what those live states that have these names would write, for taking a load back."""
+    found: dict[str, Snapshot] = {}
+    for name in names:
+        state = current.get().find(name.removeprefix(PREFIX))
+        if state is not None:
+            try:
+                found[name] = take(state)
+            except Exception as error:  # noqa: BLE001  a state that cannot be saved may still be loaded
+                _log.warning("undo will not bring back %s: %s: %s", name, type(error).__name__, error)
+    return found
+
+
+def put_back(taken: Mapping[str, Snapshot]) -> dict[str, str]:
+    """Load live states from snapshots; return why those that were not loaded were not."""
     failed: dict[str, str] = {}
     for name, snapshot in taken.items():
         state = current.get().find(name.removeprefix(PREFIX))
-        if state is None:
-            failed[name] = "no live state has this name: make it first, then restore again"
-            continue
         try:
-            was = take(state)
-            state.load(BytesIO(snapshot.data))
+            if state is None:
+                failed[name] = "no live state has this name: make it first"
+            else:
+                state.load(BytesIO(snapshot.data))
         except Exception as error:  # noqa: BLE001  the user's own, as with a variable that cannot be loaded
             failed[name] = f"{type(error).__name__}: {error}"
-        else:
-            before[name] = was
-    return before, failed
+    return failed
 
 
 def states_checkpoint(**fields: Any) -> Checkpoint:

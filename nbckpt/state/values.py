@@ -12,6 +12,7 @@ import logging
 import sys
 import weakref
 from collections.abc import MutableMapping, MutableSequence, MutableSet
+from contextlib import suppress
 from typing import IO, Any
 
 from nbckpt.core import codec
@@ -41,20 +42,13 @@ class ValueState(State):
         UsageError: Another live state has the name.
     """
 
+    _is_used = True
+
     def __init__(self, name: str, value: Any) -> None:
-        self._is_used = True
         super().__init__(name)
         self._is_used = False
         self._registry = current.get()
-        self._held: Any = lambda: value
-        if _tells_its_state(value):
-            try:
-                self._held = weakref.ref(value)
-            except TypeError:
-                pass
-            else:
-                # The value keeps its state alive, not the other way round.
-                weakref.finalize(value, _let_go, self)
+        self.value = value
 
     def __del__(self) -> None:
         """Warn of a state that nobody kept."""
@@ -69,11 +63,23 @@ class ValueState(State):
     @property
     def value(self) -> Any:
         """The value."""
-        return self._held()
+        return self._held() if isinstance(self._held, weakref.ref) else self._held
 
     @value.setter
     def value(self, value: Any) -> None:
-        self._held = lambda: value
+        self._held = value
+        if _tells_its_state(value):
+            with suppress(TypeError):  # not everything can be referred to weakly
+                self._held = weakref.ref(value)
+                # The value keeps its state alive, not the other way round.
+                weakref.finalize(value, _let_go, self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_held": self.value, "_registry": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _registry=current.get(), _is_used=True)
+        self.value = self._held
 
     def save(self, fileobj: IO[bytes]) -> None:
         """See `State.save`.
@@ -119,7 +125,9 @@ def _plain(array: Any) -> Any:
 
 
 def _let_go(state: ValueState) -> None:
-    """Do nothing: being called with it has kept *state* alive."""
+    """Close the state of a value that is gone; until then it was kept alive to be called with."""
+    state._is_used = True
+    state._registry.discard(state)
 
 
 def _tells_its_state(value: Any) -> bool:

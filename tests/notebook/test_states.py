@@ -1,0 +1,159 @@
+"""States as one types them: %ckpt save --states, ls, diff, restore, undo."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from notebook.conftest import Notebook
+
+MAKE = """
+import nbckpt, pickle
+class Counter(nbckpt.State):
+    def __init__(self, name, count=0):
+        super().__init__(name)
+        self.count = count
+    def save(self, fileobj):
+        pickle.dump(self.count, fileobj)
+    def load(self, fileobj):
+        self.count = pickle.load(fileobj)
+class Holder: pass
+holder = Holder()
+holder.counter = Counter("steps", 3)   # no variable itself
+rates = [0.1]
+schedule = nbckpt.State.of("schedule", rates)
+"""
+
+
+@pytest.fixture
+def made(notebook: Notebook) -> Notebook:
+    """A notebook with two states, one of them a variable."""
+    notebook.run(MAKE)
+    return notebook
+
+
+def test_states_are_saved_when_that_is_asked_for_and_listed(made: Notebook) -> None:
+    assert "6 variables, " in str(made.run("%ckpt save plain -x holder"))
+    assert "6 variables and 2 states, " in str(made.run("%ckpt save one -x holder --states"))
+    assert "state:steps" in str(made.run("%ckpt show one"))
+    made.run("%ckpt save only rates --states")
+    assert "state:schedule" in str(made.run("%ckpt ls only"))
+
+
+def test_without_states_there_are_none_to_save(notebook: Notebook) -> None:
+    notebook.run("a = 1")
+    assert "there are no states to save" in notebook.error("%ckpt save --states")
+
+
+def test_restore_loads_the_live_states_and_undo_takes_it_back(made: Notebook) -> None:
+    made.run("%ckpt save one rates --states")
+    made.run("holder.counter.count = 9; rates.append(0.2)")
+    restored = str(made.run("%ckpt restore one"))
+    assert restored.startswith("restored 1 variable and 2 states of one")
+    assert (made.names["holder"].counter.count, made.names["rates"]) == (3, [0.1])
+    assert "state:steps" in str(made.run("%ckpt undo"))
+    assert (made.names["holder"].counter.count, made.names["rates"]) == (9, [0.1, 0.2])
+    made.run("%ckpt undo")
+    assert made.names["holder"].counter.count == 3
+
+
+def test_states_alone_come_back_by_their_names(made: Notebook) -> None:
+    made.run("%ckpt save one --states -x holder")
+    made.run("holder.counter.count = 9; rates.append(0.2)")
+    made.run("%ckpt restore one state:steps")
+    assert (made.names["holder"].counter.count, made.names["rates"]) == (3, [0.1, 0.2])
+
+
+def test_a_dry_run_and_a_prefix_leave_states_alone(made: Notebook) -> None:
+    made.run("%ckpt save one rates --states")
+    made.run("holder.counter.count = 9")
+    told = str(made.run("%ckpt restore one --dry-run"))
+    assert "replaces what is live" in told
+    assert "state:steps" in told
+    made.run("%ckpt restore one --as old_")
+    assert (made.names["holder"].counter.count, made.names["old_rates"]) == (9, [0.1])
+
+
+def test_a_state_that_is_not_live_is_named_with_what_to_do(made: Notebook) -> None:
+    made.run("%ckpt save one rates --states")
+    made.run("holder.counter.close()")
+    restored = str(made.run("%ckpt restore one"))
+    assert "1 variable and 1 state" in restored
+    assert "no live state has this name: make it first" in restored
+
+
+def test_diff_compares_states_with_what_they_would_save_now(made: Notebook) -> None:
+    made.run("%ckpt save one rates --states")
+    assert "state:" not in str(made.run("%ckpt diff one"))
+    made.run("holder.counter.count = 9")
+    told = str(made.run("%ckpt diff one"))
+    assert "state:steps" in told
+    assert "state:schedule" not in told
+
+
+def test_leaving_the_states_out_of_a_later_save_deletes_none(made: Notebook) -> None:
+    made.run("%ckpt save one -x holder --states")
+    made.run("%ckpt save two")
+    manifest = made.run("%ckpt show two").row.manifest
+    assert manifest.deleted == ()
+
+
+def test_a_state_that_is_a_variable_comes_back_as_the_one_that_is_saved(made: Notebook) -> None:
+    made.run("%ckpt save one rates schedule --states")
+    made.run("rates.append(0.2)\n%ckpt restore one")
+    names = made.names
+    assert names["schedule"].value is names["rates"]
+    names["rates"].append(0.3)
+    made.run("%ckpt save two rates --states")
+    made.run("rates.clear()\n%ckpt restore two state:schedule")
+    assert names["rates"] == [0.1, 0.3]
+    made.run("%ckpt undo\n%ckpt undo")
+
+
+def test_a_new_kernel_gets_states_that_are_variables_back(made: Notebook, tmp_path: Path) -> None:
+    from nbckpt import Tracker
+    from nbckpt.state.registry import current
+
+    made.run("counter = Counter('epochs', 5)")
+    made.run("%ckpt save one counter rates schedule Counter pickle --states")
+    for name in ("counter", "schedule", "holder", "Counter"):
+        made.names.pop(name)
+    made.run("%reset -f\n%load_ext nbckpt")
+    assert current.get().live() == []
+    fresh: dict[str, object] = {}
+    with Tracker(tmp_path / ".nbckpt") as tracker:
+        restored = tracker.restore("one", fresh)
+    assert sorted(name for name, _ in current.get().live()) == ["epochs", "schedule"]
+    assert [it.names for it in restored.failed] == [("state:steps",)]
+    assert getattr(fresh["counter"], "count", None) == 5
+
+
+def test_a_state_whose_loading_fails_is_named_and_the_others_come_back(made: Notebook) -> None:
+    made.run("%ckpt save one rates --states")
+    made.run(
+        "def fails(fileobj): raise ValueError('not today')\nholder.counter.load = fails; rates.append(1)"
+    )
+    restored = str(made.run("%ckpt restore one"))
+    assert "ValueError: not today" in restored
+    assert made.names["rates"] == [0.1]
+
+
+TRAIN = """
+def train(config):
+    counter = Counter("steps")
+    nbckpt.load_state(counter)
+    while counter.count < 4:
+        counter.count += 1
+        nbckpt.report(at=counter.count)
+"""
+
+
+def test_a_trial_s_states_can_be_loaded_in_the_notebook(made: Notebook) -> None:
+    made.run(TRAIN)
+    made.run("%ckpt run train --name e --every 2 --wait")
+    restored = str(made.run("%ckpt restore t0@2"))
+    assert restored.startswith("restored 0 variables and 1 state of e/t0@2")
+    assert made.names["holder"].counter.count == 2
+    made.run("%ckpt undo")
+    assert made.names["holder"].counter.count == 3

@@ -1,0 +1,126 @@
+"""States in trials: part of the trial's checkpoint, and back before the function goes on."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from pathlib import Path
+from typing import IO, Any
+
+import cloudpickle
+import pytest
+
+import nbckpt
+from nbckpt.state.registry import current
+
+SECONDS = 60
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # as the functions of a notebook
+
+
+@pytest.fixture(autouse=True)
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "store"))
+
+
+class Steps(nbckpt.State):
+    """A state that writes itself, as one of a program of the seed's does."""
+
+    def __init__(self) -> None:
+        super().__init__("steps")
+        self.done = 0
+        self.synced = 0
+
+    def sync(self) -> None:
+        self.synced += 1
+
+    def save(self, fileobj: IO[bytes]) -> None:
+        pickle.dump((self.done, self.synced), fileobj)
+
+    def load(self, fileobj: IO[bytes]) -> None:
+        self.done, self.synced = pickle.load(fileobj)
+
+
+def train(config: dict[str, Any]) -> None:
+    """Count to six and fail at five, once; what is in the lists was there before the function went on."""
+    steps, seen = Steps(), []
+    history = nbckpt.State.of("history", seen)
+    first = not nbckpt.load_state(steps)
+    assert nbckpt.load_state(history) is not first
+    while steps.done < 6:
+        steps.done += 1
+        seen.append(steps.done)
+        own = nbckpt.states_checkpoint(note="mine") if config.get("own") and steps.done % 2 == 0 else None
+        nbckpt.report(at=steps.done, seen=len(seen), checkpoint=own)
+        if first and steps.done == 5:
+            raise ValueError("once")
+
+
+@pytest.mark.parametrize("executor", ["thread", "inline", "process"])
+@pytest.mark.parametrize("own", [True, False], ids=["asked for", "with checkpoint_every"])
+def test_states_are_back_before_the_function_goes_on(executor: str, own: bool) -> None:
+    every = 0 if own else 2
+    experiment = nbckpt.run(
+        train, {"own": own}, executor=executor, max_failures=1, checkpoint_every=every, max_concurrent=1
+    )
+    assert experiment.wait(SECONDS)
+    (trial,) = experiment.trials
+    assert (str(trial.status), trial.failures) == ("TERMINATED", 1)
+    assert [(it["at"], it["seen"]) for it in trial.results] == [(i, i) for i in range(1, 7)]
+    assert [it.iteration for it in trial.checkpoints.records()] == [2, 4, 6]
+
+
+def test_two_trials_have_states_of_their_own_and_the_notebook_s_are_not_touched() -> None:
+    mine = Steps()
+    experiment = nbckpt.run(
+        train,
+        {"own": nbckpt.grid_search([True, False])},
+        max_failures=1,
+        checkpoint_every=2,
+        max_concurrent=2,
+    )
+    assert experiment.wait(SECONDS)
+    assert [str(trial.status) for trial in experiment.trials] == ["TERMINATED"] * 2
+    assert (mine.done, mine.synced) == (0, 0)
+    assert current.get().live() == [("steps", mine)]
+
+
+def test_a_checkpoint_of_states_holds_other_fields_too_and_each_state_was_synced() -> None:
+    steps = Steps()
+    steps.done = 3
+    fields = nbckpt.states_checkpoint(epoch=7).to_dict()
+    assert (fields.pop("epoch"), list(fields)) == (7, ["state:steps"])
+    assert pickle.loads(fields["state:steps"].data) == (3, 1)
+
+
+def test_without_a_state_there_is_no_checkpoint_of_them() -> None:
+    with pytest.raises(nbckpt.UsageError, match=r"make it with nbckpt\.State"):
+        nbckpt.states_checkpoint()
+
+
+def test_a_function_without_states_is_not_saved_every_so_often() -> None:
+    def plain(config: dict[str, Any]) -> None:
+        for i in range(4):
+            nbckpt.report(i=i)
+
+    experiment = nbckpt.run(plain, checkpoint_every=2)
+    assert experiment.wait(SECONDS)
+    assert experiment.trials[0].checkpoints.records() == []
+
+
+def test_in_a_trial_nothing_goes_to_the_folder_of_the_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NBCKPT_CHECKPOINT_PATH", str(tmp_path / "job"))
+
+    def saves(config: dict[str, Any]) -> None:
+        steps = Steps()
+        nbckpt.report(where=str(nbckpt.save_all_states()), loaded=nbckpt.load_state(steps))
+
+    experiment = nbckpt.run(saves)
+    assert experiment.wait(SECONDS)
+    assert {key: experiment.trials[0].last_result[key] for key in ("where", "loaded")} == {
+        "where": "None",
+        "loaded": False,
+    }
+    assert not (tmp_path / "job").exists()
