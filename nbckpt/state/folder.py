@@ -271,14 +271,14 @@ class StateFolder:
         with _explained("write", self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
         lock = FileLock(self.folder / _LOCK, is_singleton=False)
-        try:
-            with _explained("lock", self.folder):
+        with _explained("lock", self.folder):
+            try:
                 lock.acquire(timeout=_LOCK_S)
-        except Timeout:
-            raise StoreError(
-                f"another process has been writing to {str(self.folder)!r} for {_LOCK_S:.0f} s: give each "
-                "job a folder of its own"
-            ) from None
+            except Timeout:
+                raise StoreError(
+                    f"another process has been writing to {str(self.folder)!r} for {_LOCK_S:.0f} s: give "
+                    "each job a folder of its own"
+                ) from None
         try:
             yield
         finally:

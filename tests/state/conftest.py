@@ -1,0 +1,57 @@
+"""What the tests of states share: an environment without replicas, and a state that is easy to compare."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+import nbckpt
+
+TORCHRUN = ("RANK", "WORLD_SIZE", "TORCHELASTIC_RESTART_COUNT")
+
+
+@pytest.fixture(autouse=True)
+def no_replicas(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take from the environment what says that this is a replica."""
+    for name in [*os.environ]:
+        ours = name.startswith(("NBCKPT_", "ADAPTDL_")) and name != "NBCKPT_SECRET_FILE"
+        if ours or name in TORCHRUN:
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Iterator[Path]:
+    """Give the folder of a job, whose states are those that the test makes."""
+    with nbckpt.states(tmp_path / "job"):
+        yield tmp_path / "job"
+
+
+class Number(nbckpt.State):
+    """A state that is one number."""
+
+    def __init__(self, name: str = "n", value: int = 0) -> None:
+        super().__init__(name)
+        self.value = value
+
+    def save(self, fileobj: IO[bytes]) -> None:
+        pickle.dump(self.value, fileobj)
+
+    def load(self, fileobj: IO[bytes]) -> None:
+        self.value = pickle.load(fileobj)
+
+
+def restarted(job: Path, name: str = "n", default: int = -1) -> tuple[bool, int]:
+    """Return what a program that starts anew finds of a number."""
+    with nbckpt.states(job):
+        state = Number(name, default)
+        return nbckpt.load_state(state), state.value
+
+
+def saves(job: Path) -> list[str]:
+    """Return what is in a job's folder, without its lock."""
+    return sorted(it.name for it in job.iterdir() if it.name != ".nbckpt-tmp.lock")

@@ -1,0 +1,814 @@
+"""Saving and loading states: one save is whole or not there, and what is loaded is what was saved."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import nbckpt
+from nbckpt import CorruptError, FormatError, StoreError, UsageError
+from nbckpt.state.folder import StateFolder
+from state.conftest import Number, restarted, saves
+
+
+def save(value: int, **options: Any) -> Path:
+    """Make a save of one number."""
+    state = Number("n", value)
+    try:
+        made = nbckpt.save_all_states(**options)
+    finally:
+        state.close()
+    assert made is not None
+    return Path(made)
+
+
+def edit(folder: Path, **changes: Any) -> None:
+    """Change a manifest."""
+    manifest = folder / "manifest.json"
+    manifest.write_text(json.dumps(json.loads(manifest.read_bytes()) | changes))
+
+
+def as_replica(monkeypatch: pytest.MonkeyPatch, rank: int, count: int) -> None:
+    monkeypatch.setenv("NBCKPT_REPLICA_RANK", str(rank))
+    monkeypatch.setenv("NBCKPT_NUM_REPLICAS", str(count))
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [it.getMessage() for it in caplog.records if it.levelno == logging.WARNING]
+
+
+# One save after another.
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_two_names_are_two_states_and_a_name_used_twice_is_an_error(
+    job: Path, monkeypatch: pytest.MonkeyPatch, replicas: int
+) -> None:
+    """Behaviour 26."""
+    for rank in range(replicas):
+        as_replica(monkeypatch, rank, replicas)
+        with nbckpt.states(job):
+            kept = [Number("a"), Number("b")]
+            with pytest.raises(ValueError, match="'a' already exists"):
+                Number("a")
+            del kept
+
+
+def test_what_one_replica_saved_two_load_and_only_replica_0_wrote_after_both_synced(
+    job: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behaviour 27."""
+    events: list[str] = []
+
+    class Told(Number):
+        def sync(self) -> None:
+            events.append("sync")
+
+        def save(self, fileobj: IO[bytes]) -> None:
+            events.append("save")
+            super().save(fileobj)
+
+    save(7)
+    for rank in (1, 0):
+        as_replica(monkeypatch, rank, 2)
+        with nbckpt.states(job):
+            state = Told("n")
+            assert nbckpt.load_state(state)
+            assert state.value == 7
+            events.clear()
+            made = nbckpt.save_all_states()
+            assert (made is not None, events) == (rank == 0, ["sync", "save"] if rank == 0 else ["sync"])
+
+
+def test_a_first_run_loads_nothing_and_keeps_its_defaults(job: Path) -> None:
+    """Behaviour 28, D36: there is not even a folder."""
+    assert restarted(job) == (False, -1)
+    assert not job.exists()
+
+
+def test_a_state_that_the_save_lacks_keeps_its_defaults(job: Path) -> None:
+    save(1)
+    assert restarted(job, "other") == (False, -1)
+
+
+def test_objects_pickled_one_after_another_come_back_in_this_order(job: Path) -> None:
+    """Behaviour 29."""
+
+    class Several(nbckpt.State):
+        values: list[Any] = []
+
+        def save(self, fileobj: IO[bytes]) -> None:
+            for it in self.values:
+                pickle.dump(it, fileobj)
+
+        def load(self, fileobj: IO[bytes]) -> None:
+            self.values = [pickle.load(fileobj) for _ in range(3)]
+
+    state = Several("s")
+    state.values = written = [1, {"two": 2}, [3] * 1000]
+    nbckpt.save_all_states()
+    state.values = []
+    assert nbckpt.load_state(state)
+    assert state.values == written
+
+
+def test_every_save_in_one_process_has_a_number_of_its_own_and_can_be_loaded(job: Path) -> None:
+    """Behaviour 101, D29."""
+    for number in range(1, 11):
+        assert save(number) == job / f"checkpoint-{number}"
+        assert restarted(job) == (True, number)
+
+
+@pytest.mark.parametrize("restarts", ["0", "3", "7"])
+def test_numbers_go_on_whatever_restart_it_is(
+    job: Path, monkeypatch: pytest.MonkeyPatch, restarts: str
+) -> None:
+    """D40."""
+    for value in range(5):
+        save(value)
+    monkeypatch.setenv("ADAPTDL_NUM_RESTARTS", restarts)
+    assert save(9).name == "checkpoint-6"
+    assert saves(job) == ["checkpoint-5", "checkpoint-6"]
+    assert restarted(job) == (True, 9)
+
+
+def test_all_sync_then_a_barrier_then_all_are_written_then_a_barrier(job: Path) -> None:
+    """D33."""
+    events: list[str] = []
+
+    class Told(nbckpt.State):
+        def __init__(self, name: str) -> None:
+            super().__init__(name)
+            self.name = name
+
+        def sync(self) -> None:
+            events.append(f"sync {self.name}")
+
+        def save(self, fileobj: IO[bytes]) -> None:
+            events.append(f"save {self.name}")
+
+    def barrier() -> None:
+        events.append(f"barrier, {len(saves(job)) if job.exists() else 0} saves")
+
+    kept = [Told("a"), Told("b")]
+    nbckpt.save_all_states(barrier=barrier)
+    order = ["sync a", "sync b", "barrier, 0 saves", "save a", "save b", "barrier, 1 saves"]
+    assert events == order
+    with nbckpt.states(job, barrier=barrier):
+        kept = [Told("a"), Told("b")]
+        events.clear()
+        nbckpt.save_all_states()
+    assert events == [it.replace("1 saves", "2 saves").replace("0 saves", "1 saves") for it in order]
+    del kept
+
+
+def test_where_replica_0_fails_the_others_still_get_past_the_second_barrier(job: Path) -> None:
+    passed: list[None] = []
+
+    class Broken(nbckpt.State):
+        def save(self, fileobj: IO[bytes]) -> None:
+            raise ZeroDivisionError
+
+    state = Broken("s")
+    with pytest.raises(ZeroDivisionError):
+        nbckpt.save_all_states(barrier=lambda: passed.append(None))
+    assert len(passed) == 2
+    state.close()
+
+
+def test_other_replicas_touch_no_disk(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    as_replica(monkeypatch, 1, 2)
+    state, passed = Number(), list[None]()
+    assert nbckpt.save_all_states(barrier=lambda: passed.append(None)) is None
+    assert (len(passed), job.exists(), state.value) == (2, False, 0)
+
+
+def test_without_a_folder_nothing_is_done() -> None:
+    with nbckpt.states():
+        state = Number()
+        assert (nbckpt.save_all_states(), nbckpt.load_state(state)) == (None, False)
+
+
+def test_the_folder_is_what_the_environment_says_at_the_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with nbckpt.states():
+        state = Number()
+        for name in ("a", "b"):
+            monkeypatch.setenv("NBCKPT_CHECKPOINT_PATH", str(tmp_path / name))
+            state.value = -1
+            assert not nbckpt.load_state(state)
+            state.value = ord(name)
+            assert nbckpt.save_all_states() == str(tmp_path / name / "checkpoint-1")
+        monkeypatch.setenv("NBCKPT_CHECKPOINT_PATH", str(tmp_path / "a"))
+        assert nbckpt.load_state(state)
+        assert state.value == ord("a")
+
+
+def test_a_relative_folder_is_that_of_the_beginning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with nbckpt.states("job"):
+        (tmp_path / "else").mkdir()
+        monkeypatch.chdir(tmp_path / "else")
+        assert save(1).parent == tmp_path / "job"
+
+
+@pytest.mark.parametrize("url", ["s3://bucket/job", "file:///tmp/job", "GS://x", "memory://x"])
+def test_a_url_is_refused_before_anything_is_done(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match="in a folder that all replicas reach"), nbckpt.states(url):
+        pass
+    with nbckpt.states():
+        state = Number()
+        for call in (
+            lambda: nbckpt.save_all_states(url),
+            lambda: nbckpt.save_state(state, url),
+        ):
+            with pytest.raises(UsageError, match="in a folder"):
+                call()
+        monkeypatch.setenv("ADAPTDL_CHECKPOINT_PATH", url)
+        for call in (nbckpt.save_all_states, lambda: nbckpt.load_state(state)):
+            with pytest.raises(UsageError, match="in a folder"):
+                call()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_save_without_any_state_is_not_made_and_pushes_no_other_out(
+    job: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    save(1)
+    for _ in range(3):
+        assert nbckpt.save_all_states() is None
+    assert restarted(job) == (True, 1)
+    assert warnings(caplog) == ["nothing is saved, since no state is alive: keep each in a variable"] * 3
+
+
+def test_one_state_is_a_file_in_a_folder_of_the_caller_s(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    with nbckpt.states():
+        state = Number("n", 5)
+        monkeypatch.setattr(Number, "sync", lambda self: synced.append(self.value), raising=False)
+        nbckpt.save_state(state, tmp_path / "new" / "folder")
+        nbckpt.save_state(state, str(tmp_path / "else"), sync=False)
+        as_replica(monkeypatch, 1, 2)
+        nbckpt.save_state(state, tmp_path / "other replica")
+    assert synced == [5, 5]
+    for place in ("new/folder", "else"):
+        assert pickle.loads((tmp_path / place / "n.state").read_bytes()) == 5
+    assert not (tmp_path / "other replica").exists()
+
+
+def test_a_program_for_the_seed_s_interface_runs_with_its_import_changed(tmp_path: Path) -> None:
+    program = textwrap.dedent(
+        """
+        import pickle
+        import nbckpt as checkpoint
+
+        class Counter(checkpoint.State):
+            def __init__(self):
+                super().__init__("counter")
+                self.count = 0
+            def save(self, fileobj):
+                pickle.dump(self.count, fileobj)
+            def load(self, fileobj):
+                self.count = pickle.load(fileobj)
+
+        counter = Counter()
+        checkpoint.load_state(counter)
+        counter.count += 1
+        checkpoint.save_all_states()
+        checkpoint.save_state(counter, "extra", sync=False)
+        print(counter.count)
+        """
+    )
+    for run in range(3):
+        env = os.environ | {"ADAPTDL_CHECKPOINT_PATH": "job", "ADAPTDL_NUM_RESTARTS": str(run)}
+        done = subprocess.run(
+            [sys.executable, "-c", program], env=env, cwd=tmp_path, capture_output=True, text=True, check=True
+        )
+        assert (done.stdout, done.stderr) == (f"{run + 1}\n", "")
+
+
+# What is kept, and what goes.
+
+
+@pytest.mark.parametrize("keep", [1, 2, 5])
+def test_the_newest_saves_are_kept_and_older_ones_go(job: Path, keep: int) -> None:
+    for value in range(1, 8):
+        save(value, keep=keep)
+    assert saves(job) == [f"checkpoint-{number}" for number in range(8 - keep, 8)]
+
+
+def test_two_are_kept_if_nothing_is_said_and_what_the_block_says_otherwise(job: Path) -> None:
+    for value in range(4):
+        save(value)
+    assert saves(job) == ["checkpoint-3", "checkpoint-4"]
+    with nbckpt.states(job, keep=1):
+        save(4)
+    assert saves(job) == ["checkpoint-5"]
+
+
+@pytest.mark.parametrize("keep", [0, -1])
+def test_to_keep_none_is_refused(job: Path, keep: int) -> None:
+    with pytest.raises(UsageError, match=f"keep={keep}: one save at least"):
+        save(1, keep=keep)
+    with pytest.raises(UsageError, match=f"keep={keep}"), nbckpt.states(job, keep=keep):
+        pass
+    assert not job.exists()
+
+
+def test_what_is_not_a_save_of_ours_stays_and_is_not_loaded(
+    job: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """D36: other programs call their folders so, too."""
+    for name in (
+        "checkpoint-old",
+        "checkpoint-",
+        "checkpoint-007",
+        "checkpoint--1",
+        "checkpoint-\u0661",
+        "best",
+    ):
+        (job / name).mkdir(parents=True)
+    (job / "checkpoint-500" / "weights").mkdir(parents=True)
+    (job / "checkpoint-12" / "manifest.json").mkdir(parents=True)
+    for number, text in ((7, '{"files": 1}'), (8, "[1]")):
+        (job / f"checkpoint-{number}").mkdir()
+        (job / f"checkpoint-{number}" / "manifest.json").write_text(text)
+    (job / "checkpoint-11").write_text("a file")
+    before = saves(job)
+    assert restarted(job) == (False, -1)
+    assert "checkpoint-500 is passed over" in "\n".join(warnings(caplog))
+    assert save(1).name == "checkpoint-501"
+    for value in range(2, 5):
+        save(value)
+    assert saves(job) == sorted([*before, "checkpoint-503", "checkpoint-504"])
+    assert restarted(job) == (True, 4)
+
+
+def test_damaged_saves_do_not_count_among_those_that_are_kept_and_go_when_they_are_old(job: Path) -> None:
+    for value in range(1, 4):
+        save(value, keep=9)
+    (job / "checkpoint-2" / "n.state").unlink()
+    save(4, keep=2)
+    assert saves(job) == ["checkpoint-3", "checkpoint-4"]
+    (job / "checkpoint-4" / "manifest.json").write_bytes(b"")
+    save(5, keep=2)
+    assert saves(job) == ["checkpoint-3", "checkpoint-4", "checkpoint-5"]
+    save(6, keep=2)
+    assert saves(job) == ["checkpoint-5", "checkpoint-6"]
+
+
+def test_what_crashes_left_goes_with_the_next_save(job: Path) -> None:
+    """D32."""
+    job.mkdir()
+    for left in (".nbckpt-tmp-0123456789ab", ".nbckpt-tmp-left"):
+        (job / left).mkdir()
+        (job / left / "z.state").write_text("half")
+    made = save(1)
+    assert saves(job) == ["checkpoint-1"]
+    assert sorted(it.name for it in made.iterdir()) == ["manifest.json", "n.state"]
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError, KeyboardInterrupt, SystemExit, ConnectionResetError])
+def test_a_save_that_failed_leaves_nothing_that_a_later_one_publishes(
+    job: Path, error: type[BaseException]
+) -> None:
+    """Behaviour 102, D32."""
+
+    class Broken(nbckpt.State):
+        def save(self, fileobj: IO[bytes]) -> None:
+            fileobj.write(b"half")
+            raise error
+
+    save(1)
+    kept = Number("n", 2), Broken("z")
+    with pytest.raises(error):
+        nbckpt.save_all_states()
+    assert saves(job) == ["checkpoint-1"]
+    assert restarted(job) == (True, 1)
+    kept[1].close()
+    made = nbckpt.save_all_states()
+    assert made is not None
+    assert sorted(it.name for it in Path(made).iterdir()) == ["manifest.json", "n.state"]
+    assert restarted(job) == (True, 2)
+
+
+def test_an_error_of_the_state_s_own_with_another_file_is_not_said_to_be_of_the_save(
+    job: Path, tmp_path: Path
+) -> None:
+    class Reads(nbckpt.State):
+        def save(self, fileobj: IO[bytes]) -> None:
+            raise PermissionError(13, "Permission denied", "/somewhere/else")
+
+    state = Reads("s")
+    with pytest.raises(PermissionError, match="/somewhere/else") as caught:
+        nbckpt.save_all_states()
+    assert not isinstance(caught.value, StoreError)
+    state.close()
+
+
+# Damage.
+
+
+def test_from_a_damaged_save_it_falls_back_to_the_one_before_and_says_so(
+    job: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """D35."""
+    save(1)
+    newest = save(2)
+    (newest / "n.state").write_bytes(b"")
+    assert restarted(job) == (True, 1)
+    assert warnings(caplog) == [
+        f"checkpoint-2 is passed over: '{newest / 'n.state'}', the state 'n', is not what was saved",
+        f"going on from {job / 'checkpoint-1'}, an older save",
+    ]
+    assert save(3).name == "checkpoint-3"
+
+
+def test_a_save_is_whole_or_passed_over_for_all_its_states(job: Path) -> None:
+    """D35: never some states of one save and some of another."""
+    for value in (1, 2):
+        kept = [Number("a", value), Number("b", value)]
+        newest = nbckpt.save_all_states()
+        for it in kept:
+            it.close()
+    assert newest is not None
+    (Path(newest) / "b.state").unlink()
+    assert (restarted(job, "a"), restarted(job, "b")) == ((True, 1), (True, 1))
+
+
+def remove_file(folder: Path) -> None:
+    (folder / "n.state").unlink()
+
+
+def truncate(folder: Path) -> None:
+    os.truncate(folder / "n.state", 3)
+
+
+def lengthen(folder: Path) -> None:
+    with (folder / "n.state").open("ab") as file:
+        file.write(b"x")
+
+
+def flip(folder: Path) -> None:
+    data = bytearray((folder / "n.state").read_bytes())
+    data[2] ^= 1
+    (folder / "n.state").write_bytes(data)
+
+
+def link_file(folder: Path) -> None:
+    (folder / "n.state").rename(folder / "there")
+    (folder / "n.state").symlink_to(folder / "there")
+
+
+def make_pipe(folder: Path) -> None:
+    (folder / "n.state").unlink()
+    os.mkfifo(folder / "n.state")
+    edit(folder, states={"n": ["n.state", 0, "00"]})
+
+
+def make_folder(folder: Path) -> None:
+    (folder / "n.state").unlink()
+    (folder / "n.state").mkdir()
+
+
+def no_manifest(folder: Path) -> None:
+    (folder / "manifest.json").write_bytes(b"")
+
+
+DAMAGES: dict[str, Callable[[Path], None]] = {
+    it.__name__: it
+    for it in (remove_file, truncate, lengthen, flip, link_file, make_pipe, make_folder, no_manifest)
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_every_damage_is_seen_and_without_an_older_save_it_is_an_error(job: Path, damage: str) -> None:
+    save(1)
+    DAMAGES[damage](save(2))
+    assert restarted(job) == (True, 1)
+    DAMAGES[damage](job / "checkpoint-1")
+    with pytest.raises(CorruptError, match=r"no save in '.*/job' is whole: .* move the folder away"):
+        restarted(job)
+
+
+def name_file(file: str) -> dict[str, Any]:
+    return {"states": {"n": [file, 4, "00"]}}
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        *map(
+            name_file, ["../n.state", "/etc/n.state", "..\\n.state", "c:n.state", "m.state", "n.state\0", ""]
+        ),
+        {"states": {"n": ["n.state", float("inf"), "00"]}},
+        {"states": {"n": ["n.state", -1, "00"]}},
+        {"states": {"n": [5, 1, "00"]}},
+        {"states": {"n": ["n.state"]}},
+        {"states": {"n": None}},
+        {"states": ["n"]},
+        {"states": None},
+        {"replicas": None},
+        {"replicas": float("inf")},
+        {"states": [[[]]] * 3, "replicas": {}},
+    ],
+    ids=str,
+)
+def test_a_hostile_manifest_is_corrupt_and_leads_nowhere(
+    job: Path, tmp_path: Path, hostile: dict[str, Any]
+) -> None:
+    """Behaviour 107, D37."""
+    (tmp_path / "n.state").write_bytes(pickle.dumps(5))
+    edit(save(1), **hostile)
+    with pytest.raises(CorruptError, match="no save in"):
+        restarted(job)
+
+
+def test_a_manifest_that_is_nested_too_deeply_is_corrupt(job: Path) -> None:
+    made = save(1)
+    (made / "manifest.json").write_text('{"states": ' + "[" * 100_000)
+    with pytest.raises(CorruptError):
+        restarted(job)
+
+
+def test_a_save_of_a_newer_version_says_so_and_stays(job: Path) -> None:
+    made = save(1)
+    edit(made, format=2)
+    with pytest.raises(FormatError, match="has format 2, this nbckpt reads 1"):
+        restarted(job)
+    for value in (2, 3, 4):
+        save(value)
+    assert saves(job) == ["checkpoint-1", "checkpoint-3", "checkpoint-4"]
+
+
+def test_a_save_that_is_a_link_is_read_and_what_it_leads_to_is_not_removed(job: Path, tmp_path: Path) -> None:
+    save(1).rename(tmp_path / "moved")
+    (job / "checkpoint-1").symlink_to(tmp_path / "moved")
+    assert restarted(job) == (True, 1)
+    for value in (2, 3, 4):
+        save(value)
+    assert sorted(it.name for it in (tmp_path / "moved").iterdir()) == ["manifest.json", "n.state"]
+
+
+@pytest.fixture(scope="module")
+def two_saves(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with two saves of two states, one of which has an odd name."""
+    job = tmp_path_factory.mktemp("two") / "job"
+    with nbckpt.states(job):
+        kept = Number("n"), Number("Odd name/é\ud800")
+        for value in (1, 2):
+            for it in kept:
+                it.value = value
+            nbckpt.save_all_states()
+    return job
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data(), both=st.booleans())
+def test_whatever_byte_is_changed_or_cut_off_the_older_save_is_loaded_or_a_documented_error_raised(
+    two_saves: Path, tmp_path: Path, data: st.DataObject, both: bool
+) -> None:
+    job = tmp_path / "job"
+    shutil.rmtree(job, ignore_errors=True)
+    shutil.copytree(two_saves, job)
+    for folder in [job / "checkpoint-2", job / "checkpoint-1"][: 2 if both else 1]:
+        file = data.draw(st.sampled_from(sorted(folder.iterdir())))
+        harm(file, data)
+    for name in ("n", "Odd name/é\ud800"):
+        try:
+            found = restarted(job, name)
+        except (CorruptError, FormatError):
+            assert both
+        else:
+            # Not every byte of a manifest matters: the time, and how many replicas there were.
+            assert found in {(True, 2), (True, 1)}
+
+
+def harm(file: Path, data: st.DataObject) -> None:
+    """Change one byte, or cut a file short."""
+    content = bytearray(file.read_bytes())
+    at = data.draw(st.integers(0, len(content) - 1))
+    if data.draw(st.booleans()):
+        content[at] ^= data.draw(st.integers(1, 255))
+    else:
+        del content[at:]
+    file.write_bytes(content)
+
+
+def test_a_state_s_own_error_while_loading_is_passed_on(job: Path) -> None:
+    class Picky(Number):
+        def load(self, fileobj: IO[bytes]) -> None:
+            raise ZeroDivisionError
+
+    save(1)
+    state = Picky("n")
+    with pytest.raises(ZeroDivisionError):
+        nbckpt.load_state(state)
+
+
+# Others at work in the same folder.
+
+
+def test_all_states_are_loaded_from_one_save_while_replica_0_makes_the_next(job: Path) -> None:
+    kept = [Number("a", 1), Number("b", 1)]
+    nbckpt.save_all_states()
+    with nbckpt.states(job):
+        a, b = Number("a"), Number("b")
+        assert nbckpt.load_state(a)
+        other = threading.Thread(target=save_in_another_job, args=(job, "ab"))
+        other.start()
+        other.join()
+        assert nbckpt.load_state(b)
+        assert (a.value, b.value) == (1, 1)
+        nbckpt.save_all_states()
+        assert nbckpt.load_state(b)
+    assert (restarted(job, "a"), kept[0].value) == ((True, 1), 1)
+
+
+def save_in_another_job(job: Path, names: str, **options: Any) -> None:
+    """Save states whose value is two."""
+    with nbckpt.states(job):
+        kept = [Number(name, 2) for name in names]
+        nbckpt.save_all_states(**options)
+        del kept
+
+
+def test_a_save_that_goes_while_it_is_being_looked_for_leads_to_the_newer_one(
+    job: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(1)
+    real = StateFolder._numbers
+    listed: list[set[int]] = []
+
+    def numbers(self: StateFolder) -> set[int]:
+        found = real(self)
+        if not listed:
+            listed.append(found)
+            save_in_another_job(job, "n", keep=1)
+        return found
+
+    monkeypatch.setattr(StateFolder, "_numbers", numbers)
+    assert restarted(job) == (True, 2)
+    assert listed == [{1}]
+
+
+WRITER = """
+    import pickle, sys
+    import nbckpt
+
+    class Number(nbckpt.State):
+        def save(self, fileobj):
+            fileobj.write(pickle.dumps(int(sys.argv[1])))
+
+    state = Number("n")
+    print("ready", flush=True)
+    sys.stdin.readline()
+    for _ in range(20):
+        print(nbckpt.save_all_states(keep=1000), flush=True)
+"""
+
+
+def test_two_processes_that_save_into_one_folder_at_once_both_get_numbers_of_their_own(job: Path) -> None:
+    command = [sys.executable, "-c", textwrap.dedent(WRITER)]
+    env = os.environ | {"NBCKPT_CHECKPOINT_PATH": str(job)}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with (
+        subprocess.Popen([*command, "1"], env=env, text=True, **pipes) as one,
+        subprocess.Popen([*command, "2"], env=env, text=True, **pipes) as other,
+    ):
+        for it in (one, other):
+            assert it.stdout is not None
+            assert it.stdout.readline() == "ready\n"
+        outputs = [it.communicate("go\n")[0].split() for it in (one, other)]
+    assert sorted(outputs[0] + outputs[1]) == sorted(str(job / f"checkpoint-{n}") for n in range(1, 41))
+    for value, output in enumerate(outputs, 1):
+        for folder in output:
+            assert pickle.loads((Path(folder) / "n.state").read_bytes()) == value
+    assert len(StateFolder(job).newest().check().states) == 1  # type: ignore[union-attr]
+
+
+def test_a_folder_in_which_another_process_goes_on_writing_is_an_error(
+    job: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nbckpt.state.folder._LOCK_S", 0.01)
+    failed: list[BaseException] = []
+
+    class Slow(nbckpt.State):
+        def save(self, fileobj: IO[bytes]) -> None:
+            other = threading.Thread(target=attempt)
+            other.start()
+            other.join()
+
+    def attempt() -> None:
+        try:
+            with nbckpt.states(job):
+                save(2)
+        except StoreError as error:
+            failed.append(error)
+
+    state = Slow("s")
+    nbckpt.save_all_states()
+    assert "another process has been writing to" in str(failed)
+    assert (saves(job), nbckpt.load_state(state)) == (["checkpoint-1"], True)
+
+
+# The disk.
+
+
+@contextmanager
+def mounted(folder: Path, *options: str) -> Iterator[Path]:
+    """Mount a file system of the test's own, where the test may."""
+    folder.mkdir()
+    done = subprocess.run(["mount", *options, str(folder)], capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"mounting is refused here: {done.stderr.strip()}")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+needs_mount = pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() != 0 or not Path("/proc/mounts").exists(),
+    reason="only root on Linux may mount a small disk",
+)
+
+
+@needs_mount
+def test_a_full_disk_leaves_the_save_before_and_room_for_the_next(tmp_path: Path) -> None:
+    with mounted(tmp_path / "disk", "-t", "tmpfs", "-o", "size=4m", "none") as disk:
+        with nbckpt.states(disk / "job"):
+            save(1)
+            big = nbckpt.State.of("big", bytes(8 << 20))
+            for _ in range(3):
+                with pytest.raises(StoreError, match=r"cannot write '.*big.state': No space left"):
+                    nbckpt.save_all_states()
+            big.close()
+            assert saves(disk / "job") == ["checkpoint-1"]
+            assert save(2).name == "checkpoint-2"
+        assert restarted(disk / "job") == (True, 2)
+
+
+@needs_mount
+def test_a_read_only_folder_can_be_loaded_from_and_says_that_it_cannot_be_written(
+    job: Path, tmp_path: Path
+) -> None:
+    save(1)
+    with mounted(tmp_path / "ro", "--bind", "-o", "ro", str(job)) as folder:
+        assert restarted(folder) == (True, 1)
+        with pytest.raises(StoreError, match="Read-only file system"), nbckpt.states(folder):
+            save(2)
+
+
+def test_a_file_in_place_of_the_folder_is_an_error_of_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for folder in (tmp_path / "file", tmp_path / "file" / "job"):
+        for call in (lambda: restarted(folder), lambda: save(1)):  # noqa: B023
+            with pytest.raises(StoreError, match=r"cannot (read|write) '.*file.*"), nbckpt.states(folder):
+                call()
+
+
+def test_the_order_on_disk_is_files_manifest_folder_rename_folder(
+    job: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """D39: each is durable before the next, and only then older saves go."""
+    save(1)
+    events: list[str] = []
+
+    def told(place: Path) -> str:
+        return "stage" if place.name.startswith(".nbckpt-tmp-") else place.name
+
+    def spy(kind: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(place: Path, *arguments: Any) -> Any:
+            events.append(f"{kind} {told(place)}")
+            return real(place, *arguments)
+
+        return call
+
+    monkeypatch.setattr("nbckpt.state.folder.sync_file", spy("sync", nbckpt.store.sync_file))
+    monkeypatch.setattr("nbckpt.state.folder.sync_folder", spy("sync", nbckpt.store.sync_folder))
+    monkeypatch.setattr(Path, "rename", spy("rename", Path.rename))
+    save(2, keep=1)
+    wanted = ["sync n.state", "sync manifest.json", "sync stage", "rename stage", "sync job"]
+    assert events == [*wanted, "rename checkpoint-1"]
