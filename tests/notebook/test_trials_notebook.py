@@ -35,7 +35,8 @@ def test_trials_that_a_killed_kernel_cut_off_end_as_if_it_had_lived(tmp_path: Pa
     assert "6 trials, 6 TERMINATED" in shown["resume"]["text/plain"]
     assert "image/png" in shown["curves"]
     assert once == "True\nTrue\n"
-    trials = Experiment.read(tmp_path / ".nbckpt" / "experiments" / "tuning").trials
+    tuning = min((tmp_path / ".nbckpt" / "experiments").glob("train_*"))
+    trials = Experiment.read(tuning).trials
     for trial in trials:
         assert trial.status == Status.TERMINATED
         assert [it["training_iteration"] for it in trial.results] == list(range(1, 41))
