@@ -24,7 +24,26 @@ _DAMAGE = (zipfile.BadZipFile, EOFError, ValueError, RuntimeError, struct.error,
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # equal contents give equal archives
 
 
-class ArchiveStore(Store):
+class _Archive(Store):
+    """What can be asked of an open archive without reading it."""
+
+    _zip: zipfile.ZipFile
+
+    def exists(self, key: str) -> bool:
+        """See `Store.exists`."""
+        return check_key(key) in self._zip.NameToInfo
+
+    def keys(self, prefix: str = "") -> Iterator[str]:
+        """See `Store.keys`."""
+        yield from sorted(name for name in self._zip.namelist() if name.startswith(prefix))
+
+    def sizes(self, prefix: str = "") -> Iterator[tuple[str, int]]:
+        """See `Store.sizes`."""
+        for key in self.keys(prefix):
+            yield key, self._zip.getinfo(key).file_size
+
+
+class ArchiveStore(_Archive):
     """The keys of a zip archive, given as bytes or as a path. It is read-only.
 
     Raises:
@@ -63,14 +82,6 @@ class ArchiveStore(Store):
         del data
         raise UsageError(f"cannot write {key!r}: the archive {self.url} is read-only")
 
-    def exists(self, key: str) -> bool:
-        """See `Store.exists`."""
-        return check_key(key) in self._zip.NameToInfo
-
-    def keys(self, prefix: str = "") -> Iterator[str]:
-        """See `Store.keys`."""
-        yield from sorted(name for name in self._zip.namelist() if name.startswith(prefix))
-
     def delete(self, key: str) -> None:
         """Refuse."""
         raise UsageError(f"cannot delete {key!r}: the archive {self.url} is read-only")
@@ -86,7 +97,7 @@ def _explained(error: OSError, what: str) -> NbckptError:
     return StoreError(f"cannot read {what}: {error.strerror or error}")
 
 
-class ArchiveWriter(Store):
+class ArchiveWriter(_Archive):
     """The other half: a store whose puts go into an archive being written to *file*."""
 
     def __init__(self, file: BinaryIO) -> None:
@@ -107,14 +118,6 @@ class ArchiveWriter(Store):
         ):
             for part in parts_of(data):
                 file.write(part)
-
-    def exists(self, key: str) -> bool:
-        """See `Store.exists`."""
-        return check_key(key) in self._zip.NameToInfo
-
-    def keys(self, prefix: str = "") -> Iterator[str]:
-        """See `Store.keys`."""
-        yield from sorted(name for name in self._zip.namelist() if name.startswith(prefix))
 
     def delete(self, key: str) -> None:
         """Refuse."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
-from nbckpt.errors import UsageError
+from nbckpt.errors import NotFoundError, UsageError
 
 Buffer = bytes | bytearray | memoryview
 Data = Buffer | Sequence[Buffer]
@@ -54,6 +55,16 @@ class Store(ABC):
     @abstractmethod
     def keys(self, prefix: str = "") -> Iterator[str]:
         """Yield every key that begins with *prefix*, in order."""
+
+    def sizes(self, prefix: str = "") -> Iterator[tuple[str, int]]:
+        """Yield every key that begins with *prefix*, in order, with how many bytes it holds.
+
+        This default reads them all; a store whose listing knows the sizes answers with that listing. A key
+        that is deleted meanwhile may be left out.
+        """
+        for key in self.keys(prefix):
+            with suppress(NotFoundError):
+                yield key, len(self.get(key))
 
     @abstractmethod
     def delete(self, key: str) -> None:

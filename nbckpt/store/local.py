@@ -10,6 +10,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from operator import itemgetter
 from pathlib import Path
 
 from nbckpt.errors import NotFoundError, StoreError, UsageError
@@ -74,14 +75,13 @@ class LocalStore(Store):
 
     def keys(self, prefix: str = "") -> Iterator[str]:
         """See `Store.keys`."""
-        folder = prefix.rpartition("/")[0]
-        if folder:
-            self.path(folder)  # refused where it leads outside
-        with self._explained("list", folder or "/"):
-            if self.folder.is_file():
-                raise NotADirectoryError(errno.ENOTDIR, f"{self.folder} is a file where a folder should be")
-            found = sorted(key for key in self._walk(folder) if key.startswith(prefix))
-        yield from found
+        yield from (key for key, _ in self._entries(prefix))
+
+    def sizes(self, prefix: str = "") -> Iterator[tuple[str, int]]:
+        """See `Store.sizes`."""
+        for key, entry in self._entries(prefix):
+            with self._explained("look at", key), suppress(FileNotFoundError):
+                yield key, entry.stat().st_size
 
     def delete(self, key: str) -> None:
         """See `Store.delete`."""
@@ -90,8 +90,18 @@ class LocalStore(Store):
             if not file.is_dir():
                 file.unlink(missing_ok=True)
 
-    def _walk(self, folder: str) -> Iterator[str]:
-        """Yield the keys below *folder*; a folder that vanishes meanwhile has none."""
+    def _entries(self, prefix: str) -> list[tuple[str, os.DirEntry[str]]]:
+        """Return the keys that begin with *prefix*, in order, with the files that hold them."""
+        folder = prefix.rpartition("/")[0]
+        if folder:
+            self.path(folder)  # refused where it leads outside
+        with self._explained("list", folder or "/"):
+            if self.folder.is_file():
+                raise NotADirectoryError(errno.ENOTDIR, f"{self.folder} is a file where a folder should be")
+            return sorted((it for it in self._walk(folder) if it[0].startswith(prefix)), key=itemgetter(0))
+
+    def _walk(self, folder: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
+        """Yield what lies below *folder*; a folder that vanishes meanwhile has nothing."""
         try:
             entries = list(os.scandir(self.folder / folder))
         except FileNotFoundError:
@@ -107,7 +117,7 @@ class LocalStore(Store):
             if entry.is_dir():
                 yield from self._walk(key)
             else:
-                yield key
+                yield key, entry
 
     def _sweep_once(self) -> None:
         """Remove what killed writers left in the staging folder long ago."""

@@ -35,6 +35,12 @@ class MemoryStore(Store):
         """See `Store.keys`."""
         yield from sorted(key for key in list(self._data) if key.startswith(prefix))
 
+    def sizes(self, prefix: str = "") -> Iterator[tuple[str, int]]:
+        """See `Store.sizes`."""
+        yield from sorted(
+            (key, len(data)) for key, data in list(self._data.items()) if key.startswith(prefix)
+        )
+
     def delete(self, key: str) -> None:
         """See `Store.delete`."""
         self._data.pop(check_key(key), None)

@@ -33,6 +33,11 @@ class PrefixStore(Store):
         for key in self._store.keys(self._folder + prefix):
             yield key[len(self._folder) :]
 
+    def sizes(self, prefix: str = "") -> Iterator[tuple[str, int]]:
+        """See `Store.sizes`."""
+        for key, size in self._store.sizes(self._folder + prefix):
+            yield key[len(self._folder) :], size
+
     def delete(self, key: str) -> None:
         """See `Store.delete`."""
         self._store.delete(self._folder + check_key(key))

@@ -108,14 +108,20 @@ class RemoteStore(Store):
 
     def keys(self, prefix: str = "") -> Iterator[str]:
         """See `Store.keys`."""
+        yield from (key for key, _ in self.sizes(prefix))
+
+    def sizes(self, prefix: str = "") -> Iterator[tuple[str, int]]:
+        """See `Store.sizes`."""
         folder = prefix.rpartition("/")[0]
         with self._explained("list", folder or "/"):
             self._fs.invalidate_cache()
             top = self._at(folder) if folder else self._root
-            found = self._fs.find(top) if self._fs.exists(top) else []
+            found = self._fs.find(top, detail=True) if self._fs.exists(top) else {}
         skip = len(self._root.lstrip("/")) + 1
-        names = (path.lstrip("/")[skip:] for path in found)
-        yield from sorted(k for k in names if k.startswith(prefix) and not k.startswith(f"{STAGING}/"))
+        sizes = {path.lstrip("/")[skip:]: info["size"] for path, info in found.items()}
+        for key in sorted(sizes):
+            if key.startswith(prefix) and not key.startswith(f"{STAGING}/"):
+                yield key, sizes[key]
 
     def delete(self, key: str) -> None:
         """See `Store.delete`."""

@@ -22,7 +22,7 @@ class Call:
 
     Attributes:
         op: `get`, `put`, `exists`, `keys` or `delete`.
-        key: The key; for `keys` the prefix.
+        key: The key; for `keys`, which `sizes` counts as too, the prefix.
         data: What is put; empty for the other calls.
     """
 
@@ -62,6 +62,11 @@ class _Around(Store):
         """See `Store.keys`."""
         with self._around(Call("keys", prefix)):
             yield from self.store.keys(prefix)
+
+    def sizes(self, prefix: str = "") -> Iterator[tuple[str, int]]:
+        """See `Store.sizes`; it is a call of `keys`."""
+        with self._around(Call("keys", prefix)):
+            yield from self.store.sizes(prefix)
 
     def delete(self, key: str) -> None:
         """See `Store.delete`."""

@@ -105,9 +105,15 @@ class ReadingTests:
         keys = ["a/b/x", "a/b/y", "a/bc", "ab/c", "b"]
         assert list(fill(dict.fromkeys(keys, b"x")).keys(prefix)) == [k for k in keys if k.startswith(prefix)]
 
+    @pytest.mark.parametrize("prefix", ["", "a/", "a/b", "c"])
+    def test_sizes_are_those_of_the_keys_in_order(self, fill: Fill, prefix: str) -> None:
+        items = {"b": b"", "a/b/x": b"1", "a-b": b"22", "a/bc": b"4" * 70_000, "ä/%2F": b"333"}
+        expected = [(key, len(items[key])) for key in sorted(items) if key.startswith(prefix)]
+        assert list(fill(items).sizes(prefix)) == expected
+
     def test_an_empty_store_has_no_keys(self, fill: Fill) -> None:
         store = fill({})
-        assert list(store.keys()) == list(store.keys("a/")) == []
+        assert [*store.keys(), *store.keys("a/"), *store.sizes()] == []
         assert not store.exists("a")
 
     @pytest.mark.parametrize("key", HOSTILE)
@@ -120,8 +126,9 @@ class ReadingTests:
     @pytest.mark.parametrize("prefix", ["../", "a/../../", "/", "/etc/"])
     def test_no_prefix_leads_outside(self, fill: Fill, prefix: str) -> None:
         store = fill({"a/b": b"x"})
-        with suppress(UsageError):
-            assert list(store.keys(prefix)) == []
+        for listing in (store.keys, store.sizes):
+            with suppress(UsageError):
+                assert list(listing(prefix)) == []
 
     def test_its_name_is_told(self, fill: Fill) -> None:
         store = fill({"a": b"x"})

@@ -21,7 +21,7 @@ class TestRecordingStore(StoreTests):
         return RecordingStore(MemoryStore())
 
 
-@pytest.mark.parametrize("call", ["get", "put", "exists", "keys", "delete"])
+@pytest.mark.parametrize("call", ["get", "put", "exists", "keys", "sizes", "delete"])
 def test_every_call_can_fail(call: str) -> None:
     store = FaultyStore(MemoryStore())
     calls: dict[str, Callable[[], object]] = {
@@ -29,6 +29,7 @@ def test_every_call_can_fail(call: str) -> None:
         "put": lambda: store.put("a", b"x"),
         "exists": lambda: store.exists("a"),
         "keys": lambda: list(store.keys()),
+        "sizes": lambda: list(store.sizes()),
         "delete": lambda: store.delete("a"),
     }
     with pytest.raises(StoreError, match="as the test asked"):

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from nbckpt.store import MemoryStore, Store, open_store
@@ -29,3 +31,16 @@ def test_two_stores_share_nothing() -> None:
 def test_a_store_opens_as_itself() -> None:
     store = MemoryStore()
     assert open_store(store) is store
+
+
+def test_a_store_that_only_lists_its_keys_tells_their_sizes_too() -> None:
+    class Vanishing(MemoryStore):
+        sizes = Store.sizes
+
+        def keys(self, prefix: str = "") -> Iterator[str]:
+            yield from [*super().keys(prefix), "gone"]
+
+    store = Vanishing()
+    store.put("b", b"22")
+    store.put("a", b"1")
+    assert list(store.sizes()) == [("a", 1), ("b", 2)]
