@@ -10,6 +10,7 @@ blob; so whoever trusts the id can check every byte. FORMAT.md states the detail
 
 from __future__ import annotations
 
+import os
 import secrets
 import struct
 from collections.abc import Iterable, Sequence
@@ -34,6 +35,7 @@ _ENTRY = struct.Struct("<32sQQQQ")
 _FIRST_READ = _HEAD.size + 256 * _ENTRY.size  # the index of a full pack of large blobs: one request
 _MOST_READ = 4 << 20
 _WORTH_TRYING, _WORTH_KEEPING = 256, 0.9
+_PROCESS = os.getpid()
 
 
 def digest(data: Buffer) -> bytes:
@@ -43,7 +45,9 @@ def digest(data: Buffer) -> bytes:
 
 def digest_of_file(file: Path) -> bytes:
     """Return the BLAKE3-256 digest of a file, which is not read into memory whole."""
-    return blake3.blake3(max_threads=blake3.blake3.AUTO).update_mmap(file).digest()
+    # The threads of blake3 do not come along into a fork, which would wait for them for ever.
+    threads = blake3.blake3.AUTO if os.getpid() == _PROCESS else 1
+    return blake3.blake3(max_threads=threads).update_mmap(file).digest()
 
 
 @dataclass(frozen=True, slots=True)

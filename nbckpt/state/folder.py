@@ -233,7 +233,7 @@ class StateFolder:
             StoreError: The folder cannot be read.
         """
         passed: list[Exception] = []
-        numbers = self._numbers()
+        numbers = self._numbers(missing_ok=True)
         for number in sorted(numbers, reverse=True):
             folder = self.folder / f"{PREFIX}{number}"
             try:
@@ -247,7 +247,7 @@ class StateFolder:
                 if passed:
                     _log.warning("going on from %s, an older save", save.folder)
                 return save
-        if self._numbers() - numbers:
+        if self._numbers(missing_ok=True) - numbers:
             return self.newest()  # another process saved, and removed those of before
         if passed:
             raise type(passed[0])(
@@ -258,9 +258,9 @@ class StateFolder:
     def _stage(self) -> Path:
         return self.folder / f"{STAGING}-{uuid.uuid4().hex[:12]}"
 
-    def _numbers(self) -> set[int]:
+    def _numbers(self, *, missing_ok: bool = False) -> set[int]:
         names: list[str] = []
-        with _explained("read", self.folder), suppress(FileNotFoundError):
+        with _explained("read", self.folder), suppress(*[FileNotFoundError] if missing_ok else []):
             names = [it.name for it in self.folder.iterdir()]
         found = (name.removeprefix(PREFIX) for name in names if name.startswith(PREFIX))
         return {int(it) for it in found if it.isascii() and it.isdecimal() and str(int(it)) == it}

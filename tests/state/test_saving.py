@@ -661,8 +661,8 @@ def test_a_save_that_goes_while_it_is_being_looked_for_leads_to_the_newer_one(
     real = StateFolder._numbers
     listed: list[set[int]] = []
 
-    def numbers(self: StateFolder) -> set[int]:
-        found = real(self)
+    def numbers(self: StateFolder, **how: bool) -> set[int]:
+        found = real(self, **how)
         if not listed:
             listed.append(found)
             save_in_another_job(job, "n", keep=1)
