@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -33,7 +32,7 @@ class Source(Protocol):
 
 @dataclass(frozen=True)
 class _Entry:
-    state: weakref.ref[State]
+    state: Callable[[], State | None]
     kind: str
     place: Place
 
@@ -81,7 +80,7 @@ class Registry:
         Raises:
             UsageError: Another live state has the name.
         """
-        entry = _Entry(weakref.ref(state), _kind(state), place_of(state))
+        entry = _entry(state)
         with self._lock:
             earlier = self._entries.get(name)
             former = None if earlier is None else earlier.state()
@@ -92,14 +91,18 @@ class Registry:
                         f"state {name!r} already exists: {entry.place.where} makes it, and "
                         f"{earlier.place.where} made it before. Choose another name, or close() the other one"
                     )
-                del self._entries[name]  # so that the new one is the last in order
-            self._entries[name] = entry
+            self._put(name, entry)
 
     def adopt(self, name: str, state: State) -> None:
         """Register a state that was made elsewhere, in place of whichever has the name."""
         with self._lock:
-            self._entries.pop(name, None)
-            self._entries[name] = _Entry(weakref.ref(state), _kind(state), place_of(state))
+            self._put(name, _entry(state))
+
+    def _put(self, name: str, entry: _Entry) -> None:
+        # The last in order, also where one that is dead has not been cleared away yet: on every replica
+        # the order is the same, whenever memory is collected there.
+        self._entries.pop(name, None)
+        self._entries[name] = entry
 
     def live(self) -> list[tuple[str, State]]:
         """Return the states that are alive, in the order in which they were made."""
@@ -148,5 +151,6 @@ def states(
         current.reset(token)
 
 
-def _kind(state: State) -> str:
-    return f"{type(state).__module__}.{type(state).__qualname__}"
+def _entry(state: State) -> _Entry:
+    kind = type(state)
+    return _Entry(state._reference(), f"{kind.__module__}.{kind.__qualname__}", place_of(state))

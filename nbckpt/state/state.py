@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Callable
 from typing import IO, Any
 
 from nbckpt.errors import UsageError
@@ -25,8 +27,8 @@ class State:
     def __init__(self, name: str) -> None:
         if not isinstance(name, str):
             raise UsageError(f"a state's name is text, not {name!r}")
-        current.get().add(name, self)
         self.__name = name
+        current.get().add(name, self)
 
     def save(self, fileobj: IO[bytes]) -> None:
         """Write what there is to keep to a binary file. Called on replica 0 only."""
@@ -40,6 +42,10 @@ class State:
     def close(self) -> None:
         """Take no part in saves any more, and give the name free."""
         current.get().discard(self)
+
+    def _reference(self) -> Callable[[], State | None]:
+        """Return what finds the state for as long as it is to be saved."""
+        return weakref.ref(self)
 
     @staticmethod
     def of(name: str, value: Any) -> Any:

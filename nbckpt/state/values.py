@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 import weakref
-from collections.abc import MutableMapping, MutableSequence, MutableSet
+from collections.abc import Callable, MutableMapping, MutableSequence, MutableSet
 from contextlib import suppress
 from typing import IO, Any
 
@@ -30,9 +31,10 @@ _log = logging.getLogger("nbckpt")
 class ValueState(State):
     """The state of a value; `State.of` makes it.
 
-    An object with `state_dict()` and `load_state_dict()` is loaded in place; while it is alive its state
-    is, too. A dict, a list, a set, or an array of the same shape and type is refilled in place. Anything
-    else is replaced: it is the state's `value` after a load. For all these keep the state in a variable.
+    An object with `state_dict()` and `load_state_dict()` is loaded in place; while it is alive it is saved,
+    whether the state is kept or not. A dict, a list, a set, or an array of the same shape and type is
+    refilled in place. Anything else is replaced: it is the state's `value` after a load. For all these
+    keep the state in a variable.
 
     Args:
         name: The name of the state.
@@ -45,16 +47,33 @@ class ValueState(State):
     _is_used = True
 
     def __init__(self, name: str, value: Any) -> None:
+        self._registry = current.get()
+        self._weakly = [_weak(value)]
+        self._value = value
         super().__init__(name)
         self._is_used = False
-        self._registry = current.get()
-        self.value = value
+
+    def _reference(self) -> Callable[[], State | None]:
+        """Return what finds the state for as long as it, or a value that tells its own state, is alive."""
+        found, weakly, name = weakref.ref(self), self._weakly, name_of(self)
+
+        def find() -> State | None:
+            nonlocal found
+            state, value = found(), weakly[0]()
+            if state is None and value is not None:
+                state = ValueState.__new__(ValueState)
+                state.__setstate__({"_State__name": name, "_value": value})
+                found, state._weakly = weakref.ref(state), weakly
+            return state
+
+        return find
 
     def __del__(self) -> None:
         """Warn of a state that nobody kept."""
-        if self._is_used or sys.is_finalizing():
+        if self._is_used or sys.is_finalizing() or self._weakly[0]() is not None:
             return
-        if self._registry.find(name_of(self)) in {None, self}:
+        found = self._registry.find(name_of(self))
+        if found is None or found is self:
             _log.warning(
                 "state %r was dropped before it was saved or loaded: keep what State.of returns",
                 name_of(self),
@@ -63,23 +82,17 @@ class ValueState(State):
     @property
     def value(self) -> Any:
         """The value."""
-        return self._held() if isinstance(self._held, weakref.ref) else self._held
+        return self._value
 
     @value.setter
     def value(self, value: Any) -> None:
-        self._held = value
-        if _tells_its_state(value):
-            with suppress(TypeError):  # not everything can be referred to weakly
-                self._held = weakref.ref(value)
-                # The value keeps its state alive, not the other way round.
-                weakref.finalize(value, _let_go, self)
+        self._value, self._weakly[0] = value, _weak(value)
 
     def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {"_held": self.value, "_registry": None}
+        return {"_State__name": name_of(self), "_value": self.value}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, _registry=current.get(), _is_used=True)
-        self.value = self._held
+        vars(self).update(state, _registry=current.get(), _weakly=[_weak(state["_value"])])
 
     def save(self, fileobj: IO[bytes]) -> None:
         """See `State.save`.
@@ -107,27 +120,37 @@ def _refill(value: Any, loaded: Any) -> bool:
     """Give a container the contents of another of its type; tell whether it was one."""
     if type(value) is not type(loaded):
         return False
-    if isinstance(value, (MutableMapping, MutableSet)):
+    if isinstance(value, MutableMapping):
+        value.clear()
+        value.update(loaded)
+    elif isinstance(value, MutableSet):
         value.clear()
         value |= loaded
-    elif isinstance(value, MutableSequence):
-        value[:] = loaded
-    elif getattr(value, "shape", ()) and (value.shape, value.dtype) == (loaded.shape, loaded.dtype):
-        _plain(value)[...] = _plain(loaded)
+    elif isinstance(value, MutableSequence) and hasattr(value, "clear"):
+        value.clear()
+        value.extend(loaded)
+    elif (target := _array(value)) is not None and (value.shape, value.dtype) == (loaded.shape, loaded.dtype):
+        target[...] = _array(loaded)
     else:
         return False
+    getattr(value, "__dict__", {}).update(getattr(loaded, "__dict__", {}))
     return True
 
 
-def _plain(array: Any) -> Any:
-    """Return an array as it is, of a tensor what no gradient follows."""
-    return array.detach() if hasattr(array, "detach") else array
+def _array(value: Any) -> Any:
+    """Return an array that can be written to, of a tensor what no gradient follows; None if it is neither."""
+    if type(value) is getattr(sys.modules.get("numpy"), "ndarray", None):
+        return value if value.flags.writeable else None
+    torch = sys.modules.get("torch")
+    return value.detach() if torch and isinstance(value, torch.Tensor) else None
 
 
-def _let_go(state: ValueState) -> None:
-    """Close the state of a value that is gone; until then it was kept alive to be called with."""
-    state._is_used = True
-    state._registry.discard(state)
+def _weak(value: Any) -> Callable[[], Any]:
+    """Return a weak reference to a value that tells its own state; to anything else one that is dead."""
+    if _tells_its_state(value):
+        with suppress(TypeError):  # not everything can be referred to weakly
+            return weakref.ref(value)
+    return lambda: None
 
 
 def _tells_its_state(value: Any) -> bool:
@@ -168,7 +191,7 @@ def read(file: IO[bytes]) -> Any:
         sizes, where = json.loads(file.readline())
         record, *parts = [_part(file, size) for size in sizes]
         buffers = [parts[at][offset : offset + size] for at, offset, size in where]
-    except (ValueError, TypeError, IndexError) as error:
+    except (ValueError, TypeError, IndexError, OverflowError, RecursionError) as error:
         raise CorruptError(
             f"{getattr(file, 'name', 'the file')!r} is no whole state of a value: {error}"
         ) from error
@@ -179,7 +202,16 @@ def read(file: IO[bytes]) -> Any:
 
 
 def _part(file: IO[bytes], size: int) -> memoryview:
-    file.read(-file.tell() % _ALIGNED)
+    """Return the next part of a file, in memory that is asked for only if there is so much in it.
+
+    Raises:
+        ValueError: There is not.
+    """
+    start = file.tell() + -file.tell() % _ALIGNED
+    missing = start + size - file.seek(0, os.SEEK_END)
+    if missing > 0:
+        raise ValueError(f"{missing} bytes are missing")
+    file.seek(start)
     memory = memoryview(bytearray(size))
     filled = 0
     while filled < size:
