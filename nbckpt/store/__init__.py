@@ -8,6 +8,7 @@ from urllib.parse import unquote, urlsplit
 
 from nbckpt.store.archive import ArchiveStore, ArchiveWriter
 from nbckpt.store.base import STAGING, Buffer, Data, Store, check_key
+from nbckpt.store.cancel import Cancel, CancelledError, wanted
 from nbckpt.store.local import LocalStore, exchange, sync_file, sync_folder
 from nbckpt.store.memory import MemoryStore
 from nbckpt.store.prefix import PrefixStore
@@ -18,6 +19,8 @@ __all__ = [
     "ArchiveStore",
     "ArchiveWriter",
     "Buffer",
+    "Cancel",
+    "CancelledError",
     "Data",
     "LocalStore",
     "MemoryStore",
@@ -30,6 +33,7 @@ __all__ = [
     "open_store",
     "sync_file",
     "sync_folder",
+    "wanted",
 ]
 
 

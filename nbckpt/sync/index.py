@@ -1,0 +1,113 @@
+"""Index: what a target folder holds, in one small document that is put last.
+
+    .nbckpt-sync/index.json        every file: its size, its time in nanoseconds, its BLAKE3-256
+    .nbckpt-sync/<digest>          the new contents of a file that is still being replaced
+
+A reader takes the index's word: so it sees what the index before said, or all of what the new one says,
+at whichever moment the writer is killed.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+from nbckpt.errors import CorruptError, FormatError, NotFoundError
+from nbckpt.store import Store, check_key
+from nbckpt.sync.exclude import OWN
+
+FORMAT = 1
+KEY = f"{OWN}/index.json"
+
+_RACY_NS = 2_000_000_000
+"""A file that changed so shortly before it was looked at may change again without a new time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One file of the target.
+
+    Attributes:
+        size: Its size in bytes.
+        time: When it was changed last, where it came from, in nanoseconds since 1970.
+        digest: Its BLAKE3-256, in hex.
+    """
+
+    size: int
+    time: int
+    digest: str
+
+
+@dataclass(frozen=True)
+class Index:
+    """What a target holds.
+
+    Attributes:
+        items: Its files by their paths.
+        aside: Those whose contents are under their digests, since their paths still have former ones.
+        looked_at: When the folder was looked at, in nanoseconds since 1970.
+    """
+
+    items: Mapping[str, Item] = field(default_factory=dict)
+    aside: frozenset[str] = frozenset()
+    looked_at: int = 0
+
+    @classmethod
+    def read(cls, store: Store) -> Self | None:
+        """Return a target's index; None where it has none.
+
+        Raises:
+            CorruptError: It is damaged.
+            FormatError: A newer nbckpt wrote it.
+            StoreError: The storage failed.
+        """
+        try:
+            read = json.loads(store.get(KEY))
+        except NotFoundError:
+            return None
+        except ValueError as error:
+            raise CorruptError(f"{KEY} in {store.url} is damaged: {error}") from error
+        try:
+            if read["format"] != FORMAT:
+                raise FormatError(f"{KEY} in {store.url} has format {read['format']!r}: upgrade nbckpt")
+            items = {check_key(path): _item(*it) for path, it in read["files"].items()}
+            return cls(items, frozenset(read["aside"]) & items.keys(), int(read["looked_at"]))
+        except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
+            raise CorruptError(f"{KEY} in {store.url} is damaged: {error}") from error
+
+    def write(self, store: Store) -> None:
+        """Put the index, which shows everything that it says at once.
+
+        Raises:
+            StoreError: The storage failed; the target is as it was.
+        """
+        files = {path: [it.size, it.time, it.digest] for path, it in sorted(self.items.items())}
+        text = {"format": FORMAT, "looked_at": self.looked_at, "aside": sorted(self.aside), "files": files}
+        store.put(KEY, json.dumps(text, separators=(",", ":")).encode())
+
+    def says(self, path: str, size: int, time_ns: int) -> bool:
+        """Tell whether a file with this size and time is the one that the index names."""
+        item = self.items.get(path)
+        if item is None or (item.size, item.time) != (size, time_ns):
+            return False
+        return time_ns < self.looked_at - _RACY_NS
+
+    def key(self, path: str) -> str:
+        """Return the key under which a file's contents are."""
+        return f"{OWN}/{self.items[path].digest}" if path in self.aside else path
+
+    def settled(self) -> Self:
+        """Return the index once all files are under their paths."""
+        return replace(self, aside=frozenset())
+
+
+def _item(size: int, time_ns: int, digest: str) -> Item:
+    return Item(int(size), int(time_ns), str(digest))
+
+
+def now_ns() -> int:
+    """Return the moment, in nanoseconds since 1970, as the times of files have it."""
+    return time.time_ns()

@@ -1,0 +1,203 @@
+"""Work: calls of a store that are made side by side, tried again, and given up as one."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from contextvars import copy_context
+from dataclasses import dataclass
+from typing import TypeVar
+
+import tenacity
+
+from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError, UsageError
+from nbckpt.store import Cancel, CancelledError
+from nbckpt.sync.progress import Told
+
+THREADS = 8
+ATTEMPTS = 3
+
+_BACKOFF_S = 0.5
+_LONGEST_BACKOFF_S = 30.0
+_GRACE_S = 1.0
+"""How long threads may take to notice that they were given up."""
+_FINAL = (NotFoundError, UsageError, CorruptError, FormatError)
+"""Errors that trying again does not help."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Terms:
+    """How a transfer is to be made.
+
+    Attributes:
+        timeout: After how many seconds it is given up; None for never.
+        attempts: How often a request is tried.
+        cancel: Cancels it from elsewhere.
+        told: Told of its progress, in any thread.
+    """
+
+    timeout: float | None = None
+    attempts: int = ATTEMPTS
+    cancel: Cancel | None = None
+    told: Told | None = None
+
+    def work(self, place: str) -> Work:
+        """Return the work of this transfer, which writes to *place*."""
+        return Work(place, self.timeout, self.attempts, self.cancel)
+
+
+_log = logging.getLogger("nbckpt")
+_hanging: dict[threading.Thread, str] = {}
+"""What was given up and may still end, with the place that it writes to."""
+
+
+class Work:
+    """Calls of a store, made on a few threads, with one deadline for all of them.
+
+    When it is cancelled, or too late, requests are let go of and no further call is made. A call that
+    cannot be let go of is left alone; who works on the same place next waits for it.
+
+    Args:
+        place: What the calls are about; one writer at a time.
+        timeout: After how many seconds it is given up; None for never.
+        attempts: How often a call is tried.
+        cancel: Cancels it from elsewhere.
+    """
+
+    def __init__(
+        self, place: str, timeout: float | None = None, attempts: int = ATTEMPTS, cancel: Cancel | None = None
+    ) -> None:
+        self.cancel = cancel or Cancel()
+        self._place = place
+        self._timeout = timeout
+        self._deadline = None if timeout is None else time.monotonic() + timeout
+        given_up = self.cancel.event
+        self._retrying = tenacity.Retrying(
+            stop=tenacity.stop_after_attempt(attempts) | tenacity.stop_when_event_set(given_up),
+            wait=tenacity.wait_random_exponential(_BACKOFF_S, _LONGEST_BACKOFF_S),
+            retry=tenacity.retry_if_exception(
+                lambda it: isinstance(it, Exception) and not isinstance(it, _FINAL)
+            ),
+            before_sleep=_say,
+            sleep=tenacity.sleep_using_event(given_up),
+        )
+        self._wait_for_former()
+
+    def one(self, call: Callable[[], T]) -> T:
+        """Make one call and return what it returns; see `all`."""
+        returned: list[T] = []
+        self.all([lambda: returned.append(call())])
+        return returned[0]
+
+    def all(self, calls: Iterable[Callable[[], object]]) -> None:
+        """Make all the calls, several at a time and in no order.
+
+        Raises:
+            CancelledError: It was cancelled, or they took too long together.
+            StoreError: One failed as often as it was tried.
+            NotFoundError: What a call raised, and the like that trying again does not help.
+        """
+        waiting = deque(calls)
+        failed: list[BaseException] = []
+        over = threading.Event()
+        ended = _countdown(min(THREADS, len(waiting)), over.set)
+        threads = [
+            threading.Thread(
+                target=copy_context().run,
+                args=(self._make, waiting, failed, ended),
+                name=f"nbckpt-sync-{at}",
+                daemon=True,
+            )
+            for at in range(min(THREADS, len(waiting)))
+        ]
+        try:
+            with self.cancel.calling(over.set):
+                for thread in threads:
+                    thread.start()
+                in_time = over.wait(self._seconds_left()) if threads else True
+        except BaseException:
+            self._give_up(threads)
+            raise
+        if not in_time or self.cancel.cancelled:
+            self._give_up(threads)
+            raise CancelledError(
+                f"it did not end within {self._timeout:g} s" if not in_time else "it was cancelled"
+            )
+        if failed:
+            raise failed[0]
+
+    def _give_up(self, threads: Iterable[threading.Thread]) -> None:
+        """Let go of what is under way; what cannot be let go of is remembered."""
+        self.cancel.cancel()
+        deadline = time.monotonic() + _GRACE_S
+        for thread in threads:
+            if thread.is_alive():
+                thread.join(max(0.0, deadline - time.monotonic()))
+            if thread.is_alive():
+                _hanging[thread] = self._place
+
+    def _wait_for_former(self) -> None:
+        """Wait for what was given up and still writes here: two writers could leave a mixture of both."""
+        for thread, place in list(_hanging.items()):
+            while place == self._place and thread.is_alive():
+                self.cancel.check()
+                left = self._seconds_left()
+                if left == 0:
+                    raise CancelledError(f"what was given up before did not end within {self._timeout:g} s")
+                thread.join(0.1 if left is None else min(left, 0.1))
+            if not thread.is_alive():
+                _hanging.pop(thread, None)
+
+    def _seconds_left(self) -> float | None:
+        return None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
+
+    def _make(
+        self, waiting: deque[Callable[[], object]], failed: list[BaseException], ended: Callable[[], None]
+    ) -> None:
+        """Make calls until none is left; runs in a thread of its own."""
+        try:
+            with self.cancel.covering():
+                self._make_each(waiting, failed)
+        finally:
+            ended()
+
+    def _make_each(self, waiting: deque[Callable[[], object]], failed: list[BaseException]) -> None:
+        while not self.cancel.cancelled:
+            try:
+                call = waiting.popleft()
+            except IndexError:
+                return
+            try:
+                self._retrying.copy()(call)
+            except tenacity.RetryError as error:
+                failed.append(_exhausted(error.last_attempt))
+                waiting.clear()
+            except BaseException as error:  # noqa: BLE001  whatever it was, it is raised where it was asked for
+                failed.append(error)
+                waiting.clear()
+
+
+def _countdown(number: int, then: Callable[[], None]) -> Callable[[], None]:
+    """Return what calls *then* when it was called so many times."""
+    turns = itertools.count(1)
+    return lambda: then() if next(turns) == number else None
+
+
+def _say(state: tenacity.RetryCallState) -> None:
+    """Log that a call failed and is tried again."""
+    failed = state.outcome and state.outcome.exception()
+    _log.warning("%s (attempt %d); it is tried again", failed, state.attempt_number)
+
+
+def _exhausted(last: tenacity.Future) -> StoreError:
+    """Return the error for a call that failed as often as it was tried."""
+    cause, times = last.exception(), last.attempt_number
+    error = StoreError(f"{cause} (after {times} attempt{'s' if times > 1 else ''})")
+    error.__cause__ = cause
+    return error
