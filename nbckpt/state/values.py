@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import random
 import sys
 import weakref
 from collections.abc import Callable, MutableMapping, MutableSequence, MutableSet
@@ -32,9 +33,10 @@ class ValueState(State):
     """The state of a value; `State.of` makes it.
 
     An object with `state_dict()` and `load_state_dict()` is loaded in place; while it is alive it is saved,
-    whether the state is kept or not. A dict, a list, a set, or an array of the same shape and type is
-    refilled in place. Anything else is replaced: it is the state's `value` after a load. For all these
-    keep the state in a variable.
+    whether the state is kept or not. A dict, a list, a set, a generator of random numbers, or an array of
+    the same shape and type is refilled in place, and so are the objects in a dict that have these two
+    methods. Anything else is replaced: it is the state's `value` after a load. For all these keep the
+    state in a variable.
 
     Args:
         name: The name of the state.
@@ -101,7 +103,7 @@ class ValueState(State):
             CodecError: The value, or what its `state_dict()` returns, cannot be pickled.
         """
         value, self._is_used = self.value, True
-        write(value.state_dict() if _tells_its_state(value) else value, fileobj)
+        write(_told(value), fileobj)
 
     def load(self, fileobj: IO[bytes]) -> None:
         """See `State.load`.
@@ -116,11 +118,23 @@ class ValueState(State):
             self.value = loaded
 
 
+def _told(value: Any) -> Any:
+    """Return what is saved of a value: what it tells, also of what is in a dict."""
+    if _tells_its_state(value):
+        return value.state_dict()
+    if type(value) is not dict:
+        return value
+    told = {key: it.state_dict() for key, it in value.items() if _tells_its_state(it)}
+    return value | told if told else value
+
+
 def _refill(value: Any, loaded: Any) -> bool:
     """Give a container the contents of another of its type; tell whether it was one."""
     if type(value) is not type(loaded):
         return False
     if isinstance(value, MutableMapping):
+        if type(value) is dict:
+            _refill_objects(value, loaded)
         value.clear()
         value.update(loaded)
     elif isinstance(value, MutableSet):
@@ -129,6 +143,10 @@ def _refill(value: Any, loaded: Any) -> bool:
     elif isinstance(value, MutableSequence) and hasattr(value, "clear"):
         value.clear()
         value.extend(loaded)
+    elif isinstance(value, random.Random):
+        value.setstate(loaded.getstate())
+    elif (source := _source(value)) is not None and type(source) is type(loaded.bit_generator):
+        source.state = loaded.bit_generator.state
     elif (target := _array(value)) is not None and (value.shape, value.dtype) == (loaded.shape, loaded.dtype):
         target[...] = _array(loaded)
     else:
@@ -137,12 +155,26 @@ def _refill(value: Any, loaded: Any) -> bool:
     return True
 
 
+def _refill_objects(value: dict[Any, Any], loaded: dict[Any, Any]) -> None:
+    """Have what tells its state in a dict take what it told, and its own place among what is loaded."""
+    for key, it in value.items():
+        if key in loaded and _tells_its_state(it):
+            it.load_state_dict(loaded[key])
+            loaded[key] = it
+
+
 def _array(value: Any) -> Any:
     """Return an array that can be written to, of a tensor what no gradient follows; None if it is neither."""
     if type(value) is getattr(sys.modules.get("numpy"), "ndarray", None):
         return value if value.flags.writeable else None
     torch = sys.modules.get("torch")
     return value.detach() if torch and isinstance(value, torch.Tensor) else None
+
+
+def _source(value: Any) -> Any:
+    """Return where a generator of NumPy has its random numbers from; None if it is none."""
+    kind = getattr(sys.modules.get("numpy.random"), "Generator", None)
+    return value.bit_generator if kind and isinstance(value, kind) else None
 
 
 def _weak(value: Any) -> Callable[[], Any]:

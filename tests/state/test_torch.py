@@ -182,3 +182,15 @@ def test_random_numbers_go_on_where_they_were(tmp_path: Path) -> None:
         generator.set_state(states[0].value)
         assert torch.equal(torch.rand(3, generator=generator), drawn[0])
         assert (states[1].value.random(3) == drawn[1]).all()
+
+
+def test_a_dict_of_them_is_loaded_in_place_too(tmp_path: Path) -> None:
+    first, second = Training(seed=1), Training(seed=2)
+    first.step(0)
+    saved(tmp_path, lambda: nbckpt.State.of("all", vars(first)))
+    with nbckpt.states(tmp_path):
+        state = nbckpt.State.of("all", vars(second))
+        assert nbckpt.load_state(state)
+    first.step(1)
+    second.step(1)
+    assert equal(first.parameters(), second.parameters())
