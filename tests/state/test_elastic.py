@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import random
 from collections import Counter
@@ -251,3 +252,18 @@ def test_whenever_a_job_is_asked_to_end_it_loses_nothing(tmp_path: Path, seed: i
         ended += 1
     assert ended > 1
     check_trained(done.value)
+
+
+def test_where_a_replica_fails_none_is_left(tmp_path: Path) -> None:
+    def job(group: Group) -> None:
+        (tmp_path / f"{replica.rank()}").write_text(str(os.getpid()))
+        group.barrier()
+        if replica.rank() == 1:
+            raise ZeroDivisionError
+        group.barrier()
+
+    with pytest.raises(AssertionError, match="replica 1 of 3 ended with 1"):
+        generation(job, tmp_path, 3)
+    for rank in range(3):
+        with pytest.raises(ProcessLookupError):
+            os.kill(int((tmp_path / f"{rank}").read_text()), 0)
