@@ -49,9 +49,11 @@ def place_of(state: object) -> Place:
         while (outer := _notebook_frame(notebook.f_back)) is not None:
             notebook = outer
         return Place(f"the line `{text}`" if text else where, text, notebook.f_code)
-    run = shell.execution_count
-    cell = f"cell [{run}], `{text}`" if notebook is frame else f"{where}, called by cell [{run}]"
-    return Place(cell, text, run, _cell_id(shell))
+    # The history tells which cell runs; in some versions the count is the next one's.
+    history = shell.history_manager
+    number = len(history.input_hist_raw) - 1 if history else shell.execution_count
+    cell = f"cell [{number}], `{text}`" if notebook is frame else f"{where}, called by cell [{number}]"
+    return Place(cell, text, shell.execution_count, _cell_id(shell))
 
 
 def in_notebook() -> bool:

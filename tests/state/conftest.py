@@ -55,3 +55,8 @@ def restarted(job: Path, name: str = "n", default: int = -1) -> tuple[bool, int]
 def saves(job: Path) -> list[str]:
     """Return what is in a job's folder, without its lock."""
     return sorted(it.name for it in job.iterdir() if it.name != ".nbckpt-tmp.lock")
+
+
+def remade(name: str) -> Number:
+    """Make a state from a module, as a library would for a cell."""
+    return Number(name)

@@ -1,0 +1,428 @@
+"""The registry of states: by name, weak, in the order of their making; and cells that are run again."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import re
+import subprocess
+import sys
+import threading
+import weakref
+from collections.abc import Iterator
+from contextvars import copy_context
+from pathlib import Path
+from typing import IO, Any
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+
+import nbckpt
+from nbckpt import UsageError
+from nbckpt.state.registry import current
+from state.conftest import Number, restarted
+
+pytestmark = pytest.mark.usefixtures("job")
+
+
+def names() -> list[str]:
+    return [name for name, _ in current.get().live()]
+
+
+# Life and order.
+
+
+def test_the_registry_keeps_no_state_alive() -> None:
+    """D30."""
+    state = Number()
+    gone = weakref.ref(state)
+    del state
+    assert (gone(), names()) == (None, [])
+    Number()
+    assert names() == []
+
+
+def test_the_name_of_a_state_that_is_gone_is_free() -> None:
+    Number("a")
+    state = Number("a", 3)
+    assert current.get().find("a") is state
+
+
+def made_in_turn(argument: int) -> list[str]:
+    first, second = Number("first"), Number("second", argument)
+    del first
+    return [*names(), second.__class__.__name__]
+
+
+def test_making_one_state_keeps_no_other_variable_of_the_function_alive() -> None:
+    """D30."""
+    assert made_in_turn(1) == ["second", "Number"]
+
+
+def test_a_state_that_a_cycle_keeps_is_saved_until_it_is_collected() -> None:
+    state = Number()
+    state.me = state  # type: ignore[attr-defined]
+    del state
+    gc.collect()
+    assert names() == []
+
+
+def test_states_are_in_the_order_in_which_they_were_made_also_where_a_name_was_used_before() -> None:
+    first = Number("z")
+    kept = [Number("m")]
+    del first
+    kept += [Number("z"), Number("a")]
+    assert names() == ["m", "z", "a"]
+
+
+def test_a_closed_state_is_not_saved_and_its_name_is_free() -> None:
+    state, other = Number("a"), Number("b")
+    state.close()
+    state.close()
+    again = Number("a")
+    state.close()
+    assert names() == ["b", "a"]
+    assert (other.value, again.value) == (0, 0)
+
+
+@pytest.mark.parametrize("name", [5, None, b"a", Path("a")])
+def test_a_name_is_text(name: Any) -> None:
+    """D37."""
+    with pytest.raises(UsageError, match="a state's name is text, not"):
+        Number(name)
+    assert names() == []
+
+
+def test_a_class_that_forgets_its_base_is_told_so(tmp_path: Path) -> None:
+    class Forgetful(nbckpt.State):
+        def __init__(self) -> None:
+            pass
+
+    state = Forgetful()
+    for call in (lambda: nbckpt.load_state(state), lambda: nbckpt.save_state(state, tmp_path / "x")):
+        with pytest.raises(UsageError, match=r"Forgetful.__init__ must call super\(\).__init__"):
+            call()
+    state.close()
+    assert not (tmp_path / "x").exists()
+
+
+class Equal(Number):
+    """Equal to every other, and so not to be hashed."""
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Same(Equal):
+    def __hash__(self) -> int:  # type: ignore[override]
+        return 1
+
+
+@pytest.mark.parametrize("kind", [Equal, Same])
+def test_states_that_say_they_are_equal_are_still_different_ones(job: Path, kind: type[Number]) -> None:
+    """D38."""
+    one, other = kind("one", 1), kind("other", 2)
+    with pytest.raises(UsageError, match="already exists"):
+        kind("one")
+    nbckpt.save_all_states()
+    assert (restarted(job, "one"), restarted(job, "other")) == ((True, 1), (True, 2))
+    one.close()
+    assert names() == ["other"]
+    assert nbckpt.load_state(other)
+
+
+@pytest.mark.parametrize("when", ["sync", "save"])
+def test_a_state_that_makes_another_while_it_is_saved(job: Path, when: str) -> None:
+    """D34: what is saved is what there was at the beginning."""
+    made: list[Number] = []
+
+    class Fruitful(Number):
+        def sync(self) -> None:
+            self.make("sync")
+
+        def save(self, fileobj: IO[bytes]) -> None:
+            self.make("save")
+            super().save(fileobj)
+
+        def make(self, now: str) -> None:
+            if now == when:
+                made.append(Number(f"child {len(made)}", 7))
+
+    state = Fruitful("parent", 1)
+    nbckpt.save_all_states()
+    assert restarted(job, "child 0") == (False, -1)
+    nbckpt.save_all_states()
+    assert (restarted(job, "parent"), restarted(job, "child 0")) == ((True, 1), (True, 7))
+    assert names() == ["parent", "child 0", "child 1"]
+    del state
+
+
+# Scopes and threads.
+
+
+def test_a_block_has_states_of_its_own(tmp_path: Path) -> None:
+    outer = Number("a", 1)
+    with nbckpt.states(tmp_path / "one") as registry:
+        inner = Number("a", 2)
+        assert registry is current.get()
+        assert names() == ["a"]
+        nbckpt.save_all_states()
+        with nbckpt.states(tmp_path / "two"):
+            assert names() == []
+            assert not nbckpt.load_state(inner)
+    assert current.get().find("a") is outer
+    assert restarted(tmp_path / "one", "a") == (True, 2)
+
+
+def test_a_block_that_fails_ends_too(tmp_path: Path) -> None:
+    before = current.get()
+    with pytest.raises(ZeroDivisionError), nbckpt.states(tmp_path):
+        raise ZeroDivisionError
+    assert current.get() is before
+
+
+def test_a_block_is_that_of_its_thread_and_of_copies_of_its_context(tmp_path: Path) -> None:
+    found: list[bool] = []
+
+    def look() -> None:
+        found.append(current.get() is here)
+
+    with nbckpt.states(tmp_path) as here:
+        context = copy_context()
+        for target in (look, lambda: context.run(look)):
+            thread = threading.Thread(target=target)
+            thread.start()
+            thread.join()
+    assert found == [False, True]
+
+
+def test_many_threads_make_and_drop_states_while_others_are_saved(job: Path) -> None:
+    registry = current.get()
+    errors: list[BaseException] = []
+    enough = threading.Event()
+    numbers = itertools.count()
+
+    def make(name: str) -> None:
+        token = current.set(registry)
+        try:
+            while not enough.is_set():
+                kept = [Number(f"{name} {next(numbers)}", 0) for _ in range(5)]
+                assert len({id(it) for it in kept}) == 5
+        except BaseException as error:
+            errors.append(error)
+        finally:
+            current.reset(token)
+
+    stays = Number("stays", 3)
+    threads = [threading.Thread(target=make, args=(str(n),)) for n in range(4)]
+    for it in threads:
+        it.start()
+    for _ in range(10):
+        nbckpt.save_all_states()
+    enough.set()
+    for it in threads:
+        it.join()
+    assert (errors, restarted(job, "stays"), stays.value) == ([], (True, 3), 3)
+
+
+# The same name again.
+
+
+def line_of(text: str) -> str:
+    """Return the file and the number of a line of this file."""
+    lines = [it.strip() for it in Path(__file__).read_text().splitlines()]
+    return f"{Path(__file__).name}:{1 + lines.index(text)}"
+
+
+def test_two_places_that_make_one_name_are_both_named() -> None:
+    """Issue, item 5."""
+    kept = Number("the first")
+    again, first = "the first", 'kept = Number("the first")'
+    message = f"{line_of('Number(again)')} makes it, and .*{line_of(first)} made it before"
+    with pytest.raises(ValueError, match=f"'the first' already exists: .*{message}"):
+        Number(again)
+    assert kept.value == 0
+
+
+def test_code_that_is_no_cell_never_replaces_a_state_also_in_a_loop() -> None:
+    def make(value: int) -> Number:
+        return Number("a", value)
+
+    kept = make(0)
+    with pytest.raises(UsageError, match="Choose another name, or close"):
+        make(1)
+    assert kept.value == 0
+
+
+class Deep(Number):
+    def __init__(self, name: str) -> None:
+        self.prepare(name)
+
+    def prepare(self, name: str) -> None:
+        super().__init__(name)
+
+
+def test_the_place_is_where_the_class_is_called_however_deep_its_constructors_are() -> None:
+    made, again = [Deep("a")], "a"
+    with pytest.raises(UsageError, match=f"{line_of('made.append(Deep(again))')} makes it"):
+        made.append(Deep(again))
+    assert names() == ["a"]
+
+
+CELL = """
+import nbckpt
+class Mine(nbckpt.State):
+    value = {value}
+    def save(self, file):
+        file.write(b"%d" % self.value)
+"""
+
+
+class Cells:
+    """A shell that runs cells, with or without their ids."""
+
+    def __init__(self, shell: InteractiveShell, *, tells_ids: bool) -> None:
+        self.shell = shell
+        self.tells_ids = tells_ids
+        self.id = ""
+
+    def run(self, code: str, cell: str = "") -> Any:
+        self.id = cell
+        result = self.shell.run_cell(code, store_history=True)
+        result.raise_error()
+        return result.result
+
+    def parent(self) -> dict[str, Any]:
+        return {"metadata": {"cellId": self.id}}
+
+
+@pytest.fixture(params=["ids", "no ids"])
+def cells(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cells]:
+    """A notebook, in a front end that tells the cells' ids and in one that does not."""
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    InteractiveShell.clear_instance()
+    shell = InteractiveShell.instance(colors="nocolor")
+    shell.history_manager.enabled = False
+    made = Cells(shell, tells_ids=request.param == "ids")
+    if made.tells_ids:
+        monkeypatch.setattr(shell, "get_parent", made.parent, raising=False)
+    made.run(CELL.format(value=1))
+    yield made
+    shell.reset()
+    shell.history_manager.end_session()
+    InteractiveShell.clear_instance()
+
+
+def saved(job: Path) -> list[bytes]:
+    folder = nbckpt.save_all_states()
+    assert folder is not None
+    return [it.read_bytes() for it in sorted(Path(folder).glob("*.state"))]
+
+
+def test_a_cell_that_is_run_again_replaces_its_state(cells: Cells, job: Path) -> None:
+    """D31; the new one is the one that is saved."""
+    for value in (1, 2, 3):
+        cells.run(f"Mine.value = {value}")
+        cells.run('kept = globals().get("kept", []); kept.append(Mine("a"))', "cell")
+        assert saved(job) == [b"%d" % value]
+    assert len(cells.run("kept")) == 3
+    cells.run("kept[-1].close()")
+    assert names() == []
+
+
+def test_a_cell_may_define_the_class_anew_and_make_several_states(cells: Cells, job: Path) -> None:
+    for value in (1, 2):
+        code = CELL.format(value=value) + 'old = globals().get("new"); new = [Mine("a"), Mine("b")]'
+        cells.run(code, "cell")
+    assert saved(job) == [b"2", b"2"]
+    assert cells.run("old[0].value, new[0].value") == (1, 2)
+
+
+def test_a_function_of_a_cell_that_is_called_from_a_cell_run_again(cells: Cells) -> None:
+    cells.run("def make(name):\n    return Mine(name)", "function")
+    for _ in range(2):
+        cells.run('old = globals().get("a"); a = make("a")', "cell")
+    assert names() == ["a"]
+
+
+def test_a_module_s_function_called_from_a_cell_run_again(cells: Cells) -> None:
+    for _ in range(2):
+        cells.run('from state.conftest import remade\nold = globals().get("a")\na = remade("a")', "cell")
+    assert names() == ["a"]
+
+
+def test_one_cell_cannot_make_two_states_of_one_name(cells: Cells) -> None:
+    with pytest.raises(UsageError, match="'a' already exists"):
+        cells.run('one = Mine("a")\nother = Mine("a")', "cell")
+    with pytest.raises(UsageError, match="'b' already exists"):
+        cells.run('many = [Mine("b") for _ in range(2)]', "other cell")
+
+
+def test_another_cell_with_another_line_is_an_error_that_names_both(cells: Cells) -> None:
+    cells.run('one = Mine("a")', "cell")
+    message = '`other = Mine("a")` makes it, and cell [2], `one = Mine("a")` made it before'
+    with pytest.raises(UsageError, match=re.escape(f"'a' already exists: cell [3], {message}")):
+        cells.run('other = Mine("a")', "other cell")
+    assert cells.run("one.value") == 1
+
+
+def test_a_state_of_another_class_is_not_replaced(cells: Cells) -> None:
+    cells.run("kept = []\nkind = Mine")
+    cells.run('kept.append(kind("a"))', "cell")
+    cells.run("class Other(Mine): pass\nkind = Other")
+    with pytest.raises(UsageError, match="'a' already exists"):
+        cells.run('kept.append(kind("a"))', "cell")
+
+
+def test_a_cell_that_failed_after_it_made_a_state_can_be_run_again(cells: Cells) -> None:
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            cells.run('one = Mine("a")\n1 / 0', "cell")
+    assert names() == ["a"]
+
+
+def test_a_state_of_a_value_that_is_made_again_warns_of_nothing(
+    cells: Cells, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(3):
+        cells.run('numbers = [1]\nkept = nbckpt.State.of("numbers", numbers)', "cell")
+    cells.run("kept.value.append(2); nbckpt.save_all_states()")
+    assert (names(), caplog.messages) == (["numbers"], [])
+
+
+def test_a_cell_that_was_edited_is_known_by_its_id_alone(cells: Cells) -> None:
+    cells.run('a = Mine("a")', "cell")
+    if not cells.tells_ids:
+        with pytest.raises(UsageError):
+            cells.run('b = Mine("a")  # edited', "cell")
+        return
+    cells.run('b = Mine("a")  # edited', "cell")
+    with pytest.raises(UsageError, match="cell"):
+        cells.run('b = Mine("a")  # edited', "a copy of the cell")
+    assert names() == ["a"]
+
+
+PROMPT = """
+import nbckpt
+
+class Mine(nbckpt.State): pass
+
+def make():
+    return Mine("a")
+
+old = make()
+new = make()
+one = Mine("b")
+one_more = Mine("b")
+both = [Mine("c") for _ in range(2)]
+print([name for name, _ in nbckpt.state.registry.current.get().live()])
+print(nbckpt.state.registry.current.get().find("a") is new)
+"""
+
+
+def test_at_a_plain_prompt_each_input_replaces_what_an_earlier_one_made() -> None:
+    done = subprocess.run([sys.executable, "-iq"], input=PROMPT, capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines()[-2:] == ["['a', 'b', 'c']", "True"]
+    assert done.stderr.count("UsageError: state 'c' already exists") == 1
