@@ -1,0 +1,429 @@
+"""States of values: what `State.of` saves, loads in place or replaces, and how long it lives."""
+
+from __future__ import annotations
+
+import array
+import gc
+import io
+import json
+import logging
+import pickle
+import threading
+import tracemalloc
+import weakref
+from collections import Counter, OrderedDict, UserDict, UserList, defaultdict, deque
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import nbckpt
+from nbckpt import CodecError, CorruptError
+from nbckpt.state.registry import current
+from nbckpt.state.values import read, write
+
+pytestmark = pytest.mark.usefixtures("job")
+
+
+class Model:
+    """What tells its own state, as a torch module does."""
+
+    def __init__(self, weight: float = 0.0) -> None:
+        self.weight = weight
+
+    def state_dict(self) -> dict[str, float]:
+        return {"weight": self.weight}
+
+    def load_state_dict(self, state: dict[str, float]) -> None:
+        self.weight = state["weight"]
+
+
+class Unreferable:
+    """One that nothing can refer to weakly."""
+
+    __slots__ = ("weight",)
+
+    def __init__(self) -> None:
+        self.weight = 0
+
+    def state_dict(self) -> int:
+        return self.weight
+
+    def load_state_dict(self, state: int) -> None:
+        self.weight = state
+
+
+class Settings(dict[str, int]):
+    """A dict with something beside its items."""
+
+    version = 1
+
+
+def names() -> list[str]:
+    return [name for name, _ in current.get().live()]
+
+
+def loaded_after(value: Any, other: Any) -> tuple[Any, bool]:
+    """Save *value*, load it into *other*; return what the state holds then, and whether it is *other*."""
+    state = nbckpt.State.of("value", value)
+    nbckpt.save_all_states()
+    state.close()
+    state = nbckpt.State.of("value", other)
+    assert nbckpt.load_state(state)
+    return state.value, state.value is other
+
+
+def settings_of(**items: int) -> Settings:
+    made = Settings(items)
+    made.version = 2
+    return made
+
+
+IN_PLACE: dict[str, tuple[Any, Any]] = {
+    "dict": ({"a": [1], "b": 2}, {"c": 3}),
+    "list": ([1, [2]], [3, 4, 5]),
+    "set": ({1, 2}, {3}),
+    "bytearray": (bytearray(b"ab"), bytearray(b"xyz")),
+    "deque": (deque([1, 2], 5), deque([3], 5)),
+    "defaultdict": (defaultdict(list, a=[1]), defaultdict(list, b=[2])),
+    "OrderedDict": (OrderedDict(b=1, a=2), OrderedDict(a=1)),
+    "counter below zero": (Counter(a=-1, b=0, c=2), Counter(c=1)),
+    "UserDict": (UserDict(a=1), UserDict(b=2)),
+    "UserList": (UserList([1]), UserList([2, 3])),
+    "dict of a class": (settings_of(a=1), Settings(b=2)),
+}
+ARRAYS: dict[str, tuple[Any, Any]] = {
+    "array": (np.arange(6.0).reshape(2, 3), np.zeros((2, 3))),
+    "large array": (np.arange(100_000), np.zeros(100_000, dtype=int)),
+    "Fortran's order": (np.asfortranarray(np.arange(6.0).reshape(2, 3)), np.zeros((2, 3))),
+    "view": (np.arange(10)[::2], np.zeros(20, dtype=int)[::4]),
+    "no dimensions": (np.array(3.5), np.array(0.0)),
+    "objects": (np.array([1, "a", None], dtype=object), np.array([0, 0, 0], dtype=object)),
+    "records": (np.array([(1, 2.0)], dtype="i4,f8"), np.zeros(1, dtype="i4,f8")),
+    "empty": (np.zeros((0, 3)), np.zeros((0, 3))),
+}
+
+
+@pytest.mark.parametrize("kind", IN_PLACE)
+def test_a_container_is_refilled_in_place(kind: str) -> None:
+    saved, other = IN_PLACE[kind]
+    wanted, version = pickle.loads(pickle.dumps(saved)), getattr(saved, "version", None)
+    found, is_other = loaded_after(saved, other)
+    assert is_other
+    assert (found, type(found), getattr(found, "version", None)) == (wanted, type(wanted), version)
+    assert list(found) == list(wanted)
+
+
+@pytest.mark.parametrize("kind", ARRAYS)
+def test_an_array_of_the_same_shape_and_type_is_refilled_in_place(kind: str) -> None:
+    saved, other = ARRAYS[kind]
+    found, is_other = loaded_after(saved.copy(), other)
+    assert is_other
+    assert np.array_equal(found, saved)
+
+
+def test_a_view_that_is_refilled_leaves_the_rest_of_its_memory_alone() -> None:
+    whole = np.full(6, 9)
+    loaded_after(np.arange(3), whole[::2])
+    assert whole.tolist() == [0, 9, 1, 9, 2, 9]
+
+
+def read_only() -> Any:
+    made = np.zeros(3)
+    made.flags.writeable = False
+    return made
+
+
+REPLACED: dict[str, tuple[Any, Any]] = {
+    "number": (5, 0),
+    "nothing": (None, None),
+    "text": ("text", ""),
+    "tuple": ((1, [2]), ()),
+    "another type": ([1], {"a": 1}),
+    "nothing before": ({"a": 1}, None),
+    "other shape": (np.arange(3.0), np.zeros(4)),
+    "other numbers": (np.arange(3.0), np.zeros(3, dtype=int)),
+    "read-only": (np.arange(3.0), read_only()),
+    "scalar": (np.float64(2), np.float64(0)),
+    "masked": (np.ma.masked_equal([1, 2], 1), np.ma.masked_equal([3, 4], 4)),
+    "series": (pd.Series([1, 2], index=["a", "b"]), pd.Series([3, 4], index=["c", "d"])),
+    "frame": (pd.DataFrame({"a": [1, 2]}), pd.DataFrame({"a": [3, 4]})),
+    "array.array": (array.array("i", [1]), array.array("i", [2, 3])),
+    "frozenset": (frozenset([1]), frozenset([2])),
+}
+
+
+@pytest.mark.parametrize("kind", REPLACED)
+def test_anything_else_is_replaced_in_the_state_and_the_old_value_is_left_alone(kind: str) -> None:
+    saved, other = REPLACED[kind]
+    before = pickle.dumps(other)
+    found, _ = loaded_after(saved, other)
+    assert pickle.dumps(found) == pickle.dumps(saved)
+    assert type(found) is type(saved)
+    assert pickle.dumps(other) == before
+
+
+def test_a_plain_value_is_counted_up_in_its_state() -> None:
+    epoch = nbckpt.State.of("epoch", 0)
+    for _ in range(3):
+        epoch.value += 1
+    nbckpt.save_all_states()
+    epoch.value = 99
+    nbckpt.load_state(epoch)
+    assert epoch.value == 3
+
+
+def test_an_estimator_comes_back_fitted() -> None:
+    linear_model = pytest.importorskip("sklearn.linear_model", reason="needs scikit-learn")
+    points, answers = np.arange(20.0).reshape(10, 2), np.arange(10.0)
+    fitted = nbckpt.State.of("model", linear_model.LinearRegression().fit(points, answers))
+    nbckpt.save_all_states()
+    wanted = fitted.value.predict(points)
+    fitted.value = linear_model.LinearRegression()
+    nbckpt.load_state(fitted)
+    assert np.array_equal(fitted.value.predict(points), wanted)
+
+
+def test_arrays_that_share_memory_share_it_again() -> None:
+    whole = np.arange(10_000.0)
+    found, _ = loaded_after((whole, whole[10:]), ())
+    found[0][10] = -1
+    assert found[1][0] == -1
+
+
+# What tells its own state.
+
+
+def test_a_model_is_loaded_in_place_by_its_own_methods() -> None:
+    model = Model(1.5)
+    nbckpt.State.of("model", model)
+    nbckpt.save_all_states()
+    model.weight = 0.0
+    state = current.get().find("model")
+    assert state is not None
+    assert nbckpt.load_state(state)
+    assert model.weight == 1.5
+
+
+def test_a_model_keeps_its_state_as_long_as_it_lives(caplog: pytest.LogCaptureFixture) -> None:
+    model = Model()
+    nbckpt.State.of("model", model)
+    gc.collect()
+    assert names() == ["model"]
+    found = current.get().find("model")
+    assert current.get().find("model") is found
+    del found, model
+    assert (names(), caplog.messages) == ([], [])
+
+
+def test_a_state_keeps_its_model_as_long_as_it_lives() -> None:
+    state = nbckpt.State.of("model", Model(2.5))
+    gc.collect()
+    nbckpt.save_all_states()
+    state.value.weight = 0.0
+    nbckpt.load_state(state)
+    assert state.value.weight == 2.5
+    gone = weakref.ref(state.value)
+    del state
+    assert (gone(), names()) == (None, [])
+
+
+def test_another_model_in_a_state_is_the_one_that_counts() -> None:
+    first, second = Model(1), Model(2)
+    state = nbckpt.State.of("model", first)
+    state.value = second
+    del state, first
+    nbckpt.save_all_states()
+    second.weight = 0
+    found = current.get().find("model")
+    assert found is not None
+    nbckpt.load_state(found)
+    assert second.weight == 2
+    del found, second
+    assert names() == []
+
+
+def test_a_state_of_a_model_that_was_let_go_can_be_closed() -> None:
+    model = Model()
+    nbckpt.State.of("model", model)
+    found = current.get().find("model")
+    assert found is not None
+    found.close()
+    assert names() == []
+    assert nbckpt.State.of("model", model).value is model
+
+
+def test_what_cannot_be_referred_to_weakly_is_kept_by_its_state() -> None:
+    state = nbckpt.State.of("model", Unreferable())
+    state.value.weight = 3
+    nbckpt.save_all_states()
+    state.value.weight = 0
+    nbckpt.load_state(state)
+    assert state.value.weight == 3
+
+
+def test_a_class_s_state_dict_that_fails_is_passed_on_and_the_save_before_is_whole() -> None:
+    class Broken(Model):
+        def state_dict(self) -> dict[str, float]:
+            raise ZeroDivisionError
+
+    model = Broken()
+    state = nbckpt.State.of("model", model)
+    with pytest.raises(ZeroDivisionError):
+        nbckpt.save_all_states()
+    assert not nbckpt.load_state(state)
+
+
+# A state that nobody keeps.
+
+
+def warned(caplog: pytest.LogCaptureFixture) -> list[str]:
+    gc.collect()
+    return [it.getMessage() for it in caplog.records if it.levelno == logging.WARNING]
+
+
+DROPPED = "state 'list' was dropped before it was saved or loaded: keep what State.of returns"
+
+
+def test_a_state_that_nobody_kept_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
+    values = [1]
+    nbckpt.State.of("list", values)
+    assert warned(caplog) == [DROPPED]
+    assert names() == []
+
+
+@pytest.mark.parametrize("use", ["save", "load"])
+def test_a_state_that_was_used_may_go_without_a_word(caplog: pytest.LogCaptureFixture, use: str) -> None:
+    state = nbckpt.State.of("list", [1])
+    nbckpt.save_all_states()
+    if use == "load":
+        state = None
+        state = nbckpt.State.of("list", [1])
+        nbckpt.load_state(state)
+    del state
+    assert warned(caplog) == []
+
+
+def test_a_state_whose_name_was_taken_is_told_of_by_the_error_alone(caplog: pytest.LogCaptureFixture) -> None:
+    state = nbckpt.State.of("list", [1])
+    with pytest.raises(ValueError, match="already exists"):
+        nbckpt.State.of("list", [2])
+    nbckpt.save_all_states()
+    del state
+    assert warned(caplog) == []
+
+
+def test_a_state_that_is_dropped_while_one_that_cannot_be_hashed_has_its_name(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """D38."""
+
+    class Unhashable(nbckpt.State):
+        __hash__ = None  # type: ignore[assignment]
+
+    state = nbckpt.State.of("list", [1])
+    state.close()
+    other = Unhashable("list")
+    del state
+    assert (warned(caplog), names()) == ([], ["list"])
+    del other
+
+
+# The file.
+
+
+def test_what_cannot_be_pickled_is_named() -> None:
+    state = nbckpt.State.of("lock", {"event": threading.Event(), "file": io.StringIO()})
+    state.value["generator"] = (it for it in ())
+    with pytest.raises(CodecError, match="cannot save a dict: TypeError: cannot pickle"):
+        nbckpt.save_all_states()
+    assert not nbckpt.load_state(state)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"nbckpt value 1",
+        b"nbckpt value 2\n[[1], []]\nx",
+        pickle.dumps({"a": 1}),
+        b"nbckpt value 1\n",
+        b"nbckpt value 1\nnot json\n",
+        b"nbckpt value 1\n[[1000000000000], []]\n",
+        b"nbckpt value 1\n[[1e999], []]\n",
+        b"nbckpt value 1\n[[-1], []]\n",
+        b"nbckpt value 1\n[[" + b"9" * 30 + b"], []]\n",
+        b"nbckpt value 1\n[[], []]\n",
+        b"nbckpt value 1\n[[0], [[7, 0, 1]]]\n",
+        b"nbckpt value 1\n5\n",
+        b"nbckpt value 1\n" + b"[" * 100_000 + b"\n",
+        b"nbckpt value 1\n\xff\n",
+    ],
+    ids=range(15),
+)
+def test_a_file_that_no_state_of_a_value_wrote_is_corrupt(content: bytes) -> None:
+    with pytest.raises(CorruptError, match=r"'the file' is no (whole )?state of a value"):
+        read(io.BytesIO(content))
+
+
+def test_a_file_of_another_class_of_state_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "n.state"
+    file.write_bytes(b"5")
+    with file.open("rb") as opened, pytest.raises(CorruptError, match=r"n\.state' is no state of a value"):
+        read(opened)
+
+
+@pytest.fixture(scope="module")
+def written() -> bytes:
+    file = io.BytesIO()
+    write({"array": np.arange(2000), "text": "a" * 50}, file)
+    return file.getvalue()
+
+
+@settings(max_examples=200, deadline=None)
+@given(at=st.floats(0, 1, exclude_max=True))
+def test_a_file_that_is_cut_short_is_corrupt(written: bytes, at: float) -> None:
+    with pytest.raises(CorruptError):
+        read(io.BytesIO(written[: int(at * len(written))]))
+
+
+@settings(max_examples=200, deadline=None)
+@given(at=st.integers(0, 400), flip=st.integers(1, 255))
+def test_a_changed_head_raises_nothing_but_the_documented_errors(written: bytes, at: int, flip: int) -> None:
+    head = written.index(b"\n", 20)
+    data = bytearray(written)
+    data[at % head] ^= flip
+    with suppress(CorruptError, CodecError):
+        read(io.BytesIO(data))
+
+
+def test_a_value_whose_class_is_not_here_says_so() -> None:
+    file = io.BytesIO()
+    write([1], file)
+    record = b"cnowhere\nThing\n."
+    head = json.dumps([[len(record)], []]).encode()
+    made = b"nbckpt value 1\n" + head + b"\n"
+    made += bytes(-len(made) % 64) + record
+    with pytest.raises(CodecError, match=r"cannot load a state's value: ModuleNotFoundError: .*nowhere"):
+        read(io.BytesIO(made))
+
+
+def test_a_large_array_is_neither_copied_by_a_save_nor_by_a_load(job: Path) -> None:
+    values = {"large": np.ones(4 << 20), "half": np.ones(2 << 20)}
+    size = sum(it.nbytes for it in values.values())
+    state = nbckpt.State.of("values", values)
+    tracemalloc.start()
+    try:
+        nbckpt.save_all_states()
+        assert tracemalloc.get_traced_memory()[1] < size / 10
+        tracemalloc.reset_peak()
+        nbckpt.load_state(state)
+        # The array that was read, and nothing like a second one of it.
+        assert tracemalloc.get_traced_memory()[1] < 1.1 * size
+    finally:
+        tracemalloc.stop()
