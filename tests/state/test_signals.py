@@ -1,0 +1,251 @@
+"""Signals: asked to end, a job saves after the same step on every replica, and ends with 143."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from jupyter_client.manager import KernelManager
+
+import nbckpt
+from nbckpt import UsageError
+from state.conftest import Number, restarted
+
+BOTH = [signal.SIGTERM, signal.SIGINT]
+
+
+class AskedError(Exception):
+    """A handler of before was called."""
+
+
+def raises_asked(number: int, frame: object) -> None:
+    raise AskedError(number)
+
+
+@pytest.fixture(autouse=True)
+def handlers() -> Iterator[None]:
+    """Have both signals raise `AskedError`, and hold that they do so again at the end."""
+    before = {it: signal.signal(it, raises_asked) for it in BOTH}
+    yield
+    left = [signal.signal(number, handler) for number, handler in before.items()]
+    assert left == [raises_asked, raises_asked]
+
+
+@pytest.mark.parametrize("number", BOTH)
+def test_a_signal_sets_a_flag_and_a_second_one_does_what_it_did_before(number: signal.Signals) -> None:
+    with nbckpt.save_on_signal() as flag:
+        assert not nbckpt.should_stop()
+        signal.raise_signal(number)
+        assert nbckpt.should_stop()
+        assert flag.came == number
+        for it in BOTH:
+            with pytest.raises(AskedError):
+                signal.raise_signal(it)
+        assert nbckpt.should_stop()
+    assert not nbckpt.should_stop()
+
+
+def test_after_the_block_the_signals_do_what_they_did_before_also_where_it_failed() -> None:
+    with pytest.raises(ZeroDivisionError), nbckpt.save_on_signal():
+        raise ZeroDivisionError
+    for number in BOTH:
+        with pytest.raises(AskedError):
+            signal.raise_signal(number)
+
+
+def test_only_the_signals_that_were_named_are_handled() -> None:
+    with nbckpt.save_on_signal(signal.SIGTERM):
+        with pytest.raises(AskedError):
+            signal.raise_signal(signal.SIGINT)
+        assert not nbckpt.should_stop()
+        signal.raise_signal(signal.SIGTERM)
+        assert nbckpt.should_stop()
+
+
+def test_without_a_block_it_holds_from_there_on() -> None:
+    flag = nbckpt.save_on_signal()
+    signal.raise_signal(signal.SIGTERM)
+    assert nbckpt.should_stop()
+    flag.__exit__(None, None, None)
+
+
+def test_a_signal_in_an_inner_block_ends_the_outer_one_too() -> None:
+    with nbckpt.save_on_signal() as outer:
+        with nbckpt.save_on_signal():
+            signal.raise_signal(signal.SIGTERM)
+            assert outer.came is None
+        assert nbckpt.should_stop()
+        assert outer.came == signal.SIGTERM
+
+
+def test_an_inner_block_without_a_signal_leaves_the_outer_one_as_it_was() -> None:
+    with nbckpt.save_on_signal():
+        with nbckpt.save_on_signal():
+            assert not nbckpt.should_stop()
+        assert not nbckpt.should_stop()
+        signal.raise_signal(signal.SIGINT)
+        assert nbckpt.should_stop()
+
+
+def test_without_save_on_signal_nothing_asks_to_stop() -> None:
+    assert not nbckpt.should_stop()
+    assert nbckpt.should_stop(lambda asked: True)
+
+
+def in_a_thread(call: object) -> list[object]:
+    found: list[object] = []
+
+    def run() -> None:
+        try:
+            found.append(call())  # type: ignore[operator]
+        except UsageError as error:
+            found.append(str(error))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    return found
+
+
+def test_only_the_main_thread_can_ask_for_signals() -> None:
+    assert in_a_thread(nbckpt.save_on_signal) == [
+        "save_on_signal() handles signals: call it in the main thread"
+    ]
+
+
+def test_every_thread_sees_the_flag() -> None:
+    with nbckpt.save_on_signal():
+        assert in_a_thread(nbckpt.should_stop) == [False]
+        signal.raise_signal(signal.SIGTERM)
+        assert in_a_thread(nbckpt.should_stop) == [True]
+
+
+@pytest.mark.parametrize("of_another", [False, True])
+@pytest.mark.parametrize("own", [False, True])
+def test_the_answer_is_that_of_the_reduce_which_is_told_this_replica_s(own: bool, of_another: bool) -> None:
+    told: list[bool] = []
+
+    def any_of(asked: bool) -> int:
+        told.append(asked)
+        return int(asked or of_another)
+
+    with nbckpt.save_on_signal():
+        if own:
+            signal.raise_signal(signal.SIGTERM)
+        assert nbckpt.should_stop(any_of) is (own or of_another)
+    assert told == [own]
+
+
+def test_save_and_exit_saves_everything_and_ends_with_143(job: Path) -> None:
+    state = Number("n", 5)
+    passed: list[None] = []
+    with pytest.raises(SystemExit) as ended:
+        nbckpt.save_and_exit(barrier=lambda: passed.append(None), keep=1)
+    assert (ended.value.code, len(passed), state.value) == (143, 2, 5)
+    assert restarted(job) == (True, 5)
+
+
+PROGRAM = """
+    import pickle, sys
+    import nbckpt
+
+    class Step(nbckpt.State):
+        value = 0
+        def save(self, file):
+            pickle.dump(self.value, file)
+        def load(self, file):
+            self.value = pickle.load(file)
+
+    step = Step("step")
+    nbckpt.load_state(step)
+    print(step.value, flush=True)
+    nbckpt.save_on_signal()
+    while True:
+        step.value += 1
+        print(step.value, flush=True)
+        if nbckpt.should_stop():
+            nbckpt.save_and_exit()
+"""
+
+
+@pytest.mark.parametrize("number", BOTH)
+def test_a_job_that_is_asked_to_end_saves_its_last_step_and_ends_with_143(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    env = os.environ | {"ADAPTDL_CHECKPOINT_PATH": str(tmp_path)}
+    last = 0
+    for _ in range(3):
+        with subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(PROGRAM)], env=env, stdout=subprocess.PIPE, text=True
+        ) as process:
+            assert process.stdout is not None
+            assert int(process.stdout.readline()) == last
+            said = [process.stdout.readline()]
+            process.send_signal(number)
+            last = int((said + process.stdout.readlines())[-1])
+        assert process.returncode == 143
+
+
+CELLS = """
+    import nbckpt, signal
+    class Step(nbckpt.State):
+        value = 0
+        def save(self, file): file.write(b"%d" % self.value)
+    step = Step("step")
+    before = signal.getsignal(signal.SIGTERM)
+    print("ready")
+    # %%
+    with nbckpt.save_on_signal():
+        while not nbckpt.should_stop():
+            step.value += 1
+            if step.value == 3:
+                print("running", flush=True)
+        nbckpt.save_and_exit()
+    # %%
+    (signal.getsignal(signal.SIGTERM) is before, nbckpt.should_stop(), step.value > 2)
+"""
+
+
+@pytest.fixture
+def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[KernelManager]:
+    """Give a real kernel."""
+    monkeypatch.setenv("NBCKPT_CHECKPOINT_PATH", str(tmp_path / "job"))
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    manager = KernelManager(kernel_name="python3")
+    manager.start_kernel(cwd=str(tmp_path))
+    yield manager
+    manager.shutdown_kernel(now=True)
+
+
+def test_interrupt_in_a_notebook_saves_and_ends_the_cell_not_the_kernel(
+    kernel: KernelManager, tmp_path: Path
+) -> None:
+    client = kernel.client()
+    client.start_channels()
+    try:
+        client.wait_for_ready(timeout=60)
+        define, train, look = textwrap.dedent(CELLS).split("# %%\n")
+        client.execute_interactive(define, timeout=60)
+
+        def interrupt_when_running(message: dict[str, object]) -> None:
+            if message["msg_type"] == "stream" and "running" in str(message["content"]):
+                kernel.interrupt_kernel()
+
+        reply = client.execute_interactive(train, timeout=60, output_hook=interrupt_when_running)
+        assert "Interrupt" in reply["content"]["ename"]
+        assert "all states are saved" in reply["content"]["evalue"]
+        shown: list[str] = []
+        client.execute_interactive(look, timeout=60, output_hook=lambda it: shown.append(str(it["content"])))
+        assert "(True, False, True)" in "".join(shown)
+    finally:
+        client.stop_channels()
+    steps = [int(it.read_bytes()) for it in (tmp_path / "job").rglob("step.state")]
+    assert len(steps) == 1
+    assert steps[0] >= 3
