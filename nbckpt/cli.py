@@ -10,9 +10,9 @@ from typing import Self
 
 from nbckpt.commands import TABLE, HelpRequest, Session, parse
 from nbckpt.commands.housekeeping import Verification
-from nbckpt.commands.trials import Interrupted
 from nbckpt.core.packer import Progress
-from nbckpt.errors import NbckptError
+from nbckpt.errors import Interrupted, NbckptError
+from nbckpt.mirror import AutoMirror
 from nbckpt.render import Result
 from nbckpt.tracker import Tracker
 from nbckpt.trials.experiment import Experiment
@@ -30,7 +30,10 @@ def main(words: Sequence[str] | None = None) -> int:
     try:
         request = parse(TABLE, sys.argv[1:] if words is None else words, "nbckpt")
         with Tracker(request.store) as tracker, _Line() as line:
-            session = Session(tracker, progress=_progress(), watch=line.watch, table=TABLE, face="nbckpt")
+            auto = AutoMirror(tracker.store, in_background=False)
+            session = Session(
+                tracker, auto, progress=_progress(), watch=line.watch, table=TABLE, face="nbckpt"
+            )
             result = request.run(session)
     except HelpRequest as help_wanted:
         _print(help_wanted.text)

@@ -53,5 +53,13 @@ class UntrustedError(NbckptError):
     """Loading would run code from someone else; it was not loaded."""
 
 
+class Interrupted(KeyboardInterrupt):
+    """An interrupt that was answered: what ran is at rest, and the message says how to go on."""
+
+    def _render_traceback_(self) -> list[str]:
+        """Tell IPython to show the message alone."""
+        return [str(self)]
+
+
 class TrialError(NbckptError):
     """The code of a trial failed, or what it ran in was lost; `__cause__` is what it raised, if it did."""

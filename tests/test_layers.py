@@ -18,7 +18,7 @@ LAYERS = [
     "render",
     "sync",
     "trials",
-    "tracker",
+    "tracker mirror",
     "commands",
     "cli notebook",
 ]

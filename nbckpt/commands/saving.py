@@ -78,6 +78,7 @@ def save(
         provenance=session.where,
         progress=session.progress,
     )
+    session.auto.wake()
     cell = session.where.get("cell", {}).get("count")
     hint = ""
     if name in namespace and name not in session.hidden and not variables:

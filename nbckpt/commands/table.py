@@ -11,6 +11,7 @@ from typing import Any, Literal, NoReturn
 
 from nbckpt.core.packer import Progress
 from nbckpt.errors import UsageError
+from nbckpt.mirror import AutoMirror
 from nbckpt.render import Result
 from nbckpt.tracker import Tracker
 from nbckpt.trials.experiment import Experiment
@@ -39,6 +40,7 @@ class Session:
 
     Attributes:
         tracker: The open tracker.
+        auto: Keeps the store at another place, too.
         namespace: The live variables; None in a shell, where there are none.
         hidden: Names in the namespace that are nobody's variables.
         history: Those of them that hold a notebook's earlier results.
@@ -51,6 +53,7 @@ class Session:
     """
 
     tracker: Tracker
+    auto: AutoMirror
     namespace: dict[str, Any] | None = None
     hidden: Container[str] = frozenset()
     history: frozenset[str] = frozenset()

@@ -9,7 +9,7 @@ from typing import Any
 
 from nbckpt.commands import values
 from nbckpt.commands.table import Command, Option, Session, option, switch
-from nbckpt.errors import NbckptError, NotFoundError, UsageError
+from nbckpt.errors import Interrupted, NbckptError, NotFoundError, UsageError
 from nbckpt.render import Column, Fold, Page, Result, Table, age, count, size
 from nbckpt.trials.experiment import Experiment
 from nbckpt.trials.library import Library
@@ -34,14 +34,6 @@ from nbckpt.trials.trial import Status, Trial
 _MOST_OTHERS = 10
 _MOST_CHECKPOINTS = 10
 _TRIAL = re.compile(r"(.+/)?t\d+(@\d+)?")
-
-
-class Interrupted(KeyboardInterrupt):
-    """An interrupt that was answered: the trials are at rest, and the message says how to go on."""
-
-    def _render_traceback_(self) -> list[str]:
-        """Tell IPython to show the message alone."""
-        return [str(self)]
 
 
 def run(

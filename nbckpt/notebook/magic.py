@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import shlex
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -17,6 +18,7 @@ from IPython.display import display
 from nbckpt.commands import TABLE, HelpRequest, Session, parse
 from nbckpt.commands.about import Help
 from nbckpt.errors import NbckptError, UsageError
+from nbckpt.mirror import AutoMirror
 from nbckpt.notebook import completer
 from nbckpt.notebook.live import Live
 from nbckpt.notebook.progress import bar
@@ -45,7 +47,7 @@ class CheckpointMagics(Magics):
     def __init__(self, shell: InteractiveShell) -> None:
         super().__init__(shell)
         self.live = Live(shell)
-        self._trackers: dict[str | None, Tracker] = {}
+        self._trackers: dict[str | None, tuple[Tracker, AutoMirror]] = {}
 
     @no_var_expand
     @line_cell_magic
@@ -59,22 +61,34 @@ class CheckpointMagics(Magics):
                         raise UsageError(f"%%ckpt goes with save, not with {request.command.name}: use %ckpt")
                     self._run(cell)
                 with bar() as progress:
-                    return request.run(self.session(self.tracker(request.store), progress, cell))
+                    session = self.session(request.store, progress, cell)
+                    result = request.run(session)
+                    if trouble := session.auto.trouble():
+                        print(f"nbckpt: {trouble}", file=sys.stderr)  # noqa: T201
+                    return result
         except HelpRequest as request:
             return Help("%ckpt", usage=request.text)
 
-    def tracker(self, store: str | None = None) -> Tracker:
-        """Return the tracker of a store, the notebook's own by default."""
+    @property
+    def tracker(self) -> Tracker:
+        """The tracker of the notebook's own store."""
+        return self._open(None)[0]
+
+    def _open(self, store: str | None) -> tuple[Tracker, AutoMirror]:
+        """Return what belongs to a store, the notebook's own by default."""
         if store not in self._trackers:
-            self._trackers[store] = Tracker(store)
+            tracker = Tracker(store)
+            self._trackers[store] = tracker, AutoMirror(tracker.store)
         return self._trackers[store]
 
-    def session(self, tracker: Tracker, progress: Any = None, cell: str | None = None) -> Session:
+    def session(self, store: str | None = None, progress: Any = None, cell: str | None = None) -> Session:
         """Return what the commands work on here."""
+        tracker, auto = self._open(store)
         namespace = self.shell.user_ns
         history = frozenset(name for name in namespace if _HISTORY.fullmatch(name))
         return Session(
             tracker,
+            auto,
             namespace,
             hidden=_hidden(self.shell) | history,
             history=history,
@@ -87,8 +101,9 @@ class CheckpointMagics(Magics):
 
     def close(self) -> None:
         """Let go of every tracker."""
-        for tracker in self._trackers.values():
+        for tracker, auto in self._trackers.values():
             tracker.close()
+            auto.close()
         self._trackers.clear()
 
     def _run(self, cell: str) -> None:
@@ -118,7 +133,7 @@ def load(shell: InteractiveShell) -> None:
     magics = CheckpointMagics(shell)
     shell.register_magics(magics)
     magics.live.register()
-    completer.register(shell, lambda: magics.session(magics.tracker()))
+    completer.register(shell, magics.session)
 
 
 def unload(shell: InteractiveShell) -> None:

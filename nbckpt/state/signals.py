@@ -18,7 +18,7 @@ from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any, NoReturn, Self
 
-from nbckpt.errors import UsageError
+from nbckpt.errors import Interrupted, UsageError
 from nbckpt.state.place import in_notebook
 from nbckpt.state.saving import save_all_states
 
@@ -99,5 +99,5 @@ def save_and_exit(**options: Any) -> NoReturn:
     """
     save_all_states(**options)
     if in_notebook():
-        raise KeyboardInterrupt("all states are saved")
+        raise Interrupted("interrupted: all states are saved")
     sys.exit(EXIT_CODE)

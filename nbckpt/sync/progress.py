@@ -88,5 +88,5 @@ class Meter:
                 current or was.current,
                 time.monotonic() - self._began,
             )
-        if self._told is not None:
-            self._told(self._now)
+            if self._told is not None:
+                self._told(self._now)

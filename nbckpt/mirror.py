@@ -1,0 +1,355 @@
+"""Mirror: a store and its experiments, and a copy of both at some URL.
+
+<url>/…                          the store's keys, as in the store
+<url>/experiments/<name>/…       an experiment's files, with their index
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import logging
+import os
+import sys
+import threading
+import weakref
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from nbckpt.core.history import History
+from nbckpt.core.manifest import now
+from nbckpt.core.trust import open_signer
+from nbckpt.errors import NbckptError, NotFoundError, StoreError, UsageError
+from nbckpt.store import Cancel, PrefixStore, Store, local_folder, open_store
+from nbckpt.sync.folders import Moved, download, upload
+from nbckpt.sync.progress import Progress
+from nbckpt.sync.stores import mirror
+from nbckpt.sync.work import Terms
+from nbckpt.trials.run import experiments_folder
+
+EXPERIMENTS = "experiments"
+PERIOD_S = 300.0
+
+_FILE = "sync.json"
+_RETRY_S = 30.0
+"""How soon a push that failed is tried again, if the period is not shorter."""
+_GIVE_UP_S = 10.0
+"""How long the end of an interpreter waits for a push that hangs, once it was asked to stop."""
+
+_SILENT_S = 0.7
+
+_log = logging.getLogger("nbckpt")
+
+
+@dataclass(frozen=True)
+class Mirrored:
+    """What was brought from one side to the other.
+
+    Attributes:
+        checkpoints: Keys of the store.
+        experiments: Files of each experiment, by its name.
+        kept: Experiments that were left as they are here, since the other side's differ.
+    """
+
+    checkpoints: Moved
+    experiments: Mapping[str, Moved] = field(default_factory=dict)
+    kept: tuple[str, ...] = ()
+
+    @property
+    def files(self) -> int:
+        """How many files and keys were moved."""
+        return self.checkpoints.files + sum(it.files for it in self.experiments.values())
+
+    @property
+    def size(self) -> int:
+        """Their bytes."""
+        return self.checkpoints.size + sum(it.size for it in self.experiments.values())
+
+
+class Mirror:
+    """A store with its experiments, and where else they are kept.
+
+    Nothing is ever removed from either side by it. Any number of machines may use one URL.
+
+    Args:
+        store: The store.
+        experiments: The folder of its experiments.
+        target: The other place: a URL, a folder or a store.
+
+    Raises:
+        UsageError: The URL cannot be, or it is the store itself.
+    """
+
+    def __init__(self, store: Store, experiments: Path, target: str | os.PathLike[str] | Store) -> None:
+        self.store = store
+        self.target = open_store(target)
+        self._experiments = experiments
+        if self.target.url == store.url:
+            raise UsageError(f"{store.url} is the store itself: give another place")
+        for one in (self.store, self.target):
+            History(one, open_signer).check_format()
+
+    def push(self, terms: Terms | None = None) -> Mirrored:
+        """Bring the other place everything that is new here.
+
+        Whoever reads there finds each checkpoint whole or not at all, and each experiment as it was
+        before or is now, also when this is killed.
+
+        Raises:
+            StoreError: The storage failed, or it was cancelled or took too long; nothing half is visible.
+        """
+        checkpoints = mirror(self.store, self.target, terms)
+        names = sorted(it.parent.name for it in self._experiments.glob("*/experiment.json"))
+        moved = {name: upload(self._experiments / name, self._there(name), terms=terms) for name in names}
+        return Mirrored(checkpoints, moved)
+
+    def pull(self, terms: Terms | None = None) -> Mirrored:
+        """Bring here what the other place has and this one lacks.
+
+        An experiment that is here already is left as it is, since both may have gone on.
+
+        Raises:
+            NotFoundError: There is nothing.
+            StoreError: The storage or the disk failed, or it was cancelled or took too long.
+        """
+        checkpoints = mirror(self.target, self.store, terms)
+        names = self._names_there()
+        if not (names or checkpoints.files or checkpoints.same):
+            raise NotFoundError(f"there are no checkpoints at {self.target.url}: push some there first")
+        moved: dict[str, Moved] = {}
+        kept = tuple(name for name in names if (self._experiments / name).exists())
+        for name in names:
+            if name not in kept:
+                moved[name] = download(self._there(name), self._experiments / name, terms=terms)
+        return Mirrored(checkpoints, moved, kept)
+
+    def _there(self, name: str) -> Store:
+        return PrefixStore(self.target, f"{EXPERIMENTS}/{name}")
+
+    def _names_there(self) -> list[str]:
+        keys = self.target.keys(f"{EXPERIMENTS}/")
+        return sorted({parts[1] for key in keys if len(parts := key.split("/")) > 2})
+
+
+@dataclass(frozen=True)
+class AutoStatus:
+    """How a store is kept at another place, too.
+
+    Attributes:
+        url: The other place.
+        period: How often, in seconds.
+        is_running: Whether that is done in the background, in this process.
+        pushed_at: When it was up to date last, in UTC; None before that.
+        last: What was done then.
+        failure: Why it is not up to date, in words.
+        progress: How far a push that is under way is.
+    """
+
+    url: str
+    period: float
+    is_running: bool
+    pushed_at: str | None = None
+    last: Mirrored | None = None
+    failure: str = ""
+    progress: Progress | None = None
+
+
+class AutoMirror:
+    """Keeps a store and its experiments at another place, in the background.
+
+    Where that is, is written beside the store, so that another kernel goes on with it. A push comes
+    after each save, every so many seconds, and a last one when it is closed. Any thread may use it.
+
+    Args:
+        store: The store.
+        in_background: Whether there is a thread for it; without one only `push` pushes.
+    """
+
+    def __init__(self, store: Store, *, in_background: bool = True) -> None:
+        self.in_background = in_background
+        self._store = store
+        self._experiments = experiments_folder(store.url)
+        self._file = None if (folder := local_folder(store.url)) is None else folder / _FILE
+        self._changed = threading.Condition()
+        self._status = self._read()
+        self._thread: threading.Thread | None = None
+        self._is_due = self._is_closed = False
+        self._is_told = True
+        self._pushing = threading.Lock()
+        self._cancel: Cancel | None = None
+        if self._status is not None and in_background:
+            self._start_thread()
+
+    @property
+    def status(self) -> AutoStatus | None:
+        """How it goes; None where it is kept nowhere else."""
+        return self._status
+
+    @property
+    def place(self) -> str:
+        """The other place; empty for none."""
+        return "" if self._status is None else self._status.url
+
+    def start(self, url: str, period: float = PERIOD_S) -> None:
+        """Keep it at *url* from here on, and in the kernels to come.
+
+        Raises:
+            UsageError: The URL or the period cannot be.
+            StoreError: It cannot be noted beside the store.
+        """
+        if not period > 0:
+            raise UsageError(f"--period {period:g}: give seconds above 0")
+        Mirror(self._store, self._experiments, url)
+        where = local_folder(url)
+        self.stop()
+        self._set(AutoStatus(url if where is None else str(where.absolute()), period, is_running=False))
+        self._write()
+        if self.in_background:
+            self._start_thread()
+
+    def stop(self) -> None:
+        """Push no more, in this process and in those to come; what was pushed stays."""
+        self._end_thread(timeout=_GIVE_UP_S, last=False)
+        self._status = None
+        if self._file is not None:
+            self._file.unlink(missing_ok=True)
+
+    def wake(self) -> None:
+        """Push soon: there is something new."""
+        with self._changed:
+            self._is_due = True
+            self._changed.notify_all()
+
+    def push(self, terms: Terms | None = None) -> Mirrored:
+        """Push now, after what is under way; see `Mirror.push`.
+
+        Raises:
+            UsageError: It is kept nowhere else.
+        """
+        with self._pushing:
+            if self._status is None:
+                raise UsageError("this store is kept here only: say where else, %ckpt sync URL")
+            try:
+                moved = Mirror(self._store, self._experiments, self._status.url).push(terms)
+            except NbckptError as error:
+                self._is_told = False
+                self._set(replace(self._status, failure=str(error), progress=None))
+                raise
+            self._is_told = True
+            self._set(replace(self._status, failure="", last=moved, pushed_at=now(), progress=None))
+            return moved
+
+    def trouble(self) -> str:
+        """Return why the other place is not up to date, once for each failure; empty for none."""
+        if self._is_told or self._status is None:
+            return ""
+        self._is_told = True
+        return f"{self._status.url} is not up to date: {self._status.failure}"
+
+    def close(self) -> None:
+        """Make the last push, wait for it, and end. An interrupt gives it up.
+
+        Raises:
+            StoreError: The other place is not up to date.
+        """
+        self._end_thread(timeout=None, last=True)
+        if self._status is not None and self._status.failure:
+            raise StoreError(f"{self._status.url} is not up to date: {self._status.failure}")
+
+    def _start_thread(self) -> None:
+        assert self._status is not None
+        self._status = replace(self._status, is_running=True)
+        self._is_closed = False
+        self._is_due = True
+        self._thread = threading.Thread(target=self._work, name="nbckpt-mirror", daemon=True)
+        self._thread.start()
+        _running.add(self)
+
+    def _end_thread(self, *, timeout: float | None, last: bool) -> None:
+        with self._changed:
+            self._is_closed = True
+            self._is_due = last
+            self._changed.notify_all()
+        thread, self._thread = self._thread, None
+        if thread is None:
+            return
+        try:
+            if not last and self._cancel is not None:
+                self._cancel.cancel()
+            thread.join(timeout)
+        except KeyboardInterrupt:
+            if self._cancel is not None:
+                self._cancel.cancel()
+            thread.join(_GIVE_UP_S)
+            raise
+        finally:
+            _running.discard(self)
+
+    def _work(self) -> None:
+        """Push whenever it is due, until the end. Runs in a thread of its own."""
+        while self._wait():
+            self._cancel = Cancel()
+            with suppress(NbckptError):  # it is in the status, and told with the next command
+                self.push(Terms(cancel=self._cancel, told=self._tell))
+
+    def _wait(self) -> bool:
+        """Wait until a push is due; tell whether there is one to be made."""
+        status = self._status
+        assert status is not None
+        pause = min(status.period, _RETRY_S) if status.failure else status.period
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_due or self._is_closed, pause)
+            is_due = self._is_due or not self._is_closed
+            self._is_due = False
+            return is_due
+
+    def _tell(self, progress: Progress) -> None:
+        if self._status is not None:
+            self._set(replace(self._status, progress=progress))
+
+    def _set(self, status: AutoStatus) -> None:
+        self._status = replace(status, is_running=self._thread is not None)
+
+    def _read(self) -> AutoStatus | None:
+        if self._file is None or not self._file.is_file():
+            return None
+        try:
+            read = json.loads(self._file.read_bytes())
+            return AutoStatus(str(read["url"]), float(read["period"]), is_running=False)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            _log.warning("%s cannot be read, so nothing is synced: %s", self._file, error)
+            return None
+
+    def _write(self) -> None:
+        assert self._status is not None
+        if self._file is not None:
+            try:
+                self._file.parent.mkdir(parents=True, exist_ok=True)
+                self._file.write_text(json.dumps({"url": self._status.url, "period": self._status.period}))
+            except OSError as error:
+                raise StoreError(f"cannot write {str(self._file)!r}: {error.strerror or error}") from error
+
+
+_running: weakref.WeakSet[AutoMirror] = weakref.WeakSet()
+
+
+@atexit.register
+def _push_all() -> None:
+    """Make the last push of each when the interpreter ends, and say how it goes if it lasts."""
+    for auto in list(_running):
+        said = threading.Timer(_SILENT_S, _say, [f"sending the last to {auto.place}; Ctrl-C gives it up"])
+        said.start()
+        try:
+            auto.close()
+        except StoreError as error:
+            _say(str(error))
+        except KeyboardInterrupt:
+            _say(f"given up: {auto.place} is not up to date. In the next kernel: %ckpt sync --now")
+        finally:
+            said.cancel()
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"nbckpt: {text}\n")

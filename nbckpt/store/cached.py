@@ -1,0 +1,112 @@
+"""CachedStore: a remote store of which what was read once is kept on the local disk."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from nbckpt.store.base import Data, Store
+
+_KEPT = "packs/", "checkpoints/", "store.json"
+"""Keys whose bytes never change and are read again and again."""
+
+_DIGEST = 32
+
+
+class CachedStore(Store):
+    """Another store, with the ranges that were read kept in a folder.
+
+    What is kept is checked when it is read again, and may be removed at any time, by anyone.
+
+    Args:
+        store: The store, whose keys never change their bytes.
+        folder: Where to keep them; several processes may share it.
+        most: About how many bytes are kept; what was used longest ago goes first.
+    """
+
+    def __init__(self, store: Store, folder: str | os.PathLike[str], most: int) -> None:
+        self.url = store.url
+        self._store = store
+        self._folder = Path(folder) / hashlib.blake2b(store.url.encode(), digest_size=8).hexdigest()
+        self._most = most
+        self._is_trimmed = False
+
+    def get(self, key: str, start: int = 0, stop: int | None = None) -> bytes:
+        """See `Store.get`."""
+        if not key.startswith(_KEPT):
+            return self._store.get(key, start, stop)
+        name = hashlib.blake2b(f"{key}\n{start}\n{stop}".encode(), digest_size=16).hexdigest()
+        file = self._folder / name[:2] / name
+        data = _read(file)
+        if data is None:
+            data = self._store.get(key, start, stop)
+            self._keep(file, data)
+        return data
+
+    def _keep(self, file: Path, data: bytes) -> None:
+        """Keep bytes, if the disk lets us: without them the store is asked again."""
+        staged = file.with_name(f"{file.name}.{uuid.uuid4().hex[:8]}")
+        with suppress(OSError):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                staged.write_bytes(_digest(data) + data)
+                staged.replace(file)
+            finally:
+                staged.unlink(missing_ok=True)
+        self._trim()
+
+    def _trim(self) -> None:
+        """Remove what was used longest ago, once for each store that is opened."""
+        if self._is_trimmed:
+            return
+        self._is_trimmed = True
+        with suppress(OSError):
+            found = [(it.stat(), it) for it in self._folder.parent.glob("*/*/*")]
+            left = sum(stat.st_size for stat, _ in found)
+            for stat, file in sorted(found, key=lambda it: it[0].st_mtime):
+                if left <= self._most:
+                    return
+                file.unlink(missing_ok=True)
+                left -= stat.st_size
+
+    def put(self, key: str, data: Data) -> None:
+        """See `Store.put`."""
+        self._store.put(key, data)
+
+    def exists(self, key: str) -> bool:
+        """See `Store.exists`."""
+        return self._store.exists(key)
+
+    def keys(self, prefix: str = "") -> Iterator[str]:
+        """See `Store.keys`."""
+        return self._store.keys(prefix)
+
+    def sizes(self, prefix: str = "") -> Iterator[tuple[str, int]]:
+        """See `Store.sizes`."""
+        return self._store.sizes(prefix)
+
+    def delete(self, key: str) -> None:
+        """See `Store.delete`."""
+        self._store.delete(key)
+
+
+def _read(file: Path) -> bytes | None:
+    """Return what is kept in a file; None where there is nothing, or not what was kept."""
+    try:
+        data = file.read_bytes()
+    except OSError:
+        return None
+    if data[:_DIGEST] != _digest(data[_DIGEST:]):
+        return None
+    with suppress(OSError):  # so that it is known when it was used last
+        os.utime(file, (time.time(), time.time()))
+    return data[_DIGEST:]
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=_DIGEST).digest()
