@@ -31,6 +31,7 @@ from nbckpt.core.manifest import now
 from nbckpt.core.pack import digest, digest_of_file
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError, UsageError
 from nbckpt.store import STAGING, sync_file, sync_folder
+from nbckpt.store.local import make_folder
 
 FORMAT = 1
 PREFIX = "checkpoint-"
@@ -129,10 +130,11 @@ class Save:
             FormatError: A newer nbckpt wrote it.
             StoreError: The disk failed.
         """
-        place = folder / MANIFEST
+        place, read = folder / MANIFEST, None
         try:
-            with _explained("read", place):
-                read = json.loads(place.read_bytes()) if place.is_file() else None
+            with _explained("read", place), suppress(FileNotFoundError, NotADirectoryError):
+                if stat.S_ISREG(place.stat().st_mode):
+                    read = json.loads(place.read_bytes())
             if not isinstance(read, dict) or read.keys().isdisjoint({"states", "replicas"}):
                 raise NotFoundError(f"{str(folder)!r} has no {MANIFEST} of nbckpt's")
             if (number := read.get("format")) != FORMAT:
@@ -269,7 +271,7 @@ class StateFolder:
     def _alone(self) -> Any:
         """Hold the lock that lets one process write."""
         with _explained("write", self.folder):
-            self.folder.mkdir(parents=True, exist_ok=True)
+            make_folder(self.folder)
         lock = FileLock(self.folder / _LOCK, is_singleton=False)
         with _explained("lock", self.folder):
             try:

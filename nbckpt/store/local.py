@@ -57,7 +57,7 @@ class LocalStore(Store):
         target = self.path(key)
         with self._explained("write", key):
             self._sweep_once()
-            _make_folder(target.parent)
+            make_folder(target.parent)
             staged = self._staging / uuid.uuid4().hex
             try:
                 _write_durably(staged, parts_of(data))
@@ -121,7 +121,7 @@ class LocalStore(Store):
 
     def _sweep_once(self) -> None:
         """Remove what killed writers left in the staging folder long ago."""
-        _make_folder(self._staging)
+        make_folder(self._staging)
         if self._swept:
             return
         self._swept = True
@@ -181,12 +181,12 @@ def exchange(one: Path, other: Path) -> bool:
     return bool(done == 0)
 
 
-def _make_folder(folder: Path) -> None:
+def make_folder(folder: Path) -> None:
     """Make *folder* and its parents durably."""
     if folder.is_dir():
         return
     if folder.parent != folder:
-        _make_folder(folder.parent)
+        make_folder(folder.parent)
     with suppress(FileExistsError):
         folder.mkdir()
     if not folder.is_dir():

@@ -789,6 +789,35 @@ def test_a_file_in_place_of_the_folder_is_an_error_of_one_line(tmp_path: Path) -
                 call()
 
 
+def test_the_folders_that_the_first_save_makes_are_durable_too(
+    job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """D39."""
+    synced: list[Path] = []
+    monkeypatch.setattr("nbckpt.store.local.sync_folder", synced.append)
+    save(1, checkpoint_dir=tmp_path / "a" / "b")
+    assert synced == [tmp_path, tmp_path / "a"]
+
+
+def test_a_save_that_was_removed_while_it_was_loaded_from_is_an_error_that_names_its_file(job: Path) -> None:
+    kept = [Number("a", 1), Number("b", 1)]
+    nbckpt.save_all_states()
+    with nbckpt.states(job):
+        a, b = Number("a"), Number("b")
+        assert nbckpt.load_state(a)
+        shutil.rmtree(job)
+        with pytest.raises(StoreError, match=r"cannot read '.*checkpoint-1/b\.state': No such file"):
+            nbckpt.load_state(b)
+    del kept
+
+
+def test_importing_it_configures_no_logging() -> None:
+    """D41."""
+    code = "import logging, nbckpt.state; print(logging.root.handlers, logging.getLogger('nbckpt').handlers)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[] []\n"
+
+
 def test_the_order_on_disk_is_files_manifest_folder_rename_folder(
     job: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
