@@ -22,6 +22,8 @@ class Settings:
         mapping: Whether arrays may be restored by mapping files (`NBCKPT_MMAP=0` turns it off, for
             network file systems where a file can vanish under its readers).
         notebook: Path of the running notebook, where the front end tells it (`JPY_SESSION_NAME`).
+        cache: Folder in which what was read of remote stores is kept (`NBCKPT_CACHE`, default the user's
+            cache folder; `NBCKPT_CACHE=0` keeps nothing).
     """
 
     store: str
@@ -29,6 +31,7 @@ class Settings:
     templates: Path | None = None
     mapping: bool = True
     notebook: str | None = None
+    cache: Path | None = None
 
     @classmethod
     def load(cls, environ: Mapping[str, str] | None = None) -> Settings:
@@ -41,6 +44,7 @@ class Settings:
             templates=Path(templates) if templates else None,
             mapping=env.get("NBCKPT_MMAP", "1") != "0",
             notebook=env.get("JPY_SESSION_NAME") or None,
+            cache=None if (cache := env.get("NBCKPT_CACHE")) == "0" else Path(cache or _cache_folder()),
         )
 
 
@@ -51,6 +55,12 @@ def first_set(*names: str) -> tuple[str, str]:
     """
     found = ((name, os.environ.get(name, "")) for name in names)
     return next(((name, value) for name, value in found if value), (names[-1], ""))
+
+
+def _cache_folder() -> Path:
+    import platformdirs
+
+    return platformdirs.user_cache_path("nbckpt", appauthor=False)
 
 
 def _data_folder() -> Path:

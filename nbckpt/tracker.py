@@ -26,10 +26,11 @@ from nbckpt.core.verify import Verified, verify
 from nbckpt.errors import CodecError, UsageError
 from nbckpt.settings import Settings
 from nbckpt.state.snapshot import Snapshot, adopt, held, is_state, put_back, snapshots
-from nbckpt.store import Store, open_store
+from nbckpt.store import CachedStore, RemoteStore, Store, open_store
 
 _MISSING = object()
 _MOST_TRIES = 3
+_CACHE_SIZE = 4 << 30
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,7 @@ class Tracker:
     ) -> None:
         self.settings = settings or Settings.load()
         where = self.settings.store if store is None else store
-        self.store = open_store(where)
+        self.store = _cached(open_store(where), self.settings)
         self.history = History(self.store, lambda: open_signer(self.settings))
         self._known = Known(self.store)
         self._before: Manifest | None = None
@@ -558,6 +559,13 @@ class Tracker:
     def import_file(self, file: str | os.PathLike[str]) -> tuple[Manifest, Ref | None, bool]:
         """Take in what `export` wrote; see `transfer.import_file`."""
         return transfer.import_file(self.history, Path(file))
+
+
+def _cached(store: Store, settings: Settings) -> Store:
+    """Return the store so that what is read over a network is read once."""
+    if settings.cache is None or not isinstance(store, RemoteStore) or store.url.startswith("memory:"):
+        return store
+    return CachedStore(store, settings.cache, _CACHE_SIZE)
 
 
 def _by_name(manifest: Manifest) -> dict[str, Value]:

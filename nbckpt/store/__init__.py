@@ -8,17 +8,19 @@ from urllib.parse import unquote, urlsplit
 
 from nbckpt.store.archive import ArchiveStore, ArchiveWriter
 from nbckpt.store.base import STAGING, Buffer, Data, Store, check_key
-from nbckpt.store.cancel import Cancel, CancelledError, wanted
+from nbckpt.store.cached import CachedStore
+from nbckpt.store.cancel import Cancel, CancelledError, TimedOutError, wanted
 from nbckpt.store.local import LocalStore, exchange, sync_file, sync_folder
 from nbckpt.store.memory import MemoryStore
 from nbckpt.store.prefix import PrefixStore
-from nbckpt.store.remote import RemoteStore
+from nbckpt.store.remote import RemoteStore, check_protocol
 
 __all__ = [
     "STAGING",
     "ArchiveStore",
     "ArchiveWriter",
     "Buffer",
+    "CachedStore",
     "Cancel",
     "CancelledError",
     "Data",
@@ -27,7 +29,9 @@ __all__ = [
     "PrefixStore",
     "RemoteStore",
     "Store",
+    "TimedOutError",
     "check_key",
+    "check_protocol",
     "exchange",
     "local_folder",
     "open_store",

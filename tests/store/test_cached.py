@@ -1,0 +1,134 @@
+"""CachedStore: what was read of a remote store is not asked for again, and never trusted blindly."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import nbckpt
+from nbckpt import Tracker
+from nbckpt.errors import NotFoundError
+from nbckpt.store import CachedStore, MemoryStore, Store
+from nbckpt.testing import RecordingStore, StoreTests
+
+DATA = os.urandom(10_000)
+
+
+class TestStore(StoreTests):
+    """It is a store like any other."""
+
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> Iterator[Store]:
+        return CachedStore(MemoryStore(), tmp_path, 1 << 20)
+
+
+@pytest.fixture
+def below() -> RecordingStore:
+    store = MemoryStore()
+    store.put("packs/ab/abc", DATA)
+    store.put("refs/one/00000001-abc", b"abc")
+    return RecordingStore(store)
+
+
+def gets(below: RecordingStore) -> int:
+    return sum(call.op == "get" for call in below.calls)
+
+
+def test_a_range_that_was_read_is_not_asked_for_again_in_another_process_either(
+    below: RecordingStore, tmp_path: Path
+) -> None:
+    for _ in range(2):
+        store = CachedStore(below, tmp_path, 1 << 20)
+        assert store.get("packs/ab/abc", 100, 200) == DATA[100:200]
+        assert store.get("packs/ab/abc") == DATA
+    assert gets(below) == 2
+
+
+def test_names_are_always_asked_for(below: RecordingStore, tmp_path: Path) -> None:
+    store = CachedStore(below, tmp_path, 1 << 20)
+    for _ in range(2):
+        assert store.get("refs/one/00000001-abc") == b"abc"
+    assert gets(below) == 2
+
+
+def test_what_is_damaged_in_the_cache_is_asked_for_again(below: RecordingStore, tmp_path: Path) -> None:
+    store = CachedStore(below, tmp_path, 1 << 20)
+    store.get("packs/ab/abc")
+    (file,) = (it for it in tmp_path.rglob("*") if it.is_file())
+    for data in (
+        b"",
+        b"x",
+        file.read_bytes()[:-1],
+        bytes([file.read_bytes()[0] ^ 1]) + file.read_bytes()[1:],
+    ):
+        file.write_bytes(data)
+        assert store.get("packs/ab/abc") == DATA
+    assert gets(below) == 5
+
+
+def test_two_stores_do_not_share_what_they_keep(tmp_path: Path) -> None:
+    one, other = MemoryStore(), MemoryStore()
+    one.url, other.url = "s3://one", "s3://other"
+    one.put("packs/a", b"1")
+    other.put("packs/a", b"2")
+    assert [CachedStore(it, tmp_path, 1 << 20).get("packs/a") for it in (one, other)] == [b"1", b"2"]
+
+
+def test_what_was_used_longest_ago_goes_first(below: RecordingStore, tmp_path: Path) -> None:
+    store = CachedStore(below, tmp_path, 1 << 20)
+    store.get("packs/ab/abc", 0, 4000)
+    (old,) = (it for it in tmp_path.rglob("*") if it.is_file())
+    os.utime(old, (1, 1))
+    store.get("packs/ab/abc", 4000, 8000)
+    CachedStore(below, tmp_path, 6000).get("packs/ab/abc", 8000, 9000)
+    assert not old.exists()
+    assert len([it for it in tmp_path.rglob("*") if it.is_file()]) == 2
+
+
+def test_without_a_folder_to_write_to_the_store_is_asked_each_time(
+    below: RecordingStore, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    store = CachedStore(below, tmp_path / "file", 1 << 20)
+    assert [store.get("packs/ab/abc") for _ in range(2)] == [DATA] * 2
+    assert gets(below) == 2
+
+
+def test_what_is_not_there_is_not_kept(below: RecordingStore, tmp_path: Path) -> None:
+    store = CachedStore(below, tmp_path, 1 << 20)
+    for _ in range(2):
+        with pytest.raises(NotFoundError):
+            store.get("packs/none")
+    store.put("packs/none", b"1")
+    assert store.get("packs/none") == b"1"
+
+
+def test_a_tracker_at_a_url_fetches_only_what_it_needs_and_that_once(
+    s3_bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numpy = pytest.importorskip("numpy")
+    arrays = {"small": 1, "large": numpy.random.default_rng(0).bytes(2 << 20), "other": os.urandom(1 << 20)}
+    with Tracker(f"{s3_bucket}/store") as tracker:
+        tracker.save(arrays, "one")
+    asked: list[int] = []
+    get = nbckpt.store.RemoteStore.get
+
+    def counted(self: Store, key: str, start: int = 0, stop: int | None = None) -> bytes:
+        data = get(self, key, start, stop)  # type: ignore[arg-type]
+        asked.append(len(data))
+        return data
+
+    monkeypatch.setattr(nbckpt.store.RemoteStore, "get", counted)
+    for most in (200_000, 2_000):
+        asked.clear()
+        with Tracker(f"{s3_bucket}/store") as tracker:
+            found: dict[str, object] = {}
+            tracker.restore("one", found, ["small"])
+            assert found == {"small": 1}
+        assert sum(asked) < most
+    with Tracker(f"{s3_bucket}/store") as tracker:
+        tracker.restore("one", found)
+    assert found == arrays

@@ -1,0 +1,211 @@
+"""Mirrors: a store and its experiments at another place, once or in the background."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import nbckpt
+from nbckpt import Tracker
+from nbckpt.errors import NotFoundError, StoreError, UsageError
+from nbckpt.mirror import AutoMirror, Mirror
+from nbckpt.store import LocalStore, MemoryStore
+from nbckpt.testing import FaultyStore
+from nbckpt.trials import Library
+
+SECONDS = 20
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "here"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "here"
+
+
+def save(folder: Path, value: Any) -> None:
+    with Tracker(folder) as tracker:
+        tracker.save({"x": value}, "one")
+
+
+def count(config: dict[str, Any]) -> None:
+    checkpoint = nbckpt.get_checkpoint()
+    for i in range(checkpoint.to_dict()["i"] if checkpoint else 0, config["n"]):
+        nbckpt.report(i=i + 1, checkpoint={"i": i + 1})
+
+
+def mirror(folder: Path, target: Any) -> Mirror:
+    return Mirror(LocalStore(folder), folder / "experiments", target)
+
+
+def test_a_fresh_machine_has_checkpoints_and_experiments_from_the_url_alone(here: Path) -> None:
+    save(here, 1)
+    experiment = nbckpt.run(count, {"n": 3}, name="e", executor="inline")
+    assert experiment.wait(SECONDS)
+    target = MemoryStore()
+    pushed = mirror(here, target).push()
+    assert (pushed.checkpoints.files, list(pushed.experiments)) == (3, ["e"])
+    again = mirror(here, target).push()
+    assert again.files == 0
+    there = here.parent / "there"
+    pulled = mirror(there, target).pull()
+    assert pulled.files == pushed.files
+    with Tracker(there) as tracker:
+        found: dict[str, Any] = {}
+        tracker.restore("one", found)
+        assert found == {"x": 1}
+    (trial,) = Library(there / "experiments").open("e").trials
+    assert [it["i"] for it in trial.results] == [1, 2, 3]
+    assert [it.step for it in trial.checkpoints.records()] == [1, 2, 3]
+
+
+def test_a_cut_experiment_is_resumed_where_it_was_pulled_to(here: Path) -> None:
+    def stops(config: dict[str, Any]) -> None:
+        checkpoint = nbckpt.get_checkpoint()
+        start = checkpoint.to_dict()["i"] if checkpoint else 0
+        nbckpt.report(i=start + 1, checkpoint={"i": start + 1})
+        if start == 0:
+            raise ValueError("the machine is lost")
+
+    assert nbckpt.run(stops, name="e").wait(SECONDS)
+    target = MemoryStore()
+    mirror(here, target).push()
+    mirror(here.parent / "there", target).pull()
+    experiment = Library(here.parent / "there" / "experiments").open("e")
+    experiment.resume(errored=True)
+    assert experiment.wait(SECONDS)
+    assert [it["i"] for it in experiment.trials[0].results] == [1, 2]
+
+
+def test_a_pull_leaves_an_experiment_that_is_here_as_it_is(here: Path) -> None:
+    assert nbckpt.run(count, {"n": 1}, name="e", executor="inline").wait(SECONDS)
+    target = MemoryStore()
+    mirror(here, target).push()
+    mine = here / "experiments" / "e" / "mine.txt"
+    mine.write_text("mine")
+    pulled = mirror(here, target).pull()
+    assert (pulled.kept, mine.read_text()) == (("e",), "mine")
+
+
+def test_there_must_be_something_to_pull_and_another_place(here: Path) -> None:
+    with pytest.raises(NotFoundError, match="push some there first"):
+        mirror(here, MemoryStore()).pull()
+    with pytest.raises(UsageError, match="is the store itself"):
+        mirror(here, here)
+
+
+# In the background.
+
+
+@pytest.fixture
+def auto(here: Path) -> Iterator[AutoMirror]:
+    save(here, 1)
+    made = AutoMirror(LocalStore(here))
+    yield made
+    made.stop()
+
+
+def until(holds: Callable[[], bool]) -> None:
+    turn = threading.Event()
+    for _ in range(SECONDS * 200):
+        if holds():
+            return
+        turn.wait(0.005)
+    raise AssertionError
+
+
+def is_pushed(auto: AutoMirror) -> bool:
+    return auto.status is not None and auto.status.pushed_at is not None
+
+
+def test_it_pushes_at_once_and_after_each_save(auto: AutoMirror, here: Path, tmp_path: Path) -> None:
+    auto.start(str(tmp_path / "there"), 1000)
+    until(lambda: is_pushed(auto))
+    save(here, 2)
+    auto.wake()
+    with Tracker(tmp_path / "there") as there:
+        until(lambda: len(there.entries()) == 2)
+
+
+def test_it_pushes_every_period(auto: AutoMirror, here: Path, tmp_path: Path) -> None:
+    auto.start(str(tmp_path / "there"), 0.01)
+    until(lambda: is_pushed(auto))
+    save(here, 2)
+    with Tracker(tmp_path / "there") as there:
+        until(lambda: len(there.entries()) == 2)
+
+
+def test_closing_makes_the_last_push(auto: AutoMirror, here: Path, tmp_path: Path) -> None:
+    auto.start(str(tmp_path / "there"), 1000)
+    until(lambda: is_pushed(auto))
+    save(here, 2)
+    auto.close()
+    with Tracker(tmp_path / "there") as there:
+        assert len(there.entries()) == 2
+
+
+def test_another_kernel_goes_on_with_it_until_it_is_off(auto: AutoMirror, here: Path, tmp_path: Path) -> None:
+    auto.start(str(tmp_path / "there"), 1000)
+    auto.close()
+    save(here, 2)
+    other = AutoMirror(LocalStore(here))
+    with Tracker(tmp_path / "there") as there:
+        until(lambda: len(there.entries()) == 2)
+    other.stop()
+    assert AutoMirror(LocalStore(here)).status is None
+
+
+def test_a_failure_is_told_once_tried_again_and_raised_at_the_end(
+    auto: AutoMirror, here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = FaultyStore(MemoryStore(), when=lambda call: call.op == "put", error=UsageError("no such bucket"))
+    there.url = "s3://bucket/x"
+    monkeypatch.setattr("nbckpt.mirror.open_store", lambda where: there)
+    auto.start("s3://bucket/x", 1000)
+    until(lambda: auto.status is not None and bool(auto.status.failure))
+    assert auto.trouble() == "s3://bucket/x is not up to date: no such bucket"
+    assert auto.trouble() == ""
+    with pytest.raises(StoreError, match=r"s3://bucket/x is not up to date"):
+        auto.close()
+
+
+def test_a_damaged_note_beside_the_store_is_told_and_syncs_nothing(
+    here: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    here.mkdir()
+    (here / "sync.json").write_text('{"url": ')
+    assert AutoMirror(LocalStore(here)).status is None
+    assert "nothing is synced" in caplog.text
+
+
+@pytest.mark.parametrize("period", [0, -1, float("nan")])
+def test_the_period_is_above_zero(auto: AutoMirror, period: float, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="above 0"):
+        auto.start(str(tmp_path / "there"), period)
+    assert auto.status is None
+
+
+def test_the_note_is_readable_and_holds_the_place(auto: AutoMirror, here: Path, tmp_path: Path) -> None:
+    auto.start("there", 7)
+    assert json.loads((here / "sync.json").read_text()) == {"url": str(tmp_path / "there"), "period": 7}
+
+
+def test_the_end_of_a_program_makes_the_last_push(here: Path, tmp_path: Path) -> None:
+    script = (
+        "from nbckpt import Tracker\n"
+        "from nbckpt.mirror import AutoMirror\n"
+        "tracker = Tracker()\n"
+        "auto = AutoMirror(tracker.store)\n"
+        f"auto.start({str(tmp_path / 'there')!r}, 1000)\n"
+        "tracker.save({'x': 1}, 'one')\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+    with Tracker(tmp_path / "there") as there:
+        assert len(there.entries()) == 1
