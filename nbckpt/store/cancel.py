@@ -14,6 +14,12 @@ class CancelledError(StoreError):
     """The work was cancelled, or took too long; what it had begun is not visible."""
 
 
+class TimedOutError(CancelledError, TimeoutError):
+    """The work took too long, and was cancelled for that."""
+
+    __str__ = Exception.__str__
+
+
 class Cancel:
     """Tells everything that is done in its name to stop. Safe from every thread.
 

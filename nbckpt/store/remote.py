@@ -39,6 +39,32 @@ class _Pieces:
         return bytes(self._view[at])
 
 
+def check_protocol(url: str) -> None:
+    """Return when fsspec knows the protocol of *url* and its package is there; nothing is asked for.
+
+    Raises:
+        UsageError: No such protocol, or its package is missing: the message says what to install.
+    """
+    import fsspec
+
+    with _reaching(url):
+        for link in url.split("::"):  # as in simplecache::s3://bucket
+            fsspec.get_filesystem_class(link.partition("://")[0])
+
+
+@contextmanager
+def _reaching(url: str) -> Iterator[None]:
+    protocol = url.rpartition("::")[2].partition("://")[0]
+    try:
+        yield
+    except ValueError as error:
+        raise UsageError(f"cannot reach {url!r}: {error}") from error
+    except ImportError as error:
+        extra = _EXTRAS.get(protocol)
+        advice = f"pip install 'nbckpt[{extra}]'" if extra else str(error)
+        raise UsageError(f"cannot reach {url!r}: {protocol} needs another package: {advice}") from error
+
+
 class RemoteStore(Store):
     """One object per key below *url*, for example `s3://bucket/folder` or `memory://demo`."""
 
@@ -47,14 +73,8 @@ class RemoteStore(Store):
 
         self.url = url.rstrip("/")
         protocol = url.partition("://")[0]
-        try:
+        with _reaching(url):
             self._fs, root = fsspec.core.url_to_fs(url, **options)
-        except ValueError as error:
-            raise UsageError(f"cannot reach {url!r}: {error}") from error
-        except ImportError as error:
-            extra = _EXTRAS.get(protocol)
-            advice = f"pip install 'nbckpt[{extra}]'" if extra else str(error)
-            raise UsageError(f"cannot reach {url!r}: {protocol} needs another package: {advice}") from error
         self._root = root.rstrip("/")
         self._whole_puts = protocol in _WHOLE_PUTS
         self._in_pieces = protocol in {"s3", "s3a"}

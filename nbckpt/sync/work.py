@@ -15,7 +15,7 @@ from typing import TypeVar
 import tenacity
 
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError, UsageError
-from nbckpt.store import Cancel, CancelledError
+from nbckpt.store import Cancel, CancelledError, TimedOutError
 from nbckpt.sync.progress import Told
 
 THREADS = 8
@@ -25,7 +25,7 @@ _BACKOFF_S = 0.5
 _LONGEST_BACKOFF_S = 30.0
 _GRACE_S = 1.0
 """How long threads may take to notice that they were given up."""
-_FINAL = (NotFoundError, UsageError, CorruptError, FormatError)
+FINAL = (NotFoundError, UsageError, CorruptError, FormatError)
 """Errors that trying again does not help."""
 
 T = TypeVar("T")
@@ -82,7 +82,7 @@ class Work:
             stop=tenacity.stop_after_attempt(attempts) | tenacity.stop_when_event_set(given_up),
             wait=tenacity.wait_random_exponential(_BACKOFF_S, _LONGEST_BACKOFF_S),
             retry=tenacity.retry_if_exception(
-                lambda it: isinstance(it, Exception) and not isinstance(it, _FINAL)
+                lambda it: isinstance(it, Exception) and not isinstance(it, FINAL)
             ),
             before_sleep=_say,
             sleep=tenacity.sleep_using_event(given_up),
@@ -99,7 +99,8 @@ class Work:
         """Make all the calls, several at a time and in no order.
 
         Raises:
-            CancelledError: It was cancelled, or they took too long together.
+            CancelledError: It was cancelled.
+            TimedOutError: They took too long together, and were cancelled.
             StoreError: One failed as often as it was tried.
             NotFoundError: What a call raised, and the like that trying again does not help.
         """
@@ -119,16 +120,23 @@ class Work:
         try:
             with self.cancel.calling(over.set):
                 for thread in threads:
-                    thread.start()
+                    try:
+                        thread.start()
+                    except RuntimeError:  # there are no more of them, or the interpreter is ending
+                        self._make(waiting, failed, ended)
                 in_time = over.wait(self._seconds_left()) if threads else True
         except BaseException:
             self._give_up(threads)
             raise
-        if not in_time or self.cancel.cancelled:
+        if not in_time:
             self._give_up(threads)
-            raise CancelledError(
-                f"it did not end within {self._timeout:g} s" if not in_time else "it was cancelled"
-            )
+            raise TimedOutError(f"it did not end within {self._timeout:g} s")
+        if self.cancel.cancelled:
+            self._give_up(threads)
+            raise CancelledError("it was cancelled")
+        for thread in threads:
+            if thread.ident is not None:
+                thread.join()
         if failed:
             raise failed[0]
 
@@ -149,7 +157,7 @@ class Work:
                 self.cancel.check()
                 left = self._seconds_left()
                 if left == 0:
-                    raise CancelledError(f"what was given up before did not end within {self._timeout:g} s")
+                    raise TimedOutError(f"what was given up before did not end within {self._timeout:g} s")
                 thread.join(0.1 if left is None else min(left, 0.1))
             if not thread.is_alive():
                 _hanging.pop(thread, None)
