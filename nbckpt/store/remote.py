@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import errno
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -21,8 +20,10 @@ _EXTRAS = {
     "gs": "gcs",
     "gcs": "gcs",
     "abfs": "azure",
+    "abfss": "azure",
     "az": "azure",
     "sftp": "sftp",
+    "ssh": "sftp",
 }
 
 
@@ -87,9 +88,14 @@ class RemoteStore(Store):
                 return b""
             try:
                 return bytes(self._fs.cat_file(self._at(key), start=start or None, end=stop))
-            except OSError as error:
-                # S3 refuses a range that begins at the end.
-                if error.errno != errno.EINVAL or start < self._fs.info(self._at(key))["size"]:
+            except _NO_FILE:
+                raise
+            except Exception:
+                # Some refuse a range that begins behind the end, and some know no better of a folder.
+                info = self._fs.info(self._at(key))
+                if info["type"] != "file":
+                    raise IsADirectoryError(key) from None
+                if not start or start < info["size"]:
                     raise
                 return b""
 
@@ -102,7 +108,7 @@ class RemoteStore(Store):
                 return
             staged = f"{self._root}/{STAGING}/{uuid.uuid4().hex}"
             for place in (staged, self._at(key)):
-                self._fs.makedirs(place.rpartition("/")[0], exist_ok=True)
+                self._make_folder(place.rpartition("/")[0])
             try:
                 with self._fs.open(staged, "wb") as file:
                     for part in parts:
@@ -114,7 +120,18 @@ class RemoteStore(Store):
                     self._fs.rm_file(staged)
                 raise
 
-    def _body(self, parts: list[Buffer]) -> bytes | _Pieces:
+    def _make_folder(self, folder: str) -> None:
+        """Make *folder* and its parents; others may be making them too."""
+        if self._fs.isdir(folder):
+            return
+        self._make_folder(folder.rpartition("/")[0])
+        try:
+            self._fs.mkdir(folder, create_parents=False)
+        except Exception:
+            if not self._fs.isdir(folder):
+                raise
+
+    def _body(self, parts: Sequence[Buffer]) -> bytes | _Pieces:
         """Return the bytes as the backend takes them: a large buffer to S3 without a copy of it."""
         if self._in_pieces and len(parts) == 1 and len(parts[0]) >= _LARGE:
             return _Pieces(memoryview(parts[0]))
@@ -122,9 +139,10 @@ class RemoteStore(Store):
 
     def exists(self, key: str) -> bool:
         """See `Store.exists`."""
-        with self._explained("look at", key):
+        with self._explained("look at", key), suppress(*_NO_FILE):
             self._fs.invalidate_cache()
-            return bool(self._fs.isfile(self._at(key)))
+            return self._is_file(self._at(key))
+        return False
 
     def keys(self, prefix: str = "") -> Iterator[str]:
         """See `Store.keys`."""
@@ -136,17 +154,33 @@ class RemoteStore(Store):
         with self._explained("list", folder or "/"):
             self._fs.invalidate_cache()
             top = self._at(folder) if folder else self._root
-            found = self._fs.find(top, detail=True) if self._fs.exists(top) else {}
+            found = self._find(top)
         skip = len(self._root.lstrip("/")) + 1
-        sizes = {path.lstrip("/")[skip:]: info["size"] for path, info in found.items()}
-        for key in sorted(sizes):
+        listed = {path.lstrip("/")[skip:]: info for path, info in found.items()}
+        for key in sorted(listed):
             if key.startswith(prefix) and not key.startswith(f"{STAGING}/"):
-                yield key, sizes[key]
+                yield key, listed[key]["size"]
+
+    def _find(self, top: str) -> dict[str, dict[str, Any]]:
+        """Return what lies below *top*, which need not exist; what cannot be listed is an error."""
+        if self._fs.async_impl:  # these ask for everything at once
+            return dict(self._fs.find(top, detail=True))
+        with suppress(FileNotFoundError):
+            return dict(self._fs.find(top, detail=True, on_error=_unless_gone))
+        return {}
 
     def delete(self, key: str) -> None:
         """See `Store.delete`."""
         with self._explained("delete", key), suppress(*_NO_FILE):
-            self._fs.rm_file(self._at(key))
+            try:
+                self._fs.rm_file(self._at(key))
+            except Exception:
+                if self._is_file(self._at(key)):  # else it is a folder
+                    raise
+
+    def _is_file(self, place: str) -> bool:
+        # Not `isfile`: to it, what cannot be reached is no file.
+        return bool(self._fs.info(place)["type"] == "file")
 
     def _at(self, key: str) -> str:
         if check_key(key).split("/")[0] == STAGING:
@@ -164,3 +198,9 @@ class RemoteStore(Store):
         except Exception as error:
             text = f"cannot {action} {key!r} in {self.url}: {type(error).__name__}: {error}"
             raise StoreError(text) from error
+
+
+def _unless_gone(error: OSError) -> None:
+    """Let a folder be missing from a listing only if somebody removed it meanwhile."""
+    if not isinstance(error, FileNotFoundError):
+        raise error

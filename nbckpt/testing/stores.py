@@ -272,10 +272,12 @@ class StoreTests(ReadingTests):
 
         with ThreadPoolExecutor(2) as pool:
             readers = [pool.submit(read) for _ in range(2)]
-            for _ in range(30):
-                store.put("a/b", [data[:100], data[100:]])
-                store.delete("a/b")
-            done.set()
+            try:
+                for _ in range(30):
+                    store.put("a/b", [data[:100], data[100:]])
+                    store.delete("a/b")
+            finally:
+                done.set()
         assert set().union(*(reader.result() for reader in readers)) <= {len(data)}
 
     def test_a_listed_key_is_whole(self, store: Store) -> None:
@@ -290,7 +292,9 @@ class StoreTests(ReadingTests):
 
         with ThreadPoolExecutor(1) as pool:
             looking = pool.submit(look)
-            for n in range(20):
-                store.put(f"a/{n}", data)
-            done.set()
+            try:
+                for n in range(20):
+                    store.put(f"a/{n}", data)
+            finally:
+                done.set()
         assert looking.result()

@@ -1,0 +1,48 @@
+"""Azure Blob Storage, as azurite speaks it, Microsoft's own emulator from npm."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from servers.started import program, started
+
+INSTALL = "npm install --global azurite"
+OPTIONS = (
+    "--blobHost=127.0.0.1",
+    "--blobPort=0",
+    "--inMemoryPersistence",
+    "--skipApiVersionCheck",
+    "--disableTelemetry",
+    "--silent",
+)
+ACCOUNT = "devstoreaccount1"
+# The key of every emulated account; it is no secret.
+KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+
+
+@pytest.fixture(scope="session")
+def azure_server() -> Iterator[str]:
+    """Run a server that speaks Azure's protocol, and return where it listens."""
+    with started([program("azurite-blob", INSTALL), *OPTIONS], "listens on http") as line:
+        found = re.search(r"http://\S+", line)
+        assert found
+        yield found.group()
+
+
+@pytest.fixture
+def azure_container(azure_server: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return the URL of a new container, which can be reached as the environment says."""
+    import adlfs
+
+    connection = (
+        f"DefaultEndpointsProtocol=http;AccountName={ACCOUNT};AccountKey={KEY};"
+        f"BlobEndpoint={azure_server}/{ACCOUNT};"
+    )
+    monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", connection)
+    container = f"c{uuid.uuid4().hex}"
+    adlfs.AzureBlobFileSystem().mkdir(container)
+    return f"az://{container}"
