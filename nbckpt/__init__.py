@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from nbckpt.state import should_stop as should_stop
     from nbckpt.state import states as states
     from nbckpt.state import states_checkpoint as states_checkpoint
+    from nbckpt.sync.config import SyncConfig as SyncConfig
+    from nbckpt.sync.syncer import Syncer as Syncer
     from nbckpt.tracker import Tracker as Tracker
     from nbckpt.trials.callbacks import Callback as Callback
     from nbckpt.trials.durable import DurableTrainable as DurableTrainable
@@ -78,6 +80,8 @@ _HOMES = {
     "should_stop": "nbckpt.state",
     "save_and_exit": "nbckpt.state",
     "replica": "nbckpt.state",
+    "SyncConfig": "nbckpt.sync.config",
+    "Syncer": "nbckpt.sync.syncer",
     "Keep": "nbckpt.trials.keeping",
     "Callback": "nbckpt.trials.callbacks",
     "TrialError": "nbckpt.errors",

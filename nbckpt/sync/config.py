@@ -1,0 +1,90 @@
+"""SyncConfig: where trials are kept too, and how often they are brought there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from nbckpt.errors import UsageError
+from nbckpt.render import Column, Page, Result, Table
+from nbckpt.sync.background import DefaultSyncer
+from nbckpt.sync.syncer import PERIOD_S, TIMEOUT_S, Syncer, checked_period, checked_timeout, seconds
+
+AUTO = "auto"
+
+
+@dataclass(frozen=True, repr=False)
+class SyncConfig(Result):
+    """Where trials are kept too, and how often they are brought there.
+
+    Attributes:
+        upload_dir: A URL such as `s3://bucket/folder`; None keeps trials where they run.
+        syncer: What brings them there: "auto", one of your own, or None for nothing.
+        sync_period: How many seconds pass between two times; 0 for none.
+        sync_timeout: After how many seconds a transfer is cancelled; None for never.
+        sync_artifacts: Whether what trials write beside their checkpoints is brought along.
+        sync_on_checkpoint: Whether a checkpoint is brought along at once, whatever the period.
+
+    Raises:
+        UsageError: They cannot be, or not together.
+    """
+
+    upload_dir: str | None = None
+    syncer: str | Syncer | None = AUTO
+    sync_period: float = PERIOD_S
+    sync_timeout: float | None = TIMEOUT_S
+    sync_artifacts: bool = True
+    sync_on_checkpoint: bool = True
+
+    def __post_init__(self) -> None:
+        checked_period("sync_period", self.sync_period)
+        checked_timeout("sync_timeout", self.sync_timeout)
+        if self.upload_dir and self.syncer is None:
+            raise UsageError(
+                f"upload_dir={self.upload_dir!r} needs a syncer: leave syncer out for the usual one"
+            )
+        if not self.upload_dir and isinstance(self.syncer, Syncer):
+            raise UsageError(
+                f"syncer={self.syncer!r} needs an upload_dir, a URL such as 's3://bucket/folder'"
+            )
+
+    def validate_upload_dir(self) -> bool:
+        """Tell that the syncer reaches `upload_dir`, as far as its name tells; nothing is asked for.
+
+        Raises:
+            UsageError: It does not: the message says what to write or to install.
+        """
+        if not self.upload_dir:
+            return True
+        of = self.syncer if isinstance(self.syncer, Syncer) else Syncer
+        answer: bool | None = of.validate_upload_dir(self.upload_dir)
+        return answer is None or bool(answer)  # those written for the seed's interface return None
+
+    def page(self) -> Page:
+        """See `Result.page`."""
+        rows = tuple((field.name, self._words(field.name)) for field in fields(self))
+        return Page("SyncConfig", (Table("Settings", (Column("setting", code=True), Column("value")), rows),))
+
+    def _words(self, name: str) -> str:
+        value = getattr(self, name)
+        if name in {"sync_period", "sync_timeout"}:
+            return seconds(value)
+        if isinstance(value, bool):
+            return "yes" if value else "no"
+        return "none" if value is None else str(value)
+
+
+def get_node_to_storage_syncer(config: SyncConfig) -> Syncer | None:
+    """Return what brings folders to `config.upload_dir`; None where nothing does.
+
+    Raises:
+        UsageError: `config.syncer` is no syncer.
+    """
+    if config.syncer is None or not config.upload_dir:
+        return None
+    if config.syncer == AUTO:
+        return DefaultSyncer(config.sync_period, config.sync_timeout)
+    if isinstance(config.syncer, Syncer):
+        return config.syncer
+    raise UsageError(
+        f"syncer={config.syncer!r} is no syncer: give {AUTO!r}, None or an object of your nbckpt.Syncer class"
+    )

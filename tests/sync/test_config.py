@@ -1,0 +1,154 @@
+"""SyncConfig: six settings, checked, and shown whole."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import re
+from dataclasses import fields
+from typing import Any
+
+import fsspec
+import pytest
+
+import nbckpt
+from nbckpt.errors import UsageError
+from nbckpt.sync import DefaultSyncer, SyncConfig, Syncer, get_node_to_storage_syncer
+
+HOSTILE = "s3://<img src=x onerror=alert(1)>"
+
+
+class Anything(DefaultSyncer):
+    """Accepts any place."""
+
+    @classmethod
+    def validate_upload_dir(cls, upload_dir: str) -> bool:
+        return True
+
+
+class OldStyle(DefaultSyncer):
+    """Tells by what it raises, and returns nothing."""
+
+    @classmethod
+    def validate_upload_dir(cls, upload_dir: str) -> Any:
+        if upload_dir != "mine":
+            raise ValueError("not mine")
+
+
+def test_the_six_settings_have_their_defaults() -> None:
+    config = SyncConfig()
+    assert {field.name: getattr(config, field.name) for field in fields(config)} == {
+        "upload_dir": None,
+        "syncer": "auto",
+        "sync_period": 300,
+        "sync_timeout": 1800,
+        "sync_artifacts": True,
+        "sync_on_checkpoint": True,
+    }
+    assert nbckpt.SyncConfig is SyncConfig
+    assert nbckpt.Syncer is Syncer
+
+
+@pytest.mark.parametrize("url", [None, "", "file:///some/where", "s3://bucket/folder", "memory://x"])
+def test_46_and_65_a_place_that_can_be_reached_is_true(url: str | None) -> None:
+    assert SyncConfig(url).validate_upload_dir() is True
+
+
+@pytest.mark.parametrize("url", ["invalid://some/url", "/some/folder", "some/folder"])
+def test_46_an_unknown_protocol_and_a_plain_path_are_refused(url: str) -> None:
+    config = SyncConfig(url)
+    with pytest.raises(ValueError, match=re.escape(url)):
+        config.validate_upload_dir()
+
+
+def test_46_a_plain_path_is_answered_with_its_url() -> None:
+    with pytest.raises(UsageError, match="file:///some/folder%20here"):
+        SyncConfig("/some/folder here").validate_upload_dir()
+
+
+def test_46_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(protocol: str) -> None:
+        raise ImportError(f"Install s3fs to use {protocol}")
+
+    monkeypatch.setattr(fsspec, "get_filesystem_class", missing)
+    with pytest.raises(UsageError, match=re.escape("pip install 'nbckpt[s3]'")):
+        SyncConfig("s3://bucket").validate_upload_dir()
+
+
+def test_46_a_syncer_of_ones_own_decides_itself() -> None:
+    assert SyncConfig("/any/where", Anything()).validate_upload_dir() is True
+    assert SyncConfig("mine", OldStyle()).validate_upload_dir() is True
+    with pytest.raises(ValueError, match="not mine"):
+        SyncConfig("yours", OldStyle()).validate_upload_dir()
+
+
+def test_47_a_place_and_no_syncer_cannot_be_together() -> None:
+    with pytest.raises(ValueError, match="needs a syncer"):
+        SyncConfig("s3://bucket", syncer=None)
+
+
+def test_47_a_syncer_and_no_place_cannot_be_together() -> None:
+    with pytest.raises(ValueError, match="needs an upload_dir"):
+        SyncConfig(syncer=DefaultSyncer())
+
+
+@pytest.mark.parametrize("number", [-1, math.nan, True, "300", None])
+def test_65_a_period_is_seconds(number: Any) -> None:
+    with pytest.raises(ValueError, match="sync_period="):
+        SyncConfig(sync_period=number)
+    with pytest.raises(ValueError, match="sync_period="):
+        DefaultSyncer(sync_period=number)
+
+
+@pytest.mark.parametrize("number", [-1, 0, math.nan, math.inf, True, "300"])
+def test_65_a_timeout_is_seconds(number: Any) -> None:
+    with pytest.raises(ValueError, match="sync_timeout="):
+        SyncConfig(sync_timeout=number)
+    with pytest.raises(ValueError, match="sync_timeout="):
+        DefaultSyncer(sync_timeout=number)
+
+
+def test_a_period_may_be_nothing_and_a_timeout_endless() -> None:
+    config = SyncConfig(sync_period=0, sync_timeout=None)
+    assert "no limit" in str(config)
+
+
+def test_every_setting_is_shown_in_both_forms() -> None:
+    config = SyncConfig("s3://bucket", sync_period=77, sync_timeout=7, sync_artifacts=False)
+    bundle = config._repr_mimebundle_()
+    for form in bundle.values():
+        for field in fields(config):
+            assert field.name in form
+        assert all(it in form for it in ("s3://bucket", "auto", "77 s (1 min)", "7 s", "no", "yes"))
+    assert repr(config) == str(config) == bundle["text/plain"]
+
+
+def test_what_is_shown_is_escaped_and_scrolls_and_has_a_caption() -> None:
+    shown = SyncConfig(HOSTILE)._repr_mimebundle_()["text/html"]
+    assert "<img" not in shown
+    assert "&lt;img src=x onerror=alert(1)&gt;" in shown
+    assert all(it in shown for it in ("overflow-x:auto", "<caption", 'scope="col"', 'scope="row"'))
+
+
+def test_the_syncer_of_a_config_has_its_numbers() -> None:
+    syncer = get_node_to_storage_syncer(SyncConfig("s3://bucket", sync_period=7, sync_timeout=9))
+    assert isinstance(syncer, DefaultSyncer)
+    assert (syncer.sync_period, syncer.sync_timeout) == (7, 9)
+
+
+def test_the_syncer_of_a_config_is_the_one_that_was_given_or_none() -> None:
+    own = Anything()
+    assert get_node_to_storage_syncer(SyncConfig("s3://bucket", own)) is own
+    assert get_node_to_storage_syncer(SyncConfig()) is None
+    assert get_node_to_storage_syncer(SyncConfig(syncer=None)) is None
+
+
+@pytest.mark.parametrize("syncer", ["rsync {source} {target}", print, DefaultSyncer])
+def test_what_is_no_syncer_is_refused(syncer: Any) -> None:
+    with pytest.raises(ValueError, match="is no syncer"):
+        get_node_to_storage_syncer(SyncConfig("s3://bucket", syncer))
+
+
+def test_a_config_can_be_pickled() -> None:
+    config = SyncConfig("s3://bucket", sync_period=5)
+    assert pickle.loads(pickle.dumps(config)) == config
