@@ -552,6 +552,14 @@ def test_a_manifest_that_is_nested_too_deeply_is_corrupt(job: Path) -> None:
         restarted(job)
 
 
+@pytest.mark.parametrize("key", ["format", "states", "replicas"])
+def test_a_manifest_that_lacks_one_of_its_keys_is_ours_and_damaged(job: Path, key: str) -> None:
+    manifest = save(1) / "manifest.json"
+    manifest.write_text(manifest.read_text().replace(key, key.upper()))
+    with pytest.raises((CorruptError, FormatError), match="no save in"):
+        restarted(job)
+
+
 def test_a_save_of_a_newer_version_says_so_and_stays(job: Path) -> None:
     made = save(1)
     edit(made, format=2)
