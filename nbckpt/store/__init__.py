@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from nbckpt.store.archive import ArchiveStore, ArchiveWriter
-from nbckpt.store.base import STAGING, Buffer, Data, Store, check_key
+from nbckpt.store.base import STAGING, Buffer, Data, Pieces, Store, check_key
 from nbckpt.store.cached import CachedStore
 from nbckpt.store.cancel import Cancel, CancelledError, TimedOutError, wanted
 from nbckpt.store.local import LocalStore, exchange, sync_file, sync_folder
@@ -26,6 +26,7 @@ __all__ = [
     "Data",
     "LocalStore",
     "MemoryStore",
+    "Pieces",
     "PrefixStore",
     "RemoteStore",
     "Store",

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from typing import overload
 
 from nbckpt.errors import NotFoundError, UsageError
+from nbckpt.store.cancel import wanted
 
 Buffer = bytes | bytearray | memoryview
 Data = Buffer | Sequence[Buffer]
 
 STAGING = ".nbckpt-tmp"
 """Folder at a store's top for what is still being written; no key begins with it."""
+
+PIECE = 16 << 20
+"""The most bytes that are moved before it is asked whether they are wanted still."""
 
 
 class Store(ABC):
@@ -46,6 +52,7 @@ class Store(ABC):
 
         Raises:
             StoreError: The storage failed; *key* holds what it held before.
+            CancelledError: Nobody wants it any more (see cancel.py); the same holds.
         """
 
     @abstractmethod
@@ -70,6 +77,19 @@ class Store(ABC):
     def delete(self, key: str) -> None:
         """Remove *key*; one that is not there is fine."""
 
+    def copy(self, source: str, target: str) -> None:
+        """Keep under *target* what is kept under *source*, as `put` would.
+
+        This default moves the bytes; a store whose storage can copy by itself lets it.
+
+        Raises:
+            NotFoundError: Nothing is kept under *source*.
+        """
+        size = next((size for key, size in self.sizes(source) if key == source), None)
+        if size is None:
+            raise NotFoundError(f"no {source!r} in {self.url}")
+        self.put(target, Pieces(size, partial(self.get, source)))
+
     def path(self, key: str) -> Path | None:
         """Return the local file that holds exactly the bytes of *key*, where there is one."""
         del key
@@ -90,6 +110,47 @@ def check_key(key: str) -> str:
     return key
 
 
-def parts_of(data: Data) -> list[Buffer]:
+class Pieces(Sequence[bytes]):
+    """Data that is read piece by piece while it is put, so that it is never in memory whole.
+
+    Args:
+        size: How many bytes there are.
+        read: Returns those from one place up to another.
+    """
+
+    def __init__(self, size: int, read: Callable[[int, int], bytes]) -> None:
+        self.size = size
+        self.read = read
+
+    def __len__(self) -> int:
+        return -(-self.size // PIECE)
+
+    @overload
+    def __getitem__(self, at: int) -> bytes: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[bytes]: ...
+    def __getitem__(self, at: int | slice) -> bytes | list[bytes]:
+        if isinstance(at, slice):
+            return [self[number] for number in range(*at.indices(len(self)))]
+        start = range(len(self))[at] * PIECE
+        return self.read(start, min(start + PIECE, self.size))
+
+
+def parts_of(data: Data) -> Sequence[Buffer]:
     """Return the buffers of *data* in order."""
-    return [data] if isinstance(data, (bytes, bytearray, memoryview)) else list(data)
+    return [data] if isinstance(data, (bytes, bytearray, memoryview)) else data
+
+
+def pieces_of(data: Data) -> Iterator[memoryview]:
+    """Yield the bytes of *data* in order, a piece at a time, for as long as they are wanted.
+
+    Raises:
+        CancelledError: They are not any more.
+    """
+    cancel = wanted()
+    for part in parts_of(data):
+        view = memoryview(part).cast("B")
+        for start in range(0, len(view), PIECE):
+            cancel.check()
+            yield view[start : start + PIECE]
+    cancel.check()

@@ -8,13 +8,15 @@ import os
 import sys
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from operator import itemgetter
 from pathlib import Path
 
 from nbckpt.errors import NotFoundError, StoreError, UsageError
-from nbckpt.store.base import STAGING, Buffer, Data, Store, check_key, parts_of
+from nbckpt.store.base import PIECE, STAGING, Data, Store, check_key, pieces_of
+from nbckpt.store.cancel import wanted
 
 _STALE_S = 24 * 3600
 _MOST_PARTS = 512  # POSIX promises room for 1024 buffers in one writev; half of it is as fast
@@ -54,14 +56,27 @@ class LocalStore(Store):
 
     def put(self, key: str, data: Data) -> None:
         """See `Store.put`."""
+        self._put(key, lambda staged: _write_durably(staged, pieces_of(data)))
+
+    def copy(self, source: str, target: str) -> None:
+        """See `Store.copy`: no key's bytes are ever changed in place, so that two may share them."""
+        try:
+            self._put(target, partial(os.link, self.path(source)))
+        except NotFoundError:
+            raise
+        except StoreError:  # a file system without such links
+            super().copy(source, target)
+
+    def _put(self, key: str, write: Callable[[Path], None]) -> None:
+        """Let *write* make a file, and give it its name."""
         target = self.path(key)
         with self._explained("write", key):
             self._sweep_once()
             make_folder(target.parent)
             staged = self._staging / uuid.uuid4().hex
             try:
-                _write_durably(staged, parts_of(data))
-                staged.replace(target)
+                write(staged)
+                _rename(staged, target)
             except BaseException:
                 with suppress(OSError):
                     staged.unlink(missing_ok=True)
@@ -194,14 +209,40 @@ def make_folder(folder: Path) -> None:
     sync_folder(folder.parent)
 
 
-def _write_durably(file: Path, parts: list[Buffer]) -> None:
+def _rename(staged: Path, target: Path) -> None:
+    """Give a file its name, which folders may have that hold nothing any more."""
+    try:
+        staged.replace(target)
+    except (IsADirectoryError, PermissionError):  # the second is what Windows says
+        if not target.is_dir():
+            raise
+        for folder, _, _ in os.walk(target, topdown=False):
+            Path(folder).rmdir()
+        staged.replace(target)
+
+
+def _write_durably(file: Path, pieces: Iterable[memoryview]) -> None:
     fd = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
     try:
-        for at in range(0, len(parts), _MOST_PARTS):
-            _write_all(fd, [memoryview(part).cast("B") for part in parts[at : at + _MOST_PARTS]])
+        for batch in _batches(pieces):
+            _write_all(fd, batch)
         _sync(fd)
+        wanted().check()
     finally:
         os.close(fd)
+
+
+def _batches(pieces: Iterable[memoryview]) -> Iterator[list[memoryview]]:
+    """Yield the pieces in lists that are written with one call each."""
+    batch: list[memoryview] = []
+    size = 0
+    for piece in pieces:
+        batch.append(piece)
+        size += len(piece)
+        if len(batch) == _MOST_PARTS or size >= PIECE:
+            yield batch
+            batch, size = [], 0
+    yield batch
 
 
 def _write_all(fd: int, views: list[memoryview]) -> None:

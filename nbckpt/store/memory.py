@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nbckpt.errors import NotFoundError
-from nbckpt.store.base import Data, Store, check_key, parts_of
+from nbckpt.store.base import Data, Store, check_key, pieces_of
 
 
 class MemoryStore(Store):
@@ -25,7 +25,7 @@ class MemoryStore(Store):
 
     def put(self, key: str, data: Data) -> None:
         """See `Store.put`."""
-        self._data[check_key(key)] = b"".join(parts_of(data))
+        self._data[check_key(key)] = b"".join(pieces_of(data))
 
     def exists(self, key: str) -> bool:
         """See `Store.exists`."""

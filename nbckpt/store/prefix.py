@@ -42,6 +42,10 @@ class PrefixStore(Store):
         """See `Store.delete`."""
         self._store.delete(self._folder + check_key(key))
 
+    def copy(self, source: str, target: str) -> None:
+        """See `Store.copy`."""
+        self._store.copy(self._folder + check_key(source), self._folder + check_key(target))
+
     def path(self, key: str) -> Path | None:
         """See `Store.path`."""
         return self._store.path(self._folder + check_key(key))

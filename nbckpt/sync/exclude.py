@@ -6,9 +6,9 @@ A pattern is tested against a file's path and against the folders above it, all 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from fnmatch import fnmatchcase
-from pathlib import PurePosixPath
+import re
+from collections.abc import Callable, Iterable, Iterator
+from fnmatch import translate
 
 from nbckpt.errors import UsageError
 from nbckpt.store import STAGING
@@ -28,9 +28,13 @@ def excluding(patterns: Iterable[str] | None) -> Callable[[str], bool]:
     if isinstance(patterns, str):
         raise UsageError(f"exclude={patterns!r} is one pattern: write exclude=[{patterns!r}]")
     every = [pattern.removeprefix("./").removesuffix("/") for pattern in patterns or ()] + [*_ALWAYS]
+    matches = re.compile("|".join(map(translate, every))).match
+    return lambda path: any(matches(place) for place in (path, *parents(path)))
 
-    def is_excluded(path: str) -> bool:
-        places = (path, *map(str, PurePosixPath(path).parents))
-        return any(fnmatchcase(place, pattern) for place in places if place != "." for pattern in every)
 
-    return is_excluded
+def parents(path: str) -> Iterator[str]:
+    """Yield the folders above a path, the nearest first."""
+    at = path.rfind("/")
+    while at > 0:
+        yield path[:at]
+        at = path.rfind("/", 0, at)

@@ -6,35 +6,28 @@ last. What replaces a file is put aside first and shown by the index; then it ta
 
 from __future__ import annotations
 
-import mmap
+import logging
 import os
-import shutil
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
-from nbckpt.core.pack import digest, digest_of_file
-from nbckpt.errors import CorruptError, NotFoundError, StoreError
-from nbckpt.store import STAGING, Buffer, Store, check_key, wanted
-from nbckpt.sync.exclude import OWN, excluding
-from nbckpt.sync.index import KEY, Index, Item, now_ns
+import blake3
+
+from nbckpt.errors import CorruptError, NotFoundError, StoreError, UsageError
+from nbckpt.store import Data, Pieces, Store, check_key, wanted
+from nbckpt.store.base import PIECE
+from nbckpt.sync.exclude import OWN, excluding, parents
+from nbckpt.sync.files import Seen, Stage, contents, digest_of, explained, scan
+from nbckpt.sync.index import KEY, Index, Item, key_aside, now_ns
 from nbckpt.sync.progress import Meter
 from nbckpt.sync.work import Terms, Work
 
-_MAPPED = 8 << 20
-_RANGE = 16 << 20
 _MOST_TRIES = 3
 
-
-class Seen(NamedTuple):
-    """A local file as it was when the folder was looked at."""
-
-    size: int
-    time: int
+_log = logging.getLogger("nbckpt")
 
 
 @dataclass(frozen=True)
@@ -67,7 +60,8 @@ def upload(
     """Bring a target up to what a folder holds.
 
     Whoever reads the target with `download` sees at every moment what it held before, or all of what it
-    holds after; also when this is killed. After an error, or when it was cancelled, it is as before.
+    holds after; also when this fails, is cancelled or killed. The files are under their paths for any other
+    tool, too, once it returns. Folders that hold no file are not carried.
 
     Args:
         folder: The folder.
@@ -87,6 +81,10 @@ def upload(
     return _Upload(place, store, excluding(exclude), terms).run(delete_missing=delete_missing)
 
 
+class _ChangedError(Exception):
+    """A local file is not what it was when it was looked at."""
+
+
 class _Upload:
     def __init__(self, folder: Path, store: Store, excluded: Callable[[str], bool], terms: Terms) -> None:
         self._folder = folder
@@ -94,98 +92,149 @@ class _Upload:
         self._excluded = excluded
         self._meter = Meter(terms.told)
         self._work = terms.work(store.url)
-        self._looked_at = now_ns()
-        self._seen = dict(scan(folder, excluded))
         self._index = Index()
         self._there: dict[str, int] = {}
+        self._folders_there: set[str] = set()
         self._new: dict[str, Item] = {}
         self._aside: set[str] = set()
         """Paths that have former contents still."""
+        self._put_aside: set[str] = set()
         self._left_out: dict[str, str] = {}
-        self._moved: list[int] = []
+        self._moved: dict[str, int] = {}
+        self._looked_at = now_ns()
+        self._seen = scan(folder, excluded, self._left_out)
 
     def run(self, *, delete_missing: bool) -> Moved:
         """Do it."""
-        work, store = self._work, self._store
-        self._index = work.one(partial(Index.read, store)) or Index()
-        self._aside = set(self._index.aside)
-        self._there = work.one(lambda: dict(store.sizes()))
-        changed = [path for path, seen in self._seen.items() if not self._is_there(path, *seen)]
+        self._look_there()
+        changed = [path for path, seen in self._seen.items() if not self._is_there(path, seen)]
         self._meter.plan(len(changed), sum(self._seen[path].size for path in changed))
-        first, last = _in_order(changed, self._seen)
-        work.all(partial(self._send, path) for path in first)
-        work.all(partial(self._send, path) for path in last)
-        gone = self._gone() if delete_missing else set()
-        self._show(gone)
-        same = len(self._seen) - len(self._moved) - len(self._left_out)
-        return Moved(len(self._moved), sum(self._moved), same, len(gone), self._left_out)
+        for paths in _in_order(changed, self._seen):
+            self._work.all(partial(self._send, path) for path in paths)
+        items = self._index.kept() | self._new
+        gone = self._gone(items, delete_missing=delete_missing)
+        self._show(items, gone)
+        same = len(self._seen.keys() - self._left_out.keys()) - len(self._moved)
+        return Moved(len(self._moved), sum(self._moved.values()), same, len(gone), self._left_out)
 
-    def _is_there(self, path: str, size: int, time: int) -> bool:
+    def _look_there(self) -> None:
+        """See what the target holds; one without an index gets it now, so that nothing half is seen."""
+        work, store = self._work, self._store
+        self._there = work.one(lambda: dict(store.sizes()))
+        self._folders_there = {folder for path in self._there for folder in parents(path)}
+        if KEY in self._there:
+            try:
+                self._index = work.one(partial(Index.read, store)) or self._index
+            except CorruptError as error:
+                _log.warning("%s; everything is sent again", error)
+                self._index = _foreign(self._there)
+        else:
+            self._index = _foreign(self._there)
+            work.one(partial(self._index.write, store))
+        self._aside = set(self._index.aside)
+
+    def _is_there(self, path: str, seen: Seen) -> bool:
         index = self._index
-        return index.says(path, size, time) and self._there.get(index.key(path)) == size
+        return index.says(path, seen.size, seen.time) and self._there.get(index.key(path)) == seen.size
 
     def _send(self, path: str) -> None:
         """Put one file, unless the target has these very contents."""
-        self._meter.begin(path)
-        seen = self._seen[path]
         try:
-            data = contents(self._folder / path, seen.size)
+            with self._meter.file(path) as moved:
+                item, data = self._read(path)
+                index, known = self._index, self._index.items.get(path)
+                is_known = known is not None and known.digest == item.digest
+                if is_known and self._there.get(index.key(path)) == item.size:
+                    moved(item.size)
+                else:
+                    self._put(path, item, _counted(data, moved))
+                    self._moved[path] = item.size
+                    if not isinstance(data, Pieces):
+                        moved(item.size)
+                self._new[path] = item
+        except _ChangedError as error:
+            self._left_out[path] = str(error)
+            self._meter.plan(-1, -self._seen[path].size)
+
+    def _read(self, path: str) -> tuple[Item, Data]:
+        """Return what a file held when it was looked at; of one that grew since, no more than that."""
+        file, seen = self._folder / path, self._seen[path]
+        try:
+            now = Seen.of(file.stat())
+            if now.inode != seen.inode:  # another file has taken its name
+                self._meter.plan(0, now.size - seen.size)
+                self._seen[path] = seen = now
+            data = contents(file, seen.size)
+            item = Item(seen.size, seen.time, digest_of(data))
+        except StoreError:
+            raise
         except OSError as error:
-            self._left_out[path] = f"it cannot be read: {error.strerror or error}"
-            return
-        item = Item(seen.size, seen.time, digest(data).hex())
-        index, known = self._index, self._index.items.get(path)
-        if known is None or known.digest != item.digest or self._there.get(index.key(path)) != item.size:
-            is_aside = self._put(path, item, data)
-            if isinstance(data, memoryview) and not self._is_still(path, item, data):
-                self._left_out[path] = "it changed while it was being sent; the next time takes it along"
+            raise _ChangedError(f"it cannot be read: {error.strerror or error}") from error
+        if not isinstance(data, Pieces):
+            self._check_still(path, item)
+        return item, data
+
+    def _put(self, path: str, item: Item, data: Data) -> None:
+        """Put a file under its path, or aside."""
+        key = key_aside(path, item) if self._is_taken(path) else path
+        if key != path:
+            self._put_aside.add(key)
+        try:
+            self._store.put(key, data)
+        except OSError:
+            self._check_still(path, item)
+            raise
+        if isinstance(data, Pieces):
+            self._check_still(path, item)
+        (self._aside.discard if key == path else self._aside.add)(path)
+
+    def _is_taken(self, path: str) -> bool:
+        """Tell whether the index shows something now that a put under this path would touch."""
+        index, there = self._index, self._there
+        is_shown = path in index.items and path not in index.aside and path in there
+        return is_shown or path in self._folders_there or any(folder in there for folder in parents(path))
+
+    def _check_still(self, path: str, item: Item) -> None:
+        """Hold that a file begins with what was read."""
+        file = self._folder / path
+        try:
+            if file.stat().st_mtime_ns == item.time or digest_of(contents(file, item.size)) == item.digest:
                 return
-            self._moved.append(item.size)
-            (self._aside.add if is_aside else self._aside.discard)(path)
-        self._new[path] = item
-        self._meter.moved(item.size)
-        self._meter.ended()
+        except StoreError:
+            raise
+        except OSError as error:
+            raise _ChangedError(f"it cannot be read: {error.strerror or error}") from error
+        raise _ChangedError("it changed while it was sent; the next time takes it along")
 
-    def _put(self, path: str, item: Item, data: Buffer) -> bool:
-        """Put a file under its path, or aside; tell which."""
-        # What the index shows now is not touched before the index shows something else.
-        is_shown = path in self._index.items and path not in self._index.aside and path in self._there
-        self._store.put(f"{OWN}/{item.digest}" if is_shown else path, data)
-        return is_shown
+    def _gone(self, items: Mapping[str, Item], *, delete_missing: bool) -> set[str]:
+        """Return what the target is not to hold any more."""
+        present = self._seen.keys() & items.keys()
+        others = {path for path in {*items, *self._there} if path not in self._seen and not _is_own(path)}
+        # A file where the folder has a folder now, or the other way round, cannot stay in any case.
+        folders = {folder for path in present for folder in parents(path)} if others else set()
+        return {
+            path
+            for path in others
+            if (delete_missing and not self._excluded(path))
+            or path in folders
+            or any(folder in present for folder in parents(path))
+        }
 
-    def _is_still(self, path: str, item: Item, data: memoryview) -> bool:
-        """Tell whether a mapped file is what it was when it was looked at; a longer one is."""
-        with suppress(OSError):
-            if (self._folder / path).stat().st_mtime_ns == item.time:
-                return True
-        return digest(data).hex() == item.digest
-
-    def _gone(self) -> set[str]:
-        every = {*self._index.items, *(key for key in self._there if not _is_own(key))}
-        return {path for path in every if path not in self._seen and not self._excluded(path)}
-
-    def _show(self, gone: set[str]) -> None:
+    def _show(self, items: Mapping[str, Item], gone: set[str]) -> None:
         """Put the index, then everything under its path, and remove what the index does not show any more."""
-        before = self._index
-        items = {path: it for path, it in {**before.items, **self._new}.items() if path not in gone}
-        after = Index(items, frozenset(self._aside) & items.keys(), self._looked_at)
-        if self._new or gone or KEY not in self._there:
-            self._work.one(partial(after.write, self._store))
+        work, store = self._work, self._store
+        shown = {path: item for path, item in items.items() if path not in gone}
+        after = Index(shown, frozenset(self._aside) & shown.keys(), self._looked_at)
+        if self._new or gone or not self._index.looked_at:
+            work.one(partial(after.write, store))
+        for paths in reversed(_in_order(gone, gone)):
+            work.all(partial(store.delete, path) for path in paths)
         if after.aside:
-            self._work.all(partial(self._settle, after, path) for path in after.aside)
-            self._work.one(partial(after.settled().write, self._store))
-        stale = {after.key(path) for path in after.aside} | {key for key in self._there if _is_own(key)}
-        self._work.all(partial(self._store.delete, key) for key in {*gone, *stale - {KEY}})
-
-    def _settle(self, index: Index, path: str) -> None:
-        """Give a file that is aside its path."""
-        item = index.items[path]
-        with suppress(OSError):
-            data = contents(self._folder / path, item.size)
-            if digest(data).hex() == item.digest:
-                self._store.put(path, data)
-                return
-        self._store.put(path, self._store.get(index.key(path)))
+            for paths in _in_order(after.aside, after.items):
+                work.all(partial(store.copy, after.key(path), path) for path in paths)
+            work.one(partial(after.settled().write, store))
+        stale = {key for key in self._there if _is_own(key)} | self._put_aside
+        work.all(partial(store.delete, key) for key in stale - {KEY})
 
 
 def download(
@@ -214,34 +263,31 @@ def download(
         StoreError: The storage or the disk failed; it was cancelled or took too long.
     """
     terms = terms or Terms()
-    place = Path(folder)
-    work, excluded = terms.work(f"down:{place.absolute()}"), excluding(exclude)
-    was_there = place.exists()
-    try:
-        tries = 0
-        while True:
-            index = work.one(partial(Index.read, store)) or _foreign(work, store)
-            load = _Download(place, store, index, excluded, work, Meter(terms.told))
-            try:
-                return load.run(delete_missing=delete_missing)
-            except (NotFoundError, CorruptError):
-                tries += 1
-                # A writer may have replaced what the index showed.
-                if tries == _MOST_TRIES or work.one(partial(Index.read, store)) == index:
-                    raise
-    except BaseException:
-        if not was_there:
-            shutil.rmtree(place, ignore_errors=True)
-        raise
+    place = Path(folder).absolute()
+    work, excluded = terms.work(f"down:{place}"), excluding(exclude)
+    tries = 0
+    while True:
+        index = work.one(partial(_index_of, store))
+        load = _Download(place, store, index, excluded, work, Meter(terms.told))
+        try:
+            return load.run(delete_missing=delete_missing)
+        except CorruptError:
+            tries += 1
+            # A writer may have replaced what the index showed.
+            if tries == _MOST_TRIES or work.one(partial(_index_of, store)) == index:
+                raise
 
 
-def _foreign(work: Work, store: Store) -> Index:
-    """Return what is known of a target that has no index: its files' sizes."""
-    found = work.one(lambda: dict(store.sizes()))
-    items = {path: Item(size, 0, "") for path, size in found.items() if not _is_own(path)}
-    if not items:
+def _index_of(store: Store) -> Index:
+    """Return what a target holds; without an index, what can be told from the sizes of its files."""
+    index = Index.read(store) or _foreign(dict(store.sizes()))
+    if not index.items and not index.looked_at:
         raise NotFoundError(f"there is nothing at {store.url}")
-    return Index(items)
+    return index
+
+
+def _foreign(sizes: Mapping[str, int]) -> Index:
+    return Index({check_key(path): Item(size, 0, "") for path, size in sizes.items() if not _is_own(path)})
 
 
 class _Download:
@@ -260,75 +306,77 @@ class _Download:
         self._excluded = excluded
         self._work = work
         self._meter = meter
-        self._stage = folder / f"{STAGING}-{uuid.uuid4().hex[:12]}"
+        self._fetched: dict[str, Path] = {}
+        self._left_out: dict[str, str] = {}
 
     def run(self, *, delete_missing: bool) -> Moved:
         """Do it."""
-        wanted_ = {path: it for path, it in self._index.items.items() if not self._excluded(path)}
-        seen = dict(scan(self._folder, self._excluded)) if self._folder.is_dir() else {}
-        needed = {path: it for path, it in wanted_.items() if not self._is_here(path, it, seen.get(path))}
-        self._meter.plan(len(needed), sum(it.size for it in needed.values()))
-        gone = seen.keys() - wanted_.keys() if delete_missing else set()
-        try:
-            with explained("write", self._folder):
-                self._stage.mkdir(parents=True)
-            staged = {path: self._stage / str(number) for number, path in enumerate(needed)}
-            self._work.all(partial(self._fetch, path, staged[path]) for path in needed)
-            with explained("write", self._folder):
-                self._place(staged, gone)
-        finally:
-            shutil.rmtree(self._stage, ignore_errors=True)
-        size = sum(it.size for it in needed.values())
-        return Moved(len(needed), size, len(wanted_) - len(needed), len(gone))
+        items = {path: it for path, it in self._index.items.items() if not self._excluded(path)}
+        self._check_paths(items)
+        seen = scan(self._folder, self._excluded, {}) if self._folder.is_dir() else {}
+        needed = [path for path in items if path not in seen or not self._says(path, seen[path])]
+        gone = sorted(seen.keys() - items.keys()) if delete_missing else []
+        if needed or gone or not self._folder.is_dir():
+            self._meter.plan(len(needed), sum(items[path].size for path in needed))
+            with Stage(self._folder) as stage:
+                self._work.all(
+                    partial(self._fetch, path, stage.place(number)) for number, path in enumerate(needed)
+                )
+                for path in gone:
+                    stage.remove(path)
+                for path, staged in sorted(self._fetched.items()):
+                    stage.put(staged, path)
+        size = sum(items[path].size for path in self._fetched)
+        return Moved(len(self._fetched), size, len(items) - len(self._fetched), len(gone))
 
-    def _is_here(self, path: str, item: Item, seen: Seen | None) -> bool:
-        if seen is None or seen.size != item.size or not item.digest:
-            return False
-        if self._index.says(path, *seen):
-            return True
+    def _check_paths(self, items: Mapping[str, Item]) -> None:
+        for both in {folder for path in items for folder in parents(path)} & items.keys():
+            raise UsageError(f"{both!r} in {self._store.url} is a file and a folder at once: exclude one")
+
+    def _says(self, path: str, seen: Seen) -> bool:
+        return self._index.says(path, seen.size, seen.time)
+
+    def _is_here(self, path: str, item: Item) -> bool:
+        file = self._folder / path
         with suppress(OSError):
-            return digest_of_file(self._folder / path).hex() == item.digest
+            if item.digest and file.is_file() and file.stat().st_size == item.size:
+                return digest_of(contents(file, item.size)) == item.digest
         return False
 
-    def _fetch(self, path: str, place: Path) -> None:
-        """Get one file in pieces, and check it."""
+    def _fetch(self, path: str, staged: Path) -> None:
+        """Get one file in pieces, and check it, unless the folder has these very contents."""
         item = self._index.items[path]
-        self._meter.begin(path)
-        key, cancel = self._index.key(path), wanted()
-        with place.open("wb") as file:  # from the start again, where it is tried again
-            for start in range(0, item.size, _RANGE):
-                cancel.check()
-                piece = self._store.get(key, start, min(start + _RANGE, item.size))
-                file.write(piece)
-                self._meter.moved(len(piece))
-        if not item.size and not item.digest:
-            self._store.get(key)
-        if place.stat().st_size != item.size or (item.digest and digest_of_file(place).hex() != item.digest):
-            raise CorruptError(f"{path!r} in {self._store.url} is not what was sent there")
-        if item.time:
-            os.utime(place, ns=(item.time, item.time))
-        self._meter.ended()
+        with self._meter.file(path) as moved:
+            if self._is_here(path, item):
+                moved(item.size)
+                return
+            hasher = blake3.blake3()
+            with (
+                explained("write", self._folder),
+                staged.open("wb") as file,
+            ):  # from the start in each attempt
+                for piece in self._pieces(path, item):
+                    file.write(piece)
+                    hasher.update(piece)
+                    moved(len(piece))
+            if item.digest not in {"", hasher.hexdigest()}:
+                raise CorruptError(f"{path!r} in {self._store.url} is not what was sent there")
+            if item.time:
+                os.utime(staged, ns=(item.time, item.time))
+            self._fetched[path] = staged
 
-    def _place(self, staged: Mapping[str, Path], gone: Iterable[str]) -> None:
-        """Give the fetched files their names, and take them back if that fails half-way."""
-        done: list[tuple[Path, Path | None]] = []
-        former = self._stage / "former"
-        former.mkdir()
-        try:
-            for number, path in enumerate([*staged, *gone]):
-                target, aside = self._folder / path, former / str(number)
-                target.parent.mkdir(parents=True, exist_ok=True)
-                if target.exists():
-                    target.replace(aside)
-                done.append((target, aside if aside.exists() else None))
-                if path in staged:
-                    staged[path].replace(target)
-        except BaseException:
-            for target, was in reversed(done):
-                target.unlink(missing_ok=True)
-                if was is not None:
-                    was.replace(target)
-            raise
+    def _pieces(self, path: str, item: Item) -> Iterator[bytes]:
+        key, cancel = self._index.key(path), wanted()
+        for start in range(0, item.size, PIECE):
+            cancel.check()
+            stop = min(start + PIECE, item.size)
+            try:
+                piece = self._store.get(key, start, stop)
+            except NotFoundError:
+                raise CorruptError(f"{path!r} is missing in {self._store.url}") from None
+            if len(piece) != stop - start:
+                raise CorruptError(f"{path!r} in {self._store.url} is shorter than what was sent there")
+            yield piece
 
 
 def delete(store: Store, *, terms: Terms | None = None) -> int:
@@ -341,57 +389,31 @@ def delete(store: Store, *, terms: Terms | None = None) -> int:
         StoreError: The storage failed; trying again goes on.
     """
     work = (terms or Terms()).work(store.url)
-    keys = work.one(lambda: list(store.keys()))
-    work.one(partial(store.delete, KEY))
+    keys = work.one(lambda: [key for key in list(store.keys()) if key != KEY])
+    if keys:
+        work.one(partial(Index().write, store))
     work.all(partial(store.delete, key) for key in keys)
+    work.one(partial(store.delete, KEY))
     return sum(not _is_own(key) for key in keys)
 
 
-def scan(folder: Path, excluded: Callable[[str], bool]) -> Iterator[tuple[str, Seen]]:
-    """Yield the files in a folder with their sizes and times; what vanishes meanwhile is left out.
+def _counted(data: Data, moved: Callable[[int], None]) -> Data:
+    """Return data that tells how many bytes of it were taken, where it is read piece by piece."""
+    if not isinstance(data, Pieces):
+        return data
+    read = data.read
 
-    Links to files count as the files; links to folders are not followed.
-    """
-    waiting = [(folder, "")]
-    while waiting:
-        place, prefix = waiting.pop()
-        try:
-            entries = sorted(os.scandir(place), key=lambda it: it.name)
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            raise StoreError(f"cannot read {str(place)!r}: {error.strerror or error}") from error
-        for entry in entries:
-            path = prefix + entry.name
-            if excluded(path):
-                continue
-            with suppress(FileNotFoundError):
-                if entry.is_dir(follow_symlinks=False):
-                    waiting.append((Path(entry.path), f"{path}/"))
-                elif entry.is_file():
-                    found = entry.stat()
-                    yield check_key(path), Seen(found.st_size, found.st_mtime_ns)
+    def counted(start: int, stop: int) -> bytes:
+        piece = read(start, stop)
+        moved(len(piece))
+        return piece
+
+    return Pieces(data.size, counted)
 
 
-def contents(file: Path, size: int) -> Buffer:
-    """Return the first *size* bytes of a file; those of a large one are not read into memory.
-
-    Raises:
-        OSError: It cannot be read, or is shorter.
-    """
-    with file.open("rb") as opened:
-        if size < _MAPPED:
-            data: Buffer = opened.read(size)
-        else:
-            data = memoryview(mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ))[:size]
-    if len(data) != size:
-        raise OSError(f"it became shorter while it was read: {len(data)} of {size} bytes")
-    return data
-
-
-def _in_order(paths: Iterable[str], every: Mapping[str, Seen]) -> tuple[list[str], list[str]]:
+def _in_order(paths: Iterable[str], every: Iterable[str]) -> tuple[list[str], list[str]]:
     """Return the paths of contents, and those of names: a file that says that a folder beside it is whole."""
-    folders = {parent for path in every for parent in _parents(path)}
+    folders = {folder for path in every for folder in parents(path)}
     first: list[str] = []
     last: list[str] = []
     for path in paths:
@@ -401,24 +423,3 @@ def _in_order(paths: Iterable[str], every: Mapping[str, Seen]) -> tuple[list[str
 
 def _is_own(key: str) -> bool:
     return key.startswith(f"{OWN}/")
-
-
-def _parents(path: str) -> Iterator[str]:
-    at = path.rfind("/")
-    while at > 0:
-        yield path[:at]
-        at = path.rfind("/", 0, at)
-
-
-class explained:  # noqa: N801  used as a function
-    """Turn an OSError of the disk in a block into a StoreError that names the place."""
-
-    def __init__(self, action: str, place: Path) -> None:
-        self._text = f"cannot {action} {str(place)!r}"
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, OSError) and not isinstance(error, StoreError):
-            raise StoreError(f"{self._text}: {error.strerror or error}") from error

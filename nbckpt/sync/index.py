@@ -1,7 +1,8 @@
 """Index: what a target folder holds, in one small document that is put last.
 
     .nbckpt-sync/index.json        every file: its size, its time in nanoseconds, its BLAKE3-256
-    .nbckpt-sync/<digest>          the new contents of a file that is still being replaced
+    .nbckpt-sync/<digest>          the new contents of a file that is still being replaced; the digest is
+                                   that of its path and its contents
 
 A reader takes the index's word: so it sees what the index before said, or all of what the new one says,
 at whichever moment the writer is killed.
@@ -15,12 +16,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Self
 
+from nbckpt.core.pack import digest
 from nbckpt.errors import CorruptError, FormatError, NotFoundError
 from nbckpt.store import Store, check_key
 from nbckpt.sync.exclude import OWN
 
 FORMAT = 1
 KEY = f"{OWN}/index.json"
+
+_END_OF_TIME_NS = 2**63
 
 _RACY_NS = 2_000_000_000
 """A file that changed so shortly before it was looked at may change again without a new time."""
@@ -48,7 +52,8 @@ class Index:
     Attributes:
         items: Its files by their paths.
         aside: Those whose contents are under their digests, since their paths still have former ones.
-        looked_at: When the folder was looked at, in nanoseconds since 1970.
+        looked_at: When the folder was looked at, in nanoseconds since 1970; 0 before the first upload
+            into this target ended.
     """
 
     items: Mapping[str, Item] = field(default_factory=dict)
@@ -68,14 +73,14 @@ class Index:
             read = json.loads(store.get(KEY))
         except NotFoundError:
             return None
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise CorruptError(f"{KEY} in {store.url} is damaged: {error}") from error
         try:
             if read["format"] != FORMAT:
                 raise FormatError(f"{KEY} in {store.url} has format {read['format']!r}: upgrade nbckpt")
             items = {check_key(path): _item(*it) for path, it in read["files"].items()}
             return cls(items, frozenset(read["aside"]) & items.keys(), int(read["looked_at"]))
-        except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
             raise CorruptError(f"{KEY} in {store.url} is damaged: {error}") from error
 
     def write(self, store: Store) -> None:
@@ -91,21 +96,34 @@ class Index:
     def says(self, path: str, size: int, time_ns: int) -> bool:
         """Tell whether a file with this size and time is the one that the index names."""
         item = self.items.get(path)
-        if item is None or (item.size, item.time) != (size, time_ns):
-            return False
-        return time_ns < self.looked_at - _RACY_NS
+        return item is not None and (item.size, item.time) == (size, time_ns) and not self._is_racy(item)
+
+    def _is_racy(self, item: Item) -> bool:
+        return item.time >= self.looked_at - _RACY_NS
 
     def key(self, path: str) -> str:
         """Return the key under which a file's contents are."""
-        return f"{OWN}/{self.items[path].digest}" if path in self.aside else path
+        return key_aside(path, self.items[path]) if path in self.aside else path
+
+    def kept(self) -> dict[str, Item]:
+        """Return its files for an index that was looked at later, which trusts no time that this did not."""
+        return {path: replace(it, time=0) if self._is_racy(it) else it for path, it in self.items.items()}
 
     def settled(self) -> Self:
         """Return the index once all files are under their paths."""
         return replace(self, aside=frozenset())
 
 
+def key_aside(path: str, item: Item) -> str:
+    """Return the key of new contents of a file whose path has the former ones still."""
+    return f"{OWN}/{digest(f'{path}/{item.digest}'.encode(errors='surrogatepass')).hex()}"
+
+
 def _item(size: int, time_ns: int, digest: str) -> Item:
-    return Item(int(size), int(time_ns), str(digest))
+    item = Item(int(size), int(time_ns), str(digest))
+    if item.size < 0 or not 0 <= item.time < _END_OF_TIME_NS:
+        raise ValueError(f"a file of {size} bytes at {time_ns}")
+    return item
 
 
 def now_ns() -> int:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 
@@ -38,7 +39,7 @@ class Progress:
 
 
 Told = Callable[[Progress], None]
-"""What is told of progress, in whichever thread it happens."""
+"""What is told of progress, in whichever thread it happens, one after the other."""
 
 
 class Meter:
@@ -46,12 +47,14 @@ class Meter:
 
     Args:
         told: Told of each change.
+        clock: Tells the seconds.
     """
 
-    def __init__(self, told: Told | None = None) -> None:
+    def __init__(self, told: Told | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self._told = told
+        self._clock = clock
         self._lock = threading.Lock()
-        self._began = time.monotonic()
+        self._began = clock()
         self._now = Progress()
 
     @property
@@ -60,25 +63,34 @@ class Meter:
         return self._now
 
     def plan(self, files: int, size: int) -> None:
-        """Add to what is to be moved."""
+        """Add to what is to be moved, or take from it."""
         self._add(files=files, size=size)
 
-    def begin(self, path: str) -> None:
-        """A file is under way."""
+    @contextmanager
+    def file(self, path: str) -> Iterator[Callable[[int], None]]:
+        """Count a file that is moved in the block, which tells how many bytes more are there.
+
+        When the block fails, what it had told does not count: it may be tried again.
+        """
+        counted = 0
+
+        def moved(size: int) -> None:
+            nonlocal counted
+            counted += size
+            self._add(done=size)
+
         self._add(current=path)
-
-    def moved(self, size: int) -> None:
-        """So many bytes of a file are there."""
-        self._add(done=size)
-
-    def ended(self) -> None:
-        """A file is there."""
+        try:
+            yield moved
+        except BaseException:
+            self._add(done=-counted)
+            raise
         self._add(files_done=1)
 
     def _add(
         self, *, files: int = 0, files_done: int = 0, size: int = 0, done: int = 0, current: str = ""
     ) -> None:
-        with self._lock:
+        with self._lock:  # while it is told, too: it never hears of less after more
             was = self._now
             self._now = Progress(
                 was.files + files,
@@ -86,7 +98,7 @@ class Meter:
                 was.size + size,
                 was.done + done,
                 current or was.current,
-                time.monotonic() - self._began,
+                self._clock() - self._began,
             )
             if self._told is not None:
                 self._told(self._now)

@@ -78,10 +78,9 @@ def _move(source: Store, target: Store, missing: dict[str, int], work: Work, met
 
 
 def _put(source: Store, target: Store, key: str, size: int, meter: Meter) -> None:
-    meter.begin(key)
-    target.put(key, _data(source, key, size))
-    meter.moved(size)
-    meter.ended()
+    with meter.file(key) as moved:
+        target.put(key, _data(source, key, size))
+        moved(size)
 
 
 def _data(store: Store, key: str, size: int) -> Buffer:
