@@ -1,4 +1,4 @@
-"""RemoteStore: a store at any URL that fsspec reaches. fsspec is imported here only."""
+"""RemoteStore: a store at any URL that fsspec reaches."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 from nbckpt.errors import NotFoundError, StoreError, UsageError
 from nbckpt.store.base import STAGING, Buffer, Data, Store, check_key, parts_of
+from nbckpt.store.connections import Connections
 
 # Their put is one request that shows whole or not at all; elsewhere we write aside and rename.
 _WHOLE_PUTS = frozenset({"memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl"})
@@ -70,15 +71,17 @@ class RemoteStore(Store):
     """One object per key below *url*, for example `s3://bucket/folder` or `memory://demo`."""
 
     def __init__(self, url: str, **options: Any) -> None:
-        import fsspec
-
         self.url = url.rstrip("/")
         protocol = url.partition("://")[0]
         with _reaching(url):
-            self._fs, root = fsspec.core.url_to_fs(url, **options)
-        self._root = root.rstrip("/")
+            self._connections = Connections(url, options)
+        self._root = self._connections.root
         self._whole_puts = protocol in _WHOLE_PUTS
         self._in_pieces = protocol in {"s3", "s3a"}
+
+    @property
+    def _fs(self) -> Any:
+        return self._connections.mine
 
     def get(self, key: str, start: int = 0, stop: int | None = None) -> bytes:
         """See `Store.get`."""
@@ -87,7 +90,7 @@ class RemoteStore(Store):
                 self._fs.info(self._at(key))
                 return b""
             try:
-                return bytes(self._fs.cat_file(self._at(key), start=start or None, end=stop))
+                return _read(self._fs, self._at(key), start, stop)
             except _NO_FILE:
                 raise
             except Exception:
@@ -111,6 +114,8 @@ class RemoteStore(Store):
                 self._make_folder(place.rpartition("/")[0])
             try:
                 with self._fs.open(staged, "wb") as file:
+                    if hasattr(file, "set_pipelined"):  # SFTP, where each piece would wait for its answer
+                        file.set_pipelined(True)
                     for part in parts:
                         for at in range(0, len(part), _PIECE):
                             file.write(memoryview(part)[at : at + _PIECE])
@@ -158,7 +163,8 @@ class RemoteStore(Store):
         skip = len(self._root.lstrip("/")) + 1
         listed = {path.lstrip("/")[skip:]: info for path, info in found.items()}
         for key in sorted(listed):
-            if key.startswith(prefix) and not key.startswith(f"{STAGING}/"):
+            # s3fs lists the folder itself, where the first file comes between its two requests.
+            if key and key.startswith(prefix) and not key.startswith(f"{STAGING}/"):
                 yield key, listed[key]["size"]
 
     def _find(self, top: str) -> dict[str, dict[str, Any]]:
@@ -190,7 +196,8 @@ class RemoteStore(Store):
     @contextmanager
     def _explained(self, action: str, key: str) -> Iterator[None]:
         try:
-            yield
+            with self._connections.lent():
+                yield
         except _NO_FILE:
             raise NotFoundError(f"no {key!r} in {self.url}") from None
         except (UsageError, NotFoundError):
@@ -204,3 +211,15 @@ def _unless_gone(error: OSError) -> None:
     """Let a folder be missing from a listing only if somebody removed it meanwhile."""
     if not isinstance(error, FileNotFoundError):
         raise error
+
+
+def _read(fs: Any, place: str, start: int, stop: int | None) -> bytes:
+    if not hasattr(fs, "ftp"):
+        return bytes(fs.cat_file(place, start=start or None, end=stop))
+    with fs.open(place, "rb") as file:  # SFTP, where all pieces are asked for at once
+        size = file.stat().st_size
+        length = min(size, size if stop is None else stop) - start
+        data = b"".join(file.readv([(start, length)])) if length > 0 else b""
+    if len(data) < length:
+        raise OSError(f"it ended after {len(data)} of {length} bytes")
+    return data

@@ -60,6 +60,7 @@ def test_a_failed_put_leaves_nothing(tmp_path: Path) -> None:
 
 def test_any_error_of_a_backend_names_the_key_and_the_cause(tmp_path: Path) -> None:
     store = RemoteStore(f"local://{tmp_path}")
+    store.put("a", b"x")
     with (
         patch.object(type(store._fs), "cat_file", side_effect=RuntimeError("the net is down")),
         pytest.raises(StoreError, match=r"cannot read 'a' in local://.*RuntimeError: the net is down"),

@@ -1,0 +1,67 @@
+"""Connections: the file systems of fsspec through which a remote store is reached."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+_MOST = 8  # an SSH server turns away more than about ten at once
+
+# paramiko mixes up the answers to two threads that share a connection.
+_ONE_THREAD = frozenset({"sftp", "ssh"})
+
+
+class Connections:
+    """File systems for one URL: one for all threads, or one for each where it bears no more.
+
+    What was lost, as when the server or the network was away, is made anew.
+
+    Attributes:
+        root: Where the URL leads in them.
+    """
+
+    def __init__(self, url: str, options: dict[str, Any]) -> None:
+        is_shared = url.partition("://")[0] not in _ONE_THREAD
+        self._url = url
+        self._options = options if is_shared else {**options, "skip_instance_cache": True}
+        first, root = self._connect()
+        self.root = root.rstrip("/")
+        self._shared = first if is_shared else None
+        self._free = [first]
+        self._places = threading.BoundedSemaphore(_MOST)
+        self._lent = threading.local()
+
+    @property
+    def mine(self) -> Any:
+        """The file system that was lent to this thread."""
+        return self._shared or self._lent.fs
+
+    @contextmanager
+    def lent(self) -> Iterator[None]:
+        """Lend this thread a file system within the block."""
+        if self._shared:
+            yield
+            return
+        with self._places:
+            self._lent.fs = fs = self._take()
+            try:
+                yield
+            finally:
+                del self._lent.fs
+                self._free.append(fs)
+
+    def _take(self) -> Any:
+        with suppress(IndexError):
+            while fs := self._free.pop():
+                if fs.client.get_transport().is_active():
+                    return fs
+                fs.client.close()
+        return self._connect()[0]
+
+    def _connect(self) -> tuple[Any, str]:
+        import fsspec
+
+        fs, root = fsspec.core.url_to_fs(self._url, **self._options)
+        return fs, str(root)

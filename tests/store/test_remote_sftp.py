@@ -1,0 +1,73 @@
+"""A store behind SFTP, against a server of our own."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+
+from nbckpt.errors import StoreError
+from nbckpt.store import Store, open_store
+from nbckpt.testing import StoreTests
+from servers.sftp import SftpServer
+
+pytest.importorskip("paramiko")
+
+from fsspec.implementations.sftp import SFTPFileSystem
+from paramiko import SFTPClient, SFTPFile
+
+
+def folder_of(store: Store) -> Path:
+    return Path("/", store.url.removeprefix("sftp://").partition("/")[2])
+
+
+class TestSftp(StoreTests):
+    @pytest.fixture
+    def store(self, sftp_folder: str) -> Store:
+        return open_store(f"{sftp_folder}/some folder")
+
+    def get_behind(self, store: Store, key: str) -> bytes:
+        return (folder_of(store) / key).read_bytes()
+
+    def put_behind(self, store: Store, key: str, data: bytes) -> None:
+        file = folder_of(store) / key
+        file.parent.mkdir(parents=True)
+        file.write_bytes(data)
+
+
+def test_a_lost_connection_is_made_anew(sftp_server: SftpServer, sftp_folder: str) -> None:
+    store = open_store(sftp_folder)
+    store.put("a", b"x")
+    sftp_server.hang_up()
+    with suppress(StoreError):  # the first to find out may say so
+        store.get("a")
+    assert store.get("a") == b"x"
+
+
+@pytest.mark.parametrize(("kind", "call"), [(SFTPFile, "write"), (SFTPFile, "close"), (SFTPFileSystem, "mv")])
+def test_a_put_that_is_cut_off_leaves_no_key(
+    sftp_server: SftpServer, sftp_folder: str, kind: type, call: str
+) -> None:
+    store = open_store(sftp_folder)
+    work = getattr(kind, call)
+
+    def cut(*args: object) -> object:
+        sftp_server.hang_up()
+        return work(*args)
+
+    with patch.object(kind, call, cut), pytest.raises(StoreError, match=r"cannot write 'a' in sftp://"):
+        store.put("a", b"x" * 1_000_000)
+    assert list(store.keys()) == []
+    store.put("a", b"z")
+    assert store.get("a") == b"z"
+
+
+def test_a_folder_that_cannot_be_listed_is_an_error(sftp_folder: str) -> None:
+    store = open_store(sftp_folder)
+    store.put("a/b", b"x")
+    with patch.object(SFTPClient, "listdir_iter", side_effect=PermissionError(13, "Permission denied")):
+        for listing in (store.keys, store.sizes):
+            with pytest.raises(StoreError, match="Permission denied"):
+                list(listing())
