@@ -44,11 +44,11 @@ def main(words: Sequence[str] | None = None) -> int:
     except NbckptError as error:
         print(_in_a_shell(f"nbckpt: {error}"), file=sys.stderr)
         return 1
-    _print(_in_a_shell(str(result)))
+    _print(_in_a_shell(str(result or "")))
     return _status(result)
 
 
-def _status(result: Result) -> int:
+def _status(result: Result | None) -> int:
     """Return the exit status that a result means."""
     if isinstance(result, Verification):
         return 2 if result.verified.damages else 0

@@ -133,7 +133,27 @@ def help_(session: Session, command: str | None) -> Help:
     raise AssertionError("asking for help is always answered")
 
 
+def panel(session: Session, tab: str) -> None:
+    """Show a panel: checkpoints, trials and sync with buttons."""
+    if session.panel is None:
+        raise UsageError("the panel needs a notebook: in a shell the commands do the same, see help")
+    session.panel(tab)
+
+
 COMMANDS = (
+    Command(
+        "panel",
+        panel,
+        (
+            option(
+                "tab",
+                nargs="?",
+                default="checkpoints",
+                metavar="TAB",
+                help="the tab in front: checkpoints, trials or sync",
+            ),
+        ),
+    ),
     Command(
         "doctor",
         doctor,

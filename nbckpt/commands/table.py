@@ -48,6 +48,7 @@ class Session:
         progress: Told how far long work is.
         insert: Puts text into a new cell.
         watch: Shows a result, and again whenever its experiment changed, until that ends.
+        panel: Shows the panel, with one of its tabs in front.
         table: The commands that there are.
         face: How a user writes a command here: `%ckpt` or `nbckpt`.
     """
@@ -61,6 +62,7 @@ class Session:
     progress: Progress | None = None
     insert: Callable[[str], None] | None = None
     watch: Callable[[Result, Experiment], None] | None = None
+    panel: Callable[[str], None] | None = None
     table: Mapping[str, Command] = field(default_factory=dict)
     face: str = "%ckpt"
 
@@ -131,7 +133,7 @@ class Command:
     """
 
     name: str
-    run: Callable[..., Result]
+    run: Callable[..., Result | None]
     options: tuple[Option, ...] = ()
 
     @property
@@ -203,8 +205,8 @@ class Request:
     arguments: Mapping[str, Any]
     store: str | None
 
-    def run(self, session: Session) -> Result:
-        """Run the command."""
+    def run(self, session: Session) -> Result | None:
+        """Run the command; None where it has shown already what there is to show."""
         return self.command.run(session, **self.arguments)
 
 

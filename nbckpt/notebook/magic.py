@@ -8,7 +8,7 @@ import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError as ShellUsageError
 from IPython.core.interactiveshell import InteractiveShell
@@ -17,6 +17,7 @@ from IPython.display import display
 
 from nbckpt.commands import TABLE, HelpRequest, Session, parse
 from nbckpt.commands.about import Help
+from nbckpt.commands.syncing import expanded
 from nbckpt.errors import NbckptError, UsageError
 from nbckpt.mirror import AutoMirror
 from nbckpt.notebook import completer
@@ -24,6 +25,9 @@ from nbckpt.notebook.live import Live
 from nbckpt.notebook.progress import bar
 from nbckpt.render import Result
 from nbckpt.tracker import Tracker
+
+if TYPE_CHECKING:
+    from nbckpt.notebook.panel import Panel
 
 _HISTORY = re.compile(r"_{1,3}|_\d+")
 _MACHINERY = re.compile(r"_i{1,3}|_i\d+|_oh|_dh|_ih|In|Out|exit|quit|get_ipython|open")
@@ -47,6 +51,7 @@ class CheckpointMagics(Magics):
     def __init__(self, shell: InteractiveShell) -> None:
         super().__init__(shell)
         self.live = Live(shell)
+        self._panel: Panel | None = None
         self._trackers: dict[str | None, tuple[Tracker, AutoMirror]] = {}
 
     @no_var_expand
@@ -83,8 +88,8 @@ class CheckpointMagics(Magics):
 
     def session(self, store: str | None = None, progress: Any = None, cell: str | None = None) -> Session:
         """Return what the commands work on here."""
-        tracker, auto = self._open(store)
         namespace = self.shell.user_ns
+        tracker, auto = self._open(store and expanded(store, namespace))
         history = frozenset(name for name in namespace if _HISTORY.fullmatch(name))
         return Session(
             tracker,
@@ -97,10 +102,38 @@ class CheckpointMagics(Magics):
             table=TABLE,
             insert=lambda text: self.shell.set_next_input(text),
             watch=self.live.show,
+            panel=self.show_panel,
         )
 
+    def show_panel(self, tab: str = "checkpoints") -> None:
+        """Show what there is as HTML, which lasts, and the panel below it; there is one panel at a time.
+
+        Raises:
+            UsageError: There is no such tab.
+        """
+        static = {"checkpoints": "ls", "trials": "trials", "sync": "sync --status"}
+        if tab not in static:
+            raise UsageError(f"there is no tab {tab!r}: there are {', '.join(static)}")
+        session = self.session()
+        if tab != "trials" or session.library.names():
+            display(parse(TABLE, static[tab].split(), "%ckpt").run(session))
+        try:
+            from nbckpt.notebook.panel import Panel
+        except ImportError as error:
+            print(f"nbckpt: the panel needs ipywidgets: pip install ipywidgets ({error})", file=sys.stderr)  # noqa: T201
+            return
+        self._close_panel()
+        self._panel = Panel(self.session, tab)
+        display(self._panel)
+
+    def _close_panel(self) -> None:
+        if self._panel is not None:
+            self._panel.close()
+            self._panel = None
+
     def close(self) -> None:
-        """Let go of every tracker."""
+        """Let go of every tracker, and of the panel."""
+        self._close_panel()
         for tracker, auto in self._trackers.values():
             tracker.close()
             auto.close()
