@@ -78,10 +78,11 @@ def _is_ours(frame: FrameType) -> bool:
 def _notebook_frame(frame: FrameType | None) -> FrameType | None:
     """Return the frame of the notebook's or the prompt's own code that *frame* was called from."""
     while frame is not None:
-        if frame.f_globals.get("__name__") == "__main__" and (
-            "get_ipython" in frame.f_globals or hasattr(sys, "ps1")
-        ):
-            return frame
+        if frame.f_globals.get("__name__") == "__main__":
+            # IPython sets ps1, too, in whatever program it is used; a prompt's code is in no file.
+            at_prompt = hasattr(sys, "ps1") and frame.f_code.co_filename.startswith("<")
+            if at_prompt or "get_ipython" in frame.f_globals:
+                return frame
         frame = frame.f_back
     return None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import os
 import re
 import subprocess
 import sys
@@ -49,7 +50,8 @@ def test_the_name_of_a_state_that_is_gone_is_free() -> None:
 
 
 def made_in_turn(argument: int) -> list[str]:
-    first, second = Number("first"), Number("second", argument)
+    first = Number("first")
+    second = Number("second", argument)
     del first
     return [*names(), second.__class__.__name__]
 
@@ -420,6 +422,24 @@ both = [Mine("c") for _ in range(2)]
 print([name for name, _ in nbckpt.state.registry.current.get().live()])
 print(nbckpt.state.registry.current.get().find("a") is new)
 """
+
+
+def test_a_program_that_uses_a_shell_is_no_prompt(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import nbckpt\n"
+        "from IPython.core.interactiveshell import InteractiveShell\n"
+        "InteractiveShell.instance()\n"
+        "kept = []\n"
+        "try:\n"
+        "    for _ in range(2):\n"
+        "        kept.append(nbckpt.State('a'))\n"
+        "except nbckpt.UsageError:\n"
+        "    nbckpt.save_and_exit()\n"
+    )
+    env = os.environ | {"IPYTHONDIR": str(tmp_path / "ipython")}
+    done = subprocess.run([sys.executable, program], env=env, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (143, "")
 
 
 def test_at_a_plain_prompt_each_input_replaces_what_an_earlier_one_made() -> None:

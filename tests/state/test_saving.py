@@ -215,6 +215,7 @@ def test_the_folder_is_what_the_environment_says_at_the_time(
             assert not nbckpt.load_state(state)
             state.value = ord(name)
             assert nbckpt.save_all_states() == str(tmp_path / name / "checkpoint-1")
+            assert nbckpt.load_state(state)
         monkeypatch.setenv("NBCKPT_CHECKPOINT_PATH", str(tmp_path / "a"))
         assert nbckpt.load_state(state)
         assert state.value == ord("a")
