@@ -5,15 +5,17 @@ from __future__ import annotations
 import shutil
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Self
 
 from nbckpt.commands import TABLE, HelpRequest, Session, parse
 from nbckpt.commands.housekeeping import Verification
-from nbckpt.core.packer import Progress
+from nbckpt.commands.table import Bar
 from nbckpt.errors import Interrupted, NbckptError
 from nbckpt.mirror import AutoMirror
-from nbckpt.render import Result
+from nbckpt.render import Result, short
+from nbckpt.sync.progress import Progress
 from nbckpt.tracker import Tracker
 from nbckpt.trials.experiment import Experiment
 from nbckpt.trials.table import counted, states_of
@@ -29,11 +31,9 @@ def main(words: Sequence[str] | None = None) -> int:
     """
     try:
         request = parse(TABLE, sys.argv[1:] if words is None else words, "nbckpt")
-        with Tracker(request.store) as tracker, _Line() as line:
+        with Tracker(request.store) as tracker, _Line() as line, _bar() as progress:
             auto = AutoMirror(tracker.store, in_background=False)
-            session = Session(
-                tracker, auto, progress=_progress(), watch=line.watch, table=TABLE, face="nbckpt"
-            )
+            session = Session(tracker, auto, progress=progress, watch=line.watch, table=TABLE, face="nbckpt")
             result = request.run(session)
     except HelpRequest as help_wanted:
         _print(help_wanted.text)
@@ -96,18 +96,21 @@ def _print(text: str) -> None:
     print(text.encode(encoding, "replace").decode(encoding))
 
 
-def _progress() -> Progress | None:
-    """Return a bar on standard error, where that is a terminal."""
+@contextmanager
+def _bar() -> Iterator[Bar | None]:
+    """Show progress on standard error during the block, where that is a terminal and if it lasts."""
     if not sys.stderr.isatty():
-        return None
+        yield None
+        return
     from tqdm import tqdm
 
-    bar = tqdm(total=0, unit_scale=True, leave=False, delay=0.5)
+    with tqdm(total=0, unit="B", unit_scale=True, leave=False, delay=0.5, mininterval=0.25) as bar:
 
-    def show(done: int, total: int) -> None:
-        bar.total = total
-        bar.update(done - bar.n)
-        if done >= total:
-            bar.close()
+        def show(done: int, total: int, transfer: Progress | None = None) -> None:
+            bar.total = total
+            if transfer is not None:
+                bar.set_description(f"{transfer.files_done:,}/{transfer.files:,} files", refresh=False)
+                bar.set_postfix_str(short(transfer.current, 40), refresh=False)
+            bar.update(done - bar.n)
 
-    return show
+        yield show

@@ -13,7 +13,7 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -100,9 +100,12 @@ class Mirror:
         Raises:
             StoreError: The storage failed, or it was cancelled or took too long; nothing half is visible.
         """
-        checkpoints = mirror(self.store, self.target, terms)
+        turns = _turns(terms or Terms())
+        checkpoints = mirror(self.store, self.target, next(turns))
         names = sorted(it.parent.name for it in self._experiments.glob("*/experiment.json"))
-        moved = {name: upload(self._experiments / name, self._there(name), terms=terms) for name in names}
+        moved = {
+            name: upload(self._experiments / name, self._there(name), terms=next(turns)) for name in names
+        }
         return Mirrored(checkpoints, moved)
 
     def pull(self, terms: Terms | None = None) -> Mirrored:
@@ -114,7 +117,8 @@ class Mirror:
             NotFoundError: There is nothing.
             StoreError: The storage or the disk failed, or it was cancelled or took too long.
         """
-        checkpoints = mirror(self.target, self.store, terms)
+        turns = _turns(terms or Terms())
+        checkpoints = mirror(self.target, self.store, next(turns))
         names = self._names_there()
         if not (names or checkpoints.files or checkpoints.same):
             raise NotFoundError(f"there are no checkpoints at {self.target.url}: push some there first")
@@ -122,7 +126,7 @@ class Mirror:
         kept = tuple(name for name in names if (self._experiments / name).exists())
         for name in names:
             if name not in kept:
-                moved[name] = download(self._there(name), self._experiments / name, terms=terms)
+                moved[name] = download(self._there(name), self._experiments / name, terms=next(turns))
         return Mirrored(checkpoints, moved, kept)
 
     def _there(self, name: str) -> Store:
@@ -131,6 +135,23 @@ class Mirror:
     def _names_there(self) -> list[str]:
         keys = self.target.keys(f"{EXPERIMENTS}/")
         return sorted({parts[1] for key in keys if len(parts := key.split("/")) > 2})
+
+
+def _turns(terms: Terms) -> Iterator[Terms]:
+    """Return terms for one transfer after the other, whose progress is told as that of one."""
+    all_of_it = Progress()
+    told = terms.told
+    while told is not None:
+        before = all_of_it
+
+        def add(progress: Progress, before: Progress = before) -> None:
+            nonlocal all_of_it
+            all_of_it = before + progress
+            told(all_of_it)
+
+        yield replace(terms, told=add)
+    while True:
+        yield terms
 
 
 @dataclass(frozen=True)
@@ -216,6 +237,11 @@ class AutoMirror:
         if self._file is not None:
             self._file.unlink(missing_ok=True)
 
+    def cancel(self) -> None:
+        """End a push that is under way; what was moved stays, and it is tried again later."""
+        if self._cancel is not None:
+            self._cancel.cancel()
+
     def wake(self) -> None:
         """Push soon: there is something new."""
         with self._changed:
@@ -276,12 +302,11 @@ class AutoMirror:
         if thread is None:
             return
         try:
-            if not last and self._cancel is not None:
-                self._cancel.cancel()
+            if not last:
+                self.cancel()
             thread.join(timeout)
         except KeyboardInterrupt:
-            if self._cancel is not None:
-                self._cancel.cancel()
+            self.cancel()
             thread.join(_GIVE_UP_S)
             raise
         finally:

@@ -17,6 +17,8 @@ from nbckpt import Tracker
 from nbckpt.errors import NotFoundError, StoreError, UsageError
 from nbckpt.mirror import AutoMirror, Mirror
 from nbckpt.store import LocalStore, MemoryStore
+from nbckpt.sync.progress import Progress
+from nbckpt.sync.work import Terms
 from nbckpt.testing import FaultyStore
 from nbckpt.trials import Library
 
@@ -64,6 +66,19 @@ def test_a_fresh_machine_has_checkpoints_and_experiments_from_the_url_alone(here
     (trial,) = Library(there / "experiments").open("e").trials
     assert [it["i"] for it in trial.results] == [1, 2, 3]
     assert [it.step for it in trial.checkpoints.records()] == [1, 2, 3]
+
+
+def test_progress_is_that_of_checkpoints_and_experiments_together(here: Path) -> None:
+    save(here, 1)
+    for name in ("d", "e"):
+        assert nbckpt.run(count, {"n": 2}, name=name, executor="inline").wait(SECONDS)
+    target, told = MemoryStore(), list[Progress]()
+    pushed = mirror(here, target).push(Terms(told=told.append))
+    assert (told[-1].files_done, told[-1].files, told[-1].done) == (pushed.files, pushed.files, pushed.size)
+    assert [it.done for it in told] == sorted(it.done for it in told)
+    told.clear()
+    pulled = mirror(here.parent / "there", target).pull(Terms(told=told.append))
+    assert (told[-1].files_done, told[-1].size) == (pulled.files, pulled.size)
 
 
 def test_a_cut_experiment_is_resumed_where_it_was_pulled_to(here: Path) -> None:

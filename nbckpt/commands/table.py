@@ -7,12 +7,12 @@ import difflib
 import inspect
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn, Protocol
 
-from nbckpt.core.packer import Progress
 from nbckpt.errors import UsageError
 from nbckpt.mirror import AutoMirror
 from nbckpt.render import Result
+from nbckpt.sync.progress import Progress
 from nbckpt.tracker import Tracker
 from nbckpt.trials.experiment import Experiment
 from nbckpt.trials.library import Library
@@ -34,6 +34,13 @@ Kind = Literal[
 ]
 
 
+class Bar(Protocol):
+    """What shows how far long work is."""
+
+    def __call__(self, done: int, total: int, transfer: Progress | None = None) -> None:
+        """Show that *done* bytes of *total* are done, and what else there is to say of a transfer."""
+
+
 @dataclass(frozen=True)
 class Session:
     """What a command works on.
@@ -45,7 +52,7 @@ class Session:
         hidden: Names in the namespace that are nobody's variables.
         history: Those of them that hold a notebook's earlier results.
         where: Where the command was given: the cell, the notebook.
-        progress: Told how far long work is.
+        progress: Shows how far long work is.
         insert: Puts text into a new cell.
         watch: Shows a result, and again whenever its experiment changed, until that ends.
         panel: Shows the panel, with one of its tabs in front.
@@ -59,7 +66,7 @@ class Session:
     hidden: Container[str] = frozenset()
     history: frozenset[str] = frozenset()
     where: Mapping[str, Any] = field(default_factory=dict)
-    progress: Progress | None = None
+    progress: Bar | None = None
     insert: Callable[[str], None] | None = None
     watch: Callable[[Result, Experiment], None] | None = None
     panel: Callable[[str], None] | None = None

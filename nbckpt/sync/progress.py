@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from nbckpt.render import count, duration, size
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -36,6 +38,24 @@ class Progress:
     def seconds_left(self) -> float | None:
         """How long the rest takes at this rate; None where that cannot be told."""
         return (self.size - self.done) / self.rate if self.rate else None
+
+    def __str__(self) -> str:
+        left = "" if self.seconds_left is None else f", {duration(self.seconds_left)} left"
+        return (
+            f"{self.files_done:,} of {count(self.files, 'file')}, {size(self.done)} of {size(self.size)}, "
+            f"{size(self.rate)}/s{left}: {self.current}"
+        )
+
+    def __add__(self, other: Progress) -> Progress:
+        """Return how far two transfers are, of which *other* came later."""
+        return Progress(
+            self.files + other.files,
+            self.files_done + other.files_done,
+            self.size + other.size,
+            self.done + other.done,
+            other.current or self.current,
+            self.seconds + other.seconds,
+        )
 
 
 Told = Callable[[Progress], None]

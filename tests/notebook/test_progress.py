@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nbckpt.notebook import progress
+from nbckpt.sync.progress import Progress
 
 
 class Clock:
@@ -80,3 +81,14 @@ def test_a_terminal_gets_one_line_that_is_wiped(capsys: pytest.CaptureFixture[st
         clock.now = 5
         report(1_000_000, 2_000_000)
     assert capsys.readouterr().err.startswith("\r1 MB of 2 MB")
+
+
+def test_a_transfer_shows_files_rate_rest_and_the_current_file(handle: Handle) -> None:
+    clock = Clock()
+    transfer = Progress(10, 2, 40_000_000, 10_000_000, "packs/<b>", seconds=5)
+    with progress.bar(clock) as report:
+        clock.now = 5
+        report(transfer.done, transfer.size, transfer)
+    said = "2 of 10 files, 10 MB of 40 MB, 2 MB/s, 15 s left: packs/&lt;b&gt;"
+    assert handle.shown[0].startswith('<progress value="10000000" max="40000000"')
+    assert handle.shown[0].endswith(f"</progress> {said}")

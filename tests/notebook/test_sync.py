@@ -1,0 +1,109 @@
+"""Sync as one types it: %ckpt sync, push, pull, and what is told of a failure."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from notebook.conftest import Notebook
+
+SECONDS = 20
+
+
+def until(holds: Callable[[], bool]) -> None:
+    turn = threading.Event()
+    for _ in range(SECONDS * 200):
+        if holds():
+            return
+        turn.wait(0.005)
+    raise AssertionError
+
+
+def test_a_push_and_a_pull_tell_what_was_moved(notebook: Notebook, tmp_path: Path) -> None:
+    there = tmp_path / "there"
+    notebook.run("x = 1\n%ckpt save one")
+    pushed = str(notebook.run(f"%ckpt push {there}"))
+    assert f"to {there}" in pushed
+    assert pushed.startswith("pushed 3 files")
+    assert str(notebook.run(f"%ckpt push {there}")) == f"nothing new for {there}: 3 files there already"
+    pulled = str(notebook.run(f"%ckpt --store {tmp_path / 'other'} pull {there}"))
+    assert pulled.startswith("pulled 3 files")
+    notebook.run("x = 2")
+    notebook.run(f"%ckpt --store {tmp_path / 'other'} restore one")
+    assert notebook.names["x"] == 1
+
+
+def test_a_place_is_named_by_a_variable_of_the_notebook_or_the_environment(
+    notebook: Notebook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WHERE", str(tmp_path / "one"))
+    notebook.run("x, other = 1, 'two'\n%ckpt save one")
+    assert f"to {tmp_path / 'one'} in" in str(notebook.run("%ckpt push $WHERE"))
+    assert f"to {tmp_path / 'two'} in" in str(notebook.run("%ckpt push ${other}"))
+    assert "1 checkpoint in" in str(notebook.run("%ckpt --store $other ls"))
+    assert f"synced to {tmp_path / 'two'}, " in str(notebook.run("%ckpt sync $other"))
+    assert "1 checkpoint in" in str(notebook.run("%ckpt --store $WHERE ls"))
+    notebook.run("%ckpt sync off")
+
+
+def test_sync_keeps_the_other_place_up_to_date_and_off_ends_it(notebook: Notebook, tmp_path: Path) -> None:
+    there = tmp_path / "there"
+    assert "kept here only" in str(notebook.run("%ckpt sync"))
+    started = str(notebook.run(f"%ckpt sync {there} --period 1000"))
+    assert started.startswith(f"synced to {there}, every 1000 s and after each save")
+    notebook.run("x = 1\n%ckpt save one")
+    until(lambda: any((there / "checkpoints").glob("*.json")))
+    until(lambda: "up to date" in str(notebook.run("%ckpt sync --status")))
+    assert "nothing new" in str(notebook.run("%ckpt sync --now"))
+    assert "nothing new" in str(notebook.run("%ckpt push"))
+    assert f"{there} is synced no more" in str(notebook.run("%ckpt sync off"))
+    assert not [it for it in threading.enumerate() if it.name == "nbckpt-mirror"]
+
+
+def test_a_failure_in_the_background_is_told_with_the_next_command(
+    notebook: Notebook, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    there = tmp_path / "there"
+    notebook.run("x = 1")
+    notebook.run(f"%ckpt sync {there} --period 1000")
+    until(lambda: "up to date" in str(notebook.run("%ckpt sync")))
+    there.mkdir()
+    (there / "store.json").write_text('{"format": 99}')
+    notebook.run("%ckpt save one")
+    until(lambda: "is not up to date" in str(notebook.run("%ckpt sync")))
+    err = capsys.readouterr().err
+    assert err.count(f"nbckpt: {there} is not up to date: ") == 1
+    assert "upgrade nbckpt" in err
+    notebook.run("%ckpt sync off")
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("push", "say which place"),
+        ("pull", "say which place"),
+        ("sync --now", "not synced to any place yet"),
+        ("push s3x://bucket", "cannot reach 's3x://bucket'"),
+        ("push .nbckpt", "is the store itself"),
+        ("push $nowhere/x", "$nowhere/x: there is no variable 'nowhere'"),
+        ("push $", "Write $$ for a dollar sign"),
+        ("sync there --period 0", "above 0"),
+        ("pull empty", "push some there first"),
+    ],
+)
+def test_what_cannot_be_is_one_line(notebook: Notebook, line: str, said: str) -> None:
+    assert said in notebook.error(f"%ckpt {line}")
+    assert "kept here only" in str(notebook.run("%ckpt sync"))
+
+
+def test_unloading_makes_the_last_push(notebook: Notebook, tmp_path: Path) -> None:
+    there = tmp_path / "there"
+    notebook.run(f"%ckpt sync {there} --period 1000")
+    until(lambda: "up to date" in str(notebook.run("%ckpt sync")))
+    notebook.run("x = 1\n%ckpt save one")
+    notebook.run("%unload_ext nbckpt")
+    assert any((there / "checkpoints").glob("*.json"))
+    notebook.run("%load_ext nbckpt\n%ckpt sync off")
