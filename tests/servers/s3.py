@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from servers.proxy import Proxy, proxied
+
 
 @pytest.fixture(scope="session")
 def s3_server() -> Iterator[str]:
@@ -32,3 +34,11 @@ def s3_bucket(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> str:
     bucket = f"b{uuid.uuid4().hex}"
     s3fs.S3FileSystem().mkdir(bucket)
     return f"s3://{bucket}"
+
+
+@pytest.fixture
+def s3_proxy(s3_server: str, s3_bucket: str) -> Iterator[Proxy]:
+    """Run a faulty proxy before the server; give its URL to s3fs as `endpoint_url`."""
+    del s3_bucket  # the environment has what the server wants to know
+    with proxied(s3_server) as proxy:
+        yield proxy
