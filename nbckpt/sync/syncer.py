@@ -155,9 +155,8 @@ class Syncer(ABC):
         checked_period("backoff_s", backoff_s)
         retrying = tenacity.Retrying(
             stop=tenacity.stop_after_attempt(max_retries),
-            wait=tenacity.wait_exponential_jitter(
-                backoff_s, _LONGEST_BACKOFF_S + backoff_s, jitter=backoff_s
-            ),
+            wait=tenacity.wait_exponential(backoff_s, _LONGEST_BACKOFF_S)
+            + tenacity.wait_random(0, backoff_s),
             retry=tenacity.retry_if_exception(is_worth_retrying),
             before_sleep=lambda state: _log.warning("%s; it is tried again", _error(state)),
         )

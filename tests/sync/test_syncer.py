@@ -1,0 +1,1041 @@
+"""Syncers: folders up and down in the background; nothing is dropped, nothing fails unheard."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import uuid
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+import tenacity
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import nbckpt
+from nbckpt.errors import NotFoundError, StoreError, UsageError
+from nbckpt.store import CancelledError, Data, MemoryStore, Store, TimedOutError, wanted
+from nbckpt.store.base import parts_of
+from nbckpt.sync import BackgroundSyncer, DefaultSyncer, work
+from nbckpt.sync.background import Request
+from nbckpt.sync.exclude import OWN
+from nbckpt.sync.work import Terms
+from nbckpt.testing import FaultyStore, RecordingStore
+
+TREE = [
+    "level0.txt",
+    "level0_exclude.txt",
+    "subdir/level1.txt",
+    "subdir/level1_exclude.txt",
+    "subdir/nested/level2.txt",
+    "subdir_nested_level2_exclude.txt",
+    "subdir_exclude/something/somewhere.txt",
+]
+
+
+class Clock:
+    """A clock that stands still until it is told."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Remote(DefaultSyncer):
+    """Finds the stores of a test by their URLs."""
+
+    stores: dict[str, Store] = {}
+
+    @classmethod
+    def open_storage(cls, url: str) -> Store:
+        return cls.stores.get(url) or super().open_storage(url)
+
+
+class Steered(BackgroundSyncer):
+    """Does what the test says: each request waits until it is let go, or is cancelled."""
+
+    clock: Clock
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.began: list[Request] = []
+        self.has_begun = threading.Semaphore(0)
+        self.goes_on = threading.Semaphore(0)
+        self.errors: list[BaseException | None] = []
+
+    def carry_out(self, request: Request, terms: Terms) -> None:
+        assert terms.cancel is not None
+        self.began.append(request)
+        self.has_begun.release()
+        with terms.cancel.calling(self.goes_on.release):
+            self.goes_on.acquire()
+        terms.cancel.check()
+        if self.errors and (error := self.errors.pop(0)) is not None:
+            raise error
+
+    def let_go(self, times: int = 1) -> None:
+        self.goes_on.release(times)
+
+    def next_has_begun(self) -> Request:
+        self.has_begun.acquire()
+        return self.began[-1]
+
+
+class OldStyle(nbckpt.Syncer):
+    """As people wrote them for the seed: at once, with no wait and no retry of its own."""
+
+    def __init__(self, sync_period: float = 300.0):
+        super().__init__(sync_period=sync_period)
+        self.calls: list[Any] = []
+        self.answer = True
+
+    def sync_up(self, local_dir: str, remote_dir: str, exclude: list[str] | None = None) -> bool:
+        self.calls.append(("up", local_dir, remote_dir, exclude))
+        return self.answer
+
+    def sync_down(self, remote_dir: str, local_dir: str, exclude: list[str] | None = None) -> bool:
+        self.calls.append(("down", remote_dir, local_dir, exclude))
+        return self.answer
+
+    def delete(self, remote_dir: str) -> bool:
+        self.calls.append(("delete", remote_dir))
+        return self.answer
+
+
+class Failing(OldStyle):
+    """Fails when it is waited for, as often as it is told."""
+
+    errors: list[Exception]
+
+    def wait(self) -> None:
+        self.calls.append("wait")
+        if self.errors:
+            raise self.errors.pop(0)
+
+    def retry(self) -> None:
+        self.calls.append("retry")
+
+
+class NoInit(OldStyle):
+    """Does not call the __init__ that it inherits."""
+
+    def __init__(self) -> None:
+        self.calls = []
+        self.answer = True
+
+
+@pytest.fixture(autouse=True)
+def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Have waits between attempts noted, not made."""
+    times: list[float] = []
+    monkeypatch.setattr(tenacity.nap.time, "sleep", times.append)
+    monkeypatch.setattr(work, "_BACKOFF_S", 0)
+    return times
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    for path in TREE:
+        (tmp_path / "source" / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "source" / path).write_text(path)
+    return tmp_path / "source"
+
+
+@pytest.fixture
+def url() -> str:
+    return f"memory://{uuid.uuid4().hex}/here"
+
+
+@pytest.fixture
+def steered() -> Iterator[Steered]:
+    clock = Clock()
+    syncer = Steered(sync_period=60, sync_timeout=10, clock=clock)
+    syncer.clock = clock
+    yield syncer
+    syncer.cancel()
+    syncer.close()
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(it.relative_to(folder).as_posix() for it in folder.rglob("*") if it.is_file())
+
+
+def put_at(store: Store) -> str:
+    """Return the URL under which `Remote` finds *store*."""
+    where = f"test://{uuid.uuid4().hex}"
+    Remote.stores[where] = store
+    return where
+
+
+# Behaviours.
+
+
+def test_48_what_went_up_comes_down(source: Path, tmp_path: Path, url: str) -> None:
+    with DefaultSyncer() as syncer:
+        assert syncer.sync_up(str(source), url) is True
+        assert syncer.wait() is True
+        syncer.sync_down(url, str(tmp_path / "target"))
+    assert files(tmp_path / "target") == sorted(TREE)
+    assert all((tmp_path / "target" / path).read_text() == path for path in TREE)
+
+
+@pytest.mark.parametrize(
+    ("patterns", "left"),
+    [
+        (["*_exclude*"], {"level0.txt", "subdir/level1.txt", "subdir/nested/level2.txt"}),
+        (["*_exclude.txt"], {*TREE[::2][:3], "subdir_exclude/something/somewhere.txt"}),
+        (["*_exclude/*"], set(TREE[:6])),
+        (["*_exclude.txt", "*_exclude/*"], {"level0.txt", "subdir/level1.txt", "subdir/nested/level2.txt"}),
+    ],
+)
+def test_49_and_58_patterns_leave_out_the_same_on_every_route(
+    source: Path, tmp_path: Path, patterns: list[str], left: set[str]
+) -> None:
+    up, all_of_it = put_at(MemoryStore()), put_at(MemoryStore())
+    with Remote() as syncer:
+        syncer.sync_up(str(source), up, exclude=patterns)
+        syncer.sync_down(up, str(tmp_path / "uploaded"))
+        syncer.sync_up(str(source), all_of_it)
+        syncer.sync_down(all_of_it, str(tmp_path / "downloaded"), exclude=patterns)
+    assert set(files(tmp_path / "uploaded")) == set(files(tmp_path / "downloaded")) == left
+
+
+@pytest.mark.parametrize("way", ["up", "down"])
+def test_50_if_needed_is_due_once_a_period(source: Path, tmp_path: Path, url: str, way: str) -> None:
+    clock = Clock()
+    with DefaultSyncer(sync_period=60, clock=clock) as syncer:
+        syncer.sync_up(str(source), url)
+        syncer.wait()
+
+        def if_needed() -> bool:
+            if way == "up":
+                return syncer.sync_up_if_needed(str(source), url)
+            return syncer.sync_down_if_needed(url, str(tmp_path / "target"))
+
+        answers = []
+        for _ in range(3):
+            answers.append(if_needed())
+            syncer.wait()
+            clock.now += 30
+    assert answers == [True, False, True]
+
+
+def test_51_while_one_runs_no_second_one_begins(steered: Steered) -> None:
+    assert steered.sync_up_if_needed("a", "s3://x") is True
+    steered.next_has_begun()
+    assert steered.sync_up_if_needed("a", "s3://x") is False
+    assert steered.sync_up("a", "s3://x") is False
+    assert len(steered.began) == 1
+
+
+def test_51_when_one_has_ended_a_new_one_begins(steered: Steered) -> None:
+    steered.let_go(2)
+    assert steered.sync_up("a", "s3://x")
+    steered.wait()
+    assert steered.sync_up("a", "s3://x")
+    steered.wait()
+    assert len(steered.began) == 2
+
+
+def test_51_when_one_has_failed_that_is_logged_and_a_new_one_begins(
+    steered: Steered, caplog: pytest.LogCaptureFixture
+) -> None:
+    steered.errors = [RuntimeError("net down")]
+    steered.let_go(2)
+    steered.sync_up("a", "s3://x")
+    with pytest.raises(StoreError, match="net down"):
+        steered.wait()
+    assert "sync_up of 'a' to 's3://x' failed: RuntimeError: net down" in caplog.text
+    assert steered.sync_up("a", "s3://x")
+    assert steered.wait()
+
+
+def test_52_one_that_hangs_is_cancelled_after_its_timeout_and_the_next_begins(steered: Steered) -> None:
+    assert steered.sync_up("a", "s3://x") is True
+    steered.next_has_begun()
+    steered.clock.now += 5
+    assert steered.sync_up("a", "s3://x") is False
+    assert len(steered.began) == 1
+    steered.clock.now += 5
+    assert steered.sync_up("a", "s3://x") is True
+    steered.next_has_begun()
+    assert len(steered.began) == 2
+    steered.clock.now += 20
+    with pytest.raises(TimeoutError, match=r"sync_up of 'a' to 's3://x': it did not end within 10 s"):
+        steered.wait()
+    assert steered.wait()
+
+
+def test_53_and_64_after_a_delete_there_is_nothing_to_fetch(source: Path, tmp_path: Path, url: str) -> None:
+    syncer = DefaultSyncer()
+    syncer.sync_up(str(source), url)
+    syncer.delete(url)
+    syncer.sync_down(url, str(tmp_path / "target"))
+    with pytest.raises(NotFoundError, match="nothing at"):
+        syncer.wait()
+    assert not (tmp_path / "target").exists()
+
+
+def test_54_what_always_fails_fails_with_the_count_and_its_cause(slept: list[float]) -> None:
+    syncer = Failing()
+    syncer.errors = [RuntimeError(f"net down {n}") for n in range(9)]
+    with pytest.raises(StoreError, match=r"failed 3 times; the last time: net down 2") as caught:
+        syncer.wait_or_retry(max_retries=3, backoff_s=1)
+    assert isinstance(caught.value.__cause__, RuntimeError)
+
+
+def test_54_what_always_hangs_fails_with_a_timeout() -> None:
+    clock = Clock()
+
+    class Hanging(Steered):
+        def wait(self, timeout: float | None = None) -> bool:
+            clock.now += 11
+            return super().wait(timeout)
+
+    syncer = Hanging(sync_timeout=10, clock=clock)
+    syncer.sync_up("a", "s3://x")
+    with pytest.raises(StoreError, match="failed 2 times") as caught:
+        syncer.wait_or_retry(max_retries=2, backoff_s=0)
+    assert isinstance(caught.value.__cause__, TimeoutError)
+    assert len(syncer.began) == 2
+
+
+def test_54_what_fails_then_hangs_then_works_is_fine(steered: Steered) -> None:
+    steered.errors = [RuntimeError("net down"), TimedOutError("it hung"), None]
+    steered.let_go(3)
+    steered.sync_up("a", "s3://x")
+    steered.wait_or_retry(max_retries=3, backoff_s=0)
+    assert len(steered.began) == 3
+
+
+def test_55_a_copy_made_while_one_runs_has_nothing_running(source: Path) -> None:
+    store = Slow()
+    syncer = Remote(7, 9, attempts=2)
+    syncer.sync_up(str(source), put_at(store))
+    store.steps.release()
+    store.wrote.acquire()
+    copy = pickle.loads(pickle.dumps(syncer))
+    assert (copy.sync_period, copy.sync_timeout, copy.attempts) == (7, 9, 2)
+    assert (copy.progress, copy.wait(0), syncer.wait(0)) == (None, True, False)
+    syncer.cancel()
+    syncer.close()
+
+
+def test_54_a_copy_is_due_at_once_since_its_clock_is_another(source: Path, url: str) -> None:
+    with DefaultSyncer() as syncer:
+        assert syncer.sync_up_if_needed(str(source), url)
+    with pickle.loads(pickle.dumps(syncer)) as copy:
+        assert not syncer.sync_up_if_needed(str(source), url)
+        assert copy.sync_up_if_needed(str(source), url)
+
+
+def test_56_many_files_in_one_folder_go_up_and_down(tmp_path: Path, url: str) -> None:
+    (tmp_path / "source").mkdir()
+    for number in range(256):
+        (tmp_path / "source" / str(number)).write_text(str(number))
+    with DefaultSyncer() as syncer:
+        syncer.sync_up(str(tmp_path / "source"), url)
+        syncer.sync_down(url, str(tmp_path / "target"))
+    assert {name: (tmp_path / "target" / name).read_text() for name in files(tmp_path / "target")} == {
+        str(number): str(number) for number in range(256)
+    }
+
+
+def test_57_files_that_vanish_meanwhile_do_not_matter(source: Path, tmp_path: Path) -> None:
+    class Vanishing(MemoryStore):
+        def sizes(self, prefix: str = "") -> Iterator[tuple[str, int]]:
+            (source / "subdir/level1.txt").unlink(missing_ok=True)
+            return super().sizes(prefix)
+
+    where = put_at(Vanishing())
+    with Remote() as syncer:
+        syncer.sync_up(str(source), where)
+        syncer.sync_down(where, str(tmp_path / "target"))
+    assert files(tmp_path / "target") == sorted(set(TREE) - {"subdir/level1.txt"})
+
+
+def test_58_and_57_close_makes_the_last_sync_and_waits_for_it(source: Path) -> None:
+    made: list[Request] = []
+
+    class Counting(Remote):
+        def carry_out(self, request: Request, terms: Terms) -> object:
+            made.append(request)
+            return super().carry_out(request, terms)
+
+    store, clock = MemoryStore(), Clock()
+    where = put_at(store)
+    syncer = Counting(sync_period=10_000, clock=clock)
+    for iteration in range(10):
+        (source / "result.json").write_text("x" * (iteration + 1))
+        syncer.sync_up_if_needed(str(source), where)
+        syncer.wait()
+        clock.now += 1
+    assert store.get("result.json") == b"x"
+    syncer.sync_up(str(source), where)
+    syncer.close()
+    assert store.get("result.json") == b"x" * 10
+    assert len(made) == 2
+
+
+def test_59_a_download_that_fails_leaves_what_was_there(source: Path, tmp_path: Path) -> None:
+    store = MemoryStore()
+    down = FaultyStore(store, when=lambda call: call.op == "get" and "nested" in call.key)
+    syncer = Remote(attempts=1)
+    syncer.sync_up(str(source), put_at(store))
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "mine.txt").write_text("mine")
+    for target in ("new", "old"):
+        syncer.sync_down(put_at(down), str(tmp_path / target))
+        with pytest.raises(StoreError, match="as the test asked"):
+            syncer.wait()
+    assert not (tmp_path / "new").exists()
+    assert files(tmp_path / "old") == ["mine.txt"]
+
+
+# Defects of the seed that must not come back, by their numbers.
+
+
+class Slow(Store):
+    """Takes a file's bytes one at a time, and notes each; goes on when it is let."""
+
+    def __init__(self) -> None:
+        self.url = f"slow://{uuid.uuid4().hex}"
+        self.kept = MemoryStore()
+        self.written: list[str] = []
+        self.steps = threading.Semaphore(0)
+        self.wrote = threading.Semaphore(0)
+        self.is_free = False
+
+    def put(self, key: str, data: Data) -> None:
+        cancel = wanted()
+        whole = b"".join(parts_of(data))
+        for at in range(0 if self.is_free or key.startswith(OWN) else len(whole)):
+            with cancel.calling(self.steps.release):
+                self.steps.acquire()
+            cancel.check()
+            self.written.append(f"{key}:{at}")
+            self.wrote.release()
+        self.written.append(key)
+        self.kept.put(key, whole)
+
+    def get(self, key: str, start: int = 0, stop: int | None = None) -> bytes:
+        return self.kept.get(key, start, stop)
+
+    def exists(self, key: str) -> bool:
+        return self.kept.exists(key)
+
+    def keys(self, prefix: str = "") -> Iterator[str]:
+        return self.kept.keys(prefix)
+
+    def delete(self, key: str) -> None:
+        self.kept.delete(key)
+
+
+@pytest.mark.parametrize("how", ["cancel", "timeout"])
+def test_50_after_a_timeout_or_a_cancel_not_one_more_byte_is_written(tmp_path: Path, how: str) -> None:
+    store, clock = Slow(), Clock()
+    (tmp_path / "one").write_bytes(b"0123456789")
+    syncer = Remote(sync_timeout=10, clock=clock)
+    where = put_at(store)
+    syncer.sync_up(str(tmp_path), where)
+    store.steps.release(3)
+    for _ in range(3):
+        store.wrote.acquire()
+    before = list(store.written)
+    assert before[-3:] == ["one:0", "one:1", "one:2"]
+    if how == "cancel":
+        syncer.cancel()
+    clock.now += 10
+    with pytest.raises(CancelledError if how == "cancel" else TimeoutError):
+        syncer.wait()
+    store.steps.release(1000)
+    assert store.written == before
+    assert not store.exists("one")
+    store.is_free = True
+    syncer.sync_up(str(tmp_path), where)
+    syncer.close()
+    assert store.get("one") == b"0123456789"
+
+
+def test_50_a_timeout_needs_nobody_who_asks_or_waits(tmp_path: Path) -> None:
+    store = Slow()
+    (tmp_path / "one").write_bytes(b"0123456789")
+    syncer = Remote(sync_timeout=0.05)
+    syncer.sync_up(str(tmp_path), put_at(store))
+    running = syncer._queue.running
+    assert running is not None
+    assert running.done.wait(60)
+    with pytest.raises(TimeoutError, match=r"did not end within 0\.05 s"):
+        syncer.close()
+    assert not store.exists("one")
+
+
+def test_50_the_next_to_a_target_waits_for_a_put_that_cannot_be_cancelled(tmp_path: Path) -> None:
+    goes_on, began, done = threading.Event(), threading.Event(), []
+    puts = itertools.count(1)
+
+    class Deaf(MemoryStore):
+        def put(self, key: str, data: Data) -> None:
+            number = next(puts) if key == "one" else 0
+            if number == 1:
+                began.set()
+                goes_on.wait()
+            self._data[key] = b"".join(parts_of(data))
+            done.append((key, number))
+
+    store = Deaf()
+    store.url = f"deaf://{uuid.uuid4().hex}"
+    where = put_at(store)
+    (tmp_path / "one").write_bytes(b"1")
+    syncer = Remote(sync_timeout=None)
+    syncer.sync_up(str(tmp_path), where)
+    began.wait()
+    syncer.cancel()
+    with pytest.raises(CancelledError):
+        syncer.wait()
+    syncer.sync_up(str(tmp_path), where)
+    before = list(done)
+    assert not syncer.wait(0.2)
+    assert done == before
+    goes_on.set()
+    syncer.close()
+    assert done[len(before)] == ("one", 1)
+    assert done.index(("one", 1)) < done.index(("one", 2))
+
+
+def test_51_what_ends_late_does_not_spoil_the_next_ones_result(steered: Steered) -> None:
+    steered.sync_up("a", "s3://x")
+    steered.next_has_begun()
+    steered.clock.now += 10
+    steered.sync_up("b", "s3://y")
+    steered.next_has_begun()
+    steered.let_go()
+    with pytest.raises(TimeoutError, match="sync_up of 'a'"):
+        steered.wait()
+    assert steered.wait()
+    assert [it.local for it in steered.began] == ["a", "b"]
+
+
+def test_52_no_time_to_wait_is_a_look(steered: Steered) -> None:
+    assert steered.wait(0) is True
+    steered.sync_up("a", "s3://x")
+    assert steered.wait(0) is False
+    assert steered.wait(timeout=0) is False
+    steered.let_go()
+    assert steered.wait() is True
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(0), GeneratorExit(), ValueError()])
+def test_53_whatever_is_raised_in_the_background_is_no_success(
+    steered: Steered, error: BaseException
+) -> None:
+    steered.errors = [error]
+    steered.let_go()
+    steered.sync_up_if_needed("a", "s3://x")
+    with pytest.raises(StoreError, match=type(error).__name__) as caught:
+        steered.wait()
+    assert caught.value.__cause__ is error
+    assert steered.last_sync_up_time == float("-inf")
+
+
+def test_54_and_56_each_answer_is_a_bool() -> None:
+    clock = Clock()
+    syncer = OldStyle(sync_period=60)
+    syncer._clock = clock
+    assert [syncer.sync_up_if_needed("a", "u"), syncer.sync_up_if_needed("a", "u")] == [True, False]
+    assert [syncer.sync_down_if_needed("u", "a"), syncer.sync_down_if_needed("u", "a")] == [True, False]
+    with Steered(clock=clock) as other:
+        other.let_go()
+        assert other.delete("s3://x") is True
+
+
+def test_54_the_wall_clock_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    syncer = OldStyle(sync_period=60)
+    assert syncer.sync_up_if_needed("a", "u")
+    monkeypatch.setattr("time.time", lambda: 1e12)
+    assert not syncer.sync_up_if_needed("a", "u")
+
+
+def test_55_a_refusal_or_an_error_does_not_count() -> None:
+    syncer = OldStyle(sync_period=60)
+    syncer.answer = False
+    assert syncer.sync_up_if_needed("a", "u") is False
+    syncer.answer = True
+    assert syncer.sync_up_if_needed("a", "u") is True
+    assert len(syncer.calls) == 2
+
+
+def test_55_what_failed_in_the_background_is_due_again_soon_and_later_each_time(steered: Steered) -> None:
+    steered.errors = [RuntimeError(str(n)) for n in range(3)]
+    waits = []
+    for _ in range(3):
+        assert steered.sync_up_if_needed("a", "s3://x") is True
+        steered.let_go()
+        with pytest.raises(StoreError):
+            steered.wait()
+        failed_at = steered.clock.now
+        assert steered.sync_up_if_needed("a", "s3://x") is False
+        while steered.clock.now < steered._due["last_sync_up_time"]:
+            steered.clock.now += 0.5
+        waits.append(steered.clock.now - failed_at)
+    assert waits[0] < waits[2] <= 60
+    steered.let_go()
+    assert steered.sync_up_if_needed("a", "s3://x") is True
+    assert steered.wait()
+    assert steered.last_sync_up_time == steered.clock.now
+    steered.clock.now += 59
+    assert steered.sync_up_if_needed("a", "s3://x") is False
+
+
+def test_55_reset_makes_both_due(steered: Steered) -> None:
+    steered.errors = [RuntimeError("net down")]
+    steered.let_go(2)
+    steered.sync_up_if_needed("a", "s3://x")
+    with pytest.raises(StoreError):
+        steered.wait()
+    steered.reset()
+    assert steered.sync_up_if_needed("a", "s3://x") is True
+    steered.wait()
+    assert steered.sync_up_if_needed("a", "s3://x") is False
+
+
+def test_57_what_is_asked_for_meanwhile_is_done_after_it_and_once(steered: Steered) -> None:
+    steered.sync_up("a", "s3://x")
+    steered.next_has_begun()
+    for _ in range(5):
+        assert steered.sync_up("a", "s3://x/") is False
+        assert steered.sync_up("b", "s3://y", exclude=["*.tmp"]) is False
+    assert steered.delete("s3://x") is False
+    assert steered.sync_up("a", "s3://x") is False
+    steered.let_go(9)
+    steered.close()
+    assert [(it.action, it.local or it.remote) for it in steered.began] == [
+        ("sync_up", "a"),
+        ("sync_up", "a"),
+        ("sync_up", "b"),
+        ("delete", "s3://x"),
+        ("sync_up", "a"),
+    ]
+
+
+@given(st.lists(st.tuples(st.sampled_from("ude"), st.sampled_from("ab"), st.sampled_from("xy")), max_size=8))
+@settings(max_examples=60, deadline=None)
+def test_57_joining_requests_changes_nothing_about_the_outcome(asked: list[tuple[str, str, str]]) -> None:
+    syncer = Steered()
+    syncer.delete("first")
+    syncer.next_has_begun()
+    for action, local, remote in asked:
+        if action == "u":
+            syncer.sync_up(local, remote)
+        elif action == "d":
+            syncer.sync_down(remote, local)
+        else:
+            syncer.delete(remote)
+    syncer.let_go(99)
+    syncer.close()
+    assert outcome(syncer.began[1:]) == outcome(
+        Request(
+            {"u": "sync_up", "d": "sync_down", "e": "delete"}[action], "" if action == "e" else local, remote
+        )
+        for action, local, remote in asked
+    )
+
+
+def outcome(requests: Any) -> dict[str, set[str]]:
+    """Return what each place holds after the requests, where a and b hold something of their own."""
+    places: dict[str, set[str]] = {"a": {"a"}, "b": {"b"}, "x": set(), "y": set()}
+    for it in requests:
+        if it.action == "sync_up":
+            places[it.remote] |= places[it.local]
+        elif it.action == "sync_down":
+            places[it.local] |= places[it.remote]
+        else:
+            places[it.remote] = set()
+    return places
+
+
+NAMES = st.sampled_from(["a", "b.tmp", "c_exclude", "checkpoint_tmp1", "d e", "ä"])
+PATHS = st.lists(NAMES, min_size=1, max_size=3).map("/".join)
+PATTERNS = st.lists(
+    st.sampled_from(
+        ["*", "*.tmp", "*_exclude*", "a", "a/*", "*/a", "./checkpoint_tmp*", "d e/", "[ab]*", "ä"]
+    ),
+    max_size=2,
+)
+
+
+@given(st.sets(PATHS, min_size=1, max_size=6), PATTERNS)
+@settings(max_examples=25, deadline=None)
+def test_58_and_97_a_pattern_means_the_same_up_down_and_in_a_retry(
+    paths: set[str], patterns: list[str]
+) -> None:
+    paths = {it for it in paths if not any(other.startswith(f"{it}/") for other in paths)}
+    clean = [it.removeprefix("./").removesuffix("/") for it in patterns]
+    expected = sorted(
+        path
+        for path in paths
+        if not any(
+            fnmatchcase(str(at), it) for it in clean for at in (path, *PurePosixPath(path).parents[:-1])
+        )
+    )
+    with TemporaryDirectory() as folder:
+        source, up, whole = Path(folder, "source"), MemoryStore(), MemoryStore()
+        for path in paths:
+            (source / path).parent.mkdir(parents=True, exist_ok=True)
+            (source / path).write_text(path)
+        with Remote(attempts=1) as syncer:
+            syncer.sync_up(str(source), put_at(whole))
+            syncer.sync_up(str(source), put_at(up), patterns)
+            syncer.sync_up(str(source), put_at(flaky := once_faulty(MemoryStore())), patterns)
+            with pytest.raises(StoreError):
+                syncer.wait()
+            syncer.retry()
+            syncer.wait()
+            down = FaultyStore(whole, fail_at=1, when=lambda call: call.op == "get")
+            syncer.sync_down(put_at(down), str(Path(folder, "retried")), patterns)
+            with pytest.raises(StoreError):
+                syncer.wait()
+            syncer.retry()
+            syncer.wait()
+        routes = [
+            [key for key in sorted(up.keys()) if not key.startswith(".nbckpt-sync/")],
+            [key for key in sorted(flaky.store.keys()) if not key.startswith(".nbckpt-sync/")],
+            files(Path(folder, "retried")) if Path(folder, "retried").exists() else [],
+        ]
+    assert routes == [expected] * 3
+
+
+def once_faulty(store: Store) -> FaultyStore:
+    return FaultyStore(store, fail_at=1, when=lambda call: call.op in {"put", "keys"})
+
+
+def test_97_the_usual_patterns_leave_out_whole_folders(tmp_path: Path) -> None:
+    out = ["checkpoint_tmpabc/f", "checkpoint_-00001/x", "save_to_objectq/deep/y", "rank_0/z"]
+    for path in [*out, "checkpoint_000001/x"]:
+        (tmp_path / path).parent.mkdir(parents=True)
+        (tmp_path / path).write_text("x")
+    store = MemoryStore()
+    patterns = ["./checkpoint_-00001", "./checkpoint_tmp*", "./save_to_object*", "./rank_*"]
+    with Remote() as syncer:
+        syncer.sync_up(str(tmp_path), put_at(store), patterns)
+    assert [key for key in sorted(store.keys()) if not key.startswith(".")] == ["checkpoint_000001/x"]
+
+
+def test_58_one_text_is_no_list_of_patterns() -> None:
+    with pytest.raises(UsageError, match=r"write exclude=\['\*.tmp'\]"):
+        DefaultSyncer().sync_up("a", "memory://x", exclude="*.tmp")
+
+
+def test_59_what_is_there_is_not_sent_again(source: Path) -> None:
+    for path in source.rglob("*"):
+        os.utime(path, (1_000_000_000, 1_000_000_000))
+    store = RecordingStore(MemoryStore())
+    where = put_at(store)
+    with Remote() as syncer:
+        syncer.sync_up(str(source), where)
+        syncer.wait()
+        before = len(store.changes)
+        syncer.sync_up(str(source), where)
+        syncer.sync_up(str(source), where, exclude=["level*"])
+    assert len(store.changes) == before
+
+
+@pytest.mark.parametrize("mirrors", [False, True])
+def test_60_what_the_source_has_no_more_goes_only_where_that_is_asked_for(
+    source: Path, tmp_path: Path, mirrors: bool
+) -> None:
+    where = put_at(MemoryStore())
+    with Remote(delete_missing=mirrors) as syncer:
+        syncer.sync_up(str(source), where)
+        syncer.wait()
+        (source / "level0.txt").unlink()
+        syncer.sync_up(str(source), where)
+        syncer.sync_down(where, str(tmp_path / "target"))
+    assert (tmp_path / "target/level0.txt").exists() is not mirrors
+
+
+def test_61_n_tries_are_n_with_no_wait_after_the_last(slept: list[float]) -> None:
+    syncer = Failing()
+    syncer.errors = [RuntimeError("net down") for _ in range(9)]
+    with pytest.raises(StoreError):
+        syncer.wait_or_retry(max_retries=3, backoff_s=4)
+    assert syncer.calls == ["wait", "retry", "wait", "retry", "wait"]
+    assert len(slept) == 2
+    assert 4 <= slept[0] <= 8 <= slept[1] <= 12
+
+
+@pytest.mark.parametrize("tries", [1, 2])
+def test_61_the_last_try_counts_when_it_works(tries: int) -> None:
+    syncer = Failing()
+    syncer.errors = [RuntimeError("net down") for _ in range(tries - 1)]
+    syncer.wait_or_retry(max_retries=tries)
+    assert syncer.calls.count("wait") == tries
+
+
+@pytest.mark.parametrize("options", [{"max_retries": 0}, {"max_retries": -1}, {"backoff_s": -1}])
+def test_61_numbers_that_cannot_be_are_refused(options: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match="="):
+        Failing().wait_or_retry(**options)
+
+
+@pytest.mark.parametrize("error", [NotFoundError("nothing there"), UsageError("no such protocol")])
+def test_61_what_trying_again_does_not_help_is_raised_at_once(error: Exception) -> None:
+    syncer = Failing()
+    syncer.errors = [error]
+    with pytest.raises(type(error)):
+        syncer.wait_or_retry()
+    assert syncer.calls == ["wait"]
+
+
+def test_62_a_retry_repeats_what_failed_and_nothing_else(steered: Steered) -> None:
+    steered.errors = [None, RuntimeError("net down"), None]
+    steered.let_go(4)
+    steered.sync_up("a", "s3://a")
+    steered.delete("s3://b")
+    steered.sync_up("c", "s3://c")
+    with pytest.raises(StoreError, match="delete of 's3://b'"):
+        steered.wait()
+    steered.retry()
+    steered.wait()
+    assert [(it.action, it.remote) for it in steered.began[3:]] == [("delete", "s3://b")]
+
+
+def test_62_what_was_sent_since_is_not_deleted_by_a_retry(steered: Steered) -> None:
+    steered.errors = [RuntimeError("net down"), None]
+    steered.delete("s3://a")
+    steered.next_has_begun()
+    steered.sync_up("a", "s3://a")
+    steered.let_go(3)
+    with pytest.raises(StoreError, match="delete of 's3://a'"):
+        steered.wait()
+    steered.retry()
+    steered.wait()
+    assert [it.action for it in steered.began] == ["delete", "sync_up", "sync_up"]
+
+
+def test_62_a_retry_without_waiting_starts_no_second_thread(steered: Steered) -> None:
+    steered.sync_up("a", "s3://a")
+    steered.next_has_begun()
+    for _ in range(3):
+        steered.retry()
+    assert [it.name for it in threading.enumerate() if it.name.startswith("nbckpt")] == ["nbckpt-syncer"]
+    steered.let_go(2)
+    steered.wait()
+    assert len(steered.began) == 2
+
+
+def test_62_there_must_be_something_to_retry() -> None:
+    with pytest.raises(UsageError, match="nothing to retry"):
+        DefaultSyncer().retry()
+
+
+def test_63_a_target_is_never_seen_half(source: Path, tmp_path: Path) -> None:
+    store = RecordingStore(MemoryStore())
+    where = put_at(store)
+    with Remote() as syncer:
+        syncer.sync_up(str(source), where)
+        syncer.wait()
+        for path in source.rglob("*.txt"):
+            path.write_text("new")
+        syncer.sync_up(str(source), where)
+    seen = set()
+    for number, left in enumerate(store.crashes()):
+        target = tmp_path / f"at {number}"
+        with Remote() as reader:
+            reader.sync_down(put_at(left), str(target))
+            try:
+                reader.wait()
+            except NotFoundError:
+                seen.add("nothing")
+                continue
+        found = {path: (target / path).read_text() for path in files(target)}
+        if found == {path: path for path in TREE}:
+            seen.add("old")
+        else:
+            assert found == dict.fromkeys(TREE, "new")
+            seen.add("new")
+    assert seen >= {"old", "new"}
+
+
+def test_64_a_delete_that_fails_is_no_success(source: Path, url: str) -> None:
+    syncer = Remote(attempts=1)
+    store = MemoryStore()
+    syncer.sync_up(str(source), put_at(store))
+    syncer.delete(put_at(FaultyStore(store, when=lambda call: call.op == "delete")))
+    with pytest.raises(StoreError, match="as the test asked"):
+        syncer.close()
+
+
+def test_65_a_syncer_shows_itself_in_both_forms(steered: Steered) -> None:
+    steered.errors = [RuntimeError("<b>net down")]
+    steered.let_go()
+    steered.sync_up("a", "s3://x")
+    with pytest.raises(StoreError):
+        steered.wait()
+    steered.sync_up("b", "s3://y")
+    steered.delete("s3://z")
+    bundle = steered._repr_mimebundle_()
+    for said in ("Steered: sync_up of 'b'", "then: delete of 's3://z'", "net down", "60 s", "10 s"):
+        assert said in bundle["text/plain"]
+    assert "&lt;b&gt;net down" in bundle["text/html"]
+    assert repr(steered) == "Steered(sync_period=60)"
+    assert "OldStyle: nothing to do" in OldStyle()._repr_mimebundle_()["text/plain"]
+
+
+# The interface.
+
+
+def test_a_syncer_of_the_seeds_interface_works_with_another_import_only() -> None:
+    with OldStyle(60) as syncer:
+        assert syncer.sync_up("a", "u", ["x"])
+        assert syncer.sync_up_if_needed("a", "u", exclude=["x"])
+        assert syncer.sync_down_if_needed("u", "b")
+        assert syncer.wait() is None
+        assert syncer.retry() is None
+        syncer.wait_or_retry()
+        syncer.reset()
+        assert syncer.sync_up_if_needed("a", "u")
+    assert syncer.calls == [
+        ("up", "a", "u", ["x"]),
+        ("up", "a", "u", ["x"]),
+        ("down", "u", "b", None),
+        ("up", "a", "u", None),
+    ]
+    assert pickle.loads(pickle.dumps(syncer)).calls == syncer.calls
+
+
+def test_a_syncer_that_does_not_call_the_init_it_inherits_works_too() -> None:
+    syncer = NoInit()
+    assert [syncer.sync_up_if_needed("a", "u"), syncer.sync_up_if_needed("a", "u")] == [True, False]
+
+
+def test_a_retry_that_a_syncer_does_not_have_is_told() -> None:
+    class Once(Failing):
+        def retry(self) -> None:
+            raise NotImplementedError
+
+    syncer = Once()
+    syncer.errors = [RuntimeError("net down")]
+    with pytest.raises(NotImplementedError):
+        syncer.wait_or_retry(backoff_s=0)
+
+
+def test_what_a_syncer_must_have_is_three_methods() -> None:
+    assert nbckpt.Syncer.__abstractmethods__ == {"sync_up", "sync_down", "delete"}
+
+
+# Failures are heard of.
+
+
+def test_a_failure_that_nobody_waited_for_is_raised_at_close_and_once(steered: Steered) -> None:
+    steered.errors = [RuntimeError("net down")]
+    steered.let_go()
+    steered.sync_up("a", "s3://x")
+    with pytest.raises(StoreError, match="net down"):
+        steered.close()
+    steered.close()
+
+
+def test_several_failures_are_raised_together(steered: Steered) -> None:
+    steered.errors = [RuntimeError("first"), RuntimeError("second")]
+    steered.let_go(2)
+    steered.sync_up("a", "s3://x")
+    steered.sync_up("b", "s3://y")
+    with pytest.raises(StoreError, match=r"2 syncs failed:\n.*first\n.*second"):
+        steered.close()
+
+
+def test_a_failure_that_was_made_good_is_none(steered: Steered) -> None:
+    steered.errors = [RuntimeError("net down"), None]
+    steered.let_go(2)
+    steered.sync_up("a", "s3://x")
+    steered.next_has_begun()
+    steered.sync_up("a", "s3://x")
+    steered.close()
+    assert steered.status().failures == ()
+
+
+def test_what_was_cancelled_is_told_to_who_waits_and_no_failure_at_close(steered: Steered) -> None:
+    for call in (steered.wait, steered.close):
+        steered.sync_up("a", "s3://x")
+        steered.sync_up("b", "s3://y")
+        steered.cancel()
+        if call == steered.wait:
+            with pytest.raises(StoreError, match="cancelled"):
+                call()
+        else:
+            call()
+    assert all(it.local == "a" for it in steered.began)
+
+
+def test_progress_is_data(source: Path) -> None:
+    store, seen = MemoryStore(), []
+
+    class Watched(Remote):
+        def carry_out(self, request: Request, terms: Terms) -> object:
+            done = super().carry_out(request, terms)
+            seen.append((self.progress, str(self.status())))
+            return done
+
+    with Watched() as syncer:
+        assert syncer.progress is None
+        syncer.sync_up(str(source), put_at(store))
+    progress, said = seen[0]
+    assert progress is not None
+    assert (progress.files, progress.files_done) == (len(TREE), len(TREE))
+    assert progress.size == progress.done == sum(map(len, TREE))
+    assert f"{len(TREE)} of {len(TREE)} files" in said
+
+
+# The end of the interpreter.
+
+SCRIPT = """
+import sys, threading
+from nbckpt.sync import DefaultSyncer
+ending = threading.Event()
+class Late(DefaultSyncer):
+    def carry_out(self, request, terms):
+        ending.wait()
+        {does}
+syncer = Late()
+syncer.sync_up(sys.argv[1], sys.argv[2])
+threading._register_atexit(ending.set)  # called before those that were registered before
+"""
+
+
+def at_the_end(does: str, source: Path, target: Path) -> subprocess.CompletedProcess[str]:
+    script = SCRIPT.format(does=does)
+    command = [sys.executable, "-c", script, str(source), str(target)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_58_the_end_of_the_interpreter_waits_for_the_last_sync(source: Path, tmp_path: Path) -> None:
+    done = at_the_end("return super().carry_out(request, terms)", source, tmp_path / "target")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert set(TREE) <= set(files(tmp_path / "target"))
+
+
+def test_at_the_end_of_the_interpreter_a_failure_is_told(source: Path, tmp_path: Path) -> None:
+    done = at_the_end("raise RuntimeError('net down')", source, tmp_path / "target")
+    assert "failed: RuntimeError: net down" in done.stderr
+
+
+def test_the_end_of_the_interpreter_can_be_told_to_wait_no_more(source: Path, tmp_path: Path) -> None:
+    script = SCRIPT.format(does="terms.cancel.event.wait(); terms.cancel.check()")
+    command = [sys.executable, "-c", script, str(source), str(tmp_path / "target")]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert "an interrupt gives it up" in process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        assert "was given up" in process.stderr.read()
