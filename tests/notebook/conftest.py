@@ -9,6 +9,10 @@ from typing import Any
 import pytest
 from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
 
+from notebook.lab import browser, chromium, lab, server
+
+__all__ = ["Notebook", "browser", "chromium", "lab", "notebook", "server"]
+
 
 class Notebook:
     """A shell whose cells are run one by one, in a folder of its own."""

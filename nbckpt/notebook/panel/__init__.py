@@ -55,7 +55,10 @@ class Panel:
     def __init__(self, open_session: Callable[[], Session], tab: str = TABS[0]) -> None:
         if tab not in TABS:
             raise UsageError(f"there is no tab {tab!r}: there are {', '.join(TABS)}")
-        self._desk = Desk(open_session)
+        self._closed = threading.Event()
+        self._ticker: threading.Thread | None = None
+        self._lock = threading.Lock()
+        self._desk = Desk(open_session, self._tick)
         self._tabs: list[Tab] = [CheckpointsTab(self._desk), TrialsTab(self._desk), SyncTab(self._desk)]
         self._front = widgets.Tab([it.widget for it in self._tabs], selected_index=TABS.index(tab))
         for at, tab_ in enumerate(self._tabs):
@@ -63,9 +66,6 @@ class Panel:
         self.widget = widgets.VBox([self._front, self._desk.message, self._desk.detail])
         self.widget.add_class("jp-RenderedHTMLCommon")
         self._front.observe(lambda _: self.refresh(), "selected_index")
-        self._closed = threading.Event()
-        self._ticker: threading.Thread | None = None
-        self._lock = threading.Lock()
         self.refresh()
 
     def refresh(self) -> None:

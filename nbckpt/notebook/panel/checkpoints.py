@@ -74,8 +74,9 @@ class CheckpointsTab:
         listing = self._desk.ask("ls", "-n", str(_MOST))
         if not isinstance(listing, Listing):
             return
-        rows = tuple(row for row in listing.rows if self._filter.value.lower() in _words(row))
-        self._table.value = html_of(replace(listing, rows=rows))
+        wanted = self._filter.value.lower()
+        rows = tuple(row for row in listing.rows if wanted in _words(row))
+        self._table.value = html_of(replace(listing, rows=rows, total=len(rows)) if wanted else listing)
         offer(self._chosen, [(_label(row), row.entry.id) for row in rows])
 
     def _restore(self) -> None:

@@ -18,14 +18,16 @@ class Desk:
 
     Args:
         open_session: Returns what commands work on, of the notebook's own store.
+        then: Called after each command that is shown: something may change by itself from there on.
 
     Attributes:
         message: The line.
         detail: Where the answer to what was asked last is shown.
     """
 
-    def __init__(self, open_session: Callable[[], Session]) -> None:
+    def __init__(self, open_session: Callable[[], Session], then: Callable[[], object]) -> None:
         self._open_session = open_session
+        self._then = then
         self._lock = threading.RLock()
         self.message = widgets.HTML()
         self.detail = widgets.HTML()
@@ -50,6 +52,7 @@ class Desk:
         result = self.ask(*words)
         if result is not None:
             self.detail.value = html_of(result)
+            self._then()
         return result
 
     def say(self, text: str, *, is_error: bool = False) -> None:

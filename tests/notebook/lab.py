@@ -1,0 +1,214 @@
+"""A real JupyterLab, driven through a real browser: fixtures for the tests that look at it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook
+from playwright.sync_api import Browser, Locator, Page, sync_playwright
+
+ROOT = Path(__file__).parents[2]
+PICTURES = Path(os.environ.get("NBCKPT_CI_OUTPUT", ROOT / "ci-output"))
+SETTINGS = '{"fetchNews": "false", "checkForUpdates": false, "doNotDisturbMode": true}'
+KERNEL = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+FLAGS = (
+    "--no-browser",
+    "--allow-root",
+    "--ip=127.0.0.1",
+    "--ServerApp.port_retries=0",
+    "--IdentityProvider.token=",
+    "--ServerApp.disable_check_xsrf=True",
+    "--LabApp.expose_app_in_browser=True",
+    "--LabApp.extension_manager=readonly",
+)
+
+# The idle indicator lies: it is shown before the kernel is attached, and what runs then is dropped.
+READY = """() => {
+    const widget = window.jupyterapp && window.jupyterapp.shell.currentWidget;
+    const context = widget && widget.sessionContext;
+    const kernel = context && context.session && context.session.kernel;
+    return !!(kernel && widget.context && widget.context.isReady && context.isReady
+        && kernel.connectionStatus === 'connected' && kernel.status === 'idle');
+}"""
+COMMAND = "([name, args]) => window.jupyterapp.commands.execute(name, args).then(() => null)"
+ACTIVATE = "(at) => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = at; }"
+RESTART = "() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()"
+
+
+@dataclass
+class Lab:
+    """One page of a running JupyterLab.
+
+    Attributes:
+        page: The browser's page.
+        url: The server.
+        folder: Where its notebooks are.
+    """
+
+    page: Page
+    url: str
+    folder: Path
+
+    def open(self, name: str, *sources: str) -> None:
+        """Make a notebook of these cells and open it, with its kernel ready."""
+        cells = [new_code_cell(source) for source in sources]
+        nbformat.write(new_notebook(cells=cells, metadata=KERNEL), self.folder / name)
+        self.page.goto(f"{self.url}/lab/tree/{name}?reset", wait_until="domcontentloaded")
+        self.page.wait_for_selector(".jp-Notebook .jp-CodeCell")
+        self.page.wait_for_function(READY, timeout=60_000)
+
+    def command(self, name: str, **arguments: Any) -> None:
+        """Run one of JupyterLab's commands and wait for its end."""
+        self.page.evaluate(COMMAND, [name, arguments])
+
+    def run(self, at: int) -> Locator:
+        """Run one cell and return its output."""
+        self.page.evaluate(ACTIVATE, at)
+        self.command("notebook:run-cell")
+        return self.output(at)
+
+    def output(self, at: int) -> Locator:
+        """Return the output of a cell."""
+        return self.page.locator(".jp-Notebook .jp-CodeCell").nth(at).locator(".jp-OutputArea")
+
+    def restart(self) -> None:
+        """Restart the kernel for real."""
+        self.page.evaluate(RESTART)
+        self.page.wait_for_function(READY, timeout=60_000)
+
+    def theme(self, name: str) -> None:
+        """Switch to the `light` or the `dark` theme."""
+        self.command("apputils:change-theme", theme=f"JupyterLab {name.title()}")
+        light = str(name == "light").lower()
+        self.page.wait_for_selector(f"body[data-jp-theme-light={light}]", state="attached")
+        self.page.wait_for_selector("#jupyterlab-splash", state="detached")
+
+    def complete(self, at: int) -> dict[str, str]:
+        """Press Tab at the end of a cell; return what the popup offers, with the badges."""
+        self.page.locator(".jp-Notebook .jp-CodeCell .cm-content").nth(at).click()
+        self.page.keyboard.press("Control+End")
+        self.page.keyboard.press("Tab")
+        popup = self.page.locator(".jp-Completer:not(.lm-mod-hidden) .jp-Completer-item")
+        popup.first.wait_for()
+        return {
+            item.locator(".jp-Completer-match").inner_text(): item.locator(
+                ".jp-Completer-typeExtended"
+            ).inner_text()
+            for item in popup.all()
+        }
+
+
+@pytest.fixture(scope="module")
+def chromium() -> str:
+    """Return Chromium's path; without it, a skip here and a failure in CI."""
+    found = shutil.which("chromium") or shutil.which("chromium-browser")
+    if found is None:
+        reason = "Chromium is not installed: apt-get install chromium fonts-dejavu-core"
+        pytest.fail(reason) if os.environ.get("CI") == "true" else pytest.skip(reason)
+    return found
+
+
+# Of the module, not of the session: while it is open, Playwright keeps an event loop running in
+# this thread, in which other tests could not run theirs.
+@pytest.fixture(scope="module")
+def browser(chromium: str) -> Iterator[Browser]:
+    """Run a browser without a window."""
+    with sync_playwright() as playwright:
+        arguments = ["--no-sandbox", "--disable-dev-shm-usage"]
+        browser = playwright.chromium.launch(executable_path=chromium, headless=True, args=arguments)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def server(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    """Run a JupyterLab that knows nothing of the user's; return its address and its folder."""
+    del chromium  # without a browser there is no need for a server
+    home, folder = tmp_path_factory.mktemp("jupyter"), tmp_path_factory.mktemp("notebooks")
+    port = free_port()
+    command = [
+        sys.executable,
+        "-m",
+        "jupyterlab",
+        *FLAGS,
+        f"--port={port}",
+        f"--ServerApp.root_dir={folder}",
+    ]
+    with (
+        (home / "log").open("wb") as log,
+        subprocess.Popen(command, env=environment(home), stdout=log, stderr=subprocess.STDOUT) as process,
+    ):
+        try:
+            url = f"http://127.0.0.1:{port}"
+            wait_for(f"{url}/api", process, home / "log")
+            yield url, folder
+        finally:
+            process.terminate()
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def environment(home: Path) -> dict[str, str]:
+    """Return the environment of a server whose settings, data and secret are below *home*."""
+    settings = home / "settings" / "@jupyterlab" / "apputils-extension"
+    settings.mkdir(parents=True)
+    (settings / "notification.jupyterlab-settings").write_text(SETTINGS)
+    own = {
+        "JUPYTER_CONFIG_DIR": "config",
+        "JUPYTER_DATA_DIR": "data",
+        "JUPYTER_RUNTIME_DIR": "runtime",
+        "JUPYTERLAB_SETTINGS_DIR": "settings",
+        "JUPYTERLAB_WORKSPACES_DIR": "workspaces",
+        "IPYTHONDIR": "ipython",
+        "NBCKPT_SECRET_FILE": "secret",
+    }
+    return {
+        **os.environ,
+        **{name: str(home / place) for name, place in own.items()},
+        "JUPYTER_PREFER_ENV_PATH": "1",
+    }
+
+
+def wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    """Wait until the server answers."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            urllib.request.urlopen(url, timeout=5).close()
+        except OSError:
+            time.sleep(0.1)
+        else:
+            return
+    pytest.fail(f"JupyterLab did not start:\n{log.read_text()}")
+
+
+@pytest.fixture
+def lab(browser: Browser, server: tuple[str, Path]) -> Iterator[Lab]:
+    """Give the test a fresh page."""
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    yield Lab(page, *server)
+    page.close()
+
+
+def pictures(lab: Lab, name: str) -> None:
+    """Keep what the page looks like in the light and in the dark theme, for people."""
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    for theme in ("dark", "light"):
+        lab.theme(theme)
+        lab.page.screenshot(path=PICTURES / f"{name}-{theme}.png")
