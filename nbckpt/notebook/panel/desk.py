@@ -44,13 +44,13 @@ class Desk:
             except NbckptError as error:
                 self.say(str(error), is_error=True)
                 return None
-        self.say("")
         return result
 
     def show(self, *words: str) -> Result | None:
         """Run one command and show its result as the detail."""
         result = self.ask(*words)
         if result is not None:
+            self.say("")
             self.detail.value = html_of(result)
             self._then()
         return result
