@@ -11,10 +11,11 @@ import threading
 import time
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from nbckpt.errors import NbckptError, StoreError, UsageError
@@ -56,6 +57,11 @@ class Request(NamedTuple):
         """
         excluding(exclude)
         return cls(action, os.fspath(local), os.fspath(remote).rstrip("/"), tuple(exclude or ()))
+
+    @property
+    def target(self) -> str:
+        """What is written to."""
+        return str(Path(self.local).absolute()) if self.action == "sync_down" else self.remote
 
     def meets(self, other: Request) -> bool:
         """Tell whether both are about one folder, so that their order matters."""
@@ -309,6 +315,37 @@ def _flush() -> None:
             _log.error("%s", error)
 
 
+_targets: set[str] = set()
+_targets_changed = threading.Condition()
+
+
+@contextmanager
+def _alone_at(target: str, terms: Terms) -> Iterator[None]:
+    """Be the only one in this process who writes to a target; wait until nobody else does.
+
+    Raises:
+        CancelledError: It was cancelled meanwhile.
+        TimedOutError: That took too long.
+    """
+    cancel = terms.cancel or Cancel()
+    with _targets_changed, cancel.calling(_look_again):
+        if not _targets_changed.wait_for(lambda: cancel.cancelled or target not in _targets, terms.timeout):
+            raise TimedOutError(f"another transfer there did not end within {terms.timeout:g} s")
+        cancel.check()
+        _targets.add(target)
+    try:
+        yield
+    finally:
+        with _targets_changed:
+            _targets.discard(target)
+            _targets_changed.notify_all()
+
+
+def _look_again() -> None:
+    with _targets_changed:
+        _targets_changed.notify_all()
+
+
 class BackgroundSyncer(Syncer):
     """A syncer whose transfers are made in the background, one at a time; subclass it with `carry_out`.
 
@@ -498,7 +535,11 @@ class DefaultSyncer(BackgroundSyncer):
 
     def carry_out(self, request: Request, terms: Terms) -> object:
         """See `BackgroundSyncer.carry_out`."""
-        store, terms = self.open_storage(request.remote), replace(terms, attempts=self.attempts)
+        with _alone_at(request.target, terms):
+            return self._transfer(request, replace(terms, attempts=self.attempts))
+
+    def _transfer(self, request: Request, terms: Terms) -> object:
+        store = self.open_storage(request.remote)
         if request.action == "delete":
             return delete(store, terms=terms)
         if request.action == "sync_up":

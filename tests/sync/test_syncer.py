@@ -468,6 +468,65 @@ def test_50_after_a_timeout_or_a_cancel_not_one_more_byte_is_written(tmp_path: P
     assert store.get("one") == b"0123456789"
 
 
+def test_50_two_syncers_do_not_write_to_one_target_at_once(tmp_path: Path) -> None:
+    store = Slow()
+    where = put_at(store)
+    first, second = Remote(), Remote()
+    for name, syncer in (("one", first), ("two", second)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_text(name)
+        syncer.sync_up(str(tmp_path / name), where)
+        if syncer is first:
+            store.steps.release()
+            store.wrote.acquire()
+    before = list(store.written)
+    assert not second.wait(0.2)
+    assert store.written == before
+    store.steps.release(99)
+    first.close()
+    second.close()
+    assert [it for it in store.written if it.endswith(("file", "file:0"))][:2] == ["file:0", "file"]
+    assert store.get("file") == b"two"
+
+
+def test_50_who_waits_for_another_writer_can_be_cancelled(tmp_path: Path) -> None:
+    store = Slow()
+    where = put_at(store)
+    (tmp_path / "file").write_text("one")
+    clock = Clock()
+    first, second = Remote(), Remote(sync_timeout=10, clock=clock)
+    first.sync_up(str(tmp_path), where)
+    store.steps.release()
+    store.wrote.acquire()
+    for error in (TimeoutError, CancelledError):
+        second.sync_up(str(tmp_path), where)
+        if error is CancelledError:
+            second.cancel()
+        clock.now += 10
+        with pytest.raises(error):
+            second.wait()
+    store.steps.release(99)
+    first.close()
+    assert store.get("file") == b"one"
+
+
+def test_the_work_goes_on_where_no_thread_can_be_started(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Last(threading.Thread):
+        def start(self) -> None:
+            if self.name.startswith("nbckpt-sync-"):
+                raise RuntimeError("can't create new thread at interpreter shutdown")
+            super().start()
+
+    monkeypatch.setattr(threading, "Thread", Last)
+    where = put_at(MemoryStore())
+    with Remote() as syncer:
+        syncer.sync_up(str(source), where)
+        syncer.sync_down(where, str(tmp_path / "target"))
+    assert files(tmp_path / "target") == sorted(TREE)
+
+
 def test_50_a_timeout_needs_nobody_who_asks_or_waits(tmp_path: Path) -> None:
     store = Slow()
     (tmp_path / "one").write_bytes(b"0123456789")
