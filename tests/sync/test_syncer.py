@@ -181,13 +181,25 @@ def put_at(store: Store) -> str:
 # Behaviours.
 
 
-def test_48_what_went_up_comes_down(source: Path, tmp_path: Path, url: str) -> None:
+@pytest.mark.parametrize("kind", ["memory", "folder", "s3"])
+def test_48_and_53_what_went_up_comes_down_and_goes_with_a_delete(
+    source: Path, tmp_path: Path, url: str, kind: str, request: pytest.FixtureRequest
+) -> None:
+    if kind == "s3":
+        url = f"{request.getfixturevalue('s3_bucket')}/some/where"
+    elif kind == "folder":
+        url = (tmp_path / "the remote").as_uri()
     with DefaultSyncer() as syncer:
         assert syncer.sync_up(str(source), url) is True
         assert syncer.wait() is True
         syncer.sync_down(url, str(tmp_path / "target"))
     assert files(tmp_path / "target") == sorted(TREE)
     assert all((tmp_path / "target" / path).read_text() == path for path in TREE)
+    syncer.delete(url)
+    syncer.sync_down(url, str(tmp_path / "again"))
+    with pytest.raises(NotFoundError, match="nothing at"):
+        syncer.close()
+    assert not (tmp_path / "again").exists()
 
 
 @pytest.mark.parametrize(
@@ -275,16 +287,6 @@ def test_52_one_that_hangs_is_cancelled_after_its_timeout_and_the_next_begins(st
     with pytest.raises(TimeoutError, match=r"sync_up of 'a' to 's3://x': it did not end within 10 s"):
         steered.wait()
     assert steered.wait()
-
-
-def test_53_and_64_after_a_delete_there_is_nothing_to_fetch(source: Path, tmp_path: Path, url: str) -> None:
-    syncer = DefaultSyncer()
-    syncer.sync_up(str(source), url)
-    syncer.delete(url)
-    syncer.sync_down(url, str(tmp_path / "target"))
-    with pytest.raises(NotFoundError, match="nothing at"):
-        syncer.wait()
-    assert not (tmp_path / "target").exists()
 
 
 def test_54_what_always_fails_fails_with_the_count_and_its_cause(slept: list[float]) -> None:
