@@ -131,15 +131,19 @@ class Queue:
         clock: Callable[[], float],
         timeout: float | None,
     ) -> None:
+        self._carry_out = carry_out
+        self._ended = ended
+        self._clock = clock
+        self._timeout = timeout
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget everything; nothing of it is carried out here."""
         self.lock = threading.RLock()
         self.running: Command | None = None
         self.waiting: deque[Command] = deque()
         self.last: Command | None = None
         self.failed: dict[Request, Command] = {}
-        self._carry_out = carry_out
-        self._ended = ended
-        self._clock = clock
-        self._timeout = timeout
         self._thread: threading.Thread | None = None
 
     def ask(self, request: Request, moves: str = "") -> bool:
@@ -344,6 +348,20 @@ def _alone_at(target: str, terms: Terms) -> Iterator[None]:
 def _look_again() -> None:
     with _targets_changed:
         _targets_changed.notify_all()
+
+
+def _forget() -> None:
+    """Leave to the parent of a fork what it does: its threads are not here, and its locks may be held."""
+    global _targets_changed
+    for queue in list(_busy):
+        queue.clear()
+    _busy.clear()
+    _targets.clear()
+    _targets_changed = threading.Condition()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_forget)
 
 
 class BackgroundSyncer(Syncer):

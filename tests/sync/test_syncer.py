@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import uuid
+import warnings
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
@@ -25,7 +26,7 @@ import nbckpt
 from nbckpt.errors import NotFoundError, StoreError, UsageError
 from nbckpt.store import CancelledError, Data, MemoryStore, Store, TimedOutError, wanted
 from nbckpt.store.base import parts_of
-from nbckpt.sync import BackgroundSyncer, DefaultSyncer, work
+from nbckpt.sync import BackgroundSyncer, DefaultSyncer, background, work
 from nbckpt.sync.background import Request
 from nbckpt.sync.exclude import OWN
 from nbckpt.sync.work import Terms
@@ -1090,6 +1091,27 @@ def test_58_the_end_of_the_interpreter_waits_for_the_last_sync(source: Path, tmp
 def test_at_the_end_of_the_interpreter_a_failure_is_told(source: Path, tmp_path: Path) -> None:
     done = at_the_end("raise RuntimeError('net down')", source, tmp_path / "target")
     assert "failed: RuntimeError: net down" in done.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on Windows")
+def test_a_fork_does_not_wait_for_what_its_parent_does(steered: Steered) -> None:
+    steered.sync_up("a", "s3://x")
+    steered.next_has_begun()
+    steered.sync_up("b", "s3://y")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # a fork with threads is what this is about
+        child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            background._flush()
+            steered.let_go()
+            if steered.wait() and steered.sync_up("c", "s3://z") and steered.wait():
+                code = 0
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert steered.wait(0) is False
 
 
 def test_the_end_of_the_interpreter_can_be_told_to_wait_no_more(source: Path, tmp_path: Path) -> None:
