@@ -365,7 +365,8 @@ def _push_all() -> None:
     """Make the last push of each when the interpreter ends, and say how it goes if it lasts."""
     for auto in list(_running):
         said = threading.Timer(_SILENT_S, _say, [f"sending the last to {auto.place}; Ctrl-C gives it up"])
-        said.start()
+        with suppress(RuntimeError):  # some Pythons start no thread when they end
+            said.start()
         try:
             auto.close()
         except StoreError as error:
