@@ -19,7 +19,7 @@ import tenacity
 
 from nbckpt.errors import StoreError, UsageError
 from nbckpt.render import Column, Page, Result, Table, duration, size
-from nbckpt.store import check_protocol, local_folder
+from nbckpt.store import CancelledError, TimedOutError, check_protocol, local_folder
 from nbckpt.sync.progress import Progress
 from nbckpt.sync.work import FINAL
 
@@ -222,6 +222,8 @@ _MOMENTS = ("last_sync_up_time", "last_sync_down_time")
 
 def is_worth_retrying(error: BaseException) -> bool:
     """Tell whether trying again may help."""
+    if isinstance(error, CancelledError):
+        return isinstance(error, TimedOutError)  # else somebody does not want it
     return isinstance(error, Exception) and not isinstance(error, FINAL)
 
 

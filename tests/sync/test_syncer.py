@@ -851,7 +851,9 @@ def test_61_numbers_that_cannot_be_are_refused(options: dict[str, int]) -> None:
         Failing().wait_or_retry(**options)
 
 
-@pytest.mark.parametrize("error", [NotFoundError("nothing there"), UsageError("no such protocol")])
+@pytest.mark.parametrize(
+    "error", [NotFoundError("nothing there"), UsageError("no such protocol"), CancelledError("unwanted")]
+)
 def test_61_what_trying_again_does_not_help_is_raised_at_once(error: Exception) -> None:
     syncer = Failing()
     syncer.errors = [error]
