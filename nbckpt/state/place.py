@@ -9,6 +9,8 @@ from types import FrameType
 from typing import Any
 
 _HERE = __name__.rpartition(".")[0]
+_PROMPTS = ("<stdin", "<python-input", "<pyshell")
+"""How the file names of what is typed at a prompt begin: Python's, since 3.13, and IDLE's."""
 
 
 @dataclass(frozen=True)
@@ -79,8 +81,8 @@ def _notebook_frame(frame: FrameType | None) -> FrameType | None:
     """Return the frame of the notebook's or the prompt's own code that *frame* was called from."""
     while frame is not None:
         if frame.f_globals.get("__name__") == "__main__":
-            # IPython sets ps1, too, in whatever program it is used; a prompt's code is in no file.
-            at_prompt = hasattr(sys, "ps1") and frame.f_code.co_filename.startswith("<")
+            # Not by sys.ps1, which IPython sets in whatever program it is used.
+            at_prompt = frame.f_code.co_filename.startswith(_PROMPTS)
             if at_prompt or "get_ipython" in frame.f_globals:
                 return frame
         frame = frame.f_back

@@ -18,6 +18,7 @@ from nbckpt.core.manifest import canonical, decode, encode
 from nbckpt.core.pack import digest
 from nbckpt.core.trust import open_signer
 from nbckpt.errors import CorruptError, FormatError, NbckptError, StoreError, UntrustedError
+from nbckpt.mirror import AutoMirror
 from nbckpt.settings import Settings
 from nbckpt.store import LocalStore, MemoryStore, Store
 from nbckpt.tracker import Tracker
@@ -38,9 +39,8 @@ def person(home: Path, name: str, store: Store) -> Tracker:
 
 
 def ask(tracker: Tracker, words: str, namespace: dict[str, Any] | None = None) -> str:
-    return str(
-        parse(TABLE, words.split(), "%ckpt").run(Session(tracker, {} if namespace is None else namespace))
-    )
+    session = Session(tracker, AutoMirror(tracker.store), {} if namespace is None else namespace)
+    return str(parse(TABLE, words.split(), "%ckpt").run(session))
 
 
 @pytest.fixture
