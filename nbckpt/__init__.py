@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from nbckpt.errors import FormatError as FormatError
     from nbckpt.errors import NbckptError as NbckptError
     from nbckpt.errors import NotFoundError as NotFoundError
+    from nbckpt.errors import RefusedError as RefusedError
     from nbckpt.errors import StoreError as StoreError
     from nbckpt.errors import TrialError as TrialError
     from nbckpt.errors import UntrustedError as UntrustedError
@@ -93,6 +94,7 @@ _HOMES = {
     "NbckptError": "nbckpt.errors",
     "NotFoundError": "nbckpt.errors",
     "Settings": "nbckpt.settings",
+    "RefusedError": "nbckpt.errors",
     "StoreError": "nbckpt.errors",
     "Tracker": "nbckpt.tracker",
     "UntrustedError": "nbckpt.errors",

@@ -4,6 +4,7 @@
     ├── UsageError       the request is wrong: change it          (also ValueError)
     ├── NotFoundError    nothing by that name: look at what is    (also KeyError, FileNotFoundError)
     ├── StoreError       the storage failed: free it, try again   (also OSError)
+    │   └── RefusedError it will not, however often it is asked: change what the message says
     ├── CodecError       a value cannot be saved or loaded        (also TypeError)
     ├── CorruptError     the bytes are not those that were saved
     ├── FormatError      not ours, or from a newer nbckpt: upgrade
@@ -35,6 +36,10 @@ class StoreError(NbckptError, OSError):
     """The storage failed; what was kept before is untouched and trying again may help."""
 
     __str__ = Exception.__str__
+
+
+class RefusedError(StoreError):
+    """The storage will not do it: no such bucket, or no right to it. Trying again does not help."""
 
 
 class CodecError(NbckptError, TypeError):

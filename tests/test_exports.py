@@ -29,7 +29,7 @@ def test_every_error_is_an_nbckpt_error_and_keeps_its_message() -> None:
         for it in map(nbckpt.__getattr__, nbckpt._HOMES)
         if inspect.isclass(it) and issubclass(it, Exception)
     ]
-    assert len(errors) == 9
+    assert len(errors) == 10
     assert all(
         issubclass(it, nbckpt.NbckptError) and str(it("a 'message'")) == "a 'message'" for it in errors
     )

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from nbckpt.errors import NotFoundError, StoreError, UsageError
+from nbckpt.errors import NbckptError, NotFoundError, UsageError
 from nbckpt.store.base import STAGING, Buffer, Data, Store, check_key, parts_of
 from nbckpt.store.connections import Connections
+from nbckpt.store.failures import explained
 
 # Their put is one request that shows whole or not at all; elsewhere we write aside and rename.
 _WHOLE_PUTS = frozenset({"memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl"})
@@ -65,6 +66,8 @@ def _reaching(url: str) -> Iterator[None]:
         extra = _EXTRAS.get(protocol)
         advice = f"pip install 'nbckpt[{extra}]'" if extra else str(error)
         raise UsageError(f"cannot reach {url!r}: {protocol} needs another package: {advice}") from error
+    except Exception as error:
+        raise explained(error, f"cannot reach {url!r}") from error
 
 
 class RemoteStore(Store):
@@ -198,13 +201,12 @@ class RemoteStore(Store):
         try:
             with self._connections.lent():
                 yield
-        except _NO_FILE:
-            raise NotFoundError(f"no {key!r} in {self.url}") from None
-        except (UsageError, NotFoundError):
+        except NbckptError:
             raise
         except Exception as error:
-            text = f"cannot {action} {key!r} in {self.url}: {type(error).__name__}: {error}"
-            raise StoreError(text) from error
+            if isinstance(error, _NO_FILE) and action not in {"write", "list"}:
+                raise NotFoundError(f"no {key!r} in {self.url}") from None
+            raise explained(error, f"cannot {action} {key!r} in {self.url}") from error
 
 
 def _unless_gone(error: OSError) -> None:

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import tenacity
 
-from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError, UsageError
+from nbckpt.errors import CorruptError, FormatError, NotFoundError, RefusedError, StoreError, UsageError
 from nbckpt.store import Cancel, CancelledError, TimedOutError
 from nbckpt.sync.progress import Told
 
@@ -25,7 +25,7 @@ _BACKOFF_S = 0.5
 _LONGEST_BACKOFF_S = 30.0
 _GRACE_S = 1.0
 """How long threads may take to notice that they were given up."""
-FINAL = (NotFoundError, UsageError, CorruptError, FormatError)
+FINAL = (NotFoundError, UsageError, RefusedError, CorruptError, FormatError)
 """Errors that trying again does not help."""
 
 T = TypeVar("T")

@@ -24,9 +24,16 @@ ACCOUNT = "devstoreaccount1"
 KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 
 
+def connection(server: str, key: str = KEY) -> str:
+    """Return how the emulated account on *server* is reached."""
+    endpoint = f"BlobEndpoint={server}/{ACCOUNT}"
+    return f"DefaultEndpointsProtocol=http;AccountName={ACCOUNT};AccountKey={key};{endpoint};"
+
+
 @pytest.fixture(scope="session")
 def azure_server() -> Iterator[str]:
     """Run a server that speaks Azure's protocol, and return where it listens."""
+    pytest.importorskip("adlfs")
     with started([program("azurite-blob", INSTALL), *OPTIONS], "listens on http") as line:
         found = re.search(r"http://\S+", line)
         assert found
@@ -38,11 +45,7 @@ def azure_container(azure_server: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """Return the URL of a new container, which can be reached as the environment says."""
     import adlfs
 
-    connection = (
-        f"DefaultEndpointsProtocol=http;AccountName={ACCOUNT};AccountKey={KEY};"
-        f"BlobEndpoint={azure_server}/{ACCOUNT};"
-    )
-    monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", connection)
+    monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", connection(azure_server))
     container = f"c{uuid.uuid4().hex}"
     adlfs.AzureBlobFileSystem().mkdir(container)
     return f"az://{container}"

@@ -51,6 +51,7 @@ class SftpServer:
 @pytest.fixture(scope="session")
 def sftp_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SftpServer]:
     """Run an sshd of our own, one for each connection as inetd does, so that no port is raced for."""
+    pytest.importorskip("paramiko")
     sshd = program("sshd", INSTALL)
     folder = tmp_path_factory.mktemp("sftp")
     _make_keys(folder)
@@ -66,7 +67,7 @@ def sftp_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SftpServer
 
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Connection) as server:
         served = SftpServer(f"{getpass.getuser()}@127.0.0.1:{server.server_address[1]}", folder)
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         yield served
         server.shutdown()
@@ -81,9 +82,8 @@ def _make_keys(folder: Path) -> None:
 
 
 @pytest.fixture
-def sftp_folder(sftp_server: SftpServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def sftp_folder(sftp_server: SftpServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Return the URL of a new folder, which can be reached with the key of the home folder."""
-
     monkeypatch.setenv("HOME", str(sftp_server.home))
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
     (tmp_path / "sftp").mkdir()

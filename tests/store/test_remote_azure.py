@@ -8,7 +8,6 @@ import pytest
 from nbckpt.store import Store, open_store
 from nbckpt.testing import StoreTests
 
-pytest.importorskip("adlfs")
 # What aiohttp says of the way in which the Azure SDK sends a body; nothing here could do otherwise.
 pytestmark = pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")
 

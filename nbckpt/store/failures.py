@@ -1,0 +1,39 @@
+"""Failures: what the errors of a storage's own library mean to its user.
+
+They are known by their names, so that none of those libraries need be imported.
+"""
+
+from __future__ import annotations
+
+from nbckpt.errors import RefusedError, StoreError
+
+_DENIED = {
+    "AuthenticationException",
+    "ClientAuthenticationError",
+    "NoCredentialsError",
+    "PartialCredentialsError",
+    "PermissionError",
+}
+_ABSENT = {"FileNotFoundError", "ResourceNotFoundError"}
+_AWAY = {
+    "ConnectionRefusedError",
+    "ConnectTimeoutError",
+    "EndpointConnectionError",
+    "NoValidConnectionsError",
+    "ServiceRequestError",
+    "gaierror",
+}
+
+
+def explained(error: Exception, what: str) -> StoreError:
+    """Return the error that says *what* failed, by which cause, and what to do."""
+    names = {kind.__name__ for kind in type(error).__mro__}
+    said = (str(error).splitlines() or [""])[0]
+    cause = f"{type(error).__name__}: {said}"
+    if names & _DENIED or getattr(error, "status_code", None) in {401, 403} or "No authentication" in said:
+        return RefusedError(f"{what}: access is denied ({cause}). Check the credentials and what they allow")
+    if names & _ABSENT:
+        return RefusedError(f"{what}: there is no such place ({cause}). Make the bucket, or correct the URL")
+    if names & _AWAY:
+        return StoreError(f"{what}: it cannot be reached ({cause}). Check its address and the network")
+    return StoreError(f"{what}: {cause}")

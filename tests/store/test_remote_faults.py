@@ -1,0 +1,153 @@
+"""A store on S3 behind a faulty proxy: what a store promises holds, whatever happens on the way."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import partial
+from itertools import product
+from typing import Any
+
+import pytest
+
+from nbckpt.errors import NotFoundError, RefusedError, StoreError
+from nbckpt.store import RemoteStore, Store, open_store
+from servers.proxy import Fault, Proxy, Request
+
+DATA = bytes(range(256)) * 1000
+ANY = {
+    "reset": partial(Fault, "reset"),
+    "answer lost": partial(Fault, "reset", received=0),
+    "answer cut": partial(Fault, "close", received=100),
+    "500": partial(Fault, 500),
+    "503": partial(Fault, 503),
+}
+UP = {
+    "reset halfway": partial(Fault, "reset", sent=100_000),
+    "closed halfway": partial(Fault, "close", sent=100_000),
+}
+DOWN = {
+    "reset halfway": partial(Fault, "reset", received=100_000),
+    "closed halfway": partial(Fault, "close", received=100_000),
+}
+
+
+def each(faults: dict[str, partial[Fault]]) -> Any:
+    """Have a test run with each of these faults, once for a moment and once for good."""
+    cases = product(faults.items(), (1, None))
+    return pytest.mark.parametrize(
+        "fault",
+        [
+            pytest.param(partial(make, at=at), id=f"{name}, {'once' if at else 'always'}")
+            for (name, make), at in cases
+        ],
+    )
+
+
+@pytest.fixture
+def direct(s3_bucket: str) -> Store:
+    return open_store(s3_bucket)
+
+
+@pytest.fixture
+def store(s3_bucket: str, s3_proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """The same store by way of the proxy; of those below it, only s3fs tries again, and once."""
+    monkeypatch.setattr("s3fs.S3FileSystem.retries", 2)
+    once = {"retries": {"max_attempts": 0}}
+    return RemoteStore(s3_bucket, endpoint_url=s3_proxy.url, config_kwargs=once)
+
+
+def puts(request: Request) -> bool:
+    return request.method == "PUT"
+
+
+@each(ANY | UP)
+def test_a_put_is_whole_or_nothing(
+    direct: Store, store: Store, s3_proxy: Proxy, fault: partial[Fault]
+) -> None:
+    failed = s3_proxy.fail(fault(when=puts))
+    try:
+        store.put("a", DATA)
+    except StoreError:
+        assert [size for _, size in direct.sizes()] in ([], [len(DATA)])
+    else:
+        assert direct.get("a") == DATA
+    assert failed.struck.is_set()
+    s3_proxy.heal()
+    store.put("a", DATA)
+    assert direct.get("a") == DATA
+
+
+@each(ANY | DOWN)
+@pytest.mark.parametrize("place", [(0, None), (1000, 200_000)], ids=["whole", "range"])
+def test_what_is_got_is_right_or_an_error(
+    direct: Store,
+    store: Store,
+    s3_proxy: Proxy,
+    fault: partial[Fault],
+    place: tuple[int, int | None],
+) -> None:
+    direct.put("a", DATA)
+    failed = s3_proxy.fail(fault(when=lambda it: it.method == "GET"))
+    with suppress(StoreError):
+        assert store.get("a", *place) == DATA[slice(*place)]
+    assert failed.struck.is_set()
+    s3_proxy.heal()
+    assert store.get("a", *place) == DATA[slice(*place)]
+
+
+@each(ANY)
+def test_keys_are_all_of_them_or_an_error(
+    direct: Store, store: Store, s3_proxy: Proxy, fault: partial[Fault]
+) -> None:
+    keys = [f"a/{n:04}" for n in range(30)]
+    for key in keys:
+        direct.put(key, b"x")
+    failed = s3_proxy.fail(fault())
+    for listing in (lambda: list(store.keys("a/")), lambda: [key for key, _ in store.sizes("a/")]):
+        with suppress(StoreError):
+            assert listing() == keys
+    assert failed.struck.is_set()
+
+
+@pytest.mark.parametrize("fault", [ANY["reset"], ANY["500"], ANY["503"]])
+def test_what_cannot_be_reached_is_not_missing(
+    direct: Store, store: Store, s3_proxy: Proxy, fault: partial[Fault]
+) -> None:
+    direct.put("a", DATA)
+    s3_proxy.fail(fault())
+    for call in (store.exists, store.get, store.delete):
+        with pytest.raises(StoreError):
+            call("a")
+    assert direct.get("a") == DATA
+
+
+def test_the_parts_of_a_large_put_show_together(direct: Store, store: Store, s3_proxy: Proxy) -> None:
+    data = memoryview(bytearray(129 << 20))
+    s3_proxy.fail(Fault("reset", sent=1 << 20, when=lambda it: "partNumber=2" in it.path))
+    with pytest.raises(StoreError):
+        store.put("a", data)
+    assert list(direct.keys()) == []
+    with pytest.raises(NotFoundError):
+        direct.get("a")
+    assert any(it.method == "DELETE" and "uploadId" in it.path for it in s3_proxy.requests)
+
+
+def test_a_refusal_says_what_to_do(store: Store, s3_proxy: Proxy) -> None:
+    s3_proxy.fail(Fault(403))
+    for call in (
+        store.get,
+        store.exists,
+        store.delete,
+        lambda key: store.put(key, b"x"),
+        lambda _: list(store.keys()),
+    ):
+        with pytest.raises(RefusedError, match=r"access is denied \(.*\)\. Check the credentials"):
+            call("a")
+
+
+def test_sizes_are_one_request(direct: Store, store: Store, s3_proxy: Proxy) -> None:
+    for n in range(20):
+        direct.put(f"a/{n}", b"x" * n)
+    s3_proxy.requests.clear()
+    assert dict(store.sizes("a/")) == {f"a/{n}": n for n in range(20)}
+    assert len(s3_proxy.requests) == 1
