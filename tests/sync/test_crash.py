@@ -1,0 +1,152 @@
+"""A crash of an upload leaves what the target showed before, or all that it shows after."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nbckpt.errors import NotFoundError
+from nbckpt.store import LocalStore, MemoryStore, Store
+from nbckpt.sync.exclude import OWN
+from nbckpt.sync.folders import delete, download, upload
+from nbckpt.sync.index import KEY
+from nbckpt.testing import RecordingStore
+
+Files = dict[str, bytes]
+
+
+def write(folder: Path, files: Files) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for path, data in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(data)
+    return folder
+
+
+def read(folder: Path) -> Files:
+    found = [it for it in folder.rglob("*") if it.is_file()]
+    return {it.relative_to(folder).as_posix(): it.read_bytes() for it in found}
+
+
+def seen(store: Store) -> Files | None:
+    """Return what a reader of the target gets in an empty folder; None where there is nothing."""
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            download(store, folder)
+        except NotFoundError:
+            return None
+        return read(Path(folder))
+
+
+def plain(store: Store) -> Files:
+    return {key: store.get(key) for key in list(store.keys()) if not key.startswith(f"{OWN}/")}
+
+
+def no_clash(files: Files) -> bool:
+    return not any(other.startswith(f"{path}/") for path in files for other in files)
+
+
+FILES = st.dictionaries(
+    st.sampled_from(["a", "b", "a/b", "c/d", "c/d/e", "c.json"]), st.sampled_from([b"", b"1", b"2"])
+).filter(no_clash)
+
+
+@given(old=st.none() | FILES, new=FILES, mirrored=st.booleans(), foreign=st.booleans())
+@settings(deadline=None, max_examples=60)
+def test_every_point_of_an_upload_shows_the_old_or_the_new_and_the_next_one_heals(
+    old: Files | None, new: Files, mirrored: bool, foreign: bool
+) -> None:
+    target = MemoryStore()
+    with tempfile.TemporaryDirectory() as top:
+        if old and foreign:  # another tool put them there
+            for path, data in old.items():
+                target.put(path, data)
+        elif old is not None:
+            upload(write(Path(top, "old"), old), target)
+        before, recorded = seen(target), RecordingStore(target)
+        folder = write(Path(top, "new"), new)
+        upload(folder, recorded, delete_missing=mirrored)
+        after = seen(target)
+        views = []
+        for left in recorded.crashes():
+            views.append(seen(left))
+            upload(folder, left, delete_missing=True)
+            assert seen(left) == plain(left) == new
+            assert list(left.keys(OWN)) == [KEY]
+    shown = [view for at, view in enumerate(views) if at == 0 or view != views[at - 1]]
+    assert shown == ([before, after] if before != after else [after])
+
+
+def test_a_crash_within_the_healing_of_a_crash_heals_too(tmp_path: Path) -> None:
+    target = MemoryStore()
+    old, new = {"a": b"1", "b": b"2", "x": b"3"}, {"a": b"one", "b": b"two", "x/y": b"4"}
+    upload(write(tmp_path / "old", old), target)
+    recorded = RecordingStore(target)
+    folder = write(tmp_path / "new", new)
+    upload(folder, recorded, delete_missing=True)
+    newer = {"a": b"1", "b": b"II", "x": b"5"}
+    newest = write(tmp_path / "newest", newer)
+    for left in recorded.crashes():
+        before, again = seen(left), RecordingStore(left)
+        upload(newest, again, delete_missing=True)
+        assert all(seen(it) in (before, newer) for it in again.crashes())
+        assert plain(left) == newer
+
+
+def test_a_crash_of_a_deletion_never_shows_a_part(tmp_path: Path) -> None:
+    target = MemoryStore()
+    files = {"a": b"1", "b/c": b"2"}
+    upload(write(tmp_path / "folder", files), target)
+    recorded = RecordingStore(target)
+    delete(recorded)
+    views = [seen(left) for left in recorded.crashes()]
+    assert views == [files, *[None] * (len(views) - 1)]
+    for left in recorded.crashes():
+        delete(left)
+        assert list(left.keys()) == []
+
+
+def test_a_checkpoint_is_there_plainly_before_its_record_and_longer_than_it(tmp_path: Path) -> None:
+    target = RecordingStore(MemoryStore())
+    folder = write(tmp_path / "folder", {"c_1/a": b"1", "c_1/b": b"2", "c_1.json": b"{}", "z": b"3"})
+    upload(folder, target)
+    for it in ("c_1/a", "c_1/b", "c_1.json"):
+        (folder / it).unlink()
+    upload(folder, target, delete_missing=True)
+    for left in target.crashes():
+        there = plain(left)
+        assert "c_1.json" not in there or there.keys() >= {"c_1/a", "c_1/b"}
+
+
+@pytest.mark.slow
+def test_a_killed_process_leaves_the_old_or_the_new(tmp_path: Path) -> None:
+    """Each state of the folder has one number in all of its four files."""
+    folder, target = tmp_path / "folder", LocalStore(tmp_path / "target")
+    rnd, last, script = random.Random(0), -1, Path(__file__).parent / "crashing.py"
+    for _ in range(15):
+        command = [sys.executable, str(script), str(folder), target.url, str(last + 1)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            said = [process.stdout.readline() for _ in range(rnd.randrange(1, 9))]
+            for _ in range(rnd.randrange(200_000)):
+                pass
+            process.kill()
+            said += process.stdout.readlines()
+        view = seen(target)
+        numbers = set((view or {"none": b"-1"}).values())
+        assert len(numbers) == 1
+        assert view is None or len(view) == 4
+        ended = [int(line.split()[1]) for line in said if line.startswith("ended")]
+        begun = [int(line.split()[1]) for line in said if line.startswith("begins")]
+        last = int(numbers.pop())
+        assert max(ended, default=-1) <= last <= max(begun)
+    upload(folder, target, delete_missing=True)
+    assert seen(target) == plain(target) == read(folder)
+    assert list(target.keys(OWN)) == [KEY]

@@ -1,0 +1,722 @@
+"""Folders: what was sent comes back exactly, is moved once, and is there for every other tool."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError, UsageError
+from nbckpt.store import STAGING, Data, LocalStore, MemoryStore, Store
+from nbckpt.store.base import parts_of
+from nbckpt.sync import work
+from nbckpt.sync.exclude import OWN
+from nbckpt.sync.folders import delete, download, upload
+from nbckpt.sync.index import KEY
+from nbckpt.sync.work import Terms
+from nbckpt.testing import FaultyStore, RecordingStore
+
+ONCE = Terms(attempts=1)
+TREE = {
+    "a.txt": b"a",
+    "empty": b"",
+    "deep/er/ü n.bin": bytes(range(256)) * 300,
+    "deep/b": b"b",
+    "日本/🦆 100% #1": b"duck",
+    "checkpoint_000001.json": b"{}",
+    "checkpoint_000001/model": b"m" * 1000,
+}
+
+
+@pytest.fixture(autouse=True)
+def no_waiting_between_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(work, "_BACKOFF_S", 0)
+
+
+def write(folder: Path, files: dict[str, bytes]) -> Path:
+    for path, data in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(data)
+    return folder
+
+
+def read(folder: Path) -> dict[str, bytes]:
+    found = [it for it in folder.rglob("*") if it.is_file()]
+    return {it.relative_to(folder).as_posix(): it.read_bytes() for it in found}
+
+
+def plain(store: Store) -> dict[str, bytes]:
+    """Return what any other tool finds under the files' paths."""
+    return {key: store.get(key) for key in list(store.keys()) if not key.startswith(f"{OWN}/")}
+
+
+def seen(store: Store) -> dict[str, bytes] | None:
+    """Return what a reader of the target gets in an empty folder; None where there is nothing."""
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            download(store, folder, terms=ONCE)
+        except NotFoundError:
+            return None
+        return read(Path(folder))
+
+
+def age(folder: Path) -> None:
+    """Let all files be old enough for their times to be trusted."""
+    for it in folder.rglob("*"):
+        if it.is_file():
+            os.utime(it, ns=(it.stat().st_mtime_ns - 10**10,) * 2)
+
+
+@pytest.fixture(params=["memory", "folder", "s3"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    if request.param == "memory":
+        return MemoryStore()
+    if request.param == "folder":
+        return LocalStore(tmp_path / "the target")
+    from nbckpt.store import open_store
+
+    return open_store(f"{request.getfixturevalue('s3_bucket')}/the target")
+
+
+# Laws.
+
+NAMES = st.sampled_from(
+    ["a", "b", "ü", "c.json", "c", "x y", "#%?", "a.tmp", "日本", "-", "~", "\udcff", "n\n\\"]
+)
+PATHS = st.lists(NAMES, min_size=1, max_size=3).map("/".join)
+DATA = st.sampled_from([b"", b"1", b"2", b"33", b"44", b"5" * 3000])
+STEPS = st.one_of(
+    st.tuples(st.just("write"), PATHS, DATA),
+    st.tuples(st.just("trick"), PATHS, DATA),
+    st.tuples(st.just("remove"), PATHS, st.just(b"")),
+    st.tuples(st.just("rename"), PATHS, PATHS),
+    st.tuples(st.just("upload"), st.booleans(), st.booleans()),
+    st.tuples(st.just("download"), st.booleans(), st.booleans()),
+)
+
+
+def change(folder: Path, step: str, path: str, more: bytes | str) -> None:
+    """Do what a user could do to the folder; what cannot be done is not."""
+    place = folder / path
+    try:
+        if isinstance(more, str):
+            (folder / more).parent.mkdir(parents=True, exist_ok=True)
+            place.rename(folder / more)
+        elif step == "remove":
+            shutil.rmtree(place) if place.is_dir() else place.unlink()
+        else:
+            before = place.stat() if place.exists() else None
+            if place.is_dir():
+                shutil.rmtree(place)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(more)
+            if step == "trick" and before:  # as two writes within one tick of the clock
+                os.utime(place, ns=(before.st_atime_ns, before.st_mtime_ns))
+    except OSError:
+        pass
+
+
+def clashes(path: str, paths: set[str]) -> bool:
+    return any(it.startswith(f"{path}/") or path.startswith(f"{it}/") for it in paths)
+
+
+class Model:
+    """A folder, its target, and what each must hold."""
+
+    def __init__(self, top: Path, target: Store) -> None:
+        self.folder, self.other, self.store = top / "folder", top / "other", target
+        self.folder.mkdir()
+        self.sent: dict[str, bytes] | None = None
+
+    def upload(self, mirrored: bool, partly: bool) -> None:
+        here = {path: it for path, it in read(self.folder).items() if not (partly and ".tmp" in path)}
+        exclude = ["*.tmp"] if partly else None
+        moved = upload(self.folder, self.store, delete_missing=mirrored, exclude=exclude)
+        before = self.sent or {}
+        kept = {path: it for path, it in before.items() if not mirrored or (partly and ".tmp" in path)}
+        kept = {path: it for path, it in kept.items() if not clashes(path, here.keys())}
+        self.sent = kept | here
+        assert seen(self.store) == plain(self.store) == self.sent
+        assert moved.files == sum(before.get(path) != it for path, it in here.items())
+        assert moved.removed == len(before.keys() - self.sent.keys())
+        again = upload(self.folder, self.store, delete_missing=mirrored, exclude=exclude)
+        assert (again.files, again.removed, again.same) == (0, 0, len(here))
+        assert not [key for key in self.store.keys(OWN) if key != KEY]
+
+    def download(self, mirrored: bool, partly: bool) -> None:
+        if self.sent is None:
+            with pytest.raises(NotFoundError):
+                download(self.store, self.other)
+            assert not self.other.exists()
+            return
+        exclude = ["*.tmp"] if partly else None
+        before = read(self.other)
+        there = {path: it for path, it in self.sent.items() if not (partly and ".tmp" in path)}
+        moved = download(self.store, self.other, delete_missing=mirrored, exclude=exclude)
+        kept = {path: it for path, it in before.items() if not mirrored or (partly and ".tmp" in path)}
+        kept = {path: it for path, it in kept.items() if not clashes(path, there.keys())}
+        assert read(self.other) == kept | there
+        assert moved.files == sum(before.get(path) != it for path, it in there.items())
+        assert download(self.store, self.other, delete_missing=mirrored, exclude=exclude).files == 0
+
+
+@pytest.mark.parametrize("target", ["memory", "folder"])
+@given(steps=st.lists(STEPS, max_size=25))
+@settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
+def test_after_any_changes_a_reader_gets_what_the_last_upload_saw(target: str, steps: list) -> None:
+    with tempfile.TemporaryDirectory() as top:
+        model = Model(Path(top), MemoryStore() if target == "memory" else LocalStore(f"{top}/target"))
+        for step, *how in [*steps, ("upload", True, False), ("download", True, False)]:
+            if step in {"upload", "download"}:
+                getattr(model, step)(*how)
+            else:
+                change(model.folder, step, *how)
+        assert read(model.other) == read(model.folder)
+
+
+# On every storage.
+
+
+def test_a_tree_goes_up_and_comes_down_and_is_there_plainly(store: Store, tmp_path: Path) -> None:
+    folder = write(tmp_path / "folder", TREE)
+    moved = upload(folder, store)
+    assert (moved.files, moved.size, moved.same) == (7, sum(map(len, TREE.values())), 0)
+    assert plain(store) == TREE
+    assert download(store, tmp_path / "new" / "er").files == 7
+    assert read(tmp_path / "new" / "er") == TREE
+    assert upload(folder, store).files == download(store, tmp_path / "new" / "er").files == 0
+
+
+def test_many_files_in_one_folder_go_up_and_down(store: Store, tmp_path: Path) -> None:
+    files = {f"many/{n}": b"%d" % n for n in range(256)}
+    assert upload(write(tmp_path / "folder", files), store).files == 256
+    assert download(store, tmp_path / "other").files == 256
+    assert read(tmp_path / "other") == files
+
+
+def test_what_is_replaced_removed_and_of_another_kind_is_seen(store: Store, tmp_path: Path) -> None:
+    folder, other = write(tmp_path / "folder", {"a": b"1", "b/c": b"2", "d": b"3", "e": b"4"}), tmp_path / "o"
+    upload(folder, store)
+    download(store, other)
+    for path in ("a", "b/c", "d"):
+        (folder / path).unlink()
+    (folder / "b").rmdir()
+    write(folder, {"a/x": b"5", "b": b"6", "e": b"7"})
+    upload(folder, store, delete_missing=True)
+    download(store, other, delete_missing=True)
+    assert read(folder) == read(other) == plain(store) == {"a/x": b"5", "b": b"6", "e": b"7"}
+
+
+def test_a_deleted_target_is_empty_and_a_download_says_so(store: Store, tmp_path: Path) -> None:
+    upload(write(tmp_path / "folder", TREE), store)
+    assert delete(store) == len(TREE)
+    assert list(store.keys()) == []
+    with pytest.raises(NotFoundError, match="there is nothing at"):
+        download(store, tmp_path / "other")
+    assert not (tmp_path / "other").exists()
+    assert delete(store) == 0
+
+
+def test_a_second_upload_of_ten_thousand_files_is_one_listing_and_one_get(tmp_path: Path) -> None:
+    store = RecordingStore(MemoryStore())
+    folder = write(tmp_path / "folder", {f"{n % 50}/{n}": b"x" for n in range(10_000)})
+    age(folder)
+    upload(folder, store)
+    store.calls.clear()
+    assert upload(folder, store).same == 10_000
+    assert sorted((call.op, call.key) for call in store.calls) == [("get", KEY), ("keys", "")]
+
+
+def test_only_the_changed_file_is_moved(store: Store, tmp_path: Path) -> None:
+    folder = write(tmp_path / "folder", TREE)
+    age(folder)
+    upload(folder, store)
+    download(store, tmp_path / "other")
+    write(folder, {"a.txt": b"b"})
+    for moved in (upload(folder, store), download(store, tmp_path / "other")):
+        assert (moved.files, moved.size, moved.same) == (1, 1, 6)
+    assert read(tmp_path / "other")["a.txt"] == b"b"
+
+
+def test_a_change_within_one_tick_of_the_clock_is_seen(tmp_path: Path) -> None:
+    store, folder = MemoryStore(), write(tmp_path / "folder", {"a": b"1"})
+    upload(folder, store)
+    was = (folder / "a").stat()
+    write(folder, {"a": b"2"})
+    os.utime(folder / "a", ns=(was.st_atime_ns, was.st_mtime_ns))
+    assert upload(folder, store).files == 1
+    assert seen(store) == {"a": b"2"}
+
+
+def test_a_touched_file_is_not_moved_again(tmp_path: Path) -> None:
+    store, folder = RecordingStore(MemoryStore()), write(tmp_path / "folder", {"a": b"1"})
+    upload(folder, store)
+    os.utime(folder / "a", (1, 1))
+    store.calls.clear()
+    assert upload(folder, store).files == 0
+    assert [call.key for call in store.changes] == [KEY]
+
+
+# What other tools put there.
+
+
+def test_a_folder_that_another_tool_put_there_is_fetched_and_taken_over(tmp_path: Path) -> None:
+    store = MemoryStore()
+    for path, data in TREE.items():
+        store.put(path, data)
+    assert seen(store) == TREE
+    recorded = RecordingStore(store)
+    folder = write(tmp_path / "folder", {"a.txt": b"new", "more": b"more"})
+    upload(folder, recorded)
+    views = [seen(left) for left in recorded.crashes()]
+    assert [it for at, it in enumerate(views) if it != views[at - 1]] == [TREE, TREE | read(folder)]
+
+
+@pytest.mark.parametrize("key", ["../x", "a//b", "/abs", "a/../../x"])
+def test_a_strange_name_in_a_foreign_target_leads_nowhere(tmp_path: Path, key: str) -> None:
+    store = MemoryStore()
+    store._data = {key: b"x"}
+    with pytest.raises(UsageError, match="is not a key"):
+        download(store, tmp_path / "folder")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_name_that_is_a_file_and_a_folder_there_is_an_error(tmp_path: Path) -> None:
+    store = MemoryStore()
+    store.put("a", b"1")
+    store.put("a/b", b"2")
+    with pytest.raises(UsageError, match="'a' in memory is a file and a folder at once"):
+        download(store, tmp_path / "folder")
+    download(store, tmp_path / "folder", exclude=["a/*"])
+    assert read(tmp_path / "folder") == {"a": b"1"}
+
+
+# Damage.
+
+
+def index_of(store: Store) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(store.get(KEY))
+    return found
+
+
+def damaged(tmp_path: Path) -> tuple[MemoryStore, Path]:
+    """Return a target, and a folder that has something else."""
+    store = MemoryStore()
+    upload(write(tmp_path / "folder", {"a": b"12", "b/c": b"34", "big": b"5" * 100}), store)
+    return store, write(tmp_path / "other", {"a": b"mine", "old": b"old"})
+
+
+@pytest.mark.parametrize("data", [b"", b"5" * 99, b"5" * 99 + b"6", b"5" * 101, None])
+def test_contents_that_are_not_those_that_were_sent_are_refused(tmp_path: Path, data: bytes | None) -> None:
+    store, other = damaged(tmp_path)
+    if data is None:
+        store.delete("big")
+    else:
+        store.put("big", data)
+    if data is not None and len(data) > 100:  # the bytes that were sent are there
+        assert download(store, other).files == 3
+        return
+    for place in (other, tmp_path / "new"):
+        with pytest.raises(CorruptError, match="'big'"):
+            download(store, place, delete_missing=True)
+    assert read(other) == {"a": b"mine", "old": b"old"}
+    assert sorted(it.name for it in tmp_path.iterdir()) == ["folder", "other"]
+    if data != b"5" * 99 + b"6":  # its size tells that the target lacks it
+        assert upload(tmp_path / "folder", store).files == 1
+        assert seen(store) == read(tmp_path / "folder")
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"../x": [1, 1, ""]},
+        {"/tmp/x": [1, 1, ""]},
+        {"a/../../x": [1, 1, ""]},
+        {"": [1, 1, ""]},
+        {"x": [-1, 1, ""]},
+        {"x": [1, -1, ""]},
+        {"x": [1, 10**30, ""]},
+        {"x": [1e400, 1, ""]},
+        {"x": [1]},
+        {"x": None},
+        {"x": ["x", 1, ""]},
+        [],
+        None,
+    ],
+)
+def test_a_hostile_index_is_damaged_and_writes_nowhere(tmp_path: Path, files: Any) -> None:
+    store, other = damaged(tmp_path)
+    store.put(KEY, json.dumps(index_of(store) | {"files": files}).encode())
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(CorruptError, match=r"index\.json in memory is damaged"):
+        download(store, other)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("text", [b"", b"\xff", b"{", b"[]", b"null", b"7", b'{"format": 1}', b"[" * 100_000])
+def test_a_damaged_index_is_named_and_the_next_upload_makes_a_new_one(
+    tmp_path: Path, text: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    store, other = damaged(tmp_path)
+    store.put(KEY, text)
+    with pytest.raises(CorruptError, match=r"index\.json in memory is damaged"):
+        download(store, other)
+    with caplog.at_level(logging.WARNING):
+        upload(tmp_path / "folder", store)
+    assert "everything is sent again" in caplog.text
+    assert seen(store) == read(tmp_path / "folder")
+
+
+def test_an_index_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
+    store, other = damaged(tmp_path)
+    store.put(KEY, json.dumps(index_of(store) | {"format": 99}).encode())
+    for call in (lambda: download(store, other), lambda: upload(tmp_path / "folder", store)):
+        with pytest.raises(FormatError, match="upgrade nbckpt"):
+            call()
+    assert index_of(store)["format"] == 99
+
+
+def test_what_is_ours_in_a_hostile_index_is_not_written(tmp_path: Path) -> None:
+    store, other = damaged(tmp_path)
+    names = {f"{STAGING}-x/y": [2, 1, ""], f"{OWN}/y": [2, 1, ""]}
+    store.put(KEY, json.dumps(index_of(store) | {"files": names}).encode())
+    download(store, other)
+    assert read(other) == {"a": b"mine", "old": b"old"}
+
+
+def test_a_link_in_the_folder_is_not_followed_outside(tmp_path: Path) -> None:
+    store, other = damaged(tmp_path)
+    outside = write(tmp_path / "outside", {"c": b"theirs"})
+    (other / "b").symlink_to(outside)
+    (other / "a").unlink()
+    (other / "a").symlink_to(outside / "c")
+    download(store, other)
+    assert read(outside) == {"c": b"theirs"}
+    assert read(other)["a"] == b"12"
+    assert read(other)["b/c"] == b"34"
+
+
+# Faults.
+
+
+def before_and_after(tmp_path: Path) -> tuple[MemoryStore, Path, dict[str, bytes], dict[str, bytes]]:
+    """Return a target, a folder that has other things than were sent, what was sent, and what it has."""
+    store = MemoryStore()
+    folder = write(tmp_path / "folder", {"a": b"1", "b": b"2", "c/d": b"3", "e": b"4"})
+    upload(folder, store)
+    before = read(folder)
+    for path in ("b", "e"):
+        (folder / path).unlink()
+    write(folder, {"a": b"one", "e/f": b"5", "new": b"6"})
+    return store, folder, before, read(folder)
+
+
+def fails(reason: str, transfer: Callable[..., object], *places: object) -> bool:
+    """Tell whether a transfer fails, for a reason that it tells."""
+    try:
+        transfer(*places, delete_missing=True, terms=ONCE)
+    except StoreError as error:
+        return reason in str(error) or pytest.fail(str(error))
+    return False
+
+
+@pytest.mark.parametrize("halfway", [False, True])
+def test_whichever_call_of_an_upload_fails_the_target_is_old_or_new_and_the_next_one_heals(
+    tmp_path: Path, halfway: bool
+) -> None:
+    failed, olds = 0, 0
+    while True:
+        whole, folder, before, after = before_and_after(tmp_path / f"{failed}")
+        faulty = FaultyStore(whole, fail_at=failed + 1, halfway=halfway)
+        if not fails("as the test asked", upload, folder, faulty):
+            break
+        failed += 1
+        view = seen(whole)
+        assert view in (before, after)
+        olds += view == before
+        upload(folder, whole, delete_missing=True)
+        assert seen(whole) == plain(whole) == after
+        assert not [key for key in whole.keys(OWN) if key != KEY]
+    # Until the index is put, the old state shows: it, what it names, and the three files.
+    assert olds == 6 - halfway
+    assert failed > olds
+
+
+def test_whichever_call_of_a_first_upload_fails_nothing_is_seen(tmp_path: Path) -> None:
+    folder = write(tmp_path / "folder", TREE)
+    failed = 0
+    while True:
+        whole = MemoryStore()
+        try:
+            upload(folder, FaultyStore(whole, fail_at=failed + 1), terms=ONCE)
+            break
+        except StoreError:
+            failed += 1
+            assert seen(whole) is None
+            upload(folder, whole)
+            assert seen(whole) == plain(whole) == TREE
+    assert failed == len(TREE) + 3
+
+
+@pytest.mark.parametrize("halfway", [False, True])
+@pytest.mark.parametrize("was_there", [False, True])
+def test_whichever_call_of_a_download_fails_the_folder_is_as_before(
+    tmp_path: Path, was_there: bool, halfway: bool
+) -> None:
+    whole, folder, _, after = before_and_after(tmp_path)
+    upload(folder, whole, delete_missing=True)
+    other = tmp_path / "other" / "deep"
+    mine = {"a": b"mine", "e": b"mine", "old/er": b"mine"}
+    failed = 0
+    while True:
+        if was_there:
+            shutil.rmtree(other, ignore_errors=True)
+            write(other, mine)
+        faulty = FaultyStore(whole, fail_at=failed + 1, halfway=halfway)
+        if not fails("as the test asked", download, faulty, other):
+            break
+        failed += 1
+        assert (tmp_path / "other").exists() == was_there
+        if was_there:
+            assert read(other) == mine
+            assert sorted(it.name for it in other.iterdir()) == ["a", "e", "old"]
+    assert failed == 1 + len(after)
+    assert read(other) == after
+    assert not (other / "old").exists()
+
+
+@pytest.mark.parametrize("was_there", [False, True])
+def test_whenever_the_disk_fails_the_folder_is_as_before(tmp_path: Path, was_there: bool) -> None:
+    whole, folder, _, after = before_and_after(tmp_path)
+    upload(folder, whole, delete_missing=True)
+    other = tmp_path / "other"
+    mine = {"a": b"mine", "e": b"mine", "old/er": b"mine"}
+    failed = 0
+    while True:
+        if was_there:
+            shutil.rmtree(other, ignore_errors=True)
+            write(other, mine)
+        calls = iter(range(1000))
+        at = failed
+
+        def maybe(real: Any, calls: Any = calls, at: int = at) -> Any:
+            def call(*args: Any, **kwargs: Any) -> Any:
+                if next(calls) == at:
+                    raise OSError(28, "No space left on device")
+                return real(*args, **kwargs)
+
+            return call
+
+        with (
+            patch.object(Path, "replace", maybe(Path.replace)),
+            patch.object(Path, "mkdir", maybe(Path.mkdir)),
+            patch.object(os, "utime", maybe(os.utime)),
+        ):
+            if not fails("No space left on device", download, whole, other):
+                break
+        failed += 1
+        assert other.exists() == was_there
+        if was_there:
+            assert read(other) == mine
+            assert sorted(it.name for it in other.iterdir()) == ["a", "e", "old"]
+    assert failed > 8
+    assert read(other) == after
+
+
+def test_an_upload_of_no_folder_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(NotFoundError, match="there is no folder"):
+        upload(tmp_path / "none", MemoryStore())
+
+
+# What changes meanwhile.
+
+
+class Meanwhile(MemoryStore):
+    """A store in which something happens when a key is put."""
+
+    def __init__(self, key: str, then: Any) -> None:
+        super().__init__()
+        self.key, self.then = key, then
+
+    def put(self, key: str, data: Data) -> None:
+        if key != self.key:
+            super().put(key, data)
+            return
+        self.key = ""
+        pieces = []
+        for piece in parts_of(data):
+            pieces.append(bytes(piece))
+            if self.then:
+                self.then()
+                self.then = None
+        super().put(key, pieces)
+
+
+def test_files_that_vanish_while_the_folder_is_sent_are_no_error(tmp_path: Path) -> None:
+    folder = write(tmp_path / "folder", {"a": b"1", **{f"b{n}": b"2" for n in range(200)}})
+    store = Meanwhile("a", lambda: [it.unlink() for it in folder.glob("b*")])
+    moved = upload(folder, store)
+    assert moved.left_out
+    assert all("cannot be read: No such file" in reason for reason in moved.left_out.values())
+    assert moved.files + len(moved.left_out) == 201
+    assert upload(folder, store, delete_missing=True).left_out == {}
+    assert seen(store) == {"a": b"1"}
+
+
+def test_a_file_that_cannot_be_read_is_told_and_what_the_target_has_of_it_stays(tmp_path: Path) -> None:
+    store, folder = MemoryStore(), write(tmp_path / "folder", {"a": b"1", "b": b"2"})
+    upload(folder, store)
+    write(folder, {"a": b"one", "b": b"two"})
+    real = Path.open
+
+    def refuse(path: Path, *args: Any, **kwargs: Any) -> Any:
+        if path == folder / "a":
+            raise PermissionError(13, "Permission denied")
+        return real(path, *args, **kwargs)
+
+    with patch.object(Path, "open", refuse):
+        moved = upload(folder, store, delete_missing=True)
+    assert (moved.left_out, moved.same) == ({"a": "it cannot be read: Permission denied"}, 0)
+    assert seen(store) == {"a": b"1", "b": b"two"}
+    upload(folder, store)
+    assert seen(store) == read(folder)
+
+
+LARGE = 40 << 20
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+@pytest.mark.parametrize("how", ["rewritten", "shorter", "replaced", "gone", "appended"])
+def test_a_large_file_that_changes_while_it_is_sent_is_left_out_unless_it_only_grew(
+    tmp_path: Path, how: str, is_new: bool
+) -> None:
+    folder = write(tmp_path / "folder", {"big": b"old" * (LARGE // 3)})
+    store = Meanwhile("", None)
+    if not is_new:
+        upload(folder, store)
+    before = seen(store)
+    data = os.urandom(LARGE)
+    big = write(folder, {"big": data}) / "big"
+
+    def change() -> None:
+        if how == "gone":
+            big.unlink()
+        elif how == "replaced":
+            write(folder, {"next": b"n" * LARGE})
+            (folder / "next").replace(big)
+        else:
+            with big.open("r+b") as file:
+                if how == "shorter":
+                    file.truncate(1 << 20)
+                file.seek(0, os.SEEK_END if how == "appended" else os.SEEK_SET)
+                file.write(b"xyz")
+            os.utime(big, (1, 1))
+
+    def all_puts(key: str, put: Data) -> None:
+        if key not in {KEY} and not done:
+            done.append(key)
+            store.key, store.then = key, change
+        Meanwhile.put(store, key, put)
+
+    done: list[str] = []
+    with patch.object(store, "put", all_puts):
+        moved = upload(folder, store, terms=ONCE)
+    assert done
+    if how == "appended":
+        assert moved.left_out == {}
+        assert seen(store) == {"big": data}
+    else:
+        assert list(moved.left_out) == ["big"]
+        assert seen(store) == (before if not is_new else {})
+    upload(folder, store, delete_missing=True)
+    assert seen(store) == plain(store) == read(folder)
+    assert not [key for key in store.keys(OWN) if key != KEY]
+
+
+def test_a_journal_that_grows_is_sent_as_far_as_it_was_seen(tmp_path: Path) -> None:
+    folder = write(tmp_path / "folder", {"a": b"1", "journal": b"one\n"})
+    real = Path.stat
+
+    def grow(path: Path, *, follow_symlinks: bool = True) -> os.stat_result:
+        if path.name == "journal":
+            with open(path, "ab") as file:  # noqa: PTH123  `Path.open` would come here again
+                file.write(b"more\n")
+        return real(path, follow_symlinks=follow_symlinks)
+
+    store = MemoryStore()
+    with patch.object(Path, "stat", grow):
+        moved = upload(folder, store)
+    assert moved.left_out == {}
+    assert seen(store) == {"a": b"1", "journal": b"one\n"}
+    assert upload(folder, store).files == 1
+    assert seen(store) == read(folder)
+
+
+def test_what_is_no_file_is_told_and_left_out(tmp_path: Path) -> None:
+    folder = write(tmp_path / "folder", {"a": b"1", "b/c": b"2"})
+    (folder / "link").symlink_to("a")
+    (folder / "to a folder").symlink_to("b")
+    (folder / "to nothing").symlink_to("nothing")
+    os.mkfifo(folder / "pipe")
+    store = MemoryStore()
+    assert sorted(upload(folder, store).left_out) == ["pipe", "to a folder", "to nothing"]
+    assert seen(store) == {"a": b"1", "b/c": b"2", "link": b"1"}
+
+
+def test_a_reader_follows_a_writer_that_replaces_what_it_reads(tmp_path: Path) -> None:
+    folder = write(tmp_path / "folder", {"a": b"1", "b": b"2"})
+    target = MemoryStore()
+    upload(folder, target)
+    write(folder, {"a": b"one", "b": b"two"})
+    store = Reading(target, lambda: upload(folder, target, delete_missing=True))
+    download(store, tmp_path / "other")
+    assert read(tmp_path / "other") == {"a": b"one", "b": b"two"}
+
+
+class Reading(FaultyStore):
+    """A store in which something happens once the index was read."""
+
+    def __init__(self, store: Store, then: Any) -> None:
+        super().__init__(store, when=lambda _: False)
+        self.then = then
+
+    def get(self, key: str, start: int = 0, stop: int | None = None) -> bytes:
+        found = super().get(key, start, stop)
+        if key == KEY and self.then:
+            then, self.then = self.then, None
+            then()
+        return found
+
+
+def test_large_files_are_never_in_memory_whole(tmp_path: Path) -> None:
+    store, folder = LocalStore(tmp_path / "target"), tmp_path / "folder"
+    folder.mkdir()
+    with (folder / "big").open("wb") as file:
+        for n in range(300):
+            file.write(bytes([n % 256]) * (1 << 20))
+    code = f"""
+import resource
+from nbckpt.store import LocalStore
+from nbckpt.sync.folders import download, upload
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+upload({str(folder)!r}, LocalStore({str(store.folder)!r}))
+with open({str(folder / "big")!r}, "r+b") as file: file.write(b"x")
+upload({str(folder)!r}, LocalStore({str(store.folder)!r}))
+download(LocalStore({str(store.folder)!r}), {str(tmp_path / "other")!r})
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(ran.stdout) < 120  # MiB: a few pieces
+    assert (tmp_path / "other" / "big").read_bytes()[:2] == b"x\0"
