@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from nbckpt.errors import UsageError
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -55,6 +57,29 @@ def first_set(*names: str) -> tuple[str, str]:
     """
     found = ((name, os.environ.get(name, "")) for name in names)
     return next(((name, value) for name, value in found if value), (names[-1], ""))
+
+
+def sync_thresholds() -> tuple[float, float]:
+    """Return how long a trial runs before it is sent to remote storage: iterations, and seconds.
+
+    Either is enough. They are `NBCKPT_SYNC_MIN_ITERATIONS` and `NBCKPT_SYNC_MIN_SECONDS`, or the names
+    that Ray has for them.
+
+    Raises:
+        UsageError: One is set to something else than a number.
+    """
+    return (
+        _number(2, "NBCKPT_SYNC_MIN_ITERATIONS", "TUNE_NODE_SYNCING_MIN_ITER_THRESHOLD"),
+        _number(10, "NBCKPT_SYNC_MIN_SECONDS", "TUNE_NODE_SYNCING_MIN_TIME_S_THRESHOLD"),
+    )
+
+
+def _number(default: float, *names: str) -> float:
+    name, value = first_set(*names)
+    try:
+        return float(value) if value else default
+    except ValueError:
+        raise UsageError(f"{name}={value!r} is no number: unset it, or set it to one") from None
 
 
 def _cache_folder() -> Path:

@@ -17,7 +17,7 @@ from pathlib import Path
 import blake3
 
 from nbckpt.errors import CorruptError, NotFoundError, StoreError, UsageError
-from nbckpt.store import Data, Pieces, Store, check_key, wanted
+from nbckpt.store import Data, Pieces, PrefixStore, Store, check_key, wanted
 from nbckpt.store.base import PIECE
 from nbckpt.sync.exclude import OWN, excluding, parents
 from nbckpt.sync.files import Seen, Stage, contents, digest_of, explained, scan
@@ -248,7 +248,8 @@ def download(
     """Bring a folder up to what a target holds, every byte checked.
 
     Everything is fetched before anything is replaced. After an error, or when it was cancelled, the
-    folder is as before. Files that another tool put there, without an index, are fetched too.
+    folder is as before. Files that another tool put there, without an index, are fetched too; and where
+    there is no index but those of targets in the folders below, what these show is.
 
     Args:
         store: The target.
@@ -267,23 +268,43 @@ def download(
     work, excluded = terms.work(f"down:{place}"), excluding(exclude)
     tries = 0
     while True:
-        index = work.one(partial(_index_of, store))
+        index = _index_of(store, work)
         load = _Download(place, store, index, excluded, work, Meter(terms.told))
         try:
             return load.run(delete_missing=delete_missing)
         except CorruptError:
             tries += 1
             # A writer may have replaced what the index showed.
-            if tries == _MOST_TRIES or work.one(partial(_index_of, store)) == index:
+            if tries == _MOST_TRIES or _index_of(store, work) == index:
                 raise
 
 
-def _index_of(store: Store) -> Index:
-    """Return what a target holds; without an index, what can be told from the sizes of its files."""
-    index = Index.read(store) or _foreign(dict(store.sizes()))
+def _index_of(store: Store, work: Work) -> Index:
+    """Return what a target holds; without an index, what can be told from its files and those below."""
+    index = work.one(partial(Index.read, store)) or _joined(store, work)
     if not index.items and not index.looked_at:
         raise NotFoundError(f"there is nothing at {store.url}")
     return index
+
+
+def _joined(store: Store, work: Work) -> Index:
+    """Return what a folder without an index holds, as the indexes in the folders below tell it."""
+    sizes = work.one(lambda: dict(store.sizes()))
+    tops = {key.removesuffix(f"/{KEY}") for key in sizes if key.endswith(f"/{KEY}")}
+    found: list[Index] = []
+    work.all(partial(_read_below, store, top, found) for top in tops)
+    loose = {path: size for path, size in sizes.items() if tops.isdisjoint(parents(path))}
+    items, keys = dict(_foreign(loose).items), dict[str, str]()
+    for index in found:
+        items.update(index.items)
+        keys.update(index.keys)
+    return Index(items, looked_at=min((it.looked_at for it in found), default=0), keys=keys)
+
+
+def _read_below(store: Store, folder: str, found: list[Index]) -> None:
+    index = Index.read(PrefixStore(store, folder))
+    if index is not None:
+        found.append(index.below(folder))
 
 
 def _foreign(sizes: Mapping[str, int]) -> Index:

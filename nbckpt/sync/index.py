@@ -54,11 +54,13 @@ class Index:
         aside: Those whose contents are under their digests, since their paths still have former ones.
         looked_at: When the folder was looked at, in nanoseconds since 1970; 0 before the first upload
             into this target ended.
+        keys: Where the contents of files are that belong to targets below this one; never written.
     """
 
     items: Mapping[str, Item] = field(default_factory=dict)
     aside: frozenset[str] = frozenset()
     looked_at: int = 0
+    keys: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def read(cls, store: Store) -> Self | None:
@@ -103,7 +105,19 @@ class Index:
 
     def key(self, path: str) -> str:
         """Return the key under which a file's contents are."""
+        if path in self.keys:
+            return self.keys[path]
         return key_aside(path, self.items[path]) if path in self.aside else path
+
+    def below(self, folder: str) -> Self:
+        """Return it as it is seen from above, where its target is *folder*."""
+        items = {f"{folder}/{path}": it for path, it in self.items.items()}
+        return replace(
+            self,
+            items=items,
+            aside=frozenset(),
+            keys={f"{folder}/{path}": f"{folder}/{self.key(path)}" for path in self.items},
+        )
 
     def kept(self) -> dict[str, Item]:
         """Return its files for an index that was looked at later, which trusts no time that this did not."""

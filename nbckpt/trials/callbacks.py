@@ -45,20 +45,40 @@ class Callback:
         """No trial runs any more."""
 
 
-class Callbacks:
-    """Calls many callbacks, and goes on without those that fail.
+class BackgroundCallback(Callback):
+    """A callback whose work goes on beside its calls. These methods may be called at any moment."""
 
-    Attributes:
-        notes: What failed, a sentence each.
-    """
+    def trouble(self) -> Sequence[str]:
+        """Return what the experiment's notes are to tell, a sentence each."""
+        return ()
+
+    def cancel(self) -> None:
+        """End the work: nobody wants it any more."""
+
+
+class Callbacks:
+    """Calls many callbacks, and goes on without those that fail."""
 
     def __init__(self, callbacks: Iterable[Callback]) -> None:
-        self.notes: list[str] = []
+        self._failures: list[str] = []
         self._callbacks = list(callbacks)
         self._lock = threading.RLock()
 
     def __iter__(self) -> Any:
         return iter(self._callbacks)
+
+    @property
+    def notes(self) -> list[str]:
+        """What failed, and what they tell themselves, a sentence each."""
+        return [*self._failures, *(note for it in self._in_background() for note in it.trouble())]
+
+    def cancel(self) -> None:
+        """End what goes on beside their calls."""
+        for callback in self._in_background():
+            callback.cancel()
+
+    def _in_background(self) -> list[BackgroundCallback]:
+        return [it for it in self._callbacks if isinstance(it, BackgroundCallback)]
 
     def call(self, method: str, *arguments: Any) -> None:
         """Call one method of all of them."""
@@ -71,5 +91,7 @@ class Callbacks:
                 except Exception as error:  # noqa: BLE001  the trials go on without a failing callback
                     name = type(callback).__name__
                     _log.warning("%s.%s failed", name, method, exc_info=error)
-                    self.notes.append(f"{name} is off since {method} failed: {type(error).__name__}: {error}")
+                    self._failures.append(
+                        f"{name} is off since {method} failed: {type(error).__name__}: {error}"
+                    )
                     self._callbacks.remove(callback)

@@ -10,6 +10,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,17 +20,21 @@ from filelock import FileLock, Timeout
 from nbckpt.errors import StoreError, UsageError
 from nbckpt.render import Page, Result
 from nbckpt.trials import spec as spec_file
-from nbckpt.trials.callbacks import Callbacks
+from nbckpt.trials.callbacks import Callback, Callbacks
 from nbckpt.trials.driver import Attempt, Rules, Wish, trainable_class
 from nbckpt.trials.executors import Executor, InlineExecutor, ThreadExecutor, open_executor
 from nbckpt.trials.search import Search, Suggestions
 from nbckpt.trials.space import canonical, recalled
 from nbckpt.trials.spec import Spec
 from nbckpt.trials.stopping import Stopper
+from nbckpt.trials.syncing import SyncerCallback
 from nbckpt.trials.table import MOST_ROWS, TrialTable, inferred, metric_columns, plot
 from nbckpt.trials.trial import STOPPED, Status, Trial
 
 _AT_EXIT_S = 5.0
+_LAST_SYNC_S = 300.0
+"""How long the end of the process waits for the last sync."""
+_SILENT_S = 0.7
 _LOCK_S = 1.0
 
 _log = logging.getLogger("nbckpt")
@@ -47,6 +52,7 @@ class Experiment(Result):
         folder: Where it is kept.
         spec: What it is to do.
         notes: What went wrong beside the trials, a sentence each.
+        ending: Whether no trial runs any more, and only its callbacks are still at work.
     """
 
     def __init__(self, folder: Path, spec: Spec, trials: Iterable[Trial] = ()) -> None:
@@ -63,6 +69,7 @@ class Experiment(Result):
         self._lock = FileLock(folder.parent / f".{folder.name}.lock", is_singleton=False, thread_local=False)
         self._notes: list[str] = []
         self._began_at: float | None = None
+        self.ending = False
 
     @classmethod
     def read(cls, folder: Path) -> Experiment:
@@ -273,9 +280,14 @@ class Experiment(Result):
         self._ask("stop", trial)
 
     def kill(self) -> None:
-        """End what runs at once, where the executor can: a process is killed, a thread cannot be."""
+        """End what runs at once, where the executor can: a process is killed, a thread cannot be.
+
+        Where only callbacks are still at work, as at the last sync, that is given up.
+        """
         for attempt in list(self._running.values()):
             attempt.kill()
+        if self._rules is not None and self.ending:
+            self._rules.callbacks.cancel()
 
     def resume(
         self, trial: str | Trial | None = None, *, errored: bool = False, trust: bool = False
@@ -341,17 +353,15 @@ class Experiment(Result):
                 spec.keep,
                 spec.checkpoint_every,
                 spec.max_failures,
-                Callbacks(spec.callbacks),
+                Callbacks(_callbacks(spec)),
                 self._search if search is None else Suggestions(search),
-                self._touch,
+                self.touch,
             )
             self._acquire()
             self._rules, self._began_at = rules, time.monotonic()
             self._search = rules.search
             _live[self.folder] = self
-            # Once more, so that it comes before what the executor's library does at exit.
-            atexit.unregister(_pause_all)
-            atexit.register(_pause_all)
+            _at_exit()
             self._search.setup(self)
             rules.callbacks.call("setup", self)
         assert self._rules is not None
@@ -434,7 +444,7 @@ class Experiment(Result):
             return attempt
 
     def _suggested(self) -> Trial | None:
-        config = self._search.suggest(f"t{len(self._trials)}") if self._to_suggest else None
+        config = self._search.suggest(self._new_id()) if self._to_suggest else None
         return None if config is None else self.add(config)
 
     @property
@@ -451,7 +461,11 @@ class Experiment(Result):
             if self._drivers > 1:
                 self._drivers -= 1
                 return True
-        self._rules.callbacks.call("on_experiment_end", self.trials)
+        self.ending = True
+        try:
+            self._rules.callbacks.call("on_experiment_end", self.trials)
+        finally:
+            self.ending = False
         with self._changed:
             if self._queue:
                 return False
@@ -463,10 +477,15 @@ class Experiment(Result):
 
     def add(self, config: Mapping[str, Any]) -> Trial:
         """Make a new trial of a configuration; it does not run yet."""
-        trial = Trial(self.folder / f"t{len(self._trials)}", config)
+        trial = Trial(self.folder / self._new_id(), config)
         trial.create()
         self._trials[trial.id] = trial
         return trial
+
+    def _new_id(self) -> str:
+        # Not their number: where a machine was lost, not all of them are there.
+        newest = next(reversed(self._trials), "t-1")
+        return f"t{int(newest[1:]) + 1}"
 
     def _ask(self, wish: Any, trial: str | Trial | None) -> None:
         chosen = self.trials if trial is None else (self.trial(trial),)
@@ -491,7 +510,8 @@ class Experiment(Result):
             self._version += 1
             self._changed.notify_all()
 
-    def _touch(self) -> None:
+    def touch(self) -> None:
+        """Something changed: whoever shows it looks again."""
         self._version += 1
 
     def recall_configs(self) -> None:
@@ -544,12 +564,46 @@ def match(
         yield (same.popleft() if same else None), config
 
 
-@atexit.register
+def _callbacks(spec: Spec) -> Iterator[Callback]:
+    """Yield what follows an experiment; last what sends it, with all that the others write."""
+    yield from spec.callbacks
+    if spec.sync is not None and not any(isinstance(it, SyncerCallback) for it in spec.callbacks):
+        yield SyncerCallback(config=spec.sync)
+
+
+def _at_exit() -> None:
+    """Have `_pause_all` called before what the executor's library does at exit."""
+    atexit.unregister(_pause_all)
+    atexit.register(_pause_all)
+    # Before that, too: the last sync needs thread pools, which are closed when atexit comes.
+    with suppress(RuntimeError):  # it is that late already
+        getattr(threading, "_register_atexit")(_pause_all)  # noqa: B009  typeshed does not know it
+
+
 def _pause_all() -> None:
-    """Pause what still runs when the process ends, so that it can be resumed."""
+    """Pause what still runs when the process ends, so that it can be resumed, and wait for its last sync."""
     left = [experiment for experiment in list(_live.values()) if experiment.running]
     for experiment in left:
         experiment.pause()
     deadline = time.monotonic() + _AT_EXIT_S
     for experiment in left:
         experiment.wait(max(0.0, deadline - time.monotonic()))
+        if experiment.ending:
+            _finish(experiment)
+
+
+def _finish(experiment: Experiment) -> None:
+    """Wait for the last sync of an experiment; an interrupt gives it up."""
+    try:
+        if not experiment.wait(_SILENT_S):
+            _log.warning(
+                "%s is being sent, for up to %g s more; an interrupt gives it up",
+                experiment.name,
+                _LAST_SYNC_S,
+            )
+        if experiment.wait(_LAST_SYNC_S):
+            return
+    except KeyboardInterrupt:
+        _log.error("the last sync of %s was given up", experiment.name)
+    experiment.kill()
+    experiment.wait(_AT_EXIT_S)

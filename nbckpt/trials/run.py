@@ -17,6 +17,7 @@ from nbckpt.core.trust import open_signer
 from nbckpt.errors import NotFoundError, StoreError, UsageError
 from nbckpt.settings import Settings
 from nbckpt.store import local_folder
+from nbckpt.sync import SyncConfig
 from nbckpt.trials import spec as spec_file
 from nbckpt.trials.callbacks import Callback
 from nbckpt.trials.driver import trainable_class
@@ -27,6 +28,7 @@ from nbckpt.trials.search import Search, open_search
 from nbckpt.trials.space import configs
 from nbckpt.trials.spec import Spec
 from nbckpt.trials.stopping import Stop
+from nbckpt.trials.syncing import SyncerCallback, fetch, is_there
 from nbckpt.trials.trainable import Trainable
 from nbckpt.trials.trial import Trial
 
@@ -56,6 +58,7 @@ def run(
     seed: int | None = None,
     resume: Resume = "auto",
     folder: str | os.PathLike[str] | None = None,
+    sync_config: SyncConfig | None = None,
 ) -> Experiment:
     """Run a function, once for every configuration, in the background; return at once.
 
@@ -87,11 +90,13 @@ def run(
         seed: What the drawing of values begins with; drawn itself by default.
         resume: `auto`, or `must` to refuse a new experiment, or `never` to refuse an old one.
         folder: Where experiments are kept; by default `experiments` in the store's folder.
+        sync_config: Where the experiment is kept too, and how often it is brought there; the last time
+            before it ends. One of this name that is there, and not here, is fetched first.
 
     Raises:
         UsageError: Something of it is wrong; the message says what, and nothing was started.
         NotFoundError: There is none to go on with, as `must` asks.
-        StoreError: The disk failed.
+        StoreError: The disk or the remote storage failed.
     """
     spec = Spec(
         trainable,
@@ -108,15 +113,23 @@ def run(
         dict(resources_per_trial or {}),
         metric,
         mode,
+        sync=sync_config,
     )
-    trainable_class(trainable)
-    open_executor(executor, spec.resources)
-    search = open_search(search, spec)
+    search = _checked(spec, executor, search)
     place = _folder(experiments_folder() if folder is None else Path(folder).absolute(), name, spec, resume)
     experiment = _open(place, spec, keep_seed=seed is None)
     spec_file.write(place, experiment.spec, open_signer())
     experiment.launch(_trials(experiment, search), search, executor)
     return experiment
+
+
+def _checked(spec: Spec, executor: str | Executor, search: Any) -> Search | None:
+    """Return the search, once nothing is wrong with the rest."""
+    if spec.sync is not None:
+        SyncerCallback(config=spec.sync)
+    trainable_class(spec.trainable)
+    open_executor(executor, spec.resources)
+    return open_search(search, spec)
 
 
 def experiments_folder(store: str | None = None) -> Path:
@@ -134,9 +147,11 @@ def _folder(top: Path, name: str, spec: Spec, resume: Resume) -> Path:
     if not name:
         if resume == "must":
             raise UsageError("resume='must' needs the name of the experiment to go on with")
-        return _new_folder(top, spec.function_name)
+        return _new_folder(top, spec)
     folder = top / name
     there = (folder / spec_file.FILE).is_file()
+    if not there:
+        there = bool(is_there(spec.sync, name)) if resume == "never" else fetch(spec.sync, name, folder)
     if resume == "must" and not there:
         raise NotFoundError(f"there is no experiment {name!r} in {top} to go on with: see %ckpt trials")
     if resume == "never" and there:
@@ -148,13 +163,13 @@ def _folder(top: Path, name: str, spec: Spec, resume: Resume) -> Path:
     return folder
 
 
-def _new_folder(top: Path, function: str) -> Path:
+def _new_folder(top: Path, spec: Spec) -> Path:
     """Make a folder of a new name: the function's, the day and a letter."""
-    base = re.sub(r"[^A-Za-z0-9_]", "", function) or "trials"
+    base = re.sub(r"[^A-Za-z0-9_]", "", spec.function_name) or "trials"
     letters = ("".join(it) for size in count(1) for it in product(string.ascii_lowercase, repeat=size))
     for letter in letters:
         folder = top / f"{base}_{datetime.now():%m%d}{letter}"
-        if not folder.exists() and _make(folder):
+        if not folder.exists() and not is_there(spec.sync, folder.name) and _make(folder):
             return folder
     raise AssertionError("letters have no end")
 

@@ -17,6 +17,7 @@ from nbckpt.core.manifest import now
 from nbckpt.core.trust import Signer
 from nbckpt.errors import CodecError, CorruptError, FormatError, NotFoundError, UntrustedError, UsageError
 from nbckpt.store import LocalStore
+from nbckpt.sync import SyncConfig
 from nbckpt.trials.callbacks import Callback
 from nbckpt.trials.keeping import Keep
 from nbckpt.trials.stopping import Stop, Stopper
@@ -48,6 +49,7 @@ class Spec:
         metric: By which trials are compared.
         mode: Whether `min` or `max` of it is best.
         created_at: When the experiment was made, in UTC.
+        sync: Where it is kept too; None for nowhere.
     """
 
     trainable: Callable[..., Any] | type[Trainable] | None
@@ -65,6 +67,7 @@ class Spec:
     metric: str = ""
     mode: str = ""
     created_at: str = field(default_factory=now)
+    sync: SyncConfig | None = None
 
     def __post_init__(self) -> None:
         """Refuse what cannot be done."""
@@ -115,6 +118,7 @@ def write(folder: Path, spec: Spec, signer: Signer) -> None:
         "keep_checkpoints": keep,
         "resources_per_trial": dict(spec.resources),
         "stop": plain({"stop": spec.stop})["stop"],
+        "upload_dir": spec.sync.upload_dir if spec.sync else None,
         "config": plain(dict(spec.config)),
         "trainable": {"name": spec.function_name, **_packed(spec, signer)},
     }
@@ -129,6 +133,7 @@ def _packed(spec: Spec, signer: Signer) -> dict[str, Any]:
         "config": spec.config,
         "stop": spec.stop,
         "callbacks": spec.callbacks,
+        "sync": spec.sync,
     }
     file = _Bounded()
     try:

@@ -1,0 +1,709 @@
+"""Syncing of experiments: what is where and when, what a failure does, and going on from another machine.
+
+The numbers in brackets are those of the behaviours and defects that a test holds.
+"""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+import nbckpt
+from nbckpt.errors import NotFoundError, StoreError, UsageError
+from nbckpt.store import MemoryStore, PrefixStore, Store, open_store
+from nbckpt.sync import DefaultSyncer, SyncConfig, Syncer
+from nbckpt.sync.folders import download
+from nbckpt.testing import FaultyStore
+from nbckpt.trials import Callback, Experiment, Record, Status, Trial
+from nbckpt.trials.experiment import _live
+from nbckpt.trials.spec import Spec
+from nbckpt.trials.syncing import SyncerCallback
+
+SECONDS = 20
+URL = "test://up"
+
+
+@pytest.fixture(autouse=True)
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "store"))
+    return tmp_path / "store" / "experiments"
+
+
+class Remote(DefaultSyncer):
+    """The usual syncer, over a store in memory; it counts."""
+
+    store: ClassVar[Store]
+    ups: ClassVar[list[str]]
+
+    @classmethod
+    def open_storage(cls, url: str) -> Store:
+        return PrefixStore(cls.store, url.removeprefix("test://"))
+
+    @classmethod
+    def validate_upload_dir(cls, upload_dir: str) -> bool:
+        return True
+
+    def carry_out(self, request: Any, terms: Any) -> object:
+        if request.action == "sync_up":
+            self.ups.append(request.remote.rpartition("/")[2])
+        return super().carry_out(request, terms)
+
+
+@pytest.fixture(autouse=True)
+def remote(monkeypatch: pytest.MonkeyPatch) -> Store:
+    monkeypatch.setattr(Remote, "store", MemoryStore(), raising=False)
+    monkeypatch.setattr(Remote, "ups", [], raising=False)
+    return Remote.store
+
+
+def config(**options: Any) -> SyncConfig:
+    return SyncConfig(URL, Remote(), **options)
+
+
+class Tool(Syncer):
+    """A user's syncer, written for the interface alone.
+
+    Args:
+        fails: Raised by the next calls, one each.
+        gate: Each call waits for it.
+    """
+
+    def __init__(self, fails: Iterable[Exception] = (), gate: threading.Event | None = None) -> None:
+        super().__init__()
+        self.calls: list[str] = []
+        self.excluded: list[list[str]] = []
+        self.fails = list(fails)
+        self.gate = gate
+        self.begun = threading.Semaphore(0)
+
+    def sync_up(self, local_dir: str, remote_dir: str, exclude: list[str] | None = None) -> bool:
+        name = remote_dir.rpartition("/")[2]
+        if name != "e":
+            self.calls.append(name)
+            self.excluded.append(exclude or [])
+            self.begun.release()
+            if self.gate is not None:
+                assert self.gate.wait(SECONDS)
+            if self.fails:
+                raise self.fails.pop(0)
+        return True
+
+    def sync_down(self, remote_dir: str, local_dir: str, exclude: list[str] | None = None) -> bool:
+        raise FileNotFoundError(remote_dir)
+
+    delete = sync_up  # type: ignore[assignment]
+
+    @classmethod
+    def validate_upload_dir(cls, upload_dir: str) -> bool:
+        return True
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Stage:
+    """An experiment that nobody runs, and a callback that is told what happens in it."""
+
+    def __init__(self, folder: Path, tool: Syncer, **options: Any) -> None:
+        self.clock = Clock()
+        self.callback = SyncerCallback(config=SyncConfig(URL, tool, **options), clock=self.clock)
+        self.experiment = Experiment(folder / "e", Spec(count))
+        (folder / "e").mkdir(parents=True)
+        (folder / "e" / "experiment.json").write_text("{}")
+        self.callback.setup(self.experiment)
+        self.ended()
+
+    def trial(self) -> Trial:
+        return self.experiment.add({})
+
+    def result(self, trial: Trial, **result: Any) -> None:
+        self.callback.on_trial_result(trial, {"training_iteration": 2, "time_total_s": 0.0} | result)
+
+    def ended(self) -> None:
+        """Wait until nothing is under way, without hearing of failures."""
+        for way in list(self.callback._ways.values()):
+            assert way.syncer._queue.wait(SECONDS)
+
+    def end(self) -> None:
+        self.callback.on_experiment_end(self.experiment.trials)
+
+
+RECORD = Record("checkpoint_000001", "files", 1)
+
+
+def count(config: dict[str, Any]) -> None:
+    checkpoint = nbckpt.get_checkpoint()
+    start = checkpoint.to_dict()["i"] if checkpoint else 0
+    for i in range(start, config.get("n", 3)):
+        nbckpt.report(i=i, start=start, checkpoint={"i": i + 1} if config.get("saves", True) else None)
+        if config.get("fails"):
+            raise ValueError("no")
+
+
+def run(config: Mapping[str, Any] | None = None, **options: Any) -> Experiment:
+    experiment = nbckpt.run(options.pop("function", count), config, **({"name": "e"} | options))
+    assert experiment.wait(SECONDS)
+    return experiment
+
+
+def fetched(url: str, folder: Path) -> Path:
+    download(Remote.open_storage(url), folder)
+    return folder
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(it.relative_to(folder)): it.read_bytes() for it in folder.rglob("*") if it.is_file()}
+
+
+# When it is sent.
+
+
+def test_the_last_sync_is_made_and_awaited_and_a_long_period_has_two(store: Path, tmp_path: Path) -> None:
+    """[58]"""
+    run({"n": 30, "saves": False}, sync_config=config(sync_period=10_000))
+    assert Remote.ups.count("t0") == 2
+    assert Trial.read(fetched(f"{URL}/e/t0", tmp_path / "there")).iteration == 30
+    assert files(tmp_path / "there") == files(store / "e" / "t0")
+
+
+def test_a_result_sends_a_trial_once_in_a_period(store: Path) -> None:
+    """[60]"""
+    tool = Tool()
+    stage = Stage(store, tool)
+    trial = stage.trial()
+    for seconds in (0, 299, 1):
+        stage.clock.now += seconds
+        stage.result(trial)
+        stage.ended()
+    assert tool.calls == ["t0"] * 2
+
+
+def test_a_checkpoint_and_the_end_send_it_whatever_the_period(store: Path) -> None:
+    """[61]"""
+    tool = Tool()
+    stage = Stage(store, tool)
+    trial = stage.trial()
+    stage.result(trial)
+    stage.ended()
+    stage.callback.on_trial_checkpoint(trial, RECORD)
+    assert tool.calls == ["t0"] * 2
+    stage.callback.on_trial_complete(trial)
+    stage.ended()
+    assert tool.calls == ["t0"] * 3
+
+
+def test_a_checkpoint_counts_for_the_period_and_is_not_sent_where_that_is_off(store: Path) -> None:
+    tool, quiet = Tool(), Tool()
+    stage = Stage(store, tool)
+    trial = stage.trial()
+    stage.callback.on_trial_checkpoint(trial, RECORD)
+    stage.result(trial)
+    stage.ended()
+    assert tool.calls == ["t0"]
+    other = Stage(store / "other", quiet, sync_on_checkpoint=False)
+    other.callback.on_trial_checkpoint(other.trial(), RECORD)
+    assert quiet.calls == []
+
+
+def test_what_is_disabled_or_has_its_own_storage_is_left_alone(store: Path, tmp_path: Path) -> None:
+    """[62]"""
+    tool = Tool()
+    sync = SyncConfig(URL, tool)
+    run(callbacks=[SyncerCallback(enabled=False, config=sync)], sync_config=sync)
+    run(name="f", function=nbckpt.durable(count, tmp_path / "durable"), sync_config=config())
+    run(name="g", callbacks=[SyncerCallback(config=SyncConfig(syncer=None))])
+    run(name="h", callbacks=[SyncerCallback()])
+    assert (tool.calls, list(Remote.store.keys())) == ([], [])
+    assert (tmp_path / "durable" / "f" / "t0" / "checkpoint_000003.json").is_file()
+
+
+def test_a_short_trial_is_sent_at_its_end_only(store: Path) -> None:
+    """[65]"""
+    tool = Tool()
+    stage = Stage(store, tool)
+    trial = stage.trial()
+    stage.result(trial, training_iteration=1, time_total_s=9.9)
+    stage.ended()
+    assert tool.calls == []
+    stage.callback.on_trial_complete(trial)
+    stage.ended()
+    assert tool.calls == ["t0"]
+
+
+@pytest.mark.parametrize(
+    "result",
+    [{"training_iteration": 2}, {"time_total_s": 10.0}, {"training_iteration": float("inf")}],
+)
+def test_either_threshold_is_enough(store: Path, result: dict[str, float]) -> None:
+    """[65]"""
+    tool = Tool()
+    stage = Stage(store, tool)
+    stage.result(stage.trial(), **({"training_iteration": 1} | result))
+    stage.ended()
+    assert tool.calls == ["t0"]
+
+
+def test_a_result_that_tells_neither_is_past_both(store: Path) -> None:
+    tool = Tool()
+    stage = Stage(store, tool)
+    stage.callback.on_trial_result(stage.trial(), {})
+    stage.ended()
+    assert tool.calls == ["t0"]
+
+
+@pytest.mark.parametrize(
+    ("iterations", "seconds"),
+    [
+        ("NBCKPT_SYNC_MIN_ITERATIONS", "NBCKPT_SYNC_MIN_SECONDS"),
+        ("TUNE_NODE_SYNCING_MIN_ITER_THRESHOLD", "TUNE_NODE_SYNCING_MIN_TIME_S_THRESHOLD"),
+    ],
+)
+def test_the_environment_sets_the_thresholds(
+    store: Path, monkeypatch: pytest.MonkeyPatch, iterations: str, seconds: str
+) -> None:
+    """[65]"""
+    monkeypatch.setenv(iterations, "5")
+    monkeypatch.setenv(seconds, "100.5")
+    tool = Tool()
+    stage = Stage(store, tool)
+    stage.result(stage.trial(), training_iteration=4, time_total_s=100.4)
+    stage.ended()
+    assert tool.calls == []
+    stage.result(stage.trial(), training_iteration=4, time_total_s=100.5)
+    stage.ended()
+    assert tool.calls == ["t1"]
+    monkeypatch.setenv(seconds, "soon")
+    with pytest.raises(UsageError, match=f"{seconds}='soon' is no number"):
+        nbckpt.run(count, sync_config=config())
+
+
+def test_nothing_is_under_way_when_the_experiment_has_ended(store: Path, remote: Store) -> None:
+    """[66]"""
+    gate = threading.Event()
+
+    def opens(call: Any) -> bool:
+        assert call.op != "put" or gate.wait(SECONDS)
+        return False
+
+    Remote.store = FaultyStore(remote, when=opens)
+    experiment = nbckpt.run(count, {"n": nbckpt.grid_search([1, 2, 3])}, name="e", sync_config=config())
+    assert not experiment.wait(0.1)  # long enough to end, if it did not wait
+    gate.set()
+    assert experiment.wait(SECONDS)
+    tops = {"/".join(key.split("/")[:3]) for key in list(remote.keys())}
+    assert tops == {"up/e/experiment.json", "up/e/t0", "up/e/t1", "up/e/t2"}
+    assert not [it for it in threading.enumerate() if it.name.startswith("nbckpt-sync")]
+
+
+def test_every_hook_hears_of_the_right_trial_at_the_right_time(store: Path) -> None:
+    """[67]"""
+    heard: list[str] = []
+
+    class Heard(SyncerCallback):
+        def setup(self, experiment: Experiment) -> None:
+            super().setup(experiment)
+            heard.append("setup")
+
+        def on_trial_result(self, trial: Trial, result: Mapping[str, Any]) -> None:
+            super().on_trial_result(trial, result)
+            heard.append(f"{trial.id} result {result['training_iteration']}")
+
+        def on_trial_checkpoint(self, trial: Trial, checkpoint: Record) -> None:
+            super().on_trial_checkpoint(trial, checkpoint)
+            heard.append(f"{trial.id} {checkpoint.name}")
+
+        def on_trial_complete(self, trial: Trial) -> None:
+            super().on_trial_complete(trial)
+            heard.append(f"{trial.id} complete {trial.iteration}")
+
+        def on_experiment_end(self, trials: Sequence[Trial]) -> None:
+            super().on_experiment_end(trials)
+            heard.append("end")
+
+    grid = {"n": nbckpt.grid_search([1, 2])}
+    run(grid, callbacks=[Heard(config=config())], max_concurrent=1)
+    one = ["t0 checkpoint_000001", "t0 result 1", "t0 complete 1"]
+    two = ["t1 checkpoint_000001", "t1 result 1", "t1 checkpoint_000002", "t1 result 2", "t1 complete 2"]
+    assert heard == ["setup", *one, *two, "end"]
+
+
+def test_it_comes_after_the_other_callbacks_and_takes_along_what_they_write(tmp_path: Path) -> None:
+    class Writes(Callback):
+        def on_trial_complete(self, trial: Trial) -> None:
+            (trial.folder / "last").write_text("words")
+
+    run(callbacks=[Writes()], sync_config=config())
+    assert (fetched(f"{URL}/e/t0", tmp_path / "there") / "last").read_text() == "words"
+
+
+# When it fails.
+
+
+def test_one_error_names_each_trial_that_failed_and_the_next_call_is_clean(store: Path) -> None:
+    """[63]"""
+    gate = threading.Event()
+    tool = Tool([RuntimeError("net down")], gate)
+    stage = Stage(store, tool)
+    for trial in (stage.trial(), stage.trial()):
+        stage.callback.on_trial_complete(trial)
+        assert tool.begun.acquire(timeout=SECONDS)
+    gate.set()
+    with pytest.raises(StoreError, match=r"\A1 syncs failed:\n  t[01]: .*net down \(after 1 attempt\)\Z"):
+        stage.callback.wait_for_all()
+    stage.callback.wait_for_all()
+    assert sorted(tool.calls) == ["t0", "t1"]
+
+
+def test_a_failure_is_logged_once_and_the_next_one_starts(
+    store: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """[64] [D70]"""
+    tool = Tool([RuntimeError("net down")])
+    stage = Stage(store, tool)
+    trial = stage.trial()
+    with caplog.at_level(logging.WARNING, "nbckpt"):
+        stage.result(trial)
+        stage.ended()
+        assert len(stage.callback.trouble()) == 1
+        stage.clock.now += 11  # far less than a period
+        stage.result(trial)
+        stage.ended()
+    assert tool.calls == ["t0"] * 2
+    assert stage.callback.trouble() == []
+    assert caplog.text.count("net down") == 1
+
+
+@pytest.mark.parametrize("error", [RuntimeError("net down"), OSError("no route"), KeyError("odd")])
+def test_a_trial_never_fails_because_of_a_sync_and_the_table_tells(store: Path, error: Exception) -> None:
+    """[D66] [D68] [D73]"""
+    callback = SyncerCallback(config=SyncConfig(URL, Tool([error] * 100)))
+    experiment = run({"n": 3}, callbacks=[callback])
+    trial = experiment.trials[0]
+    assert (trial.status, trial.iteration, trial.note) == (Status.TERMINATED, 3, "done")
+    (note,) = experiment.notes
+    assert note.startswith(f"t0 is not up to date at {URL}/e/t0: sync_up of ")
+    assert str(error) in note
+    assert "success" not in note
+    assert note in experiment.page().notes
+    with pytest.raises(StoreError, match="t0: "):
+        callback.wait_for_all()
+
+
+def test_storage_that_fails_and_comes_back_is_up_to_date_at_the_end(
+    store: Path, remote: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[D70]"""
+    monkeypatch.setattr("nbckpt.sync.work._BACKOFF_S", 0)
+    lost = threading.Event()
+    Remote.store = FaultyStore(remote, when=lambda call: lost.is_set())
+
+    class Back(Callback):
+        def setup(self, experiment: Experiment) -> None:
+            lost.set()
+
+        def on_trial_result(self, trial: Trial, result: Mapping[str, Any]) -> None:
+            if result["training_iteration"] == 3:
+                lost.clear()
+
+    experiment = run({"n": 4}, callbacks=[Back()], sync_config=config())
+    assert experiment.notes == []
+    assert Trial.read(fetched(f"{URL}/e/t0", tmp_path / "there")).iteration == 4
+
+
+def test_a_sync_that_hangs_is_given_up_and_holds_nobody_up_for_ever(store: Path) -> None:
+    """[D67]"""
+    gate = threading.Event()
+    experiment = run({"n": 2}, sync_config=SyncConfig(URL, Tool(gate=gate), sync_timeout=0.1))
+    assert experiment.trials[0].status == Status.TERMINATED
+    assert "t0 is not up to date" in experiment.notes[0]
+    assert "did not end within 0.1 s" in experiment.notes[0]
+    gate.set()
+    for thread in [it for it in threading.enumerate() if it.name.startswith("nbckpt")]:
+        thread.join(SECONDS)
+
+
+def test_completion_does_not_wait_for_what_is_under_way(store: Path) -> None:
+    """[D67]"""
+    gate = threading.Event()
+    tool = Tool(gate=gate)
+    stage = Stage(store, tool)
+    trial = stage.trial()
+    stage.result(trial)
+    assert tool.begun.acquire(timeout=SECONDS)
+    stage.callback.on_trial_complete(trial)
+    assert tool.calls == ["t0"]
+    gate.set()
+    stage.end()
+    assert tool.calls == ["t0"] * 2
+
+
+def test_a_trials_error_forgets_nothing_that_is_under_way(store: Path) -> None:
+    """[D69]"""
+    gate = threading.Event()
+    tool = Tool([RuntimeError("net down")] * 3, gate)
+    stage = Stage(store, tool)
+    trial = stage.trial()
+    stage.result(trial)
+    assert tool.begun.acquire(timeout=SECONDS)
+    stage.callback.on_trial_error(trial, ValueError())
+    gate.set()
+    with pytest.raises(StoreError, match=r"t0: .*net down"):
+        stage.callback.wait_for_all()
+
+
+def test_a_trial_that_failed_is_sent_as_it_ended(store: Path, tmp_path: Path) -> None:
+    experiment = run({"fails": True}, sync_config=config())
+    assert experiment.trials[0].status == Status.ERROR
+    there = Trial.read(fetched(f"{URL}/e/t0", tmp_path / "there"))
+    assert (there.status, there.error) == (Status.ERROR, "ValueError: no")
+
+
+def test_a_paused_trial_is_sent_as_it_rests(store: Path, tmp_path: Path) -> None:
+    class Pauses(Callback):
+        def setup(self, experiment: Experiment) -> None:
+            self.experiment = experiment
+
+        def on_trial_result(self, trial: Trial, result: Mapping[str, Any]) -> None:
+            self.experiment.pause()
+
+    run({"saves": False}, callbacks=[Pauses()], sync_config=config())
+    assert Trial.read(fetched(f"{URL}/e/t0", tmp_path / "there")).status == Status.PAUSED
+
+
+def test_nothing_grows_with_the_number_of_trials(store: Path) -> None:
+    """[D71]"""
+    callback = SyncerCallback(config=config())
+    run({"n": nbckpt.grid_search([1] * 40)}, callbacks=[callback])
+    sizes = {name: len(it) for name, it in vars(callback).items() if isinstance(it, dict | set | list)}
+    assert sizes == dict.fromkeys(sizes, 0)
+    assert len(sizes) >= 3
+
+
+def test_a_callback_that_was_pickled_works(store: Path) -> None:
+    """[D72]"""
+    run(callbacks=[pickle.loads(pickle.dumps(SyncerCallback(sync_period=7, config=config())))])
+    assert "t0" in Remote.ups
+    assert pickle.loads(pickle.dumps(SyncerCallback(sync_period=7))).config.sync_period == 7
+
+
+ENDS = """
+import sys, threading, nbckpt
+from nbckpt.trials.callbacks import Callback
+
+def count(config):
+    for i in range(10**9):
+        nbckpt.report(i=i, checkpoint={"i": i} if i < 3 else None)
+
+class Watch(Callback):
+    def on_trial_result(self, trial, result):
+        if result["i"] == 3:
+            reached.set()
+
+reached = threading.Event()
+sync = nbckpt.SyncConfig(sys.argv[1], sync_period=10**6)
+nbckpt.run(count, name="e", callbacks=[Watch()], sync_config=sync)
+reached.wait()
+"""
+
+
+def test_the_end_of_the_interpreter_waits_for_the_last_sync(store: Path, tmp_path: Path) -> None:
+    """[58] [D73]"""
+    target = tmp_path / "target"
+    done = subprocess.run(
+        [sys.executable, "-c", ENDS, target.as_uri()], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    here = Trial.read(store / "e" / "t0")
+    download(open_store(target / "e" / "t0"), tmp_path / "there")
+    there = Trial.read(tmp_path / "there")
+    assert (there.status, there.iteration) == (Status.PAUSED, here.iteration)
+
+
+def test_what_is_there_for_a_moment_only_is_not_sent(store: Path, tmp_path: Path) -> None:
+    """[D74] [D97]"""
+
+    def leaves(config: dict[str, Any]) -> None:
+        count(config)
+        folder = store / "e" / "t0"
+        for name in ("checkpoint_tmpabc", "checkpoint_tmpabc/inner", "kept"):
+            (folder / name).mkdir()
+            (folder / name / "file").write_text("words")
+
+    run(function=leaves, sync_config=config())
+    there = files(fetched(f"{URL}/e/t0", tmp_path / "there"))
+    assert "kept/file" in there
+    assert not [path for path in there if "tmp" in path]
+    for it in (store / "e" / "t0").glob("checkpoint_tmp*/**/file"):
+        it.unlink()
+    for it in sorted((store / "e" / "t0").glob("checkpoint_tmp*/**"), reverse=True):
+        it.rmdir()
+
+
+def test_artifacts_are_left_out_where_that_is_said(store: Path, tmp_path: Path) -> None:
+    def draws(config: dict[str, Any]) -> None:
+        (store / "e" / "t0" / "plot[1].txt").write_text("words")
+        (store / "e" / "t0" / "logs").mkdir()
+        (store / "e" / "t0" / "logs" / "1").write_text("words")
+        count(config)
+
+    run(function=draws, sync_config=config(sync_artifacts=False))
+    there = files(fetched(f"{URL}/e/t0", tmp_path / "there"))
+    assert {path.split("/")[0][:10] for path in there} == {"params.jso", "events.jso", "checkpoint"}
+
+
+# On another machine.
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
+    """Go to another machine: another disk, and a kernel that has run nothing."""
+
+    def goes(name: str) -> Path:
+        monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / name))
+        return tmp_path / name / "experiments"
+
+    return goes
+
+
+def test_an_experiment_is_read_back_whole_and_checked(store: Path, remote: Store, tmp_path: Path) -> None:
+    run({"n": nbckpt.grid_search([1, 2])}, sync_config=config())
+    assert files(fetched(f"{URL}/e", tmp_path / "there")) == files(store / "e")
+    key = "up/e/t1/params.json"
+    remote.delete(key)
+    remote.put(key, b"x" * len((store / "e" / "t1" / "params.json").read_bytes()))
+    with pytest.raises(nbckpt.CorruptError, match="t1/params"):
+        fetched(f"{URL}/e", tmp_path / "again")
+    assert not (tmp_path / "again").exists()
+
+
+def test_an_experiment_whose_trial_is_half_replaced_is_read_as_the_index_shows_it(
+    store: Path, remote: Store, tmp_path: Path
+) -> None:
+    experiment = run({"n": 2}, sync_config=config())
+    was = files(store / "e" / "t0")
+    (store / "e" / "t0" / "params.json").write_text('{"n": 5}')
+
+    def settles(call: Any) -> bool:
+        return call.op == "put" and call.key.endswith("t0/params.json")
+
+    syncer = Remote(attempts=1)
+    Remote.store = FaultyStore(remote, when=settles)
+    syncer.sync_up(str(store / "e" / "t0"), f"{URL}/e/t0")
+    with pytest.raises(StoreError):
+        syncer.wait()
+    assert remote.get("up/e/t0/params.json") == was["params.json"]
+    there = files(fetched(f"{URL}/e", tmp_path / "there"))
+    assert there["t0/params.json"] == b'{"n": 5}'
+    assert experiment.notes == []
+
+
+def test_another_machine_goes_on_where_it_was(elsewhere: Callable[[str], Path], tmp_path: Path) -> None:
+    experiment = run({"n": nbckpt.grid_search([2, 5])}, stop={"i": 2}, sync_config=config(), max_concurrent=1)
+    assert [it.iteration for it in experiment.trials] == [2, 3]
+    (cut,) = (it for it in experiment.trials if it.iteration == 3)
+    there = elsewhere("other")
+    again = run({"n": nbckpt.grid_search([2, 5])}, sync_config=config(), max_concurrent=1)
+    assert [it.iteration for it in again.trials] == [2, 3]  # both had ended
+    again.resume(cut.id)
+    assert again.wait(SECONDS)
+    assert [it["start"] for it in again.trial(cut.id).results] == [0, 0, 0, 3, 3]
+    assert (there / "e" / "experiment.json").is_file()
+    assert Trial.read(fetched(f"{URL}/e/{cut.id}", tmp_path / "there")).iteration == 5
+
+
+def test_a_trial_that_was_cut_off_goes_on_from_its_last_checkpoint_there(
+    store: Path, remote: Store, elsewhere: Callable[[str], Path]
+) -> None:
+    copies = MemoryStore()
+
+    class Lost(Callback):
+        """Keeps what the storage has at this moment, as a machine that is lost leaves it."""
+
+        def on_trial_result(self, trial: Trial, result: Mapping[str, Any]) -> None:
+            if result["training_iteration"] == 3:
+                for key in list(remote.keys()):
+                    copies.put(key, remote.get(key))
+
+    run({"n": 6}, callbacks=[Lost()], sync_config=config())
+    Remote.store = copies
+    elsewhere("other")
+    trial = run({"n": 6}, sync_config=config(), resume="must").trials[0]
+    assert [it["start"] for it in trial.results] == [0, 0, 0, 3, 3, 3]
+
+
+def test_a_new_kernel_that_resumes_sends_again(store: Path, tmp_path: Path) -> None:
+    run({"n": 3}, stop={"i": 1}, sync_config=config())
+    Remote.ups.clear()
+    _live.clear()
+    experiment = Experiment.read(store / "e").resume("t0")
+    assert experiment.wait(SECONDS)
+    assert "t0" in Remote.ups
+    assert files(fetched(f"{URL}/e", tmp_path / "there")) == files(store / "e")
+
+
+def test_a_name_that_is_taken_there_is_not_used_for_another_experiment(
+    elsewhere: Callable[[str], Path],
+) -> None:
+    first = run({"n": 1}, name="", sync_config=config())
+    elsewhere("other")
+    second = run({"n": 1}, name="", sync_config=config())
+    assert (first.name[:-1], first.name[-1], second.name[-1]) == (second.name[:-1], "a", "b")
+    elsewhere("third")
+    with pytest.raises(UsageError, match="already"):
+        nbckpt.run(count, name=first.name, sync_config=config(), resume="never")
+    with pytest.raises(NotFoundError, match="no experiment 'x'"):
+        nbckpt.run(count, name="x", sync_config=config(), resume="must")
+
+
+def test_storage_that_cannot_be_reached_begins_nothing_anew(
+    remote: Store, elsewhere: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nbckpt.sync.work._BACKOFF_S", 0)
+    run({"n": 1}, sync_config=config())
+    folder = elsewhere("other")
+    Remote.store = FaultyStore(remote, when=lambda call: call.op == "get" and "t0" in call.key)
+    with pytest.raises(StoreError):
+        nbckpt.run(count, {"n": 1}, name="e", sync_config=config())
+    assert not (folder / "e").exists()
+
+
+def test_trials_are_numbered_after_those_that_are_there(
+    remote: Store, elsewhere: Callable[[str], Path]
+) -> None:
+    run({"n": nbckpt.grid_search([1, 2])}, sync_config=config())
+    for key in list(remote.keys("up/e/t0/")):
+        remote.delete(key)
+    elsewhere("other")
+    experiment = run({"n": nbckpt.grid_search([1, 2])}, sync_config=config())
+    assert [(it.id, it.config["n"], it.iteration) for it in experiment.trials] == [("t1", 2, 2), ("t2", 1, 1)]
+
+
+def test_the_last_sync_can_be_given_up(store: Path, remote: Store) -> None:
+    gate, inside = threading.Event(), threading.Event()
+
+    def hangs(call: Any) -> bool:
+        if call.op == "put":
+            inside.set()
+            assert gate.wait(SECONDS)
+        return False
+
+    Remote.store = FaultyStore(remote, when=hangs)
+    experiment = nbckpt.run(count, {"n": 1, "saves": False}, name="e", sync_config=config())
+    while not experiment.ending:
+        assert inside.wait(SECONDS)
+    experiment.kill()
+    gate.set()
+    assert experiment.wait(SECONDS)
+    assert any("cancelled" in note or "given up" in note for note in experiment.notes)
