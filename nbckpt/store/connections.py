@@ -64,4 +64,8 @@ class Connections:
         import fsspec
 
         fs, root = fsspec.core.url_to_fs(self._url, **self._options)
+        if fs.async_impl:
+            from nbckpt.store.cancellable import Cancellable  # 30 ms of asyncio, which fsspec needs anyway
+
+            fs = Cancellable(fs)
         return fs, str(root)

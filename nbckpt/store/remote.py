@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
 from nbckpt.errors import NbckptError, NotFoundError, UsageError
-from nbckpt.store.base import STAGING, Buffer, Data, Store, check_key, parts_of
+from nbckpt.store.base import PIECE, STAGING, Data, Pieces, Store, check_key, parts_of, pieces_of
+from nbckpt.store.cancel import wanted
 from nbckpt.store.connections import Connections
 from nbckpt.store.failures import explained
 
 # Their put is one request that shows whole or not at all; elsewhere we write aside and rename.
 _WHOLE_PUTS = frozenset({"memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl"})
-_LARGE, _PIECE = 128 << 20, 16 << 20
+_COPIES = frozenset({"memory", "s3", "s3a", "gs", "gcs"})
+_LARGE, _PART = 128 << 20, 50 << 20
+_AT_ONCE = 64 << 20
+"""How many bytes of one object are in memory and under way."""
+_MOST_PARTS = 10_000
 _NO_FILE = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
 _EXTRAS = {
     "s3": "s3",
@@ -29,17 +34,25 @@ _EXTRAS = {
 }
 
 
-class _Pieces:
-    """A large buffer for s3fs, which uploads it in pieces that must be `bytes`."""
+class _Body:
+    """Bytes for s3fs, which uploads them in parts that must be `bytes`.
 
-    def __init__(self, view: memoryview) -> None:
-        self._view = view.cast("B")
+    Attributes:
+        options: How s3fs is to do it.
+    """
+
+    def __init__(self, size: int, read: Callable[[int, int], bytes], part: int) -> None:
+        self._size = size
+        self._read = read
+        part = max(part, -(-size // _MOST_PARTS))
+        self.options = {"chunksize": part, "max_concurrency": max(1, _AT_ONCE // part)}
 
     def __len__(self) -> int:
-        return len(self._view)
+        return self._size
 
     def __getitem__(self, at: slice) -> bytes:
-        return bytes(self._view[at])
+        start, stop, _ = at.indices(self._size)
+        return self._read(start, stop)
 
 
 def check_protocol(url: str) -> None:
@@ -81,6 +94,7 @@ class RemoteStore(Store):
         self._root = self._connections.root
         self._whole_puts = protocol in _WHOLE_PUTS
         self._in_pieces = protocol in {"s3", "s3a"}
+        self._copies = protocol in _COPIES
 
     @property
     def _fs(self) -> Any:
@@ -107,10 +121,11 @@ class RemoteStore(Store):
 
     def put(self, key: str, data: Data) -> None:
         """See `Store.put`."""
-        parts = parts_of(data)
         with self._explained("write", key):
             if self._whole_puts:
-                self._fs.pipe_file(self._at(key), self._body(parts))
+                wanted().check()
+                body = self._body(data)
+                self._fs.pipe_file(self._at(key), body, **(body.options if isinstance(body, _Body) else {}))
                 return
             staged = f"{self._root}/{STAGING}/{uuid.uuid4().hex}"
             for place in (staged, self._at(key)):
@@ -119,14 +134,22 @@ class RemoteStore(Store):
                 with self._fs.open(staged, "wb") as file:
                     if hasattr(file, "set_pipelined"):  # SFTP, where each piece would wait for its answer
                         file.set_pipelined(True)
-                    for part in parts:
-                        for at in range(0, len(part), _PIECE):
-                            file.write(memoryview(part)[at : at + _PIECE])
+                    for piece in pieces_of(data):
+                        file.write(piece)
+                wanted().check()
                 self._fs.mv(staged, self._at(key))
             except BaseException:
                 with suppress(Exception):  # the failure itself is what the caller must hear of
                     self._fs.rm_file(staged)
                 raise
+
+    def copy(self, source: str, target: str) -> None:
+        """See `Store.copy`."""
+        if not self._copies:
+            super().copy(source, target)
+            return
+        with self._explained("read", source):
+            self._fs.cp_file(self._at(source), self._at(target))
 
     def _make_folder(self, folder: str) -> None:
         """Make *folder* and its parents; others may be making them too."""
@@ -139,10 +162,14 @@ class RemoteStore(Store):
             if not self._fs.isdir(folder):
                 raise
 
-    def _body(self, parts: Sequence[Buffer]) -> bytes | _Pieces:
-        """Return the bytes as the backend takes them: a large buffer to S3 without a copy of it."""
+    def _body(self, data: Data) -> bytes | _Body:
+        """Return the bytes as the backend takes them: what is large goes to S3 without being copied whole."""
+        if self._in_pieces and isinstance(data, Pieces) and data.size >= 2 * PIECE:
+            return _Body(data.size, data.read, PIECE)
+        parts = parts_of(data)
         if self._in_pieces and len(parts) == 1 and len(parts[0]) >= _LARGE:
-            return _Pieces(memoryview(parts[0]))
+            view = memoryview(parts[0]).cast("B")
+            return _Body(len(view), lambda start, stop: bytes(view[start:stop]), _PART)
         return parts[0] if len(parts) == 1 and isinstance(parts[0], bytes) else b"".join(parts)
 
     def exists(self, key: str) -> bool:

@@ -1,0 +1,47 @@
+"""Cancellable: a file system whose requests are let go of while they are under way."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+from collections.abc import Awaitable, Callable
+from functools import partial
+from inspect import iscoroutinefunction
+from typing import Any, TypeVar
+
+from nbckpt.store.cancel import CancelledError, wanted
+
+T = TypeVar("T")
+
+
+class Cancellable:
+    """An asynchronous file system, each request of which is let go of when nobody wants it any more."""
+
+    def __init__(self, fs: Any) -> None:
+        self._fs = fs
+
+    def __getattr__(self, name: str) -> Any:
+        call = getattr(self._fs, f"_{name}", None)
+        if not iscoroutinefunction(call):
+            return getattr(self._fs, name)
+        return lambda *args, **kwargs: _made(self._fs.loop, partial(call, *args, **kwargs))
+
+
+def _made(loop: asyncio.AbstractEventLoop, call: Callable[[], Awaitable[T]]) -> T:
+    """Make a call on its loop, and return once it is over: what is cancelled sends no byte any more."""
+    cancel = wanted()
+
+    async def make() -> T:
+        task = asyncio.current_task()
+        assert task is not None  # it runs in one
+        with cancel.calling(partial(loop.call_soon_threadsafe, task.cancel)):
+            return await call()
+
+    future = asyncio.run_coroutine_threadsafe(make(), loop)
+    try:
+        return future.result()
+    except concurrent.futures.CancelledError:
+        raise CancelledError("it was cancelled") from None
+    except BaseException:
+        future.cancel()
+        raise
