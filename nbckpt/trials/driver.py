@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from nbckpt.errors import CorruptError, NbckptError, StoreError, TrialError, UsageError
+from nbckpt.sync import SyncConfig
 from nbckpt.trials.callbacks import Callbacks
 from nbckpt.trials.checkpoints import CheckpointFolder, Record
 from nbckpt.trials.executors import Executor, Job, Worker, WorkerEndedError
@@ -36,6 +37,7 @@ class Rules:
     callbacks: Callbacks
     search: Suggestions
     changed: Callable[[], None]
+    sync: SyncConfig = field(default_factory=SyncConfig)
 
 
 class Attempt:
@@ -103,7 +105,16 @@ class Attempt:
         self._saved_at = trial.iteration
         rules.callbacks.call("on_trial_start", trial)
         rules.changed()
-        job = Job(rules.trainable, trial.config, trial.folder, trial.id, self._name, self._waits)
+        job = Job(
+            rules.trainable,
+            trial.config,
+            trial.folder,
+            trial.id,
+            self._name,
+            self._waits,
+            rules.sync,
+            self._warn,
+        )
         self._worker = rules.executor.start(job)
         trial.note = note
         try:

@@ -19,6 +19,7 @@ from filelock import FileLock, Timeout
 
 from nbckpt.errors import StoreError, UsageError
 from nbckpt.render import Page, Result
+from nbckpt.sync import SyncConfig
 from nbckpt.trials import spec as spec_file
 from nbckpt.trials.callbacks import Callback, Callbacks
 from nbckpt.trials.driver import Attempt, Rules, Wish, trainable_class
@@ -356,6 +357,7 @@ class Experiment(Result):
                 Callbacks(_callbacks(spec)),
                 self._search if search is None else Suggestions(search),
                 self.touch,
+                spec.sync or SyncConfig(),
             )
             self._acquire()
             self._rules, self._began_at = rules, time.monotonic()

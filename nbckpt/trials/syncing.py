@@ -213,7 +213,7 @@ class SyncerCallback(BackgroundCallback):
             self._untold[name] = way.failure
 
     def _syncer(self) -> BackgroundSyncer:
-        return _background(self.config, self._clock)
+        return background(self.config, self._clock)
 
     def _send_file(self, folder: Path) -> None:
         """Send the experiment's own file."""
@@ -332,7 +332,7 @@ def fetch(config: SyncConfig | None, name: str, folder: Path) -> bool:
     known = is_there(config, name)
     if config is None or known is False:
         return False
-    was_there, syncer = folder.exists(), _background(config)
+    was_there, syncer = folder.exists(), background(config)
     try:
         syncer.sync_down(place(config, name), str(folder))
         syncer.wait()
@@ -352,7 +352,7 @@ def _store(config: SyncConfig, name: str) -> Store:
     return opens(place(config, name))
 
 
-def _background(config: SyncConfig, clock: Callable[[], float] = time.monotonic) -> BackgroundSyncer:
+def background(config: SyncConfig, clock: Callable[[], float] = time.monotonic) -> BackgroundSyncer:
     """Return a syncer of its own, which works in the background."""
     if config.syncer == AUTO:
         return DefaultSyncer(config.sync_period, config.sync_timeout, clock=clock)

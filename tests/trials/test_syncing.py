@@ -20,9 +20,11 @@ import nbckpt
 from nbckpt.errors import NotFoundError, StoreError, UsageError
 from nbckpt.store import MemoryStore, PrefixStore, Store, open_store
 from nbckpt.sync import DefaultSyncer, SyncConfig, Syncer
+from nbckpt.sync.files import Seen
 from nbckpt.sync.folders import download
 from nbckpt.testing import FaultyStore
 from nbckpt.trials import Callback, Experiment, Record, Status, Trial
+from nbckpt.trials.executors.artifacts import Artifacts, Sender, take_in
 from nbckpt.trials.experiment import _live
 from nbckpt.trials.spec import Spec
 from nbckpt.trials.syncing import SyncerCallback
@@ -707,3 +709,36 @@ def test_the_last_sync_can_be_given_up(store: Path, remote: Store) -> None:
     gate.set()
     assert experiment.wait(SECONDS)
     assert any("cancelled" in note or "given up" in note for note in experiment.notes)
+
+
+# From another node; tests/cluster/test_sync_ray.py has it on a real cluster.
+
+
+def test_an_artifact_takes_no_other_place(tmp_path: Path) -> None:
+    for path in ("params.json", "events.jsonl", "checkpoint_000001/x", "../x", "/x"):
+        with pytest.raises(UsageError):
+            take_in(tmp_path / "t0", {path: Seen(1, 1, 1)}, lambda *_: b"x")
+    assert list(tmp_path.rglob("*")) == []
+
+
+def test_artifacts_that_change_and_vanish_meanwhile_come_as_they_are(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "here").mkdir()
+    for name in ("grows", "shrinks", "vanishes"):
+        (tmp_path / "there" / name).write_text("four")
+    artifacts = Artifacts(tmp_path / "there")
+    changed = artifacts.changes({})
+    (tmp_path / "there" / "grows").write_text("longer")
+    (tmp_path / "there" / "shrinks").write_text("x")
+    (tmp_path / "there" / "vanishes").unlink()
+    take_in(tmp_path / "here", changed, artifacts.read)
+    assert files(tmp_path / "here") == {"grows": b"longer", "shrinks": b"x"}
+    assert set(artifacts.changes(changed)) == {"grows", "shrinks"}
+
+
+def test_artifacts_that_cannot_be_sent_are_told(store: Path) -> None:
+    tool = Tool([RuntimeError("net down")])
+    sender = Sender(SyncConfig(URL, tool), "e/t0", store)
+    assert "RuntimeError: net down" in sender.send(last=True)
+    assert sender.send(last=True) == ""
+    assert tool.calls == ["t0"] * 2

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from nbckpt.errors import TrialError
+from nbckpt.sync import SyncConfig
 from nbckpt.trials.checkpoints import Record
 from nbckpt.trials.trainable import Trainable
 
@@ -38,6 +39,9 @@ class Job:
         trial: The trial's short name.
         name: The experiment's and the trial's.
         waits: Called while it waits for room; an executor that never waits has no use for it.
+        sync: Whether, how often and where to the files are brought that a trial writes beside its
+            checkpoints, where it runs on another machine.
+        warns: Told what went wrong beside the trial.
     """
 
     trainable: type[Trainable]
@@ -46,6 +50,8 @@ class Job:
     trial: str
     name: str
     waits: Waits = lambda _: True
+    sync: SyncConfig = field(default_factory=SyncConfig)
+    warns: Callable[[Exception], None] = lambda _: None
 
 
 class Worker(ABC):

@@ -21,14 +21,18 @@ from typing import Any
 import cloudpickle
 
 from nbckpt.core.lending import lend
-from nbckpt.errors import CodecError, StoreError, UsageError
+from nbckpt.errors import CodecError, NbckptError, StoreError, TrialError, UsageError
+from nbckpt.sync import SyncConfig
+from nbckpt.sync.files import Seen
 from nbckpt.trials.checkpoints import CheckpointFolder, Record
+from nbckpt.trials.executors.artifacts import Artifacts, Sender, take_in
 from nbckpt.trials.executors.base import Executor, Handle, Job, Worker, WorkerLostError
 from nbckpt.trials.executors.local import make as make_trainable
 from nbckpt.trials.executors.local import save
 from nbckpt.trials.executors.transport import Bill, Depot, carry, outcome, pack, result_of
 from nbckpt.trials.function import STOP_TIMEOUT_S
 from nbckpt.trials.trainable import DONE, Trainable
+from nbckpt.trials.trial import PARAMS
 
 PATIENCE_S = 5.0
 """How long a trial waits for room on the cluster before it says so."""
@@ -94,6 +98,9 @@ class RayWorker(Worker):
         self._depot = Depot(self._checkpoints)
         self._node = ""
         self._made = False
+        self._is_shared = False
+        self._known: dict[str, Seen] = {}
+        self._looked_at = time.monotonic()
 
     def has_room(self, resources: Mapping[str, float], *, grows: bool) -> bool:
         """Wait until the actor runs somewhere; False when the trial is not wanted any more.
@@ -128,10 +135,15 @@ class RayWorker(Worker):
     def make(self, packed: bytes) -> None:
         """Make the trainable in the actor."""
         self._made = True
-        self._call("make", packed)
+        sync = self._job.sync
+        own = (self._job.folder / PARAMS).read_bytes() if sync.syncer is None else None
+        self._is_shared = self._call("make", packed, sync, own)
 
     def restore(self, checkpoint: Record) -> None:
         """See `Worker.restore`."""
+        if self._is_shared:
+            self._call("restore_here", checkpoint.name)
+            return
         bill = self._depot.bill(checkpoint)
         carry(bill, self._depot.read, lambda path, piece: self._call("write", path, piece))
         self._call("restore", bill)
@@ -141,6 +153,8 @@ class RayWorker(Worker):
         going = True
         while going:
             result = self._call("train")
+            if time.monotonic() - self._looked_at >= self._job.sync.sync_period:
+                self._bring()
             going = handle(result) and not result.get(DONE)
 
     def save(self) -> Record | None:
@@ -148,6 +162,10 @@ class RayWorker(Worker):
         bill: Bill | None = self._call("save")
         if bill is None:
             return None
+        if self._is_shared:
+            return self._checkpoints.read(Record.decode(bill.record, "a checkpoint").name)
+        if self._job.sync.sync_on_checkpoint:
+            self._bring()
         try:
             carry(bill, lambda *piece: self._call("read", *piece), self._depot.write)
             return self._depot.commit(bill)
@@ -165,12 +183,22 @@ class RayWorker(Worker):
         try:
             if self._made:
                 self._made = False
-                self._call("stop", timeout=2 * STOP_TIMEOUT_S)
+                try:
+                    self._call("stop", timeout=2 * STOP_TIMEOUT_S)
+                except TrialError as error:
+                    if not isinstance(error, WorkerLostError):
+                        self._leave()
+                    raise
+                self._leave()
         except WorkerLostError as error:
             if isinstance(error.__cause__, TimeoutError):
                 _log.warning("%s was asked to stop and is ended without its cleanup", self._job.name)
         finally:
             self.kill()
+
+    def _leave(self) -> None:
+        self._bring(last=True)
+        self._call("leave", timeout=2 * STOP_TIMEOUT_S)
 
     def kill(self) -> None:
         """See `Worker.kill`."""
@@ -178,6 +206,25 @@ class RayWorker(Worker):
 
         with suppress(ray.exceptions.RayError):
             ray.kill(self._actor)
+
+    def _bring(self, *, last: bool = False) -> None:
+        """Have what the trial wrote beside its checkpoints brought here, or to `upload_dir`."""
+        sync, self._looked_at = self._job.sync, time.monotonic()
+        if sync.syncer is None or not sync.sync_artifacts:
+            return
+        try:
+            if sync.upload_dir:
+                trouble = self._call("send", last)
+                if trouble:
+                    self._job.warns(StoreError(trouble))
+                return
+            changed = self._call("changes", self._known)
+            take_in(self._job.folder, changed, lambda *piece: self._call("peek", *piece))
+            self._known.update(changed)
+        except WorkerLostError:
+            raise
+        except NbckptError as error:  # the trial goes on; it is tried again
+            self._job.warns(error)
 
     def _call(self, what: str, *given: Any, timeout: float | None = None) -> Any:
         """Have the actor do something, and return what comes of it."""
@@ -207,6 +254,9 @@ class TrialActor:
         self._trainable: Trainable | None = None
         self._newest: Record | None = None
         self._origin = ""
+        self._is_shared = False
+        self._artifacts: Artifacts | None = None
+        self._sender: Sender | None = None
 
     def __repr__(self) -> str:
         return self._name
@@ -221,19 +271,26 @@ class TrialActor:
         """Call one of the methods below, and return its outcome."""
         return outcome(getattr(self, what), *given)
 
-    def make(self, packed: bytes) -> None:
-        """Make the trainable."""
-        # Lent, so that what is left of an actor that was killed goes with the next that comes there.
-        self._checkpoints = CheckpointFolder(self._lent.enter_context(lend(uuid.uuid4().hex, Path.mkdir)))
-        self._depot = Depot(self._checkpoints)
+    def make(self, packed: bytes, sync: SyncConfig, own: bytes | None) -> bool:
+        """Make the trainable; tell whether it is in the trial's own folder, whose `params.json` is *own*."""
         try:
-            trainable, config, _, trial, _ = cloudpickle.loads(packed)
+            trainable, config, folder, trial, _ = cloudpickle.loads(packed)
         except Exception as error:
             raise CodecError(
                 f"{self._name} cannot be loaded on its node: {type(error).__name__}: {error}. Install there "
                 "what it imports, or call ray.init(runtime_env={'working_dir': '.'}) first"
             ) from error
-        self._trainable = make_trainable(Job(trainable, config, self._checkpoints.folder, trial, self._name))
+        self._is_shared = _has(folder, own)
+        if not self._is_shared:
+            # Lent, so that what is left of an actor that was killed goes with the next that comes there.
+            folder = self._lent.enter_context(lend(uuid.uuid4().hex, Path.mkdir))
+        self._checkpoints = CheckpointFolder(folder)
+        self._depot = Depot(self._checkpoints)
+        self._artifacts = Artifacts(folder)
+        if sync.upload_dir and sync.sync_artifacts:
+            self._sender = Sender(sync, self._name, folder)
+        self._trainable = make_trainable(Job(trainable, config, folder, trial, self._name))
+        return self._is_shared
 
     def train(self) -> dict[str, Any]:
         """Return the next result."""
@@ -247,7 +304,7 @@ class TrialActor:
         if record is None:
             return None
         former, self._newest = self._newest, record
-        if former is not None and former.name not in {record.name, self._origin}:
+        if former is not None and not self._is_shared and former.name not in {record.name, self._origin}:
             self._checkpoints.delete(former)
         return self._depot.bill(record)
 
@@ -265,13 +322,40 @@ class TrialActor:
         self._origin = self._depot.commit(bill).name
         self._trainable.restore(self._checkpoints.folder / self._origin)
 
+    def restore_here(self, name: str) -> None:
+        """Go on from a checkpoint in the trial's own folder."""
+        assert self._trainable is not None
+        self._trainable.restore(self._checkpoints.folder / name)
+
+    def changes(self, known: Mapping[str, Seen]) -> dict[str, Seen]:
+        """See `Artifacts.changes`; before there is a folder there are none."""
+        return {} if self._artifacts is None else self._artifacts.changes(known)
+
+    def peek(self, path: str, offset: int) -> bytes:
+        """See `Artifacts.read`."""
+        assert self._artifacts is not None
+        return self._artifacts.read(path, offset)
+
+    def send(self, last: bool) -> str:  # noqa: FBT001  it is called by position, from afar
+        """See `Sender.send`."""
+        return "" if self._sender is None else self._sender.send(last=last)
+
     def stop(self) -> None:
-        """End the trainable, and remove the folder."""
-        try:
-            if self._trainable is not None:
-                self._trainable.stop()
-        finally:
-            self._lent.close()
+        """End the trainable."""
+        if self._trainable is not None:
+            self._trainable.stop()
+
+    def leave(self) -> None:
+        """Remove the folder."""
+        self._lent.close()
+
+
+def _has(folder: Path, own: bytes | None) -> bool:
+    """Tell whether this machine has the trial's own folder, as on a disk that all nodes share."""
+    try:
+        return own is not None and (folder / PARAMS).read_bytes() == own
+    except OSError:
+        return False
 
 
 def _connect() -> bool:

@@ -1,0 +1,86 @@
+"""A real Ray cluster of two nodes, each with a disk and a secret of its own."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+@cache
+def imported_ray() -> Any:
+    """Ray, also while a test hides it."""
+    return pytest.importorskip("ray", reason="needs Ray")
+
+
+class Nodes:
+    """A cluster whose nodes have names, disks of their own and secrets of their own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.cluster = pytest.importorskip("ray.cluster_utils", reason="needs Ray").Cluster()
+        self.nodes: dict[str, Any] = {}
+
+    def add(self, name: str, **options: Any) -> None:
+        disk = self.folder / name
+        disk.mkdir(exist_ok=True)
+        self.nodes[name] = self.cluster.add_node(
+            num_cpus=1,
+            resources={name: 1},
+            object_store_memory=80 << 20,
+            env_vars={"TMPDIR": str(disk), "NBCKPT_SECRET_FILE": str(disk / "secret")},
+            **options,
+        )
+
+    def remove(self, name: str) -> None:
+        """Remove a node as a power cut does."""
+        self.cluster.remove_node(self.nodes.pop(name), allow_graceful=False)
+
+    def left(self) -> list[Path]:
+        """What trials left on the disks."""
+        return [it for it in self.folder.glob("*/nbckpt-*/*") if it.is_dir()]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
+    ray = imported_ray()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        patch.setenv("RAY_TMPDIR", "/tmp")
+        nodes = Nodes(tmp_path_factory.mktemp("nodes"))
+        nodes.add("first", include_dashboard=False)
+        ray.init(nodes.cluster.address)
+        yield nodes
+        ray.shutdown()
+        nodes.cluster.shutdown()
+
+
+@pytest.fixture(autouse=True)
+def nodes(cluster: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nodes]:
+    """Two nodes with empty disks, and no actor left on them at the end."""
+    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "store"))
+    for place in cluster.left():
+        shutil.rmtree(place)
+    if "second" not in cluster.nodes:
+        cluster.add("second")
+    yield cluster
+    until(lambda: not living_actors())
+
+
+def living_actors() -> list[str]:
+    found = imported_ray()._private.state.actors().values()
+    return [it["ActorID"] for it in found if it["State"] != "DEAD"]
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait for what Ray does in the background and tells nobody."""
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
