@@ -12,6 +12,11 @@ _MOST = 8  # an SSH server turns away more than about ten at once
 # paramiko mixes up the answers to two threads that share a connection.
 _ONE_THREAD = frozenset({"sftp", "ssh"})
 
+# s3fs would believe an old listing of its own, and ask for an object's size before each object.
+_S3 = {"use_listings_cache": False, "max_concurrency": 1}
+_OWN = {"skip_instance_cache": True}
+_OPTIONS: dict[str, dict[str, Any]] = {"s3": _S3, "s3a": _S3, "sftp": _OWN, "ssh": _OWN}
+
 
 class Connections:
     """File systems for one URL: one for all threads, or one for each where it bears no more.
@@ -23,9 +28,10 @@ class Connections:
     """
 
     def __init__(self, url: str, options: dict[str, Any]) -> None:
-        is_shared = url.partition("://")[0] not in _ONE_THREAD
+        protocol = url.partition("://")[0]
+        is_shared = protocol not in _ONE_THREAD
         self._url = url
-        self._options = options if is_shared else {**options, "skip_instance_cache": True}
+        self._options = _OPTIONS.get(protocol, {}) | options
         first, root = self._connect()
         self.root = root.rstrip("/")
         self._shared = first if is_shared else None

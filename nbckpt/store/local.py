@@ -14,13 +14,14 @@ from functools import partial
 from operator import itemgetter
 from pathlib import Path
 
-from nbckpt.errors import NotFoundError, StoreError, UsageError
+from nbckpt.errors import NbckptError, NotFoundError, RefusedError, StoreError, UsageError
 from nbckpt.store.base import PIECE, STAGING, Data, Store, check_key, pieces_of
 from nbckpt.store.cancel import wanted
 
 _STALE_S = 24 * 3600
 _MOST_PARTS = 512  # POSIX promises room for 1024 buffers in one writev; half of it is as fast
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
+_REFUSALS = {errno.EACCES, errno.EPERM, errno.EROFS}
 _NO_FILE = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
 _WINDOWS = sys.platform == "win32"
 
@@ -150,11 +151,14 @@ class LocalStore(Store):
         """Turn an OSError into ours, with what was asked and what to do."""
         try:
             yield
+        except NbckptError:
+            raise
         except OSError as error:
             if action == "read" and isinstance(error, _NO_FILE):
                 raise NotFoundError(f"no {key!r} in {self.url}") from None
             reason = error.strerror or str(error)
-            raise StoreError(f"cannot {action} {key!r} in {self.url}: {reason}{_advice(error)}") from error
+            kind = RefusedError if error.errno in _REFUSALS else StoreError
+            raise kind(f"cannot {action} {key!r} in {self.url}: {reason}{_advice(error)}") from error
 
 
 def sync_folder(folder: Path) -> None:
@@ -280,6 +284,6 @@ def _read_up_to(fd: int, size: int) -> bytes:
 def _advice(error: OSError) -> str:
     if error.errno in {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}:
         return ". Free some space (`%ckpt rm`, `%ckpt gc`) and try again; what was saved before is whole"
-    if error.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
+    if error.errno in _REFUSALS:
         return ". Choose a folder that you may write to (NBCKPT_STORE)"
     return ""

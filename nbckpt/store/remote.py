@@ -35,24 +35,19 @@ _EXTRAS = {
 
 
 class _Body:
-    """Bytes for s3fs, which uploads them in parts that must be `bytes`.
-
-    Attributes:
-        options: How s3fs is to do it.
-    """
+    """A large object for S3, in parts that are read when their turn comes; see `cancellable.Parts`."""
 
     def __init__(self, size: int, read: Callable[[int, int], bytes], part: int) -> None:
         self._size = size
         self._read = read
-        part = max(part, -(-size // _MOST_PARTS))
-        self.options = {"chunksize": part, "max_concurrency": max(1, _AT_ONCE // part)}
+        self._part = max(part, -(-size // _MOST_PARTS))
+        self.parts = -(-size // self._part)
+        self.at_once = max(1, _AT_ONCE // self._part)
 
-    def __len__(self) -> int:
-        return self._size
-
-    def __getitem__(self, at: slice) -> bytes:
-        start, stop, _ = at.indices(self._size)
-        return self._read(start, stop)
+    def part(self, number: int) -> bytes:
+        """See `cancellable.Parts`."""
+        start = number * self._part
+        return self._read(start, min(start + self._part, self._size))
 
 
 def check_protocol(url: str) -> None:
@@ -125,7 +120,8 @@ class RemoteStore(Store):
             if self._whole_puts:
                 wanted().check()
                 body = self._body(data)
-                self._fs.pipe_file(self._at(key), body, **(body.options if isinstance(body, _Body) else {}))
+                put = self._fs.put_in_parts if isinstance(body, _Body) else self._fs.pipe_file
+                put(self._at(key), body)
                 return
             staged = f"{self._root}/{STAGING}/{uuid.uuid4().hex}"
             for place in (staged, self._at(key)):

@@ -142,13 +142,14 @@ class Work:
 
     def _give_up(self, threads: Iterable[threading.Thread]) -> None:
         """Let go of what is under way; what cannot be let go of is remembered."""
+        alive = [thread for thread in threads if thread.is_alive()]
+        _hanging.update(dict.fromkeys(alive, self._place))  # first, as an interrupt may end what follows
         self.cancel.cancel()
         deadline = time.monotonic() + _GRACE_S
-        for thread in threads:
-            if thread.is_alive():
-                thread.join(max(0.0, deadline - time.monotonic()))
-            if thread.is_alive():
-                _hanging[thread] = self._place
+        for thread in alive:
+            thread.join(max(0.0, deadline - time.monotonic()))
+            if not thread.is_alive():
+                _hanging.pop(thread, None)
 
     def _wait_for_former(self) -> None:
         """Wait for what was given up and still writes here: two writers could leave a mixture of both."""

@@ -1,0 +1,355 @@
+"""Work: many calls as one, tried again where that helps, and given up so that nothing of them goes on."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import partial
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+
+from nbckpt.errors import CorruptError, FormatError, NotFoundError, RefusedError, StoreError, UsageError
+from nbckpt.store import (
+    STAGING,
+    Cancel,
+    CancelledError,
+    LocalStore,
+    MemoryStore,
+    RemoteStore,
+    Store,
+    TimedOutError,
+    open_store,
+    wanted,
+)
+from nbckpt.sync import work as module
+from nbckpt.sync.folders import download, upload
+from nbckpt.sync.work import THREADS, Terms, Work
+from servers.proxy import Fault, Proxy, Request
+
+
+@pytest.fixture(autouse=True)
+def no_waiting_between_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_BACKOFF_S", 0)
+
+
+@pytest.fixture
+def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Do not wait for calls that the test has hang."""
+    monkeypatch.setattr(module, "_GRACE_S", 0)
+
+
+@contextmanager
+def when(event: threading.Event, then: Callable[[], object]) -> Iterator[None]:
+    """Have something done, in a thread of its own, once an event was set."""
+    thread = threading.Thread(target=lambda: event.wait() and then())
+    thread.start()
+    try:
+        yield
+    finally:
+        event.set()
+        thread.join()
+
+
+# Calls.
+
+
+def test_calls_are_made_several_at_a_time_and_each_once() -> None:
+    met, made = threading.Barrier(THREADS, timeout=30), list[int]()
+    Work("x").all(partial(lambda n: made.append(met.wait() and n), n) for n in range(3 * THREADS))
+    assert len(made) == 3 * THREADS
+
+
+def test_one_call_returns_what_it_returns_and_no_call_is_fine() -> None:
+    assert Work("x").one(lambda: None) is None
+    assert Work("x").one(lambda: 7) == 7
+    Work("x").all([])
+
+
+def test_a_call_sees_the_context_of_who_asked_for_it() -> None:
+    name = ContextVar("name", default="")
+    name.set("mine")
+    assert Work("x").one(name.get) == "mine"
+
+
+@pytest.mark.parametrize("attempts", [1, 3])
+def test_a_call_that_always_fails_is_tried_so_often_and_the_cause_is_kept(attempts: int) -> None:
+    tries, cause = [], StoreError("the net is down")
+
+    def call() -> None:
+        tries.append(1)
+        raise cause
+
+    times = f"after {attempts} attempts?"
+    with pytest.raises(StoreError, match=rf"^the net is down \({times}\)$") as failed:
+        Work("x", attempts=attempts).one(call)
+    assert len(tries) == attempts
+    assert failed.value.__cause__ is cause
+
+
+def test_a_call_that_fails_twice_is_no_matter() -> None:
+    left = [StoreError("1"), ConnectionError("2")]
+
+    def call() -> str:
+        if left:
+            raise left.pop()
+        return "made"
+
+    assert Work("x").one(call) == "made"
+
+
+@pytest.mark.parametrize("kind", [UsageError, NotFoundError, RefusedError, CorruptError, FormatError])
+def test_what_no_further_try_would_change_is_not_tried_again(kind: type[Exception]) -> None:
+    tries = []
+
+    def call() -> None:
+        tries.append(1)
+        raise kind("as the test asked")
+
+    with pytest.raises(kind, match=r"^as the test asked$"):
+        Work("x").one(call)
+    assert tries == [1]
+
+
+def test_no_permission_on_the_disk_is_not_tried_again(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    with (
+        patch("nbckpt.store.local.os.open", side_effect=PermissionError(13, "Permission denied")) as tried,
+        pytest.raises(RefusedError, match=r"cannot write 'a' in .*Permission denied\. Choose a folder"),
+    ):
+        Work("x").one(lambda: store.put("a", b"x"))
+    assert tried.call_count == 1
+
+
+def test_after_a_failure_no_further_call_is_made() -> None:
+    made = []
+
+    def call(n: int) -> None:
+        made.append(n)
+        raise UsageError(str(n))
+
+    with pytest.raises(UsageError):
+        Work("x").all(partial(call, n) for n in range(1000))
+    assert len(made) <= THREADS
+
+
+def test_what_is_no_exception_is_raised_where_it_was_asked_for() -> None:
+    def call() -> None:
+        raise SystemExit(3)
+
+    with pytest.raises(SystemExit):
+        Work("x").one(call)
+
+
+# Giving up.
+
+
+def test_what_was_cancelled_before_is_not_begun() -> None:
+    cancel, made = Cancel(), list[int]()
+    work = Work("x", cancel=cancel)
+    cancel.cancel()
+    with pytest.raises(CancelledError, match="it was cancelled"):
+        work.one(lambda: made.append(1))
+    assert made == []
+
+
+def test_no_time_at_all_is_no_time() -> None:
+    free = threading.Event()
+    with pytest.raises(TimedOutError, match="it did not end within 0 s"):
+        Work("x", timeout=0).one(lambda: wanted().event.wait() or free.set())
+
+
+def test_waiting_between_attempts_ends_when_it_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_BACKOFF_S", 3600)
+    monkeypatch.setattr(module, "_LONGEST_BACKOFF_S", 3600)
+    failed, cancel = threading.Event(), Cancel()
+
+    def call() -> None:
+        failed.set()
+        raise StoreError("down")
+
+    with when(failed, cancel.cancel), pytest.raises(CancelledError):
+        Work("x", cancel=cancel).one(call)
+
+
+def test_an_interrupt_gives_up_what_is_under_way() -> None:
+    began, stopped = threading.Event(), threading.Event()
+
+    def call() -> None:
+        began.set()
+        wanted().event.wait()
+        stopped.set()
+
+    def interrupt() -> None:
+        began.wait()
+        raise KeyboardInterrupt
+
+    work = Work("x")
+    with patch.object(work, "_seconds_left", interrupt), pytest.raises(KeyboardInterrupt):
+        work.one(call)
+    assert stopped.is_set()
+
+
+@pytest.mark.usefixtures("short_grace")
+def test_a_call_that_cannot_be_let_go_of_holds_back_the_next_on_that_place_only() -> None:
+    began, free, order = threading.Event(), threading.Event(), list[str]()
+    cancel = Cancel()
+
+    def hang() -> None:
+        began.set()
+        free.wait()
+        order.append("former")
+
+    with when(began, cancel.cancel), pytest.raises(CancelledError):
+        Work("here", cancel=cancel).one(hang)
+    Work("there").one(lambda: order.append("elsewhere"))
+    with pytest.raises(TimedOutError, match=r"given up before did not end within 0\.01 s"):
+        Work("here", timeout=0.01)
+    second = Cancel()
+    second.cancel()
+    with pytest.raises(CancelledError):
+        Work("here", cancel=second)
+    next_ = threading.Thread(target=lambda: Work("here").one(lambda: order.append("next")))
+    next_.start()
+    free.set()
+    next_.join()
+    assert order == ["elsewhere", "former", "next"]
+
+
+# Stores.
+
+
+class Parts(Sequence[bytes]):
+    """Data in parts, before one of which it is cancelled."""
+
+    def __init__(self, number: int, at: int, cancel: Cancel) -> None:
+        self.number, self.at, self.cancel = number, at, cancel
+        self.asked: list[int] = []
+
+    def __len__(self) -> int:
+        return self.number
+
+    def __getitem__(self, n: int) -> bytes:  # type: ignore[override]
+        if n >= self.number:
+            raise IndexError
+        self.asked.append(n)
+        if n == self.at:
+            self.cancel.cancel()
+        return b"new" * 1000
+
+
+@pytest.fixture(params=["memory", "folder", "renamed"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    makes: dict[str, Callable[[], Store]] = {
+        "memory": MemoryStore,
+        "folder": lambda: LocalStore(tmp_path / "store"),
+        "renamed": lambda: RemoteStore(f"local://{tmp_path}/store"),
+    }
+    return makes[request.param]()
+
+
+@pytest.mark.parametrize("at", range(6))
+def test_a_put_that_is_cancelled_at_any_part_changes_nothing(store: Store, at: int, tmp_path: Path) -> None:
+    store.put("a", b"old")
+    cancel = Cancel()
+    data = Parts(6, at, cancel)
+    with pytest.raises(CancelledError), cancel.covering():
+        store.put("a", data)
+    assert data.asked == list(range(at + 1))
+    assert store.get("a") == b"old"
+    assert [it for it in (tmp_path / "store" / STAGING).rglob("*") if it.is_file()] == []
+
+
+def test_a_put_that_is_cancelled_while_the_disk_is_synced_is_not_shown(tmp_path: Path) -> None:
+    store, cancel = LocalStore(tmp_path), Cancel()
+    store.put("a", b"old")
+    with (
+        patch("nbckpt.store.local._sync", lambda _: cancel.cancel()),
+        cancel.covering(),
+        pytest.raises(CancelledError),
+    ):
+        store.put("a", b"new")
+    assert store.get("a") == b"old"
+
+
+def test_a_put_that_nobody_cancels_is_made(store: Store) -> None:
+    with Cancel().covering():
+        store.put("a", Parts(6, -1, Cancel()))
+    assert store.get("a") == b"new" * 6000
+
+
+# Requests that are under way.
+
+LARGE = bytes(range(256)) * (40 << 12)  # 40 MiB, in parts
+SMALL = LARGE[: 20 << 20]
+
+
+def puts(request: Request) -> bool:
+    return request.method == "PUT" and "/x" in request.path
+
+
+@pytest.fixture
+def slow(s3_bucket: str, s3_proxy: Proxy) -> Store:
+    return RemoteStore(f"{s3_bucket}/t", endpoint_url=s3_proxy.url)
+
+
+@pytest.mark.parametrize("how", ["cancel", "timeout"])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Fault("stall", when=puts, sent=0),
+        Fault("stall", when=puts, sent=1 << 20),
+        Fault("stall", when=puts, sent=10 << 20),
+        Fault("stall", when=lambda it: it.method == "PUT" and "partNumber=2" in it.path, sent=1 << 20),
+        Fault("stall", when=lambda it: it.method == "POST" and "uploadId" in it.path, sent=10),
+    ],
+    ids=["at the head", "early", "in the middle", "in a part", "at the completion"],
+)
+def test_an_upload_to_s3_is_let_go_of_and_nothing_of_it_comes_later(
+    slow: Store, s3_bucket: str, s3_proxy: Proxy, tmp_path: Path, fault: Fault, how: str
+) -> None:
+    direct, cancel = open_store(f"{s3_bucket}/t"), Cancel()
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "x").write_bytes(b"old")
+    upload(folder, direct)
+    (folder / "x").unlink()
+    (folder / "y").write_bytes(b"not touched")
+    upload(folder, direct, delete_missing=True)
+    (folder / "x").write_bytes(SMALL if fault.when is puts else LARGE)
+    fault.struck.clear()
+    fault.released.clear()
+    s3_proxy.fail(fault)
+    terms = Terms(cancel=cancel, timeout=None if how == "cancel" else 2.0)
+    with when(fault.struck, cancel.cancel if how == "cancel" else int):
+        with pytest.raises(CancelledError if how == "cancel" else TimedOutError):
+            upload(folder, slow, terms=terms)
+        assert fault.struck.is_set()
+    # Its connections are closed, so that no thread of ours and no byte is left to come.
+    assert not [it for it in threading.enumerate() if it.name.startswith("nbckpt")]
+    s3_proxy.heal()
+    assert "x" not in list(direct.keys())
+    (folder / "x").write_bytes(b"newer")
+    upload(folder, slow)
+    download(direct, tmp_path / "other")
+    assert (tmp_path / "other" / "x").read_bytes() == direct.get("x") == b"newer"
+
+
+@pytest.mark.parametrize("what", ["get", "list"])
+def test_a_download_from_s3_is_let_go_of(
+    slow: Store, s3_bucket: str, s3_proxy: Proxy, tmp_path: Path, what: str
+) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "x").write_bytes(SMALL)
+    upload(tmp_path / "folder", open_store(f"{s3_bucket}/t"))
+    cancel = Cancel()
+    is_it = (lambda it: it.path.endswith("/x")) if what == "get" else (lambda it: "index.json" in it.path)
+    fault = s3_proxy.fail(Fault("stall", when=is_it, received=1000 if what == "get" else 10))
+    with when(fault.struck, cancel.cancel), pytest.raises(CancelledError):
+        download(slow, tmp_path / "other", terms=Terms(cancel=cancel))
+    assert not (tmp_path / "other").exists()
+    s3_proxy.heal()
+    assert download(slow, tmp_path / "other").files == 1
