@@ -53,7 +53,8 @@ def bar(clock: Callable[[], float] = time.monotonic) -> Iterator[Bar]:
 
 def _html(done: int, total: int, text: str) -> str:
     said = escape(text)
-    return f'<progress value="{done}" max="{max(total, 1)}" title="{said}"></progress> {said}'
+    shown = f'<progress value="{done}" max="{max(total, 1)}" title="{said}" style="vertical-align:middle;">'
+    return f"{shown}</progress> {said}"
 
 
 def is_kernel(shell: Any) -> bool:

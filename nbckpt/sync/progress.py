@@ -8,7 +8,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from nbckpt.render import count, duration, size
+from nbckpt.render import count, duration, short, size
+
+_TELLING = 0.01
+"""From which share on the rate tells how long the rest takes."""
 
 
 @dataclass(frozen=True)
@@ -40,10 +43,11 @@ class Progress:
         return (self.size - self.done) / self.rate if self.rate else None
 
     def __str__(self) -> str:
-        left = "" if self.seconds_left is None else f", {duration(self.seconds_left)} left"
+        rest = self.seconds_left if self.done >= _TELLING * self.size else None
+        left = "" if rest is None else f", {duration(rest)} left"
         return (
             f"{self.files_done:,} of {count(self.files, 'file')}, {size(self.done)} of {size(self.size)}, "
-            f"{size(self.rate)}/s{left}: {self.current}"
+            f"{size(self.rate)}/s{left}: {short(self.current, 40)}"
         )
 
     def __add__(self, other: Progress) -> Progress:
