@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from nbckpt.trials.space import grid_search as grid_search
     from nbckpt.trials.space import loguniform as loguniform
     from nbckpt.trials.space import uniform as uniform
+    from nbckpt.trials.syncing import SyncerCallback as SyncerCallback
     from nbckpt.trials.trainable import Trainable as Trainable
 
 __version__ = "0.1.0"
@@ -85,6 +86,7 @@ _HOMES = {
     "Syncer": "nbckpt.sync.syncer",
     "Keep": "nbckpt.trials.keeping",
     "Callback": "nbckpt.trials.callbacks",
+    "SyncerCallback": "nbckpt.trials.syncing",
     "TrialError": "nbckpt.errors",
     "FILES": "nbckpt.core.files",
     "Checkpoint": "nbckpt.core.checkpoint",

@@ -16,6 +16,7 @@ import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 
 from nbckpt.core.history import History
@@ -27,6 +28,7 @@ from nbckpt.sync.folders import Moved, download, upload
 from nbckpt.sync.progress import Progress
 from nbckpt.sync.stores import mirror
 from nbckpt.sync.work import Terms
+from nbckpt.trials.experiment import pause_all
 from nbckpt.trials.run import experiments_folder
 
 EXPERIMENTS = "experiments"
@@ -292,6 +294,7 @@ class AutoMirror:
         self._thread = threading.Thread(target=self._work, name="nbckpt-mirror", daemon=True)
         self._thread.start()
         _running.add(self)
+        _push_at_exit()
 
     def _end_thread(self, *, timeout: float | None, last: bool) -> None:
         with self._changed:
@@ -360,9 +363,18 @@ class AutoMirror:
 _running: weakref.WeakSet[AutoMirror] = weakref.WeakSet()
 
 
+@lru_cache(maxsize=1)
+def _push_at_exit() -> None:
+    # atexit alone is too late: thread pools are closed by then, and libraries resolve host names in them.
+    with suppress(RuntimeError):  # it is that late already
+        getattr(threading, "_register_atexit")(_push_all)  # noqa: B009  typeshed does not know it
+
+
 @atexit.register
 def _push_all() -> None:
     """Make the last push of each when the interpreter ends, and say how it goes if it lasts."""
+    if _running:
+        pause_all()  # what trials write until they rest is to be sent, too
     for auto in list(_running):
         said = threading.Timer(_SILENT_S, _say, [f"sending the last to {auto.place}; Ctrl-C gives it up"])
         with suppress(RuntimeError):  # some Pythons start no thread when they end

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -16,7 +17,7 @@ import nbckpt
 from nbckpt import Tracker
 from nbckpt.errors import NotFoundError, StoreError, UsageError
 from nbckpt.mirror import AutoMirror, Mirror
-from nbckpt.store import LocalStore, MemoryStore
+from nbckpt.store import LocalStore, MemoryStore, open_store
 from nbckpt.sync.progress import Progress
 from nbckpt.sync.work import Terms
 from nbckpt.testing import FaultyStore
@@ -224,3 +225,40 @@ def test_the_end_of_a_program_makes_the_last_push(here: Path, tmp_path: Path) ->
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
     with Tracker(tmp_path / "there") as there:
         assert len(there.entries()) == 1
+
+
+def test_the_last_push_of_a_program_reaches_a_host_by_its_name_after_the_trials_rest(
+    here: Path, s3_bucket: str
+) -> None:
+    """Host names are resolved in thread pools, which are closed when plain atexit comes."""
+    script = (
+        "import nbckpt\n"
+        "from nbckpt import Tracker\n"
+        "from nbckpt.mirror import AutoMirror\n"
+        "def train(config):\n"
+        "    i = 0\n"
+        "    while True:\n"
+        "        i += 1\n"
+        "        nbckpt.report(i=i, checkpoint={'i': i})\n"
+        "tracker = Tracker()\n"
+        "nbckpt.run(train, name='e')\n"
+        "auto = AutoMirror(tracker.store)\n"
+        f"auto.start('{s3_bucket}/there', 1000)\n"
+        "tracker.save({'x': 1}, 'one')\n"
+    )
+    by_name = os.environ["AWS_ENDPOINT_URL"].replace("127.0.0.1", "localhost")
+    environment = os.environ | {"AWS_ENDPOINT_URL": by_name}
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env=environment,
+        check=True,
+        timeout=100,
+        capture_output=True,
+        text=True,
+    )
+    assert "not up to date" not in done.stderr
+    pulled = mirror(here.parent / "fresh", open_store(f"{s3_bucket}/there")).pull()
+    assert (pulled.checkpoints.files, list(pulled.experiments)) == (3, ["e"])
+    journals = [(it / "experiments/e/t0/events.jsonl").read_text() for it in (here, here.parent / "fresh")]
+    assert journals[0] == journals[1]
+    assert '"event":"pause"' in journals[1].splitlines()[-1]

@@ -574,15 +574,15 @@ def _callbacks(spec: Spec) -> Iterator[Callback]:
 
 
 def _at_exit() -> None:
-    """Have `_pause_all` called before what the executor's library does at exit."""
-    atexit.unregister(_pause_all)
-    atexit.register(_pause_all)
+    """Have `pause_all` called before what the executor's library does at exit."""
+    atexit.unregister(pause_all)
+    atexit.register(pause_all)
     # Before that, too: the last sync needs thread pools, which are closed when atexit comes.
     with suppress(RuntimeError):  # it is that late already
-        getattr(threading, "_register_atexit")(_pause_all)  # noqa: B009  typeshed does not know it
+        getattr(threading, "_register_atexit")(pause_all)  # noqa: B009  typeshed does not know it
 
 
-def _pause_all() -> None:
+def pause_all() -> None:
     """Pause what still runs when the process ends, so that it can be resumed, and wait for its last sync."""
     left = [experiment for experiment in list(_live.values()) if experiment.running]
     for experiment in left:
