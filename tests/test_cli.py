@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import subprocess
@@ -9,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tqdm import tqdm
 
 from nbckpt import Tracker
 from nbckpt.cli import main
@@ -87,6 +89,29 @@ def train(config):
             raise ValueError("it went wrong")
         nbckpt.report(loss=config["lr"] / (i + 1), checkpoint={"i": i})
 """
+
+
+class Terminal(io.StringIO):
+    """What a terminal was shown."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_gets_a_bar_with_files_rate_rest_and_the_current_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr("tqdm.tqdm", lambda **its: tqdm(**its | {"delay": 0, "mininterval": 0}))
+    with Tracker(tmp_path / "here") as tracker:
+        tracker.save({"x": 1}, "one")
+    monkeypatch.setattr(sys, "stderr", terminal)
+    assert main(["push", "--store", str(tmp_path / "here"), str(tmp_path / "there")]) == 0
+    shown = terminal.getvalue()
+    assert "2/3 files" in shown
+    assert "checkpoints/" in shown
+    assert "B/s" in shown
+    assert shown.endswith("\r")
 
 
 @pytest.fixture
