@@ -422,12 +422,14 @@ def _counted(data: Data, moved: Callable[[int], None]) -> Data:
     """Return data that tells how many bytes of it were taken, where it is read piece by piece."""
     if not isinstance(data, Pieces):
         return data
-    read = data.read
+    read, left = data.read, data.size
 
     def counted(start: int, stop: int) -> bytes:
-        piece = read(start, stop)
-        moved(len(piece))
-        return piece
+        nonlocal left
+        fresh = min(stop - start, left)  # a store may read it twice
+        left -= fresh
+        moved(fresh)
+        return read(start, stop)
 
     return Pieces(data.size, counted)
 

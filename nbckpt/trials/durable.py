@@ -11,8 +11,9 @@ from typing import Any, ClassVar
 
 from nbckpt.errors import CorruptError, NotFoundError, UsageError
 from nbckpt.store import Store, check_key, local_folder, open_store
+from nbckpt.sync.work import ATTEMPTS
 from nbckpt.trials.checkpoints import CheckpointFolder, Record, find
-from nbckpt.trials.remote import ATTEMPTS, TIMEOUT_S, DurableFolder
+from nbckpt.trials.remote import TIMEOUT_S, DurableFolder
 from nbckpt.trials.trainable import Trainable
 
 _log = logging.getLogger("nbckpt")

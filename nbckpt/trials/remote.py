@@ -11,37 +11,22 @@ from __future__ import annotations
 import logging
 import mmap
 import os
-import threading
-import time
-from collections import deque
-from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
-
-import tenacity
 
 from nbckpt.core.pack import digest_of_file
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError, UsageError
 from nbckpt.store import Buffer, Store
+from nbckpt.sync.work import ATTEMPTS, Work
 from nbckpt.trials.checkpoints import PREFIX, SUFFIX, CheckpointFolder, Record, find
 
 TIMEOUT_S = 1800.0
-ATTEMPTS = 3
 
-_THREADS = 4
 _MAPPED = 1 << 20
 _RANGE = 16 << 20
-_BACKOFF_S = 0.5
-_LONGEST_BACKOFF_S = 30.0
-_FINAL = (NotFoundError, UsageError, CorruptError, FormatError)
-
-T = TypeVar("T")
 
 _log = logging.getLogger("nbckpt")
-_hanging: dict[threading.Thread, str] = {}
-"""What was given up and may still end, with the checkpoint that it was about."""
 
 
 class NotDurableError(StoreError):
@@ -89,6 +74,7 @@ class DurableFolder(CheckpointFolder):
         try:
             self._put(self._work(record.name), record)
         except Exception as error:
+            _log.error("%s: %s", record.name, error)
             raise NotDurableError(
                 f"{record.name} is whole in {self.folder} and is not in {self.store.url}: {error}. "
                 "Save again when the storage is back"
@@ -106,10 +92,8 @@ class DurableFolder(CheckpointFolder):
         self._put_bytes(work, key, _contents(self.folder.joinpath(*key.split("/"))))
 
     def _put_bytes(self, work: Work, key: str, data: Buffer) -> None:
-        if work.given_up.is_set():
-            return
         self.store.put(key, data)
-        if work.given_up.is_set():  # it came too late: whoever asked was told that it is not there
+        if work.cancel.cancelled:  # it came too late: whoever asked was told that it is not there
             self.store.delete(key)
 
     def fetch(self, name: str) -> Record:
@@ -143,8 +127,7 @@ class DurableFolder(CheckpointFolder):
         target.parent.mkdir(parents=True, exist_ok=True)
         with target.open("wb") as file:  # from the start again, where it is tried again
             for start in range(0, size, _RANGE):
-                if work.given_up.is_set():
-                    return
+                work.cancel.check()
                 try:
                     file.write(self.store.get(key, start, min(start + _RANGE, size)))
                 except NotFoundError:
@@ -240,105 +223,6 @@ class DurableFolder(CheckpointFolder):
 
     def _work(self, name: str = "") -> Work:
         return Work(f"{self.store.url}/{name}", self._timeout, self._attempts)
-
-
-class Work:
-    """Calls of a store, made on a few threads, with one deadline for all of them.
-
-    A call that hangs cannot be ended: its thread is left alone, and `given_up` tells it to do no more.
-
-    Args:
-        place: The checkpoint that the calls are about.
-        timeout: After how many seconds it is given up.
-        attempts: How often a call is tried.
-    """
-
-    def __init__(self, place: str, timeout: float | None, attempts: int) -> None:
-        self.given_up = threading.Event()
-        self._place = place
-        self._timeout = timeout
-        self._deadline = None if timeout is None else time.monotonic() + timeout
-        self._retrying = tenacity.Retrying(
-            stop=tenacity.stop_after_attempt(attempts) | tenacity.stop_when_event_set(self.given_up),
-            wait=tenacity.wait_random_exponential(_BACKOFF_S, _LONGEST_BACKOFF_S),
-            retry=tenacity.retry_if_exception(
-                lambda it: isinstance(it, Exception) and not isinstance(it, _FINAL)
-            ),
-            before_sleep=_say,
-            sleep=tenacity.sleep_using_event(self.given_up),
-        )
-        # Two writers of one checkpoint could leave a mixture of both.
-        self._wait([thread for thread, where in list(_hanging.items()) if where == place])
-
-    def one(self, call: Callable[[], T]) -> T:
-        """Make one call and return what it returns; see `all`."""
-        returned: list[T] = []
-        self.all([lambda: returned.append(call())])
-        return returned[0]
-
-    def all(self, calls: Iterable[Callable[[], None]]) -> None:
-        """Make all the calls, several at a time and in no order.
-
-        Raises:
-            StoreError: One failed as often as it was tried, or they took too long together.
-            NotFoundError: What a call raised, and the like that trying again does not help.
-        """
-        waiting = deque(calls)
-        failed: list[BaseException] = []
-        threads = [
-            threading.Thread(
-                target=self._make, args=(waiting, failed), name=f"nbckpt-remote-{at}", daemon=True
-            )
-            for at in range(min(_THREADS, len(waiting)))
-        ]
-        for thread in threads:
-            thread.start()
-        try:
-            self._wait(threads)
-        except BaseException:
-            self.given_up.set()
-            _hanging.update((thread, self._place) for thread in threads if thread.is_alive())
-            raise
-        if failed:
-            raise failed[0]
-
-    def _wait(self, threads: Iterable[threading.Thread]) -> None:
-        for thread in threads:
-            thread.join(None if self._deadline is None else max(0.0, self._deadline - time.monotonic()))
-            if thread.is_alive():
-                raise StoreError(f"it did not end within {self._timeout:g} s")
-            _hanging.pop(thread, None)
-
-    def _make(self, waiting: deque[Callable[[], None]], failed: list[BaseException]) -> None:
-        """Make calls until none is left; runs in a thread of its own."""
-        while not self.given_up.is_set():
-            try:
-                call = waiting.popleft()
-            except IndexError:
-                return
-            try:
-                self._retrying.copy()(call)
-            except tenacity.RetryError as error:
-                failed.append(_exhausted(error.last_attempt))
-                waiting.clear()
-            except BaseException as error:  # noqa: BLE001  whatever it was, it is raised where it was asked for
-                failed.append(error)
-                waiting.clear()
-
-
-def _say(state: tenacity.RetryCallState) -> None:
-    """Log that a call failed and is tried again."""
-    failed = state.outcome and state.outcome.exception()
-    _log.warning("%s (attempt %d); it is tried again", failed, state.attempt_number)
-
-
-def _exhausted(last: tenacity.Future) -> StoreError:
-    """Return the error for a call that failed as often as it was tried."""
-    cause, times = last.exception(), last.attempt_number
-    error = StoreError(f"{cause} (after {times} attempt{'s' if times > 1 else ''})")
-    error.__cause__ = cause
-    _log.error("%s", error)
-    return error
 
 
 def _contents(file: Path) -> Buffer:

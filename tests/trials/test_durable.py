@@ -18,13 +18,15 @@ import pytest
 import nbckpt
 from nbckpt.errors import CorruptError, NotFoundError, StoreError, UsageError
 from nbckpt.store import Data, MemoryStore, Store, open_store
+from nbckpt.sync import work
 from nbckpt.testing import Call, FaultyStore, RecordingStore
 from nbckpt.trials import DurableTrainable, Keep, NotDurableError, Status, Trainable, durable, remote
 
 
 @pytest.fixture(autouse=True)
 def no_waiting_between_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "_BACKOFF_S", 0)
+    monkeypatch.setattr(work, "_BACKOFF_S", 0)
+    monkeypatch.setattr(work, "_GRACE_S", 0.05)
 
 
 class Counter(DurableTrainable):
@@ -179,7 +181,7 @@ class Hanging(MemoryStore):
 def let_go(store: Hanging) -> None:
     store.free.set()
     for thread in threading.enumerate():
-        if thread.name.startswith("nbckpt-remote"):
+        if thread.name.startswith("nbckpt-sync"):
             thread.join()
 
 
@@ -209,7 +211,7 @@ def test_no_second_upload_of_a_checkpoint_begins_beside_one_that_hangs(tmp_path:
         for _ in range(2):
             with pytest.raises(NotDurableError, match="did not end within"):
                 counter.save()
-        assert len([it for it in threading.enumerate() if it.name.startswith("nbckpt-remote")]) == 1
+        assert len([it for it in threading.enumerate() if it.name.startswith("nbckpt-sync")]) == 1
         let_go(store)
         counter.save()
     assert checked(store) == {"checkpoint_000001": 1}

@@ -1,0 +1,93 @@
+"""Progress: data that only goes forward, whatever thread it comes from."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from nbckpt.errors import StoreError
+from nbckpt.store import MemoryStore
+from nbckpt.sync import work
+from nbckpt.sync.folders import download, upload
+from nbckpt.sync.progress import Meter, Progress
+from nbckpt.sync.work import Terms
+from nbckpt.testing import FaultyStore
+
+
+def test_a_rate_and_what_is_left_are_told_once_they_can_be() -> None:
+    assert (Progress().rate, Progress().seconds_left) == (0.0, None)
+    halfway = Progress(files=2, files_done=1, size=100, done=25, seconds=5.0)
+    assert (halfway.rate, halfway.seconds_left) == (5.0, 15.0)
+
+
+def test_files_and_bytes_of_all_threads_add_up() -> None:
+    now, told = iter(range(10_000)), list[Progress]()
+    meter = Meter(told.append, clock=lambda: float(next(now)))
+    meter.plan(100, 1000)
+    met = threading.Barrier(4, timeout=30)
+
+    def move(n: int) -> None:
+        if n < 4:
+            met.wait()
+        with meter.file(f"{n}") as moved:
+            for _ in range(10):
+                moved(1)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(move, range(100)))
+    end = meter.now
+    assert (end.files, end.files_done, end.size, end.done) == (100, 100, 1000, 1000)
+    for before, after in pairwise(told):
+        assert before.done <= after.done
+        assert before.files_done <= after.files_done
+        assert before.seconds < after.seconds
+
+
+def test_what_failed_does_not_count() -> None:
+    meter = Meter()
+    meter.plan(1, 10)
+    with suppress(StoreError), meter.file("a") as moved:
+        moved(7)
+        raise StoreError("cut")
+    assert (meter.now.done, meter.now.files_done, meter.now.current) == (0, 0, "a")
+
+
+def test_a_transfer_ends_with_all_of_it_done_whatever_was_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(work, "_BACKOFF_S", 0)
+    (tmp_path / "folder").mkdir()
+    for n in range(20):
+        (tmp_path / "folder" / f"{n}").write_bytes(b"x" * n)
+    (tmp_path / "folder" / "big").write_bytes(b"x" * (40 << 20))
+    (tmp_path / "folder" / "gone").write_bytes(b"x")
+    store, size = MemoryStore(), 190 + (40 << 20)
+    failing = {"3", "big"}
+
+    def fails_once(call: object) -> bool:
+        key = getattr(call, "key", "")
+        if key == "0":
+            (tmp_path / "folder" / "gone").unlink(missing_ok=True)
+        return key in failing and (failing.remove(key) is None)
+
+    told: list[Progress] = []
+    sent = upload(
+        tmp_path / "folder", FaultyStore(store, when=fails_once, halfway=True), terms=Terms(told=told.append)
+    )
+    failing = {"3", "big"}
+    got: list[Progress] = []
+    download(
+        FaultyStore(store, when=fails_once, halfway=True), tmp_path / "other", terms=Terms(told=got.append)
+    )
+    assert failing == set()
+    assert (told[-1].files, told[-1].files_done) == (sent.files, sent.files)
+    for end in (told[-1], got[-1]):
+        assert end.files == end.files_done
+        assert end.size == end.done >= size
+        assert end.seconds_left == 0
+    assert any(0 < it.done % (16 << 20) < 200 and it.done > 1 << 20 for it in told)  # within a large file
