@@ -10,6 +10,7 @@ from nbckpt import Tracker
 from nbckpt.trials import Library
 from notebook.committed import FOLDER, code_cells, evaluate, kernel, read, run
 
+SHOWN = ("trials", "bucket", "bucket-ls", "fetched")
 STATE = "print(repr(found.tolist()), [trial.iteration for trial in fits.trials])"
 
 
@@ -20,13 +21,12 @@ def test_a_bucket_has_all_of_it(s3_bucket: str, tmp_path: Path, monkeypatch: pyt
     cells = {cell.id: cell for cell in code_cells(notebook)}
     with kernel(notebook, tmp_path) as client:
         run(client, cells.values())
-        shown = {
-            name: cells[name].outputs[-1].data["text/plain"] for name in ("bucket", "bucket-ls", "trials")
-        }
+        shown = {name: cells[name].outputs[-1].data["text/plain"] for name in SHOWN}
         found, iterations = evaluate(client, STATE).rsplit(" [", 1)
     assert f"to {s3_bucket}/demo in " in shown["bucket"]
     assert f"2 checkpoints in {s3_bucket}/demo" in shown["bucket-ls"]
     assert "t0, t1, t2 were cut off" in shown["trials"]
+    assert shown["fetched"] == "(30, 1)"
     assert iterations == "30, 30, 30]\n"
     with Tracker(f"{s3_bucket}/demo") as tracker:
         assert not tracker.verify().damages
