@@ -10,14 +10,14 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks import cells, report, trials
-from benchmarks.peers import HERE, OWN, PEERS, RUNNERS, InstallError, install, interpreter
+from benchmarks import cells, report, syncs, trials
+from benchmarks.peers import HERE, OWN, PEERS, RUNNERS, SYNCERS, InstallError, install, interpreter
 from benchmarks.suite import OURS, Suite
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_PARTS = ("arrays", "mixed", "memory", "trials")
+_PARTS = ("arrays", "mixed", "memory", "trials", "sync")
 _QUICK_MIB = 64
 _REST_S = 3.0
 
@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     size = _QUICK_MIB if options.quick else options.size
     pythons, missing = _pythons(options.peers, options.python)
     folder = _work_folder(options.folder)
-    saving = {name: it for name, it in pythons.items() if name not in RUNNERS}
+    saving = {name: it for name, it in pythons.items() if name not in {*RUNNERS, *SYNCERS}}
     suite = Suite(folder, saving, options.rounds, _say, 0.0 if options.quick else _REST_S)
     suite.measured.failed |= missing
     try:
@@ -41,6 +41,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if "trials" in options.only:
             running = {name: it for name, it in pythons.items() if name in (OURS, *RUNNERS)}
             trials.measure(suite.measured, folder, running, options.rounds, _say)
+        if "sync" in options.only:
+            syncing = {name: it for name, it in pythons.items() if name in (OURS, *SYNCERS)}
+            files = syncs.QUICK_FILES if options.quick else syncs.FILES
+            syncs.measure(suite.measured, folder, syncing, options.rounds, (files, size), _say)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     found = report.rows(suite.measured, options.only)

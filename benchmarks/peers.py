@@ -22,23 +22,31 @@ class Own:
     Attributes:
         requirements: For pip.
         pythons: The versions that it runs on, the best first.
-        saves: Whether it saves namespaces, and so needs the libraries in them; or runs trials.
+        does: What it is measured with: it saves namespaces, and so needs the libraries in them, runs
+            trials, or syncs.
     """
 
     requirements: tuple[str, ...]
     pythons: tuple[str, ...]
-    saves: bool = True
+    does: str = "saves"
 
 
 OWN = {
     "kishu": Own(("kishu==0.3.4",), ("3.11", "3.12", "3.13")),
     "ray": Own(("ray==2.6.3",), ("3.11", "3.10", "3.9", "3.8")),
-    "ray-tune": Own(("ray[tune]",), ("3.13", "3.12", "3.11", "3.10"), saves=False),
-    "ray-tune-1.0.0": Own(("ray[tune]==1.0.0", "protobuf<3.21"), ("3.8", "3.7"), saves=False),
+    "ray-tune": Own(("ray[tune]",), ("3.13", "3.12", "3.11", "3.10"), "trials"),
+    "ray-tune-1.0.0": Own(("ray[tune]==1.0.0", "protobuf<3.21"), ("3.8", "3.7"), "trials"),
+    "awscli": Own(("awscli",), ("3.13", "3.12", "3.11", "3.10"), "sync"),
+    "ray-syncer": Own(
+        ("ray==2.6.3", "pyarrow<16", "numpy<2", "pandas<3", "requests", "tensorboardX", "setuptools<80"),
+        ("3.11", "3.10", "3.9"),
+        "sync",
+    ),
 }
-HERE_INSTALLED = ("cloudpickle", "joblib", "dill")
+HERE_INSTALLED = ("cloudpickle", "joblib", "dill", "s3fs")
 PEERS = (*HERE_INSTALLED, *OWN)
-RUNNERS = tuple(name for name, it in OWN.items() if not it.saves)
+RUNNERS = tuple(name for name, it in OWN.items() if it.does == "trials")
+SYNCERS = ("s3fs", *(name for name, it in OWN.items() if it.does == "sync"))
 
 
 class InstallError(Exception):
@@ -69,7 +77,7 @@ def install(peer: str, python: str | None = None) -> str:
     if (_python_of(folder)).exists():
         return str(_python_of(folder))
     own = OWN[peer]
-    libraries = _same_libraries() if own.saves else []
+    libraries = _same_libraries() if own.does == "saves" else []
     try:
         _make(folder, python or _suitable(own.pythons))
         _run([str(_python_of(folder)), "-m", "pip", "install", "-q", *own.requirements, *libraries])

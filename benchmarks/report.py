@@ -12,6 +12,7 @@ from tabulate import tabulate
 from benchmarks.cells import MIB
 from benchmarks.peers import RUNNERS
 from benchmarks.suite import HASH, HASH_TWO, OURS, WRITE, Measured
+from benchmarks.syncs import WORKLOAD as SYNC
 from benchmarks.trials import WORKLOAD
 
 if TYPE_CHECKING:
@@ -24,6 +25,12 @@ _TRIAL_MS = 2
 _MS, _US = 1e-3, 1e-6
 _TUNE, _TUNE_1 = RUNNERS
 _CALLS = {"report": "report()", "report, process": "in a process", "trial": "an empty trial"}
+_SYNCS = {
+    "files": "small files",
+    "files again": "again",
+    "large": "one large file",
+    "large again": "again",
+}
 _TASKS = {"save": "save", "again": "save again", "changed": "1 % changed", "restore": "restore"}
 
 
@@ -59,7 +66,13 @@ class Row:
 
 def rows(measured: Measured, parts: Sequence[str]) -> list[Row]:
     """Return the budgets' rows of some parts, in the design's order."""
-    made = {"arrays": _array_rows, "mixed": _mixed_rows, "memory": _memory_rows, "trials": _trial_rows}
+    made = {
+        "arrays": _array_rows,
+        "mixed": _mixed_rows,
+        "memory": _memory_rows,
+        "trials": _trial_rows,
+        "sync": _sync_rows,
+    }
     return [row for part, make in made.items() if part in parts for row in make(measured)]
 
 
@@ -78,7 +91,11 @@ def text(found: Sequence[Row], measured: Measured) -> str:
         for row in found
     ]
     headers = ("what", "in units of", "median", "low - high", "budget", "", "note")
-    parts = [tabulate(table, headers, disable_numparse=True), *_seconds_tables(measured)]
+    parts = [
+        tabulate(table, headers, disable_numparse=True),
+        *_seconds_tables(measured),
+        *_traffic_table(measured),
+    ]
     parts += [f"{name} failed: {reason}" for name, reason in measured.failed.items()]
     parts += [
         f"{name} restored something else than the {workload}: {how}"
@@ -103,6 +120,10 @@ def as_json(found: Sequence[Row], measured: Measured) -> dict[str, Any]:
             for (workload, task), samples in measured.memory.items()
         ],
         "growth": measured.growth,
+        "traffic": [
+            {"workload": workload, "contender": name, "task": task, **asdict(traffic)}
+            for (workload, name, task), traffic in measured.traffic.items()
+        ],
         "failed": measured.failed,
         "differs": {f"{workload}, {name}": how for (workload, name), how in measured.differs.items()},
     }
@@ -189,6 +210,20 @@ def _trial_rows(measured: Measured) -> list[Row]:
     ]
 
 
+def _sync_rows(measured: Measured) -> list[Row]:
+    def samples(name: str, task: str) -> list[float]:
+        return measured.seconds.get((SYNC, name, task), [])
+
+    again = measured.traffic.get((SYNC, OURS, "files again"))
+    uploads, listings = ([], []) if again is None else ([again.uploads], [again.listings])
+    ratios = _ratios(samples(OURS, "files again"), samples("awscli", "files again"))
+    return [
+        _row("second sync of unchanged small files", "uploads", uploads, 0),
+        _row("- one listing", "listings", listings, 1),
+        _row("- no peer faster", "aws s3 sync", ratios, 1),
+    ]
+
+
 def _row(what: str, against: str, samples: Sequence[float], budget: float, note: str = "") -> Row:
     if not samples:
         return Row(what, against, None, None, None, budget)
@@ -203,13 +238,31 @@ def _ratios(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
 def _seconds_tables(measured: Measured) -> list[str]:
     """Return a table of times per workload: a contender's median and, in brackets, its best."""
     tables = []
-    for workload, unit, tasks in (("arrays", "s", _TASKS), ("mixed", "s", _TASKS), (WORKLOAD, "ms", _CALLS)):
+    workloads = (
+        ("arrays", "s", _TASKS),
+        ("mixed", "s", _TASKS),
+        (WORKLOAD, "ms", _CALLS),
+        (SYNC, "s", _SYNCS),
+    )
+    for workload, unit, tasks in workloads:
         names = dict.fromkeys(name for found, name, _ in measured.seconds if found == workload)
         table = [[name, *(_times(measured, workload, name, task) for task in tasks)] for name in names]
         headers = (f"{workload}, {unit}: median (best)", *tasks.values())
         if table:
             tables.append(tabulate(table, headers, disable_numparse=True))
     return tables
+
+
+def _traffic_table(measured: Measured) -> list[str]:
+    """Return a table of what each syncer asked of the server."""
+    found = {(name, task): it for (_, name, task), it in measured.traffic.items()}
+    table = []
+    for name in dict.fromkeys(name for name, _ in found):
+        asked = (found.get((name, task)) for task in _SYNCS)
+        cells = (f"{it.requests:,} ({it.uploads:,}, {it.sent / MIB:,.0f})" if it else "-" for it in asked)
+        table.append([name, *cells])
+    headers = ("sync: requests (uploads, MiB sent)", *_SYNCS.values())
+    return [tabulate(table, headers, disable_numparse=True)] if table else []
 
 
 def _times(measured: Measured, workload: str, name: str, task: str) -> str:

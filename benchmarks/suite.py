@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from benchmarks.cells import Workload
+    from benchmarks.server import Traffic
 
 OURS = "nbckpt"
 WRITE, HASH, HASH_TWO = "write", "blake3", "blake3 x2"
@@ -38,6 +39,7 @@ class Measured:
         seconds: By workload, contender and task.
         growth: Bytes that nbckpt's save after a change added, over the bytes changed; by workload.
         memory: Bytes above the namespace, by workload and task.
+        traffic: What was asked of the server, by workload, contender and task; the last round's.
         failed: Why a contender is missing.
         differs: Where a restored namespace was not the saved one, and how.
         versions: Of Python and the libraries, and of the contenders.
@@ -46,6 +48,7 @@ class Measured:
     seconds: dict[tuple[str, str, str], list[float]] = field(default_factory=lambda: defaultdict(list))
     growth: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     memory: dict[tuple[str, str], list[float]] = field(default_factory=lambda: defaultdict(list))
+    traffic: dict[tuple[str, str, str], Traffic] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     differs: dict[tuple[str, str], str] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
