@@ -47,7 +47,7 @@ class Connections:
     @contextmanager
     def lent(self) -> Iterator[None]:
         """Lend this thread a file system within the block."""
-        if self._shared:
+        if self._shared or hasattr(self._lent, "fs"):  # the second where what is put is read from here, too
             yield
             return
         with self._places:

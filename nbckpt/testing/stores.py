@@ -210,6 +210,23 @@ class StoreTests(ReadingTests):
         assert store.get("a/b") == b"same"
         assert list(store.keys()) == ["a/b"]
 
+    @pytest.mark.parametrize("size", [0, 1, 300_000])
+    def test_a_copy_has_the_bytes_and_stays_when_its_source_goes(self, store: Store, size: int) -> None:
+        store.put("a/b", b"x" * size)
+        store.put("c", b"former")
+        for target in ("c", "d/e"):
+            store.copy("a/b", target)
+        store.put("a/b", b"other")
+        store.delete("a/b")
+        assert store.get("c") == self.get_behind(store, "d/e") == b"x" * size
+        assert list(store.keys()) == ["c", "d/e"]
+
+    def test_nothing_cannot_be_copied(self, store: Store) -> None:
+        store.put("a", b"x")
+        with pytest.raises(NotFoundError, match="nothing/here"):
+            store.copy("nothing/here", "a")
+        assert store.get("a") == b"x"
+
     def test_a_deleted_key_is_gone(self, store: Store) -> None:
         store.put("a/b", b"x")
         store.put("a/c", b"y")

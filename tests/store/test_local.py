@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -294,3 +295,24 @@ def test_kill_9_leaves_every_key_whole(tmp_path: Path, attempt: int) -> None:
     for key in store.keys("a/"):
         data = store.get(key)
         assert data == data[:1] * 2_000_000
+
+
+def test_a_key_may_take_the_name_of_a_folder_that_holds_nothing_any_more(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    store.put("a/b/c", b"1")
+    store.put("a/d", b"2")
+    with pytest.raises(StoreError, match=r"cannot write 'a'.*not empty"):
+        store.put("a", b"3")
+    assert [store.get(key) for key in ("a/b/c", "a/d")] == [b"1", b"2"]
+    for key in ("a/b/c", "a/d"):
+        store.delete(key)
+    store.put("a", b"3")
+    assert store.get("a") == b"3"
+
+
+def test_a_copy_on_a_file_system_without_links_is_made_too(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    store.put("a", b"x")
+    with patch("nbckpt.store.local.os.link", side_effect=OSError(1, "Operation not permitted")):
+        store.copy("a", "b")
+    assert store.get("b") == b"x"
