@@ -17,7 +17,7 @@ from nbckpt.mirror import AutoMirror
 from nbckpt.render import Result, short
 from nbckpt.sync.progress import Progress
 from nbckpt.tracker import Tracker
-from nbckpt.trials.experiment import Experiment
+from nbckpt.trials.experiment import Experiment, pause_all
 from nbckpt.trials.table import counted, states_of
 from nbckpt.trials.trial import Status
 
@@ -40,6 +40,10 @@ def main(words: Sequence[str] | None = None) -> int:
         return 0
     except Interrupted as interrupt:
         print(_in_a_shell(f"\nnbckpt: {interrupt}"), file=sys.stderr)
+        return 130
+    except KeyboardInterrupt:  # before anything could answer it
+        pause_all()
+        print("\nnbckpt: interrupted; trials that ran are paused: see nbckpt trials", file=sys.stderr)
         return 130
     except NbckptError as error:
         print(_in_a_shell(f"nbckpt: {error}"), file=sys.stderr)

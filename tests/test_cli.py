@@ -170,7 +170,14 @@ def test_an_interrupt_pauses_and_says_how_to_go_on(job: Path) -> None:
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert err.decode().strip() == "nbckpt: interrupted: 1 trial, 1 PAUSED. Go on: nbckpt resume e"
+    said = err.decode().strip()
+    # The second, where it came before the command had begun to wait.
+    assert said in {
+        "nbckpt: interrupted: 1 trial, 1 PAUSED. Go on: nbckpt resume e",
+        "nbckpt: interrupted; trials that ran are paused: see nbckpt trials",
+    }
+    journal = job / ".nbckpt" / "experiments" / "e" / "t0" / "events.jsonl"
+    assert '"event":"pause"' in journal.read_text().splitlines()[-1]
 
 
 SLOW = """
