@@ -17,6 +17,7 @@ from test_crash import COMMANDS, add_stranger, filled, on, view
 from nbckpt.cli import main
 from nbckpt.commands import TABLE, Session, parse
 from nbckpt.errors import CorruptError, FormatError, NbckptError, NotFoundError, StoreError, UsageError
+from nbckpt.mirror import AutoMirror
 from nbckpt.store import MemoryStore, Store
 from nbckpt.testing import FaultyStore
 from nbckpt.tracker import Tracker
@@ -38,9 +39,8 @@ EVERYTHING: dict[str, Callable[[Tracker, Path], object]] = COMMANDS | LISTS
 
 
 def ask(tracker: Tracker, words: str, namespace: dict[str, Any] | None = None) -> str:
-    return str(
-        parse(TABLE, words.split(), "%ckpt").run(Session(tracker, {} if namespace is None else namespace))
-    )
+    session = Session(tracker, AutoMirror(tracker.store), {} if namespace is None else namespace)
+    return str(parse(TABLE, words.split(), "%ckpt").run(session))
 
 
 @pytest.fixture

@@ -25,6 +25,7 @@ from nbckpt.commands import TABLE, Session, parse
 from nbckpt.core import gc, history, manifest, pack, trust
 from nbckpt.core.packer import Packer
 from nbckpt.errors import UntrustedError
+from nbckpt.mirror import AutoMirror
 from nbckpt.settings import Settings
 from nbckpt.store import STAGING, LocalStore, MemoryStore, Store
 from nbckpt.tracker import Tracker
@@ -64,7 +65,7 @@ def tracker(store: LocalStore) -> Tracker:
 
 
 def ask(tracker: Tracker, words: str) -> str:
-    return str(parse(TABLE, words.split(), "%ckpt").run(Session(tracker, {})))
+    return str(parse(TABLE, words.split(), "%ckpt").run(Session(tracker, AutoMirror(tracker.store), {})))
 
 
 def test_its_checkpoints_are_listed_with_their_names(tracker: Tracker) -> None:
