@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from functools import partial
 from inspect import iscoroutinefunction
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from nbckpt.store.cancel import CancelledError, wanted
-
-_ABORT_S = 1.0
+from nbckpt.store.multipart import Parts, put_in_parts
 
 T = TypeVar("T")
 
@@ -30,59 +28,8 @@ class Cancellable:
         return lambda *args, **kwargs: _made(self._fs.loop, partial(call, *args, **kwargs))
 
     def put_in_parts(self, place: str, body: Parts) -> None:
-        """Put a large object on S3, where all of its parts show at once; else none is left.
-
-        s3fs leaves the parts there when it is cancelled, and a late answer would still show them.
-        """
-        _made(self._fs.loop, partial(_put_in_parts, self._fs, place, body))
-
-
-class Parts(Protocol):
-    """An object in parts.
-
-    Attributes:
-        parts: How many there are.
-        at_once: How many may be under way.
-    """
-
-    parts: int
-    at_once: int
-
-    def part(self, number: int) -> bytes:
-        """Return one part, counted from 0."""
-
-
-async def _put_in_parts(fs: Any, place: str, body: Parts) -> None:
-    bucket, key, _ = fs.split_path(place)
-    begun = await fs._call_s3("create_multipart_upload", Bucket=bucket, Key=key)
-    where = {"Bucket": bucket, "Key": key, "UploadId": begun["UploadId"]}
-    try:
-        sent = {"Parts": await _sent(fs, where, body)}
-        await fs._call_s3("complete_multipart_upload", **where, MultipartUpload=sent)
-    except BaseException:
-        with suppress(Exception):  # the failure itself is what the caller must hear of
-            await asyncio.wait_for(fs._call_s3("abort_multipart_upload", **where), _ABORT_S)
-        raise
-
-
-async def _sent(fs: Any, where: dict[str, str], body: Parts) -> list[dict[str, Any]]:
-    """Send the parts, and return what S3 must be told of them."""
-    slots = asyncio.Semaphore(body.at_once)
-
-    async def send(number: int) -> dict[str, Any]:
-        async with slots:
-            about = {**where, "PartNumber": number + 1}
-            answer = await fs._call_s3("upload_part", **about, Body=body.part(number))
-        return {"PartNumber": number + 1, "ETag": answer["ETag"]}
-
-    tasks = [asyncio.ensure_future(send(number)) for number in range(body.parts)]
-    try:
-        return await asyncio.gather(*tasks)
-    except BaseException:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        raise
+        """Put a large object on S3; see `multipart.put_in_parts`."""
+        _made(self._fs.loop, partial(put_in_parts, self._fs, place, body))
 
 
 def _made(loop: asyncio.AbstractEventLoop, call: Callable[[], Awaitable[T]]) -> T:

@@ -16,7 +16,7 @@ from nbckpt.store.failures import explained
 # Their put is one request that shows whole or not at all; elsewhere we write aside and rename.
 _WHOLE_PUTS = frozenset({"memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl"})
 _COPIES = frozenset({"memory", "s3", "s3a", "gs", "gcs"})
-_LARGE, _PART = 128 << 20, 50 << 20
+_LARGE, _PART = 128 << 20, 16 << 20
 _AT_ONCE = 64 << 20
 """How many bytes of one object are in memory and under way."""
 _MOST_PARTS = 10_000
@@ -35,7 +35,7 @@ _EXTRAS = {
 
 
 class _Body:
-    """A large object for S3, in parts that are read when their turn comes; see `cancellable.Parts`."""
+    """A large object for S3, in parts that are read when their turn comes; see `multipart.Parts`."""
 
     def __init__(self, size: int, read: Callable[[int, int], bytes], part: int) -> None:
         self._size = size

@@ -1,0 +1,99 @@
+"""Multipart: a large object on S3 in parts, all of which show at once; what was sent is not sent again."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, Protocol
+
+_ABORT_S = 1.0
+
+
+class Parts(Protocol):
+    """An object in parts.
+
+    Attributes:
+        parts: How many there are.
+        at_once: How many may be under way.
+    """
+
+    parts: int
+    at_once: int
+
+    def part(self, number: int) -> bytes:
+        """Return one part, counted from 0."""
+
+
+async def put_in_parts(fs: Any, place: str, body: Parts) -> None:
+    """Put an object, whole or not at all.
+
+    Where a part fails, those that were sent stay, unseen, and the next put of this key goes on with
+    them; each is compared by its MD5. A put that is cancelled leaves none, since a late answer of S3
+    would still show them.
+    """
+    try:
+        await _put(fs, place, body, goes_on=True)
+    except FileNotFoundError:  # another one who puts this key has finished what was gone on with
+        await _put(fs, place, body, goes_on=False)
+
+
+async def _put(fs: Any, place: str, body: Parts, *, goes_on: bool) -> None:
+    bucket, key, _ = fs.split_path(place)
+    upload, there = await _unfinished(fs, bucket, key) if goes_on else ("", {})
+    if not upload:
+        upload = (await fs._call_s3("create_multipart_upload", Bucket=bucket, Key=key))["UploadId"]
+    where = {"Bucket": bucket, "Key": key, "UploadId": upload}
+    try:
+        sent = {"Parts": await _sent(fs, where, body, there)}
+    except BaseException as error:
+        if not isinstance(error, OSError):
+            await _abort(fs, where)
+        raise
+    try:
+        await fs._call_s3("complete_multipart_upload", **where, MultipartUpload=sent)
+    except BaseException:
+        await _abort(fs, where)
+        raise
+
+
+async def _unfinished(fs: Any, bucket: str, key: str) -> tuple[str, Mapping[int, str]]:
+    """Return an upload of *key* that was not finished, and its parts' digests; or nothing."""
+    with suppress(OSError):  # not everyone may list them: then all of it is sent
+        found = await fs._call_s3("list_multipart_uploads", Bucket=bucket, Prefix=key)
+        uploads = [it["UploadId"] for it in found.get("Uploads", ()) if it["Key"] == key]
+        if uploads:
+            listed = await fs._call_s3("list_parts", Bucket=bucket, Key=key, UploadId=uploads[-1])
+            return uploads[-1], {it["PartNumber"]: it["ETag"] for it in listed.get("Parts", ())}
+    return "", {}
+
+
+async def _sent(
+    fs: Any, where: Mapping[str, str], body: Parts, there: Mapping[int, str]
+) -> list[dict[str, Any]]:
+    """Send the parts that are not there, and return what S3 must be told of all."""
+    slots = asyncio.Semaphore(body.at_once)
+
+    async def send(number: int) -> dict[str, Any]:
+        async with slots:
+            data = body.part(number)
+            etag = f'"{hashlib.md5(data, usedforsecurity=False).hexdigest()}"'
+            if there.get(number + 1) != etag:
+                answer = await fs._call_s3("upload_part", **where, PartNumber=number + 1, Body=data)
+                etag = answer["ETag"]
+        return {"PartNumber": number + 1, "ETag": etag}
+
+    tasks = [asyncio.ensure_future(send(number)) for number in range(body.parts)]
+    try:
+        return await asyncio.gather(*tasks)
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise
+
+
+async def _abort(fs: Any, where: Mapping[str, str]) -> None:
+    with suppress(Exception):  # the failure itself is what the caller must hear of
+        await asyncio.wait_for(fs._call_s3("abort_multipart_upload", **where), _ABORT_S)
