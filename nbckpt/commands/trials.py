@@ -11,6 +11,7 @@ from nbckpt.commands import values
 from nbckpt.commands.table import Command, Option, Session, option, switch
 from nbckpt.errors import Interrupted, NbckptError, NotFoundError, UsageError
 from nbckpt.render import Column, Fold, Page, Result, Table, age, count, size
+from nbckpt.sync import SyncConfig
 from nbckpt.trials.experiment import Experiment
 from nbckpt.trials.library import Library
 from nbckpt.trials.run import run as run_experiment
@@ -43,6 +44,7 @@ def run(
     grid: Sequence[str],
     stop: Sequence[str],
     resume: Any,
+    sync: str,
     wait: bool,  # noqa: FBT001  argparse gives it by name
     **options: Any,
 ) -> Experiment:
@@ -56,6 +58,7 @@ def run(
         stop=_stop(stop, session),
         resume=resume,
         folder=session.library.folder,
+        sync_config=SyncConfig(upload_dir=sync) if sync else None,
         **options,
     )
     return _under_way(session, experiment, wait=wait)
@@ -375,13 +378,14 @@ COMMANDS = (
                 metavar="N",
                 help="how many checkpoints of each trial are kept; all by default",
             ),
+            option("--sync", default="", metavar="URL", help="send the trials there while they run, too"),
             option(
                 "--every",
                 dest="checkpoint_every",
                 type=int,
                 default=0,
                 metavar="N",
-                help="save a Trainable after every N results",
+                help="save a Trainable, or a function's states, after every N results",
             ),
             _METRIC,
             _MODE,

@@ -79,7 +79,8 @@ def run(
         max_failures: How often a trial that failed goes on from its last checkpoint.
         keep_checkpoints: How many of each trial's newest checkpoints are kept, or a `Keep`; all by
             default. The newest and the one that a trial went on from are never removed.
-        checkpoint_every: After how many results a Trainable is saved; a function says itself when.
+        checkpoint_every: After how many results a Trainable is saved, or the states of a function that
+            reported no checkpoint itself.
         callbacks: What follows the experiment.
         executor: `thread`, `process`, `ray` or `inline`.
         resources_per_trial: What Ray is to reserve for each trial: `{"CPU": 1, "GPU": 0.5}`.

@@ -261,3 +261,11 @@ def test_what_cannot_be_sent_to_a_process_is_named_in_one_line(trained: Notebook
 def test_without_ray_it_says_how_to_get_it(trained: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     assert "pip install" in trained.error("%ckpt run train --executor ray")
+
+
+def test_trials_are_sent_elsewhere_while_they_run(trained: Notebook, tmp_path: Path) -> None:
+    there = (tmp_path / "there").as_uri()
+    trained.run(f"%ckpt run train --grid lr=1,2 --name e --sync {there} --wait")
+    assert (tmp_path / "there" / "e" / "experiment.json").is_file()
+    assert (tmp_path / "there" / "e" / "t1" / "checkpoint_000004.json").is_file()
+    assert "is no URL" in trained.error("%ckpt run train --name other --sync there")
