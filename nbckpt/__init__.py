@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from nbckpt.errors import TrialError as TrialError
     from nbckpt.errors import UntrustedError as UntrustedError
     from nbckpt.errors import UsageError as UsageError
+    from nbckpt.notebook.magic import panel as panel
     from nbckpt.settings import Settings as Settings
     from nbckpt.state import State as State
     from nbckpt.state import load_state as load_state
@@ -72,6 +73,7 @@ _HOMES = {
     "choice": "nbckpt.trials.space",
     "uniform": "nbckpt.trials.space",
     "loguniform": "nbckpt.trials.space",
+    "panel": "nbckpt.notebook.magic",
     "State": "nbckpt.state",
     "states": "nbckpt.state",
     "states_checkpoint": "nbckpt.state",

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from IPython import get_ipython
 from IPython.core.error import UsageError as ShellUsageError
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
@@ -158,6 +159,23 @@ class CheckpointMagics(Magics):
         shown = eval(value, self.shell.user_ns) if value else None
         if shown is not None and not cell.rstrip().endswith(";"):
             display(shown)
+
+
+def panel(tab: str = "checkpoints") -> None:
+    """Show the panel below this cell, as `%ckpt panel` does.
+
+    Args:
+        tab: The tab in front: `checkpoints`, `trials` or `sync`.
+
+    Raises:
+        UsageError: There is no such tab, or this is no notebook.
+    """
+    shell = get_ipython()
+    if shell is None:
+        raise UsageError("the panel needs a notebook")
+    if CheckpointMagics.__name__ not in shell.magics_manager.registry:
+        load(shell)
+    shell.magics_manager.registry[CheckpointMagics.__name__].show_panel(tab)
 
 
 def load(shell: InteractiveShell) -> None:

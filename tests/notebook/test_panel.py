@@ -208,6 +208,12 @@ def test_hostile_names_and_messages_are_text_in_every_view(notebook: Notebook) -
     assert "<img src=x" not in panel._desk.message.value
 
 
+def test_the_function_shows_the_panel_too(notebook: Notebook) -> None:
+    notebook.run("import nbckpt\nnbckpt.panel('sync')")
+    magics = notebook.shell.magics_manager.registry[CheckpointMagics.__name__]
+    assert magics._panel._front.selected_index == 2
+
+
 def test_there_are_three_tabs_and_no_other(notebook: Notebook) -> None:
     assert "there are checkpoints, trials, sync" in notebook.error("%ckpt panel nothing")
     panel = opened(notebook)
