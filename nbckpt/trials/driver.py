@@ -57,6 +57,7 @@ class Attempt:
         self._origin: Record | None = None
         self._reason = self._warning = ""
         self._early = False
+        self._saves_itself = rules.trainable.tells_when_to_save()
         self._saved_at = 0
         self._checkpoints = trial.checkpoints
 
@@ -162,7 +163,7 @@ class Attempt:
     def _is_due(self, *, ends: bool) -> bool:
         """Tell whether a trainable that does not say so itself should be saved now."""
         rules, trial = self._rules, self.trial
-        if rules.trainable.tells_when_to_save() or trial.iteration == self._saved_at:
+        if self._saves_itself or trial.iteration == self._saved_at:
             return False
         every = rules.checkpoint_every
         due = bool(every) and trial.iteration % every == 0

@@ -13,6 +13,7 @@ import os
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextvars import copy_context
+from functools import partial
 from types import AsyncGeneratorType, GeneratorType
 from typing import Any, ClassVar, Literal
 
@@ -102,7 +103,7 @@ class FunctionRunner(Trainable):
             TrialError: The function failed, as in `train`; or it is what *handle* raised.
         """
         context = copy_context()
-        self._handoff = handoff = InlineHandoff(lambda: context.run(self._take, handle))
+        self._handoff = handoff = InlineHandoff(partial(context.run, self._take, handle))
         if in_thread:
             self._start_thread()
             handoff.over.wait()
@@ -127,7 +128,8 @@ class FunctionRunner(Trainable):
             return
         handoff = self._handoff
         names = {"trial_name": self.trial_name, "trial_id": self.trial_id, "logdir": self.logdir}
-        reporter = StatusReporter(self._offers, handoff, self._states, **names)
+        states = self._states if type(self)._states_every else None
+        reporter = StatusReporter(self._offers, handoff, states, **names)
         current.set(reporter)  # the context is a copy, which ends with the function
         registry.current.set(registry.Registry(origin=CheckpointSource(reporter.latest)))
         try:
@@ -143,8 +145,8 @@ class FunctionRunner(Trainable):
 
     def _states(self) -> Mapping[str, Any] | None:
         """Return the function's states, where they are to be saved with the report that is being made."""
-        every = type(self)._states_every
-        return (snapshots() or None) if every and (self.iteration + 1) % every == 0 else None
+        is_due = (self.iteration + 1) % type(self)._states_every == 0
+        return (snapshots() or None) if is_due else None
 
     def save(self, checkpoint_dir: str | os.PathLike[str] | None = None) -> str:
         """Save the checkpoint that the function reported last, with the counts of that moment.

@@ -203,7 +203,8 @@ class StatusReporter:
     Args:
         offers: Where its checkpoints go.
         handoff: Where its results go; None where nobody takes them.
-        states: Returns what is to be saved with a report that has no checkpoint, if anything is.
+        states: Returns what is to be saved with a report that has no checkpoint, if anything is; None
+            where nothing ever is.
         trial_name: What people call the trial.
         trial_id: Its short name in its experiment.
         logdir: The trial's folder.
@@ -213,7 +214,7 @@ class StatusReporter:
         self,
         offers: Offers,
         handoff: Handoff | None = None,
-        states: Callable[[], CheckpointLike | None] = lambda: None,
+        states: Callable[[], CheckpointLike | None] | None = None,
         *,
         trial_name: str = "",
         trial_id: str = "",
@@ -241,7 +242,7 @@ class StatusReporter:
         if handoff is None:
             raise UsageError("this reporter reports to nobody: let nbckpt.run start the function")
         result = metrics if all_plain(metrics) else {key: _copied(value) for key, value in metrics.items()}
-        if checkpoint is None and not self._offers.has_new:
+        if checkpoint is None and self._states is not None and not self._offers.has_new:
             checkpoint = self._states()
         if checkpoint is None:
             handoff.give(result)

@@ -21,6 +21,7 @@ SHOULD_CHECKPOINT = "should_checkpoint"
 TIME_THIS_ITER = "time_this_iter_s"
 
 _COUNTED = tuple((what, f"{what}_this_iter", f"{what}_total") for what in ("timesteps", "episodes"))
+_INCREMENTS = {this_iter for _, this_iter, _ in _COUNTED}
 
 _log = logging.getLogger("nbckpt")
 
@@ -121,7 +122,7 @@ class Trainable:
             raise
         except (Exception, SystemExit) as error:
             raise failure(error) from error
-        if not isinstance(metrics, Mapping):
+        if not isinstance(metrics, (dict, Mapping)):  # a dict first, which is seen at once
             raise TrialError(f"step() must return a dict of metrics, not {type(metrics).__name__}")
         result = dict(metrics)
         if DUPLICATE not in result:
@@ -131,16 +132,20 @@ class Trainable:
     def _count(self, result: dict[str, Any], elapsed_s: float) -> None:
         self._iteration += 1
         self._time_total_s += float(result.setdefault(TIME_THIS_ITER, elapsed_s))
-        for what, this_iter, total in _COUNTED:
-            if (more := result.get(this_iter)) is not None:
-                self._totals[what] = self._totals.get(what, 0) + int(more)
-            if what in self._totals:
-                result[total] = self._totals[what]
+        if self._totals or not _INCREMENTS.isdisjoint(result):
+            self._count_totals(result)
         result.setdefault(DONE, False)
         result[ITERATION] = self._iteration
         result["time_total_s"] = self._time_total_s
         result["timestamp"] = time.time()
         self._last = dict(result)  # the caller may change its own
+
+    def _count_totals(self, result: dict[str, Any]) -> None:
+        for what, this_iter, total in _COUNTED:
+            if (more := result.get(this_iter)) is not None:
+                self._totals[what] = self._totals.get(what, 0) + int(more)
+            if what in self._totals:
+                result[total] = self._totals[what]
 
     def save(self, checkpoint_dir: str | os.PathLike[str] | None = None) -> str:
         """Save a checkpoint and return the path of its folder. It is committed when this returns.

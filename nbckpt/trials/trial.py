@@ -190,10 +190,11 @@ class Trial:
 
     def _apply(self, event: Event) -> None:
         """Take in one event: the whole state is a fold over these."""
-        kind, at = event.get("event"), event.get("at")
+        kind = event.get("event")
         if kind == "result":
             self.results.append(event["result"])
             return
+        at = event.get("at")
         if kind == "start":
             self.status, self.ended_at, self.note, self.early = Status.RUNNING, None, "", False
             self.started_at = self.started_at or at

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import math
 import os
 from pathlib import Path
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 
 import nbckpt
 from nbckpt.trials import Record, Status, Trial
-from nbckpt.trials.journal import Journal, read
+from nbckpt.trials.journal import Journal, _encode, read
 from nbckpt.trials.trainable import plain
 
 json_values = st.recursive(
@@ -141,3 +142,15 @@ def test_numbers_that_json_has_no_word_for_come_back(tmp_path: Path) -> None:
     (result,) = Trial.read(tmp_path / "t0").results
     assert result["loss"] == float("inf")
     assert math.isnan(result["other"])
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    )
+)
+def test_an_event_is_the_json_that_the_usual_encoder_makes(value: Any) -> None:
+    usual = json.JSONEncoder(separators=(",", ":"), default=repr)
+    assert _encode({"value": value}) == usual.encode({"value": value})
+    assert _encode({"value": {1, 2}}) == usual.encode({"value": {1, 2}})
