@@ -22,7 +22,7 @@ from nbckpt.store import MemoryStore, PrefixStore, Store, open_store
 from nbckpt.sync import DefaultSyncer, SyncConfig, Syncer
 from nbckpt.sync.files import Seen
 from nbckpt.sync.folders import download
-from nbckpt.testing import FaultyStore
+from nbckpt.testing import FaultyStore, RecordingStore
 from nbckpt.trials import Callback, Experiment, Record, Status, Trial
 from nbckpt.trials.executors.artifacts import Artifacts, Sender, take_in
 from nbckpt.trials.experiment import _live
@@ -553,7 +553,30 @@ def test_what_is_there_for_a_moment_only_is_not_sent(store: Path, tmp_path: Path
         it.rmdir()
 
 
+def test_artifacts_go_with_a_checkpoint_and_at_the_end_and_unchanged_ones_once(
+    store: Path, remote: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behaviour 45."""
+    recorded = RecordingStore(remote)
+    monkeypatch.setattr(Remote, "store", recorded)
+    seen: list[bool] = []
+
+    def draws(config: dict[str, Any]) -> None:
+        folder = store / "e" / "t0"
+        (folder / "plot.txt").write_text("words")
+        nbckpt.report(i=1, checkpoint={"i": 1})
+        seen.append(recorded.exists("up/e/t0/plot.txt"))
+        nbckpt.report(i=2, checkpoint={"i": 2})
+        (folder / "last.txt").write_text("words")
+
+    run(function=draws, sync_config=config())
+    put = [call.key for call in recorded.changes if call.op == "put"]
+    assert (seen, put.count("up/e/t0/plot.txt"), put.count("up/e/t0/last.txt")) == ([True], 1, 1)
+
+
 def test_artifacts_are_left_out_where_that_is_said(store: Path, tmp_path: Path) -> None:
+    """Behaviour 45."""
+
     def draws(config: dict[str, Any]) -> None:
         (store / "e" / "t0" / "plot[1].txt").write_text("words")
         (store / "e" / "t0" / "logs").mkdir()
