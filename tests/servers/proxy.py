@@ -116,7 +116,7 @@ class Proxy:
     async def _run(self) -> None:
         self._loop, self._done = asyncio.get_running_loop(), asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
-        server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        server = await asyncio.start_server(self._begin, "127.0.0.1", 0)
         self.url = "http://{}:{}".format(*server.sockets[0].getsockname())
         self._listening.set()
         await self._done.wait()
@@ -125,16 +125,19 @@ class Proxy:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task
+    def _begin(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(self._accept(reader, writer))
         self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        # One that is cancelled before it has begun closes nothing itself.
+        task.add_done_callback(lambda _: writer.close())
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
                 await self._serve(reader, writer)
         finally:
             await _close(writer)
-            self._tasks.discard(task)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
@@ -156,6 +159,7 @@ class Proxy:
                 up_writer.transport.abort()
                 await _strike(fault, request, reader, writer)
         finally:
+            up_writer.close()  # before anything that is awaited, where a cancel may come
             for way in ways:
                 way.cancel()
             await asyncio.gather(*ways, return_exceptions=True)
