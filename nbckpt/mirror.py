@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import atexit
 import json
 import logging
 import os
@@ -16,7 +15,6 @@ import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from pathlib import Path
 
 from nbckpt.core.history import History
@@ -24,6 +22,7 @@ from nbckpt.core.manifest import now
 from nbckpt.core.trust import open_signer
 from nbckpt.errors import NbckptError, NotFoundError, StoreError, UsageError
 from nbckpt.store import Cancel, PrefixStore, Store, local_folder, open_store
+from nbckpt.sync.ending import before_the_end
 from nbckpt.sync.folders import Moved, download, upload
 from nbckpt.sync.progress import Progress
 from nbckpt.sync.stores import mirror
@@ -294,7 +293,7 @@ class AutoMirror:
         self._thread = threading.Thread(target=self._work, name="nbckpt-mirror", daemon=True)
         self._thread.start()
         _running.add(self)
-        _push_at_exit()
+        before_the_end(_push_all)
 
     def _end_thread(self, *, timeout: float | None, last: bool) -> None:
         with self._changed:
@@ -363,14 +362,6 @@ class AutoMirror:
 _running: weakref.WeakSet[AutoMirror] = weakref.WeakSet()
 
 
-@lru_cache(maxsize=1)
-def _push_at_exit() -> None:
-    # atexit alone is too late: thread pools are closed by then, and libraries resolve host names in them.
-    with suppress(RuntimeError):  # it is that late already
-        getattr(threading, "_register_atexit")(_push_all)  # noqa: B009  typeshed does not know it
-
-
-@atexit.register
 def _push_all() -> None:
     """Make the last push of each when the interpreter ends, and say how it goes if it lasts."""
     if _running:

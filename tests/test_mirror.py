@@ -6,8 +6,7 @@ import json
 import os
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from nbckpt.sync.progress import Progress
 from nbckpt.sync.work import Terms
 from nbckpt.testing import FaultyStore
 from nbckpt.trials import Library
+from waiting import until
 
 SECONDS = 20
 
@@ -126,15 +126,6 @@ def auto(here: Path) -> Iterator[AutoMirror]:
     made = AutoMirror(LocalStore(here))
     yield made
     made.stop()
-
-
-def until(holds: Callable[[], bool]) -> None:
-    turn = threading.Event()
-    for _ in range(SECONDS * 200):
-        if holds():
-            return
-        turn.wait(0.005)
-    raise AssertionError
 
 
 def is_pushed(auto: AutoMirror) -> bool:

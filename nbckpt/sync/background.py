@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import concurrent.futures.thread  # noqa: F401  what it does at the end must be registered before ours
 import logging
 import os
@@ -12,7 +11,7 @@ import time
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Any, NamedTuple
 
 from nbckpt.errors import NbckptError, StoreError, UsageError
 from nbckpt.store import Cancel, CancelledError, Store, TimedOutError, open_store
+from nbckpt.sync.ending import before_the_end
 from nbckpt.sync.exclude import excluding
 from nbckpt.sync.folders import delete, download, upload
 from nbckpt.sync.progress import Progress
@@ -295,12 +295,9 @@ _busy: set[Queue] = set()
 
 @lru_cache(maxsize=1)
 def _flush_at_exit() -> None:
-    # atexit alone is too late: thread pools are closed by then, and libraries resolve host names in them.
-    with suppress(RuntimeError):  # it is that late already
-        getattr(threading, "_register_atexit")(_flush)  # noqa: B009  typeshed does not know it
+    before_the_end(_flush)
 
 
-@atexit.register
 def _flush() -> None:
     """Wait for the last transfers, and give them up after a while or when that is interrupted."""
     deadline = time.monotonic() + _AT_EXIT_S

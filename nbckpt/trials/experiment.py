@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import contextvars
 import logging
 import threading
@@ -10,7 +9,6 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ from filelock import FileLock, Timeout
 from nbckpt.errors import StoreError, UsageError
 from nbckpt.render import Page, Result
 from nbckpt.sync import SyncConfig
+from nbckpt.sync.ending import before_the_end
 from nbckpt.trials import spec as spec_file
 from nbckpt.trials.callbacks import Callback, Callbacks
 from nbckpt.trials.driver import Attempt, Rules, Wish, trainable_class
@@ -363,7 +362,7 @@ class Experiment(Result):
             self._rules, self._began_at = rules, time.monotonic()
             self._search = rules.search
             _live[self.folder] = self
-            _at_exit()
+            before_the_end(pause_all)
             self._search.setup(self)
             rules.callbacks.call("setup", self)
         assert self._rules is not None
@@ -571,15 +570,6 @@ def _callbacks(spec: Spec) -> Iterator[Callback]:
     yield from spec.callbacks
     if spec.sync is not None and not any(isinstance(it, SyncerCallback) for it in spec.callbacks):
         yield SyncerCallback(config=spec.sync)
-
-
-def _at_exit() -> None:
-    """Have `pause_all` called before what the executor's library does at exit."""
-    atexit.unregister(pause_all)
-    atexit.register(pause_all)
-    # Before that, too: the last sync needs thread pools, which are closed when atexit comes.
-    with suppress(RuntimeError):  # it is that late already
-        getattr(threading, "_register_atexit")(pause_all)  # noqa: B009  typeshed does not know it
 
 
 def pause_all() -> None:

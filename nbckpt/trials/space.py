@@ -29,7 +29,7 @@ class Domain:
 
     def draw(self, random: random.Random) -> Any:
         """Return a value."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} must define draw()")
 
 
 @dataclass(frozen=True)

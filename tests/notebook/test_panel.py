@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import ipywidgets
@@ -12,8 +11,8 @@ import pytest
 from nbckpt.notebook.magic import CheckpointMagics
 from nbckpt.notebook.panel import Panel
 from notebook.conftest import Notebook
+from waiting import until
 
-SECONDS = 20
 HOSTILE = "<img src=x onerror=alert(1)>"
 
 TRAIN = """
@@ -25,15 +24,6 @@ def train(config):
         gate.acquire()
         nbckpt.report(loss=config["lr"] / (i + 1), checkpoint={"i": i + 1})
 """
-
-
-def until(holds: Callable[[], bool]) -> None:
-    turn = threading.Event()
-    for _ in range(SECONDS * 200):
-        if holds():
-            return
-        turn.wait(0.005)
-    raise AssertionError
 
 
 def opened(notebook: Notebook, tab: str = "checkpoints") -> Any:

@@ -3,23 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from notebook.conftest import Notebook
-
-SECONDS = 20
-
-
-def until(holds: Callable[[], bool]) -> None:
-    turn = threading.Event()
-    for _ in range(SECONDS * 200):
-        if holds():
-            return
-        turn.wait(0.005)
-    raise AssertionError
+from waiting import until
 
 
 def test_a_push_and_a_pull_tell_what_was_moved(notebook: Notebook, tmp_path: Path) -> None:
