@@ -20,7 +20,7 @@ from pathlib import Path
 from nbckpt.core.history import History
 from nbckpt.core.manifest import now
 from nbckpt.core.trust import open_signer
-from nbckpt.errors import NbckptError, NotFoundError, StoreError, UsageError
+from nbckpt.errors import NotFoundError, StoreError, UsageError
 from nbckpt.store import Cancel, PrefixStore, Store, local_folder, open_store
 from nbckpt.sync.ending import before_the_end
 from nbckpt.sync.folders import Moved, download, upload
@@ -51,7 +51,7 @@ class Mirrored:
     Attributes:
         checkpoints: Keys of the store.
         experiments: Files of each experiment, by its name.
-        kept: Experiments that were left as they are here, since the other side's differ.
+        kept: Experiments that were here already, and were left as they are.
     """
 
     checkpoints: Moved
@@ -260,7 +260,7 @@ class AutoMirror:
                 raise UsageError("this store is kept here only: say where else, %ckpt sync URL")
             try:
                 moved = Mirror(self._store, self._experiments, self._status.url).push(terms)
-            except NbckptError as error:
+            except Exception as error:
                 self._is_told = False
                 self._set(replace(self._status, failure=str(error), progress=None))
                 raise
@@ -318,7 +318,7 @@ class AutoMirror:
         """Push whenever it is due, until the end. Runs in a thread of its own."""
         while self._wait():
             self._cancel = Cancel()
-            with suppress(NbckptError):  # it is in the status, and told with the next command
+            with suppress(Exception):  # it is in the status, and told with the next command
                 self.push(Terms(cancel=self._cancel, told=self._tell))
 
     def _wait(self) -> bool:
@@ -344,7 +344,16 @@ class AutoMirror:
             return None
         try:
             read = json.loads(self._file.read_bytes())
-            return AutoStatus(str(read["url"]), float(read["period"]), is_running=False)
+            url, period = str(read["url"]), float(read["period"])
+            if open_signer().signed_bytes("sync", _signed(url, period), str(read["signature"])):
+                return AutoStatus(url, period, is_running=False)
+            # Or a folder from a stranger would send what is saved in it to the stranger.
+            _log.warning(
+                "%s was written by someone else, so nothing is synced; to do so: %%ckpt sync %s",
+                self._file,
+                url,
+            )
+            return None
         except (OSError, ValueError, KeyError, TypeError) as error:
             _log.warning("%s cannot be read, so nothing is synced: %s", self._file, error)
             return None
@@ -354,9 +363,17 @@ class AutoMirror:
         if self._file is not None:
             try:
                 self._file.parent.mkdir(parents=True, exist_ok=True)
-                self._file.write_text(json.dumps({"url": self._status.url, "period": self._status.period}))
+                url, period = self._status.url, self._status.period
+                signature = open_signer().sign_bytes("sync", _signed(url, period))
+                note = {"url": url, "period": period, "signature": signature}
+                self._file.write_text(json.dumps(note))
             except OSError as error:
                 raise StoreError(f"cannot write {str(self._file)!r}: {error.strerror or error}") from error
+
+
+def _signed(url: str, period: float) -> bytes:
+    """Return what the signature of a note beside a store is of."""
+    return f"{url}\n{float(period)!r}".encode()
 
 
 _running: weakref.WeakSet[AutoMirror] = weakref.WeakSet()

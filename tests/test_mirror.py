@@ -201,7 +201,27 @@ def test_the_period_is_above_zero(auto: AutoMirror, period: float, tmp_path: Pat
 
 def test_the_note_is_readable_and_holds_the_place(auto: AutoMirror, here: Path, tmp_path: Path) -> None:
     auto.start("there", 7)
-    assert json.loads((here / "sync.json").read_text()) == {"url": str(tmp_path / "there"), "period": 7}
+    note = json.loads((here / "sync.json").read_text())
+    assert (note["url"], note["period"]) == (str(tmp_path / "there"), 7)
+
+
+def test_a_note_that_a_stranger_wrote_or_changed_sends_nothing_anywhere(
+    auto: AutoMirror,
+    here: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    auto.start(str(tmp_path / "there"), 1000)
+    auto.close()
+    note = (here / "sync.json").read_text()
+    (here / "sync.json").write_text(note.replace("there", "elsewhere"))
+    assert AutoMirror(LocalStore(here)).status is None
+    assert "written by someone else" in caplog.text
+    (here / "sync.json").write_text(note)
+    assert AutoMirror(LocalStore(here), in_background=False).status is not None
+    monkeypatch.setenv("NBCKPT_SECRET_FILE", str(tmp_path / "another"))
+    assert AutoMirror(LocalStore(here)).status is None
 
 
 def test_the_end_of_a_program_makes_the_last_push(here: Path, tmp_path: Path) -> None:
