@@ -10,30 +10,18 @@ from typing import Any
 from nbckpt.commands import values
 from nbckpt.commands.table import Command, Option, Session, option, switch
 from nbckpt.errors import Interrupted, NbckptError, NotFoundError, UsageError
-from nbckpt.render import Column, Fold, Page, Result, Table, age, count, size
+from nbckpt.render import Page, Result
 from nbckpt.sync import SyncConfig
 from nbckpt.trials.experiment import Experiment
 from nbckpt.trials.library import Library
 from nbckpt.trials.run import run as run_experiment
+from nbckpt.trials.shown import TrialShown
 from nbckpt.trials.space import grid_search
 from nbckpt.trials.stopping import Stop
-from nbckpt.trials.table import (
-    MOST_ROWS,
-    TrialTable,
-    counted,
-    elapsed,
-    flat,
-    inferred,
-    last_line,
-    metric_cell,
-    shown_value,
-    states_of,
-)
-from nbckpt.trials.trainable import plain
+from nbckpt.trials.table import MOST_ROWS, TrialTable, counted, states_of
 from nbckpt.trials.trial import Status, Trial
 
 _MOST_OTHERS = 10
-_MOST_CHECKPOINTS = 10
 _TRIAL = re.compile(r"(.+/)?t\d+(@\d+)?")
 
 
@@ -128,71 +116,6 @@ def _others(library: Library, name: str) -> tuple[tuple[str, str], ...]:
     if len(names) > _MOST_OTHERS:
         rows.append(("…", f"{len(names) - _MOST_OTHERS} more"))
     return tuple(rows)
-
-
-@dataclass(frozen=True, repr=False)
-class TrialShown(Result):
-    """One trial in full.
-
-    Attributes:
-        experiment: The experiment it belongs to.
-        trial: The trial.
-        why: Why it is shown, before its name.
-        notes: What else there is to say.
-    """
-
-    experiment: Experiment
-    trial: Trial
-    why: str = ""
-    notes: tuple[str, ...] = ()
-
-    def page(self) -> Page:
-        """See `Result.page`."""
-        trial = self.trial
-        name = f"{self.experiment.name}/{trial.id}"
-        state = states_of(self.experiment)[trial.id]
-        attempts = f", attempt {trial.attempts}" if trial.attempts > 1 else ""
-        results = count(trial.iteration, "result")
-        headline = f"{self.why}{name}: {state}{attempts}, {results} in {elapsed(trial.elapsed_s)}"
-        failed = trial.error and trial.status == Status.ERROR
-        fold = Fold(last_line(trial), trial.traceback or trial.error)
-        checkpoints = self._checkpoints()
-        return Page(
-            headline,
-            (self._config(), self._metrics(), checkpoints),
-            (*self._note(), *self.notes, f"kept in {trial.folder}"),
-            (fold,) if failed else (),
-            advice=f"the newest back: %ckpt restore {name}" if checkpoints.rows else "",
-        )
-
-    def _note(self) -> tuple[str, ...]:
-        """Return the trial's note, where it says more than the status does."""
-        note = self.trial.note
-        return (note,) if note and note not in {"done", "paused"} else ()
-
-    def _config(self) -> Table:
-        rows = tuple((key, shown_value(value)) for key, value in flat(plain(self.trial.config)))
-        return Table("configuration", (Column("key", code=True), Column("value")), rows)
-
-    def _metrics(self) -> Table:
-        names = inferred([self.trial], self.experiment.spec.metric, most=None)
-        rows = tuple((name, metric_cell(self.trial, name)) for name in names)
-        return Table("metrics", (Column("metric", code=True), Column("last", number=True)), rows)
-
-    def _checkpoints(self) -> Table:
-        records = self.trial.checkpoints.records()[::-1]
-        rows = tuple(
-            (
-                f"{self.trial.id}@{it.step}",
-                size(it.size),
-                "dict" if it.kind == "fields" else "folder",
-                age(it.created_at),
-            )
-            for it in records[:_MOST_CHECKPOINTS]
-        )
-        more = f"; {_MOST_CHECKPOINTS} of {len(records)}" if len(records) > _MOST_CHECKPOINTS else ""
-        columns = (Column("checkpoint"), Column("size", number=True), Column("kind"), Column("saved"))
-        return Table(f"checkpoints, newest first{more}", columns, rows)
 
 
 @dataclass(frozen=True, repr=False)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ipywidgets as widgets
 
-from nbckpt.commands.trials import TrialShown
 from nbckpt.errors import NbckptError
 from nbckpt.notebook.panel.desk import Confirmation, Desk, button, html_of, line, offer
 from nbckpt.trials.experiment import Experiment
+from nbckpt.trials.shown import TrialShown
 from nbckpt.trials.table import inferred
 
 _ALL = "all of it"
