@@ -12,10 +12,10 @@ PACKAGE = Path(__file__).parents[1] / "nbckpt"
 LAYERS = [
     "errors",
     "settings",
+    "render",
     "store",
     "core",
     "state",
-    "render",
     "sync",
     "trials",
     "tracker mirror",
@@ -78,6 +78,7 @@ def test_a_module_imports_only_from_layers_above_it(path: Path) -> None:
     [
         ("IPython", "core"),
         ("nbckpt.tracker.Tracker", "core"),
+        ("nbckpt.core.checkpoint.Checkpoint", "render"),
         ("nbckpt.testing", "core"),
         ("nbckpt.cli", "notebook"),
     ],

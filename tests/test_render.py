@@ -10,10 +10,9 @@ import pytest
 from nbckpt.commands import TABLE
 from nbckpt.commands.housekeeping import Tagged
 from nbckpt.core.history import Ref
-from nbckpt.render import Cell, Column, Fold, Page, Picture, Result, Table
+from nbckpt.render import Cell, Column, Fold, Page, Picture, Table
 
 HOSTILE = "<img src=x onerror=alert(1)>"
-TEMPLATES = Path(__file__).parents[1] / "templates"
 
 
 class Everything(Tagged):
@@ -26,31 +25,9 @@ class Everything(Tagged):
         picture = (Picture(f'"{HOSTILE}', b"png"),)
         return Page(HOSTILE, (table,), (HOSTILE,), (Fold(HOSTILE, HOSTILE),), picture, HOSTILE, HOSTILE)
 
-    @classmethod
-    def template(cls) -> str:
-        return "tagged.html.j2"
-
 
 def everything() -> Everything:
     return Everything(Ref(1, "a" * 64, HOSTILE, ""))
-
-
-def results() -> list[type[Result]]:
-    found, left = [], [Result]
-    while left:
-        found += (subs := left.pop().__subclasses__())
-        left += subs
-    return [it for it in found if it.__module__.startswith("nbckpt.")]
-
-
-@pytest.mark.parametrize("kind", results(), ids=lambda kind: kind.__name__)
-def test_every_result_has_a_template_of_its_name(kind: type[Result]) -> None:
-    assert (TEMPLATES / kind.template()).is_file()
-
-
-def test_every_template_belongs_to_a_result() -> None:
-    files = {path.name for path in TEMPLATES.iterdir() if not path.name.startswith("_")}
-    assert files == {kind.template() for kind in results()}
 
 
 def test_nothing_hostile_becomes_html() -> None:
@@ -81,13 +58,25 @@ def test_a_result_offers_both_forms() -> None:
     assert bundle["text/plain"] == repr(everything())
 
 
-def test_a_users_own_template_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_users_own_template_is_used_for_its_class_and_those_derived(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "tagged.html.j2").write_text("<b>{{ result.ref.name }}</b>")
     monkeypatch.setenv("NBCKPT_TEMPLATES", str(tmp_path))
-    assert (
-        Tagged(Ref(1, "a" * 64, "mine & yours", ""))._repr_mimebundle_()["text/html"]
-        == "<b>mine &amp; yours</b>"
-    )
+    for kind in (Tagged, Everything):
+        shown = kind(Ref(1, "a" * 64, "mine & yours", ""))._repr_mimebundle_()
+        assert shown["text/html"] == "<b>mine &amp; yours</b>"
+
+
+def test_a_users_own_template_may_be_a_part_of_the_usual_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = "{% extends '_page.html.j2' %}{% block headline %}<h4>mine</h4>{% endblock %}"
+    (tmp_path / "everything.html.j2").write_text(own)
+    monkeypatch.setenv("NBCKPT_TEMPLATES", str(tmp_path))
+    shown = everything()._repr_mimebundle_()["text/html"]
+    assert "<h4>mine</h4>" in shown
+    assert "<table" in shown
 
 
 def test_every_command_has_help_and_so_has_every_option() -> None:

@@ -2,7 +2,7 @@
 
 from nbckpt.render.course import thinned
 from nbckpt.render.page import Cell, Column, Fold, Page, Picture, Table
-from nbckpt.render.result import Result
+from nbckpt.render.result import Result, Rich
 from nbckpt.render.values import age, count, duration, moment, short, size
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "Page",
     "Picture",
     "Result",
+    "Rich",
     "Table",
     "age",
     "count",

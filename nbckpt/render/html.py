@@ -1,8 +1,9 @@
-"""Pages as HTML, one template per class of result. Everything is escaped."""
+"""Pages as HTML, by one template or by the user's own. Everything is escaped."""
 
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,9 @@ _MOST_UNBROKEN = 32
 _LONGEST_WORD = 48
 
 
-def html(template: str, result: object, page: Page) -> str:
-    """Return a result and its page through a template; the user's own templates are tried first."""
-    found = _environment(Settings.load().templates).get_template(template)
+def html(templates: Sequence[str], result: object, page: Page) -> str:
+    """Return a page, and what it is of, through the first of *templates* that there is."""
+    found = _environment(Settings.load().templates).select_template(templates)
     return str(found.render(result=result, page=page))
 
 

@@ -1,4 +1,4 @@
-"""Results: what commands return; each shows itself as text and as HTML."""
+"""What shows itself: anything with a page, and the results of commands, which read like theirs."""
 
 from __future__ import annotations
 
@@ -11,24 +11,37 @@ from nbckpt.render.page import Page
 from nbckpt.render.text import text
 
 
-class Result(ABC):
-    """What a command returns: data, that shows itself as text and as HTML."""
+class Rich:
+    """What shows its `repr` where there is only text, and its page as HTML.
+
+    The HTML is made by the template `_page.html.j2`; or by one of the user's own, in the folder that
+    `NBCKPT_TEMPLATES` names: `trial_shown.html.j2` for the class `TrialShown` and those derived from it.
+    """
+
+    def page(self) -> Page:
+        """Return what there is to show."""
+        raise NotImplementedError
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        """Return the text and the HTML; a front end shows the best that it can."""
+        del include, exclude
+        return {"text/plain": repr(self), "text/html": html(_templates(type(self)), self, self.page())}
+
+
+class Result(Rich, ABC):
+    """What a command returns: data, that reads like its page."""
 
     @abstractmethod
     def page(self) -> Page:
         """Return what there is to show."""
-
-    @classmethod
-    def template(cls) -> str:
-        """Return the file name of the class's template."""
-        return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower() + ".html.j2"
 
     def __str__(self) -> str:
         return text(self.page())
 
     __repr__ = __str__
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        """Return the text and the HTML; a front end shows the best that it can."""
-        del include, exclude
-        return {"text/plain": str(self), "text/html": html(self.template(), self, self.page())}
+
+def _templates(kind: type) -> list[str]:
+    """Return the names of the templates for a class, the narrowest first."""
+    names = [it.__name__ for it in kind.__mro__ if issubclass(it, Rich)]
+    return [re.sub(r"(?<=[a-z])(?=[A-Z])", "_", it).lower() + ".html.j2" for it in names] + ["_page.html.j2"]

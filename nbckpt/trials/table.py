@@ -25,8 +25,8 @@ _MOST_ERRORS = 8
 _WIDEST = 20
 _SAMPLED = 240
 _POINTS = 24
-_CUT = "cut off"
-_ASKED = {"pause": "pausing", "stop": "stopping"}
+CUT = "cut off"
+_ASKED = {"pause": "pausing", "stop": "stopping", "checkpoint": "saving"}
 # What nbckpt counts itself, and what says how a result came about: not what people look for.
 _AUTOMATIC = re.compile(r"(time|timesteps|episodes)_(total|this_iter)(_s)?|training_iteration|timestamp|done")
 
@@ -49,11 +49,6 @@ class TrialTable(Result):
     most: int = MOST_ROWS
     sort: bool = False
     others: tuple[tuple[str, ...], ...] = ()
-
-    @classmethod
-    def template(cls) -> str:
-        """See `Result.template`."""
-        return "trials.html.j2"
 
     def page(self) -> Page:
         """See `Result.page`."""
@@ -121,7 +116,7 @@ def states_of(experiment: Experiment) -> dict[str, str]:
     trials = experiment.trials
     waits = {trial.id for trial in trials if trial.status in {Status.RUNNING, Status.PENDING}}
     cut = bool(waits) and not experiment.running and not experiment.runs_elsewhere()
-    states = {it.id: _CUT if cut and it.id in waits else str(it.status) for it in trials}
+    states = {it.id: CUT if cut and it.id in waits else str(it.status) for it in trials}
     asked = {it.id: experiment.asked(it) for it in trials if it.status == Status.RUNNING}
     return states | {name: _ASKED[wish] for name, wish in asked.items() if wish}
 
@@ -247,7 +242,7 @@ def _notes(
         left = Counter(state for name, state in states.items() if name not in there)
         parts = ", ".join(f"{number} {state}" for state, number in left.items())
         yield f"{count(hidden, 'more trial')}: {parts}. All of them: %ckpt trials {experiment.name} -n 0"
-    cut = [name for name, state in states.items() if state == _CUT]
+    cut = [name for name, state in states.items() if state == CUT]
     if cut:
         names = ", ".join(cut[:8]) + (", …" if len(cut) > 8 else "")
         yield f"{names} {'was' if len(cut) == 1 else 'were'} cut off: %ckpt resume {experiment.name} goes on"
@@ -275,7 +270,7 @@ def _advice(experiment: Experiment, states: Mapping[str, str]) -> str:
     name, there = experiment.name, {state: trial for trial, state in reversed(list(states.items()))}
     if experiment.running:
         return f"pause: %ckpt pause {name}   stop: %ckpt stop {name}   look closer: %ckpt show {name}/t0"
-    if there.keys() & {_CUT, Status.PAUSED}:
+    if there.keys() & {CUT, Status.PAUSED}:
         return f"go on: %ckpt resume {name}"
     if failed := there.get(Status.ERROR):
         again = f"try what failed again: %ckpt resume {name} --errored"
