@@ -1,4 +1,7 @@
-"""A real JupyterLab, driven through a real browser: fixtures for the tests that look at it."""
+"""Real front ends, driven through a real browser: fixtures for the tests that look at them.
+
+One server has them all: JupyterLab, Notebook 7 and Voila.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +34,14 @@ FLAGS = (
     "--IdentityProvider.token=",
     "--ServerApp.disable_check_xsrf=True",
     "--LabApp.expose_app_in_browser=True",
+    "--JupyterNotebookApp.expose_app_in_browser=True",
     "--LabApp.extension_manager=readonly",
 )
+
+LAB, NOTEBOOK, VOILA = "lab/tree", "notebooks", "voila/render"
+
+# What a front end would fetch from elsewhere is missing at once, wherever the tests run.
+OFFLINE = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
 
 # The idle indicator lies: it is shown before the kernel is attached, and what runs then is dropped.
 READY = """() => {
@@ -61,13 +70,21 @@ class Lab:
     url: str
     folder: Path
 
-    def open(self, name: str, *sources: str) -> None:
+    def open(self, name: str, *sources: str, front_end: str = LAB) -> None:
         """Make a notebook of these cells and open it, with its kernel ready."""
-        cells = [new_code_cell(source) for source in sources]
-        nbformat.write(new_notebook(cells=cells, metadata=KERNEL), self.folder / name)
-        self.page.goto(f"{self.url}/lab/tree/{name}?reset", wait_until="domcontentloaded")
+        self.write(name, *sources)
+        self.visit(name, front_end)
         self.page.wait_for_selector(".jp-Notebook .jp-CodeCell")
         self.page.wait_for_function(READY, timeout=60_000)
+
+    def write(self, name: str, *sources: str) -> None:
+        """Make a notebook of these cells."""
+        cells = [new_code_cell(source) for source in sources]
+        nbformat.write(new_notebook(cells=cells, metadata=KERNEL), self.folder / name)
+
+    def visit(self, name: str, front_end: str = LAB) -> None:
+        """Go to a notebook that is there."""
+        self.page.goto(f"{self.url}/{front_end}/{name}?reset", wait_until="domcontentloaded")
 
     def command(self, name: str, **arguments: Any) -> None:
         """Run one of JupyterLab's commands and wait for its end."""
@@ -126,7 +143,7 @@ def chromium() -> str:
 def browser(chromium: str) -> Iterator[Browser]:
     """Run a browser without a window."""
     with sync_playwright() as playwright:
-        arguments = ["--no-sandbox", "--disable-dev-shm-usage"]
+        arguments = ["--no-sandbox", "--disable-dev-shm-usage", OFFLINE]
         browser = playwright.chromium.launch(executable_path=chromium, headless=True, args=arguments)
         yield browser
         browser.close()
@@ -208,7 +225,12 @@ def lab(browser: Browser, server: tuple[str, Path]) -> Iterator[Lab]:
 
 def pictures(lab: Lab, name: str) -> None:
     """Keep what the page looks like in the light and in the dark theme, for people."""
-    PICTURES.mkdir(parents=True, exist_ok=True)
     for theme in ("dark", "light"):
         lab.theme(theme)
-        lab.page.screenshot(path=PICTURES / f"{name}-{theme}.png")
+        picture(lab.page, f"{name}-{theme}")
+
+
+def picture(page: Page, name: str) -> None:
+    """Keep what a page looks like."""
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=PICTURES / f"{name}.png")

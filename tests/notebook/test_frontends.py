@@ -1,0 +1,57 @@
+"""The panel where there is no JupyterLab: in Notebook 7 and in Voila."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from notebook.lab import NOTEBOOK, VOILA, Lab, picture
+
+pytestmark = pytest.mark.browser
+
+WORK = "import numpy\nsquares = numpy.arange(1000) ** 2\nname = 'digits'\n%ckpt save cleaned -m 'clean'"
+FAILS = (
+    "def train(config):\n    raise ValueError(config['lr'])\n%ckpt run train --grid lr=1,2 --name e --wait"
+)
+PANELS = {"magic": "%ckpt panel", "function": "import nbckpt\nnbckpt.panel()"}
+
+
+def press(panel: Locator, name: str) -> None:
+    panel.get_by_role("button", name=name, exact=True).locator("visible=true").click()
+
+
+def test_in_notebook_7_the_panel_shows_and_restores_with_clicks(lab: Lab) -> None:
+    lab.open(
+        "seven.ipynb",
+        "%load_ext nbckpt",
+        f"{WORK}\nname = 'letters'",
+        FAILS,
+        "%ckpt panel",
+        "print(name)",
+        front_end=NOTEBOOK,
+    )
+    for at in range(3):
+        lab.run(at)
+    panel = lab.run(3)
+    press(panel, "Show")
+    panel.get_by_role("rowheader", name="squares").first.wait_for()
+    picture(lab.page, "notebook-checkpoints")
+    press(panel, "Restore…")
+    panel.get_by_text("would restore").wait_for()
+    press(panel, "Restore now")
+    panel.get_by_text("restored 3 variables").wait_for()
+    assert lab.run(4).inner_text().strip() == "digits"
+    panel.get_by_role("tab", name="Trials").click()
+    panel.get_by_text("2 ERROR").locator("visible=true").first.wait_for()
+    picture(lab.page, "notebook-trials")
+
+
+@pytest.mark.parametrize("way", PANELS)
+def test_voila_shows_the_static_table_and_a_panel_that_answers(lab: Lab, way: str) -> None:
+    lab.write(f"voila-{way}.ipynb", f"%load_ext nbckpt\n{WORK}", PANELS[way])
+    lab.visit(f"voila-{way}.ipynb", VOILA)
+    page = lab.page
+    press(page.locator("body"), "Show")
+    page.get_by_role("rowheader", name="squares").first.wait_for()
+    expect(page.locator("table caption", has_text="checkpoints")).to_have_count(2)  # static, and the panel's
+    picture(page, f"voila-{way}")
