@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from nbckpt.trials.session import checkpoint_dir as checkpoint_dir
     from nbckpt.trials.session import get_checkpoint as get_checkpoint
     from nbckpt.trials.session import report as report
+    from nbckpt.trials.session import should_checkpoint as should_checkpoint
     from nbckpt.trials.space import choice as choice
     from nbckpt.trials.space import grid_search as grid_search
     from nbckpt.trials.space import loguniform as loguniform
@@ -65,6 +66,7 @@ _HOMES = {
     "report": "nbckpt.trials.session",
     "get_checkpoint": "nbckpt.trials.session",
     "checkpoint_dir": "nbckpt.trials.session",
+    "should_checkpoint": "nbckpt.trials.session",
     "Trainable": "nbckpt.trials.trainable",
     "DurableTrainable": "nbckpt.trials.durable",
     "durable": "nbckpt.trials.durable",

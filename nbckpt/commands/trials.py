@@ -1,11 +1,11 @@
-"""run, trials, pause, stop, resume, best: experiments, from their start to what came out of them."""
+"""run, trials, pause, stop, checkpoint, resume, best: experiments, and what came out of them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from nbckpt.commands import values
 from nbckpt.commands.table import Command, Option, Session, option, switch
@@ -18,7 +18,7 @@ from nbckpt.trials.run import run as run_experiment
 from nbckpt.trials.shown import TrialShown
 from nbckpt.trials.space import grid_search
 from nbckpt.trials.stopping import Stop
-from nbckpt.trials.table import MOST_ROWS, TrialTable, counted, states_of
+from nbckpt.trials.table import CUT, MOST_ROWS, TrialTable, counted, states_of
 from nbckpt.trials.trial import Status, Trial
 
 _MOST_OTHERS = 10
@@ -140,23 +140,34 @@ def stop(session: Session, target: str) -> Asked:
     return _ask(session, target, "stop")
 
 
-def _ask(session: Session, target: str, verb: str) -> Asked:
+def checkpoint(session: Session, target: str) -> Asked:
+    """Have an experiment or one trial save a checkpoint, each with its next result, and go on."""
+    return _ask(session, target, "checkpoint")
+
+
+def _ask(session: Session, target: str, verb: Literal["pause", "stop", "checkpoint"]) -> Asked:
     experiment, trial = _target(session.library, target)
-    asked = [it for it in (experiment.trials if trial is None else [trial]) if _can(verb, it)]
+    name = experiment.name if trial is None else f"{experiment.name}/{trial.id}"
+    states = states_of(experiment)
+    asked = [it for it in (experiment.trials if trial is None else [trial]) if _can(verb, it, states)]
     if not asked:
-        what = experiment.name if trial is None else f"{experiment.name}/{trial.id}"
-        raise UsageError(f"there is nothing to {verb} in {what}: {counted(states_of(experiment))}")
+        raise UsageError(f"there is nothing to {verb} in {name}: {counted(states)}")
     running = [it for it in asked if it.status == Status.RUNNING and experiment.running]
     getattr(experiment, verb)(trial)
-    after = ", after the next result" if running else ""
     names = ", ".join(it.id for it in asked[:8]) + (", …" if len(asked) > 8 else "")
-    name = experiment.name if trial is None else f"{experiment.name}/{trial.id}"
-    done = "pausing" if verb == "pause" else "stopping"
+    what = {
+        "pause": f"pausing {names} of {experiment.name}",
+        "stop": f"stopping {names} of {experiment.name}",
+        "checkpoint": f"{names} of {experiment.name} {'save' if len(asked) > 1 else 'saves'} a checkpoint",
+    }[verb]
+    after = ", with the next result" if verb == "checkpoint" else ", after the next result" if running else ""
     advice = f"go on: %ckpt resume {name}" if verb == "pause" else f"see: %ckpt trials {experiment.name}"
-    return Asked(f"{done} {names} of {experiment.name}{after}", advice)
+    return Asked(f"{what}{after}", advice)
 
 
-def _can(verb: str, trial: Trial) -> bool:
+def _can(verb: str, trial: Trial, states: Mapping[str, str]) -> bool:
+    if verb == "checkpoint":
+        return trial.status == Status.RUNNING and states[trial.id] != CUT
     return not trial.finished and not (verb == "pause" and trial.status == Status.PAUSED)
 
 
@@ -340,6 +351,7 @@ COMMANDS = (
     ),
     Command("pause", pause, (_TARGET,)),
     Command("stop", stop, (_TARGET,)),
+    Command("checkpoint", checkpoint, (_TARGET,)),
     Command(
         "resume",
         resume,

@@ -16,10 +16,14 @@ from nbckpt.trials.keeping import Keep
 from nbckpt.trials.remote import NotDurableError
 from nbckpt.trials.search import Suggestions
 from nbckpt.trials.stopping import Stopper
-from nbckpt.trials.trainable import DONE, DUPLICATE, SHOULD_CHECKPOINT, Trainable
+from nbckpt.trials.trainable import DONE, DUPLICATE, IN_VAIN, SHOULD_CHECKPOINT, Trainable
 from nbckpt.trials.trial import STOPPED, Trial
 
 Wish = Literal["", "pause", "stop"]
+
+NOT_SAVED = (
+    "it was asked for a checkpoint and reported none: report(…, checkpoint=…) when nbckpt.should_checkpoint()"
+)
 
 _log = logging.getLogger("nbckpt")
 
@@ -46,11 +50,13 @@ class Attempt:
     Attributes:
         trial: The trial.
         wish: What a user asked for, which is done after the next result.
+        saves: Whether a user asked for a checkpoint, which is saved with the next result.
     """
 
     def __init__(self, rules: Rules, trial: Trial, name: str) -> None:
         self.trial = trial
         self.wish: Wish = ""
+        self.saves = False
         self._rules = rules
         self._name = name
         self._worker: Worker | None = None
@@ -65,6 +71,13 @@ class Attempt:
         """Ask for a pause or a stop after the next result; a stop is the stronger of the two."""
         if self.wish != "stop":
             self.wish = wish
+
+    def ask_for_checkpoint(self) -> None:
+        """Ask for a checkpoint with the next result, after which the trial goes on."""
+        if not self.saves:
+            self.saves = True
+            if self._worker is not None:
+                self._worker.ask_for_checkpoint()
 
     def kill(self) -> None:
         """End the attempt at once, where the executor can."""
@@ -118,6 +131,8 @@ class Attempt:
         )
         self._worker = rules.executor.start(job)
         trial.note = note
+        if self.saves:
+            self._worker.ask_for_checkpoint()
         try:
             if self._origin is not None and not self.wish:
                 self._worker.restore(self._origin)
@@ -139,7 +154,7 @@ class Attempt:
         """Take in one result; tell whether the trial is to go on."""
         rules, trial = self._rules, self.trial
         new = result.pop(DUPLICATE, None) is None
-        offered = bool(result.pop(SHOULD_CHECKPOINT, False))
+        offered, in_vain = bool(result.pop(SHOULD_CHECKPOINT, False)), result.pop(IN_VAIN, False)
         if new:
             # Before the checkpoint: a crash in between does this result again, and none is missing.
             trial.result(result, durable=offered)
@@ -150,6 +165,8 @@ class Attempt:
         ends = bool(reason or result.get(DONE))
         if offered or self._is_due(ends=ends):
             self._save()
+        elif in_vain:
+            self.saves, trial.note = False, NOT_SAVED
         if new:
             rules.callbacks.call("on_trial_result", trial, result)
         rules.changed()
@@ -167,17 +184,20 @@ class Attempt:
             return False
         every = rules.checkpoint_every
         due = bool(every) and trial.iteration % every == 0
-        return due or self.wish == "pause" or (ends and bool(every))
+        return due or self.saves or self.wish == "pause" or (ends and bool(every))
 
     def _save(self) -> None:
         rules, trial = self._rules, self.trial
         assert self._worker is not None
+        self.saves = False
         try:
             record = self._worker.save()
         except NotDurableError as error:
             self._warn(error)
             return
         self._warning = ""
+        if trial.note == NOT_SAVED:
+            trial.note = ""
         self._saved_at = trial.iteration
         if record is None:
             return

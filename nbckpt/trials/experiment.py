@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from filelock import FileLock, Timeout
 
@@ -158,10 +158,12 @@ class Experiment(Result):
         waits = trial.status in {Status.RUNNING, Status.PENDING}
         return waits and not self.running and not self.runs_elsewhere()
 
-    def asked(self, trial: Trial) -> Wish:
-        """Return what a running trial will do after its next result: `pause`, `stop`, or nothing new."""
+    def asked(self, trial: Trial) -> Wish | Literal["checkpoint"]:
+        """Return what a running trial was asked to do with its next result: pause, stop, checkpoint, or ""."""
         attempt = self._running.get(trial.id)
-        return attempt.wish if attempt is not None else ""
+        if attempt is None:
+            return ""
+        return attempt.wish or ("checkpoint" if attempt.saves else "")
 
     def best(self, metric: str = "", mode: str = "") -> Trial:
         """Return the trial with the best last value of a metric; trials without one are left out.
@@ -236,11 +238,6 @@ class Experiment(Result):
         """
         return TrialTable(self, None if metrics is None else metric_columns(metrics), most, sort)
 
-    @classmethod
-    def template(cls) -> str:
-        """See `Result.template`."""
-        return "trials.html.j2"
-
     # What can be done.
 
     def wait(self, timeout: float | None = None) -> bool:
@@ -278,6 +275,21 @@ class Experiment(Result):
             UsageError: There is no such trial, or it runs elsewhere.
         """
         self._ask("stop", trial)
+
+    def checkpoint(self, trial: str | Trial | None = None) -> None:
+        """Have one trial or all that run save a checkpoint, each with its next result, and go on.
+
+        A Trainable class is saved; a function saves the states that it has, or what it reports when
+        `nbckpt.should_checkpoint()` is true. Where no checkpoint comes of it, the trial's note says so.
+
+        Raises:
+            UsageError: There is no such trial, or it runs elsewhere.
+        """
+        for it in self._here(trial):
+            attempt = self._running.get(it.id)
+            if attempt is not None:
+                attempt.ask_for_checkpoint()
+        self.touch()
 
     def kill(self) -> None:
         """End what runs at once, where the executor can: a process is killed, a thread cannot be.
@@ -488,10 +500,15 @@ class Experiment(Result):
         newest = next(reversed(self._trials), "t-1")
         return f"t{int(newest[1:]) + 1}"
 
-    def _ask(self, wish: Any, trial: str | Trial | None) -> None:
+    def _here(self, trial: str | Trial | None) -> tuple[Trial, ...]:
+        """Return one trial or all, which are to be asked something."""
         chosen = self.trials if trial is None else (self.trial(trial),)
         if self.runs_elsewhere():
             raise self._elsewhere()
+        return chosen
+
+    def _ask(self, wish: Any, trial: str | Trial | None) -> None:
+        chosen = self._here(trial)
         with self._changed:
             for it in chosen:
                 attempt = self._running.get(it.id)

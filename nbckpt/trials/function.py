@@ -23,8 +23,17 @@ from nbckpt.state.snapshot import CheckpointSource, snapshots
 from nbckpt.trials.checkpoints import CheckpointFolder, Record
 from nbckpt.trials.handoff import Handoff, InlineHandoff, Result
 from nbckpt.trials.reporter import Offers, StatusReporter
+from nbckpt.trials.request import Request
 from nbckpt.trials.session import StopTrial, current
-from nbckpt.trials.trainable import DONE, DUPLICATE, SHOULD_CHECKPOINT, Trainable, failure, own_config
+from nbckpt.trials.trainable import (
+    DONE,
+    DUPLICATE,
+    IN_VAIN,
+    SHOULD_CHECKPOINT,
+    Trainable,
+    failure,
+    own_config,
+)
 
 DEFAULT_METRIC = "_metric"
 """The metric that a number is, which the function returns or yields."""
@@ -54,6 +63,7 @@ class FunctionRunner(Trainable):
         """See `Trainable.setup`: nothing runs yet."""
         del config
         self._offers = Offers(self._checkpoints)
+        self.request = Request()
         self._rewind()
 
     def _rewind(self) -> None:
@@ -83,13 +93,23 @@ class FunctionRunner(Trainable):
         return result
 
     def train(self) -> Result:
-        """See `Trainable.train`; `should_checkpoint` tells that the function offered a checkpoint to save."""
+        """See `Trainable.train`; `should_checkpoint` tells that the function offered a checkpoint to save.
+
+        `__in_vain__` tells that it was asked for one and offered none.
+        """
         result = super().train()
         offer = self._offers.newest
         if offer is not None and offer.is_new:
             offer.counts = offer.counts or self._record(None, "files")
             result[SHOULD_CHECKPOINT] = True
+        if self.request.in_vain:
+            self.request.in_vain = False
+            result[IN_VAIN] = True
         return result
+
+    def ask_for_checkpoint(self) -> None:
+        """See `Trainable.ask_for_checkpoint`: the function is told where it looks."""
+        self.request.ask()
 
     def run_inline(self, handle: Callable[[Result], bool], *, in_thread: bool = False) -> None:
         """Run the function to its end; every report is a call of *handle*, in the caller's context.
@@ -129,7 +149,7 @@ class FunctionRunner(Trainable):
         handoff = self._handoff
         names = {"trial_name": self.trial_name, "trial_id": self.trial_id, "logdir": self.logdir}
         states = self._states if type(self)._states_every else None
-        reporter = StatusReporter(self._offers, handoff, states, **names)
+        reporter = StatusReporter(self._offers, handoff, states, self.request, **names)
         current.set(reporter)  # the context is a copy, which ends with the function
         registry.current.set(registry.Registry(origin=CheckpointSource(reporter.latest)))
         try:

@@ -14,8 +14,10 @@ from typing import Any
 from nbckpt.core.checkpoint import Checkpoint
 from nbckpt.core.tree import INSIDE
 from nbckpt.errors import NotFoundError, StoreError, UsageError
+from nbckpt.state.snapshot import snapshots
 from nbckpt.trials.checkpoints import CheckpointFolder, Kind, Record, name_of, pack
 from nbckpt.trials.handoff import Handoff
+from nbckpt.trials.request import Request
 from nbckpt.trials.session import CheckpointLike
 from nbckpt.trials.trainable import all_plain, as_plain
 
@@ -205,6 +207,7 @@ class StatusReporter:
         handoff: Where its results go; None where nobody takes them.
         states: Returns what is to be saved with a report that has no checkpoint, if anything is; None
             where nothing ever is.
+        request: Whether somebody asked for a checkpoint, which the states are then where there are any.
         trial_name: What people call the trial.
         trial_id: Its short name in its experiment.
         logdir: The trial's folder.
@@ -215,6 +218,7 @@ class StatusReporter:
         offers: Offers,
         handoff: Handoff | None = None,
         states: Callable[[], CheckpointLike | None] | None = None,
+        request: Request | None = None,
         *,
         trial_name: str = "",
         trial_id: str = "",
@@ -226,6 +230,7 @@ class StatusReporter:
         self._offers = offers
         self._handoff = handoff
         self._states = states
+        self._request = request or Request()
 
     def __call__(self, **metrics: Any) -> None:
         """Report a result, and return when the driver asks for the next.
@@ -242,13 +247,19 @@ class StatusReporter:
         if handoff is None:
             raise UsageError("this reporter reports to nobody: let nbckpt.run start the function")
         result = metrics if all_plain(metrics) else {key: _copied(value) for key, value in metrics.items()}
-        if checkpoint is None and self._states is not None and not self._offers.has_new:
-            checkpoint = self._states()
+        request = self._request
+        if checkpoint is None and (self._states is not None or request.stands) and not self._offers.has_new:
+            checkpoint = self._states() if self._states is not None else None
+            if checkpoint is None and request.stands:
+                checkpoint = snapshots() or None
         if checkpoint is None:
+            if request.stands:
+                request.answer(given=self._offers.has_new)
             handoff.give(result)
         else:
             with handoff.going_on():  # no other thread's result comes between the two
                 self._offers.take(checkpoint)
+                request.answer(given=True)
                 handoff.give(result)
 
     def make_checkpoint_dir(self, step: int) -> str:
@@ -295,6 +306,10 @@ class StatusReporter:
         """Return where that is what was offered last, or restored; asking changes nothing."""
         found = self._offers.place()
         return None if found is None else found[0] / found[1]
+
+    def should_checkpoint(self) -> bool:
+        """See `nbckpt.should_checkpoint`."""
+        return self._request.look()
 
     def latest(self) -> Checkpoint | None:
         """See `nbckpt.get_checkpoint`."""

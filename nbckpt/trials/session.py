@@ -45,6 +45,9 @@ class Session(Protocol):
     def checkpoint_dir(self, step: int) -> AbstractContextManager[Path]:
         """Lend a folder that becomes a checkpoint."""
 
+    def should_checkpoint(self) -> bool:
+        """Tell whether somebody asked for a checkpoint."""
+
 
 current: ContextVar[Session | None] = ContextVar("nbckpt_session", default=None)
 _told: ContextVar[frozenset[str]] = ContextVar("nbckpt_told", default=frozenset())
@@ -89,6 +92,16 @@ def get_checkpoint() -> Checkpoint | None:
         _outside("get_checkpoint")
         return None
     return session.latest()
+
+
+def should_checkpoint() -> bool:
+    """Tell whether somebody asked the trial for a checkpoint now, as `%ckpt checkpoint` does.
+
+    It is true from then on until the next report, which is to have the checkpoint; outside a trial it
+    never is. On Ray it becomes true with the report after somebody asked.
+    """
+    session = current.get()
+    return session is not None and session.should_checkpoint()
 
 
 @contextmanager

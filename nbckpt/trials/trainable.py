@@ -16,6 +16,7 @@ from nbckpt.trials.checkpoints import PREFIX, TEMPORARY, CheckpointFolder, Kind,
 
 DONE = "done"
 DUPLICATE = "__duplicate__"
+IN_VAIN = "__in_vain__"
 ITERATION = "training_iteration"
 SHOULD_CHECKPOINT = "should_checkpoint"
 TIME_THIS_ITER = "time_this_iter_s"
@@ -98,6 +99,9 @@ class Trainable:
     def tells_when_to_save(cls) -> bool:
         """Tell whether the trainable says itself, in its results, when there is something to save."""
         return False
+
+    def ask_for_checkpoint(self) -> None:
+        """Tell a trainable that says itself when to save that it is asked to; from any thread."""
 
     @classmethod
     def checkpoints_in(cls, folder: Path, trial_name: str) -> CheckpointFolder:

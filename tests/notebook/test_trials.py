@@ -9,6 +9,7 @@ import pytest
 
 from notebook.conftest import Notebook
 from notebook.test_magic import completions
+from waiting import until
 
 TRAIN = """
 import threading, nbckpt
@@ -129,6 +130,7 @@ def test_an_error_is_one_line_that_says_what_to_do(trained: Notebook, line: str,
         ("restore t0@4 nope", "e/t0@4 has no 'nope': there are step, not a name"),
         ("pause", "there is nothing to pause in e: 1 trial, 1 TERMINATED"),
         ("stop t0", "there is nothing to stop in e/t0"),
+        ("checkpoint", "there is nothing to checkpoint in e: 1 trial, 1 TERMINATED"),
         ("resume", "'e' has nothing to resume"),
         ("trials --columns loss,loss", "'loss' is given twice"),
     ],
@@ -165,6 +167,21 @@ def test_pause_and_resume_go_on_where_it_was(trained: Notebook) -> None:
     assert [trial.status for trial in experiment.trials] == ["TERMINATED", "PAUSED"]
     trained.run("%ckpt stop e/t1")
     assert experiment.trials[1].status == "TERMINATED"
+
+
+def test_a_checkpoint_is_asked_for_and_comes_with_the_next_result(trained: Notebook) -> None:
+    trained.run(
+        "def counts(config):\n    for i in range(2):\n        gate.acquire()\n"
+        "        nbckpt.report(i=i, checkpoint={'i': i} if nbckpt.should_checkpoint() else None)\n"
+    )
+    experiment = trained.run("%ckpt run counts --grid lr=1,2 --name e --concurrent 2")
+    until(lambda: [trial.status for trial in experiment.trials] == ["RUNNING"] * 2)
+    assert str(trained.run("%ckpt checkpoint")).startswith(
+        "t0, t1 of e save a checkpoint, with the next result"
+    )
+    assert "t1 of e saves a checkpoint" in str(trained.run("%ckpt checkpoint e/t1"))
+    wait(trained)
+    assert [trial.checkpoint for trial in experiment.trials] == ["checkpoint_000001"] * 2
 
 
 def test_what_failed_is_shown_and_resumed_on_request(trained: Notebook) -> None:

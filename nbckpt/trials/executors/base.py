@@ -86,6 +86,12 @@ class Worker(ABC):
             StoreError: The disk failed.
         """
 
+    def ask_for_checkpoint(self) -> None:  # noqa: B027  not all can
+        """Let a function know that somebody asked for a checkpoint, for its next result; from any thread.
+
+        An executor that cannot do so may leave it out: a Trainable class is saved by `save` all the same.
+        """
+
     @abstractmethod
     def stop(self) -> None:
         """End the trainable: its `finally` blocks and its `cleanup` run. Waits for that, for a while."""

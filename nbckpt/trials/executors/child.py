@@ -16,6 +16,7 @@ import signal
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -26,13 +27,15 @@ import cloudpickle
 
 from nbckpt.errors import CodecError
 from nbckpt.trials.executors.base import Job, Worker
-from nbckpt.trials.executors.local import InlineExecutor
+from nbckpt.trials.executors.local import FunctionWorker, InlineExecutor
 from nbckpt.trials.executors.transport import outcome
 from nbckpt.trials.session import StopTrial
 from nbckpt.trials.trainable import Trainable
 
 GRACE_S = 2.0
 """How long the function's `finally` blocks may take when the parent is gone."""
+ASKS = "ask_for_checkpoint"
+"""What is said at any time, and needs no answer."""
 _ENDS = (signal.SIGTERM, signal.SIGINT)
 """The signals that ask a process to end."""
 
@@ -64,6 +67,8 @@ class Child:
     def __init__(self, connection: Any) -> None:
         self.signal = 0
         self._connection = connection
+        self._reading = threading.Lock()
+        self._early: deque[tuple[str, Any]] = deque()
         self._worker: Worker | None = None
         self._ended = False
         for number in _ENDS:
@@ -86,19 +91,50 @@ class Child:
             self._do(self._worker.stop)
 
     def _make(self, data: bytes) -> None:
-        self._worker = InlineExecutor().start(_job(data))
+        self._worker = worker = InlineExecutor().start(_job(data))
+        if isinstance(worker, FunctionWorker):
+            worker.listen(self._listen)
+
+    def _listen(self) -> None:
+        """Take in what is asked while the function runs; within a report, that is done already."""
+        if not self._reading.acquire(blocking=False):
+            return
+        try:
+            with suppress(EOFError, OSError):  # that the parent is gone is noticed elsewhere
+                while self._connection.poll():
+                    what, given = pickle.loads(self._connection.recv_bytes())
+                    if what == ASKS:
+                        self._worker_asked()
+                    else:
+                        self._early.append((what, given))
+        finally:
+            self._reading.release()
+
+    def _worker_asked(self) -> None:
+        assert self._worker is not None
+        self._worker.ask_for_checkpoint()
+
+    def _request(self) -> tuple[str, Any]:
+        """Return what is asked next."""
+        with self._reading:
+            if self._early:
+                return self._early.popleft()
+            what, given = pickle.loads(self._connection.recv_bytes())
+            return what, given
 
     def _rest(self) -> bool:
         """Do what is asked of a trainable at rest; tell whether it is to go on."""
         while not self._ended:
             try:
-                what, given = pickle.loads(self._connection.recv_bytes())
+                what, given = self._request()
             except (EOFError, OSError):
                 what = "stop"
             if what == "next":
                 return True
             if what == "stop":
                 self._ended = True
+            elif what == ASKS:
+                self._worker_asked()
             else:
                 self._do(getattr(self._worker, what), *given)
         return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from nbckpt.trials.checkpoints import CheckpointFolder, Record
@@ -32,6 +33,10 @@ class LocalWorker(Worker):
         """See `Worker.save`."""
         return save(self._trainable, self._checkpoints)
 
+    def ask_for_checkpoint(self) -> None:
+        """See `Worker.ask_for_checkpoint`."""
+        self._trainable.ask_for_checkpoint()
+
     def stop(self) -> None:
         """See `Worker.stop`."""
         self._trainable.stop()
@@ -53,6 +58,10 @@ class FunctionWorker(LocalWorker):
         super().__init__(runner, folder)
         self._runner = runner
         self._in_thread = in_thread
+
+    def listen(self, listen: Callable[[], object]) -> None:
+        """Have *listen* called before the function looks whether a checkpoint is asked for."""
+        self._runner.request.listen = listen
 
     def run(self, handle: Handle) -> None:
         """See `Worker.run`."""

@@ -84,6 +84,7 @@ class ProcessWorker(Worker):
         self._name = job.name
         self._checkpoints = CheckpointFolder(job.folder)
         self._owed = 0
+        self._sending = threading.Lock()
         self._killed = False
         self._connection, theirs = Pipe()
         try:
@@ -115,6 +116,10 @@ class ProcessWorker(Worker):
         """See `Worker.save`."""
         record: Record | None = self._ask("save")
         return record
+
+    def ask_for_checkpoint(self) -> None:
+        """See `Worker.ask_for_checkpoint`: no answer comes to this."""
+        self._write(pickle.dumps(("ask_for_checkpoint", ())))
 
     def stop(self) -> None:
         """See `Worker.stop`: what does not end in time is killed.
@@ -167,7 +172,10 @@ class ProcessWorker(Worker):
 
     def _send(self, data: bytes) -> None:
         self._owed += 1
-        with suppress(OSError):  # a child that is gone is noticed by reading
+        self._write(data)
+
+    def _write(self, data: bytes) -> None:
+        with self._sending, suppress(OSError):  # a child that is gone is noticed by reading
             self._connection.send_bytes(data)
 
     def _lost(self) -> WorkerLostError:

@@ -98,7 +98,7 @@ class RayWorker(Worker):
         self._depot = Depot(self._checkpoints)
         self._node = ""
         self._made = False
-        self._is_shared = False
+        self._is_shared = self._asked = False
         self._known: dict[str, Seen] = {}
         self._looked_at = time.monotonic()
 
@@ -152,7 +152,8 @@ class RayWorker(Worker):
         """See `Worker.run`."""
         going = True
         while going:
-            result = self._call("train")
+            asked, self._asked = self._asked, False
+            result = self._call("train", asked)
             if time.monotonic() - self._looked_at >= self._job.sync.sync_period:
                 self._bring()
             going = handle(result) and not result.get(DONE)
@@ -177,6 +178,10 @@ class RayWorker(Worker):
             ) from error
         finally:
             self._depot.drop()
+
+    def ask_for_checkpoint(self) -> None:
+        """See `Worker.ask_for_checkpoint`: an actor hears of it when it is asked for a result."""
+        self._asked = True
 
     def stop(self) -> None:
         """See `Worker.stop`: then the actor ends."""
@@ -292,9 +297,11 @@ class TrialActor:
         self._trainable = make_trainable(Job(trainable, config, folder, trial, self._name))
         return self._is_shared
 
-    def train(self) -> dict[str, Any]:
-        """Return the next result."""
+    def train(self, asked: bool) -> dict[str, Any]:  # noqa: FBT001  it is called by position, from afar
+        """Return the next result; tell the function before whether it is *asked* for a checkpoint."""
         assert self._trainable is not None
+        if asked:
+            self._trainable.ask_for_checkpoint()
         return self._trainable.train()
 
     def save(self) -> Bill | None:

@@ -1,0 +1,312 @@
+"""Checkpoint now: what runs saves a checkpoint with its next result and goes on."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import pytest
+
+import nbckpt
+from nbckpt.errors import UsageError
+from nbckpt.trials import Experiment, Trainable
+from nbckpt.trials.driver import NOT_SAVED
+from nbckpt.trials.executors import Job
+from nbckpt.trials.executors.process import ProcessExecutor
+from nbckpt.trials.function import wrap_function
+from nbckpt.trials.request import Request
+from nbckpt.trials.table import states_of
+from waiting import until
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # as the functions of a notebook
+
+SECONDS = 30
+
+
+@pytest.fixture(autouse=True)
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "store"))
+
+
+class Steps:
+    """A trial that does a step each time the test lets it."""
+
+    def __init__(self, train: Callable[[int], None], **options: Any) -> None:
+        self._go = threading.Semaphore(0)
+        self._over = False
+
+        def steps(config: dict[str, Any]) -> None:
+            for i in range(1, 100):
+                self._go.acquire()
+                if self._over:
+                    return
+                train(i)
+
+        self.experiment = nbckpt.run(steps, name="e", **options)
+        self.trial = self.experiment.trials[0]
+        until(lambda: self.trial.status == "RUNNING")
+
+    def step(self) -> None:
+        """Let it do one step, and wait until the driver has done all that comes of that."""
+        version, iteration = self.experiment.version, self.trial.iteration
+        self._go.release()
+        until(lambda: self.trial.iteration == iteration + 1 and self.experiment.version > version)
+
+    def end(self) -> None:
+        self._over = True
+        self._go.release()
+        assert self.experiment.wait(SECONDS)
+
+    def saved(self) -> list[int]:
+        return [it.iteration for it in self.trial.checkpoints.records()]
+
+    def state(self) -> str:
+        return states_of(self.experiment)["t0"]
+
+
+@pytest.fixture
+def steps() -> Iterator[Callable[..., Steps]]:
+    """Starts trials that end with the test."""
+    started: list[Steps] = []
+
+    def start(train: Callable[[int], None], **options: Any) -> Steps:
+        started.append(Steps(train, **options))
+        return started[-1]
+
+    yield start
+    for it in started:
+        it.end()
+
+
+def offers(i: int) -> None:
+    nbckpt.report(i=i, checkpoint={"i": i} if nbckpt.should_checkpoint() else None)
+
+
+def test_a_function_that_looks_saves_once_for_each_time_that_it_is_asked(
+    steps: Callable[..., Steps],
+) -> None:
+    here = steps(offers)
+    here.step()
+    assert (here.saved(), here.state()) == ([], "RUNNING")
+    here.experiment.checkpoint()
+    assert here.state() == "saving"
+    here.step()
+    assert (here.saved(), here.state()) == ([2], "RUNNING")
+    here.step()
+    here.experiment.checkpoint("t0")
+    here.experiment.checkpoint("t0")
+    here.step()
+    here.step()
+    assert (here.saved(), here.trial.note) == ([2, 4], "")
+
+
+def test_it_is_true_from_the_moment_somebody_asked_until_the_next_report(
+    steps: Callable[..., Steps],
+) -> None:
+    seen: list[list[bool]] = []
+
+    def train(i: int) -> None:
+        before = nbckpt.should_checkpoint()
+        if i == 2:
+            here.experiment.checkpoint()
+        seen.append([before, nbckpt.should_checkpoint(), nbckpt.should_checkpoint()])
+        nbckpt.report(i=i, checkpoint={"i": i})
+
+    here = steps(train)
+    for _ in range(3):
+        here.step()
+    assert seen == [[False, False, False], [False, True, True], [False, False, False]]
+    assert not nbckpt.should_checkpoint()
+
+
+def test_a_function_that_never_looks_has_a_note_that_says_what_to_do(steps: Callable[..., Steps]) -> None:
+    here = steps(lambda i: nbckpt.report(i=i, checkpoint={"i": i} if i == 3 else None))
+    here.experiment.checkpoint()
+    here.step()
+    assert (here.saved(), here.state(), here.trial.note) == ([], "RUNNING", NOT_SAVED)
+    assert "report(…, checkpoint=…) when nbckpt.should_checkpoint()" in NOT_SAVED
+    assert [set(it) & {"__in_vain__", "should_checkpoint"} for it in here.trial.results] == [set()]
+    here.step()
+    assert here.trial.note == NOT_SAVED
+    here.step()
+    assert (here.saved(), here.trial.note) == ([3], "")
+
+
+def test_a_report_that_could_not_know_is_no_answer(steps: Callable[..., Steps]) -> None:
+    def train(i: int) -> None:
+        wanted = nbckpt.should_checkpoint()
+        if i == 1:
+            here.experiment.checkpoint()  # after it looked
+        nbckpt.report(i=i, checkpoint={"i": i} if wanted else None)
+
+    here = steps(train)
+    here.step()
+    assert (here.saved(), here.state(), here.trial.note) == ([], "saving", "")
+    here.step()
+    assert (here.saved(), here.state()) == ([2], "RUNNING")
+
+
+def test_states_are_saved_with_the_next_report_that_has_no_checkpoint(steps: Callable[..., Steps]) -> None:
+    kept: dict[str, nbckpt.State] = {}
+
+    def train(i: int) -> None:
+        if not kept:
+            kept["numbers"] = nbckpt.State.of("numbers", [i])
+        nbckpt.report(i=i)
+
+    here = steps(train)
+    here.step()
+    here.experiment.checkpoint()
+    here.step()
+    here.step()
+    assert (here.saved(), here.trial.note) == ([2], "")
+    assert (
+        "state:numbers"
+        in nbckpt.Checkpoint.from_directory(here.trial.folder / (here.trial.checkpoint or "")).to_dict()
+    )
+
+
+@pytest.mark.parametrize(("wish", "status"), [("pause", "PAUSED"), ("stop", "TERMINATED")])
+@pytest.mark.parametrize("first", [True, False], ids=["before", "after"])
+def test_a_pause_or_stop_wins_and_the_checkpoint_is_saved_all_the_same(
+    steps: Callable[..., Steps], wish: str, status: str, first: bool
+) -> None:
+    here = steps(offers)
+    asks = [here.experiment.checkpoint, getattr(here.experiment, wish)]
+    for ask in asks if first else asks[::-1]:
+        ask()
+    assert here.state() == {"pause": "pausing", "stop": "stopping"}[wish]
+    here.step()
+    assert here.experiment.wait(SECONDS)
+    assert (here.saved(), str(here.trial.status)) == ([1], status)
+
+
+class Counter(Trainable):
+    """Counts to four; the test asks for a checkpoint in its second step."""
+
+    asks: Callable[[], None]
+
+    def setup(self, config: dict[str, Any]) -> None:
+        self.i = 0
+
+    def step(self) -> dict[str, Any]:
+        self.i += 1
+        if self.i == 2:
+            type(self).asks()
+        return {"i": self.i, "done": self.i == 4}
+
+    def save_checkpoint(self, checkpoint_dir: str) -> dict[str, int]:
+        return {"i": self.i}
+
+
+@pytest.mark.parametrize("executor", ["thread", "inline"])
+def test_a_trainable_is_saved_although_nothing_else_would_save_it(executor: str) -> None:
+    ready = threading.Event()
+    found: list[Experiment] = []
+
+    def asks() -> None:
+        if executor == "thread":
+            assert ready.wait(SECONDS)
+            found[0].checkpoint()
+        else:
+            nbckpt.trials.Library(Path(nbckpt.Settings.load().store) / "experiments").open("e").checkpoint()
+
+    Counter.asks = staticmethod(asks)  # type: ignore[method-assign]
+    found.append(nbckpt.run(Counter, name="e", executor=executor))
+    ready.set()
+    assert found[0].wait(SECONDS)
+    assert [it.iteration for it in found[0].trials[0].checkpoints.records()] == [2]
+
+
+class Asks(nbckpt.Callback):
+    """Asks for a checkpoint when a result of an index came."""
+
+    def __init__(self, at: int) -> None:
+        self.experiment: Experiment | None = None
+        self._at = at
+
+    def setup(self, experiment: Experiment) -> None:
+        self.experiment = experiment
+
+    def on_trial_result(self, trial: Any, result: Any) -> None:
+        if result["training_iteration"] == self._at:
+            assert self.experiment is not None
+            self.experiment.checkpoint(trial)
+
+
+def with_states(config: dict[str, Any]) -> None:
+    numbers = nbckpt.State.of("numbers", [1])
+    for i in range(1, 5):
+        nbckpt.report(i=i)
+    del numbers
+
+
+def looks(config: dict[str, Any]) -> None:
+    for i in range(1, 5):
+        offers(i)
+
+
+def never(config: dict[str, Any]) -> None:
+    for i in range(1, 5):
+        nbckpt.report(i=i)
+
+
+@pytest.mark.parametrize("executor", ["thread", "inline", "process"])
+@pytest.mark.parametrize(
+    ("train", "saved", "note"),
+    [(looks, [3], "done"), (with_states, [3], "done"), (never, [], "done")],
+)
+def test_what_is_asked_between_two_results_comes_with_the_second(
+    executor: str, train: Any, saved: list[int], note: str
+) -> None:
+    experiment = nbckpt.run(train, executor=executor, callbacks=[Asks(2)])
+    assert experiment.wait(SECONDS)
+    (trial,) = experiment.trials
+    assert [it.iteration for it in trial.checkpoints.records()] == saved
+    assert (trial.iteration, trial.note) == (4, note)
+    assert not any("__in_vain__" in it for it in trial.results)
+
+
+def test_a_function_in_a_process_hears_of_it_in_the_midst_of_a_step(tmp_path: Path) -> None:
+    def train(config: dict[str, Any]) -> None:
+        from waiting import until
+
+        config["began"].touch()
+        until(nbckpt.should_checkpoint)
+        nbckpt.report(i=1, checkpoint={"i": 1})
+
+    folder, began = tmp_path / "t0", tmp_path / "began"
+    folder.mkdir()
+    worker = ProcessExecutor().start(Job(wrap_function(train), {"began": began}, folder, "t0", "e/t0"))
+    results: list[dict[str, Any]] = []
+    driver = threading.Thread(target=worker.run, args=(lambda it: results.append(it) is None,))
+    driver.start()
+    try:
+        until(began.exists)
+        worker.ask_for_checkpoint()
+        driver.join(SECONDS)
+    finally:
+        worker.stop()
+    assert results[0]["should_checkpoint"]
+
+
+def test_what_runs_elsewhere_or_not_at_all_is_not_asked() -> None:
+    experiment = nbckpt.run(never, name="e")
+    assert experiment.wait(SECONDS)
+    experiment.checkpoint()
+    with pytest.raises(UsageError, match="has no trial 't9'"):
+        experiment.checkpoint("t9")
+    assert states_of(experiment) == {"t0": "TERMINATED"}
+
+
+def test_a_request_that_was_answered_does_not_stand() -> None:
+    request = Request()
+    request.answer(given=True)
+    assert (request.stands, request.in_vain) == (False, False)
+    request.ask()
+    request.answer(given=False)
+    assert (request.stands, request.in_vain) == (False, True)
