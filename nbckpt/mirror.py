@@ -27,6 +27,7 @@ from nbckpt.sync.folders import Moved, download, upload
 from nbckpt.sync.progress import Progress
 from nbckpt.sync.stores import mirror
 from nbckpt.sync.work import Terms
+from nbckpt.trials import journal
 from nbckpt.trials.experiment import pause_all
 from nbckpt.trials.run import experiments_folder
 
@@ -199,6 +200,7 @@ class AutoMirror:
         self._thread: threading.Thread | None = None
         self._is_due = self._is_closed = False
         self._is_told = True
+        self._sent: frozenset[str] | None = None
         self._pushing = threading.Lock()
         self._cancel: Cancel | None = None
         if self._status is not None and in_background:
@@ -208,6 +210,11 @@ class AutoMirror:
     def status(self) -> AutoStatus | None:
         """How it goes; None where it is kept nowhere else."""
         return self._status
+
+    def waiting(self) -> tuple[int, int]:
+        """Return how many checkpoints, and how many trials' news, the last push of this process left out."""
+        new = [] if self._sent is None else [it.startswith(EXPERIMENTS) for it in self._marks() - self._sent]
+        return new.count(False), new.count(True)
 
     @property
     def place(self) -> str:
@@ -226,6 +233,7 @@ class AutoMirror:
         Mirror(self._store, self._experiments, url)
         where = local_folder(url)
         self.stop()
+        self._sent = None
         self._set(AutoStatus(url if where is None else str(where.absolute()), period, is_running=False))
         self._write()
         if self.in_background:
@@ -258,15 +266,22 @@ class AutoMirror:
         with self._pushing:
             if self._status is None:
                 raise UsageError("this store is kept here only: say where else, %ckpt sync URL")
+            marks = self._marks()
             try:
                 moved = Mirror(self._store, self._experiments, self._status.url).push(terms)
             except Exception as error:
                 self._is_told = False
                 self._set(replace(self._status, failure=str(error), progress=None))
                 raise
-            self._is_told = True
+            self._is_told, self._sent = True, marks
             self._set(replace(self._status, failure="", last=moved, pushed_at=now(), progress=None))
             return moved
+
+    def _marks(self) -> frozenset[str]:
+        """Return what changes with each checkpoint and with each trial's news, as far as that is here."""
+        checkpoints = [] if self._file is None else self._file.parent.glob("checkpoints/*.json")
+        trials = self._experiments.glob(f"*/*/{journal.FILE}")
+        return frozenset([it.name for it in checkpoints] + [_version(it) for it in trials])
 
     def trouble(self) -> str:
         """Return why the other place is not up to date, once for each failure; empty for none."""
@@ -369,6 +384,13 @@ class AutoMirror:
                 self._file.write_text(json.dumps(note))
             except OSError as error:
                 raise StoreError(f"cannot write {str(self._file)!r}: {error.strerror or error}") from error
+
+
+def _version(file: Path) -> str:
+    """Return what tells a trial's journal from what it was before and will be later."""
+    with suppress(FileNotFoundError):  # its experiment was removed just now
+        return f"{EXPERIMENTS}/{file}:{file.stat().st_mtime_ns}"
+    return ""
 
 
 def _signed(url: str, period: float) -> bytes:

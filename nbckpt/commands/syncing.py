@@ -6,7 +6,7 @@ import os
 import time
 from collections import ChainMap
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from string import Template
 from typing import Any
 
@@ -15,8 +15,13 @@ from nbckpt.errors import Interrupted, UsageError
 from nbckpt.mirror import AutoStatus, Mirror, Mirrored
 from nbckpt.render import Column, Page, Result, Table, age, count, duration, size
 from nbckpt.store import Cancel
+from nbckpt.sync import SyncConfig
 from nbckpt.sync.folders import Moved
 from nbckpt.sync.work import Terms
+from nbckpt.trials import spec as spec_file
+from nbckpt.trials.table import tail
+
+_MOST_EXPERIMENTS = 3
 
 
 @dataclass(frozen=True, repr=False)
@@ -70,28 +75,55 @@ def _left_out(name: str, moved: Moved) -> str:
 
 @dataclass(frozen=True, repr=False)
 class SyncShown(Result):
-    """How the store is kept at another place, too.
+    """How the store is kept at another place, too, and which experiments send their trials themselves.
 
     Attributes:
         status: How it goes; None where it is not.
         former: Where it was until now.
+        experiments: The settings of the newest experiments that have a `sync_config`, in words.
+        trouble: What these say is not where it should be, or is still being sent.
+        waiting: How many checkpoints, and how many trials' news, are not there yet.
     """
 
     status: AutoStatus | None
     former: str = ""
+    experiments: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    trouble: tuple[str, ...] = ()
+    waiting: tuple[int, int] = (0, 0)
 
     def page(self) -> Page:
         """See `Result.page`."""
         status = self.status
         if status is None:
             advice = "in the background: %ckpt sync URL   once: %ckpt push URL"
-            former = (f"{self.former} is synced no more; what is there stays",) if self.former else ()
-            return Page("this store is kept here only", notes=former, advice=advice)
+            former = [f"{self.former} is synced no more; what is there stays"] if self.former else []
+            notes = (*former, *self.trouble)
+            return Page("this store is kept here only", self._tables(), notes, advice=advice)
         when = f"every {status.period:g} s and after each save" if status.is_running else "when you say sync"
         under_way = f"under way: {status.progress}" if status.progress else ""
-        notes = filter(None, (under_way, _last(status), status.failure and _failed(status)))
+        failure = _failed(status) if status.failure else ""
+        told = filter(None, (under_way, _last(status), _pending(*self.waiting), failure))
         advice = "now: %ckpt sync --now   no more: %ckpt sync off"
-        return Page(f"synced to {status.url}, {when}", notes=tuple(notes), advice=advice)
+        headline = f"synced to {status.url}, {when}"
+        return Page(headline, self._tables(), (*told, *self.trouble), advice=advice)
+
+    def _tables(self) -> tuple[Table, ...]:
+        """Return every setting, with a column for the store and for each experiment that has its own."""
+        status = self.status
+        # A push of the store has no time limit, and is made after each save.
+        own = status and SyncConfig(status.url, sync_period=status.period, sync_timeout=None)
+        configs = ({"this store": dict(own.settings())} if own else {}) | dict(self.experiments)
+        columns = (Column("setting", code=True), *(Column(tail(name)) for name in configs))
+        names = dict.fromkeys(name for config in configs.values() for name in config)
+        rows = tuple((name, *(it.get(name, "") for it in configs.values())) for name in names)
+        return (Table("settings", columns, rows),)
+
+
+def _pending(checkpoints: int, trials: int) -> str:
+    """Return what is not there yet, in words."""
+    parts = [count(checkpoints, "checkpoint")] if checkpoints else []
+    parts += [f"news of {count(trials, 'trial')}"] if trials else []
+    return f"pending: {' and '.join(parts)}" if parts else ""
 
 
 def _last(status: AutoStatus) -> str:
@@ -119,20 +151,33 @@ def pull(session: Session, url: str) -> Transferred:
     return _transferred(session, made.pull, "pulled", made.target.url)
 
 
-def sync(session: Session, url: str, period: float, now: bool, status: bool) -> Result:  # noqa: FBT001
+def sync(session: Session, url: str, period: float, **how: bool) -> Result:
     """Keep another place up to date: in the background, and in a shell once for each time it is said."""
-    auto = session.auto
+    auto, former = session.auto, session.auto.place
     if url == "off":
-        former = auto.place
         auto.stop()
-        return SyncShown(None, former)
+        return _shown(session, former)
     if url:
         auto.start(expanded(url, session.namespace), period)
-    if now or not (status or auto.in_background):
-        if auto.status is None:
-            raise UsageError("this store is not synced to any place yet: say which, %ckpt sync URL")
+    in_place = how["now"] or not (how["status"] or auto.in_background)
+    if auto.status is None and (in_place or how["soon"]):
+        raise UsageError("this store is not synced to any place yet: say which, %ckpt sync URL")
+    if how["cancel"]:
+        auto.cancel()
+    elif how["soon"] and auto.in_background:
+        auto.wake()
+    elif in_place or how["soon"]:
         return _transferred(session, auto.push, "pushed", auto.place)
-    return SyncShown(auto.status)
+    return _shown(session)
+
+
+def _shown(session: Session, former: str = "") -> SyncShown:
+    """Return how it goes, and what the newest experiments do that send their trials themselves."""
+    library = session.library
+    kept = {name: spec_file.read(library.folder / name) for name in library.names()[-_MOST_EXPERIMENTS:]}
+    configs = {name: it.sync for name, it in kept.items() if it.sync}
+    trouble = tuple(f"{name}: {note}" for name in configs for note in library.open(name).notes)
+    return SyncShown(session.auto.status, former, configs, trouble, session.auto.waiting())
 
 
 def expanded(place: str, namespace: Mapping[str, Any] | None) -> str:
@@ -196,6 +241,8 @@ COMMANDS = (
             ),
             option("--period", type=float, default=300.0, metavar="S", help="how often, in seconds"),
             switch("--now", help="at once, and wait for it"),
+            switch("--soon", help="at once, in the background"),
+            switch("--cancel", help="end what is under way; it is tried again later"),
             switch("--status", help="only show how it goes"),
         ),
     ),

@@ -61,8 +61,12 @@ class SyncConfig(Result):
 
     def page(self) -> Page:
         """See `Result.page`."""
-        rows = tuple((field.name, self._words(field.name)) for field in fields(self))
-        return Page("SyncConfig", (Table("Settings", (Column("setting", code=True), Column("value")), rows),))
+        columns = (Column("setting", code=True), Column("value"))
+        return Page("SyncConfig", (Table("settings", columns, self.settings()),))
+
+    def settings(self) -> tuple[tuple[str, str], ...]:
+        """Return each setting's name and its value in words."""
+        return tuple((field.name, self._words(field.name)) for field in fields(self))
 
     def _words(self, name: str) -> str:
         value = getattr(self, name)

@@ -119,6 +119,7 @@ def write(folder: Path, spec: Spec, signer: Signer) -> None:
         "resources_per_trial": dict(spec.resources),
         "stop": plain({"stop": spec.stop})["stop"],
         "upload_dir": spec.sync.upload_dir if spec.sync else None,
+        "sync": dict(spec.sync.settings()) if spec.sync else {},
         "config": plain(dict(spec.config)),
         "trainable": {"name": spec.function_name, **_packed(spec, signer)},
     }
@@ -168,11 +169,13 @@ class Kept:
         spec: All but what only the pickle has.
         name: The function's name.
         left_out: Why the function was not kept, if it was not.
+        sync: Where it is kept too, and how: names and words.
     """
 
     spec: Spec
     name: str
     left_out: str
+    sync: Mapping[str, str]
     _pickle: bytes
     _signature: str
     _folder: Path
@@ -227,7 +230,8 @@ def read(folder: Path) -> Kept:
         )
         kept = found["trainable"]
         pickle = base64.b64decode(kept.get("pickle", ""))
-        return Kept(spec, kept["name"], kept.get("left_out", ""), pickle, kept.get("signature", ""), folder)
+        left_out, signature = kept.get("left_out", ""), kept.get("signature", "")
+        return Kept(spec, kept["name"], left_out, found.get("sync", {}), pickle, signature, folder)
     except FileNotFoundError:
         raise NotFoundError(f"there is no experiment {folder.name!r} in {folder.parent}") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:

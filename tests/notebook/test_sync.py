@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
+from nbckpt import SyncConfig
 from notebook.conftest import Notebook
 from waiting import until
 
@@ -52,6 +54,39 @@ def test_sync_keeps_the_other_place_up_to_date_and_off_ends_it(notebook: Noteboo
     assert not [it for it in threading.enumerate() if it.name == "nbckpt-mirror"]
 
 
+def test_what_is_pending_is_told_until_a_push_takes_it_along(notebook: Notebook, tmp_path: Path) -> None:
+    there = tmp_path / "there"
+    notebook.run(f"x = 0\n%ckpt save zero\n%ckpt sync {there} --period 1000")
+    until(lambda: "up to date" in str(notebook.run("%ckpt sync")))
+    there.rename(tmp_path / "away")
+    there.write_text("a file where the folder was")
+    notebook.run("x = 1\n%ckpt save one")
+    notebook.run("def train(config): yield 1\n%ckpt run train --grid a=1,2 --name e --wait")
+    until(lambda: "pending: 1 checkpoint and news of 2 trials" in str(notebook.run("%ckpt sync")))
+    notebook.run("%ckpt sync --cancel")
+    until(lambda: "is not up to date" in str(notebook.run("%ckpt sync")))
+    there.unlink()
+    (tmp_path / "away").rename(there)
+    notebook.run("%ckpt sync --soon")
+    until(lambda: "pending:" not in str(notebook.run("%ckpt sync")))
+    notebook.run("%ckpt sync off")
+
+
+def test_every_setting_of_the_store_and_of_an_experiment_is_shown(notebook: Notebook, tmp_path: Path) -> None:
+    notebook.run("import nbckpt\ndef train(config): yield 1")
+    there = (tmp_path / "trials").as_uri()
+    notebook.run(
+        f"e = nbckpt.run(train, name='e', sync_config=nbckpt.SyncConfig('{there}', sync_timeout=60))"
+    )
+    notebook.run(f"e.wait()\n%ckpt sync {tmp_path / 'there'} --period 1000")
+    rows = {row[0]: row[1:] for row in notebook.run("%ckpt sync --status").page().tables[0].rows}
+    assert list(rows) == [field.name for field in fields(SyncConfig)]
+    assert rows["upload_dir"] == (str(tmp_path / "there"), there)
+    assert rows["sync_timeout"] == ("no limit", "60 s (1 min)")
+    notebook.run("%ckpt sync off")
+    assert list(notebook.run("%ckpt sync").experiments) == ["e"]
+
+
 def test_a_failure_in_the_background_is_told_with_the_next_command(
     notebook: Notebook, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -75,6 +110,7 @@ def test_a_failure_in_the_background_is_told_with_the_next_command(
         ("push", "say which place"),
         ("pull", "say which place"),
         ("sync --now", "not synced to any place yet"),
+        ("sync --soon", "not synced to any place yet"),
         ("push s3x://bucket", "cannot reach 's3x://bucket'"),
         ("push .nbckpt", "is the store itself"),
         ("push $nowhere/x", "$nowhere/x: there is no variable 'nowhere'"),
