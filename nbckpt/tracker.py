@@ -25,7 +25,7 @@ from nbckpt.core.variables import Captured, capture
 from nbckpt.core.verify import Verified, verify
 from nbckpt.errors import CodecError, UsageError
 from nbckpt.settings import Settings
-from nbckpt.state.snapshot import Snapshot, adopt, held, is_state, put_back, snapshots
+from nbckpt.state.snapshot import Snapshot, adopt, held, is_state, note_saved, put_back, snapshots
 from nbckpt.store import CachedStore, RemoteStore, Store, open_store
 
 _MISSING = object()
@@ -210,6 +210,7 @@ class Tracker:
             raise UsageError(
                 f"{self.store.url} is being collected again and again: save again when that is over"
             )
+        note_saved(beside)
         self._before = manifest if whole else self._before
         assert ref is not None  # a name was given
         return Saved(manifest, ref, packer.new_bytes, time.perf_counter() - started)

@@ -26,7 +26,9 @@ from nbckpt.core.loading import load_group
 from nbckpt.core.manifest import Manifest, Signature, Value, decode, encode, now
 from nbckpt.core.pack import digest
 from nbckpt.core.packer import Known, Packer
+from nbckpt.core.preview import describe
 from nbckpt.core.reader import Reader
+from nbckpt.core.shown import files_table, previews, values_table
 from nbckpt.core.tree import (
     Tree,
     folder_tree,
@@ -46,15 +48,18 @@ from nbckpt.errors import (
     UntrustedError,
     UsageError,
 )
+from nbckpt.render import Page, Rich, age, count, visible
 from nbckpt.store import ArchiveStore, ArchiveWriter, MemoryStore, Store, local_folder, open_store
 
 _MOST_REPR = 60
+_MOST_ROWS = 20
 _MOST_TRIES = 3
 _PREPROCESSOR = "_preprocessor"
 _MISSING = object()
+_PLACES = {"dict": "made from a dict", "bytes": "made from bytes", "folder": "in the folder ", "uri": "at "}
 
 
-class Checkpoint:
+class Checkpoint(Rich):
     """An immutable tree of fields and files.
 
     Give exactly one source, or use the `from_` methods. Fields are unpickled when they are asked for,
@@ -378,9 +383,51 @@ class Checkpoint:
         return hash(self.digest())
 
     def __repr__(self) -> str:
-        where = self._where or self._kind
+        where = visible(self._where or self._kind)
         short = where if len(where) <= _MOST_REPR else f"…{where[1 - _MOST_REPR :]}"
         return f"{type(self).__name__}({short})"
+
+    def page(self) -> Page:
+        """See `Rich.page`. Nothing is loaded for it, and nothing is fetched."""
+        name = f"{type(self).__name__} {_PLACES.get(self._kind, '')}{self._where}"
+        tree: Tree | None = vars(self).get("_tree")
+        if tree is None:
+            return Page(f"{name}: nothing was there when it was made, and it was not read since")
+        fields, files = tree.manifest.values, tree.files
+        folders = [count(len(tree.folders), "empty folder")] if tree.folders else []
+        attributes = dict(previews(tree.manifest.attributes)) | {
+            name: describe(vars(self)[name]) for name in self._SERIALIZED_ATTRS if name in vars(self)
+        }
+        return Page(
+            f"{name}: {', '.join([count(len(fields), 'field'), count(len(files), 'file'), *folders])}",
+            (
+                values_table("fields", previews(fields), _MOST_ROWS),
+                values_table("attributes", attributes.items()),
+                files_table(self._file_sizes(tree), _MOST_ROWS),
+            ),
+            tuple(self._remarks(tree.manifest)),
+            advice="fields: .to_dict()   files: with .as_directory() as folder:",
+        )
+
+    def _file_sizes(self, tree: Tree) -> dict[str, int | None]:
+        """Return the sizes of the files, as far as they are known or on this machine."""
+        sizes: dict[str, int | None] = dict.fromkeys(tree.files)
+        sizes |= {path: content.size for path, content in tree.manifest.files.items()}
+        if self._kind == "folder":
+            here = Path(self._where)
+            with suppress(OSError):  # what is gone meanwhile has no size
+                sizes |= {path: (here / path).stat().st_size for path in sorted(sizes)[:_MOST_ROWS]}
+        return sizes
+
+    def _remarks(self, manifest: Manifest) -> Iterator[str]:
+        """Yield what else there is to say of it."""
+        if manifest.created_at:
+            made = age(manifest.created_at)
+            yield f"made {made.text} ({made.hint})"
+        if manifest.message:
+            yield manifest.message
+        if not self._trusted:
+            yield "not written by you: give trust=True where you make it to load its fields"
 
     def __fspath__(self) -> str:
         raise TypeError(

@@ -3,6 +3,7 @@
 from nbckpt.render.course import thinned
 from nbckpt.render.page import Cell, Column, Fold, Page, Picture, Table
 from nbckpt.render.result import Result, Rich
+from nbckpt.render.text import visible
 from nbckpt.render.values import age, count, duration, moment, short, size
 
 __all__ = [
@@ -21,4 +22,5 @@ __all__ = [
     "short",
     "size",
     "thinned",
+    "visible",
 ]

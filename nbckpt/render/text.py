@@ -18,9 +18,9 @@ def text(page: Page) -> str:
 
 def _lines(page: Page) -> Iterator[str]:
     if page.headline:
-        yield _visible(page.headline)
-    yield from map(_visible, page.code.splitlines())
-    yield from (f"  {_visible(note)}" for note in page.notes)
+        yield visible(page.headline)
+    yield from map(visible, page.code.splitlines())
+    yield from (f"  {visible(note)}" for note in page.notes)
     for table in page.tables:
         if table.rows:
             yield ""
@@ -28,9 +28,9 @@ def _lines(page: Page) -> Iterator[str]:
             yield from _table(table)
     for fold in page.folds:
         yield ""
-        yield _visible(fold.summary) if fold.quiet else f"{_visible(fold.summary)}:"
+        yield visible(fold.summary) if fold.quiet else f"{visible(fold.summary)}:"
         if not fold.quiet:
-            yield from (f"    {_visible(line)}" for line in fold.text.splitlines())
+            yield from (f"    {visible(line)}" for line in fold.text.splitlines())
     if page.pictures:
         yield ""
         yield f"pictures (shown in a notebook): {', '.join(it.alt for it in page.pictures)}"
@@ -55,10 +55,10 @@ def _table(table: Table) -> list[str]:
 
 def _cell(cell: Cell | str) -> str:
     if isinstance(cell, str):
-        return short(_visible(cell), _WIDEST)
-    return " ".join(filter(None, (blocks(cell.course), short(_visible(cell.text), _WIDEST))))
+        return short(visible(cell), _WIDEST)
+    return " ".join(filter(None, (blocks(cell.course), short(visible(cell.text), _WIDEST))))
 
 
-def _visible(text: str) -> str:
-    """Keep control characters, which could rewrite the terminal, from taking effect."""
+def visible(text: str) -> str:
+    """Return *text* so that control characters, which could rewrite the terminal, take no effect."""
     return "".join(c if c.isprintable() else " " if c in "\n\t\r" else repr(c)[1:-1] for c in text)

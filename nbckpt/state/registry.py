@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
+from nbckpt.core.manifest import now
 from nbckpt.errors import UsageError
 from nbckpt.state import replica
 from nbckpt.state.folder import at_least_one, local
@@ -31,10 +32,17 @@ class Source(Protocol):
 
 
 @dataclass(frozen=True)
-class _Entry:
+class Entry:
+    """A state, found as long as it is to be saved, its class, and the code that made it.
+
+    Attributes:
+        last: What was last done with it, `saved` or `loaded`, and when.
+    """
+
     state: Callable[[], State | None]
     kind: str
     place: Place
+    last: tuple[str, str] | None = None
 
 
 class Registry:
@@ -62,7 +70,7 @@ class Registry:
         self.keep = keep
         self.source = self._origin = origin
         self._path = path
-        self._entries: dict[str, _Entry] = {}
+        self._entries: dict[str, Entry] = {}
         self._lock = threading.RLock()
 
     @property
@@ -98,7 +106,7 @@ class Registry:
         with self._lock:
             self._put(name, _entry(state))
 
-    def _put(self, name: str, entry: _Entry) -> None:
+    def _put(self, name: str, entry: Entry) -> None:
         # The last in order, also where one that is dead has not been cleared away yet: on every replica
         # the order is the same, whenever memory is collected there.
         self._entries.pop(name, None)
@@ -114,6 +122,17 @@ class Registry:
     def find(self, name: str) -> State | None:
         """Return the live state called *name*."""
         return dict(self.live()).get(name)
+
+    def entry(self, state: State) -> Entry | None:
+        """Return what is known of a state; None where it is not registered."""
+        with self._lock:
+            return next((it for it in self._entries.values() if it.state() is state), None)
+
+    def note(self, names: Iterable[str], done: str) -> None:
+        """Remember that the states of these names were just `saved` or `loaded`."""
+        with self._lock:
+            for name in self._entries.keys() & set(names):
+                self._entries[name] = replace(self._entries[name], last=(done, now()))
 
     def discard(self, state: State) -> None:
         """Forget a state, which gives its name free."""
@@ -151,6 +170,6 @@ def states(
         current.reset(token)
 
 
-def _entry(state: State) -> _Entry:
+def _entry(state: State) -> Entry:
     kind = type(state)
-    return _Entry(state._reference(), f"{kind.__module__}.{kind.__qualname__}", place_of(state))
+    return Entry(state._reference(), f"{kind.__module__}.{kind.__qualname__}", place_of(state))

@@ -63,6 +63,7 @@ def save_all_states(
             _log.warning("nothing is saved, since no state is alive: keep each in a variable")
         elif replica.rank() == 0:
             made = folder.write(states, keep=keep, replicas=replica.count())
+            registry.note(dict(states), "saved")
     finally:
         registry.saved()
         wait()
@@ -116,6 +117,7 @@ def load_state(state: State) -> bool:
         return False
     with closing(file):
         state.load(file)
+    registry.note([name], "loaded")
     return True
 
 

@@ -77,6 +77,11 @@ def snapshots() -> dict[str, Snapshot]:
     return {PREFIX + name: take(state) for name, state in states}
 
 
+def note_saved(names: Iterable[str]) -> None:
+    """Remember that the states among these names were just saved."""
+    current.get().note([it.removeprefix(PREFIX) for it in names if is_state(it)], "saved")
+
+
 def adopt(values: Iterable[Any]) -> None:
     """Have those of *values* that are states take part in saves, in place of others of their names."""
     for value in values:
@@ -107,6 +112,7 @@ def put_back(taken: Mapping[str, Snapshot]) -> dict[str, str]:
                 failed[name] = "no live state has this name: make it first"
             else:
                 state.load(BytesIO(snapshot.data))
+                current.get().note([name.removeprefix(PREFIX)], "loaded")
         except Exception as error:  # noqa: BLE001  the user's own, as with a variable that cannot be loaded
             failed[name] = f"{type(error).__name__}: {error}"
     return failed

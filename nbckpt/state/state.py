@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import IO, Any
 
+from nbckpt.core.preview import describe
+from nbckpt.core.shown import values_table
 from nbckpt.errors import UsageError
+from nbckpt.render import Page, Rich, age
 from nbckpt.state.registry import current
 
 
-class State:
+class State(Rich):
     """Something named that survives restarts of the job. Subclasses say how it is saved and loaded.
 
     All replicas make the same states in the same order. The state is saved while it is alive: keep it in
@@ -43,6 +46,18 @@ class State:
         """Take no part in saves any more, and give the name free."""
         current.get().discard(self)
 
+    def page(self) -> Page:
+        """See `Rich.page`."""
+        previews = [(name, describe(it)) for name, it in self._shown().items()]
+        return Page(repr(self), (values_table("attributes", previews),), tuple(_remarks(self)))
+
+    def _shown(self) -> dict[str, Any]:
+        """Return what there is to see of it, by its names."""
+        return {name: it for name, it in vars(self).items() if not name.startswith("_")}
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({getattr(self, '_State__name', None)!r})"
+
     def _reference(self) -> Callable[[], State | None]:
         """Return what finds the state for as long as it is to be saved."""
         return weakref.ref(self)
@@ -56,6 +71,20 @@ class State:
         from nbckpt.state.values import ValueState
 
         return ValueState(name, value)
+
+
+def _remarks(state: State) -> Iterator[str]:
+    """Yield what there is to say of a state."""
+    entry = current.get().entry(state)
+    if entry is None:
+        yield "it takes no part in saves here: it was closed, replaced, or made in another context"
+        return
+    yield f"made by {entry.place.where}"
+    if entry.last is None:
+        yield "neither saved nor loaded since it was made"
+    else:
+        done, moment = entry.last
+        yield f"last {done} {age(moment).text} ({age(moment).hint})"
 
 
 def name_of(state: State) -> str:

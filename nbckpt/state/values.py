@@ -90,6 +90,9 @@ class ValueState(State):
     def value(self, value: Any) -> None:
         self._value, self._weakly[0] = value, _weak(value)
 
+    def _shown(self) -> dict[str, Any]:
+        return {"value": self.value}
+
     def __getstate__(self) -> dict[str, Any]:
         return {"_State__name": name_of(self), "_value": self.value}
 

@@ -12,7 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from nbckpt.errors import StoreError
+from nbckpt.errors import NbckptError, StoreError
+from nbckpt.render import Page, Rich
 from nbckpt.trials import journal
 from nbckpt.trials.checkpoints import CheckpointFolder, Record
 from nbckpt.trials.journal import Event, Journal
@@ -34,7 +35,7 @@ class Status(enum.StrEnum):
     ERROR = "ERROR"
 
 
-class Trial:
+class Trial(Rich):
     """One configuration's run. Reading it is safe from every thread.
 
     Attributes:
@@ -128,6 +129,18 @@ class Trial:
         """Return the numbers reported under *name*, `a/b` for a nested one; other results are left out."""
         found = (lookup(result, name) for result in self.results)
         return [value for value in found if isinstance(value, (int, float))]
+
+    def page(self) -> Page:
+        """See `Rich.page`. It says more where the trial's experiment can be read."""
+        from nbckpt.trials.experiment import Experiment
+        from nbckpt.trials.shown import TrialShown
+
+        try:
+            experiment = Experiment.read(self.folder.parent)
+            experiment.trial(self)
+        except NbckptError as error:
+            return Page(repr(self), notes=(str(error), f"kept in {self.folder}"))
+        return TrialShown(experiment, self).page()
 
     def __repr__(self) -> str:
         return f"Trial({self.id}, {self.status}, {self.iteration} results)"

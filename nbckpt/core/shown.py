@@ -1,0 +1,60 @@
+"""What a checkpoint looks like: tables of what its manifest tells. Nothing is loaded for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from nbckpt.core.manifest import Value
+from nbckpt.render import Cell, Column, Table, count, short, size
+
+
+def values_table(
+    caption: str, values: Iterable[tuple[str, Mapping[str, Any]]], most: int | None = None
+) -> Table:
+    """Return a table of named values, given as their names and previews; *caption* is their plural."""
+    columns = (
+        Column(caption.removesuffix("s"), code=True),
+        Column("type"),
+        Column("shape"),
+        Column("size", number=True),
+        Column("content", code=True),
+    )
+    rows = [_row(name, preview) for name, preview in values]
+    return Table(_of_many(caption, rows, most), columns, tuple(rows[:most]))
+
+
+def previews(values: Iterable[Value]) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return the names and previews of values."""
+    return [(value.name, value.preview) for value in values]
+
+
+def files_table(sizes: Mapping[str, int | None], most: int | None = None) -> Table:
+    """Return a table of files by their paths; a size is None where it is not known."""
+    rows = [(path, "" if it is None else size(it)) for path, it in sorted(sizes.items())]
+    columns = (Column("file", code=True), Column("size", number=True))
+    return Table(_of_many("files", rows, most), columns, tuple(rows[:most]))
+
+
+def extent(preview: Mapping[str, Any]) -> str:
+    """Return a value's shape or length in words."""
+    if preview.get("shape") is not None:
+        return " x ".join(map(str, preview["shape"])) or "scalar"
+    return count(preview["length"], "item") if preview.get("length") is not None else ""
+
+
+def _row(name: str, preview: Mapping[str, Any]) -> tuple[Cell | str, ...]:
+    dtype = f" {preview['dtype']}" if preview.get("dtype") else ""
+    columns = ", ".join(f"{name}: {kind}" for name, kind in preview.get("columns", ()))
+    text = columns or str(preview.get("text", ""))
+    return (
+        name,
+        Cell(str(preview.get("type", "?")), columns),
+        extent(preview) + dtype,
+        size(preview["bytes"]) if "bytes" in preview else "",
+        Cell(short(text, 80), text),
+    )
+
+
+def _of_many(caption: str, rows: list[Any], most: int | None) -> str:
+    return f"{caption}; {most} of {len(rows):,}" if most is not None and len(rows) > most else caption
