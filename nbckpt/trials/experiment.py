@@ -159,7 +159,7 @@ class Experiment(Result):
         return waits and not self.running and not self.runs_elsewhere()
 
     def asked(self, trial: Trial) -> Wish | Literal["checkpoint"]:
-        """Return what a running trial was asked to do with its next result: pause, stop, checkpoint, or not."""
+        """Return what a running trial was asked to do next: pause, stop, checkpoint, or nothing."""
         attempt = self._running.get(trial.id)
         if attempt is None:
             return ""

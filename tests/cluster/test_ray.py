@@ -100,6 +100,18 @@ def test_a_grid_runs_on_all_nodes_at_once(nodes: Nodes, together: dict[str, Any]
     assert nodes.left() == []
 
 
+def offers(config: dict[str, Any]) -> None:
+    for i in range(1, 5):
+        nbckpt.report(i=i, checkpoint={"i": i} if nbckpt.should_checkpoint() else None)
+
+
+def test_a_checkpoint_that_is_asked_for_comes_with_the_next_result(nodes: Nodes) -> None:
+    hook = Hook(lambda trial, result: experiment.checkpoint(trial) if result["i"] == 2 else None)
+    experiment = run(offers, callbacks=[hook])
+    assert experiment.wait(A_WHILE)
+    assert [it.iteration for it in experiment.trials[0].checkpoints.records()] == [3]
+
+
 def test_what_a_lost_node_ran_goes_on_elsewhere_from_its_last_checkpoint(
     nodes: Nodes, together: dict[str, Any]
 ) -> None:
