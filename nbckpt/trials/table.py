@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from nbckpt.errors import UsageError
 from nbckpt.render import Cell, Column, Fold, Page, Result, Table, count, thinned
+from nbckpt.trials.progress import RECENT, Progress, progress, typical
 from nbckpt.trials.trainable import plain
 from nbckpt.trials.trial import Status, Trial, lookup
 
@@ -56,7 +57,7 @@ class TrialTable(Result):
         states = states_of(experiment)
         ordered = by_metric(trials, experiment.spec.metric, experiment.spec.mode) if self.sort else trials
         shown = fair_share(ordered, states, self.most)
-        table = _table(shown, trials, states, self._metrics(trials))
+        table = _table(shown, trials, states, self._metrics(trials), _progress(experiment, shown, states))
         failed = [trial for trial in trials if trial.status == Status.ERROR]
         others = Table("other experiments", (Column("experiment"), Column("trials")), self.others)
         return Page(
@@ -119,6 +120,18 @@ def states_of(experiment: Experiment) -> dict[str, str]:
     states = {it.id: CUT if cut and it.id in waits else str(it.status) for it in trials}
     asked = {it.id: experiment.asked(it) for it in trials if it.status == Status.RUNNING}
     return states | {name: _ASKED[wish] for name, wish in asked.items() if wish}
+
+
+def _progress(
+    experiment: Experiment, shown: Sequence[Trial], states: Mapping[str, str]
+) -> dict[str, Progress]:
+    """Return how far each of the trials is that run now."""
+    running = [it for it in shown if it.status == Status.RUNNING and states[it.id] != CUT]
+    if not running:
+        return {}
+    ended = (it.iteration for it in experiment.trials if it.status == Status.TERMINATED and not it.early)
+    usual, stop = typical(ended), experiment.spec.stop
+    return {it.id: progress(it.results[-RECENT:], it.iteration, it.elapsed_s, stop, usual) for it in running}
 
 
 def counted(states: Mapping[str, str]) -> str:
@@ -196,27 +209,34 @@ def metric_cell(trial: Trial, name: str) -> Cell:
 
 
 def _table(
-    shown: Sequence[Trial], trials: Sequence[Trial], states: Mapping[str, str], metrics: Mapping[str, str]
+    shown: Sequence[Trial],
+    trials: Sequence[Trial],
+    states: Mapping[str, str],
+    metrics: Mapping[str, str],
+    running: Mapping[str, Progress],
 ) -> Table:
     keys = varying(trials)[:_MOST_CONFIG]
     configs = {trial.id: dict(flat(plain(trial.config))) for trial in shown}
+    etas = {name: it.eta for name, it in running.items() if it.eta}
     columns = (
         *(Column("trial"), Column("status")),
         *(Column(tail(key), number=_all_numbers(configs.values(), key)) for key in keys),
         Column("iteration", number=True),
         *(Column(tail(heading), number=True) for heading in metrics.values()),
         *(Column("checkpoint", number=True), Column("at risk", number=True), Column("elapsed", number=True)),
+        *([Column("eta", number=True)] if etas else []),
     )
     rows: tuple[tuple[Cell | str, ...], ...] = tuple(
         (
             Cell(trial.id, json.dumps(plain(trial.config))),
             Cell(states[trial.id], trial.note),
             *(shown_value(configs[trial.id].get(key, "")) for key in keys),
-            str(trial.iteration),
+            str(running.get(trial.id, trial.iteration)),
             *(metric_cell(trial, name) for name in metrics),
             Cell(_step(trial.checkpoint), trial.checkpoint or ""),
             _at_risk(trial),
             elapsed(trial.elapsed_s),
+            *([etas.get(trial.id, "")] if etas else []),
         )
         for trial in shown
     )

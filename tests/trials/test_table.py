@@ -208,6 +208,28 @@ def test_a_row_tells_the_newest_checkpoint_and_what_would_be_lost(made: Made) ->
     assert made.page().advice == "go on: %ckpt resume e"
 
 
+def test_a_trial_that_runs_tells_where_it_ends_and_when(tmp_path: Path) -> None:
+    made = Made(tmp_path / "e", stop={"training_iteration": 5})
+    made.experiment._drivers = 1  # it runs
+    made.trial(*[{"time_this_iter_s": 60.0}] * 2, end=False)
+    made.trial({"time_this_iter_s": 60.0}, end=False).pause()
+    made.trial(*[{"loss": 1}] * 5)
+    assert [(row["iteration"], row["eta"]) for row in made.rows()] == [("2/5", "3 min"), ("1", ""), ("5", "")]
+    made.experiment._drivers = 0
+    assert "eta" not in made.rows()[0]
+    assert [row["iteration"] for row in made.rows()] == ["2", "1", "5"]
+
+
+def test_where_nothing_ends_a_trial_those_that_ended_of_themselves_tell(made: Made) -> None:
+    made.experiment._drivers = 1
+    for results in (4, 4, 9):
+        made.trial(*[{"loss": 1}] * results)
+    for _ in range(9):
+        made.trial({"loss": 1}, end=False).end("stopped", early=True)
+    made.trial({"loss": 1}, {"loss": 1, "time_this_iter_s": 1.5}, end=False)
+    assert [(row["iteration"], row["eta"]) for row in made.rows()][-1] == ("2/~4", "~3 s")
+
+
 def test_a_trial_that_was_cut_off_says_so_and_how_to_go_on(made: Made) -> None:
     made.trial({"loss": 1}, end=False)
     made.trial({"loss": 1})

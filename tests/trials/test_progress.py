@@ -1,0 +1,88 @@
+"""How far a trial that runs is, and how long it still takes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nbckpt.trials.progress import Progress, progress, typical
+
+AT_TWO_S = [{"time_this_iter_s": it} for it in (9.0, *[2.0] * 10)]
+
+
+def told(
+    stop: Any = None, usual: int | None = None, *, iteration: int = 12, results: Any = AT_TWO_S
+) -> tuple[str, str]:
+    found = progress(results, iteration, 24.0, stop, usual)
+    return str(found), found.eta
+
+
+@pytest.mark.parametrize(
+    ("stop", "usual", "said"),
+    [
+        ({"training_iteration": 40}, None, ("12/40", "56 s")),
+        ({"training_iteration": 39.5, "loss": 1}, None, ("12/40", "56 s")),
+        ({"training_iteration": 40}, 30, ("12/~30", "~36 s")),
+        ({"training_iteration": 40}, 50, ("12/40", "56 s")),
+        ({"training_iteration": 7}, None, ("12", "")),
+        ({"training_iteration": math.inf}, None, ("12", "")),
+        (144, None, ("12/~72", "2 min")),
+        ({"time_total_s": 144}, None, ("12/~72", "2 min")),
+        ({"time_total_s": 144, "training_iteration": 40}, None, ("12/40", "56 s")),
+        ({"time_total_s": 44, "training_iteration": 40}, None, ("12/~22", "20 s")),
+        (20, None, ("12/~12", "1 s")),
+        (None, 40, ("12/~40", "~56 s")),
+        (None, 12, ("12/~12", "~1 s")),
+        (None, 11, ("12", "")),
+        (None, None, ("12", "")),
+        ({"loss": 3}, None, ("12", "")),
+        (lambda name, result: True, 3000, ("12/~3000", "~1 h 40 min")),
+        (lambda name, result: True, 300_000, ("12/~300000", "~6 d 23 h")),
+    ],
+)
+def test_the_end_that_comes_first_is_told(stop: Any, usual: int | None, said: tuple[str, str]) -> None:
+    assert told(stop, usual) == said
+
+
+@pytest.mark.parametrize(
+    "results", [[], [{"time_this_iter_s": "soon"}], [{"time_this_iter_s": math.nan}], [{}]]
+)
+def test_without_a_pace_there_is_no_eta_unless_the_end_is_a_time(results: Any) -> None:
+    assert told({"training_iteration": 40}, results=results) == ("12/40", "")
+    assert told(None, 40, results=results) == ("12/~40", "")
+    assert told(144, results=results) == ("12", "2 min")
+
+
+numbers = st.floats() | st.integers() | st.just("text") | st.none()
+metrics = st.dictionaries(st.sampled_from(["training_iteration", "time_total_s"]), numbers)
+
+
+@given(
+    st.lists(st.fixed_dictionaries({}, optional={"time_this_iter_s": numbers}), max_size=12),
+    st.integers(0, 1 << 40),
+    st.floats(),
+    st.one_of(st.none(), numbers, metrics),
+    st.none() | st.integers(0, 1 << 40),
+)
+def test_nothing_that_is_told_is_negative_or_no_number(
+    results: Any, iteration: int, elapsed_s: float, stop: Any, usual: int | None
+) -> None:
+    found = progress(results, iteration, elapsed_s, stop, usual)
+    assert found.total is None or found.total >= iteration
+    assert found.left_s is None or 0 <= found.left_s < math.inf
+    assert not set("-ni") & set(found.eta.replace("min", ""))
+
+
+@given(st.lists(st.integers(1, 1000)))
+def test_what_is_typical_is_between_the_least_and_the_most(iterations: list[int]) -> None:
+    found = typical(iterations)
+    assert found is None if not iterations else min(iterations) <= (found or 0) <= max(iterations)
+
+
+def test_a_trial_that_nobody_knows_the_end_of_shows_its_results_only() -> None:
+    assert (str(Progress(3)), Progress(3).eta) == ("3", "")
+    assert progress([], 0, 0.0, None, None) == Progress(0)
