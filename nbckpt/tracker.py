@@ -23,7 +23,9 @@ from nbckpt.core.selection import Selection, values_of
 from nbckpt.core.trust import open_signer, stranger
 from nbckpt.core.variables import Captured, capture
 from nbckpt.core.verify import Verified, verify
-from nbckpt.errors import CodecError, UsageError
+from nbckpt.errors import CodecError, NbckptError, UsageError
+from nbckpt.listing import listing_table, read_rows
+from nbckpt.render import Page, Rich, count
 from nbckpt.settings import Settings
 from nbckpt.state.snapshot import Snapshot, adopt, held, is_state, note_saved, put_back, snapshots
 from nbckpt.store import CachedStore, RemoteStore, Store, open_store
@@ -31,6 +33,7 @@ from nbckpt.store import CachedStore, RemoteStore, Store, open_store
 _MISSING = object()
 _MOST_TRIES = 3
 _CACHE_SIZE = 4 << 30
+_MOST_ROWS = 5
 
 
 @dataclass(frozen=True)
@@ -100,7 +103,7 @@ class _Undo:
     removed: list[tuple[Entry, list[Ref]]] = field(default_factory=list)
 
 
-class Tracker:
+class Tracker(Rich):
     """Saves, browses and restores variables in one store.
 
     One tracker may be used by one thread at a time; any number of trackers, in any number of processes,
@@ -139,6 +142,19 @@ class Tracker:
     def close(self) -> None:
         """Let go of what `undo` keeps alive."""
         self._undo = None
+
+    def page(self) -> Page:
+        """See `Rich.page`. A store over a network is not read for it."""
+        where = f"{type(self).__name__} of {self.store.url}"
+        notes = (f"undo() takes back the {self.undoable}",) if self._undo else ()
+        if _is_far(self.store):
+            return Page(where, notes=notes, advice="what it holds: .entries(), or %ckpt ls")
+        try:
+            entries = self.entries()
+            table = listing_table(read_rows(self.history, entries[:_MOST_ROWS]))
+        except NbckptError as error:
+            return Page(where, notes=(str(error), *notes))
+        return Page(f"{where}: {count(len(entries), 'checkpoint')}", (table,), notes)
 
     def __repr__(self) -> str:
         return f"Tracker({self.store.url!r})"
@@ -564,9 +580,14 @@ class Tracker:
 
 def _cached(store: Store, settings: Settings) -> Store:
     """Return the store so that what is read over a network is read once."""
-    if settings.cache is None or not isinstance(store, RemoteStore) or store.url.startswith("memory:"):
+    if settings.cache is None or not _is_far(store):
         return store
     return CachedStore(store, settings.cache, _CACHE_SIZE)
+
+
+def _is_far(store: Store) -> bool:
+    """Tell whether a store is read over a network."""
+    return isinstance(store, (CachedStore, RemoteStore)) and not store.url.startswith("memory:")
 
 
 def _by_name(manifest: Manifest) -> dict[str, Value]:

@@ -28,3 +28,8 @@ def test_loading_the_extension_loads_neither_widgets_nor_templates_nor_numpy() -
 
 def test_a_public_name_is_imported_when_it_is_used() -> None:
     assert "nbckpt.tracker" in loaded_by("from nbckpt import Tracker")
+
+
+def test_using_what_shows_itself_loads_no_templates() -> None:
+    code = "import nbckpt; nbckpt.Tracker(); repr(nbckpt.Checkpoint.from_dict({'x': 1})); nbckpt.State('x')"
+    assert loaded_by(code).isdisjoint({"jinja2", "tabulate", "numpy", "pandas", "IPython"})

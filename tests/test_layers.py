@@ -18,6 +18,7 @@ LAYERS = [
     "state",
     "sync",
     "trials",
+    "listing",
     "tracker mirror",
     "commands",
     "cli notebook",

@@ -8,35 +8,20 @@ from typing import Any
 
 from nbckpt.commands.table import Command, Session, option
 from nbckpt.commands.trials import also_a_trial, is_ref, is_trial, show_trial
-from nbckpt.core.history import SHORT, Entry, Ref
-from nbckpt.core.manifest import Manifest, Value
+from nbckpt.core.history import SHORT
+from nbckpt.core.manifest import Manifest
+from nbckpt.core.shown import files_table, previews, values_table
 from nbckpt.core.surroundings import NAMES
 from nbckpt.errors import NbckptError
-from nbckpt.render import Cell, Column, Fold, Page, Picture, Result, Table, age, count, short, size
+from nbckpt.listing import Row as Row
+from nbckpt.listing import listing_table, read_rows
+from nbckpt.render import Column, Fold, Page, Picture, Result, Table, age, count, size
 from nbckpt.store import LocalStore
 from nbckpt.tracker import Compared, Tracker
 from nbckpt.trials.table import counted, states_of
 
 _MOST_PICTURES = 12
 _SHOWN = 20
-
-
-@dataclass(frozen=True)
-class Row:
-    """A checkpoint in a listing.
-
-    Attributes:
-        entry: Its place in the history.
-        refs: Its names.
-        manifest: What it is; None where it cannot be read, and then *trouble* says why.
-        trusted: Whether it may be restored without further words.
-    """
-
-    entry: Entry
-    refs: tuple[Ref, ...]
-    manifest: Manifest | None
-    trusted: bool = False
-    trouble: str = ""
 
 
 @dataclass(frozen=True, repr=False)
@@ -60,61 +45,6 @@ class Listing(Result):
         )
 
 
-def listing_table(rows: Iterable[Row]) -> Table:
-    """Return the table of checkpoints that `ls` and `status` show."""
-    columns = (
-        *(Column("checkpoint"), Column("id", code=True), Column("message"), Column("saved")),
-        *(
-            Column("size", number=True),
-            Column("new", number=True),
-            Column("variables"),
-            Column("cell"),
-            Column("trusted"),
-        ),
-    )
-    return Table("checkpoints, newest first", columns, tuple(map(_row, rows)))
-
-
-def _row(row: Row) -> tuple[Cell | str, ...]:
-    label = Cell(", ".join(map(str, row.refs)) or "-")
-    name = Cell(row.entry.id[:SHORT], row.entry.id)
-    manifest = row.manifest
-    if manifest is None:
-        return (label, name, row.trouble, "", "", "", "", "", "")
-    largest = sorted(manifest.values, key=lambda value: -value.preview.get("bytes", 0))
-    variables = [value.name for value in largest if value.name not in NAMES]
-    shown = ", ".join(variables[:3]) + (f", … ({len(variables)})" if len(variables) > 3 else "")
-    cell = manifest.provenance.get("cell", {})
-    new = manifest.provenance.get("new_bytes")
-    return (
-        label,
-        name,
-        manifest.message,
-        age(manifest.created_at),
-        size(manifest.size()),
-        size(new) if isinstance(new, int) else "-",
-        Cell(short(shown, 50) or count(len(manifest.files), "file"), ", ".join(variables[:100])),
-        Cell(f"[{cell['count']}]" if cell.get("count") else "-", str(cell.get("source", ""))[:500]),
-        "yes" if row.trusted else "no",
-    )
-
-
-def read_rows(tracker: Tracker, entries: Iterable[Entry]) -> tuple[Row, ...]:
-    """Read what a listing shows of *entries*; one that cannot be read is listed with the reason."""
-    by_id: dict[str, list[Ref]] = {}
-    for ref in tracker.history.refs():
-        by_id.setdefault(ref.id, []).append(ref)
-    rows = []
-    for entry in entries:
-        refs = tuple(by_id.get(entry.id, ()))
-        try:
-            manifest = tracker.history.read(entry)
-            rows.append(Row(entry, refs, manifest, tracker.history.trusted(manifest)))
-        except NbckptError as error:
-            rows.append(Row(entry, refs, None, trouble=str(error)))
-    return tuple(rows)
-
-
 def ls(session: Session, name: str | None, most: int) -> Listing:
     """List the checkpoints, newest first."""
     tracker = session.tracker
@@ -123,7 +53,7 @@ def ls(session: Session, name: str | None, most: int) -> Listing:
         tracker.find(name)
         targets = {ref.id for ref in tracker.history.refs(name)} or {tracker.find(name).id}
         entries = [entry for entry in entries if entry.id in targets]
-    return Listing(read_rows(tracker, entries[: most or None]), len(entries), tracker.store.url)
+    return Listing(read_rows(tracker.history, entries[: most or None]), len(entries), tracker.store.url)
 
 
 @dataclass(frozen=True, repr=False)
@@ -160,7 +90,7 @@ def status(session: Session) -> Status:
         tracker.store.url,
         len(entries),
         _space(tracker),
-        read_rows(tracker, entries[:3]),
+        read_rows(tracker.history, entries[:3]),
         tracker.undoable,
         _newest_trials(session),
     )
@@ -223,46 +153,16 @@ class Shown(Result):
 
 
 def _variables(manifest: Manifest) -> Table:
-    columns = (
-        Column("variable", code=True),
-        Column("type"),
-        Column("shape"),
-        Column("size", number=True),
-        Column("content", code=True),
-    )
-    rows = tuple(_variable(value) for value in manifest.values if value.name not in NAMES)
-    return Table("variables", tuple(columns), rows)
+    return values_table("variables", previews(it for it in manifest.values if it.name not in NAMES))
 
 
-def _variable(value: Value) -> tuple[Cell | str, ...]:
-    preview = value.preview
-    dtype = f" {preview['dtype']}" if preview.get("dtype") else ""
-    columns = ", ".join(f"{name}: {kind}" for name, kind in preview.get("columns", ()))
-    text = columns or str(preview.get("text", ""))
-    return (
-        value.name,
-        Cell(str(preview.get("type", "?")), columns),
-        extent(preview) + dtype,
-        size(preview.get("bytes", 0)),
-        Cell(short(text, 80), text),
-    )
-
-
-def extent(preview: Any) -> str:
-    """Return a value's shape or length in words."""
-    if preview.get("shape") is not None:
-        return " x ".join(map(str, preview["shape"])) or "scalar"
-    return count(preview["length"], "item") if preview.get("length") is not None else ""
+def _files(manifest: Manifest) -> Table:
+    return files_table({path: content.size for path, content in manifest.files.items()})
 
 
 def _skipped(manifest: Manifest) -> Table:
     columns = (Column("variable", code=True), Column("because of", code=True), Column("reason"))
     return Table("not saved", columns, tuple((it.name, it.path, it.reason) for it in manifest.skipped))
-
-
-def _files(manifest: Manifest) -> Table:
-    rows = tuple((path, size(content.size)) for path, content in sorted(manifest.files.items()))
-    return Table("files", (Column("file", code=True), Column("size", number=True)), rows)
 
 
 def _folds(provenance: Any) -> Iterable[Fold]:
@@ -285,7 +185,7 @@ def show(session: Session, ref: str) -> Result:
             return show_trial(session, ref)
         if ref in session.library.names():
             return session.library.open(ref)
-    row = read_rows(tracker, [tracker.find(ref)])[0]
+    row = read_rows(tracker.history, [tracker.find(ref)])[0]
     if row.manifest is None:
         return Shown(row)
     reader = tracker.read(row.manifest)

@@ -1,0 +1,232 @@
+"""What people hold in their hands shows itself: a short text, and a page as HTML."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+import nbckpt
+from nbckpt.core.history import History
+from nbckpt.core.trust import open_signer
+from nbckpt.render import Rich
+from nbckpt.store import MemoryStore, RemoteStore, open_store
+from nbckpt.trials.trial import Trial
+
+HOSTILE = "<img src=x onerror=alert(1)>\x1b[31m"
+
+
+def both(shown: Rich) -> tuple[str, str]:
+    bundle = shown._repr_mimebundle_()
+    assert bundle["text/plain"] == repr(shown)
+    return bundle["text/plain"], bundle["text/html"]
+
+
+def html(shown: Rich) -> str:
+    return both(shown)[1]
+
+
+class Loud:
+    """Tells when it is loaded."""
+
+    loaded = 0
+
+    def __setstate__(self, state: Any) -> None:
+        type(self).loaded += 1
+
+    def __getstate__(self) -> str:
+        return "loud"
+
+
+class Model(nbckpt.Checkpoint):
+    """A user's own checkpoint, with an attribute that travels with it."""
+
+    _SERIALIZED_ATTRS = ("epoch",)
+    epoch: int
+
+
+def everything(tmp_path: Path) -> list[Rich]:
+    experiment = nbckpt.run(nothing, {"lr": HOSTILE}, executor="inline", folder=tmp_path, name="quick")
+    checkpoint = nbckpt.Checkpoint.from_dict({HOSTILE: HOSTILE, nbckpt.FILES: {"<b>.txt": b"x"}})
+    tracker = nbckpt.Tracker(tmp_path / "<b>store")
+    tracker.save({"x": HOSTILE}, "<b>", message=HOSTILE)
+    state = nbckpt.State.of(HOSTILE, [HOSTILE])
+    return [checkpoint, experiment, experiment.trials[0], tracker, state, nbckpt.SyncConfig(HOSTILE)]
+
+
+def nothing(config: dict[str, Any]) -> None:
+    nbckpt.report(loss=1.0)
+
+
+def test_everything_has_a_text_and_a_page_in_which_nothing_hostile_takes_effect(tmp_path: Path) -> None:
+    for shown in everything(tmp_path):
+        text, page = both(shown)
+        assert "\x1b" not in text
+        assert "<img src=x" not in page
+        assert "<b>" not in page
+        assert "&lt;" in page
+        assert "<caption" in page
+
+
+def test_what_is_no_table_of_its_own_has_a_short_text(tmp_path: Path) -> None:
+    checkpoint, _, trial, tracker, state, _ = everything(tmp_path)
+    for shown in (checkpoint, trial, tracker, state):
+        assert len(repr(shown).splitlines()) == 1
+        assert len(repr(shown)) < 60 + len(str(tmp_path))
+
+
+@pytest.mark.parametrize("form", ["dict", "folder", "bytes", "uri", "store"])
+def test_a_checkpoint_in_every_form_shows_its_fields_and_files_and_loads_none(
+    form: str, tmp_path: Path
+) -> None:
+    made = nbckpt.Checkpoint.from_dict({"loud": Loud(), "lr": 0.5, nbckpt.FILES: {"a/weights.bin": b"1234"}})
+    uri, store = f"memory://shown/{tmp_path.name}", MemoryStore()
+    Loud.loaded = 0
+    checkpoint = {
+        "dict": lambda: made,
+        "folder": lambda: nbckpt.Checkpoint.from_directory(made.to_directory(tmp_path / "it")),
+        "bytes": lambda: nbckpt.Checkpoint.from_bytes(made.to_bytes()),
+        "uri": lambda: nbckpt.Checkpoint.from_uri(made.to_uri(uri)),
+        "store": lambda: nbckpt.Checkpoint.from_store(store, made.to_store(store)),
+    }[form]()
+    page = html(checkpoint)
+    assert "2 fields, 1 file" in page
+    assert all(it in page for it in ("Loud", ">lr<", ">0.5<", "a/weights.bin"))
+    assert (">4 bytes<" in page) == (form not in {"dict", "uri"})  # not known there
+    assert Loud.loaded == 0
+
+
+def test_a_remote_checkpoint_shows_what_is_known_and_asks_for_nothing(tmp_path: Path) -> None:
+    uri = RemoteStore(f"local://{tmp_path}").url
+    nothing_there = nbckpt.Checkpoint.from_uri(f"{uri}/later")
+    nbckpt.Checkpoint.from_dict({"lr": 0.5}).to_uri(f"{uri}/there")
+    there = nbckpt.Checkpoint.from_uri(f"{uri}/there")
+    with patch.object(RemoteStore, "get", side_effect=AssertionError), unlisted():
+        assert f"at {uri}/there: 1 field, 0 files" in html(there)
+        assert f"at {uri}/later: nothing was there when it was made" in html(nothing_there)
+    nbckpt.Checkpoint.from_dict({"lr": 0.5}).to_uri(f"{uri}/later")
+    assert nothing_there.to_dict() == {"lr": 0.5}
+    assert f"at {uri}/later: 1 field" in html(nothing_there)
+
+
+def unlisted() -> Any:
+    return patch.object(RemoteStore, "keys", side_effect=AssertionError)
+
+
+def test_a_strangers_checkpoint_says_what_to_give(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = nbckpt.Checkpoint.from_dict({"loud": Loud()}).to_directory(tmp_path / "it")
+    monkeypatch.setenv("NBCKPT_SECRET_FILE", str(tmp_path / "another"))
+    Loud.loaded = 0
+    assert "trust=True" in html(nbckpt.Checkpoint.from_directory(folder))
+    assert "trust=True" not in html(nbckpt.Checkpoint.from_directory(folder, trust=True))
+    assert Loud.loaded == 0
+
+
+def test_a_checkpoint_of_a_users_class_shows_its_attributes() -> None:
+    model = Model.from_dict({"x": 1})
+    model.epoch = 1234
+    assert repr(model) == "Model(dict)"
+    for shown in (model, Model.from_bytes(model.to_bytes())):
+        assert ">1234<" in html(shown)
+
+
+def test_of_many_fields_and_files_the_first_are_shown() -> None:
+    files = {f"{at:03}.bin": b"" for at in range(100)}
+    page = html(nbckpt.Checkpoint.from_dict({str(at): at for at in range(1000)} | {nbckpt.FILES: files}))
+    assert "fields; 20 of 1,000" in page
+    assert "files; 20 of 100" in page
+    assert "020.bin" not in page
+
+
+def test_a_trial_shows_its_configuration_its_metrics_and_its_checkpoints(tmp_path: Path) -> None:
+    def train(config: dict[str, Any]) -> None:
+        nbckpt.report(loss=config["lr"] / 4, checkpoint={"step": 1})
+
+    experiment = nbckpt.run(train, {"lr": 0.5}, executor="inline", folder=tmp_path, name="quick")
+    page = html(Trial.read(experiment.trials[0].folder))
+    assert all(it in page for it in ("quick/t0", ">lr<", ">0.125", "t0@1"))
+
+
+def test_a_trial_whose_experiment_is_gone_says_so(tmp_path: Path) -> None:
+    trial = Trial(tmp_path / "t0", {"lr": HOSTILE})
+    trial.create()
+    text, page = both(trial)
+    assert text == "Trial(t0, PENDING, 0 results)"
+    assert "<li" in page
+
+
+def test_a_tracker_shows_its_newest_checkpoints(tmp_path: Path) -> None:
+    tracker = nbckpt.Tracker(tmp_path)
+    assert "0 checkpoints" in html(tracker)
+    for at in range(7):
+        tracker.save({"x": Loud()}, f"name{at}")
+    Loud.loaded = 0
+    page = html(tracker)
+    assert "7 checkpoints" in page
+    assert [f"name{at}@1" in page for at in range(7)] == [False, False, True, True, True, True, True]
+    assert Loud.loaded == 0
+
+
+def test_a_tracker_over_a_network_is_not_read_to_show_it(tmp_path: Path) -> None:
+    url = f"local://{tmp_path}"
+    tracker = nbckpt.Tracker(RemoteStore(url))
+    tracker.save({"x": 1}, "x")
+    with patch.object(RemoteStore, "get", side_effect=AssertionError), unlisted():
+        assert url in html(tracker)
+    memory = nbckpt.Tracker(open_store(f"memory://shown/{tmp_path.name}"))
+    memory.save({"x": 1}, "x")
+    assert "x@1" in html(memory)
+
+
+def test_a_tracker_whose_store_cannot_be_read_says_why(tmp_path: Path) -> None:
+    (tmp_path / "store.json").write_text("mine")
+    assert "is not an nbckpt store" in html(nbckpt.Tracker(tmp_path))
+
+
+def test_a_damaged_checkpoint_is_a_row_with_the_reason(tmp_path: Path) -> None:
+    tracker = nbckpt.Tracker(tmp_path)
+    tracker.save({"x": 1}, "x")
+    entry = History(tracker.store, open_signer).entries()[0]
+    os.truncate(tmp_path / entry.key, 100)
+    assert entry.id[:8] in html(tracker)
+
+
+def test_a_state_shows_its_value_its_place_and_what_was_done_with_it(tmp_path: Path) -> None:
+    state = nbckpt.State.of("sums", {"total": 12345})
+    assert repr(state) == "ValueState('sums')"
+    page = html(state)
+    assert "12345" in page
+    assert "test_shown.py" in page
+    assert "neither saved nor loaded" in page
+    with nbckpt.states(tmp_path):
+        state = nbckpt.State.of("sums", {"total": 1})
+        nbckpt.save_all_states()
+        assert "last saved" in html(state)
+        nbckpt.load_state(state)
+        assert "last loaded" in html(state)
+        state.close()
+        assert "takes no part in saves" in html(state)
+
+
+def test_a_state_in_a_notebooks_checkpoint_was_saved(tmp_path: Path) -> None:
+    state, tracker = nbckpt.State.of("sums", {"total": 1}), nbckpt.Tracker(tmp_path)
+    tracker.save({"x": 1}, "x", states=True)
+    assert "last saved" in html(state)
+    tracker.restore("x", {})
+    assert "last loaded" in html(state)
+
+
+def test_a_state_of_a_users_class_shows_its_attributes_whatever_its_constructor_forgot() -> None:
+    class Epochs(nbckpt.State):
+        def __init__(self) -> None:
+            self.finished = 777
+            self._hidden = 888
+
+    page = html(Epochs())
+    assert repr(Epochs()) == "Epochs(None)"
+    assert "finished" in page
+    assert "777" in page
+    assert "888" not in page
