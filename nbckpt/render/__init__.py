@@ -2,7 +2,7 @@
 
 from nbckpt.render.course import thinned
 from nbckpt.render.page import Cell, Column, Fold, Page, Picture, Table
-from nbckpt.render.result import Result, Rich
+from nbckpt.render.result import Result, Rich, html_of
 from nbckpt.render.text import visible
 from nbckpt.render.values import age, count, duration, moment, short, size
 
@@ -18,6 +18,7 @@ __all__ = [
     "age",
     "count",
     "duration",
+    "html_of",
     "moment",
     "short",
     "size",

@@ -25,11 +25,12 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows under a caption."""
+    """Rows under a caption; those that are *marked*, by their places, stand out in HTML."""
 
     caption: str
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell | str, ...], ...]
+    marked: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ class Rich:
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         """Return the text and the HTML; a front end shows the best that it can."""
         del include, exclude
-        return {"text/plain": repr(self), "text/html": html(_templates(type(self)), self, self.page())}
+        return {"text/plain": repr(self), "text/html": html_of(self)}
 
 
 class Result(Rich, ABC):
@@ -39,6 +39,11 @@ class Result(Rich, ABC):
         return text(self.page())
 
     __repr__ = __str__
+
+
+def html_of(shown: Rich, page: Page | None = None) -> str:
+    """Return the HTML of what shows itself; with *page* instead of its own."""
+    return html(_templates(type(shown)), shown, page or shown.page())
 
 
 def _templates(kind: type) -> list[str]:
