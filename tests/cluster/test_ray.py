@@ -112,6 +112,26 @@ def test_a_checkpoint_that_is_asked_for_comes_with_the_next_result(nodes: Nodes)
     assert [it.iteration for it in experiment.trials[0].checkpoints.records()] == [3]
 
 
+class Prints(nbckpt.Trainable):
+    """Prints wherever user code runs."""
+
+    def setup(self, config: dict[str, Any]) -> None:
+        print("set up", config["x"])
+
+    def step(self) -> dict[str, Any]:
+        print("step", self.config["x"])
+        return {"done": self.iteration == 1}
+
+    def cleanup(self) -> None:
+        print("clean", self.config["x"], file=sys.stderr)
+
+
+def test_what_trials_print_on_other_nodes_is_in_their_logs(nodes: Nodes) -> None:
+    experiment = finished(Prints, {"x": nbckpt.grid_search([1, 2])})
+    logs = [[f"set up {x}", f"step {x}", f"step {x}", f"clean {x}"] for x in (1, 2)]
+    assert [trial.log() for trial in experiment.trials] == logs
+
+
 def test_what_a_lost_node_ran_goes_on_elsewhere_from_its_last_checkpoint(
     nodes: Nodes, together: dict[str, Any]
 ) -> None:
