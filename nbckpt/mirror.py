@@ -20,7 +20,7 @@ from pathlib import Path
 from nbckpt.core.history import History
 from nbckpt.core.manifest import now
 from nbckpt.core.trust import open_signer
-from nbckpt.errors import NotFoundError, StoreError, UsageError
+from nbckpt.errors import FormatError, NotFoundError, StoreError, UsageError
 from nbckpt.store import Cancel, PrefixStore, Store, local_folder, open_store
 from nbckpt.sync.ending import before_the_end
 from nbckpt.sync.folders import Moved, download, upload
@@ -90,8 +90,13 @@ class Mirror:
         self._experiments = experiments
         if self.target.url == store.url:
             raise UsageError(f"{store.url} is the store itself: give another place")
-        for one in (self.store, self.target):
-            History(one, open_signer).check_format()
+        here, there = (History(one, open_signer) for one in (self.store, self.target))
+        if here.check_format() and there.check_format() and here.algorithms is not there.algorithms:
+            raise FormatError(
+                f"{store.url} is hashed with {here.algorithms.name}, {self.target.url} with "
+                f"{there.algorithms.name}: one store has one digest. Give a place of its own"
+            )
+        there.check_format()
 
     def push(self, terms: Terms | None = None) -> Mirrored:
         """Bring the other place everything that is new here.

@@ -212,7 +212,9 @@ class Tracker(Rich):
         self._known.refresh()
         for attempt in range(_MOST_TRIES):
             try:
-                with Packer(self.store, self._known, salted=attempt > 0) as packer:
+                with Packer(
+                    self.store, self._known, algorithms=self.history.algorithms, salted=attempt > 0
+                ) as packer:
                     captured = capture(chosen | beside, namespace, packer)
                     if captured.skipped and not captured.drafts:
                         raise _nothing_left(captured)
@@ -255,6 +257,7 @@ class Tracker(Rich):
             {*(value.name for value in before.values), *before.deleted} - present if before and whole else ()
         )
         return Manifest(
+            algorithms=packer.algorithms,
             kind="variables",
             created_at=now(),
             message=message,
@@ -344,7 +347,7 @@ class Tracker(Rich):
 
     def _live_values(self, live: Mapping[str, Any], namespace: dict[str, Any]) -> dict[str, Value]:
         """Return what saving *live* now would give, without saving it."""
-        with Packer(self.store, self._known, dry=True) as packer:
+        with Packer(self.store, self._known, algorithms=self.history.algorithms, dry=True) as packer:
             captured = capture(live, namespace, packer)
             packer.finish()
             return {value.name: value for value in captured.values(packer)}

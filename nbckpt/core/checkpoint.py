@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from nbckpt.core import lending
+from nbckpt.core.algorithms import PREFERRED, of_checksum
 from nbckpt.core.fields import encode_fields, with_attributes
 from nbckpt.core.files import FILES, Files, make_files
 from nbckpt.core.history import History, VanishedError
 from nbckpt.core.kinds import class_name, narrower, recorded_class
 from nbckpt.core.loading import load_group
 from nbckpt.core.manifest import Manifest, Signature, Value, decode, encode, now
-from nbckpt.core.pack import digest
 from nbckpt.core.packer import Known, Packer
 from nbckpt.core.preview import describe
 from nbckpt.core.reader import Reader
@@ -306,7 +306,8 @@ class Checkpoint(Rich):
         known.refresh()
         for attempt in range(_MOST_TRIES):
             try:
-                kept = self._keep(history, Packer(opened, known, salted=attempt > 0), message, name)
+                packer = Packer(opened, known, algorithms=history.algorithms, salted=attempt > 0)
+                kept = self._keep(history, packer, message, name)
                 break
             except VanishedError as error:
                 known.forget(error.packs)
@@ -353,9 +354,9 @@ class Checkpoint(Rich):
         lines = [f"class {manifest.cls}"]
         lines += [f"{it.name} {it.digest}" for it in (*manifest.values, *manifest.attributes)]
         for path in sorted(tree.files):
-            lines.append(f"{path} {manifest.sums.get(path) or digest(tree.read(path)).hex()}")
+            lines.append(f"{path} {_sum_of(tree, path)}")
         lines += sorted(tree.folders)
-        return digest("\n".join(map(repr, lines)).encode("utf-8", "backslashreplace")).hex()
+        return PREFERRED.digest("\n".join(map(repr, lines)).encode("utf-8", "backslashreplace")).hex()
 
     def get_preprocessor(self, *, trust: bool = False) -> Any:
         """Return the field `_preprocessor`, else what the file `_preprocessor` holds, else None.
@@ -525,6 +526,13 @@ class Checkpoint(Rich):
             if any(folder.iterdir()):
                 return Checkpoint.from_directory(folder).digest() == self.digest()
         return False
+
+
+def _sum_of(tree: Tree, path: str) -> str:
+    """Return the checksum of a file; the one of its upload where that is of the kind that is made here."""
+    known = tree.manifest.sums.get(path, "")
+    is_mine = known and of_checksum(known, repr(path)) is PREFERRED
+    return known if is_mine else PREFERRED.checksum([tree.read(path)])
 
 
 def _files_of(files: Any) -> Files:

@@ -206,11 +206,11 @@ class _Collector:
 
     def _shrink(self, pack: str, places: list[int]) -> None:
         """Keep the living blobs in a new pack, say where they went, and delete the old one."""
-        blobs = read_index(self.store, pack)
+        blobs, algorithms = read_index(self.store, pack), self.history.algorithms
         pieces = [self._piece(blobs[place]) for place in places]
         if not self.dry_run:
             # The salt: a pack of the same blobs may be there, condemned by another collector.
-            new, parts = build([*pieces, salt()])
+            new, parts = build([*pieces, salt(algorithms)], algorithms)
             self.store.put(pack_key(new), parts)
             self.store.put(moved_key(pack), table(read_head(self.store, pack), [new]))
             self.store.delete(pack_key(pack))

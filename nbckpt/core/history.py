@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from urllib.parse import quote, unquote
 
+from nbckpt.core.algorithms import BLAKE3, PREFERRED, Algorithms, named
 from nbckpt.core.manifest import FORMAT, Manifest, Signature, canonical, decode, encode
 from nbckpt.core.moved import find_index
 from nbckpt.core.pack import pack_key
@@ -79,27 +80,37 @@ class History:
     def __init__(self, store: Store, signer: Callable[[], Signer]) -> None:
         self.store = store
         self._make_signer = signer
-        self._format_seen = False
+        self._algorithms: Algorithms | None = None
 
     @cached_property
     def signer(self) -> Signer:
         """The user's signer."""
         return self._make_signer()
 
-    def check_format(self, *, create: bool = False) -> dict[str, object]:
-        """Return what the store says of itself; with *create* make a store where there is none.
+    @property
+    def algorithms(self) -> Algorithms:
+        """With which algorithms the store is written, or would be if there was one.
 
         Raises:
-            FormatError: It is someone else's, or a newer version's.
+            FormatError: It is no store that can be used here.
+        """
+        if self._algorithms is None:
+            self.check_format()
+        return self._algorithms or PREFERRED
+
+    def check_format(self, *, create: bool = False, algorithms: Algorithms = PREFERRED) -> dict[str, object]:
+        """Return what the store says of itself; with *create* make one with *algorithms* where there is none.
+
+        Raises:
+            FormatError: It is someone else's, or a newer version's, or its digest is not to be had here.
         """
         try:
             about = json.loads(self.store.get("store.json"))
         except NotFoundError:
             if not create:
                 return {}
-            about = {
-                "format": FORMAT, "id": secrets.token_hex(16), "digest": "blake3-256", "key": self.signer.key,
-            }  # fmt: skip
+            new = {"format": FORMAT, "id": secrets.token_hex(16), "digest": algorithms.name}
+            about = new | {"key": self.signer.key}
             self.store.put("store.json", canonical(about))
         except (ValueError, RecursionError):
             about = None
@@ -110,18 +121,28 @@ class History:
                 f"the store {self.store.url} was written by a newer nbckpt (format {about['format']}): "
                 "upgrade nbckpt to use it. Nothing was changed"
             )
+        self._algorithms = named(about.get("digest", BLAKE3), f"the store {self.store.url}")
         return about
 
-    def _ensure(self) -> None:
-        if not self._format_seen:
-            self.check_format(create=True)
-            self._format_seen = True
+    def ensure(self, algorithms: Algorithms) -> None:
+        """Make sure that there is a store, and that it is written with *algorithms*.
+
+        Raises:
+            FormatError: It is written with others.
+        """
+        if self._algorithms is None:
+            self.check_format(create=True, algorithms=algorithms)
+        if self.algorithms is not algorithms:
+            raise FormatError(
+                f"the store {self.store.url} is hashed with {self.algorithms.name}, the checkpoint with "
+                f"{algorithms.name}: one store has one digest. Keep the checkpoint in a store of its own"
+            )
 
     # Checkpoints.
 
     def publish(self, manifest: Manifest, name: str = "") -> tuple[Manifest, Ref | None]:
         """Sign a checkpoint and make it visible, its name included; see `adopt`."""
-        self._ensure()
+        self.ensure(manifest.algorithms)
         manifest, data = encode(manifest, self.signer.sign)
         return manifest, self.adopt(manifest, data, name)
 
@@ -132,8 +153,9 @@ class History:
 
         Raises:
             VanishedError: A pack that it names is gone or about to go; nothing was published.
+            FormatError: The store has another digest; nothing was published.
         """
-        self._ensure()
+        self.ensure(manifest.algorithms)
         # A name that leads nowhere is not seen: the manifest, put last of all, shows both at once.
         ref = self.add_ref(name, manifest.id) if name else None
         try:

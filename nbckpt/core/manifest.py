@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from nbckpt.core.pack import digest
+from nbckpt.core.algorithms import BLAKE3, PREFERRED, Algorithms, named
 from nbckpt.core.packer import Run
 from nbckpt.errors import CorruptError, FormatError
 
@@ -114,6 +114,8 @@ class Signature:
 class Manifest:
     """A checkpoint's whole description. The fields are those of FORMAT.md."""
 
+    algorithms: Algorithms = field(default=PREFERRED, kw_only=True)
+
     kind: str = "checkpoint"
     created_at: str = ""
     message: str = ""
@@ -185,7 +187,7 @@ def canonical(document: Any) -> bytes:
 def encode(manifest: Manifest, sign: Callable[[str], Signature] | None = None) -> tuple[Manifest, bytes]:
     """Return the manifest with its id and signature, and the bytes to keep."""
     body = canonical(_to_json(manifest))
-    name = digest(body).hex()
+    name = manifest.algorithms.digest(body).hex()
     signature = sign(name) if sign else None
     tail: dict[str, Any] = {"id": name}
     if signature:
@@ -198,7 +200,7 @@ def decode(data: bytes, what: str = "the manifest") -> Manifest:
 
     Raises:
         CorruptError: It was cut or edited.
-        FormatError: It is something else, or from a newer version.
+        FormatError: It is something else, or from a newer version, or its digest is not to be had here.
     """
     try:
         document = json.loads(data)
@@ -213,8 +215,9 @@ def decode(data: bytes, what: str = "the manifest") -> Manifest:
         raise FormatError(
             f"{what} was written by a newer nbckpt (format {body['format']}): upgrade nbckpt to read it"
         )
+    algorithms = named(body.get("digest", BLAKE3), what)
     raw = data[len(_START) : data.rfind(_ID)]
-    if not data.startswith(_START) or digest(raw).hex() != document.get("id"):
+    if not data.startswith(_START) or algorithms.digest(raw).hex() != document.get("id"):
         raise CorruptError(f"{what} is damaged: its contents are not those that its id names")
     try:
         # The very bytes that were checked: a second "checkpoint" in the document is never looked at.
@@ -269,6 +272,7 @@ def _to_json(manifest: Manifest) -> dict[str, Any]:
         "warnings": list(manifest.warnings),
         "deleted": sorted(manifest.deleted),
         "provenance": dict(manifest.provenance),
+        "digest": "" if manifest.algorithms.name == BLAKE3 else manifest.algorithms.name,
         "inline": {pack: base64.b64encode(data).decode() for pack, data in manifest.inline.items()},
     }
     return document | {name: it for name, it in optional.items() if it}
@@ -342,6 +346,7 @@ def _from_json(document: Mapping[str, Any]) -> Manifest:
         return _read_value(it, packs, len(groups))
 
     return Manifest(
+        algorithms=named(document.get("digest", BLAKE3), "the manifest"),
         kind=str(document["kind"]),
         created_at=_moment(document["created_at"]),
         message=str(document.get("message", "")),

@@ -50,7 +50,10 @@ def find_index(store: Store, pack: str) -> list[Blob | None]:
         if not store.exists(moved_key(pack)):
             raise
     then, packs = _read_table(store, pack)
-    here = {blob.digest: blob for new in packs for blob in find_index(store, new) if blob}
+    try:
+        here = {blob.digest: blob for new in packs for blob in find_index(store, new) if blob}
+    except RecursionError:
+        raise CorruptError(f"the table of the moved pack {pack[:12]} leads back to it") from None
     return [here.get(blob.digest) for blob in then]
 
 

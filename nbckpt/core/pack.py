@@ -5,21 +5,18 @@
     blobs             large raw ones at 4 KiB boundaries, so that they can be mapped
 
 A pack's id is the digest of its magic, count and index, and the index holds the digest of every
-blob; so whoever trusts the id can check every byte. FORMAT.md states the details.
+blob; so whoever trusts the id can check every byte. The magic tells with which algorithms the pack was
+written. FORMAT.md states the details.
 """
 
 from __future__ import annotations
 
-import os
 import secrets
 import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-import blake3
-import zstandard
-
+from nbckpt.core.algorithms import BLAKE3, HERE, Algorithms, named
 from nbckpt.errors import CorruptError, FormatError
 from nbckpt.store import Buffer, Store
 
@@ -27,27 +24,15 @@ PAGE = 4096
 PACK_SIZE = 64 << 20
 """A pack is closed when its blobs reach this many bytes."""
 
-RAW, ZSTD = 0, 1
+RAW = 0
+"""The codec of a blob that is not compressed; another one is its algorithms'."""
 
-_MAGIC = b"NBCKPAK1"
+_BLAKE3_MAGIC = b"NBCKPAK1"
 _HEAD = struct.Struct("<8sQ")
 _ENTRY = struct.Struct("<32sQQQQ")
 _FIRST_READ = _HEAD.size + 256 * _ENTRY.size  # the index of a full pack of large blobs: one request
 _MOST_READ = 4 << 20
 _WORTH_TRYING, _WORTH_KEEPING = 256, 0.9
-_PROCESS = os.getpid()
-
-
-def digest(data: Buffer) -> bytes:
-    """Return the BLAKE3-256 digest of *data*."""
-    return blake3.blake3(data).digest()
-
-
-def digest_of_file(file: Path) -> bytes:
-    """Return the BLAKE3-256 digest of a file, which is not read into memory whole."""
-    # The threads of blake3 do not come along into a fork, which would wait for them for ever.
-    threads = blake3.blake3.AUTO if os.getpid() == _PROCESS else 1
-    return blake3.blake3(max_threads=threads).update_mmap(file).digest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +40,7 @@ class Blob:
     """A stretch of bytes in a pack: *stored* bytes at *offset*, which decode to *size* bytes."""
 
     pack: str
+    algorithms: Algorithms
     digest: bytes
     offset: int
     stored: int
@@ -67,15 +53,8 @@ class Blob:
         Raises:
             CorruptError: They are not the ones that were saved.
         """
-        plain = data
-        if self.codec == ZSTD:
-            try:
-                # The frame says how much memory to take; a damaged one may say anything.
-                honest = zstandard.frame_content_size(data) == self.size
-                plain = zstandard.decompress(data) if honest else b""
-            except zstandard.ZstdError:
-                plain = b""
-        if len(plain) != self.size or digest(plain) != self.digest:
+        plain = data if self.codec == RAW else self.algorithms.decompress(data, self.size)
+        if len(plain) != self.size or self.algorithms.digest(plain) != self.digest:
             raise self.damage()
         return plain
 
@@ -98,25 +77,28 @@ class Piece:
     aligned: bool
 
 
-def compressed(data: Buffer, name: bytes) -> Piece:
+def compressed(data: Buffer, name: bytes, algorithms: Algorithms) -> Piece:
     """Return *data* as a piece, compressed where that saves at least a tenth."""
     if len(data) >= _WORTH_TRYING:
-        small = zstandard.ZstdCompressor(level=1).compress(data)
+        small = algorithms.compress(data)
         if len(small) < _WORTH_KEEPING * len(data):
-            return Piece(name, small, len(data), ZSTD, aligned=False)
+            return Piece(name, small, len(data), algorithms.codec, aligned=False)
     return Piece(name, data, len(data), RAW, aligned=False)
 
 
-def salt() -> Piece:
+def salt(algorithms: Algorithms) -> Piece:
     """Return a piece that makes a pack's id another one than that of any pack of the same blobs."""
     data = secrets.token_bytes(16)
-    return Piece(digest(data), data, len(data), RAW, aligned=False)
+    return Piece(algorithms.digest(data), data, len(data), RAW, aligned=False)
 
 
-def build(pieces: Sequence[Piece]) -> tuple[str, list[Buffer]]:
-    """Lay out a pack; return its id and the buffers that are its bytes, in order and uncopied."""
+def build(pieces: Sequence[Piece], algorithms: Algorithms) -> tuple[str, list[Buffer]]:
+    """Lay out a pack; return its id and the buffers that are its bytes, in order and uncopied.
+
+    The pieces are hashed, and compressed where they are, with these algorithms.
+    """
     at = _HEAD.size + len(pieces) * _ENTRY.size
-    index = [_HEAD.pack(_MAGIC, len(pieces))]
+    index = [_HEAD.pack(algorithms.magic, len(pieces))]
     body: list[Buffer] = []
     for piece in pieces:
         gap = -at % PAGE if piece.aligned else 0
@@ -127,7 +109,7 @@ def build(pieces: Sequence[Piece]) -> tuple[str, list[Buffer]]:
         body.append(piece.data)
         at += len(piece.data)
     head = b"".join(index)
-    return digest(head).hex(), [head, *body]
+    return algorithms.digest(head).hex(), [head, *body]
 
 
 def pack_key(pack: str) -> str:
@@ -166,21 +148,30 @@ def read_head(store: Store, pack: str) -> bytes:
 
 def index_size(head: Buffer, pack: str) -> int:
     """Return how many bytes a pack's head takes, given its first ones."""
+    return _read_start(head, pack)[1]
+
+
+def _read_start(head: Buffer, pack: str) -> tuple[Algorithms, int]:
+    """Return with which algorithms a pack was written, and how many bytes its head takes."""
     if len(head) < _HEAD.size:
         raise CorruptError(f"pack {pack[:12]} is cut short: it has {len(head)} bytes")
     magic, count = _HEAD.unpack_from(head)
-    if magic != _MAGIC:
-        raise FormatError(f"pack {pack[:12]} is not an nbckpt pack of a known version")
-    return _HEAD.size + int(count) * _ENTRY.size
+    size = _HEAD.size + int(count) * _ENTRY.size
+    for algorithms in HERE:
+        if magic == algorithms.magic:
+            return algorithms, size
+    if magic == _BLAKE3_MAGIC:
+        named(BLAKE3, f"pack {pack[:12]}")
+    raise FormatError(f"pack {pack[:12]} is not an nbckpt pack of a known version")
 
 
 def parse_index(head: Buffer, pack: str) -> list[Blob]:
     """Return the blobs that *head*, the first bytes of a pack, names."""
-    needed = index_size(head, pack)
+    algorithms, needed = _read_start(head, pack)
     index = memoryview(head)[:needed]
-    if len(index) < needed or digest(index).hex() != pack:
+    if len(index) < needed or algorithms.digest(index).hex() != pack:
         raise CorruptError(f"the index of pack {pack[:12]} is damaged: it is not the one that was saved")
-    blobs = [Blob(pack, *fields) for fields in _ENTRY.iter_unpack(index[_HEAD.size :])]
+    blobs = [Blob(pack, algorithms, *fields) for fields in _ENTRY.iter_unpack(index[_HEAD.size :])]
     if not all(map(_possible, blobs)):
         raise CorruptError(f"pack {pack[:12]} was not written by nbckpt: no blob can be like that")
     return blobs
@@ -190,7 +181,7 @@ def _possible(blob: Blob) -> bool:
     """Tell whether a blob is one that could have been written; memory is laid out by these numbers."""
     if max(blob.stored, blob.size) > PACK_SIZE:
         return False
-    return blob.codec == ZSTD or (blob.codec == RAW and blob.stored == blob.size)
+    return blob.codec == blob.algorithms.codec or (blob.codec == RAW and blob.stored == blob.size)
 
 
 def total(blobs: Iterable[Blob]) -> int:

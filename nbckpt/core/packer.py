@@ -16,13 +16,13 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
+from nbckpt.core.algorithms import PREFERRED, Algorithms
 from nbckpt.core.pack import (
     PACK_SIZE,
     RAW,
     Piece,
     build,
     compressed,
-    digest,
     pack_key,
     pack_of,
     read_index,
@@ -104,6 +104,7 @@ class Packer:
     it is named by anything, and `gc` removes what was written.
 
     Attributes:
+        algorithms: How it hashes and compresses.
         new_bytes: Bytes that the store did not have, as they are stored.
         inline: The one small pack, by its id, that was left for the manifest to carry.
         packs: Ids of the packs that were put.
@@ -114,10 +115,12 @@ class Packer:
         store: Store,
         known: Known | None = None,
         *,
+        algorithms: Algorithms = PREFERRED,
         inline: bool = True,
         dry: bool = False,
         salted: bool = False,
     ) -> None:
+        self.algorithms = algorithms
         self.new_bytes = 0
         self.inline: dict[str, bytes] = {}
         self.packs: list[str] = []
@@ -238,13 +241,14 @@ class Packer:
         if self._failed.is_set():
             return
         cuts = [view[at : at + blob] for at in range(0, len(view), blob)]
+        algorithms, digest = self.algorithms, self.algorithms.digest
         names = [digest(cut) for cut in cuts]
         stored.digests[first : first + len(names)] = names
         if self._dry:
             return
         new = [(name, cut) for name, cut in zip(names, cuts, strict=True) if self._lacks(name)]
         pieces = [
-            Piece(name, cut, len(cut), RAW, aligned=True) if aligned else compressed(cut, name)
+            Piece(name, cut, len(cut), RAW, aligned=True) if aligned else compressed(cut, name, algorithms)
             for name, cut in new
         ]
         with self._lock:
@@ -272,8 +276,8 @@ class Packer:
     def _shut_open(self) -> tuple[str, list[Buffer], int]:
         pieces, size = self._open, sum(piece.size for piece in self._open)
         if self._salted:  # the same blobs in a pack of another id, since theirs is being collected
-            pieces = [*pieces, salt()]
-        pack, parts = build(pieces)
+            pieces = [*pieces, salt(self.algorithms)]
+        pack, parts = build(pieces, self.algorithms)
         self._lent[pack] = [piece for piece in pieces if piece.aligned]
         self._places.update((piece.digest, (pack, place)) for place, piece in enumerate(pieces))
         self._open, self._open_names, self._open_size = [], set(), 0
@@ -297,7 +301,7 @@ class Packer:
         self._store.put(pack_key(pack), parts)
         for piece in self._lent.pop(pack) if _others_run() else ():
             # Written was what the memory held then; hashed, what it held before.
-            if digest(piece.data) != piece.digest:
+            if self.algorithms.digest(piece.data) != piece.digest:
                 raise UsageError(
                     "an array changed while it was saved, so nothing was saved. Stop what writes to it "
                     "(a thread?), or save a copy of it"

@@ -10,9 +10,10 @@ from contextlib import ExitStack
 from functools import lru_cache
 from typing import TypeVar
 
+from nbckpt.core.algorithms import Algorithms
 from nbckpt.core.mapping import MAPS, MOST_PIECES, overlay, prefault, reserve
 from nbckpt.core.moved import find_index
-from nbckpt.core.pack import PAGE, RAW, Blob, digest, pack_key, parse_index, total
+from nbckpt.core.pack import PAGE, RAW, Blob, pack_key, parse_index, total
 from nbckpt.core.packer import ALIGNED_SIZE, Run
 from nbckpt.errors import CorruptError, NotFoundError, UsageError
 from nbckpt.store import Buffer, Store
@@ -272,12 +273,12 @@ def _adjacent(one: Blob, other: Blob) -> bool:
 
 
 def _is_zero(blob: Blob) -> bool:
-    return blob.digest == _digest_of_zeros(blob.size)
+    return blob.digest == _digest_of_zeros(blob.algorithms, blob.size)
 
 
 @lru_cache(maxsize=64)
-def _digest_of_zeros(size: int) -> bytes:
-    return digest(bytes(size))
+def _digest_of_zeros(algorithms: Algorithms, size: int) -> bytes:
+    return algorithms.digest(bytes(size))
 
 
 def _check(
@@ -302,6 +303,6 @@ def _check_part(region: mmap.mmap, memory: memoryview, at: int, blobs: Sequence[
     if not all(map(_is_zero, blobs)):
         prefault(region, at, total(blobs))
     for blob in blobs:
-        if not _is_zero(blob) and digest(memory[at : at + blob.size]) != blob.digest:
+        if not _is_zero(blob) and blob.algorithms.digest(memory[at : at + blob.size]) != blob.digest:
             raise blob.damage()
         at += blob.size

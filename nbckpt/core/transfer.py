@@ -70,7 +70,7 @@ def import_file(history: History, file: Path) -> tuple[Manifest, Ref | None, boo
     Raises:
         NotFoundError: There is no such file.
         CorruptError: It is damaged; nothing was taken in.
-        FormatError: It is something else.
+        FormatError: It is something else, or the store has another digest; nothing was taken in.
     """
     archive = ArchiveStore(file)
     with closing(archive):
@@ -85,7 +85,7 @@ def import_file(history: History, file: Path) -> tuple[Manifest, Ref | None, boo
             return manifest, None, False
         _check(archive, manifest)
         name = _label(archive)
-        history.check_format(create=True)
+        history.ensure(manifest.algorithms)
         for pack_name in sorted(manifest.packs()):
             key = pack_key(pack_name)
             if not history.store.exists(key):

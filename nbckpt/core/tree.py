@@ -15,8 +15,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from nbckpt.core.algorithms import PREFERRED, of_checksum
 from nbckpt.core.manifest import Content, Manifest, Signature, decode, encode
-from nbckpt.core.pack import digest, pack_key
+from nbckpt.core.pack import pack_key
 from nbckpt.core.packer import Packer, Stored
 from nbckpt.core.reader import Reader
 from nbckpt.errors import CorruptError, NotFoundError, StoreError, UsageError
@@ -159,6 +160,7 @@ def pack(tree: Tree, packer: Packer) -> Callable[[], Manifest]:
             folders=tuple(sorted(tree.folders)),
             sums={},
             inline=packer.inline,
+            algorithms=packer.algorithms,
         )
 
     return manifest
@@ -217,7 +219,7 @@ def write_remote(tree: Tree, store: Store, sign: Sign | None, *, overwrite: bool
     sums = {}
     for path, chunks in tree.files.items():
         data = _joined(chunks())
-        sums[path] = digest(data).hex()
+        sums[path] = PREFERRED.checksum([data])
         store.put(path, data)
     packs, manifest = _pack_inside(replace(tree, files={}), inside, sign, sums=sums)
     for key in old - set(tree.files) - {f"{INSIDE}/{it}" for it in (*packs, _UNFINISHED)}:
@@ -304,7 +306,7 @@ def _read_manifest(inside: Store, where: str) -> Manifest:
 
 
 def _checked(data: bytes, expected: str | None, path: str) -> bytes:
-    if expected is not None and digest(data).hex() != expected:
+    if expected and of_checksum(expected, f"the file {path!r}").checksum([data]) != expected:
         raise CorruptError(f"the file {path!r} of a checkpoint is damaged: it is not the one that was saved")
     return data
 

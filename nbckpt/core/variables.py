@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from nbckpt.core.algorithms import Algorithms
 from nbckpt.core.blame import blame, losses
 from nbckpt.core.codec import Overlaps, Pickled, Span, dump, merged, paused_gc
 from nbckpt.core.manifest import Content, Group, Skipped, Value
-from nbckpt.core.pack import digest
 from nbckpt.core.packer import Packer, Stored
 from nbckpt.core.preview import describe, picture_of
 from nbckpt.core.reducers import Made
@@ -161,8 +161,8 @@ def _pickle_one(
         path, reason = blame(names[0], value, partial(dump, namespace=namespace))
         captured.skipped += [Skipped(name, path, reason) for name in names]
         return {}
-    stored = take.whole(pickled)
-    return {names[0]: _Member(names, value, pickled, _digest_later(pickled, stored))}
+    digest = _digest_later(pickled, take.whole(pickled), take.packer.algorithms)
+    return {names[0]: _Member(names, value, pickled, digest)}
 
 
 def _by_size(
@@ -197,8 +197,8 @@ def _draw(values: Mapping[str, Any], captured: Captured, packer: Packer) -> None
             captured.pictures[name] = packer.add(picture)
 
 
-def _digest_later(pickled: Pickled, stored: Sequence[Stored]) -> Callable[[], str]:
-    record = digest(pickled.record)
+def _digest_later(pickled: Pickled, stored: Sequence[Stored], algorithms: Algorithms) -> Callable[[], str]:
+    digest, record = algorithms.digest, algorithms.digest(pickled.record)
 
     def whole() -> str:
         return digest(b"".join([record, *(name for it in stored for name in it.digests)])).hex()[:32]

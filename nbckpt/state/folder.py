@@ -27,8 +27,8 @@ from typing import IO, Any, Protocol, Self
 
 from filelock import FileLock, Timeout
 
+from nbckpt.core.algorithms import PREFERRED, Algorithms, of_checksum
 from nbckpt.core.manifest import now
-from nbckpt.core.pack import digest, digest_of_file
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError, UsageError
 from nbckpt.store import STAGING, sync_file, sync_folder
 from nbckpt.store.local import make_folder
@@ -61,7 +61,7 @@ class Writes(Protocol):
 
 @dataclass(frozen=True)
 class Kept:
-    """One state in a save: its file, that file's size in bytes and its BLAKE3-256."""
+    """One state in a save: its file, that file's size in bytes and its checksum."""
 
     file: str
     size: int
@@ -108,7 +108,7 @@ class Save:
         """
         for name, kept in self.states.items():
             file = self.folder / kept.file
-            if not _has_size(file, kept) or _digest(file) != kept.digest:
+            if not _has_size(file, kept) or _checksum(file, kept.digest) != kept.digest:
                 raise CorruptError(f"{str(file)!r}, the state {name!r}, is not what was saved")
         return self
 
@@ -305,14 +305,14 @@ def write_state(name: str, state: Writes, folder: Path) -> Kept:
                 own = error if error.filename or error.errno not in _OF_THE_DISK else None
                 raise
         sync_file(file)
-        return Kept(file.name, file.stat().st_size, digest_of_file(file).hex())
+        return Kept(file.name, file.stat().st_size, PREFERRED.checksum_of_file(file))
     except OSError as error:
         if error is own:
             raise
         raise StoreError(f"cannot write {str(file)!r}: {error.strerror or error}") from error
 
 
-def file_name(name: str) -> str:
+def file_name(name: str, algorithms: Algorithms = PREFERRED) -> str:
     """Return the name of the file of the state called *name*; different names have different files.
 
     So it is also where the system does not tell `A` from `a`.
@@ -321,7 +321,7 @@ def file_name(name: str) -> str:
         return name + SUFFIX
     readable = re.sub(r"[^a-z0-9_-]", "_", name.lower())[:40]
     # No plain name has a tilde.
-    return f"{readable}~{digest(name.encode(errors='surrogatepass')).hex()[:32]}{SUFFIX}"
+    return f"{readable}~{algorithms.digest(name.encode(errors='surrogatepass')).hex()[:32]}{SUFFIX}"
 
 
 def local(where: str | os.PathLike[str]) -> Path:
@@ -346,15 +346,16 @@ def at_least_one(keep: int) -> int:
     return keep
 
 
-def _kept(name: str, file: str, size: int, digest_: str) -> Kept:
+def _kept(name: str, file: str, size: int, digest: str) -> Kept:
     """Return what a manifest says of a state's file.
 
     Raises:
         ValueError: It is another's, or leads elsewhere.
+        FormatError: Its digest is not to be had here.
     """
-    if file != file_name(name):
+    if file != file_name(name, of_checksum(str(digest), f"the state {name!r}")):
         raise ValueError(f"{file!r} is not the file of the state {name!r}")
-    return Kept(file, int(size), str(digest_))
+    return Kept(file, int(size), str(digest))
 
 
 def _has_size(file: Path, kept: Kept) -> bool:
@@ -365,10 +366,10 @@ def _has_size(file: Path, kept: Kept) -> bool:
     return False
 
 
-def _digest(file: Path) -> str:
-    """Return what is in a file; nothing where it is gone by now."""
+def _checksum(file: Path, like: str) -> str:
+    """Return the checksum of a file, of the kind of another one; nothing where it is gone by now."""
     with _explained("read", file), suppress(FileNotFoundError):
-        return digest_of_file(file).hex()
+        return of_checksum(like, str(file)).checksum_of_file(file)
     return ""
 
 

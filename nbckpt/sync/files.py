@@ -16,8 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Self
 
-import blake3
-
+from nbckpt.core.algorithms import of_checksum
 from nbckpt.errors import NbckptError, StoreError
 from nbckpt.store import STAGING, Data, LocalStore, Pieces, check_key
 from nbckpt.store.base import pieces_of
@@ -89,12 +88,13 @@ def _read(file: Path, start: int, stop: int) -> bytes:
     return data
 
 
-def digest_of(data: Data) -> str:
-    """Return the BLAKE3-256 of bytes, in hex, for as long as they are wanted."""
-    hasher = blake3.blake3()
-    for piece in pieces_of(data):
-        hasher.update(piece)
-    return hasher.hexdigest()
+def digest_of(data: Data, like: str) -> str:
+    """Return the checksum of bytes, of the kind of another one, for as long as they are wanted.
+
+    Raises:
+        FormatError: That kind is not to be had here.
+    """
+    return of_checksum(like, "a file of the target").checksum(pieces_of(data))
 
 
 @contextmanager

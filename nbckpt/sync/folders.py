@@ -14,11 +14,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-import blake3
-
+from nbckpt.core.algorithms import PREFERRED, of_checksum
 from nbckpt.errors import CorruptError, NotFoundError, StoreError, UsageError
 from nbckpt.store import Data, Pieces, PrefixStore, Store, check_key, wanted
-from nbckpt.store.base import PIECE
+from nbckpt.store.base import PIECE, pieces_of
 from nbckpt.sync.exclude import OWN, excluding, parents
 from nbckpt.sync.files import Seen, Stage, contents, digest_of, explained, scan
 from nbckpt.sync.index import KEY, Index, Item, key_aside, now_ns
@@ -93,6 +92,7 @@ class _Upload:
         self._meter = Meter(terms.told)
         self._work = terms.work(store.url)
         self._index = Index()
+        self._algorithms = PREFERRED
         self._there: dict[str, int] = {}
         self._folders_there: set[str] = set()
         self._new: dict[str, Item] = {}
@@ -132,6 +132,7 @@ class _Upload:
             self._index = _foreign(self._there)
             work.one(partial(self._index.write, store))
         self._aside = set(self._index.aside)
+        self._algorithms = self._index.algorithms(f"the target {store.url}")
 
     def _is_there(self, path: str, seen: Seen) -> bool:
         index = self._index
@@ -165,7 +166,7 @@ class _Upload:
                 self._meter.plan(0, now.size - seen.size)
                 self._seen[path] = seen = now
             data = contents(file, seen.size)
-            item = Item(seen.size, seen.time, digest_of(data))
+            item = Item(seen.size, seen.time, self._algorithms.checksum(pieces_of(data)))
         except StoreError:
             raise
         except OSError as error:
@@ -198,7 +199,8 @@ class _Upload:
         """Hold that a file begins with what was read."""
         file = self._folder / path
         try:
-            if file.stat().st_mtime_ns == item.time or digest_of(contents(file, item.size)) == item.digest:
+            same = file.stat().st_mtime_ns == item.time
+            if same or digest_of(contents(file, item.size), item.digest) == item.digest:
                 return
         except StoreError:
             raise
@@ -361,7 +363,7 @@ class _Download:
         file = self._folder / path
         with suppress(OSError):
             if item.digest and file.is_file() and file.stat().st_size == item.size:
-                return digest_of(contents(file, item.size)) == item.digest
+                return digest_of(contents(file, item.size), item.digest) == item.digest
         return False
 
     def _fetch(self, path: str, staged: Path) -> None:
@@ -371,7 +373,8 @@ class _Download:
             if self._is_here(path, item):
                 moved(item.size)
                 return
-            hasher = blake3.blake3()
+            algorithms = of_checksum(item.digest, f"{path!r} in {self._store.url}")
+            hasher = algorithms.hasher()
             with (
                 explained("write", self._folder),
                 staged.open("wb") as file,
@@ -380,7 +383,7 @@ class _Download:
                     file.write(piece)
                     hasher.update(piece)
                     moved(len(piece))
-            if item.digest not in {"", hasher.hexdigest()}:
+            if item.digest not in {"", algorithms.text(hasher.digest())}:
                 raise CorruptError(f"{path!r} in {self._store.url} is not what was sent there")
             if item.time:
                 os.utime(staged, ns=(item.time, item.time))

@@ -1,6 +1,6 @@
 """Index: what a target folder holds, in one small document that is put last.
 
-    .nbckpt-sync/index.json        every file: its size, its time in nanoseconds, its BLAKE3-256
+    .nbckpt-sync/index.json        every file: its size, its time in nanoseconds, its checksum
     .nbckpt-sync/<digest>          the new contents of a file that is still being replaced; the digest is
                                    that of its path and its contents
 
@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from nbckpt.core.pack import digest
+from nbckpt.core.algorithms import Algorithms, of_checksum
 from nbckpt.errors import CorruptError, FormatError, NotFoundError
 from nbckpt.store import Store, check_key
 from nbckpt.sync.exclude import OWN
@@ -37,7 +37,7 @@ class Item:
     Attributes:
         size: Its size in bytes.
         time: When it was changed last, where it came from, in nanoseconds since 1970.
-        digest: Its BLAKE3-256, in hex.
+        digest: Its checksum.
     """
 
     size: int
@@ -95,6 +95,14 @@ class Index:
         text = {"format": FORMAT, "looked_at": self.looked_at, "aside": sorted(self.aside), "files": files}
         store.put(KEY, json.dumps(text, separators=(",", ":")).encode())
 
+    def algorithms(self, where: str) -> Algorithms:
+        """Return with which algorithms the target is written; its first file tells.
+
+        Raises:
+            FormatError: They are not to be had here.
+        """
+        return of_checksum(next((it.digest for it in self.items.values() if it.digest), ""), where)
+
     def says(self, path: str, size: int, time_ns: int) -> bool:
         """Tell whether a file with this size and time is the one that the index names."""
         item = self.items.get(path)
@@ -130,7 +138,8 @@ class Index:
 
 def key_aside(path: str, item: Item) -> str:
     """Return the key of new contents of a file whose path has the former ones still."""
-    return f"{OWN}/{digest(f'{path}/{item.digest}'.encode(errors='surrogatepass')).hex()}"
+    algorithms = of_checksum(item.digest, f"{path!r} in the target")
+    return f"{OWN}/{algorithms.digest(f'{path}/{item.digest}'.encode(errors='surrogatepass')).hex()}"
 
 
 def _item(size: int, time_ns: int, digest: str) -> Item:

@@ -23,8 +23,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal, Self
 
+from nbckpt.core.algorithms import HERE, PREFERRED, of_checksum
 from nbckpt.core.manifest import now
-from nbckpt.core.pack import digest, digest_of_file
 from nbckpt.core.tree import INSIDE, check_path
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError, UsageError
 from nbckpt.store import STAGING, sync_file, sync_folder
@@ -56,7 +56,7 @@ class Record:
         episodes_total: The same for episodes.
         metrics: The last result.
         inner: The path inside the folder that the user's code gave, empty for the folder itself.
-        files: Each file's size in bytes and BLAKE3-256 digest, by its path.
+        files: Each file's size in bytes and checksum, by its path.
         folders: The empty folders.
         temporary: Whether it goes with the one who made it.
         created_at: When it was committed, in UTC.
@@ -272,7 +272,7 @@ class CheckpointFolder:
         """
         for path, (size, expected) in record.files.items():
             file = self.folder.joinpath(record.name, *path.split("/"))
-            if not file.is_file() or file.stat().st_size != size or digest_of_file(file).hex() != expected:
+            if not (file.is_file() and is_as_saved(file, size, expected)):
                 raise CorruptError(f"{path!r} in {self.folder / record.name} is not what was saved")
 
     def delete(self, record: Record) -> None:
@@ -338,7 +338,7 @@ class CheckpointFolder:
             CorruptError: The bytes are not those of a checkpoint; nothing was made.
             StoreError: The disk failed; nothing was made.
         """
-        if digest(memoryview(data)[_DIGEST:]) != data[:_DIGEST]:
+        if not any(it.digest(memoryview(data)[_DIGEST:]) == data[:_DIGEST] for it in HERE):
             raise CorruptError("this object is no checkpoint of a trial, or not whole")
         with self.staged() as stage:
             try:
@@ -366,8 +366,18 @@ def pack(folder: Path, record: Record) -> bytes:
         for place in _walk(folder) if record.kind != "null" else ():
             archive.write(place, f"files/{_safe(place.relative_to(folder).as_posix())}")
     with file.getbuffer() as view:
-        view[:_DIGEST] = digest(view[_DIGEST:])
+        view[:_DIGEST] = PREFERRED.digest(view[_DIGEST:])
     return file.getvalue()
+
+
+def is_as_saved(file: Path, size: int, checksum: str) -> bool:
+    """Tell whether a file holds what a record says of it.
+
+    Raises:
+        FormatError: The digest of the record is not to be had here.
+    """
+    algorithms = of_checksum(checksum, f"{file.name!r} in {file.parent}")
+    return file.stat().st_size == size and algorithms.checksum_of_file(file) == checksum
 
 
 def _extract(data: bytes, stage: Path) -> Record:
@@ -424,7 +434,7 @@ def _contents(stage: Path) -> tuple[dict[str, tuple[int, str]], tuple[str, ...]]
             empty.append(path)
         else:
             sync_file(place)
-            files[path] = (place.stat().st_size, digest_of_file(place).hex())
+            files[path] = (place.stat().st_size, PREFERRED.checksum_of_file(place))
     for folder, _, _ in os.walk(stage):
         sync_folder(Path(folder))
     return dict(sorted(files.items())), tuple(sorted(empty))

@@ -15,11 +15,10 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from nbckpt.core.pack import digest_of_file
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError, UsageError
 from nbckpt.store import Buffer, Store
 from nbckpt.sync.work import ATTEMPTS, Work
-from nbckpt.trials.checkpoints import PREFIX, SUFFIX, CheckpointFolder, Record, find
+from nbckpt.trials.checkpoints import PREFIX, SUFFIX, CheckpointFolder, Record, find, is_as_saved
 
 TIMEOUT_S = 1800.0
 
@@ -123,7 +122,7 @@ class DurableFolder(CheckpointFolder):
 
     def _get_file(self, work: Work, record: Record, path: str, stage: Path) -> None:
         key, target = f"{record.name}/{path}", stage.joinpath(*path.split("/"))
-        size, digest = record.files[path]
+        size, checksum = record.files[path]
         target.parent.mkdir(parents=True, exist_ok=True)
         with target.open("wb") as file:  # from the start again, where it is tried again
             for start in range(0, size, _RANGE):
@@ -132,7 +131,7 @@ class DurableFolder(CheckpointFolder):
                     file.write(self.store.get(key, start, min(start + _RANGE, size)))
                 except NotFoundError:
                     raise CorruptError(f"{path!r} of {record.name} is missing in {self.store.url}") from None
-        if target.stat().st_size != size or digest_of_file(target).hex() != digest:
+        if not is_as_saved(target, size, checksum):
             raise CorruptError(f"{path!r} of {record.name} in {self.store.url} is not what was saved")
 
     def delete(self, record: Record) -> None:

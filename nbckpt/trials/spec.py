@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import cloudpickle
-import zstandard
 
+from nbckpt.core.algorithms import BLAKE3, PREFERRED, named
 from nbckpt.core.manifest import now
 from nbckpt.core.trust import Signer
 from nbckpt.errors import CodecError, CorruptError, FormatError, NotFoundError, UntrustedError, UsageError
@@ -143,8 +143,9 @@ def _packed(spec: Spec, signer: Signer) -> dict[str, Any]:
         return {"left_out": f"what it refers to is larger than {MOST_KEPT >> 20} MiB"}
     except Exception as error:  # noqa: BLE001  a value's own pickling may raise anything; the trials run
         return {"left_out": f"it cannot be pickled: {type(error).__name__}: {error}"}
-    data = zstandard.compress(file.getvalue())
-    return {"pickle": base64.b64encode(data).decode(), "signature": signer.sign_bytes("experiment", data)}
+    data = PREFERRED.compress(file.getvalue())
+    kept = {"pickle": base64.b64encode(data).decode(), "signature": signer.sign_bytes("experiment", data)}
+    return kept if PREFERRED.name == BLAKE3 else kept | {"algorithms": PREFERRED.name}
 
 
 class _TooLargeError(Exception):
@@ -178,6 +179,7 @@ class Kept:
     sync: Mapping[str, str]
     _pickle: bytes
     _signature: str
+    _algorithms: str
     _folder: Path
 
     def load(self, signer: Signer, *, trust: bool = False) -> Spec:
@@ -187,6 +189,7 @@ class Kept:
             UntrustedError: Someone else wrote it; with *trust* it is loaded all the same.
             NotFoundError: The function was not kept.
             CodecError: It cannot be loaded here.
+            FormatError: Its compression is not to be had here.
         """
         name = self._folder.name
         if not self._pickle:
@@ -199,8 +202,10 @@ class Kept:
                 f"the function of {name!r} was not kept by you: loading it could run anything. Look at "
                 f"{self._folder / FILE}, then say --trust if you know who wrote it"
             )
+        algorithms = named(self._algorithms, f"the function of {name!r}")
         try:
-            return replace(self.spec, **cloudpickle.loads(zstandard.decompress(self._pickle)))
+            pickle = algorithms.decompress(self._pickle, MOST_KEPT)
+            return replace(self.spec, **cloudpickle.loads(pickle))
         except Exception as error:
             raise CodecError(
                 f"cannot load the function of {name!r}: {type(error).__name__}: {error}"
@@ -231,7 +236,8 @@ def read(folder: Path) -> Kept:
         kept = found["trainable"]
         pickle = base64.b64decode(kept.get("pickle", ""))
         left_out, signature = kept.get("left_out", ""), kept.get("signature", "")
-        return Kept(spec, kept["name"], left_out, found.get("sync", {}), pickle, signature, folder)
+        algorithms, sync = kept.get("algorithms", BLAKE3), found.get("sync", {})
+        return Kept(spec, kept["name"], left_out, sync, pickle, signature, algorithms, folder)
     except FileNotFoundError:
         raise NotFoundError(f"there is no experiment {folder.name!r} in {folder.parent}") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nbckpt.core.pack import PACK_SIZE, PAGE, RAW, ZSTD, read_index
+from nbckpt.core.algorithms import PREFERRED
+from nbckpt.core.pack import PACK_SIZE, PAGE, RAW, read_index
 from nbckpt.core.packer import ALIGNED_SIZE, INLINE_SIZE, Known, Packer, Stored
 from nbckpt.core.reader import Reader
 from nbckpt.errors import StoreError
@@ -120,13 +121,13 @@ def test_large_buffers_are_raw_and_aligned(size: int, aligned: bool) -> None:
     packer, _ = packed(store, bytes(noise(3)), bytes(size), inline=False)
     (pack,) = packer.packs
     blob = read_index(store, pack)[-1]
-    assert (blob.codec, blob.offset % PAGE == 0) == ((RAW, True) if aligned else (ZSTD, False))
+    assert (blob.codec, blob.offset % PAGE == 0) == ((RAW, True) if aligned else (PREFERRED.codec, False))
 
 
 def test_records_are_compressed_where_that_pays() -> None:
     store = MemoryStore()
     packer, _ = packed(store, b"ab" * 500_000, noise(100_000), records=True)
-    assert [blob.codec for blob in read_index(store, packer.packs[0])] == [ZSTD, RAW]
+    assert [blob.codec for blob in read_index(store, packer.packs[0])] == [PREFERRED.codec, RAW]
     assert packer.new_bytes < 110_000
 
 

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from nbckpt.core.algorithms import PREFERRED
 from nbckpt.core.manifest import now
-from nbckpt.core.pack import RAW, Piece, build, digest, pack_key
+from nbckpt.core.pack import RAW, Piece, build, pack_key
 from nbckpt.errors import (
     CorruptError,
     FormatError,
@@ -251,16 +252,16 @@ def test_a_hostile_name_is_left_out_or_kept_as_text(file: Path, tmp_path: Path, 
 def test_bytes_that_do_not_match_their_digest_are_not_taken_in(file: Path) -> None:
     """A later save would share them by the digest, and lose what it saved."""
     mine, theirs = noise(300_000), noise(300_000, 5)
-    good = Piece(digest(theirs), theirs.tobytes(), len(theirs), RAW, aligned=True)
-    poison = Piece(digest(mine), theirs.tobytes(), len(mine), RAW, aligned=True)
-    pack, parts = build([good, poison])
+    good = Piece(PREFERRED.digest(theirs), theirs.tobytes(), len(theirs), RAW, aligned=True)
+    poison = Piece(PREFERRED.digest(mine), theirs.tobytes(), len(mine), RAW, aligned=True)
+    pack, parts = build([good, poison], PREFERRED)
     exported(file, SMALL)
     with zipfile.ZipFile(file) as archive:
         (key,) = (name for name in archive.namelist() if name.startswith("checkpoints/"))
         body = json.loads(archive.read(key))["checkpoint"]
     body |= {"packs": [*body["packs"], pack], "files": {"f": [300_000, [len(body["packs"]), 0, 1]]}}
     text = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
-    tail = b',"id":"' + digest(text).hex().encode() + b'"}'
+    tail = b',"id":"' + PREFERRED.digest(text).hex().encode() + b'"}'
     rewritten(file, {key: b'{"checkpoint":' + text + tail, pack_key(pack): b"".join(parts)})
     there = Tracker(MemoryStore())
     with pytest.raises(CorruptError):

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from nbckpt.commands import TABLE, Session, parse
+from nbckpt.core.algorithms import PREFERRED
 from nbckpt.core.history import History
 from nbckpt.core.manifest import canonical, decode, encode
-from nbckpt.core.pack import digest
 from nbckpt.core.trust import open_signer
 from nbckpt.errors import CorruptError, FormatError, NbckptError, StoreError, UntrustedError
 from nbckpt.mirror import AutoMirror
@@ -177,7 +177,7 @@ def edited(data: bytes, change: str) -> bytes:
     if change == "signature of another":
         body["message"] = "evil"
         made = canonical(body)
-        tail = canonical({"id": digest(made).hex(), "signature": signature})
+        tail = canonical({"id": PREFERRED.digest(made).hex(), "signature": signature})
         return b'{"checkpoint":' + made + b"," + tail[1:]
     evil = canonical(body | {"message": "evil"})
     if change == "body":
@@ -187,7 +187,8 @@ def edited(data: bytes, change: str) -> bytes:
     if change == "body in front":
         return b'{"checkpoint":' + evil + b"," + data[1:]
     if change == "second id":
-        return data[:-1] + b',"id":"' + digest(evil).hex().encode() + b'","checkpoint":' + evil + b"}"
+        name = PREFERRED.digest(evil).hex().encode()
+        return data[:-1] + b',"id":"' + name + b'","checkpoint":' + evil + b"}"
     raise AssertionError(change)
 
 
@@ -242,7 +243,7 @@ def test_a_hostile_manifest_is_shown_or_refused(me: Tracker, change: str, words:
     (key,) = me.store.keys("checkpoints/")
     body = json.loads(me.store.get(key))["checkpoint"] | HOSTILE_FIELDS[change]
     made = canonical(body)
-    name = digest(made).hex()
+    name = PREFERRED.digest(made).hex()
     me.store.put(
         f"checkpoints/20260101T000000000000Z-{name}.json",
         b'{"checkpoint":' + made + b',"id":"' + name.encode() + b'"}',

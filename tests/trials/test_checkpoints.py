@@ -19,7 +19,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nbckpt.core.pack import digest
+from nbckpt.core.algorithms import PREFERRED
 from nbckpt.core.tree import check_path
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError, UsageError
 from nbckpt.trials.checkpoints import SUFFIX, CheckpointFolder, Record, find, name_of
@@ -300,7 +300,7 @@ def test_an_object_writes_nothing_outside(folder: CheckpointFolder, name: str) -
         archive.writestr("record.json", Record(name_of(1), "files", 1).encode())
         archive.writestr(f"files/{name}", b"evil")
     with pytest.raises(CorruptError):
-        folder.unpack(digest(file.getvalue()) + file.getvalue())
+        folder.unpack(PREFERRED.digest(file.getvalue()) + file.getvalue())
     assert tree_of(folder.folder.parent) == {"trial": None}
 
 
