@@ -1,15 +1,18 @@
-"""Listing: checkpoints as rows of a table, read from their manifests."""
+"""Listing: checkpoints, those of trials too, as rows of a table; only what is shown is read."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache, cached_property
 
 from nbckpt.core.history import SHORT, Entry, History, Ref
 from nbckpt.core.manifest import Manifest
 from nbckpt.core.surroundings import NAMES
 from nbckpt.errors import NbckptError
 from nbckpt.render import Cell, Column, Table, age, count, short, size
+from nbckpt.state.snapshot import PREFIX, is_state
+from nbckpt.trials.found import Found, metric_of
 
 
 @dataclass(frozen=True)
@@ -17,17 +20,91 @@ class Row:
     """A checkpoint in a listing.
 
     Attributes:
-        entry: Its place in the history.
-        refs: Its names.
+        ref: By what commands know it, for certain: its whole id, or `EXPERIMENT/t3@10` for a trial's.
+        refs: Its names; a trial's has none.
         manifest: What it is; None where it cannot be read, and then *trouble* says why.
         trusted: Whether it may be restored without further words.
     """
 
-    entry: Entry
+    ref: str
     refs: tuple[Ref, ...]
     manifest: Manifest | None
     trusted: bool = False
     trouble: str = ""
+
+    @property
+    def id(self) -> str:
+        """Its id; empty for a trial's."""
+        return "" if "/" in self.ref else self.ref
+
+    @property
+    def label(self) -> str:
+        """What people call it: its names, or what stands for one."""
+        return ", ".join(map(str, self.refs)) or self.id[:SHORT] or self.ref
+
+    @property
+    def variables(self) -> list[str]:
+        """The names of its variables, the largest first."""
+        return [name for name in self._names if not is_state(name) and name not in NAMES]
+
+    @property
+    def states(self) -> list[str]:
+        """The names of its states, the largest first."""
+        return [name.removeprefix(PREFIX) for name in self._names if is_state(name)]
+
+    @property
+    def _names(self) -> list[str]:
+        values = self.manifest.values if self.manifest is not None else ()
+        return [it.name for it in sorted(values, key=lambda value: -value.preview.get("bytes", 0))]
+
+    def says(self, text: str) -> bool:
+        """Tell whether its names, its id, its message, its variables or its files have *text* in them."""
+        words = [self.label, self.id, self.trouble, *self.variables, *self.states]
+        if self.manifest is not None:
+            words += [self.manifest.message, *self.manifest.files]
+        return any(text.casefold() in word.casefold() for word in words)
+
+
+class Rows:
+    """Reads rows, one at a time; what cannot be read becomes a row with the reason.
+
+    Args:
+        history: The store's checkpoints, and who signed them.
+    """
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self._metric = cache(metric_of)
+
+    @cached_property
+    def _refs(self) -> dict[str, tuple[Ref, ...]]:
+        refs: dict[str, tuple[Ref, ...]] = {}
+        for ref in self._history.refs():
+            refs[ref.id] = (*refs.get(ref.id, ()), ref)
+        return refs
+
+    def read(self, place: Entry | Found) -> Row:
+        """Return the row of a checkpoint."""
+        ref = place.ref if isinstance(place, Found) else place.id
+        refs = self._refs.get(ref, ())
+        try:
+            manifest, trusted = self._look(place)
+        except (NbckptError, OSError) as error:
+            return Row(ref, refs, None, trouble=str(error))
+        return Row(ref, refs, manifest, trusted)
+
+    def _look(self, place: Entry | Found) -> tuple[Manifest, bool]:
+        """Return what a checkpoint is, and whether it may be restored."""
+        if isinstance(place, Found):
+            manifest = place.read(self._metric(place.trial.parent))
+            return manifest, not manifest.values or self._history.signer.signed(manifest)
+        manifest = self._history.read(place)
+        return manifest, self._history.trusted(manifest)
+
+
+def read_rows(history: History, places: Iterable[Entry | Found]) -> tuple[Row, ...]:
+    """Return a row for each checkpoint, in their order."""
+    return tuple(map(Rows(history).read, places))
 
 
 def listing_table(rows: Iterable[Row]) -> Table:
@@ -46,14 +123,11 @@ def listing_table(rows: Iterable[Row]) -> Table:
 
 
 def _row(row: Row) -> tuple[Cell | str, ...]:
-    label = Cell(", ".join(map(str, row.refs)) or "-")
-    name = Cell(row.entry.id[:SHORT], row.entry.id)
+    label = Cell(row.label if row.refs or not row.id else "-")
+    name = Cell(row.id[:SHORT] or "-", row.id)
     manifest = row.manifest
     if manifest is None:
         return (label, name, row.trouble, "", "", "", "", "", "")
-    largest = sorted(manifest.values, key=lambda value: -value.preview.get("bytes", 0))
-    variables = [value.name for value in largest if value.name not in NAMES]
-    shown = ", ".join(variables[:3]) + (f", … ({len(variables)})" if len(variables) > 3 else "")
     cell = manifest.provenance.get("cell", {})
     new = manifest.provenance.get("new_bytes")
     return (
@@ -63,23 +137,19 @@ def _row(row: Row) -> tuple[Cell | str, ...]:
         age(manifest.created_at),
         size(manifest.size()),
         size(new) if isinstance(new, int) else "-",
-        Cell(short(shown, 50) or count(len(manifest.files), "file"), ", ".join(variables[:100])),
+        _contents(row, manifest),
         Cell(f"[{cell['count']}]" if cell.get("count") else "-", str(cell.get("source", ""))[:500]),
         "yes" if row.trusted else "no",
     )
 
 
-def read_rows(history: History, entries: Iterable[Entry]) -> tuple[Row, ...]:
-    """Read what a listing shows of *entries*; one that cannot be read is listed with the reason."""
-    by_id: dict[str, list[Ref]] = {}
-    for ref in history.refs():
-        by_id.setdefault(ref.id, []).append(ref)
-    rows = []
-    for entry in entries:
-        refs = tuple(by_id.get(entry.id, ()))
-        try:
-            manifest = history.read(entry)
-            rows.append(Row(entry, refs, manifest, history.trusted(manifest)))
-        except NbckptError as error:
-            rows.append(Row(entry, refs, None, trouble=str(error)))
-    return tuple(rows)
+def _contents(row: Row, manifest: Manifest) -> Cell:
+    """Return what is in a checkpoint: variables, states, or else files."""
+    groups = (("", row.variables), ("states: ", row.states))
+    shown = "; ".join(what + _some(names) for what, names in groups if names)
+    names = [*row.variables, *row.states] or sorted(manifest.files)
+    return Cell(short(shown, 50) or count(len(manifest.files), "file"), ", ".join(names[:100]))
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (f", … ({len(names)})" if len(names) > 3 else "")

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from nbckpt.commands.table import Command, Session, option
 from nbckpt.commands.trials import also_a_trial, is_ref, is_trial, show_trial
-from nbckpt.core.history import SHORT
+from nbckpt.core.history import Entry
 from nbckpt.core.manifest import Manifest
 from nbckpt.core.shown import files_table, previews, values_table
 from nbckpt.core.surroundings import NAMES
-from nbckpt.errors import NbckptError
+from nbckpt.errors import NbckptError, UsageError
 from nbckpt.listing import Row as Row
-from nbckpt.listing import listing_table, read_rows
+from nbckpt.listing import Rows, listing_table, read_rows
 from nbckpt.render import Column, Fold, Page, Picture, Result, Table, age, count, size
 from nbckpt.store import LocalStore
 from nbckpt.tracker import Compared, Tracker
+from nbckpt.trials.found import Found
+from nbckpt.trials.found import find as find_checkpoints
 from nbckpt.trials.table import counted, states_of
 
 _MOST_PICTURES = 12
@@ -26,34 +29,102 @@ _SHOWN = 20
 
 @dataclass(frozen=True, repr=False)
 class Listing(Result):
-    """Checkpoints, newest first."""
+    """Checkpoints, newest first.
+
+    Attributes:
+        rows: Those that are shown.
+        total: How many there are.
+        where: The store.
+        first: The place of the first row among all.
+        name: The name whose versions they are; None for all.
+        find: The text that they have in them.
+        with_trials: Whether those of trials are among them.
+    """
 
     rows: tuple[Row, ...]
     total: int
     where: str
+    first: int = 0
+    name: str | None = None
+    find: str = ""
+    with_trials: bool = False
 
     def page(self) -> Page:
         """See `Result.page`."""
+        what = f" with {self.find!r}" if self.find else ""
+        where = f"in {self.where}" + (" and its trials" if self.with_trials else "")
         if not self.rows:
-            return Page(f"no checkpoints in {self.where}", advice="make one: %ckpt save")
-        more = f"; the newest {len(self.rows)} of them" if self.total > len(self.rows) else ""
-        rest = "all of them: %ckpt ls -n 0" if more else ""
+            advice = "all of them: %ckpt ls" if self.find else "make one: %ckpt save"
+            return Page(f"no checkpoints{what} {where}", advice=advice)
+        last = self.first + len(self.rows)
+        part = f"{self.first + 1:,} to {last:,}" if self.first else f"the newest {len(self.rows):,}"
+        more = f"; {part} of them" if self.total > len(self.rows) else ""
         return Page(
-            f"{count(self.total, 'checkpoint')} in {self.where}{more}",
+            f"{count(self.total, 'checkpoint')}{what} {where}{more}",
             (listing_table(self.rows),),
-            advice=rest,
+            advice=self._older() if last < self.total else "",
         )
 
+    def _older(self) -> str:
+        """Return how to ask for the next page and for all."""
+        most = len(self.rows)
+        name = f" {shlex.quote(self.name)}" if self.name else ""
+        find = f" --find {shlex.quote(self.find)}" if self.find else ""
+        asked = f"%ckpt ls{name}{' --all' if self.with_trials else ''}{find}"
+        pages = f" -n {most}" if most != _SHOWN else ""
+        return f"older: {asked}{pages} --page {self.first // most + 2}   all of them: {asked} -n 0"
 
-def ls(session: Session, name: str | None, most: int) -> Listing:
-    """List the checkpoints, newest first."""
+
+def ls(
+    session: Session,
+    name: str | None,
+    most: int,
+    page: int,
+    find: str,
+    with_trials: bool,  # noqa: FBT001  argparse gives it by name
+) -> Listing:
+    """List the checkpoints, newest first; with --all those of trials, too."""
+    if name is not None and with_trials:
+        raise UsageError("ls NAME lists the versions of one name, --all all there is: leave one of them out")
+    history = session.tracker.history
+    places = _places(session, name, with_trials=with_trials)
+    if find:
+        rows = [row for row in map(Rows(history).read, places) if row.says(find)]
+        total, first = len(rows), _first(len(rows), most, page)
+        shown = tuple(rows[first:][: most or None])
+    else:
+        total, first = len(places), _first(len(places), most, page)
+        shown = read_rows(history, places[first:][: most or None])
+    return Listing(shown, total, session.tracker.store.url, first, name, find, with_trials)
+
+
+def _places(session: Session, name: str | None, *, with_trials: bool) -> list[Entry | Found]:
+    """Return where the checkpoints are, the newest first."""
     tracker = session.tracker
     entries = tracker.entries()
     if name is not None:
         tracker.find(name)
         targets = {ref.id for ref in tracker.history.refs(name)} or {tracker.find(name).id}
         entries = [entry for entry in entries if entry.id in targets]
-    return Listing(read_rows(tracker.history, entries[: most or None]), len(entries), tracker.store.url)
+    if not with_trials:
+        return [*entries]
+    places: list[Entry | Found] = [*entries, *find_checkpoints(session.library)]
+    return sorted(places, key=lambda place: place.moment, reverse=True)
+
+
+def _first(total: int, most: int, page: int) -> int:
+    """Return the place of the first checkpoint on a page.
+
+    Raises:
+        UsageError: There is no such page.
+    """
+    if most < 0:
+        raise UsageError(f"-n {most}: give how many are shown at most, or 0 for all")
+    pages = max(1, -(-total // (most or max(total, 1))))
+    if not 1 <= page <= pages:
+        there = f"{count(total, 'checkpoint')}, {most or 'all'} on a page"
+        raise UsageError(f"there is no page {page}: {there}, so the last is page {pages}")
+    return (page - 1) * most
 
 
 @dataclass(frozen=True, repr=False)
@@ -126,7 +197,6 @@ class Shown(Result):
         if manifest is None:
             return Page(self.row.trouble)
         provenance = manifest.provenance
-        label = ", ".join(map(str, self.row.refs)) or manifest.id[:SHORT]
         when = age(manifest.created_at)
         message = f": {manifest.message}" if manifest.message else ""
         notes = [f"id {manifest.id[:16]}, saved {when.text} ({when.hint}), {size(manifest.size())}"]
@@ -144,7 +214,7 @@ class Shown(Result):
         notes += [f"with it: {', '.join(states)}"] if states else []
         notes += [f"deleted before it was saved: {', '.join(manifest.deleted)}"] if manifest.deleted else []
         return Page(
-            f"{label}{message}",
+            f"{self.row.label}{message}",
             (_variables(manifest), _skipped(manifest), _files(manifest)),
             (*notes, *manifest.warnings),
             tuple(_folds(provenance)),
@@ -185,7 +255,7 @@ def show(session: Session, ref: str) -> Result:
             return show_trial(session, ref)
         if ref in session.library.names():
             return session.library.open(ref)
-    row = read_rows(tracker.history, [tracker.find(ref)])[0]
+    row = Rows(tracker.history).read(tracker.find(ref))
     if row.manifest is None:
         return Shown(row)
     reader = tracker.read(row.manifest)
@@ -245,6 +315,7 @@ COMMANDS = (
         ls,
         (
             option("name", nargs="?", metavar="NAME", kind="ref", help="only the versions of this name"),
+            option("--all", dest="with_trials", action="store_true", help="the checkpoints of trials, too"),
             option(
                 "-n",
                 "--most",
@@ -252,6 +323,13 @@ COMMANDS = (
                 default=_SHOWN,
                 metavar="N",
                 help=f"how many at most ({_SHOWN}); 0: all",
+            ),
+            option("--page", type=int, default=1, metavar="K", help="the K-th page of so many"),
+            option(
+                "--find",
+                default="",
+                metavar="TEXT",
+                help="only those with TEXT in a name, the id, the message, a variable or a file",
             ),
         ),
     ),

@@ -89,7 +89,7 @@ def folder_tree(folder: Path) -> Tree:
         raise UsageError(f"{str(folder)!r} is a file: give the folder that holds the checkpoint")
     found, empty = _scan(folder)
     inside = LocalStore(folder / INSIDE)
-    manifest = _read_manifest(inside, str(folder))
+    manifest = read_manifest(folder)
 
     def chunks(file: Path) -> Chunks:
         return lambda: _read_file(file)
@@ -100,6 +100,16 @@ def folder_tree(folder: Path) -> Tree:
         {path: chunks(file) for path, file in found.items()},
         empty,
     )
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Return the manifest of the values that a folder holds; an empty one where it holds none.
+
+    Raises:
+        CorruptError: They are not whole.
+        UsageError: It holds a store.
+    """
+    return _read_manifest(LocalStore(folder / INSIDE), str(folder))
 
 
 def remote_tree(store: Store) -> Tree:

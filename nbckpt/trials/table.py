@@ -99,10 +99,15 @@ def inferred(trials: Sequence[Trial], first: str = "", most: int | None = _MOST_
     """Return the numbers that trials report, *first* before the others; at most *most* of them."""
     names = dict.fromkeys([first] if first else [])
     for trial in trials:
-        for name, value in flat(trial.last_result):
-            if not _AUTOMATIC.fullmatch(name) and _is_number(value):
-                names[name] = None
+        names |= dict.fromkeys(numbers(trial.last_result))
     return list(names)[:most]
+
+
+def numbers(result: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the names of the numbers in a result, `a/b` for b in the dict a, but those that nbckpt counts."""
+    for name, value in flat(result):
+        if not _AUTOMATIC.fullmatch(name) and _is_number(value):
+            yield name
 
 
 def varying(trials: Sequence[Trial]) -> list[str]:

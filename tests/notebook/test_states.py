@@ -38,7 +38,7 @@ def test_states_are_saved_when_that_is_asked_for_and_listed(made: Notebook) -> N
     assert "6 variables and 2 states, " in str(made.run("%ckpt save one -x holder --states"))
     assert "state:steps" in str(made.run("%ckpt show one"))
     made.run("%ckpt save only rates --states")
-    assert "state:schedule" in str(made.run("%ckpt ls only"))
+    assert "states: schedule, steps" in str(made.run("%ckpt ls only"))
 
 
 def test_without_states_there_are_none_to_save(notebook: Notebook) -> None:

@@ -1,0 +1,242 @@
+"""The list of checkpoints: those of variables, of states and of trials, by page and by what they say."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+import nbckpt
+from nbckpt.commands import TABLE, Session, parse
+from nbckpt.commands.browsing import Listing
+from nbckpt.core.history import History
+from nbckpt.errors import UsageError
+from nbckpt.listing import Row
+from nbckpt.mirror import AutoMirror
+from nbckpt.trials.checkpoints import CheckpointFolder
+from nbckpt.trials.trial import Trial
+
+HOSTILE = "<img src=x onerror=alert(1)>"
+
+Run = Callable[..., Any]
+
+
+class Loud:
+    """Tells when it is loaded."""
+
+    loaded = 0
+
+    def __setstate__(self, state: Any) -> None:
+        type(self).loaded += 1
+
+    def __getstate__(self) -> str:
+        return "loud"
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """Return what runs a command on a store of the test's own."""
+    tracker = nbckpt.Tracker(tmp_path / "store")
+    session = Session(tracker, AutoMirror(tracker.store), namespace={"x": 1})
+    return lambda *words: parse(TABLE, words, "%ckpt").run(session)
+
+
+def trained(tmp_path: Path, name: str = "net", steps: int = 2, **options: Any) -> nbckpt.trials.Experiment:
+    """Return an experiment with one trial that made a checkpoint with each result."""
+
+    def train(config: dict[str, Any]) -> None:
+        for step in range(1, steps + 1):
+            nbckpt.report(loss=1 / step, acc=step, checkpoint={"weights": [step], "loud": Loud()})
+
+    folder = tmp_path / "store" / "experiments"
+    return nbckpt.run(train, {}, executor="inline", folder=folder, name=name, **options)
+
+
+def age(experiment: Any, seconds: float) -> None:
+    """Make the checkpoints of an experiment older by so much, the later ones less."""
+    for at, record in enumerate(sorted(experiment.folder.glob("t*/checkpoint_*.json"))):
+        moment = time.time() - seconds + at
+        os.utime(record, (moment, moment))
+
+
+def labels(listing: Listing) -> list[str]:
+    return [row.label for row in listing.rows]
+
+
+def test_trials_checkpoints_stand_among_those_of_the_notebook_the_newest_first(
+    run: Run, tmp_path: Path
+) -> None:
+    age(trained(tmp_path, "old"), 1000)
+    run("save", "mine")
+    age(trained(tmp_path, "late"), -1000)
+    assert labels(run("ls", "--all")) == ["late/t0@2", "late/t0@1", "mine@1", "old/t0@2", "old/t0@1"]
+    assert labels(run("ls")) == ["mine@1"]
+
+
+def test_a_trials_checkpoint_tells_its_metric_its_fields_and_its_size(run: Run, tmp_path: Path) -> None:
+    trained(tmp_path, metric="acc", mode="max")
+    newest = run("ls", "--all").rows[0]
+    assert newest.ref == "net/t0@2"
+    assert newest.manifest.message == "acc 2"
+    assert newest.variables == ["loud", "weights"]
+    assert newest.trusted
+    page = run("ls", "--all")._repr_mimebundle_()["text/html"]
+    assert all(it in page for it in (">net/t0@2<", ">acc 2<", ">loud, weights<", "and its trials"))
+    assert Loud.loaded == 0
+
+
+def test_without_a_metric_of_its_own_the_first_that_was_reported_is_told(run: Run, tmp_path: Path) -> None:
+    trained(tmp_path)
+    assert [row.manifest.message for row in run("ls", "--all").rows] == ["loss 0.5", "loss 1"]
+
+
+def test_a_folder_that_a_trial_saved_tells_its_files(run: Run, tmp_path: Path) -> None:
+    def train(config: dict[str, Any]) -> None:
+        with nbckpt.checkpoint_dir(step=7) as folder:
+            Path(folder, f"{HOSTILE[:4]}.bin").write_bytes(b"x" * 1234)
+        nbckpt.report(**{HOSTILE: 0.5})
+
+    nbckpt.run(train, {}, executor="inline", folder=tmp_path / "store" / "experiments", name="net")
+    listing = run("ls", "--all")
+    assert listing.rows[0].ref == "net/t0@7"
+    assert list(listing.rows[0].manifest.files) == ["<img.bin"]
+    page = listing._repr_mimebundle_()["text/html"]
+    assert all(it in page for it in ("1 file", 'title="&lt;img.bin"', "1.23 kB"))
+    assert f"&lt;{HOSTILE[1:-1]}&gt; 0.5" in page
+    assert "<img" not in page
+
+
+def test_a_strangers_checkpoint_is_not_trusted_and_nothing_of_it_is_loaded(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained(tmp_path)
+    monkeypatch.setenv("NBCKPT_SECRET_FILE", str(tmp_path / "another"))
+    fresh = Session(tracker := nbckpt.Tracker(tmp_path / "store"), AutoMirror(tracker.store))
+    listing = parse(TABLE, ["ls", "--all"], "%ckpt").run(fresh)
+    assert isinstance(listing, Listing)
+    assert [row.trusted for row in listing.rows] == [False, False]
+    assert Loud.loaded == 0
+
+
+def test_what_is_no_checkpoint_is_not_listed_and_what_is_damaged_says_so(run: Run, tmp_path: Path) -> None:
+    experiment = trained(tmp_path, steps=3)
+    folder = experiment.folder / "t0"
+    (folder / "checkpoint_000003.json").unlink()  # as after a crash
+    (folder / "checkpoint_000002.json").write_text("{")
+    (folder / "checkpoint_000009.json").write_text("{}")  # of nothing: there is no folder
+    (folder / "checkpoint_best").mkdir()
+    (folder / "checkpoint_best.json").write_text("mine")
+    shutil.copytree(folder / "checkpoint_000001", folder / "checkpoint_tmp12345678_000001")
+    shutil.copy(folder / "checkpoint_000001.json", folder / "checkpoint_tmp12345678_000001.json")
+    rows = {row.ref: row.trouble for row in run("ls", "--all").rows}
+    assert rows.keys() == {"net/t0@1", "net/t0@2"}
+    assert "is no whole record" in rows["net/t0@2"]
+    assert rows["net/t0@1"] == ""
+
+
+def test_only_what_is_shown_is_read_and_no_journal(run: Run, tmp_path: Path) -> None:
+    trained(tmp_path, steps=9)
+    for _ in range(5):
+        run("save", "mine")
+    with (
+        patch.object(CheckpointFolder, "read", autospec=True, side_effect=CheckpointFolder.read) as records,
+        patch.object(History, "read", autospec=True, side_effect=History.read) as manifests,
+        patch.object(Trial, "read", side_effect=AssertionError),
+    ):
+        listing = run("ls", "--all", "-n", "4", "--page", "2")
+    assert listing.total == 14
+    assert labels(listing) == ["mine@1", "net/t0@9", "net/t0@8", "net/t0@7"]
+    assert (records.call_count, manifests.call_count) == (3, 1)
+
+
+def test_pages_have_each_checkpoint_once_and_say_which_they_show(run: Run, tmp_path: Path) -> None:
+    trained(tmp_path, steps=4)
+    run("save", "mine")
+    pages = [run("ls", "--all", "-n", "2", "--page", str(at)) for at in (1, 2, 3)]
+    assert [labels(it) for it in pages] == [["mine@1", "net/t0@4"], ["net/t0@3", "net/t0@2"], ["net/t0@1"]]
+    first, second, third = map(str, pages)
+    assert "5 checkpoints in" in first
+    assert "; the newest 2 of them" in first
+    assert "older: %ckpt ls --all -n 2 --page 2   all of them: %ckpt ls --all -n 0" in first
+    assert "; 3 to 4 of them" in second
+    assert "--page 3" in second
+    assert "; 5 to 5 of them" in third
+    assert "older" not in third
+    assert len(run("ls", "--all", "-n", "0").rows) == 5
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--page", "3"), "there is no page 3: 2 checkpoints, 20 on a page, so the last is page 1"),
+        (("-n", "1", "--page", "3"), "so the last is page 2"),
+        (("-n", "0", "--page", "2"), "2 checkpoints, all on a page, so the last is page 1"),
+        (("--page", "0"), "there is no page 0"),
+        (("-n", "-3"), "-n -3: give how many"),
+        (("--find", "nothing", "--page", "2"), "there is no page 2: 0 checkpoints"),
+        (("mine", "--all"), "leave one of them out"),
+    ],
+)
+def test_a_page_that_is_not_there_is_refused(run: Run, words: tuple[str, ...], said: str) -> None:
+    run("save", "mine")
+    run("save", "mine")
+    with pytest.raises(UsageError, match=said):
+        run("ls", *words)
+
+
+def test_what_is_looked_for_is_found_in_names_ids_messages_variables_states_and_files(
+    run: Run, tmp_path: Path
+) -> None:
+    trained(tmp_path, "Digits", steps=1)
+    state = nbckpt.State.of("schedule", {"at": 1})
+    saved = run("save", "cleaned", "-m", "After Lunch", "--states")
+    checkpoint = nbckpt.Checkpoint.from_dict({nbckpt.FILES: {"a/model.bin": b"x"}})
+    checkpoint.to_store(tmp_path / "store", "whole")
+    del state
+    found = {
+        "DIGITS/": "Digits/t0@1",
+        "loss 1": "Digits/t0@1",
+        "weights": "Digits/t0@1",
+        "after lunch": "cleaned@1",
+        "leane": "cleaned@1",
+        saved.saved.manifest.id[10:40]: "cleaned@1",
+        "schedul": "cleaned@1",
+        "model.BIN": "whole@1",
+    }
+    for text, label in found.items():
+        assert labels(run("ls", "--all", "--find", text)) == [label], text
+    assert "no checkpoints with 'nowhere' in" in str(run("ls", "--find", "nowhere"))
+    assert labels(run("ls", "cleaned", "--find", "whole")) == []
+
+
+def test_what_is_found_has_pages_too(run: Run, tmp_path: Path) -> None:
+    trained(tmp_path, "many", steps=3)
+    run("save", "mine")
+    listing = run("ls", "--all", "--find", "any/t0", "-n", "2")
+    assert (listing.total, labels(listing)) == (3, ["many/t0@3", "many/t0@2"])
+    assert "3 checkpoints with 'any/t0' in" in str(listing)
+    assert "older: %ckpt ls --all --find any/t0 -n 2 --page 2" in str(listing)
+    assert labels(run("ls", "--all", "--find", "any/t0", "-n", "2", "--page", "2")) == ["many/t0@1"]
+
+
+def test_every_row_can_be_shown_and_restored_by_its_ref(run: Run, tmp_path: Path) -> None:
+    trained(tmp_path, steps=1)
+    run("save", "mine")
+    rows: tuple[Row, ...] = run("ls", "--all").rows
+    assert len({row.ref for row in rows}) == 2
+    for row in rows:
+        assert row.label in str(run("show", row.ref)) or row.label == "net/t0@1"
+        assert "restored" in str(run("restore", row.ref))
+
+
+def test_a_checkpoint_with_states_says_which(run: Run) -> None:
+    kept = [nbckpt.State.of(name, {"at": 1}) for name in ("model", "epoch")]
+    run("save", "mine", "--states")
+    assert "x; states: model, epoch" in str(run("ls"))
+    del kept
