@@ -106,10 +106,10 @@ class Lab:
         self.page.wait_for_function(READY, timeout=60_000)
 
     def theme(self, name: str) -> None:
-        """Switch to the `light` or the `dark` theme."""
-        self.command("apputils:change-theme", theme=f"JupyterLab {name.title()}")
-        light = str(name == "light").lower()
-        self.page.wait_for_selector(f"body[data-jp-theme-light={light}]", state="attached")
+        """Switch to the `light`, the `dark` or the `dark high contrast` theme."""
+        theme = f"JupyterLab {name.title()}"
+        self.command("apputils:change-theme", theme=theme)
+        self.page.wait_for_selector(f"body[data-jp-theme-name='{theme}']", state="attached")
         self.page.wait_for_selector("#jupyterlab-splash", state="detached")
 
     def complete(self, at: int) -> dict[str, str]:

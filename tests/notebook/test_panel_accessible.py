@@ -1,0 +1,195 @@
+"""The panel for people who do not use a mouse, or hear it rather than see it."""
+
+from __future__ import annotations
+
+import pytest
+from axe_playwright_python.base import AxeResults
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Locator, expect
+
+from notebook.lab import Lab
+
+pytestmark = pytest.mark.browser
+
+THEMES = ("light", "dark", "dark high contrast")
+RULES = {"runOnly": ["wcag2a", "wcag2aa", "best-practice"]}
+
+# The labels of tabs that are not in front are ipywidgets' own: 4.45:1 in the light theme and 4.22:1 in
+# the dark one, where 4.5:1 is asked for; no trait changes their colour.
+LOOKED_AT = {"include": [[".jp-OutputArea-output"]], "exclude": [[".lm-TabBar-tabLabel"]]}
+
+# Axe takes for hidden what is outside the window, and all that is in a body without a height, as
+# JupyterLab's is. What has an opacity it cannot judge: a colour as faint is put in its place.
+IN_SIGHT = "body { height: 100vh; }"
+JUDGED = """() => {
+    for (const it of document.querySelectorAll('.jp-OutputArea-output *')) {
+        const opacity = getComputedStyle(it).opacity;
+        if (opacity > 0 && opacity < 1) {
+            it.style.color = `color-mix(in srgb, currentcolor ${100 * opacity}%, transparent)`;
+            it.style.opacity = 1;
+        }
+    }
+}"""
+
+FIGURE = """
+import matplotlib.pyplot as plt, numpy
+numbers = numpy.arange(1000)
+figure, axes = plt.subplots()
+axes.plot(numbers)
+plt.close(figure)
+%ckpt save figure -m 'a figure & more'
+%ckpt save later
+"""
+TRAIN = """
+import nbckpt
+def train(config):
+    for i in range(20):
+        if config["lr"] == 1.0 and i == 9:
+            raise ValueError("loss is <b>nan</b> & gone")
+        nbckpt.report(loss=config["lr"] + 2 / (i + 1), checkpoint={"i": i + 1})
+%ckpt run train --grid lr=0.1,0.3,1.0 --name grid --metric loss --mode min --wait
+"""
+
+
+def press(panel: Locator, name: str) -> None:
+    panel.get_by_role("button", name=name, exact=True).locator("visible=true").click()
+
+
+def checkpoints(lab: Lab, panel: Locator) -> None:
+    panel.get_by_label("checkpoint", exact=True).select_option(label="figure@1: a figure & more")
+    press(panel, "Delete…")
+    panel.get_by_role("button", name="Delete now").wait_for()
+    press(panel, "Show")
+    panel.locator("img[alt*='figure']").first.wait_for()
+
+
+def trials(lab: Lab, panel: Locator) -> None:
+    panel.get_by_role("tab", name="Trials").click()
+    panel.get_by_text("1 ERROR").locator("visible=true").first.wait_for()
+    for fold in panel.locator("details").locator("visible=true").all():
+        fold.locator("summary").click()
+    press(panel, "Curves")
+    panel.locator("img[alt^='loss of the trials']").wait_for()
+
+
+def sync(lab: Lab, panel: Locator) -> None:
+    panel.get_by_role("tab", name="Sync").click()
+    place = panel.get_by_label("place")
+    place.fill(str(lab.folder / "there"))
+    place.press("Enter")
+    press(panel, "Set")
+    panel.get_by_text("up to date").locator("visible=true").first.wait_for()
+
+
+TABS = {"checkpoints": checkpoints, "trials": trials, "sync": sync}
+
+
+CONTROLS = "button:enabled, input:enabled, select:enabled, summary"
+REACHED = """panel => {
+    const at = document.activeElement;
+    at.dataset.reached = 'yes';
+    return panel.contains(at);
+}"""
+
+
+def opened(lab: Lab, name: str) -> Locator:
+    lab.open(name, f"%load_ext nbckpt\n{FIGURE}", TRAIN, "%ckpt panel", "print(len(numbers))")
+    lab.run(0)
+    lab.run(1)
+    panel = lab.run(2)
+    panel.get_by_role("button", name="Restore…").wait_for()
+    return panel
+
+
+def nodes(found: AxeResults, kind: str, rule: str) -> list[str]:
+    """Return the elements about which a rule said this."""
+    return [node["html"] for it in found.response[kind] if it["id"] == rule for node in it["nodes"]]
+
+
+def tab_to(lab: Lab, target: Locator) -> None:
+    """Press Tab until *target* has the focus."""
+    for _ in range(100):
+        if target.evaluate("it => it === document.activeElement"):
+            return
+        lab.page.keyboard.press("Tab")
+    pytest.fail(f"Tab does not lead to {target}")
+
+
+def key_press(lab: Lab, panel: Locator, name: str, key: str = "Enter") -> None:
+    tab_to(lab, panel.get_by_role("button", name=name, exact=True).locator("visible=true"))
+    lab.page.keyboard.press(key)
+
+
+def choose_second(lab: Lab, choice: Locator) -> None:
+    """Choose the second option; the list is opened first, as the arrows alone move from cell to cell."""
+    tab_to(lab, choice)
+    for key in ("Space", "Home", "ArrowDown", "Enter"):
+        lab.page.keyboard.press(key)
+    expect(choice.locator("option:checked")).to_have_text(choice.locator("option").nth(1).inner_text())
+
+
+def turn_to_trials(lab: Lab, panel: Locator) -> None:
+    tab_to(lab, panel.get_by_role("tab", name="Checkpoints"))
+    lab.page.keyboard.press("ArrowRight")
+    lab.page.keyboard.press("Enter")
+    expect(panel.get_by_role("tab", name="Trials")).to_have_attribute("aria-selected", "true")
+
+
+@pytest.mark.parametrize("tab", TABS)
+def test_axe_finds_nothing_in_any_theme(lab: Lab, tab: str) -> None:
+    lab.page.set_viewport_size({"width": 1280, "height": 4000})
+    TABS[tab](lab, opened(lab, f"axe-{tab}.ipynb"))
+    lab.page.add_style_tag(content=IN_SIGHT)
+    for theme in THEMES:
+        lab.theme(theme)
+        lab.page.evaluate(JUDGED)
+        found = Axe().run(lab.page, LOOKED_AT, RULES)
+        assert not found.violations_count, f"{theme}: {found.generate_report()}"
+        contrast = {kind: nodes(found, kind, "color-contrast") for kind in ("passes", "incomplete")}
+        assert len(contrast["passes"]) > 20
+        assert [it for it in contrast["incomplete"] if not it.startswith("<select")] == []  # their arrow
+
+
+@pytest.mark.parametrize("tab", ["Checkpoints", "Trials"])
+def test_tab_leads_to_every_control(lab: Lab, tab: str) -> None:
+    panel = opened(lab, f"reached-{tab}.ipynb")
+    if tab == "Trials":
+        turn_to_trials(lab, panel)
+        panel.get_by_text("1 ERROR").locator("visible=true").first.wait_for()
+    tab_to(lab, panel.get_by_role("tab", name=tab))
+    for _ in range(100):
+        if not panel.evaluate(REACHED):
+            break
+        lab.page.keyboard.press("Tab")
+    else:
+        pytest.fail("Tab does not lead out of the panel")
+    left = panel.locator(".widget-tab").locator(CONTROLS).locator("visible=true")
+    assert left.count() > 8
+    assert [it.inner_text() for it in left.and_(lab.page.locator(":not([data-reached])")).all()] == []
+
+
+def test_a_checkpoint_is_found_shown_and_restored_without_a_mouse(lab: Lab) -> None:
+    panel = opened(lab, "keys.ipynb")
+    tab_to(lab, panel.get_by_label("filter"))
+    lab.page.keyboard.type("figure")
+    lab.page.keyboard.press("Enter")
+    choose_second(lab, panel.get_by_label("checkpoint", exact=True))
+    key_press(lab, panel, "Show")
+    panel.get_by_role("rowheader", name="numbers").first.wait_for()
+    key_press(lab, panel, "Restore…", "Space")
+    panel.get_by_text("would restore").wait_for()
+    key_press(lab, panel, "Restore now")
+    panel.get_by_text("restored 5 variables").wait_for()
+    assert lab.run(3).inner_text().strip() == "1000"
+
+
+def test_trials_are_compared_shown_and_resumed_without_a_mouse(lab: Lab) -> None:
+    panel = opened(lab, "keys-trials.ipynb")
+    turn_to_trials(lab, panel)
+    key_press(lab, panel, "Curves", "Space")
+    panel.locator("img[alt^='loss of the trials']").wait_for()
+    choose_second(lab, panel.get_by_label("trial", exact=True))
+    key_press(lab, panel, "Show")
+    panel.get_by_text("grid/t0: TERMINATED").wait_for()
+    key_press(lab, panel, "Restore here")
+    panel.get_by_text("restored 1 variable").wait_for()
