@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -13,9 +14,11 @@ from nbckpt.trials.callbacks import Callbacks
 from nbckpt.trials.checkpoints import CheckpointFolder, Record
 from nbckpt.trials.executors import Executor, Job, Worker, WorkerEndedError
 from nbckpt.trials.keeping import Keep
+from nbckpt.trials.log import Log
 from nbckpt.trials.remote import NotDurableError
 from nbckpt.trials.search import Suggestions
 from nbckpt.trials.stopping import Stopper
+from nbckpt.trials.tee import listener, teeing
 from nbckpt.trials.trainable import DONE, DUPLICATE, IN_VAIN, SHOULD_CHECKPOINT, Trainable
 from nbckpt.trials.trial import STOPPED, Trial
 
@@ -89,7 +92,8 @@ class Attempt:
         """Run the trial until it ends, fails, or is paused or stopped; its journal tells which."""
         trial = self.trial
         try:
-            self._train()
+            with self._keeping_log():
+                self._train()
         except WorkerEndedError as error:  # as a kernel that shuts down asks all its processes
             self.ask("pause")
             self._warn(error)
@@ -101,6 +105,18 @@ class Attempt:
         finally:
             trial.close()
             self._rules.changed()
+
+    @contextmanager
+    def _keeping_log(self) -> Iterator[None]:
+        """Have what is printed in this context, and in copies of it, kept in the trial's log, too."""
+        log = Log(self.trial.folder, self._warn)
+        token = listener.set(log.write)
+        try:
+            with teeing():
+                yield
+        finally:
+            listener.reset(token)
+            log.close()
 
     def _finish(self) -> None:
         trial = self.trial

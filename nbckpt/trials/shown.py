@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from nbckpt.render import Column, Fold, Page, Result, Table, age, count, size
 from nbckpt.trials.experiment import Experiment
+from nbckpt.trials.log import FILE
 from nbckpt.trials.table import elapsed, flat, inferred, last_line, metric_cell, shown_value, states_of
 from nbckpt.trials.trainable import plain
 from nbckpt.trials.trial import Status, Trial
@@ -44,9 +45,13 @@ class TrialShown(Result):
             headline,
             (self._config(), self._metrics(), checkpoints),
             (*self._note(), *self.notes, f"kept in {trial.folder}"),
-            (fold,) if failed else (),
+            ((fold,) if failed else ()) + self._log(),
             advice=f"the newest back: %ckpt restore {name}" if checkpoints.rows else "",
         )
+
+    def _log(self) -> tuple[Fold, ...]:
+        lines = self.trial.log()
+        return (Fold(f"the last it printed ({FILE})", "\n".join(lines)),) if lines else ()
 
     def _note(self) -> tuple[str, ...]:
         """Return the trial's note, where it says more than the status does."""

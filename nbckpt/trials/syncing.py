@@ -31,7 +31,7 @@ from nbckpt.sync.background import Request
 from nbckpt.sync.config import AUTO
 from nbckpt.sync.syncer import TIMEOUT_S
 from nbckpt.sync.work import Terms
-from nbckpt.trials import journal, spec
+from nbckpt.trials import journal, log, spec
 from nbckpt.trials.callbacks import BackgroundCallback
 from nbckpt.trials.checkpoints import PREFIX, TEMPORARY, Record
 from nbckpt.trials.durable import DurableTrainable
@@ -46,7 +46,7 @@ EXCLUDE = (f"{TEMPORARY}*",)
 _LOOK_S = 0.25
 _MOST_AT_ONCE = 16
 """How many trials are sent at once after their ends."""
-_OURS = {PARAMS, journal.FILE}
+_OURS = {PARAMS, journal.FILE, log.FILE}
 
 _log = logging.getLogger("nbckpt")
 

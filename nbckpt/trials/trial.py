@@ -14,12 +14,13 @@ from typing import Any
 
 from nbckpt.errors import NbckptError, StoreError
 from nbckpt.render import Page, Rich
-from nbckpt.trials import journal
+from nbckpt.trials import journal, log
 from nbckpt.trials.checkpoints import CheckpointFolder, Record
 from nbckpt.trials.journal import Event, Journal
 from nbckpt.trials.trainable import plain
 
 PARAMS = "params.json"
+MOST_LINES = 40
 
 STOPPED = "stopped"
 """The note of a trial that a user stopped; a cause may follow after a semicolon."""
@@ -141,6 +142,10 @@ class Trial(Rich):
         except NbckptError as error:
             return Page(repr(self), notes=(str(error), f"kept in {self.folder}"))
         return TrialShown(experiment, self).page()
+
+    def log(self, most_lines: int = MOST_LINES) -> list[str]:
+        """Return the last lines that it printed, as one would see them, of each at most 200 characters."""
+        return log.last_lines(self.folder, most_lines)
 
     def __repr__(self) -> str:
         return f"Trial({self.id}, {self.status}, {self.iteration} results)"

@@ -184,6 +184,25 @@ def test_a_checkpoint_is_asked_for_and_comes_with_the_next_result(trained: Noteb
     assert [trial.checkpoint for trial in experiment.trials] == ["checkpoint_000001"] * 2
 
 
+def test_what_a_trial_prints_after_its_cell_is_in_its_log(trained: Notebook) -> None:
+    trained.run(
+        "def talks(config):\n    for i in range(3):\n        gate.acquire()\n"
+        "        print('at', i)\n        nbckpt.report(i=i)\n"
+    )
+    trained.run("import sys\nstreams = sys.stdout, sys.stderr")
+    experiment = trained.run("%ckpt run talks --name e")  # IPython has taken its own `write` back now
+    for i in range(3):
+        trained.run("gate.release()" if i != 1 else "%%ckpt save inner\ngate.release()")
+        until(lambda: experiment.trials[0].iteration == i + 1)  # noqa: B023  it is done within this turn
+    assert experiment.wait(20)
+    trained.run("2 + 2")
+    assert experiment.trials[0].log() == ["at 0", "at 1", "at 2"]
+    assert "at 2" in str(trained.run("%ckpt show t0"))
+    left = [getattr(it, "__dict__", {}).get("write") for it in trained.names["streams"]]
+    assert "teeing" not in str(left)
+    assert "_put_on" not in str(left)
+
+
 def test_what_failed_is_shown_and_resumed_on_request(trained: Notebook) -> None:
     trained.run("%ckpt run train fails=1 --name e --wait")
     shown = str(trained.run("%ckpt show t0"))

@@ -21,6 +21,7 @@ from nbckpt.trials import Experiment, Library, Status
 from nbckpt.trials.executors import Job, WorkerLostError
 from nbckpt.trials.executors.process import ProcessExecutor
 from nbckpt.trials.executors.transport import RemoteTraceback
+from waiting import until
 
 
 @pytest.fixture(autouse=True)
@@ -377,6 +378,8 @@ def endless(witness: Path, *, reports: bool) -> Callable[[dict[str, Any]], None]
         try:
             while True:
                 i += 1
+                if i == 2:
+                    witness.with_name("goes on").touch()
                 if i == 1 or reports:
                     nbckpt.report(i=i, pid=os.getpid(), checkpoint={"i": i})
         finally:
@@ -394,11 +397,8 @@ def test_a_stop_runs_finally(tmp_path: Path) -> None:
 
 
 def test_a_kill_ends_it_at_once_wherever_it_is(tmp_path: Path) -> None:
-    began = threading.Event()
-    experiment = start(
-        endless(tmp_path / "witness", reports=False), callbacks=[Follows(lambda _: began.set())]
-    )
-    assert began.wait(60)
+    experiment = start(endless(tmp_path / "witness", reports=False))
+    until((tmp_path / "goes on").exists)
     experiment.kill()
     assert experiment.wait(60)
     assert experiment.trials[0].status == Status.TERMINATED

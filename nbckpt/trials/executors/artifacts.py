@@ -16,13 +16,13 @@ from nbckpt.store import STAGING, check_key
 from nbckpt.sync import SyncConfig
 from nbckpt.sync.exclude import excluding
 from nbckpt.sync.files import Seen, explained, scan
-from nbckpt.trials import journal
+from nbckpt.trials import journal, log
 from nbckpt.trials.checkpoints import PREFIX
 from nbckpt.trials.executors.transport import PIECE
 from nbckpt.trials.syncing import background, place
 from nbckpt.trials.trial import PARAMS
 
-OTHERS = (f"{PREFIX}*", PARAMS, journal.FILE)
+OTHERS = (f"{PREFIX}*", PARAMS, journal.FILE, log.FILE)
 """What is in a trial's folder and is none."""
 FOLDER = "artifacts"
 """Where they are below an experiment's URL."""

@@ -32,6 +32,7 @@ from nbckpt.trials.checkpoints import CheckpointFolder, Record
 from nbckpt.trials.executors.base import Executor, Handle, Job, Worker, WorkerEndedError, WorkerLostError
 from nbckpt.trials.executors.transport import pack, result_of
 from nbckpt.trials.function import STOP_TIMEOUT_S
+from nbckpt.trials.tee import listener
 from nbckpt.trials.trainable import DONE
 
 _BOOT = (
@@ -232,10 +233,13 @@ class _Output:
 
     def _pass_on(self) -> None:
         decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        logs, _ = listener.get(), listener.set(None)  # not by the stream, which may be another one by then
         with self._pipe:
             while data := os.read(self._pipe.fileno(), 1 << 16):
                 text = decode(data)
                 self.tail = (self.tail + text)[-_TAIL:]
+                if logs is not None:
+                    logs(text)
                 with suppress(Exception):  # whatever stream the user has there, the process must not block
                     stream = getattr(sys, self._stream)
                     stream.write(text)

@@ -31,6 +31,7 @@ from nbckpt.trials.executors.local import make as make_trainable
 from nbckpt.trials.executors.local import save
 from nbckpt.trials.executors.transport import Bill, Depot, carry, outcome, pack, result_of
 from nbckpt.trials.function import STOP_TIMEOUT_S
+from nbckpt.trials.tee import Printed, listener, teeing
 from nbckpt.trials.trainable import DONE, Trainable
 from nbckpt.trials.trial import PARAMS
 
@@ -153,7 +154,8 @@ class RayWorker(Worker):
         going = True
         while going:
             asked, self._asked = self._asked, False
-            result = self._call("train", asked)
+            result, printed = self._call("train", asked)
+            self._keep(printed)
             if time.monotonic() - self._looked_at >= self._job.sync.sync_period:
                 self._bring()
             going = handle(result) and not result.get(DONE)
@@ -201,7 +203,14 @@ class RayWorker(Worker):
         finally:
             self.kill()
 
+    def _keep(self, printed: str) -> None:
+        """Have what the trial printed kept in its log."""
+        writes = listener.get()
+        if writes is not None:
+            writes(printed)
+
     def _leave(self) -> None:
+        self._keep(self._call("printed"))
         self._bring(last=True)
         self._call("leave", timeout=2 * STOP_TIMEOUT_S)
 
@@ -256,6 +265,7 @@ class TrialActor:
     def __init__(self, name: str) -> None:
         self._name = name
         self._lent = ExitStack()
+        self._printed = Printed()
         self._trainable: Trainable | None = None
         self._newest: Record | None = None
         self._origin = ""
@@ -274,6 +284,7 @@ class TrialActor:
 
     def do(self, what: str, *given: Any) -> bytes:
         """Call one of the methods below, and return its outcome."""
+        listener.set(self._printed.write)
         return outcome(getattr(self, what), *given)
 
     def make(self, packed: bytes, sync: SyncConfig, own: bytes | None) -> bool:
@@ -285,6 +296,7 @@ class TrialActor:
                 f"{self._name} cannot be loaded on its node: {type(error).__name__}: {error}. Install there "
                 "what it imports, or call ray.init(runtime_env={'working_dir': '.'}) first"
             ) from error
+        self._lent.enter_context(teeing())
         self._is_shared = _has(folder, own)
         if not self._is_shared:
             # Lent, so that what is left of an actor that was killed goes with the next that comes there.
@@ -297,12 +309,16 @@ class TrialActor:
         self._trainable = make_trainable(Job(trainable, config, folder, trial, self._name))
         return self._is_shared
 
-    def train(self, asked: bool) -> dict[str, Any]:  # noqa: FBT001  it is called by position, from afar
-        """Return the next result; tell the function before whether it is *asked* for a checkpoint."""
+    def train(self, asked: bool) -> tuple[dict[str, Any], str]:  # noqa: FBT001  it is called from afar
+        """Return the next result and what was printed; the function knows then that it is *asked* to save."""
         assert self._trainable is not None
         if asked:
             self._trainable.ask_for_checkpoint()
-        return self._trainable.train()
+        return self._trainable.train(), self.printed()
+
+    def printed(self) -> str:
+        """Return what was printed since that was asked."""
+        return self._printed.take()
 
     def save(self) -> Bill | None:
         """Save a checkpoint, to be fetched; of those that were, only what the trial may read stays here."""

@@ -1,0 +1,108 @@
+"""The log of a trial: what its code prints, in a file beside its journal; the newest part is kept."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from nbckpt.errors import StoreError
+from nbckpt.render import short, visible
+from nbckpt.store import STAGING
+
+FILE = "log.txt"
+LARGEST = 1 << 20
+"""The most bytes of it that are kept; then the older half goes."""
+WIDEST = 200
+"""The most characters of a line that are shown."""
+
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+_ANEW = re.compile(r"\r|\x08{8,}")
+
+
+class Log:
+    """Appends to one trial's log. Any thread may write; nothing that fails stops who prints.
+
+    Args:
+        folder: The trial's folder.
+        warns: Told once why nothing can be written.
+    """
+
+    def __init__(self, folder: Path, warns: Callable[[Exception], object]) -> None:
+        self._file = folder / FILE
+        self._warns = warns
+        self._lock = threading.Lock()
+        self._fd: int | None = None
+        self._size = 0
+        self._ended = False
+
+    def write(self, text: str) -> None:
+        """Add *text*; the file is made when the first comes."""
+        if self._ended or not text:
+            return
+        try:
+            with self._lock:
+                self._append(text.encode("utf-8", "backslashreplace")[-LARGEST // 2 :])
+        except OSError as error:
+            self._ended = True  # first: a warning is printed, too
+            reason = error.strerror or error
+            self._warns(StoreError(f"what it prints is not kept: cannot write {str(self._file)!r}: {reason}"))
+
+    def _append(self, data: bytes) -> None:
+        if self._ended:
+            return
+        if self._fd is None:
+            self._open()
+        if self._size + len(data) > LARGEST:
+            self._halve()
+        assert self._fd is not None
+        self._size += len(data)
+        while data:
+            data = data[os.write(self._fd, data) :]
+
+    def _open(self) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
+        self._fd = os.open(self._file, flags, 0o666)
+        self._size = os.fstat(self._fd).st_size
+
+    def _halve(self) -> None:
+        """Keep the newer half, from the beginning of a line; whoever reads sees the one or the other."""
+        self._close()
+        kept = self._file.read_bytes()[-LARGEST // 2 :]
+        stage = self._file.with_name(f"{STAGING}-{FILE}")
+        stage.write_bytes(kept[kept.find(b"\n") + 1 :])
+        stage.replace(self._file)
+        self._open()
+
+    def close(self) -> None:
+        """Let go of the file; what is printed from now on is not kept."""
+        with self._lock:
+            self._ended = True
+            self._close()
+
+    def _close(self) -> None:
+        fd, self._fd = self._fd, None
+        if fd is not None:
+            os.close(fd)
+
+
+def last_lines(folder: Path, most: int) -> list[str]:
+    """Return the last lines of the log in a trial's folder, as they would be seen; none where there is none.
+
+    Of a line that was written over again and again, as progress bars are, the last state counts. Colours
+    are left out, and other control characters made visible.
+    """
+    try:
+        text = (folder / FILE).read_bytes().decode("utf-8", "replace")
+    except OSError:
+        return []
+    lines = text.replace("\r\n", "\n").removesuffix("\n").split("\n") if text else []
+    return [_seen(line) for line in lines[-most:]] if most > 0 else []
+
+
+def _seen(line: str) -> str:
+    states = _ANEW.split(_ESCAPES.sub("", line))
+    last = next((state for state in reversed(states) if state.strip()), "")
+    return short(visible(last.rstrip()), WIDEST)

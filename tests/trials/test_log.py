@@ -1,0 +1,289 @@
+"""The log of a trial: what its code prints, and nothing else, in a file of limited size."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import nbckpt
+from nbckpt.trials import Experiment, Trainable, Trial
+from nbckpt.trials.log import LARGEST, WIDEST, Log, last_lines
+from nbckpt.trials.shown import TrialShown
+from nbckpt.trials.tee import teeing
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # as the functions of a notebook
+
+SECONDS = 30
+
+
+@pytest.fixture(autouse=True)
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "store"))
+
+
+def finished(train: Any, config: Any = None, **options: Any) -> Experiment:
+    experiment = nbckpt.run(train, config, name="e", **options)
+    assert experiment.wait(SECONDS)
+    return experiment
+
+
+def prints(config: dict[str, Any]) -> None:
+    for i in range(3):
+        print(f"out {config['x']} {i}\n", end="")  # in one piece, as another trial prints meanwhile
+        nbckpt.report(i=i)
+    print("the end\n", end="", file=sys.stderr)
+
+
+class Prints(Trainable):
+    """Prints wherever user code runs."""
+
+    def setup(self, config: dict[str, Any]) -> None:
+        print("set up", config["x"])
+
+    def step(self) -> dict[str, Any]:
+        print("step", self.config["x"])
+        return {"done": True}
+
+    def cleanup(self) -> None:
+        print("clean", self.config["x"])
+
+
+@pytest.mark.parametrize("executor", ["thread", "inline", "process"])
+def test_each_trial_keeps_what_it_prints_and_it_is_seen_where_it_was_too(
+    executor: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    experiment = finished(prints, {"x": nbckpt.grid_search([1, 2])}, executor=executor, max_concurrent=2)
+    assert [sorted(trial.log()) for trial in experiment.trials] == [
+        [f"out {x} 0", f"out {x} 1", f"out {x} 2", "the end"] for x in (1, 2)
+    ]
+    seen = capsys.readouterr()
+    assert sorted(seen.out.splitlines()) == [f"out {x} {i}" for x in (1, 2) for i in range(3)]
+    assert seen.err.splitlines() == ["the end"] * 2
+
+
+@pytest.mark.parametrize("executor", ["thread", "inline", "process"])
+def test_a_trainable_is_heard_from_setup_to_cleanup(executor: str) -> None:
+    experiment = finished(Prints, {"x": 5}, executor=executor)
+    assert experiment.trials[0].log() == ["set up 5", "step 5", "clean 5"]
+
+
+def test_a_failure_and_a_further_attempt_add_to_it() -> None:
+    def train(config: dict[str, Any]) -> None:
+        print("attempt")
+        raise ValueError("no")
+
+    assert finished(train, max_failures=1).trials[0].log() == ["attempt"] * 2
+
+
+def test_threads_with_the_trial_s_context_belong_to_it_and_others_do_not() -> None:
+    from contextvars import copy_context
+
+    def train(config: dict[str, Any]) -> None:
+        for run in (copy_context().run, lambda print_: print_()):
+            thread = threading.Thread(target=run, args=(lambda: print("inside"),))
+            thread.start()
+            thread.join()
+
+    assert finished(train).trials[0].log() == ["inside"]
+
+
+def test_what_others_print_meanwhile_is_not_kept(capsys: pytest.CaptureFixture[str]) -> None:
+    began, go = threading.Event(), threading.Event()
+
+    def train(config: dict[str, Any]) -> None:
+        began.set()
+        assert go.wait(SECONDS)
+
+    experiment = nbckpt.run(train)
+    assert began.wait(SECONDS)
+    print("not the trial's")
+    go.set()
+    assert experiment.wait(SECONDS)
+    assert experiment.trials[0].log() == []
+    assert not (experiment.trials[0].folder / "log.txt").exists()
+    assert capsys.readouterr().out == "not the trial's\n"
+
+
+def test_the_streams_are_as_they_were_when_no_trial_runs() -> None:
+    own = io.StringIO()
+    with contextlib.redirect_stdout(own):
+        streams = sys.stdout, sys.stderr
+        finished(prints, {"x": 1})
+        assert (sys.stdout, sys.stderr) == streams
+        assert not any("write" in getattr(it, "__dict__", {}) for it in streams)
+    assert own.getvalue().count("out 1") == 3
+
+
+def test_capturing_that_begins_and_ends_in_between_does_no_harm() -> None:
+    outer, inner = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(outer):
+        with teeing(), contextlib.redirect_stdout(inner):
+            print("inner")
+            with teeing():
+                print("teed")
+        print("outer")
+    assert (inner.getvalue(), outer.getvalue()) == ("inner\nteed\n", "outer\n")
+    assert "write" not in {*vars(inner), *vars(outer)}
+
+
+def test_a_write_that_others_put_there_stays() -> None:
+    class Stream(io.StringIO):
+        pass
+
+    stream, theirs = Stream(), list[str]()
+    stream.write = theirs.append  # type: ignore[method-assign, assignment]
+    before = vars(stream)["write"]
+    with contextlib.redirect_stdout(stream):
+        with teeing():
+            print("x", end="")
+        assert vars(stream)["write"] is before
+        with teeing():
+            stream.write = mine = list[str]().append  # type: ignore[method-assign, assignment]
+        assert vars(stream)["write"] is mine
+    assert "".join(theirs) == "x"
+
+
+class Shared(io.StringIO):
+    """A stream that passes on what it is given to another one."""
+
+    def __init__(self, other: io.StringIO) -> None:
+        super().__init__()
+        self._other = other
+
+    def write(self, text: str) -> int:
+        return self._other.write(text)
+
+
+def test_what_two_streams_have_in_common_is_kept_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    bottom = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", bottom)
+    monkeypatch.setattr(sys, "stderr", Shared(bottom))
+    assert finished(prints, {"x": 1}).trials[0].log() == ["out 1 0", "out 1 1", "out 1 2", "the end"]
+    assert bottom.getvalue().count("the end") == 1
+
+
+class Silent:
+    """A stream whose attributes nobody may set."""
+
+    __slots__ = ("text",)
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def write(self, text: str) -> None:
+        self.text += text
+
+
+@pytest.mark.parametrize("stream", [None, Silent()])
+def test_a_stream_that_cannot_be_teed_is_left_alone(stream: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", stream)
+    experiment = finished(lambda config: print("to nobody"))
+    assert experiment.trials[0].status == "TERMINATED"
+    assert stream is None or stream.text == "to nobody\n"
+
+
+def test_where_it_cannot_be_written_the_trial_goes_on_and_says_so_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def train(config: dict[str, Any]) -> None:
+        Path(config["here"], "e", "t0", "log.txt").mkdir()
+        for i in range(3):
+            print("lost", i)
+            nbckpt.report(i=i)
+
+    here = Path(nbckpt.Settings.load().store) / "experiments"
+    trial = finished(train, {"here": str(here)}).trials[0]
+    assert (trial.iteration, trial.status, trial.log()) == (3, "TERMINATED", [])
+    assert trial.note.startswith("done; what it prints is not kept: cannot write")
+    assert len([it for it in caplog.messages if "is not kept" in it]) == 1
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    return Log(tmp_path, lambda error: pytest.fail(str(error)))
+
+
+def test_of_very_much_the_newest_whole_lines_are_kept(log: Log, tmp_path: Path) -> None:
+    line = "x" * 99
+    for i in range(25_000):
+        log.write(f"{i:07} {line}\n")
+    log.close()
+    log.write("after its end\n")
+    text = (tmp_path / "log.txt").read_text().splitlines()
+    assert LARGEST / 3 < (tmp_path / "log.txt").stat().st_size <= LARGEST
+    assert [int(it.split()[0]) for it in text] == list(range(25_000 - len(text), 25_000))
+    assert {it.split()[1] for it in text} == {line}
+    assert sorted(it.name for it in tmp_path.iterdir()) == ["log.txt"]
+
+
+def test_one_text_that_is_larger_than_all_is_cut(log: Log, tmp_path: Path) -> None:
+    log.write("é" * 3 * LARGEST)
+    log.write("\nend\n")
+    log.close()
+    assert (tmp_path / "log.txt").stat().st_size <= LARGEST
+    assert last_lines(tmp_path, 1) == ["end"]
+
+
+@pytest.mark.parametrize(
+    ("written", "seen"),
+    [
+        ("", []),
+        ("a\nb\n", ["a", "b"]),
+        ("a\r\nb", ["a", "b"]),
+        ("\n\na\n\n", ["", "", "a", ""]),
+        ("0%\r50%\r100%\nnext\n", ["100%", "next"]),
+        ("50%\r", ["50%"]),
+        ("1/9" + "\b" * 9 + "2/9", ["2/9"]),
+        ("\x1b[1;31mred\x1b[0m \x1b]8;;http://x\x1b\\link\x1b]8;;\x07\n", ["red link"]),
+        ("\x07bell\x00\u202e\n", ["\\x07bell\\x00\\u202e"]),
+        ("\ttab", [" tab"]),
+        ("x" * 500, ["x" * (WIDEST - 1) + "…"]),
+        ("\ud800", ["\\ud800"]),
+    ],
+)
+def test_lines_are_as_one_would_see_them(log: Log, tmp_path: Path, written: str, seen: list[str]) -> None:
+    log.write(written)
+    log.close()
+    assert last_lines(tmp_path, 40) == seen
+
+
+@given(st.text(st.characters(), max_size=300))
+def test_whatever_is_printed_takes_one_line_for_each_and_no_effect(text: str) -> None:
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as place:
+        log = Log(Path(place), lambda error: pytest.fail(str(error)))
+        log.write(text)
+        log.close()
+        lines = last_lines(Path(place), 1000)
+    assert all(line.isprintable() and len(line) <= WIDEST for line in lines)
+    assert len(lines) <= text.count("\n") + 1
+
+
+def test_only_the_last_lines_are_read(log: Log, tmp_path: Path) -> None:
+    log.write("".join(f"{i}\n" for i in range(100)))
+    log.close()
+    trial = Trial(tmp_path, {})
+    assert trial.log() == [str(i) for i in range(60, 100)]
+    assert (trial.log(2), trial.log(0)) == (["98", "99"], [])
+
+
+def test_a_trial_that_is_shown_has_it_and_nothing_of_it_takes_effect() -> None:
+    def train(config: dict[str, Any]) -> None:
+        print("<script>alert(1)</script>\x1b[2J")
+
+    experiment = finished(train)
+    shown = TrialShown(experiment, experiment.trials[0])._repr_mimebundle_()
+    assert "<script>alert" not in shown["text/html"]
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in shown["text/html"]
+    assert "    <script>alert(1)</script>\n" in shown["text/plain"] + "\n"
+    assert "\x1b" not in shown["text/plain"] + shown["text/html"]
