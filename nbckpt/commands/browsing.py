@@ -1,4 +1,4 @@
-"""status, ls, show, diff: look at what is kept. Nothing is unpickled but, in diff, what is trusted."""
+"""status, ls, show: look at what is kept. Nothing is unpickled."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from nbckpt.listing import Row as Row
 from nbckpt.listing import Rows, listing_table, read_rows
 from nbckpt.render import Column, Fold, Page, Picture, Result, Table, age, count, size
 from nbckpt.store import LocalStore
-from nbckpt.tracker import Compared, Tracker
+from nbckpt.tracker import Tracker
 from nbckpt.trials.found import Found
 from nbckpt.trials.found import find as find_checkpoints
 from nbckpt.trials.table import counted, states_of
@@ -264,50 +264,6 @@ def show(session: Session, ref: str) -> Result:
     return Shown(row, pictures, also_a_trial(session, ref))
 
 
-@dataclass(frozen=True, repr=False)
-class Comparison(Result):
-    """Two checkpoints, or one and what is live, side by side."""
-
-    compared: Compared
-    old: str
-    new: str
-
-    def page(self) -> Page:
-        """See `Result.page`."""
-        compared = self.compared
-        differ = [it for it in compared.differences if it.change != "same"]
-        same = len(compared.differences) - len(differ)
-        rows = tuple((it.name, it.change, "; ".join(it.details)) for it in differ)
-        table = Table(
-            "variables that differ",
-            (Column("variable", code=True), Column("change"), Column("details")),
-            rows,
-        )
-        packages = Table(
-            "packages that differ",
-            (Column("package"), Column(self.old), Column(self.new)),
-            tuple(compared.packages),
-        )
-        notes = [f"{count(same, 'variable is', 'variables are')} the same"] if same else []
-        notes += (
-            []
-            if compared.loaded
-            else ["compared by digests and previews only: not all of it is signed by you"]
-        )
-        folds = (
-            (Fold("the cells that saved them differ", "\n".join(compared.source)),) if compared.source else ()
-        )
-        headline = f"{self.old} -> {self.new}: {count(len(differ), 'variable differs', 'variables differ')}"
-        return Page(headline, (table, packages), tuple(notes), folds)
-
-
-def diff(session: Session, old: str, new: str | None) -> Comparison:
-    """Compare checkpoint A with B, or with the live variables."""
-    namespace = None if new else session.live("diff A")
-    compared = session.tracker.diff(old, new or "", namespace, session.hidden)
-    return Comparison(compared, old, new or "now")
-
-
 COMMANDS = (
     Command("status", status),
     Command(
@@ -342,20 +298,6 @@ COMMANDS = (
                 metavar="REF",
                 kind="ref or trial",
                 help="a name, name@3, an id, latest, latest~2; or a trial: t3, EXP/t3",
-            ),
-        ),
-    ),
-    Command(
-        "diff",
-        diff,
-        (
-            option("old", metavar="A", kind="ref", help="the older checkpoint"),
-            option(
-                "new",
-                nargs="?",
-                metavar="B",
-                kind="ref",
-                help="the newer one; by default what is live",
             ),
         ),
     ),

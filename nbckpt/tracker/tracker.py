@@ -6,14 +6,13 @@ import os
 import re
 import time
 from collections.abc import Callable, Container, Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from nbckpt.core import gc, surroundings, transfer
 from nbckpt.core.classes import Classes
-from nbckpt.core.diff import Difference, Side, compare, package_diff, source_diff
+from nbckpt.core.diff import Side, compare, package_diff, source_diff
 from nbckpt.core.history import SHORT, Entry, History, Ref, VanishedError
 from nbckpt.core.loading import Failure, load_values
 from nbckpt.core.manifest import Manifest, Value, now
@@ -27,80 +26,14 @@ from nbckpt.errors import CodecError, NbckptError, UsageError
 from nbckpt.listing import listing_table, read_rows
 from nbckpt.render import Page, Rich, count
 from nbckpt.settings import Settings
-from nbckpt.state.snapshot import Snapshot, adopt, held, is_state, note_saved, put_back, snapshots
+from nbckpt.state.snapshot import Snapshot, is_state, note_saved, snapshots
 from nbckpt.store import CachedStore, RemoteStore, Store, open_store
+from nbckpt.tracker.binding import GONE, Undo, bind
+from nbckpt.tracker.results import Compared, Restored, Saved
 
-_MISSING = object()
 _MOST_TRIES = 3
 _CACHE_SIZE = 4 << 30
 _MOST_ROWS = 5
-
-
-@dataclass(frozen=True)
-class Saved:
-    """A checkpoint that was made.
-
-    Attributes:
-        manifest: The checkpoint.
-        ref: Its name and version.
-        new_bytes: What it added to the store; the rest was there already.
-        seconds: How long it took, until it was durable.
-    """
-
-    manifest: Manifest
-    ref: Ref
-    new_bytes: int
-    seconds: float
-
-    @property
-    def size(self) -> int:
-        """The bytes that it holds."""
-        return self.manifest.size()
-
-
-@dataclass(frozen=True)
-class Restored:
-    """What a restore did, or with a dry run would do.
-
-    Attributes:
-        manifest: The checkpoint.
-        changes: For each name under which a value was or would be bound, what happens to it:
-            `new`, `same`, `changed` or `removed`.
-        failed: What could not be loaded, and why.
-        apart: Names that share something with a restored one and were not asked for.
-        seconds: How long it took.
-        dry_run: Whether nothing was done.
-    """
-
-    manifest: Manifest
-    changes: Mapping[str, str]
-    failed: tuple[Failure, ...]
-    apart: tuple[str, ...]
-    seconds: float
-    dry_run: bool = False
-
-
-@dataclass(frozen=True)
-class Compared:
-    """Two checkpoints, or one and the live namespace, side by side."""
-
-    old: Manifest
-    new: Manifest | None
-    differences: list[Difference]
-    source: list[str]
-    packages: list[tuple[str, str, str]]
-    loaded: bool
-
-
-@dataclass
-class _Undo:
-    """What the last restore or removal replaced."""
-
-    what: str
-    bindings: dict[str, Any] = field(default_factory=dict)
-    settings: dict[str, Any] = field(default_factory=dict)
-    states: dict[str, Snapshot] = field(default_factory=dict)
-    removed: list[tuple[Entry, list[Ref]]] = field(default_factory=list)
 
 
 class Tracker(Rich):
@@ -126,7 +59,7 @@ class Tracker(Rich):
         self.history = History(self.store, lambda: open_signer(self.settings))
         self._known = Known(self.store)
         self._before: Manifest | None = None
-        self._undo: _Undo | None = None
+        self._undo: Undo | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -421,7 +354,7 @@ class Tracker(Rich):
         )
         settings = {name: loaded.pop(name) for name in surroundings.NAMES & loaded.keys()}
         states = {name: loaded.pop(name) for name in list(loaded) if is_state(name)}
-        bindings = {prefix + name: value for name, value in loaded.items()} | dict.fromkeys(gone, _MISSING)
+        bindings = {prefix + name: value for name, value in loaded.items()} | dict.fromkeys(gone, GONE)
         changes = self._bind(
             bindings, settings, states, namespace, f"restore of {manifest.id[:SHORT]}", failed
         )
@@ -456,14 +389,9 @@ class Tracker(Rich):
         what: str,
         failed: list[Failure],
     ) -> dict[str, str]:
-        """Put everything in its place, once all of it was loaded; add to *failed* what could not be."""
-        changes = {name: _change(namespace, name, value) for name, value in bindings.items()}
-        before = held(states)
-        self._undo = _Undo(what, _swap(namespace, bindings), surroundings.write_states(settings), before)
-        adopt(bindings.values())  # of two states of one name the restored variable is the one to load
-        reasons = put_back(states)
-        failed += [Failure((name,), reason) for name, reason in reasons.items()]
-        return changes | {name: "changed" for name in states if name not in reasons}
+        """Put everything in its place; keep what was there."""
+        changes, self._undo = bind(bindings, settings, states, namespace, what, failed)
+        return changes
 
     def undo(self, namespace: dict[str, Any]) -> tuple[str, list[str]]:
         """Take back the last restore or removal; asked again, it is done again.
@@ -537,7 +465,7 @@ class Tracker(Rich):
     def remove(self, refs: Iterable[str]) -> list[tuple[Entry, list[Ref]]]:
         """Take checkpoints out of sight; `undo` brings them back until `gc` frees their space."""
         entries = list(dict.fromkeys(self.find(ref) for ref in refs))
-        undo = _Undo("removal of no checkpoint")
+        undo = Undo("removal of no checkpoint")
         for entry in entries:  # one that fails leaves those before it to be brought back
             undo.removed.append((entry, self.history.remove(entry)))
             undo.what = f"removal of {', '.join(entry.id[:SHORT] for entry, _ in undo.removed)}"
@@ -601,26 +529,6 @@ def _classes_for(manifest: Manifest, names: list[str], namespace: dict[str, Any]
     """Let instances alone get the live classes; with a class come those of its time."""
     kinds = any(value.preview.get("class") for value in manifest.values if value.name in names)
     return Classes("new" if kinds else "live", namespace)
-
-
-def _change(namespace: dict[str, Any], name: str, value: Any) -> str:
-    """Return what binding a name to a value does to it."""
-    if value is _MISSING:
-        return "removed"
-    if name not in namespace:
-        return "new"
-    return "same" if namespace[name] is value else "changed"
-
-
-def _swap(namespace: dict[str, Any], bindings: Mapping[str, Any]) -> dict[str, Any]:
-    """Bind the names, `_MISSING` meaning none; return what they were bound to."""
-    before = {name: namespace.get(name, _MISSING) for name in bindings}
-    for name, value in bindings.items():
-        if value is _MISSING:
-            namespace.pop(name, None)
-        else:
-            namespace[name] = value
-    return before
 
 
 def _nothing_left(captured: Captured) -> CodecError:
