@@ -19,6 +19,7 @@ from pathlib import Path
 
 from nbckpt.core.history import History
 from nbckpt.core.manifest import now
+from nbckpt.core.pools import starts
 from nbckpt.core.trust import open_signer
 from nbckpt.errors import FormatError, NotFoundError, StoreError, UsageError
 from nbckpt.store import Cancel, PrefixStore, Store, local_folder, open_store
@@ -311,7 +312,10 @@ class AutoMirror:
         self._is_closed = False
         self._is_due = True
         self._thread = threading.Thread(target=self._work, name="nbckpt-mirror", daemon=True)
-        self._thread.start()
+        if not starts(self._thread):  # then it is pushed when somebody asks
+            self._thread, self.in_background = None, False
+            self._set(self._status)
+            return
         _running.add(self)
         before_the_end(_push_all)
 

@@ -6,7 +6,7 @@ import os
 import time
 from collections import ChainMap
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from string import Template
 from typing import Any
 
@@ -22,6 +22,7 @@ from nbckpt.trials import spec as spec_file
 from nbckpt.trials.table import tail
 
 _MOST_EXPERIMENTS = 3
+_NO_THREADS = "threads cannot start here: it is pushed whenever you say %ckpt sync"
 
 
 @dataclass(frozen=True, repr=False)
@@ -33,19 +34,22 @@ class Transferred(Result):
         done: `pushed` or `pulled`.
         place: The other place.
         seconds: How long it took.
+        note: What else there is to say.
     """
 
     mirrored: Mirrored
     done: str
     place: str
     seconds: float
+    note: str = ""
 
     def page(self) -> Page:
         """See `Result.page`."""
         moved, pushed = self.mirrored, self.done == "pushed"
         parts = {"checkpoints": moved.checkpoints}
         parts |= {f"experiment {name}": it for name, it in moved.experiments.items()}
-        notes = [_left_out(name, it) for name, it in parts.items() if it.left_out]
+        notes = [self.note] if self.note else []
+        notes += [_left_out(name, it) for name, it in parts.items() if it.left_out]
         if moved.kept:
             notes.append(
                 f"left as they are here: {', '.join(moved.kept)}. To take them anew, %ckpt rm them first"
@@ -153,7 +157,7 @@ def pull(session: Session, url: str) -> Transferred:
 
 def sync(session: Session, url: str, period: float, **how: bool) -> Result:
     """Keep another place up to date: in the background, and in a shell once for each time it is said."""
-    auto, former = session.auto, session.auto.place
+    auto, former, was_in_background = session.auto, session.auto.place, session.auto.in_background
     if url == "off":
         auto.stop()
         return _shown(session, former)
@@ -167,7 +171,8 @@ def sync(session: Session, url: str, period: float, **how: bool) -> Result:
     elif how["soon"] and auto.in_background:
         auto.wake()
     elif in_place or how["soon"]:
-        return _transferred(session, auto.push, "pushed", auto.place)
+        made = _transferred(session, auto.push, "pushed", auto.place)
+        return replace(made, note=_NO_THREADS) if was_in_background and not auto.in_background else made
     return _shown(session)
 
 

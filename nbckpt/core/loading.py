@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -12,6 +12,7 @@ from nbckpt.core.classes import Classes
 from nbckpt.core.codec import load, paused_gc
 from nbckpt.core.manifest import Group, Manifest, Value
 from nbckpt.core.packer import Progress
+from nbckpt.core.pools import Pool
 from nbckpt.core.reader import CHECKERS, Reader
 from nbckpt.errors import CodecError, CorruptError
 
@@ -52,10 +53,11 @@ def load_values(
     reasons: dict[int, str] = {}
     checks: dict[int, Checks] = {}
     done = 0
-    with ThreadPoolExecutor(CHECKERS, thread_name_prefix="nbckpt-check") as pool, paused_gc():
+    with Pool(CHECKERS, "nbckpt-check") as checkers, paused_gc():
         for at in sorted(sizes, key=lambda at: -sizes[at]):
             try:
-                slots[at], checks[at] = _load(manifest.groups[at], reader, unpickle, pool if verify else None)
+                group = manifest.groups[at]
+                slots[at], checks[at] = _load(group, reader, unpickle, checkers if verify else None)
             except Exception as error:  # noqa: BLE001  unpickling runs anyone's code; the others are loaded
                 reasons[at] = _why(error)
             done += sizes[at]
@@ -76,19 +78,19 @@ def load_group(group: Group, reader: Reader) -> list[Any]:
         CorruptError: The bytes are not those that were saved.
         Exception: Whatever unpickling raises.
     """
-    with ThreadPoolExecutor(CHECKERS, thread_name_prefix="nbckpt-check") as pool:
-        slots, checks = _load(group, reader, load, pool)
+    with Pool(CHECKERS, "nbckpt-check") as checkers:
+        slots, checks = _load(group, reader, load, checkers)
         for check in checks:
             check.result()
     return slots
 
 
 def _load(
-    group: Group, reader: Reader, unpickle: Callable[..., Any], pool: Executor | None
+    group: Group, reader: Reader, unpickle: Callable[..., Any], checkers: Executor | None
 ) -> tuple[list[Any], Checks]:
-    """Load a group; its memory may still be being checked, with *pool*, or is not checked without."""
+    """Load a group; its memory may still be being checked, with *checkers*, or is not checked without."""
     contents = (*group.roots, group.record)
-    (*roots, record), checks = reader.load_later([it.runs for it in contents], pool, checked=1)
+    (*roots, record), checks = reader.load_later([it.runs for it in contents], checkers, checked=1)
     if [len(memory) for memory in (*roots, record)] != [content.size for content in contents]:
         raise CorruptError("the packs hold other sizes than the manifest names")
     buffers = [roots[at][offset : offset + size] for at, offset, size in group.buffers]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from concurrent.futures import wait as wait_for
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -28,6 +28,7 @@ from nbckpt.core.pack import (
     read_index,
     salt,
 )
+from nbckpt.core.pools import Pool
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, UsageError
 from nbckpt.store import Buffer, Store
 
@@ -134,8 +135,8 @@ class Packer:
         self._open: list[Piece] = []
         self._open_names: set[bytes] = set()
         self._open_size = 0
-        self._pool: ThreadPoolExecutor | None = None
-        self._writers: ThreadPoolExecutor | None = None
+        self._pool: Pool | None = None
+        self._writers: Pool | None = None
         self._tasks: list[Future[Any]] = []
         self._hashes: list[Future[Any]] = []
         self._tickets, self._turn = 0, 1
@@ -154,9 +155,9 @@ class Packer:
         trace: TracebackType | None,
     ) -> None:
         self._failed.set()
-        for pool in (self._pool, self._writers):
-            if pool is not None:
-                pool.shutdown(wait=True, cancel_futures=True)
+        for threads in (self._pool, self._writers):
+            if threads is not None:
+                threads.shutdown(wait=True, cancel_futures=True)
 
     def add(self, data: Buffer) -> Stored:
         """Take a buffer of the user's: its blobs stay raw where it is large enough to be mapped.
@@ -292,7 +293,7 @@ class Packer:
         pack, parts, size = self._shut_open()
         self.packs.append(pack)
         if self._writers is None:
-            self._writers = _pool(_WRITERS, "nbckpt-write")
+            self._writers = Pool(_WRITERS, "nbckpt-write")
         self._tasks.append(self._writers.submit(self._put, pack, parts, size))
 
     def _put(self, pack: str, parts: list[Buffer], size: int) -> None:
@@ -310,11 +311,10 @@ class Packer:
 
     def _submit(self, work: Callable[..., None], *arguments: Any) -> None:
         if self._pool is None:
-            self._pool = _pool(_HASHERS, "nbckpt-hash")
-        with self._lock:
-            task = self._pool.submit(work, *arguments)
-            self._tasks.append(task)
-            self._hashes.append(task)
+            self._pool = Pool(_HASHERS, "nbckpt-hash")
+        task = self._pool.submit(work, *arguments)
+        self._tasks.append(task)
+        self._hashes.append(task)
 
     def _await(self, progress: Progress | None) -> None:
         """Wait for the tasks, those that tasks start included; the first failure stops the others."""
@@ -341,7 +341,3 @@ def _is_known(thread: threading.Thread) -> bool:
     homes = {type(thread).__module__, getattr(getattr(thread, "_target", None), "__module__", "") or ""}
     known = any(home.partition(".")[0] in _QUIET for home in homes)
     return known or thread is threading.main_thread() or thread.name.startswith("nbckpt")
-
-
-def _pool(workers: int, name: str) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(workers, thread_name_prefix=name)

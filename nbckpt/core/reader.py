@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future
 from contextlib import ExitStack
 from functools import lru_cache
 from typing import TypeVar
@@ -15,6 +15,7 @@ from nbckpt.core.mapping import MAPS, MOST_PIECES, overlay, prefault, reserve
 from nbckpt.core.moved import find_index
 from nbckpt.core.pack import PAGE, RAW, Blob, pack_key, parse_index, total
 from nbckpt.core.packer import ALIGNED_SIZE, Run
+from nbckpt.core.pools import Pool
 from nbckpt.errors import CorruptError, NotFoundError, UsageError
 from nbckpt.store import Buffer, Store
 
@@ -82,8 +83,8 @@ class Reader:
 
     def load(self, runs: Sequence[Run]) -> memoryview:
         """Return the bytes of *runs* as writable memory of their own, checked; see `load_later`."""
-        with ThreadPoolExecutor(CHECKERS, thread_name_prefix="nbckpt-check") as pool:
-            memories, checks = self.load_later([runs], pool)
+        with Pool(CHECKERS, "nbckpt-check") as checkers:
+            memories, checks = self.load_later([runs], checkers)
             for check in checks:
                 check.result()
         return memories[0]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from nbckpt.core.history import Entry, History
@@ -11,6 +10,7 @@ from nbckpt.core.manifest import Content, Manifest
 from nbckpt.core.moved import find_index
 from nbckpt.core.pack import Blob, pack_key, parse_index
 from nbckpt.core.packer import Progress
+from nbckpt.core.pools import Pool
 from nbckpt.errors import NbckptError, NotFoundError
 
 _READERS = 2
@@ -55,9 +55,9 @@ def verify(history: History, entries: Iterable[Entry], progress: Progress | None
         result.damages += _check_inline(manifest)
     needed = _needed(manifests)
     packs = sorted(needed)
-    with ThreadPoolExecutor(_READERS, thread_name_prefix="nbckpt-verify") as pool:
+    with Pool(_READERS, "nbckpt-verify") as readers:
         for at, (pack, size, bad) in enumerate(
-            pool.map(lambda pack: _check_pack(history, pack, needed[pack]), packs)
+            readers.map(lambda pack: _check_pack(history, pack, needed[pack]), packs)
         ):
             result.packs += 1
             result.size += size

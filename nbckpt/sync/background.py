@@ -17,6 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from nbckpt.core.pools import starts
 from nbckpt.errors import NbckptError, StoreError, UsageError
 from nbckpt.store import Cancel, CancelledError, Store, TimedOutError, open_store
 from nbckpt.sync.ending import before_the_end
@@ -176,11 +177,13 @@ class Queue:
         if self._thread is not None:
             self._thread.join()  # it has nothing more to do
         thread = threading.Thread(target=self._work, name="nbckpt-syncer", daemon=True)
-        thread.start()  # it waits for the lock
-        self._thread, self.running = thread, command
+        is_in_thread = starts(thread)  # it waits for the lock
+        self._thread, self.running = thread if is_in_thread else None, command
         command.began = self._clock()
         _busy.add(self)
         _flush_at_exit()
+        if not is_in_thread:
+            self._work()
 
     def _work(self) -> None:
         """Carry out what there is. Runs in a thread of its own."""

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 import tenacity
 
+from nbckpt.core.pools import starts
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, RefusedError, StoreError, UsageError
 from nbckpt.store import Cancel, CancelledError, TimedOutError
 from nbckpt.sync.progress import Told
@@ -120,9 +121,7 @@ class Work:
         try:
             with self.cancel.calling(over.set):
                 for thread in threads:
-                    try:
-                        thread.start()
-                    except RuntimeError:  # there are no more of them, or the interpreter is ending
+                    if not starts(thread):
                         self._make(waiting, failed, ended)
                 in_time = over.wait(self._seconds_left()) if threads else True
         except BaseException:

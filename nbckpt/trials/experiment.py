@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from filelock import FileLock, Timeout
 
+from nbckpt.core.pools import starts
 from nbckpt.errors import StoreError, UsageError
 from nbckpt.render import Page, Result
 from nbckpt.sync import SyncConfig
@@ -31,6 +32,7 @@ from nbckpt.trials.syncing import SyncerCallback
 from nbckpt.trials.table import MOST_ROWS, TrialTable, inferred, metric_columns, plot
 from nbckpt.trials.trial import STOPPED, Status, Trial
 
+_NO_THREADS = "threads cannot start here: trials run one after the other in the cell"
 _AT_EXIT_S = 5.0
 _LAST_SYNC_S = 300.0
 """How long the end of the process waits for the last sync."""
@@ -414,9 +416,7 @@ class Experiment(Result):
             # With the context of the cell, so that what the trial prints lands below that cell.
             work = contextvars.copy_context().run
             thread = threading.Thread(target=work, args=(self._work,), name="nbckpt-trial", daemon=True)
-            try:
-                thread.start()
-            except RuntimeError:  # no thread can be started, as in a browser
+            if not starts(thread):
                 self._go_on_inline(missing - at - 1)
                 return
 
@@ -427,6 +427,7 @@ class Experiment(Result):
             self._drivers -= missing
             if self._rules.executor.name == ThreadExecutor.name and self._drivers == 1:
                 self._rules = replace(self._rules, executor=InlineExecutor())
+                self._notes.append(_NO_THREADS)
         self._work()
 
     def _work(self) -> None:

@@ -86,8 +86,8 @@ def test_these_tests_have_both() -> None:
 @pytest.mark.slow
 def test_the_laws_hold_without_the_packages() -> None:
     files = [str(TESTS / "core" / f"test_{name}.py") for name in LAWS]
-    run = "import pytest; sys.exit(pytest.main(['-q', '-x', '-p', 'no:cacheprovider', *sys.argv[1:]]))"
-    done = without_packages(run, *files)
+    options = ["-q", "-x", "-p", "no:cacheprovider", "--hypothesis-profile=ci"]
+    done = without_packages("import pytest; sys.exit(pytest.main(sys.argv[1:]))", *options, *files)
     assert done.returncode == 0, done.stdout[-4000:]
 
 

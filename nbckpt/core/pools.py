@@ -1,0 +1,66 @@
+"""Pools: threads that work for a save or a restore, or nobody but the caller, where no thread can start."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from functools import cached_property
+from typing import Any
+
+
+class Pool(Executor):
+    """Threads, none of which starts before the first work; in a browser the caller does all of it at once.
+
+    Args:
+        workers: How many threads.
+        name: What their names begin with.
+    """
+
+    def __init__(self, workers: int, name: str) -> None:
+        self._workers = workers
+        self._name = name
+
+    @cached_property
+    def _inner(self) -> Executor:
+        threads = ThreadPoolExecutor(self._workers, thread_name_prefix=self._name)
+        try:
+            threads.submit(_nothing)  # whether one can start is only seen by starting it
+        except RuntimeError:
+            return InlineExecutor()
+        return threads
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """See `Executor.submit`."""
+        return self._inner.submit(fn, *args, **kwargs)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002  as is
+        """See `Executor.shutdown`."""
+        if "_inner" in vars(self):
+            self._inner.shutdown(wait, cancel_futures=cancel_futures)
+
+
+def starts(thread: threading.Thread) -> bool:
+    """Start a thread; tell whether one can be started: not in a browser, nor where there are too many."""
+    try:
+        thread.start()
+    except RuntimeError:
+        return False
+    return True
+
+
+def _nothing() -> None:
+    """Be the first work of a pool."""
+
+
+class InlineExecutor(Executor):
+    """Does each work when it is submitted, in the caller's thread."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Do it; return what came of it, as a Future that is done. An interrupt is raised."""
+        done: Future[Any] = Future()
+        try:
+            done.set_result(fn(*args, **kwargs))
+        except Exception as error:  # noqa: BLE001  it is raised by whoever asks for the result
+            done.set_exception(error)
+        return done
