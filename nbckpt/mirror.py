@@ -12,7 +12,7 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -194,6 +194,9 @@ class AutoMirror:
     Args:
         store: The store.
         in_background: Whether there is a thread for it; without one only `push` pushes.
+
+    Attributes:
+        began: Called when a push is about to begin, in whichever thread.
     """
 
     def __init__(self, store: Store, *, in_background: bool = True) -> None:
@@ -208,6 +211,8 @@ class AutoMirror:
         self._is_told = True
         self._sent: frozenset[str] | None = None
         self._pushing = threading.Lock()
+        self._is_at_work = False
+        self.began: Callable[[], object] = lambda: None
         self._cancel: Cancel | None = None
         if self._status is not None and in_background:
             self._start_thread()
@@ -221,6 +226,11 @@ class AutoMirror:
         """Return how many checkpoints, and how many trials' news, the last push of this process left out."""
         new = [] if self._sent is None else [it.startswith(EXPERIMENTS) for it in self._marks() - self._sent]
         return new.count(False), new.count(True)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a push is under way, or about to be."""
+        return self._is_at_work or self._pushing.locked() or (self._is_due and self._thread is not None)
 
     @property
     def place(self) -> str:
@@ -344,6 +354,7 @@ class AutoMirror:
             self._cancel = Cancel()
             with suppress(Exception):  # it is in the status, and told with the next command
                 self.push(Terms(cancel=self._cancel, told=self._tell))
+            self._is_at_work = False
 
     def _wait(self) -> bool:
         """Wait until a push is due; tell whether there is one to be made."""
@@ -352,9 +363,11 @@ class AutoMirror:
         pause = min(status.period, _RETRY_S) if status.failure else status.period
         with self._changed:
             self._changed.wait_for(lambda: self._is_due or self._is_closed, pause)
-            is_due = self._is_due or not self._is_closed
+            self._is_at_work = self._is_due or not self._is_closed
             self._is_due = False
-            return is_due
+        if self._is_at_work:
+            self.began()
+        return self._is_at_work
 
     def _tell(self, progress: Progress) -> None:
         if self._status is not None:

@@ -6,6 +6,7 @@ import ast
 import re
 import shlex
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -53,6 +54,7 @@ class CheckpointMagics(Magics):
         super().__init__(shell)
         self.live = Live(shell)
         self._panel: Panel | None = None
+        self._is_running = False
         self._trackers: dict[str | None, tuple[Tracker, AutoMirror]] = {}
 
     @no_var_expand
@@ -69,6 +71,8 @@ class CheckpointMagics(Magics):
                 with bar() as progress:
                     session = self.session(request.store, progress, cell)
                     result = request.run(session)
+                    if self._panel is not None:
+                        self._panel.refresh()
                     if trouble := session.auto.trouble():
                         print(f"nbckpt: {trouble}", file=sys.stderr)  # noqa: T201
                     return result
@@ -111,21 +115,42 @@ class CheckpointMagics(Magics):
 
         Raises:
             UsageError: There is no such tab.
+            NotFoundError: ipywidgets is not installed, and there is no experiment to show without it.
         """
-        static = {"checkpoints": "ls", "trials": "trials", "sync": "sync --status"}
-        if tab not in static:
-            raise UsageError(f"there is no tab {tab!r}: there are {', '.join(static)}")
-        session = self.session()
-        if tab != "trials" or session.library.names():
-            display(parse(TABLE, static[tab].split(), "%ckpt").run(session))
+        self._close_panel()
         try:
             from nbckpt.notebook.panel import Panel
         except ImportError as error:
+            self._show_static(tab)
             print(f"nbckpt: the panel needs ipywidgets: pip install ipywidgets ({error})", file=sys.stderr)  # noqa: T201
             return
-        self._close_panel()
-        self._panel = Panel(self.session, tab)
-        display(self._panel)
+        panel = Panel(self.session, self._is_busy, tab)
+        panel.show()
+        self._panel = panel
+
+    def _show_static(self, tab: str) -> None:
+        static = {"checkpoints": "ls", "trials": "trials", "sync": "sync --status"}
+        if tab not in static:
+            raise UsageError(f"there is no tab {tab!r}: there are {', '.join(static)}")
+        display(parse(TABLE, static[tab].split(), "%ckpt").run(self.session()))
+
+    def _is_busy(self) -> bool:
+        """Tell whether a cell runs in another thread than the caller's."""
+        return self._is_running and threading.current_thread() is not threading.main_thread()
+
+    def register(self) -> None:
+        """Know when cells run, and let the panel show what they did."""
+        self.live.register()
+        self.shell.events.register("pre_run_cell", self._begun)
+        self.shell.events.register("post_run_cell", self._ended)
+
+    def _begun(self, _: object = None) -> None:
+        self._is_running = True
+
+    def _ended(self, _: object = None) -> None:
+        self._is_running = False
+        if self._panel is not None:
+            self._panel.look_again()
 
     def _close_panel(self) -> None:
         if self._panel is not None:
@@ -133,8 +158,12 @@ class CheckpointMagics(Magics):
             self._panel = None
 
     def close(self) -> None:
-        """Let go of every tracker, and of the panel."""
+        """Let go of the shell, of every tracker and of the panel."""
         self._close_panel()
+        self.live.unregister()
+        for event, told in (("pre_run_cell", self._begun), ("post_run_cell", self._ended)):
+            if told in self.shell.events.callbacks[event]:
+                self.shell.events.unregister(event, told)
         for tracker, auto in self._trackers.values():
             tracker.close()
             auto.close()
@@ -183,7 +212,7 @@ def load(shell: InteractiveShell) -> None:
     unload(shell)
     magics = CheckpointMagics(shell)
     shell.register_magics(magics)
-    magics.live.register()
+    magics.register()
     completer.register(shell, magics.session)
 
 
@@ -192,7 +221,6 @@ def unload(shell: InteractiveShell) -> None:
     magics = shell.magics_manager.registry.pop(CheckpointMagics.__name__, None)
     if isinstance(magics, CheckpointMagics):
         magics.close()
-        magics.live.unregister()
     for kind in ("line", "cell"):
         shell.magics_manager.magics[kind].pop("ckpt", None)
     completer.unregister(shell)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from typing import Any
 
@@ -12,6 +13,15 @@ from nbckpt.notebook.magic import CheckpointMagics
 from nbckpt.notebook.panel import Panel
 from notebook.conftest import Notebook
 from waiting import until
+
+ASKED = """
+import threading, nbckpt
+gate = threading.Semaphore(0)
+def train(config):
+    for i in range(4):
+        gate.acquire()
+        nbckpt.report(loss=i, checkpoint={"i": i} if nbckpt.should_checkpoint() else None)
+"""
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 
@@ -27,7 +37,7 @@ def train(config):
 
 
 def opened(notebook: Notebook, tab: str = "checkpoints") -> Any:
-    """Show the panel and return its parts."""
+    """Show the panel and return it."""
     notebook.run(f"%ckpt panel {tab}")
     magics = notebook.shell.magics_manager.registry[CheckpointMagics.__name__]
     assert isinstance(magics._panel, Panel)
@@ -39,27 +49,40 @@ def below(widget: Any) -> list[Any]:
 
 
 def press(panel: Any, name: str) -> None:
-    """Press the button of this name in the tab that is in front."""
+    """Press the button of this name that is seen in the tab in front."""
     front = panel._front.children[panel._front.selected_index]
-    (button,) = [
-        it for it in below(front) if getattr(it, "description", None) == name and hasattr(it, "click")
-    ]
+    (button,) = [it for it in seen(front) if isinstance(it, ipywidgets.Button) and it.description == name]
     button.click()
 
 
+def seen(widget: Any) -> list[Any]:
+    """Return a widget and what is in it, but for what is hidden."""
+    if widget.layout is not None and widget.layout.display == "none":
+        return []
+    return [widget, *(it for child in getattr(widget, "children", ()) for it in seen(child))]
+
+
 def shown(panel: Any) -> str:
-    return " ".join(str(it.value) for it in below(panel.widget) if isinstance(it, ipywidgets.HTML))
+    return " ".join(str(it.value) for it in seen(panel.widget) if isinstance(it, ipywidgets.HTML))
+
+
+def ticks() -> int:
+    return [it.name for it in threading.enumerate()].count("nbckpt-panel")
 
 
 def test_static_html_comes_first_and_then_the_panel(
     notebook: Notebook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     displayed: list[Any] = []
-    monkeypatch.setattr("nbckpt.notebook.magic.display", displayed.append)
+    monkeypatch.setattr("nbckpt.notebook.standing.display", lambda it, **_: displayed.append(it))
+    monkeypatch.setattr("nbckpt.notebook.panel.display", displayed.append)
     notebook.run("x = 1\n%ckpt save one")
     panel = opened(notebook)
-    assert [type(it).__name__ for it in displayed] == ["Listing", "Panel"]
-    assert "application/vnd.jupyter.widget-view+json" in panel._repr_mimebundle_()
+    assert [type(it).__name__ for it in displayed] == ["Standing", "VBox"]
+    html = displayed[0]._repr_mimebundle_()["text/html"]
+    assert "<details>" in html
+    assert "one@1" in html
+    assert "application/vnd.jupyter.widget-view+json" in displayed[1]._repr_mimebundle_()
     assert "one@1" in shown(panel)
 
 
@@ -124,28 +147,134 @@ def test_trials_are_followed_by_one_thread_that_ends_with_them(notebook: Noteboo
     notebook.run(TRAIN)
     notebook.run("%ckpt run train --grid lr=1,2 --name e --concurrent 2")
     panel = opened(notebook, "trials")
-    assert [it.name for it in threading.enumerate()].count("nbckpt-panel") == 1
+    assert ticks() == 1
     notebook.run("gate.release(4)")
     press(panel, "Pause")
     notebook.run("gate.release(4)")
     until(lambda: "2 PAUSED" in shown(panel))
-    until(lambda: "nbckpt-panel" not in [it.name for it in threading.enumerate()])
+    until(lambda: not ticks())
     press(panel, "Resume")
     notebook.run("gate.release(100)")
     until(lambda: "2 TERMINATED" in shown(panel))
     press(panel, "Best")
     assert "best of e by loss (min): e/t0" in shown(panel)
-    assert panel._tabs[1]._trial.value == "t0"
+    assert panel._tabs[1]._trials.value == ("t0",)
     press(panel, "Show")
     assert "e/t0: TERMINATED" in shown(panel)
     press(panel, "Restore here")
     assert notebook.names["i"] == 4
-    press(panel, "Curves")
-    assert "loss of the trials of e" in shown(panel)
-    until(lambda: "nbckpt-panel" not in [it.name for it in threading.enumerate()])
+    until(lambda: not ticks())
 
 
-def test_stopping_takes_two_presses(notebook: Notebook) -> None:
+def test_stopping_takes_two_presses_and_stops_what_was_chosen(notebook: Notebook) -> None:
+    notebook.run(TRAIN)
+    notebook.run("%ckpt run train --grid lr=1,2 --name e --concurrent 2")
+    panel = opened(notebook, "trials")
+    panel._tabs[1]._trials.value = ("t1",)
+    press(panel, "Stop…")
+    assert "stop t1 of e? A stopped trial is finished." in shown(panel)
+    press(panel, "Stop now")
+    notebook.run("gate.release(2)")
+    until(lambda: "1 TERMINATED" in shown(panel))
+    assert "1 RUNNING" in shown(panel)
+    press(panel, "Pause")
+    press(panel, "Stop…")
+    press(panel, "Cancel")
+    notebook.run("gate.release(9)")
+    until(lambda: not ticks())
+    assert "1 TERMINATED" in shown(panel)
+
+
+def test_a_checkpoint_is_asked_for_now(notebook: Notebook) -> None:
+    notebook.run(ASKED)
+    notebook.run("%ckpt run train lr=1 --name e")
+    panel = opened(notebook, "trials")
+    press(panel, "Checkpoint now")
+    assert "t0 of e" in shown(panel)
+    notebook.run("gate.release(2)")
+    until(lambda: "@1" in shown(panel) or "@2" in shown(panel))
+    notebook.run("gate.release(9)")
+    until(lambda: not ticks())
+
+
+def test_what_was_cut_off_is_offered_to_be_resumed_all_at_once(notebook: Notebook) -> None:
+    notebook.run(TRAIN)
+    notebook.run("%ckpt run train --grid lr=1,2 --name e --concurrent 2")
+    notebook.run("gate.release(2)\n%ckpt pause e\ngate.release(4)\n_ = e0 = None")
+    panel = opened(notebook, "trials")
+    until(lambda: "2 PAUSED" in shown(panel))
+    until(lambda: not ticks())
+    notebook.run("gate.release(99)")
+    press(panel, "Resume 2 interrupted or paused trials")
+    until(lambda: "2 TERMINATED" in shown(panel))
+    until(lambda: not ticks())
+    assert not [it for it in seen(panel.widget) if "interrupted" in getattr(it, "description", "")]
+
+
+def test_a_button_on_one_trial_says_so_where_none_is_chosen(notebook: Notebook) -> None:
+    notebook.run(TRAIN)
+    notebook.run("%ckpt run train lr=1 --name e\ngate.release(9)")
+    panel = opened(notebook, "trials")
+    until(lambda: not ticks())
+    for name in ("Show", "Restore here"):
+        press(panel, name)
+        assert "error: choose a trial in the list first" in shown(panel)
+
+
+def test_the_log_of_a_trial_that_is_shown_is_followed(notebook: Notebook) -> None:
+    notebook.run(TRAIN.replace("nbckpt.report(", "print('step', i)\n        nbckpt.report("))
+    notebook.run("%ckpt run train lr=1 --name e")
+    panel = opened(notebook, "trials")
+    panel._tabs[1]._trials.value = ("t0",)
+    press(panel, "Show")
+    notebook.run("gate.release(2)")
+    until(lambda: "step 1" in shown(panel))
+    notebook.run("gate.release(9)")
+    until(lambda: "step 3" in shown(panel))
+    press(panel, "Pause")
+    until(lambda: not ticks())
+
+
+def test_while_a_cell_runs_elsewhere_its_variables_are_left_alone(notebook: Notebook) -> None:
+    notebook.run("x = 1\n%ckpt save one\nx = 2")
+    panel = opened(notebook)
+    notebook.names["press"] = lambda: press(panel, "Undo")
+    notebook.run("import threading\nit = threading.Thread(target=press)\nit.start()\nit.join()")
+    assert "error: a cell is running, so undo must wait" in shown(panel)
+
+
+def test_a_command_in_another_cell_is_seen_in_the_panel(notebook: Notebook) -> None:
+    panel = opened(notebook)
+    assert "no checkpoints" in shown(panel)
+    notebook.run("x = 1\n%ckpt save one")
+    assert "one@1" in shown(panel)
+
+
+def test_what_a_plain_cell_starts_is_followed(notebook: Notebook) -> None:
+    notebook.run(TRAIN)
+    panel = opened(notebook, "trials")
+    assert "no experiments yet" in shown(panel)
+    notebook.run("e = nbckpt.run(train, {'lr': 1}, name='e')")
+    assert "1 RUNNING" in shown(panel)
+    notebook.run("gate.release(9)\ne.wait()")
+    until(lambda: "1 TERMINATED" in shown(panel))
+    until(lambda: not ticks())
+
+
+def test_without_ipywidgets_there_is_the_html_and_how_to_install_it(
+    notebook: Notebook, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    notebook.run("x = 1\n%ckpt save one")
+    for name in [it for it in sys.modules if it.startswith(("ipywidgets", "nbckpt.notebook.panel"))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "ipywidgets", None)
+    notebook.run("%ckpt panel")
+    out, err = capsys.readouterr()
+    assert "one@1" in out
+    assert "the panel needs ipywidgets: pip install ipywidgets" in err
+
+
+def test_stopping_leaves_nothing_to_do_by_itself(notebook: Notebook) -> None:
     notebook.run(TRAIN)
     notebook.run("%ckpt run train lr=1 --name e")
     panel = opened(notebook, "trials")
@@ -153,7 +282,7 @@ def test_stopping_takes_two_presses(notebook: Notebook) -> None:
     press(panel, "Stop now")
     notebook.run("gate.release(1)")
     until(lambda: "1 TERMINATED" in shown(panel))
-    until(lambda: "nbckpt-panel" not in [it.name for it in threading.enumerate()])
+    until(lambda: not ticks())
 
 
 def test_the_sync_tab_sets_the_place_and_takes_it_away(notebook: Notebook, tmp_path: Any) -> None:
@@ -168,7 +297,7 @@ def test_the_sync_tab_sets_the_place_and_takes_it_away(notebook: Notebook, tmp_p
     press(panel, "Off")
     assert "kept here only" in shown(panel)
     assert any((tmp_path / "there" / "checkpoints").glob("*.json"))
-    until(lambda: "nbckpt-panel" not in [it.name for it in threading.enumerate()])
+    until(lambda: not ticks())
 
 
 def test_a_hundred_panels_leave_no_more_widgets_or_threads_than_one(notebook: Notebook) -> None:

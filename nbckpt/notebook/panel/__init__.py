@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from contextvars import copy_context
-from typing import Any, Protocol
+from typing import Protocol
 
 import ipywidgets as widgets
+from IPython.display import display
 
 from nbckpt.commands import Session
 from nbckpt.errors import UsageError
 from nbckpt.notebook.panel.checkpoints import CheckpointsTab
-from nbckpt.notebook.panel.desk import Desk, close
+from nbckpt.notebook.panel.desk import Desk
+from nbckpt.notebook.panel.parts import close
 from nbckpt.notebook.panel.sync import SyncTab
 from nbckpt.notebook.panel.trials import TrialsTab
+from nbckpt.notebook.standing import Outlet
+from nbckpt.render import Result
 
 TABS = ("checkpoints", "trials", "sync")
 
 _PERIOD_S = 0.25
+_SHARE = 4
+"""After showing what changed, wait at least so many times as long as that took."""
 
 
 class Tab(Protocol):
@@ -37,71 +44,105 @@ class Tab(Protocol):
     def is_alive(self) -> bool:
         """See the class."""
 
-    def refresh(self) -> None:
-        """Show what there is now."""
+    def refresh(self) -> Result | None:
+        """Show what there is now; return it, or nothing where nothing changed."""
 
 
 class Panel:
     """Three tabs over one store, kept up to date while something changes by itself.
 
+    Above them stands what they show as HTML, which is readable when the kernel is gone. Any thread may
+    use it; buttons may be pressed in whichever thread the kernel hears of them.
+
     Args:
         open_session: Returns what commands work on.
+        is_busy: Tells whether a cell runs in another thread than the caller's.
         tab: Which tab is in front.
 
     Raises:
         UsageError: There is no such tab.
     """
 
-    def __init__(self, open_session: Callable[[], Session], tab: str = TABS[0]) -> None:
+    def __init__(
+        self, open_session: Callable[[], Session], is_busy: Callable[[], bool], tab: str = TABS[0]
+    ) -> None:
         if tab not in TABS:
             raise UsageError(f"there is no tab {tab!r}: there are {', '.join(TABS)}")
         self._closed = threading.Event()
         self._ticker: threading.Thread | None = None
         self._lock = threading.Lock()
-        self._desk = Desk(open_session, self._tick)
+        # That of the cell: without it, some kernels refuse what a thread shows.
+        self._context = copy_context()
+        self._desk = Desk(open_session, is_busy, self.follow)
+        self._standing = Outlet()
         self._tabs: list[Tab] = [CheckpointsTab(self._desk), TrialsTab(self._desk), SyncTab(self._desk)]
         self._front = widgets.Tab([it.widget for it in self._tabs], selected_index=TABS.index(tab))
         for at, tab_ in enumerate(self._tabs):
             self._front.set_title(at, tab_.title)
         self.widget = widgets.VBox([self._front, self._desk.message, self._desk.detail])
         self.widget.add_class("jp-RenderedHTMLCommon")
-        self._front.observe(lambda _: self.refresh(), "selected_index")
+
+    def show(self) -> None:
+        """Show it below the cell that runs."""
         self.refresh()
+        display(self.widget)
+        self._desk.session().auto.began = self.follow
+        self._front.observe(lambda _: self.refresh(), "selected_index")
 
     def refresh(self) -> None:
-        """Show what there is now in the tab that is in front."""
-        self._tabs[self._front.selected_index or 0].refresh()
-        self._tick()
+        """Show what there is now in the tab that is in front, and go on while that changes by itself."""
+        self._refresh()
+        self._standing.flush()
+        self.follow()
+
+    def look_again(self) -> None:
+        """Show what a cell may have begun that was not a command; what is far away is not asked for it."""
+        if isinstance(self._tab, TrialsTab):
+            self.refresh()
 
     def close(self) -> None:
-        """Take the panel away, with all that it has in the front end."""
+        """Take the panel away, with all that it has in the front end; the HTML above it stays."""
         self._closed.set()
+        self._desk.session().auto.began = lambda: None
         if self._ticker is not None and self._ticker is not threading.current_thread():
             self._ticker.join()
+        self._standing.flush()
         close(self.widget)
 
-    def _tick(self) -> None:
-        """Follow what changes by itself, in a thread that ends with it."""
+    def follow(self) -> None:
+        """Follow what changes by itself, in a thread that ends with it. It never waits for a command."""
+        if not self._tab.is_alive:
+            return
         with self._lock:
-            if self._closed.is_set() or self._ticker is not None or not self._is_alive():
+            if self._closed.is_set() or self._ticker is not None:
                 return
-            # With the context of the cell: without it, some kernels refuse what a thread shows.
-            self._ticker = threading.Thread(
-                target=copy_context().run, args=(self._follow,), name="nbckpt-panel", daemon=True
+            ticker = threading.Thread(
+                target=self._context.copy().run, args=(self._tick,), name="nbckpt-panel", daemon=True
             )
-            self._ticker.start()
+            ticker.start()
+            self._ticker = ticker
 
-    def _is_alive(self) -> bool:
-        return self._tabs[self._front.selected_index or 0].is_alive
+    @property
+    def _tab(self) -> Tab:
+        return self._tabs[self._front.selected_index or 0]
 
-    def _follow(self) -> None:
-        while not self._closed.wait(_PERIOD_S):
-            is_alive = self._is_alive()
-            self._tabs[self._front.selected_index or 0].refresh()
-            if not is_alive:
-                break
-        with self._lock:
-            self._ticker = None
+    def _refresh(self) -> None:
+        with self._desk.turn:
+            if not self._closed.is_set() and (result := self._tab.refresh()) is not None:
+                self._standing.put(result)
+                self._desk.refresh()
 
-    def _repr_mimebundle_(self, **options: Any) -> Any:
-        return self.widget._repr_mimebundle_(**options)
+    def _tick(self) -> None:
+        took = 0.0
+        is_alive = True
+        try:
+            while is_alive and not self._closed.wait(max(_PERIOD_S, _SHARE * took)):
+                is_alive = self._tab.is_alive
+                began = time.monotonic()
+                self._refresh()
+                took = time.monotonic() - began
+            self._standing.flush()
+        finally:
+            with self._lock:
+                self._ticker = None
+        self.follow()  # what began meanwhile found a thread that was about to end

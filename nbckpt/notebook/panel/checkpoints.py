@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import ipywidgets as widgets
 
 from nbckpt.commands.browsing import Listing, Row
-from nbckpt.core.history import SHORT
-from nbckpt.notebook.panel.desk import Confirmation, Desk, button, html_of, line, offer
+from nbckpt.notebook.panel.desk import Confirmation, Desk, Pager
+from nbckpt.notebook.panel.parts import Region, line, marked, offer, wide
+from nbckpt.render import Result
 
-_MOST = 100
+_NOW = ("what is live now", "")
 
 
 class CheckpointsTab:
@@ -21,102 +20,114 @@ class CheckpointsTab:
     """
 
     title = "Checkpoints"
+    is_alive = False
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
+        self._listing: Listing | None = None
         self._filter = widgets.Text(
             description="filter", placeholder="name, message, variable", continuous_update=False
         )
-        self._table = widgets.HTML()
-        self._chosen = widgets.Dropdown(description="checkpoint")
+        self._trials = widgets.Checkbox(
+            value=True, description="those of trials, too", indent=False, layout=wide("auto")
+        )
+        self._pager = Pager(desk, self.refresh)
+        self._table = Region("checkpoints")
+        self._chosen = widgets.Dropdown(description="checkpoint", layout=wide("28em"))
+        self._against = widgets.Dropdown(description="against", options=[_NOW])
         self._text = widgets.Text(description="name or file", continuous_update=False)
         self._confirmation = Confirmation(desk)
-        self._filter.observe(lambda _: self.refresh(), "value")
-        buttons = line(
-            button(
-                "Show",
-                lambda: self._desk.show("show", self._ref),
-                "its variables, its cell",
-            ),
-            button("Restore…", self._restore, "shows first what it would change"),
-            button("Diff", lambda: self._desk.show("diff", self._ref), "against what is live"),
-            button("Undo", self._undo, "takes back the last restore or removal"),
-            button("Delete…", self._delete, "shows first what it frees"),
-        )
-        naming = line(
-            self._text,
-            button("Save", self._save, "all variables, under this name"),
-            button("Tag", lambda: self._named("tag", self._ref), "gives the checkpoint this name, too"),
-            button("Export", lambda: self._named("export", self._ref), "writes it into this file"),
-        )
+        desk.on_change(self.refresh, self._filter, self._trials)
+        desk.on_change(self._mark, self._chosen)
         self.widget = widgets.VBox(
             [
-                line(self._filter, button("Refresh", self.refresh)),
-                self._table,
-                line(self._chosen),
-                buttons,
-                naming,
+                line(self._filter, self._trials, desk.button("Refresh", self.refresh, "looks again")),
+                self._table.widget,
+                self._pager.widget,
+                line(self._chosen, *self._on_chosen(desk)),
+                line(self._against, desk.button("Diff", self._diff, "compares the two")),
+                line(self._text, *self._with_text(desk)),
                 self._confirmation.widget,
             ]
         )
 
-    @property
-    def is_alive(self) -> bool:
-        """Whether it changes by itself."""
-        return False
-
-    @property
-    def _ref(self) -> str:
-        return self._chosen.value or ""
-
-    def refresh(self) -> None:
-        """Show what there is now."""
-        listing = self._desk.ask("ls", "-n", str(_MOST))
-        if not isinstance(listing, Listing):
-            return
-        wanted = self._filter.value.lower()
-        rows = tuple(row for row in listing.rows if wanted in _words(row))
-        self._table.value = html_of(replace(listing, rows=rows, total=len(rows)) if wanted else listing)
-        offer(self._chosen, [(_label(row), row.entry.id) for row in rows])
-
-    def _restore(self) -> None:
-        ref = self._ref
-        self._confirmation.propose(
-            "Restore now", ("restore", ref, "--dry-run"), lambda: self._desk.show("restore", ref)
+    def _on_chosen(self, desk: Desk) -> tuple[widgets.Button, ...]:
+        return (
+            desk.button("Show", lambda: self._on_ref("show"), "its variables, pictures and cell"),
+            desk.button("Restore…", self._restore, "shows first what it would change"),
+            desk.button("Delete…", self._delete, "shows first what it frees"),
         )
 
+    def _with_text(self, desk: Desk) -> tuple[widgets.Button, ...]:
+        return (
+            desk.button("Save", self._save, "all variables, under this name"),
+            desk.button("Tag", lambda: self._named("tag"), "gives the checkpoint this name, too"),
+            desk.button("Export", lambda: self._named("export"), "writes the checkpoint into this file"),
+            desk.button("Undo", self._undo, "takes back the last restore or removal"),
+        )
+
+    def refresh(self) -> Result | None:
+        """Show what there is now, and return it."""
+        wanted = self._filter.value.strip()
+        words = ["--all"] if self._trials.value else []
+        words += [f"--find={wanted}"] if wanted else []
+        listing = self._desk.ask("ls", *self._pager.words, *words)
+        if not isinstance(listing, Listing):
+            return None
+        self._listing = listing
+        self._pager.update(listing.total)
+        rows = [(_label(row), row.ref) for row in listing.rows]
+        offer(self._chosen, rows)
+        offer(self._against, [_NOW, *rows])
+        self._mark()
+        return listing
+
+    def _mark(self) -> None:
+        """Let the row stand out that was chosen."""
+        if (listing := self._listing) is not None:
+            self._table.value = marked(listing, lambda at, _: listing.rows[at].ref == self._chosen.value)
+
+    def _on_ref(self, *words: str) -> Result | None:
+        """Run a command on the checkpoint that was chosen."""
+        if not self._chosen.value:
+            self._desk.say("there is no checkpoint to choose: write a name and press Save", is_error=True)
+            return None
+        command, *others = words
+        return self._desk.show(command, self._chosen.value, *others)
+
+    def _restore(self) -> None:
+        if self._on_ref("restore", "--dry-run") is not None:
+            question = f"restore {self._chosen.label}?"
+            ref = self._chosen.value
+            self._confirmation.propose(question, "Restore now", lambda: self._then_refresh("restore", ref))
+
     def _delete(self) -> None:
-        ref = self._ref
+        if self._on_ref("rm", "--dry-run") is not None:
+            question = f"delete {self._chosen.label}?"
+            ref = self._chosen.value
+            self._confirmation.propose(question, "Delete now", lambda: self._then_refresh("rm", ref))
 
-        def delete() -> None:
-            self._desk.show("rm", ref)
-            self.refresh()
-
-        self._confirmation.propose("Delete now", ("rm", ref, "--dry-run"), delete)
+    def _diff(self) -> None:
+        self._on_ref("diff", *([self._against.value] if self._against.value else []))
 
     def _undo(self) -> None:
-        self._desk.show("undo")
-        self.refresh()
+        self._then_refresh("undo")
 
     def _save(self) -> None:
-        self._desk.show("save", *([self._text.value] if self._text.value else []))
-        self.refresh()
+        self._then_refresh("save", *([self._text.value] if self._text.value else []))
 
-    def _named(self, command: str, ref: str) -> None:
+    def _named(self, command: str) -> None:
         if not self._text.value:
             self._desk.say(f"write the name or the file first, then {command}", is_error=True)
-            return
-        self._desk.show(command, ref, self._text.value)
-        self.refresh()
+        elif self._on_ref(command, self._text.value) is not None:
+            self.refresh()
+
+    def _then_refresh(self, *words: str) -> None:
+        if self._desk.show(*words) is not None:
+            self.refresh()
 
 
 def _label(row: Row) -> str:
-    names = ", ".join(map(str, row.refs)) or row.entry.id[:SHORT]
     message = row.manifest.message if row.manifest is not None else row.trouble
+    names = ", ".join(map(str, row.refs)) or row.ref
     return f"{names}: {message}" if message else names
-
-
-def _words(row: Row) -> str:
-    """Return what the filter looks in."""
-    values = row.manifest.values if row.manifest is not None else ()
-    return " ".join([_label(row), row.entry.id, *(value.name for value in values)]).lower()

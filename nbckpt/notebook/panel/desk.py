@@ -3,133 +3,178 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import replace
 from html import escape
 
 import ipywidgets as widgets
 
 from nbckpt.commands import TABLE, Session, parse
 from nbckpt.errors import NbckptError
-from nbckpt.render import Result
+from nbckpt.notebook.panel.parts import Region, line, sentence, wide
+from nbckpt.render import Result, html_of
+
+PAGE = 100
+"""How many rows a table shows at once."""
+
+# A cell that runs may be changing the same variables at this moment, in another thread.
+_ON_VARIABLES = frozenset({"save", "restore", "undo", "diff"})
 
 
 class Desk:
-    """Runs commands one at a time, and has a line that says how they went.
+    """Runs commands one at a time, and has a line that says how they went. Any thread may use it.
 
     Args:
         open_session: Returns what commands work on, of the notebook's own store.
+        is_busy: Tells whether a cell runs in another thread than the caller's.
         then: Called after each command that is shown: something may change by itself from there on.
 
     Attributes:
+        turn: Held by whoever changes what is shown; one at a time does.
         message: The line.
         detail: Where the answer to what was asked last is shown.
     """
 
-    def __init__(self, open_session: Callable[[], Session], then: Callable[[], object]) -> None:
+    def __init__(
+        self, open_session: Callable[[], Session], is_busy: Callable[[], bool], then: Callable[[], object]
+    ) -> None:
         self._open_session = open_session
+        self._is_busy = is_busy
         self._then = then
-        self._lock = threading.RLock()
+        self.turn = threading.RLock()
+        self._followed: tuple[str, ...] = ()
+        self._shown = Region("details")
         self.message = widgets.HTML()
-        self.detail = widgets.HTML()
+        self.detail = widgets.VBox([line(self.button("Hide details", self.hide)), self._shown.widget])
+        self.hide()
 
     def session(self) -> Session:
-        """Return what commands work on."""
-        return self._open_session()
+        """Return what commands work on; what they are given here comes from no cell and goes to none."""
+        return replace(self._open_session(), where={}, watch=None, insert=None, panel=None)
+
+    def button(self, text: str, then: Callable[[], object], hint: str = "") -> widgets.Button:
+        """Return a button that does something, when nothing else is being done here."""
+        made = widgets.Button(description=text, tooltip=hint or text, layout=wide("auto"))
+        made.on_click(self._alone(then))
+        return made
+
+    def on_change(self, then: Callable[[], object], *inputs: widgets.Widget) -> None:
+        """Do something whenever one of *inputs* has another value, when nothing else is being done here."""
+        for it in inputs:
+            it.observe(self._alone(then), "value")
+
+    def _alone(self, then: Callable[[], object]) -> Callable[[object], None]:
+        def do(_: object) -> None:
+            with self.turn:
+                then()
+
+        return do
 
     def ask(self, *words: str) -> Result | None:
         """Run one command and return its result; its error is shown instead, and nothing returned."""
-        with self._lock:
+        if words[0] in _ON_VARIABLES and self._is_busy():
+            self.say(f"a cell is running, so {words[0]} must wait: press again when it ended", is_error=True)
+            return None
+        with self.turn:
             try:
-                result = parse(TABLE, words, "%ckpt").run(self.session())
+                return parse(TABLE, words, "%ckpt").run(self.session())
             except NbckptError as error:
                 self.say(str(error), is_error=True)
                 return None
-        return result
 
-    def show(self, *words: str) -> Result | None:
-        """Run one command and show its result as the detail."""
+    def show(self, *words: str, follow: bool = False) -> Result | None:
+        """Run one command and show its result as the detail; with *follow* again whenever things changed."""
+        self.say(f"{words[0]} …")
         result = self.ask(*words)
         if result is not None:
             self.say("")
-            self.detail.value = html_of(result)
+            self._followed = words if follow else ()
+            self._shown.value = html_of(result)
+            self.detail.layout.display = None
             self._then()
         return result
 
+    def refresh(self) -> None:
+        """Show again what is followed."""
+        if self._followed and (result := self.ask(*self._followed)) is not None:
+            self._shown.value = html_of(result)
+
+    def hide(self) -> None:
+        """Show no detail."""
+        self._followed = ()
+        self._shown.value = ""
+        self.detail.layout.display = "none"
+
     def say(self, text: str, *, is_error: bool = False) -> None:
-        """Show one line, in words that colour only supports."""
+        """Show one line, in words that colour only supports; screen readers say it."""
         said = f"error: {text}" if is_error and text else text
-        self.message.value = f'<p style="margin:.2em 0;font-weight:600;">{escape(said)}</p>' if said else ""
-
-
-def html_of(result: Result) -> str:
-    """Return a result as the HTML that a cell would show."""
-    return result._repr_mimebundle_()["text/html"]
-
-
-def button(text: str, then: Callable[[], object], hint: str = "") -> widgets.Button:
-    """Return a button that does something."""
-    made = widgets.Button(description=text, tooltip=hint or text, layout=widgets.Layout(width="auto"))
-    made.on_click(lambda _: then())
-    return made
-
-
-def line(*parts: widgets.Widget) -> widgets.HBox:
-    """Return widgets side by side, in as many lines as it takes."""
-    return widgets.HBox(list(parts), layout=widgets.Layout(flex_flow="row wrap", align_items="center"))
-
-
-def close(widget: widgets.Widget) -> None:
-    """Close a widget and all that are in it, or they would stay in the front end, and in memory here."""
-    for child in (
-        *getattr(widget, "children", ()),
-        getattr(widget, "layout", None),
-        getattr(widget, "style", None),
-    ):
-        if isinstance(child, widgets.Widget):
-            close(child)
-    widget.close()
-
-
-def offer(choice: widgets.Dropdown, options: Sequence[tuple[str, str]]) -> None:
-    """Offer what there is now, labels and values; what was chosen stays so, as long as it is there."""
-    if tuple(options) == choice.options:
-        return
-    values, former = [value for _, value in options], choice.value
-    choice.options = tuple(options)
-    choice.value = former if former in values else next(iter(values), None)
+        shown = f'<p role="status" style="margin:.3em 0;font-weight:600;">{escape(said)}</p>' if said else ""
+        if shown != self.message.value:
+            self.message.value = shown
 
 
 class Confirmation:
-    """A step between a button and what it does: a preview, and a second button.
+    """A step between a button and what it does: a question, and a second button.
 
     Args:
-        desk: The desk.
+        desk: Makes the buttons.
 
     Attributes:
         widget: What to place; it is empty until something is to be confirmed.
     """
 
     def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self.widget = line()
+        self._question = widgets.HTML()
+        self._do: Callable[[], object] = lambda: None
+        self._yes = desk.button("Yes", self._confirmed)
+        self.widget = line(self._question, self._yes, desk.button("Cancel", self.dismiss))
+        self.dismiss()
 
-    def propose(self, text: str, preview: tuple[str, ...], do: Callable[[], object]) -> None:
-        """Show what a command would do, and a button that does it."""
-        if self._desk.show(*preview) is None:
-            return
-
-        def done() -> None:
-            self.dismiss()
-            do()
-
-        yes, no = button(text, done), button("Cancel", self.dismiss)
-        self._replace([yes, no])
+    def propose(self, question: str, yes: str, do: Callable[[], object]) -> None:
+        """Ask a question, with a button that does it."""
+        self._question.value = sentence(question)
+        self._yes.description, self._do = yes, do
+        self.widget.layout.display = None
 
     def dismiss(self) -> None:
         """Propose nothing any more."""
-        self._replace([])
+        self.widget.layout.display = "none"
 
-    def _replace(self, children: list[widgets.Widget]) -> None:
-        former, self.widget.children = self.widget.children, tuple(children)
-        for child in former:
-            close(child)
+    def _confirmed(self) -> None:
+        self.dismiss()
+        self._do()
+
+
+class Pager:
+    """Goes through the pages of a long table; there is nothing to see of it where one page is enough.
+
+    Args:
+        desk: Makes the buttons.
+        then: Called when another page is to be shown.
+    """
+
+    def __init__(self, desk: Desk, then: Callable[[], object]) -> None:
+        self._then = then
+        self._page, self._pages = 1, 1
+        self._where = widgets.HTML()
+        previous = desk.button("Previous", lambda: self._go(self._page - 1))
+        following = desk.button("Next", lambda: self._go(self._page + 1))
+        self.widget = line(previous, self._where, following)
+        self.update(0)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What a command is told: how many rows, and from which page on."""
+        page = ("--page", str(self._page)) if self._pages > 1 else ()
+        return ("-n", str(PAGE), *page)
+
+    def update(self, total: int) -> None:
+        """Take in how many rows there are."""
+        self._pages = max(1, -(-total // PAGE))
+        self._page = min(self._page, self._pages)
+        self._where.value = sentence(f"page {self._page} of {self._pages}")
+        self.widget.layout.display = None if self._pages > 1 else "none"
+
+    def _go(self, page: int) -> None:
+        self._page = max(1, min(page, self._pages))
+        self._then()

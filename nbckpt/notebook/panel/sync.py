@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import ipywidgets as widgets
 
+from nbckpt.commands.syncing import SyncShown
 from nbckpt.mirror import PERIOD_S
-from nbckpt.notebook.panel.desk import Desk, button, html_of, line
+from nbckpt.notebook.panel.desk import Desk
+from nbckpt.notebook.panel.parts import Region, line, sentence, wide
+from nbckpt.render import Result, html_of
 
 
 class SyncTab:
@@ -19,46 +22,54 @@ class SyncTab:
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
-        self._status = widgets.HTML()
+        self._status = Region("sync")
+        self._bar = widgets.FloatProgress(min=0, max=1, layout=wide("16em"))
+        self._left = widgets.HTML()
+        cancel = desk.button("Cancel", lambda: self._do("sync", "--cancel"), "it is tried again later")
+        self._progress = line(self._bar, self._left, cancel)
         self._url = widgets.Text(
-            description="place", placeholder="s3://bucket/folder, or a folder", continuous_update=False
+            description="place",
+            placeholder="s3://bucket/folder, or a folder",
+            continuous_update=False,
+            layout=wide("28em"),
         )
-        self._period = widgets.BoundedFloatText(description="every, s", min=1, max=86_400, value=PERIOD_S)
-        self.widget = widgets.VBox(
-            [
-                self._status,
-                line(self._url, self._period, button("Set", self._set, "in the background from here on")),
-                line(
-                    button("Sync now", lambda: self._do("sync", "--now")),
-                    button("Cancel", self._cancel, "ends what is under way; it is tried again later"),
-                    button("Off", lambda: self._do("sync", "off"), "what was sent stays"),
-                    button("Pull", lambda: self._do("pull"), "brings here what the other place has"),
-                ),
-            ]
+        self._period = widgets.BoundedFloatText(
+            description="every, s", min=1, max=86_400, value=PERIOD_S, layout=wide("12em")
         )
+        form = line(self._url, self._period, desk.button("Set", self._set, "in the background from here on"))
+        actions = line(
+            desk.button("Sync now", lambda: self._do("sync", "--soon"), "in the background"),
+            desk.button("Off", lambda: self._do("sync", "off"), "what was sent stays"),
+            desk.button("Pull", lambda: self._do("pull"), "brings here what the other place has"),
+            desk.button("Refresh", self.refresh, "looks again"),
+        )
+        self.widget = widgets.VBox([self._status.widget, self._progress, form, actions])
 
     @property
     def is_alive(self) -> bool:
-        """Whether it changes by itself: a transfer is under way."""
-        status = self._desk.session().auto.status
-        return status is not None and status.is_running
+        """Whether it changes by itself: a push is under way."""
+        return self._desk.session().auto.is_busy
 
-    def refresh(self) -> None:
-        """Show how it goes now."""
+    def refresh(self) -> Result | None:
+        """Show how it goes now, and return it."""
         result = self._desk.ask("sync", "--status")
-        if result is not None and (shown := html_of(result)) != self._status.value:
-            self._status.value = shown
+        if not isinstance(result, SyncShown):
+            return None
+        self._status.value = html_of(result)
+        progress = result.status and result.status.progress
+        self._progress.layout.display = None if progress else "none"
+        if progress:
+            self._bar.value = progress.done / progress.size if progress.size else 0.0
+            self._left.value = sentence(str(progress))
+        return result
 
     def _set(self) -> None:
         if not self._url.value:
-            self._desk.say("write the place first", is_error=True)
+            self._desk.say("write the place first: s3://bucket/folder, or a folder", is_error=True)
             return
         self._do("sync", self._url.value, "--period", str(self._period.value))
 
-    def _cancel(self) -> None:
-        self._desk.session().auto.cancel()
-        self.refresh()
-
     def _do(self, *words: str) -> None:
-        self._desk.show(*words)
+        if self._desk.show(*words) is not None and words[0] == "sync":
+            self._desk.hide()  # the tab itself shows how it goes
         self.refresh()

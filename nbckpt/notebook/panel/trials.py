@@ -5,16 +5,20 @@ from __future__ import annotations
 import ipywidgets as widgets
 
 from nbckpt.errors import NbckptError
-from nbckpt.notebook.panel.desk import Confirmation, Desk, button, html_of, line, offer
+from nbckpt.notebook.panel.desk import Confirmation, Desk, Pager
+from nbckpt.notebook.panel.parts import Region, line, marked, offer, wide
+from nbckpt.render import Result, count
 from nbckpt.trials.experiment import Experiment
 from nbckpt.trials.shown import TrialShown
-from nbckpt.trials.table import inferred
+from nbckpt.trials.table import TrialTable, inferred
+from nbckpt.trials.trial import Trial
 
-_ALL = "all of it"
+_NONE = "<p>no experiments yet: %ckpt run FUNCTION --grid lr=0.1,0.01</p>"
+_MOST_NAMED = 4
 
 
 class TrialsTab:
-    """One experiment's trials, and one of them chosen.
+    """One experiment's trials, and some of them chosen.
 
     Args:
         desk: Asks and shows.
@@ -24,38 +28,42 @@ class TrialsTab:
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
-        self._version = -1
+        self._version: object = None
+        self._shown: TrialTable | None = None
         self._experiment = widgets.Dropdown(description="experiment")
-        self._table = widgets.HTML()
-        self._trial = widgets.Dropdown(description="trial")
-        self._metric = widgets.Dropdown(description="metric")
-        self._mode = widgets.Dropdown(options=["min", "max"], description="best is")
-        self._most_first = widgets.Checkbox(description="best first", indent=False)
+        self._metric = widgets.Dropdown(description="metric", layout=wide("16em"))
+        self._mode = widgets.Dropdown(options=["min", "max"], description="best is", layout=wide("12em"))
+        self._sort = widgets.Checkbox(description="best first", indent=False, layout=wide("auto"))
+        self._resume = desk.button("Resume all", self._resume_all, "from the last checkpoints")
+        self._pager = Pager(desk, self._again)
+        self._table = Region("trials")
+        self._trials = widgets.SelectMultiple(
+            description="trials", rows=4, tooltip="none chosen: all of them", layout=wide("22em")
+        )
         self._confirmation = Confirmation(desk)
-        self._experiment.observe(lambda _: self._again(), "value")
-        self._most_first.observe(lambda _: self._again(), "value")
-        control = line(
-            self._trial,
-            button("Pause", lambda: self._do("pause"), "after the next result"),
-            button("Resume", lambda: self._do("resume"), "from the last checkpoint"),
-            button("Stop…", self._stop, "a stopped trial is finished"),
-            button("Show", self._show, "its configuration, metrics and checkpoints"),
-            button("Restore here", lambda: self._desk.show("restore", self._target), "its newest checkpoint"),
+        desk.on_change(self._again, self._experiment, self._metric, self._mode, self._sort)
+        desk.on_change(self._mark, self._trials)
+        again = desk.button("Refresh", self._again, "looks again")
+        order = line(self._experiment, self._metric, self._mode, self._sort, again)
+        actions = widgets.VBox([line(*self._controls(desk)), line(*self._looks(desk))])
+        table = (self._table.widget, self._pager.widget)
+        chosen = line(self._trials, actions)
+        self.widget = widgets.VBox([order, line(self._resume), *table, chosen, self._confirmation.widget])
+
+    def _controls(self, desk: Desk) -> tuple[widgets.Button, ...]:
+        return (
+            desk.button("Pause", lambda: self._do("pause"), "after the next result"),
+            desk.button("Resume", lambda: self._do("resume"), "from the last checkpoint"),
+            desk.button("Checkpoint now", lambda: self._do("checkpoint"), "with the next result"),
+            desk.button("Stop…", self._stop, "a stopped trial is finished"),
         )
-        compare = line(
-            self._metric,
-            self._mode,
-            button("Best", self._best),
-            button("Curves", self._curves, "how the metric went in every trial"),
-        )
-        self.widget = widgets.VBox(
-            [
-                line(self._experiment, self._most_first, button("Refresh", self.refresh)),
-                self._table,
-                control,
-                compare,
-                self._confirmation.widget,
-            ]
+
+    def _looks(self, desk: Desk) -> tuple[widgets.Button, ...]:
+        return (
+            desk.button("Show", lambda: self._on_one("show", follow=True), "metrics, log, error"),
+            desk.button("Restore here", lambda: self._on_one("restore"), "brings its newest checkpoint here"),
+            desk.button("Curves", self._curves, "how the metric went in the chosen trials"),
+            desk.button("Best", self._best, "chooses and shows the best trial by the metric"),
         )
 
     @property
@@ -64,75 +72,113 @@ class TrialsTab:
         experiment = self._open()
         return experiment is not None and experiment.running
 
-    @property
-    def _target(self) -> str:
-        """The trial that was chosen, or the experiment."""
-        name = self._experiment.value or ""
-        return f"{name}/{self._trial.value}" if self._trial.value else name
+    def _choose(self) -> Experiment | None:
+        """Return the experiment that was chosen; a new one takes the place of one that does not run."""
+        names = self._desk.session().library.names()[::-1]
+        known = self._experiment.options
+        offer(self._experiment, [(name, name) for name in names])
+        if names and known and (names[0], names[0]) not in known and not self.is_alive:
+            self._experiment.value = names[0]
+        return self._open()
 
     def _open(self) -> Experiment | None:
         if not self._experiment.value:
             return None
         try:
             return self._desk.session().library.open(self._experiment.value)
-        except NbckptError:
+        except NbckptError:  # it was removed: the next refresh offers it no more
             return None
 
-    def refresh(self) -> None:
-        """Show what there is now, if that changed."""
-        names = self._desk.session().library.names()[::-1]
-        offer(self._experiment, [(name, name) for name in names])
-        experiment = self._open()
+    def refresh(self) -> Result | None:
+        """Show what there is now, if that changed, and return it."""
+        experiment = self._choose()
         if experiment is None:
-            self._table.value = "<p>no experiments yet: %ckpt run FUNCTION --grid lr=0.1,0.01</p>"
-            return
-        if experiment.version != self._version or not experiment.running:
-            self._version = experiment.version
-            self._table.value = html_of(experiment.table(sort=self._most_first.value))
-            offer(self._trial, [(_ALL, ""), *((trial.id, trial.id) for trial in experiment.trials)])
-            offer(self._metric, [(name, name) for name in inferred(experiment.trials, most=None)])
+            self._table.value = _NONE
+            return None
+        version = (experiment.folder, experiment.version, experiment.running)
+        if version == self._version and experiment.running:
+            return None
+        self._version = version
+        self._offer(experiment)
+        self._pager.update(len(experiment.trials))
+        result = self._desk.ask("trials", experiment.name, *self._pager.words, *self._order())
+        if not isinstance(result, TrialTable):
+            return None
+        self._shown = result
+        self._mark()
+        return result
+
+    def _offer(self, experiment: Experiment) -> None:
+        """Offer what can be chosen, and to go on with what was cut off."""
+        metrics = inferred(experiment.trials, experiment.spec.metric, most=None)
+        is_new = not self._metric.options
+        offer(self._metric, [(name, name) for name in metrics])
+        if is_new and experiment.spec.mode:
+            self._mode.value = experiment.spec.mode
+        offer(self._trials, [(_label(trial), trial.id) for trial in experiment.trials])
+        rests = not (experiment.running or experiment.runs_elsewhere())
+        left = sum(not trial.finished for trial in experiment.trials) if rests else 0
+        self._resume.description = f"Resume {count(left, 'interrupted or paused trial')}"
+        self._resume.layout.display = None if left else "none"
+
+    def _order(self) -> tuple[str, ...]:
+        if not (self._sort.value and self._metric.value):
+            return ()
+        return ("--sort", f"--metric={self._metric.value}", "--mode", self._mode.value)
+
+    def _mark(self) -> None:
+        """Let the rows stand out that were chosen."""
+        if self._shown is not None:
+            self._table.value = marked(self._shown, lambda _, name: name in self._trials.value)
 
     def _again(self) -> None:
-        self._version = -1
+        self._version = None
         self.refresh()
 
     def _do(self, command: str) -> None:
-        self._desk.show(command, self._target)
+        """Run a command on each chosen trial, or on the experiment."""
+        name = self._experiment.value or ""
+        for target in [f"{name}/{trial}" for trial in self._trials.value] or [name]:
+            self._desk.show(command, target)
+        self._again()
+
+    def _resume_all(self) -> None:
+        self._desk.show("resume", self._experiment.value)
         self._again()
 
     def _stop(self) -> None:
-        target = self._target
-        self._confirmation.propose("Stop now", ("trials", target.partition("/")[0]), lambda: self._do("stop"))
+        chosen = self._trials.value
+        more = ", …" if len(chosen) > _MOST_NAMED else ""
+        what = f"{', '.join(chosen[:_MOST_NAMED])}{more} of " if chosen else "all trials of "
+        question = f"stop {what}{self._experiment.value}? A stopped trial is finished."
+        self._confirmation.propose(question, "Stop now", lambda: self._do("stop"))
 
-    def _show(self) -> None:
-        self._desk.show("show" if self._trial.value else "trials", self._target)
+    def _on_one(self, command: str, *, follow: bool = False) -> None:
+        if not self._trials.value:
+            self._desk.say("choose a trial in the list first", is_error=True)
+            return
+        self._desk.show(command, f"{self._experiment.value}/{self._trials.value[0]}", follow=follow)
 
     def _best(self) -> None:
-        if not self._metric.value:
-            self._desk.say("no metric was reported yet", is_error=True)
-            return
-        words = ("best", self._experiment.value, "--metric", self._metric.value, "--mode", self._mode.value)
-        found = self._desk.show(*words)
-        if isinstance(found, TrialShown):
-            self._trial.value = found.trial.id
+        if self._has_metric():
+            words = (f"--metric={self._metric.value}", "--mode", self._mode.value)
+            found = self._desk.show("best", self._experiment.value, *words, follow=True)
+            if isinstance(found, TrialShown):
+                self._trials.value = (found.trial.id,)
 
     def _curves(self) -> None:
-        experiment = self._open()
-        if experiment is not None and self._metric.value:
-            try:
-                self._desk.detail.value = picture_of(experiment, self._metric.value)
-            except NbckptError as error:
-                self._desk.say(str(error), is_error=True)
+        if self._has_metric():
+            self._desk.show(
+                "plot", self._experiment.value, *self._trials.value, f"--metric={self._metric.value}"
+            )
+
+    def _has_metric(self) -> bool:
+        if not self._metric.value:
+            self._desk.say("no metric was reported yet", is_error=True)
+        return bool(self._metric.value)
 
 
-def picture_of(experiment: Experiment, metric: str) -> str:
-    """Return the learning curves of an experiment as HTML."""
-    import base64
-    from html import escape
-    from io import BytesIO
-
-    file = BytesIO()
-    experiment.plot(metric).savefig(file, format="png", dpi=110, bbox_inches="tight")
-    data = base64.b64encode(file.getvalue()).decode()
-    alt = escape(f"{metric} of the trials of {experiment.name}")
-    return f'<img alt="{alt}" style="max-width:100%;background:white;" src="data:image/png;base64,{data}">'
+def _label(trial: Trial) -> str:
+    """Return a trial's name and what it tries: what does not change while it runs."""
+    config = ", ".join(f"{key}={value}" for key, value in trial.config.items())
+    return f"{trial.id}  {config}"

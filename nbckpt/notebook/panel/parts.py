@@ -1,0 +1,94 @@
+"""Parts: the widgets that tabs are made of, and how they end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from html import escape
+from typing import Any
+
+import ipywidgets as widgets
+
+from nbckpt.render import Rich, html_of
+
+_HEIGHT = "28em"
+
+
+class Region:
+    """HTML in a box of its own, which scrolls, also with the keyboard.
+
+    Args:
+        label: What it is, for those who do not see it.
+    """
+
+    def __init__(self, label: str) -> None:
+        self._label = label
+        self._value = ""
+        self.widget = widgets.HTML(layout=wide("auto"))
+
+    @property
+    def value(self) -> str:
+        """The HTML that is shown."""
+        return self._value
+
+    @value.setter
+    def value(self, value: str) -> None:
+        if value == self._value:
+            return
+        self._value = value
+        box = f'tabindex="0" role="region" aria-label="{escape(self._label)}"'
+        style = f"max-height:{_HEIGHT};overflow:auto;"
+        self.widget.value = value and f'<div {box} style="{style}">{value}</div>'
+
+
+def line(*parts: widgets.Widget) -> widgets.HBox:
+    """Return widgets side by side, in as many lines as it takes."""
+    layout = widgets.Layout(flex_flow="row wrap", align_items="center", overflow="visible")
+    return widgets.HBox(list(parts), layout=layout)
+
+
+def wide(width: str) -> widgets.Layout:
+    """Return the layout of something that is so wide."""
+    return widgets.Layout(width=width)
+
+
+def sentence(text: str) -> str:
+    """Return a sentence as HTML."""
+    return f'<span style="margin:0 .6em 0 .2em;">{escape(text)}</span>'
+
+
+def marked(result: Rich, is_chosen: Callable[[int, str], bool]) -> str:
+    """Return the HTML of a result; rows of its first table stand out by their place and first cell."""
+    page = result.page()
+    if not page.tables:
+        return html_of(result, page)
+    first, *others = page.tables
+    names = (str(getattr(row[0], "text", row[0])) for row in first.rows)
+    chosen = frozenset(at for at, name in enumerate(names) if is_chosen(at, name))
+    return html_of(result, replace(page, tables=(replace(first, marked=chosen), *others)))
+
+
+def offer(choice: Any, options: Sequence[tuple[str, str]]) -> None:
+    """Offer what there is now, labels and values; what was chosen stays so, as far as it is there.
+
+    Args:
+        choice: A Dropdown, which falls back to the first option; or a SelectMultiple, to none.
+        options: Labels and values.
+    """
+    if tuple(options) == choice.options:
+        return
+    values, former = [value for _, value in options], choice.value
+    choice.options = tuple(options)
+    if isinstance(choice, widgets.SelectMultiple):
+        choice.value = tuple(value for value in former if value in values)
+    else:
+        choice.value = former if former in values else next(iter(values), None)
+
+
+def close(widget: widgets.Widget) -> None:
+    """Close a widget and all that are in it, or they would stay in the front end, and in memory here."""
+    parts = (getattr(widget, "layout", None), getattr(widget, "style", None))
+    for child in (*getattr(widget, "children", ()), *parts):
+        if isinstance(child, widgets.Widget):
+            close(child)
+    widget.close()

@@ -1,0 +1,66 @@
+"""Standing: HTML in a cell that follows a panel, and is readable when the kernel and the panel are gone."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from dataclasses import dataclass
+from datetime import datetime
+
+from IPython.core.getipython import get_ipython
+from IPython.display import display, update_display
+
+from nbckpt.notebook.progress import is_kernel
+from nbckpt.render import Page, Result
+
+_PERIOD_S = 2.0
+
+
+@dataclass(frozen=True, repr=False)
+class Standing(Result):
+    """A result as it was at some moment, in one line that opens.
+
+    Attributes:
+        result: The result.
+        moment: When that was, for people.
+    """
+
+    result: Result
+    moment: str
+
+    def page(self) -> Page:
+        """See `Result.page`."""
+        return self.result.page()
+
+
+class Outlet:
+    """One output, in the cell that puts the first result into it; later ones take its place.
+
+    In a terminal an output cannot be changed in place: there only the first is shown.
+    """
+
+    def __init__(self) -> None:
+        self._id = uuid.uuid4().hex
+        self._lock = threading.Lock()
+        self._newest: Result | None = None
+        self._put_at: float | None = None
+
+    def put(self, result: Result) -> None:
+        """Show a result instead of the former one, soon if not at once: every two seconds at most."""
+        self._newest = result
+        if self._put_at is None or time.monotonic() - self._put_at >= _PERIOD_S:
+            self.flush()
+
+    def flush(self) -> None:
+        """Show at once what was put last."""
+        with self._lock:
+            result, self._newest = self._newest, None
+            if result is None:
+                return
+            standing = Standing(result, datetime.now().astimezone().strftime("%H:%M:%S"))
+            if self._put_at is None:
+                display(standing, display_id=self._id)
+            elif is_kernel(get_ipython()):
+                update_display(standing, display_id=self._id)
+            self._put_at = time.monotonic()
