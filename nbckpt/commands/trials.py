@@ -92,11 +92,13 @@ def trials(
     most: int,
     sort: bool,  # noqa: FBT001  argparse gives it by name
     columns: str,
+    **options: Any,
 ) -> TrialTable:
     """Show the trials of an experiment, the newest by default, and what other experiments there are."""
     library = session.library
     found = library.open(experiment)
-    table = found.table(columns.split(",") if columns else None, most=most, sort=sort)
+    sort = sort or bool(options["metric"] or options["mode"])
+    table = found.table(columns.split(",") if columns else None, most=most, sort=sort, **options)
     if not experiment:
         table = replace(table, others=_others(library, found.name))
     if session.watch is not None and found.running:
@@ -345,7 +347,10 @@ COMMANDS = (
                 metavar="N",
                 help=f"how many rows at most ({MOST_ROWS}); 0: all",
             ),
-            switch("--sort", help="the best trial first, if the experiment has a metric and a mode"),
+            option("--page", type=int, default=0, metavar="K", help="the K-th page of so many, in order"),
+            switch("--sort", help="the best trial first, by the experiment's metric and mode or these:"),
+            _METRIC,
+            _MODE,
             option("--columns", default="", metavar="M,M", help="the metrics to show"),
         ),
     ),

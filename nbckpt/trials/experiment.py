@@ -227,18 +227,25 @@ class Experiment(Result):
         *,
         most: int = MOST_ROWS,
         sort: bool = False,
+        page: int = 0,
+        metric: str = "",
+        mode: str = "",
     ) -> TrialTable:
         """Return its table with other columns or rows; it follows the experiment as the usual one does.
 
         Args:
             metrics: Which metrics to show, `a/b` for the metric b in the dict a; a dict gives headings.
             most: How many rows, of which each status has its fair share; 0 for all.
-            sort: The best trials first, where the experiment has a metric and a mode.
+            sort: The best trials first, where there is a metric and a mode.
+            page: Which page of so many rows, from 1 on, in order; 0 for the fair share.
+            metric: By which they are sorted; by default the experiment's own.
+            mode: Whether `min` or `max` of it is best; by default the experiment's own.
 
         Raises:
-            UsageError: A metric is there twice.
+            UsageError: A metric is there twice, there is no such page, or it is not said what is best.
         """
-        return TrialTable(self, None if metrics is None else metric_columns(metrics), most, sort)
+        columns = None if metrics is None else metric_columns(metrics)
+        return TrialTable(self, columns, most, sort, number=page, metric=metric, mode=mode)
 
     # What can be done.
 

@@ -52,7 +52,7 @@ class Stopper:
         """Return the metrics of the condition that the trial never reported."""
         if not isinstance(self.stop, Mapping):
             return []
-        return [name for name in self.stop if not any(lookup(it, name) is not None for it in trial.results)]
+        return [name for name in self.stop if trial.newest(name) is None]
 
 
 def _is_number(value: Any) -> bool:

@@ -8,13 +8,14 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from nbckpt.errors import UsageError
 from nbckpt.render import Cell, Column, Fold, Page, Result, Table, count, thinned
 from nbckpt.trials.progress import RECENT, Progress, progress, typical
 from nbckpt.trials.trainable import plain
-from nbckpt.trials.trial import Status, Trial, lookup
+from nbckpt.trials.trial import Status, Trial, is_number, lookup
 
 if TYPE_CHECKING:
     from nbckpt.trials.experiment import Experiment
@@ -41,8 +42,14 @@ class TrialTable(Result):
         metrics: The metrics to show, with the headings of their columns; by default those that were
             reported, the experiment's own first.
         most: How many rows; each status has its fair share of them. 0 for all.
-        sort: Best trials first, where the experiment knows its metric and mode.
+        sort: Best trials first, where the metric and the mode are known.
         others: A row for each other experiment.
+        number: Which page of so many rows, from 1 on, all in order; 0 for the fair share.
+        metric: By which trials are sorted; by default the experiment's own.
+        mode: Whether `min` or `max` of it is best; by default the experiment's own.
+
+    Raises:
+        UsageError: There is no such page, or it is not said what is best.
     """
 
     experiment: Experiment
@@ -50,20 +57,40 @@ class TrialTable(Result):
     most: int = MOST_ROWS
     sort: bool = False
     others: tuple[tuple[str, ...], ...] = ()
+    number: int = 0
+    metric: str = ""
+    mode: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be shown."""
+        total, most = len(self.experiment.trials), self.most
+        if most < 0:
+            raise UsageError(f"{most} rows cannot be: give a number, or 0 for all")
+        pages = max(1, -(-total // most)) if most else 1
+        if not 0 <= self.number <= pages:
+            there = f"{count(total, 'trial')}, {most or 'all'} on a page"
+            raise UsageError(f"there is no page {self.number}: {there}, so the last is page {pages}")
+        _, mode = self._best()
+        if mode not in {"", "min", "max"} or (self.metric and not mode):
+            raise UsageError(f"say which {self.metric or 'value'} is best: mode='min' or 'max'")
+
+    def _best(self) -> tuple[str, str]:
+        """Return by which metric trials are compared, and whether `min` or `max` of it is best."""
+        return self.metric or self.experiment.spec.metric, self.mode or self.experiment.spec.mode
 
     def page(self) -> Page:
         """See `Result.page`."""
         experiment, trials = self.experiment, self.experiment.trials
         states = states_of(experiment)
-        ordered = by_metric(trials, experiment.spec.metric, experiment.spec.mode) if self.sort else trials
-        shown = fair_share(ordered, states, self.most)
+        ordered = by_metric(trials, *self._best()) if self.sort else trials
+        shown = self._shown(ordered, states)
         table = _table(shown, trials, states, self._metrics(trials), _progress(experiment, shown, states))
         failed = [trial for trial in trials if trial.status == Status.ERROR]
         others = Table("other experiments", (Column("experiment"), Column("trials")), self.others)
         return Page(
             f"{experiment.name}: {counted(states)}",
             (table, others),
-            tuple(_notes(experiment, states, len(ordered) - len(shown), shown)),
+            (*self._which(shown, states), *_notes(experiment, states)),
             tuple(_errors(failed)),
             advice=_advice(experiment, states),
         )
@@ -71,7 +98,33 @@ class TrialTable(Result):
     def _metrics(self, trials: Sequence[Trial]) -> Mapping[str, str]:
         if self.metrics is not None:
             return self.metrics
-        return {name: name for name in inferred(trials, self.experiment.spec.metric)}
+        first = self.metric if self.sort and self.metric else self.experiment.spec.metric
+        return {name: name for name in inferred(trials, first)}
+
+    def _shown(self, ordered: Sequence[Trial], states: Mapping[str, str]) -> Sequence[Trial]:
+        if not self.number or not self.most:
+            return fair_share(ordered, states, self.most)
+        return ordered[(self.number - 1) * self.most :][: self.most]
+
+    def _which(self, shown: Sequence[Trial], states: Mapping[str, str]) -> Iterator[str]:
+        """Yield which trials are shown, where that is not all of them, and how to see the others."""
+        trials, (metric, mode) = self.experiment.trials, self._best()
+        if self.sort and self.metric and all(it.newest(metric) is None for it in trials):
+            known = ", ".join(inferred(trials, most=None)) or "none yet"
+            yield f"no trial reported {metric!r}, so they are not sorted: there are {known}"
+        if len(shown) == len(states):
+            return
+        asked = f"%ckpt trials {self.experiment.name}"
+        if self.number:
+            first = (self.number - 1) * self.most
+            order = f", the best by {metric} ({mode}) first" if self.sort and metric and mode else ""
+            yield f"trials {first + 1:,}-{first + len(shown):,} of {len(states):,}{order}"
+            return
+        there = {trial.id for trial in shown}
+        left = Counter(state for name, state in states.items() if name not in there)
+        parts = ", ".join(f"{number} {state}" for state, number in left.items())
+        hidden = count(len(states) - len(shown), "more trial")
+        yield f"{hidden}: {parts}. All of them: {asked} -n 0, page by page: {asked} --page 1"
 
 
 def metric_columns(given: Sequence[str] | Mapping[str, str]) -> dict[str, str]:
@@ -99,22 +152,36 @@ def inferred(trials: Sequence[Trial], first: str = "", most: int | None = _MOST_
     """Return the numbers that trials report, *first* before the others; at most *most* of them."""
     names = dict.fromkeys([first] if first else [])
     for trial in trials:
-        names |= dict.fromkeys(numbers(trial.last_result))
+        last = trial.last_result
+        names |= trial.remember("numbers", last, partial(_named_numbers, last))
     return list(names)[:most]
+
+
+def _named_numbers(result: Mapping[str, Any]) -> dict[str, None]:
+    return dict.fromkeys(numbers(result))
 
 
 def numbers(result: Mapping[str, Any]) -> Iterator[str]:
     """Yield the names of the numbers in a result, `a/b` for b in the dict a, but those that nbckpt counts."""
     for name, value in flat(result):
-        if not _AUTOMATIC.fullmatch(name) and _is_number(value):
+        if not _AUTOMATIC.fullmatch(name) and is_number(value):
             yield name
 
 
 def varying(trials: Sequence[Trial]) -> list[str]:
     """Return the keys of the configuration, `a/b` for nested ones, in which trials differ."""
-    configs = [dict(flat(plain(trial.config))) for trial in trials]
+    configs = [_settings(trial) for trial in trials]
     keys = dict.fromkeys(key for config in configs for key in config)
-    return [key for key in keys if len({json.dumps(config.get(key, "")) for config in configs}) > 1]
+    nothing = ("", '""')
+    return [key for key in keys if len({config.get(key, nothing)[1] for config in configs}) > 1]
+
+
+def _settings(trial: Trial) -> dict[str, tuple[Any, str]]:
+    """Return a trial's configuration, `a/b` for nested keys: values, and the same as JSON."""
+    config = trial.config
+    return trial.remember(
+        "settings", config, lambda: {key: (it, json.dumps(it)) for key, it in flat(plain(config))}
+    )
 
 
 def states_of(experiment: Experiment) -> dict[str, str]:
@@ -167,7 +234,7 @@ def by_metric(trials: Sequence[Trial], metric: str, mode: str) -> Sequence[Trial
     sign = 1 if mode == "min" else -1
 
     def rank(trial: Trial) -> float:
-        value = _last(_course(trial, metric))
+        value = trial.newest(metric)
         return math.inf if value is None or math.isnan(value) else sign * value
 
     return sorted(trials, key=rank)
@@ -205,8 +272,11 @@ def shown_value(value: Any) -> Cell:
 
 def metric_cell(trial: Trial, name: str) -> Cell:
     """Return a metric's last value, and how it went."""
-    course = _course(trial, name)
-    last = _last(course)
+    return trial.remember(("cell", name), trial.last_result, partial(_metric_cell, trial, name))
+
+
+def _metric_cell(trial: Trial, name: str) -> Cell:
+    course, last = _course(trial, name), trial.newest(name)
     if last is None:
         return Cell("")
     finite = [value for value in course if math.isfinite(value)]
@@ -221,7 +291,7 @@ def _table(
     running: Mapping[str, Progress],
 ) -> Table:
     keys = varying(trials)[:_MOST_CONFIG]
-    configs = {trial.id: dict(flat(plain(trial.config))) for trial in shown}
+    configs = {trial.id: {key: it for key, (it, _) in _settings(trial).items()} for trial in shown}
     etas = {name: it.eta for name, it in running.items() if it.eta}
     columns = (
         *(Column("trial"), Column("status")),
@@ -259,14 +329,7 @@ def _at_risk(trial: Trial) -> Cell:
     return Cell(str(trial.at_risk), "results since the checkpoint, to be done again if all ended now")
 
 
-def _notes(
-    experiment: Experiment, states: Mapping[str, str], hidden: int, shown: Sequence[Trial]
-) -> Iterator[str]:
-    if hidden:
-        there = {trial.id for trial in shown}
-        left = Counter(state for name, state in states.items() if name not in there)
-        parts = ", ".join(f"{number} {state}" for state, number in left.items())
-        yield f"{count(hidden, 'more trial')}: {parts}. All of them: %ckpt trials {experiment.name} -n 0"
+def _notes(experiment: Experiment, states: Mapping[str, str]) -> Iterator[str]:
     cut = [name for name, state in states.items() if state == CUT]
     if cut:
         names = ", ".join(cut[:8]) + (", …" if len(cut) > 8 else "")
@@ -308,19 +371,11 @@ def _advice(experiment: Experiment, states: Mapping[str, str]) -> str:
 def _course(trial: Trial, name: str) -> list[float]:
     """Return the numbers that a trial reported under a name; of very many results a sample."""
     values = [lookup(result, name) for result in thinned(trial.results, _SAMPLED)]
-    return [value for value in values if _is_number(value)]
-
-
-def _last(course: Sequence[float]) -> float | None:
-    return course[-1] if course else None
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    return [value for value in values if is_number(value)]
 
 
 def _all_numbers(configs: Any, key: str) -> bool:
-    return all(_is_number(config.get(key)) for config in configs)
+    return all(is_number(config.get(key)) for config in configs)
 
 
 def flat(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
@@ -342,7 +397,7 @@ def plot(experiment: Experiment, metric: str) -> Any:
     keys = varying(experiment.trials)[:_MOST_CONFIG]
     for trial in experiment.trials:
         found = [(it["training_iteration"], lookup(it, metric)) for it in list(trial.results)]
-        if points := [point for point in found if _is_number(point[1])]:
+        if points := [point for point in found if is_number(point[1])]:
             config = dict(flat(plain(trial.config)))
             tried = (f"{tail(key)}={shown_value(config[key]).text}" for key in keys if key in config)
             axes.plot(*zip(*points, strict=True), label=", ".join([trial.id, *tried]))

@@ -7,10 +7,10 @@ import json
 import threading
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeGuard, TypeVar
 
 from nbckpt.errors import NbckptError, StoreError
 from nbckpt.render import Page, Rich
@@ -18,6 +18,8 @@ from nbckpt.trials import journal, log
 from nbckpt.trials.checkpoints import CheckpointFolder, Record
 from nbckpt.trials.journal import Event, Journal
 from nbckpt.trials.trainable import plain
+
+V = TypeVar("V")
 
 PARAMS = "params.json"
 MOST_LINES = 40
@@ -64,6 +66,7 @@ class Trial(Rich):
         self.attempts = 0
         self.started_at: float | None = None
         self.ended_at: float | None = None
+        self._known: dict[Hashable, tuple[object, Any]] = {}
         self._journal = Journal(folder / journal.FILE)
         self._lock = threading.Lock()
 
@@ -142,6 +145,26 @@ class Trial(Rich):
         except NbckptError as error:
             return Page(repr(self), notes=(str(error), f"kept in {self.folder}"))
         return TrialShown(experiment, self).page()
+
+    def newest(self, name: str) -> float | None:
+        """Return the last number reported under *name*; results that were looked at are not again."""
+        results = self.results
+        of, (seen, before) = self._known.get(("newest", name), (None, (0, None)))
+        if of is not results:
+            seen, before = 0, None
+        new = results[seen:]
+        values = (lookup(result, name) for result in reversed(new))
+        found: float | None = next(filter(is_number, values), before)
+        self._known["newest", name] = results, (seen + len(new), found)
+        return found
+
+    def remember(self, what: Hashable, of: object, make: Callable[[], V]) -> V:
+        """Return what *make* returns, which is called anew only where *of* is another object than before."""
+        known = self._known.get(what)
+        if known is None or known[0] is not of:
+            known = self._known[what] = of, make()
+        value: V = known[1]
+        return value
 
     def log(self, most_lines: int = MOST_LINES) -> list[str]:
         """Return the last lines that it printed, as one would see them, of each at most 200 characters."""
@@ -242,6 +265,11 @@ def _theirs(error: BaseException) -> TracebackType | None:
     while frames is not None and Path(frames.tb_frame.f_code.co_filename).parent == Path(__file__).parent:
         frames = frames.tb_next
     return frames or error.__traceback__
+
+
+def is_number(value: Any) -> TypeGuard[float]:
+    """Tell whether a value is a number, and not a truth."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def lookup(result: Mapping[str, Any], name: str) -> Any:

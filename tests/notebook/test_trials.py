@@ -221,6 +221,17 @@ def test_best_uses_the_experiments_metric_or_the_one_that_is_said(trained: Noteb
     assert trained.run("%ckpt trials --sort").page().tables[0].rows[0][0].text == "t1"
 
 
+def test_trials_are_shown_page_by_page_the_best_first(trained: Notebook) -> None:
+    trained.run("%ckpt run train --grid lr=2,1,3 --name e --wait")
+    shown = trained.run("%ckpt trials e -n 2 --page 2").page()
+    assert [row[0].text for row in shown.tables[0].rows] == ["t2"]
+    assert "trials 3-3 of 3" in shown.notes
+    sorted_ = trained.run("%ckpt trials -n 2 --page 1 --metric loss --mode min").page()
+    assert [row[0].text for row in sorted_.tables[0].rows] == ["t1", "t0"]
+    assert "so the last is page 2" in trained.error("%ckpt trials -n 2 --page 3")
+    assert "say which loss is best" in trained.error("%ckpt trials --metric loss")
+
+
 def test_a_trials_dict_comes_back_and_undo_takes_it_back(trained: Notebook) -> None:
     trained.run("%ckpt run train --name e --wait")
     trained.run("step = live = [1]")

@@ -14,6 +14,8 @@ from nbckpt.errors import TrialError, UsageError
 from nbckpt.render import Page
 from nbckpt.render.course import blocks, svg
 from nbckpt.trials import Experiment, Status, Trial
+from nbckpt.trials import table as table_module
+from nbckpt.trials import trial as trial_module
 from nbckpt.trials.checkpoints import Record
 from nbckpt.trials.spec import Spec
 from nbckpt.trials.table import (
@@ -26,6 +28,7 @@ from nbckpt.trials.table import (
     tail,
     varying,
 )
+from nbckpt.trials.trial import lookup
 
 
 class Made:
@@ -91,7 +94,10 @@ def test_each_status_has_its_fair_share_of_the_rows_and_a_line_tells_of_the_rest
     assert [int(trial.id[1:]) for trial in shown] == sorted(int(trial.id[1:]) for trial in shown)
     page = made.page(most=8)
     assert len(page.tables[0].rows) == 8
-    assert page.notes[0] == "33 more trials: 27 TERMINATED, 6 PAUSED. All of them: %ckpt trials e -n 0"
+    assert page.notes[0] == (
+        "33 more trials: 27 TERMINATED, 6 PAUSED. All of them: %ckpt trials e -n 0, page by page: "
+        "%ckpt trials e --page 1"
+    )
     assert len(made.rows(most=0)) == 41
     for trial in made.experiment.trials:
         trial.close()
@@ -155,6 +161,74 @@ def test_rows_are_sorted_only_where_metric_mode_and_the_wish_are_known(
         made.trial({"loss": loss})
     made.trial()
     assert [row["trial"] for row in made.rows(sort=sort)] == order
+
+
+def test_pages_have_all_trials_in_order_and_say_which_are_there(made: Made) -> None:
+    for at in range(7):
+        made.trial({"loss": -at})
+    pages = [made.experiment.table(most=3, page=number).page() for number in (1, 2, 3)]
+    shown = [[str(getattr(row[0], "text", "")) for row in page.tables[0].rows] for page in pages]
+    assert shown == [["t0", "t1", "t2"], ["t3", "t4", "t5"], ["t6"]]
+    assert [page.notes for page in pages] == [(f"trials {it} of 7",) for it in ("1-3", "4-6", "7-7")]
+    best = made.experiment.table(most=3, page=1, sort=True, metric="loss", mode="min").page()
+    assert best.notes == ("trials 1-3 of 7, the best by loss (min) first",)
+    assert made.experiment.table(most=0, page=1).page().notes == ()
+
+
+def test_a_metric_and_a_mode_may_be_given_to_sort_by(made: Made) -> None:
+    for loss in (3, 1, 2):
+        made.trial({"loss": loss, "b": 0, "c": 0, "score": -loss})
+    rows = made.rows(sort=True, metric="score", mode="max")
+    assert [row["trial"] for row in rows] == ["t1", "t2", "t0"]
+    assert list(rows[0])[3] == "score"
+    note = "no trial reported 'scoer', so they are not sorted: there are loss, b, c, score"
+    assert made.page(sort=True, metric="scoer", mode="max").notes == (note,)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"page": 4, "most": 3}, "there is no page 4: 7 trials, 3 on a page, so the last is page 3"),
+        ({"page": -1}, "there is no page -1: 7 trials, 20 on a page, so the last is page 1"),
+        ({"page": 2, "most": 0}, "there is no page 2: 7 trials, all on a page"),
+        ({"most": -1}, "-1 rows cannot be"),
+        ({"metric": "loss"}, "say which loss is best: mode='min' or 'max'"),
+        ({"mode": "least"}, "say which value is best"),
+    ],
+)
+def test_what_cannot_be_shown_is_refused(made: Made, options: dict[str, Any], words: str) -> None:
+    for _ in range(7):
+        made.trial({"loss": 1})
+    with pytest.raises(UsageError, match=words):
+        made.experiment.table(**options)
+
+
+def test_a_page_of_many_trials_looks_at_new_results_only(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    for at in range(50):
+        made.trial(*[{"loss": at}] * 20, lr=at, same=1)
+    table = made.experiment.table(most=5, page=2, sort=True, metric="missing", mode="min")
+    before = table.page()
+    looked: list[object] = []
+    for module in (trial_module, table_module):
+        monkeypatch.setattr(
+            module, "lookup", lambda result, name: looked.append(result) or lookup(result, name)
+        )
+    assert table.page() == before
+    assert looked == []
+    made.experiment.trials[3].result({"training_iteration": 21, "time_total_s": 1.0, "missing": 5})
+    made.experiment.trials[3].close()
+    assert table.page() != before
+    assert len(looked) < 30  # of 1,001
+
+
+def test_the_newest_number_is_that_of_all_results_however_they_come(made: Made) -> None:
+    trial = made.trial({"loss": 3, "deep": {"a": 1}}, {"loss": "text"}, {"loss": True}, end=False)
+    assert (trial.newest("loss"), trial.newest("deep/a"), trial.newest("none")) == (3, 1, None)
+    trial.result({"training_iteration": 4, "loss": 2, "none": 7})
+    assert (trial.newest("loss"), trial.newest("deep/a"), trial.newest("none")) == (2, 1, 7)
+    trial.start("thread", Record("checkpoint_000003", "fields", 3))
+    assert (trial.newest("loss"), trial.newest("none")) == (3, None)
+    trial.close()
 
 
 def test_long_names_keep_their_end_and_numbers_are_never_cut(made: Made) -> None:
