@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +17,7 @@ import nbckpt
 from nbckpt.commands import TABLE, Session, parse
 from nbckpt.commands.browsing import Listing
 from nbckpt.core.history import History
-from nbckpt.errors import UsageError
+from nbckpt.errors import CorruptError, UsageError
 from nbckpt.listing import Row
 from nbckpt.mirror import AutoMirror
 from nbckpt.trials.checkpoints import CheckpointFolder
@@ -233,6 +234,85 @@ def test_every_row_can_be_shown_and_restored_by_its_ref(run: Run, tmp_path: Path
     for row in rows:
         assert row.label in str(run("show", row.ref)) or row.label == "net/t0@1"
         assert "restored" in str(run("restore", row.ref))
+
+
+def test_a_trials_checkpoint_is_removed_for_good_and_said_first(run: Run, tmp_path: Path) -> None:
+    experiment = trained(tmp_path)
+    run("save", "mine")
+    said = str(run("rm", "net/t0@1", "mine", "--dry-run"))
+    assert "would remove net/t0@1, " in said
+    assert "would remove mine@1" in said
+    assert len(run("ls", "--all").rows) == 3
+    assert "that cannot be taken back" in str(run("rm", "t0@1", "mine"))
+    assert labels(run("ls", "--all")) == ["net/t0@2"]
+    assert not (experiment.folder / "t0" / "checkpoint_000001").exists()
+    run("undo")
+    assert labels(run("ls", "--all")) == ["mine@1", "net/t0@2"]
+
+
+def test_what_a_paused_trial_goes_on_from_is_not_removed_nor_what_was_named_with_it(
+    run: Run, tmp_path: Path
+) -> None:
+    def train(config: dict[str, Any]) -> None:
+        for step in range(2):
+            nbckpt.report(loss=step, checkpoint={"step": step})
+        known.wait(10)
+        experiment.pause()
+        nbckpt.report(loss=2, checkpoint={"step": 2})
+
+    known = threading.Event()
+    experiment = nbckpt.run(train, {}, folder=tmp_path / "store" / "experiments", name="later")
+    known.set()
+    experiment.wait()
+    run("save", "mine")
+    with pytest.raises(UsageError, match="is what the trial goes on from"):
+        run("rm", "mine", "later/t0@3")
+    assert "mine@1" in labels(run("ls", "--all"))
+    run("rm", "later/t0@1")
+    assert labels(run("ls", "--all")) == ["mine@1", "later/t0@3", "later/t0@2"]
+
+
+def test_a_trials_checkpoint_is_kept_under_a_name_and_sent_as_a_file(run: Run, tmp_path: Path) -> None:
+    trained(tmp_path, metric="loss", mode="min")
+    assert "is now best@1" in str(run("tag", "net/t0@2", "best"))
+    assert labels(run("ls")) == ["best@1"]
+    assert run("ls").rows[0].manifest.message == "net/t0@2, loss 0.5"
+    run("restore", "best")
+    run("export", "net/t0@1", str(tmp_path / "it.ckpt"))
+    with pytest.raises(UsageError, match="exists"):
+        run("export", "net/t0@1", str(tmp_path / "it.ckpt"))
+    assert "took in" in str(run("import", str(tmp_path / "it.ckpt")))
+    imported = run("ls", "--find", "net/t0@1, loss 1").rows[0]
+    assert imported.trusted
+    assert imported.variables == ["loud", "weights"]
+
+
+def test_a_folder_of_a_trial_is_kept_and_sent_with_its_files(run: Run, tmp_path: Path) -> None:
+    def train(config: dict[str, Any]) -> None:
+        with nbckpt.checkpoint_dir(step=7) as folder:
+            Path(folder, "model.bin").write_bytes(b"weights")
+        nbckpt.report(loss=1)
+
+    nbckpt.run(train, {}, executor="inline", folder=tmp_path / "store" / "experiments", name="net")
+    run("tag", "t0", "best")
+    run("export", "t0@7", str(tmp_path / "it.ckpt"))
+    run("import", str(tmp_path / "it.ckpt"))
+    ids = [row.ref for row in run("ls").rows]
+    assert len(ids) == 2
+    for name in ids:
+        checkpoint = nbckpt.Checkpoint.from_store(str(tmp_path / "store"), name)
+        assert checkpoint.to_dict()[nbckpt.FILES]["model.bin"] == b"weights"
+
+
+def test_what_is_damaged_of_a_trial_is_neither_kept_nor_sent(run: Run, tmp_path: Path) -> None:
+    folder = trained(tmp_path).folder / "t0" / "checkpoint_000002"
+    damaged = next(it for it in folder.rglob("*") if it.is_file())
+    damaged.write_bytes(b"other")
+    for words in (("tag", "t0@2", "best"), ("export", "t0@2", str(tmp_path / "it.ckpt"))):
+        with pytest.raises(CorruptError):
+            run(*words)
+    assert labels(run("ls")) == []
+    assert not (tmp_path / "it.ckpt").exists()
 
 
 def test_a_checkpoint_with_states_says_which(run: Run) -> None:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from nbckpt.commands.table import Command, Session, option, switch
-from nbckpt.commands.trials import is_ref
+from nbckpt.commands.trials import is_ref, is_trial
+from nbckpt.core.checkpoint import Checkpoint
 from nbckpt.core.gc import Collected
-from nbckpt.core.history import SHORT, Ref
+from nbckpt.core.history import SHORT, Ref, check_name
 from nbckpt.core.manifest import Manifest
+from nbckpt.core.transfer import write_file
+from nbckpt.core.tree import Tree
 from nbckpt.core.verify import Verified
 from nbckpt.errors import UsageError
 from nbckpt.render import Column, Page, Result, Table, count, short, size
+from nbckpt.trials.found import Found, metric_of
 
 
 @dataclass(frozen=True, repr=False)
@@ -27,8 +32,23 @@ class Tagged(Result):
 
 
 def tag(session: Session, ref: str, name: str) -> Tagged:
-    """Give a checkpoint one more name."""
+    """Give a checkpoint one more name; one of a trial is kept by it among those of variables."""
+    if is_trial(ref) and not is_ref(session, ref):
+        folder, tree = _of_trial(session, ref)
+        made = Checkpoint.from_directory(folder)
+        made.to_store(session.tracker.store, check_name(name), message=tree.manifest.message)
+        return Tagged(session.tracker.history.refs(name)[-1])
     return Tagged(session.tracker.tag(ref, name))
+
+
+def _of_trial(session: Session, ref: str) -> tuple[Path, Tree]:
+    """Return a trial's checkpoint, all of whose files are whole: its folder, and as it is told elsewhere."""
+    trial, record = session.library.checkpoint(ref)
+    trial.checkpoints.check(record)
+    found = Found(trial.folder, record.name)
+    tree = found.tree(metric_of(trial.folder.parent))
+    message = ", ".join(filter(None, (found.ref, tree.manifest.message)))
+    return trial.folder / record.name, replace(tree, manifest=replace(tree.manifest, message=message))
 
 
 @dataclass(frozen=True, repr=False)
@@ -39,20 +59,19 @@ class Removed(Result):
         labels: The checkpoints.
         freed: The bytes that the next gc frees.
         dry_run: Whether nothing was done.
-        experiments: The experiments, with the bytes that they took.
+        for_good: Experiments and checkpoints of trials, in words, with the bytes that they took.
     """
 
     labels: tuple[str, ...]
     freed: int
     dry_run: bool
-    experiments: tuple[tuple[str, int], ...] = ()
+    for_good: tuple[tuple[str, int], ...] = ()
 
     def page(self) -> Page:
         """See `Result.page`."""
         done = "would remove" if self.dry_run else "removed"
         notes = tuple(
-            f"{done} the experiment {name} with all its trials, {size(taken)}: that cannot be taken back"
-            for name, taken in self.experiments
+            f"{done} {what}, {size(taken)}: that cannot be taken back" for what, taken in self.for_good
         )
         what = ", ".join(self.labels)
         if not what:
@@ -64,19 +83,28 @@ class Removed(Result):
 
 
 def rm(session: Session, refs: Sequence[str], dry_run: bool) -> Removed:  # noqa: FBT001  argparse gives it by name
-    """Remove checkpoints, whose space gc frees and which undo brings back; or experiments, for good."""
-    tracker = session.tracker
-    known = session.library.names()
-    experiments = [ref for ref in refs if ref in known and not is_ref(session, ref)]
-    refs = [ref for ref in refs if ref not in experiments]
+    """Remove checkpoints, which undo brings back until gc; experiments or their checkpoints, for good."""
+    tracker, library = session.tracker, session.library
+    others = [ref for ref in refs if not is_ref(session, ref)]
+    experiments = [ref for ref in others if ref in library.names()]
+    steps = [ref for ref in others if "@" in ref and is_trial(ref)]
+    refs = [ref for ref in refs if ref not in {*experiments, *steps}]
     entries = [tracker.find(ref) for ref in refs]
     names = {entry.id: [str(it) for it in tracker.history.refs() if it.id == entry.id] for entry in entries}
     labels = tuple(", ".join(names[entry.id]) or entry.id[:SHORT] for entry in entries)
     freed = tracker.only_in(entries) if entries else 0
-    if refs and not dry_run:
-        tracker.remove(refs)
-    taken = tuple((name, session.library.remove(name, dry_run=dry_run)) for name in experiments)
-    return Removed(labels, freed, dry_run, taken)
+    # What cannot be removed is refused before anything is.
+    for_good = [(it, library.remove_checkpoint(it, dry_run=True)) for it in steps]
+    for it in experiments:
+        for_good.append((f"the experiment {it} with all its trials", library.remove(it, dry_run=True)))
+    if not dry_run:
+        if refs:
+            tracker.remove(refs)
+        for it in steps:
+            library.remove_checkpoint(it)
+        for it in experiments:
+            library.remove(it)
+    return Removed(labels, freed, dry_run, tuple(for_good))
 
 
 @dataclass(frozen=True, repr=False)
@@ -175,6 +203,11 @@ class Exported(Result):
 
 def export(session: Session, ref: str, file: str, overwrite: bool) -> Exported:  # noqa: FBT001  argparse
     """Write one checkpoint, and nothing else, into a file."""
+    if is_trial(ref) and not is_ref(session, ref):
+        _, tree = _of_trial(session, ref)
+        signer = session.tracker.history.signer
+        sign = signer.sign if not tree.manifest.values or signer.signed(tree.manifest) else None
+        return Exported(ref, file, write_file(tree, Path(file), sign, overwrite=overwrite))
     return Exported(ref, file, session.tracker.export(ref, file, overwrite=overwrite))
 
 
@@ -207,7 +240,7 @@ def import_(session: Session, file: str) -> Imported:
     return Imported(manifest, ref, new, session.tracker.history.trusted(manifest))
 
 
-_REF = option("ref", metavar="REF", kind="ref", help="which checkpoint")
+_REF = option("ref", metavar="REF", kind="ref or step", help="which checkpoint; of a trial: t3@10, EXP/t3@10")
 _DRY_RUN = switch("--dry-run", help="only say what would happen")
 
 COMMANDS = (
@@ -221,7 +254,7 @@ COMMANDS = (
                 nargs="+",
                 metavar="REF|EXP",
                 kind="ref or experiment",
-                help="which checkpoints or experiments",
+                help="which checkpoints, those of trials too (EXP/t3@10), or experiments",
             ),
             _DRY_RUN,
         ),

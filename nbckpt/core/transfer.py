@@ -13,7 +13,7 @@ from nbckpt.core.manifest import Manifest, decode, encode
 from nbckpt.core.pack import pack_key, parse_index, total
 from nbckpt.core.packer import Packer
 from nbckpt.core.reader import Reader
-from nbckpt.core.tree import pack, packed_tree
+from nbckpt.core.tree import Sign, Tree, pack, packed_tree
 from nbckpt.errors import CorruptError, FormatError, StoreError, UsageError
 from nbckpt.store import ArchiveStore, ArchiveWriter
 
@@ -29,14 +29,19 @@ def export(
         UsageError: The file exists and *overwrite* was not said.
         StoreError: The disk failed; there is no such file, or still the former one.
     """
+    sign = history.signer.sign if history.trusted(manifest) else None
+    return write_file(packed_tree(manifest, history.store), file, sign, name, overwrite=overwrite)
+
+
+def write_file(tree: Tree, file: Path, sign: Sign | None, name: str = "", *, overwrite: bool = False) -> int:
+    """Write a checkpoint from wherever it is into *file*; see `export`."""
     if file.exists() and not overwrite:
         raise UsageError(f"{str(file)!r} exists: choose another name, or say --overwrite")
-    sign = history.signer.sign if history.trusted(manifest) else None
     staged = file.with_name(f".{file.name}.{uuid.uuid4().hex}.nbckpt-tmp")
     try:
         with staged.open("wb") as opened:
             with closing(ArchiveWriter(opened)) as archive:
-                _write(history, manifest, archive, name, sign)
+                _write(tree, archive, name, sign)
             opened.flush()
             os.fsync(opened.fileno())
         staged.replace(file)
@@ -50,11 +55,11 @@ def export(
     return file.stat().st_size
 
 
-def _write(history: History, manifest: Manifest, archive: ArchiveWriter, name: str, sign: object) -> None:
+def _write(tree: Tree, archive: ArchiveWriter, name: str, sign: Sign | None) -> None:
     with Packer(archive) as packer:
-        made = pack(packed_tree(manifest, history.store), packer)
+        made = pack(tree, packer)
         packer.finish()
-        sealed, data = encode(replace(made(), parent=""), sign)  # type: ignore[arg-type]  # set by the caller
+        sealed, data = encode(replace(made(), parent=""), sign)
     archive.put(f"checkpoints/{sealed.id}.json", data)
     if name:
         archive.put("name", name.encode())

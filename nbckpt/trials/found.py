@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from nbckpt.core.manifest import Content, Manifest
-from nbckpt.core.tree import INSIDE, read_manifest
+from nbckpt.core.tree import INSIDE, Tree, folder_tree, read_manifest
 from nbckpt.errors import NbckptError
 from nbckpt.trials import spec as spec_file
 from nbckpt.trials.checkpoints import PREFIX, SUFFIX, CheckpointFolder
@@ -30,14 +30,14 @@ class Found:
     """A committed checkpoint of a trial, of which only the name was read.
 
     Attributes:
-        moment: When it was committed, as in the key of a store's checkpoint.
         trial: The trial's folder.
         name: The name of its own folder there.
+        moment: When it was committed, as in the key of a store's checkpoint.
     """
 
-    moment: str
     trial: Path
     name: str
+    moment: str = ""
 
     @property
     def ref(self) -> str:
@@ -63,6 +63,14 @@ class Found:
             message="" if value is None else f"{metric} {shown_value(value).text}",
             files={path: it for path, it in files.items() if not path.startswith(f"{INSIDE}/")},
         )
+
+    def tree(self, metric: str = "") -> Tree:
+        """Return it as it can be written elsewhere; its files are read when they are written.
+
+        Raises:
+            NbckptError: It cannot be read, or is gone.
+        """
+        return replace(folder_tree(self.trial / self.name), manifest=self.read(metric))
 
 
 def find(library: Library) -> Iterator[Found]:
@@ -90,7 +98,7 @@ def _of_trial(trial: Path) -> Iterator[Found]:
                 written = datetime.fromtimestamp(record.stat().st_mtime, UTC)
             except FileNotFoundError:  # removed meanwhile
                 continue
-            yield Found(f"{written:%Y%m%dT%H%M%S%f}Z", trial, name)
+            yield Found(trial, name, f"{written:%Y%m%dT%H%M%S%f}Z")
 
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:

@@ -70,6 +70,25 @@ class Library:
             )
         return trial, found[-1]
 
+    def remove_checkpoint(self, ref: str, *, dry_run: bool = False) -> int:
+        """Remove one checkpoint of a trial for good, and return the bytes that it takes.
+
+        Raises:
+            NotFoundError: There is none.
+            UsageError: The trial runs, or would go on from it.
+        """
+        trial, record = self.checkpoint(ref)
+        experiment = self.open(trial.folder.parent.name)
+        if not trial.finished and (experiment.running or experiment.runs_elsewhere()):
+            raise UsageError(
+                f"{ref!r} is of a trial that runs: stop it first, with %ckpt stop {ref.partition('@')[0]}"
+            )
+        if not trial.finished and record.name == trial.checkpoint:
+            raise UsageError(f"{ref!r} is what the trial goes on from: resume it to its end or stop it first")
+        if not dry_run:
+            trial.checkpoints.delete(record)
+        return record.size
+
     def remove(self, name: str, *, dry_run: bool = False) -> int:
         """Remove an experiment with all its checkpoints, and return the bytes that it takes.
 
