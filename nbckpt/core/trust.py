@@ -112,7 +112,7 @@ def _create(file: Path) -> None:
         os.link(staged, file)
     except FileExistsError:
         pass
-    except OSError:  # a file system without links
+    except (OSError, AttributeError):  # no links on this file system, or none at all, as in a browser
         if not file.exists():
             staged.replace(file)
     staged.unlink(missing_ok=True)

@@ -10,7 +10,6 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 from operator import itemgetter
 from pathlib import Path
 
@@ -62,10 +61,10 @@ class LocalStore(Store):
     def copy(self, source: str, target: str) -> None:
         """See `Store.copy`: no key's bytes are ever changed in place, so that two may share them."""
         try:
-            self._put(target, partial(os.link, self.path(source)))
+            self._put(target, lambda staged: os.link(self.path(source), staged))
         except NotFoundError:
             raise
-        except StoreError:  # a file system without such links
+        except (StoreError, AttributeError):  # no such links on this file system, or none at all
             super().copy(source, target)
 
     def _put(self, key: str, write: Callable[[Path], None]) -> None:

@@ -12,6 +12,7 @@ from unittest.mock import patch
 
 import pytest
 
+from nbckpt.core.trust import open_signer
 from nbckpt.errors import NotFoundError, StoreError, UsageError
 from nbckpt.store import STAGING, LocalStore, Store, local, open_store
 from nbckpt.testing import StoreTests
@@ -316,3 +317,14 @@ def test_a_copy_on_a_file_system_without_links_is_made_too(tmp_path: Path) -> No
     with patch("nbckpt.store.local.os.link", side_effect=OSError(1, "Operation not permitted")):
         store.copy("a", "b")
     assert store.get("b") == b"x"
+
+
+def test_where_there_are_no_links_at_all_a_copy_and_a_secret_are_made_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "link")  # as in a browser
+    store = LocalStore(tmp_path)
+    store.put("a", b"x")
+    store.copy("a", "b")
+    assert store.get("b") == b"x"
+    assert open_signer().secret == open_signer().secret
