@@ -23,12 +23,14 @@ class Row:
         ref: By what commands know it, for certain: its whole id, or `EXPERIMENT/t3@10` for a trial's.
         refs: Its names; a trial's has none.
         manifest: What it is; None where it cannot be read, and then *trouble* says why.
+        size: The bytes that it holds.
         trusted: Whether it may be restored without further words.
     """
 
     ref: str
     refs: tuple[Ref, ...]
     manifest: Manifest | None
+    size: int = 0
     trusted: bool = False
     trouble: str = ""
 
@@ -88,18 +90,17 @@ class Rows:
         ref = place.ref if isinstance(place, Found) else place.id
         refs = self._refs.get(ref, ())
         try:
-            manifest, trusted = self._look(place)
+            return Row(ref, refs, *self._look(place))
         except (NbckptError, OSError) as error:
             return Row(ref, refs, None, trouble=str(error))
-        return Row(ref, refs, manifest, trusted)
 
-    def _look(self, place: Entry | Found) -> tuple[Manifest, bool]:
-        """Return what a checkpoint is, and whether it may be restored."""
+    def _look(self, place: Entry | Found) -> tuple[Manifest, int, bool]:
+        """Return what a checkpoint is, how large, and whether it may be restored."""
         if isinstance(place, Found):
-            manifest = place.read(self._metric(place.trial.parent))
-            return manifest, not manifest.values or self._history.signer.signed(manifest)
+            manifest, taken = place.read(self._metric(place.trial.parent))
+            return manifest, taken, not manifest.values or self._history.signer.signed(manifest)
         manifest = self._history.read(place)
-        return manifest, self._history.trusted(manifest)
+        return manifest, manifest.size(), self._history.trusted(manifest)
 
 
 def read_rows(history: History, places: Iterable[Entry | Found]) -> tuple[Row, ...]:
@@ -135,7 +136,7 @@ def _row(row: Row) -> tuple[Cell | str, ...]:
         name,
         manifest.message,
         age(manifest.created_at),
-        size(manifest.size()),
+        size(row.size),
         size(new) if isinstance(new, int) else "-",
         _contents(row, manifest),
         Cell(f"[{cell['count']}]" if cell.get("count") else "-", str(cell.get("source", ""))[:500]),

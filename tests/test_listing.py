@@ -81,12 +81,13 @@ def test_trials_checkpoints_stand_among_those_of_the_notebook_the_newest_first(
 
 
 def test_a_trials_checkpoint_tells_its_metric_its_fields_and_its_size(run: Run, tmp_path: Path) -> None:
-    trained(tmp_path, metric="acc", mode="max")
+    (trial,) = trained(tmp_path, metric="acc", mode="max").trials
     newest = run("ls", "--all").rows[0]
     assert newest.ref == "net/t0@2"
     assert newest.manifest.message == "acc 2"
     assert newest.variables == ["loud", "weights"]
     assert newest.trusted
+    assert newest.size == trial.checkpoints.records()[-1].size
     page = run("ls", "--all")._repr_mimebundle_()["text/html"]
     assert all(it in page for it in (">net/t0@2<", ">acc 2<", ">loud, weights<", "and its trials"))
     assert Loud.loaded == 0

@@ -199,6 +199,7 @@ def test_a_state_shows_its_value_its_place_and_what_was_done_with_it(tmp_path: P
     assert repr(state) == "ValueState('sums')"
     page = html(state)
     assert "12345" in page
+    assert ">size<" not in page  # of nothing here it is known
     assert "test_shown.py" in page
     assert "neither saved nor loaded" in page
     with nbckpt.states(tmp_path):

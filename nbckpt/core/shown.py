@@ -8,6 +8,8 @@ from typing import Any
 from nbckpt.core.manifest import Value
 from nbckpt.render import Cell, Column, Table, count, short, size
 
+Row = tuple[Cell | str, ...]
+
 
 def values_table(
     caption: str, values: Iterable[tuple[str, Mapping[str, Any]]], most: int | None = None
@@ -20,8 +22,7 @@ def values_table(
         Column("size", number=True),
         Column("content", code=True),
     )
-    rows = [_row(name, preview) for name, preview in values]
-    return Table(_of_many(caption, rows, most), columns, tuple(rows[:most]))
+    return _table(caption, columns, [_row(name, preview) for name, preview in values], most)
 
 
 def previews(values: Iterable[Value]) -> list[tuple[str, Mapping[str, Any]]]:
@@ -31,9 +32,8 @@ def previews(values: Iterable[Value]) -> list[tuple[str, Mapping[str, Any]]]:
 
 def files_table(sizes: Mapping[str, int | None], most: int | None = None) -> Table:
     """Return a table of files by their paths; a size is None where it is not known."""
-    rows = [(path, "" if it is None else size(it)) for path, it in sorted(sizes.items())]
-    columns = (Column("file", code=True), Column("size", number=True))
-    return Table(_of_many("files", rows, most), columns, tuple(rows[:most]))
+    rows: list[Row] = [(path, "" if it is None else size(it)) for path, it in sorted(sizes.items())]
+    return _table("files", (Column("file", code=True), Column("size", number=True)), rows, most)
 
 
 def extent(preview: Mapping[str, Any]) -> str:
@@ -43,7 +43,7 @@ def extent(preview: Mapping[str, Any]) -> str:
     return count(preview["length"], "item") if preview.get("length") is not None else ""
 
 
-def _row(name: str, preview: Mapping[str, Any]) -> tuple[Cell | str, ...]:
+def _row(name: str, preview: Mapping[str, Any]) -> Row:
     dtype = f" {preview['dtype']}" if preview.get("dtype") else ""
     columns = ", ".join(f"{name}: {kind}" for name, kind in preview.get("columns", ()))
     text = columns or str(preview.get("text", ""))
@@ -56,5 +56,11 @@ def _row(name: str, preview: Mapping[str, Any]) -> tuple[Cell | str, ...]:
     )
 
 
-def _of_many(caption: str, rows: list[Any], most: int | None) -> str:
-    return f"{caption}; {most} of {len(rows):,}" if most is not None and len(rows) > most else caption
+def _table(caption: str, columns: tuple[Column, ...], rows: list[Row], most: int | None) -> Table:
+    """Return the first rows as a table, without sizes where none is known."""
+    shown = rows[:most]
+    if len(rows) > len(shown):
+        caption += f"; {len(shown)} of {len(rows):,}"
+    told = [at for at, it in enumerate(columns) if not it.number or any(row[at] for row in shown)]
+    lines = tuple(tuple(row[at] for at in told) for row in shown)
+    return Table(caption, tuple(columns[at] for at in told), lines)

@@ -44,8 +44,10 @@ class Found:
         """By what people ask for it: `EXPERIMENT/t3@10`."""
         return f"{self.trial.parent.name}/{self.trial.name}@{int(self.name.removeprefix(PREFIX))}"
 
-    def read(self, metric: str = "") -> Manifest:
-        """Return what it is, as the manifest of a checkpoint says it; the message is a metric's value then.
+    def read(self, metric: str = "") -> tuple[Manifest, int]:
+        """Return what it is, as the manifest of a checkpoint says it, and the bytes that it takes.
+
+        The message is a metric's value then.
 
         Args:
             metric: Which one; by default the first that was reported.
@@ -57,12 +59,13 @@ class Found:
         metric = metric or next(numbers(record.metrics), "")
         value = lookup(record.metrics, metric)
         files = {path: Content(size) for path, (size, _) in record.files.items()}
-        return replace(
+        manifest = replace(
             read_manifest(self.trial / self.name),
             created_at=record.created_at,
             message="" if value is None else f"{metric} {shown_value(value).text}",
             files={path: it for path, it in files.items() if not path.startswith(f"{INSIDE}/")},
         )
+        return manifest, record.size
 
     def tree(self, metric: str = "") -> Tree:
         """Return it as it can be written elsewhere; its files are read when they are written.
@@ -70,7 +73,7 @@ class Found:
         Raises:
             NbckptError: It cannot be read, or is gone.
         """
-        return replace(folder_tree(self.trial / self.name), manifest=self.read(metric))
+        return replace(folder_tree(self.trial / self.name), manifest=self.read(metric)[0])
 
 
 def find(library: Library) -> Iterator[Found]:
