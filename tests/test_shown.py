@@ -12,6 +12,7 @@ import pytest
 import nbckpt
 from nbckpt.core.history import History
 from nbckpt.core.trust import open_signer
+from nbckpt.errors import StoreError
 from nbckpt.render import Rich
 from nbckpt.store import MemoryStore, RemoteStore, open_store
 from nbckpt.trials.trial import Trial
@@ -125,6 +126,20 @@ def test_a_strangers_checkpoint_says_what_to_give(tmp_path: Path, monkeypatch: p
     assert Loud.loaded == 0
 
 
+def test_a_checkpoint_is_shown_where_the_secret_cannot_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri = f"memory://shown/{tmp_path.name}"
+    checkpoint = nbckpt.Checkpoint.from_uri(uri)
+    nbckpt.Checkpoint.from_dict({"x": 1}).to_uri(uri)
+    short = tmp_path / "secret"
+    short.write_text("short")
+    monkeypatch.setenv("NBCKPT_SECRET_FILE", str(short))
+    with pytest.raises(StoreError, match="too short"):
+        checkpoint.to_dict()
+    assert "is too short" in html(checkpoint)
+
+
 def test_a_checkpoint_of_a_users_class_shows_its_attributes() -> None:
     model = Model.from_dict({"x": 1})
     model.epoch = 1234
@@ -184,6 +199,12 @@ def test_a_tracker_over_a_network_is_not_read_to_show_it(tmp_path: Path) -> None
 def test_a_tracker_whose_store_cannot_be_read_says_why(tmp_path: Path) -> None:
     (tmp_path / "store.json").write_text("mine")
     assert "is not an nbckpt store" in html(nbckpt.Tracker(tmp_path))
+
+
+def test_a_tracker_whose_storage_fails_says_why(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    with patch.object(store, "get", side_effect=OSError("unplugged")):
+        assert "unplugged" in html(nbckpt.Tracker(store))
 
 
 def test_a_damaged_checkpoint_is_a_row_with_the_reason(tmp_path: Path) -> None:

@@ -427,8 +427,11 @@ class Checkpoint(Rich):
             yield f"made {made.text} ({made.hint})"
         if manifest.message:
             yield manifest.message
-        if not self._trusted:
-            yield "not written by you: give trust=True where you make it to load its fields"
+        try:
+            if not self._trusted:
+                yield "not written by you: give trust=True where you make it to load its fields"
+        except StoreError as error:  # of the user's secret
+            yield str(error)
 
     def __fspath__(self) -> str:
         raise TypeError(

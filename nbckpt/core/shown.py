@@ -36,7 +36,7 @@ def files_table(sizes: Mapping[str, int | None], most: int | None = None) -> Tab
     return _table("files", (Column("file", code=True), Column("size", number=True)), rows, most)
 
 
-def extent(preview: Mapping[str, Any]) -> str:
+def _extent(preview: Mapping[str, Any]) -> str:
     """Return a value's shape or length in words."""
     if preview.get("shape") is not None:
         return " x ".join(map(str, preview["shape"])) or "scalar"
@@ -50,7 +50,7 @@ def _row(name: str, preview: Mapping[str, Any]) -> Row:
     return (
         name,
         Cell(str(preview.get("type", "?")), columns),
-        extent(preview) + dtype,
+        _extent(preview) + dtype,
         size(preview["bytes"]) if "bytes" in preview else "",
         Cell(short(text, 80), text),
     )

@@ -85,7 +85,7 @@ class Tracker(Rich):
         try:
             entries = self.entries()
             table = listing_table(read_rows(self.history, entries[:_MOST_ROWS]))
-        except NbckptError as error:
+        except (NbckptError, OSError) as error:  # a store of the user's may raise either
             return Page(where, notes=(str(error), *notes))
         return Page(f"{where}: {count(len(entries), 'checkpoint')}", (table,), notes)
 

@@ -142,9 +142,9 @@ class Trial(Rich):
         try:
             experiment = Experiment.read(self.folder.parent)
             experiment.trial(self)
-        except NbckptError as error:
+            return TrialShown(experiment, self).page()
+        except (NbckptError, OSError) as error:
             return Page(repr(self), notes=(str(error), f"kept in {self.folder}"))
-        return TrialShown(experiment, self).page()
 
     def newest(self, name: str) -> float | None:
         """Return the last number reported under *name*; results that were looked at are not again."""
