@@ -12,6 +12,7 @@ from nbckpt.commands.table import Command, Option, Session, option, switch
 from nbckpt.errors import Interrupted, NbckptError, NotFoundError, UsageError
 from nbckpt.render import Page, Result
 from nbckpt.sync import SyncConfig
+from nbckpt.trials.curves import Curves, curves
 from nbckpt.trials.experiment import Experiment
 from nbckpt.trials.library import Library
 from nbckpt.trials.run import run as run_experiment
@@ -198,6 +199,18 @@ def best(session: Session, experiment: str, metric: str, mode: str) -> TrialShow
     return TrialShown(found, trial, f"best of {found.name} by {metric} ({mode}): ")
 
 
+def plot(session: Session, targets: Sequence[str], metric: str) -> Curves:
+    """Draw how a metric went, a line for each trial: all of an experiment, or those that are named."""
+    library, words = session.library, list(targets)
+    first = words.pop(0) if words and (words[0] in library.names() or not is_trial(words[0])) else ""
+    pairs = [word.rpartition("/")[::2] for word in words]
+    places = {place for place, _ in pairs if place} | ({first} if first else set())
+    if len(places) > 1:
+        raise UsageError(f"{', '.join(sorted(places))} are different experiments: draw one at a time")
+    experiment = library.open(places.pop() if places else "")
+    return curves(experiment, metric, [trial for _, trial in pairs] or None)
+
+
 def is_ref(session: Session, word: str) -> bool:
     """Tell whether there is a checkpoint of variables by that name."""
     try:
@@ -368,4 +381,18 @@ COMMANDS = (
         ),
     ),
     Command("best", best, (_EXPERIMENT, _METRIC, _MODE)),
+    Command(
+        "plot",
+        plot,
+        (
+            option(
+                "targets",
+                nargs="*",
+                metavar="EXP|TRIAL",
+                kind="trial",
+                help="an experiment, by default the newest, and which of its trials, by default the best 20",
+            ),
+            option("--metric", default="", metavar="M", help="what to draw; a/b for b in the dict a"),
+        ),
+    ),
 )

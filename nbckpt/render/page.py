@@ -44,10 +44,11 @@ class Fold:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A PNG and the words that stand for it."""
+    """A PNG and the words that stand for it, at most *height* pixels high."""
 
     alt: str
     png: bytes
+    height: int = 240
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from nbckpt.trials.space import canonical, recalled
 from nbckpt.trials.spec import Spec
 from nbckpt.trials.stopping import Stopper
 from nbckpt.trials.syncing import SyncerCallback
-from nbckpt.trials.table import MOST_ROWS, TrialTable, inferred, metric_columns, plot
+from nbckpt.trials.table import MOST_ROWS, TrialTable, inferred, metric_columns
 from nbckpt.trials.trial import STOPPED, Status, Trial
 
 _NO_THREADS = "threads cannot start here: trials run one after the other in the cell"
@@ -204,18 +204,22 @@ class Experiment(Result):
         ]
         return pandas.DataFrame(rows)
 
-    def plot(self, metric: str = "") -> Any:
+    def plot(self, metric: str = "", trials: Iterable[str | Trial] | None = None) -> Any:
         """Draw a metric's course, a line for each trial, and return the matplotlib figure.
 
+        Args:
+            metric: Its name, `a/b` for the metric b in a dict a; by default the experiment's own.
+            trials: Which trials; by default all, but at most 20: the best, where that is known, or the first.
+
         Raises:
-            UsageError: No trial reported it, or matplotlib is not installed.
+            UsageError: No trial reported it, there is no such trial, or matplotlib is not installed.
         """
+        from nbckpt.trials.curves import figure
+
         metric = metric or self.spec.metric
         if not metric:
             raise UsageError(f"say what to draw: plot('loss'), one of {self._metrics()}")
-        if not any(trial.metric(metric) for trial in self.trials):
-            raise UsageError(f"no trial of {self.name!r} reported {metric!r}: there are {self._metrics()}")
-        return plot(self, metric)
+        return figure(self, metric, trials)
 
     def page(self) -> Page:
         """See `Result.page`."""

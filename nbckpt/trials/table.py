@@ -385,23 +385,3 @@ def flat(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]
             yield from flat(value, f"{above}{key}/")
         else:
             yield f"{above}{key}", value
-
-
-def plot(experiment: Experiment, metric: str) -> Any:
-    """Draw a metric's course, a line for each trial."""
-    from matplotlib import pyplot
-
-    # Through pyplot, which is what lets a notebook show figures; closed, so that it shows this one once.
-    figure, axes = pyplot.subplots(layout="constrained")
-    pyplot.close(figure)
-    keys = varying(experiment.trials)[:_MOST_CONFIG]
-    for trial in experiment.trials:
-        found = [(it["training_iteration"], lookup(it, metric)) for it in list(trial.results)]
-        if points := [point for point in found if is_number(point[1])]:
-            config = dict(flat(plain(trial.config)))
-            tried = (f"{tail(key)}={shown_value(config[key]).text}" for key in keys if key in config)
-            axes.plot(*zip(*points, strict=True), label=", ".join([trial.id, *tried]))
-    axes.set_xlabel("iteration")
-    axes.set_ylabel(metric)
-    axes.legend()
-    return figure

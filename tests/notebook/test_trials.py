@@ -221,6 +221,26 @@ def test_best_uses_the_experiments_metric_or_the_one_that_is_said(trained: Noteb
     assert trained.run("%ckpt trials --sort").page().tables[0].rows[0][0].text == "t1"
 
 
+def test_learning_curves_are_a_picture_with_words(trained: Notebook) -> None:
+    trained.run("%ckpt run train --grid lr=2,1,3 --name e --wait")
+    trained.run("%ckpt run folders --name f --wait")
+    shown = trained.run("%ckpt plot e").page()
+    assert (shown.headline, shown.notes) == ("e: loss", ())
+    assert shown.pictures[0].alt == "loss of t0, t1, t2 of e, by iteration"
+    assert shown.pictures[0].png.startswith(b"\x89PNG")
+    assert trained.run("%ckpt plot e t2 t0 --metric loss").picture.alt == "loss of t2, t0 of e, by iteration"
+    assert trained.run("%ckpt plot e/t1 t0").picture.alt == "loss of t1, t0 of e, by iteration"
+    assert trained.run("%ckpt plot").picture.alt == trained.run("%ckpt plot t0").picture.alt
+    for line, words in {
+        "plot e/t0 f/t0": "e, f are different experiments",
+        "plot g": "there is no experiment 'g'",
+        "plot t9": "'f' has no trial 't9'",
+        "plot e --metric los": "no trial of 'e' reported 'los': there are loss",
+    }.items():
+        assert words in trained.error(f"%ckpt {line}")
+    assert completions(trained, "%ckpt plot f f/t") == ["f/t0"]
+
+
 def test_trials_are_shown_page_by_page_the_best_first(trained: Notebook) -> None:
     trained.run("%ckpt run train --grid lr=2,1,3 --name e --wait")
     shown = trained.run("%ckpt trials e -n 2 --page 2").page()

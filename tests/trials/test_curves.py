@@ -1,0 +1,119 @@
+"""Learning curves: which trials are drawn, and that whatever they are called can be."""
+
+from __future__ import annotations
+
+import io
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from trials.test_table import Made
+
+from nbckpt.errors import UsageError
+from nbckpt.trials.curves import Curves, curves
+
+matplotlib = pytest.importorskip("matplotlib", reason="needs matplotlib")
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Made:
+    return Made(tmp_path / "e")
+
+
+def lines(figure: Any) -> dict[str, list[float]]:
+    return {line.get_label().partition(",")[0]: list(line.get_ydata()) for line in figure.axes[0].lines}
+
+
+def test_the_trials_that_are_named_are_drawn_in_that_order_once(made: Made) -> None:
+    for at in range(3):
+        made.trial({"loss": at}, {"other": 1}, {"loss": at + 0.5}, lr=at)
+    figure = made.experiment.plot("loss", ["t2", made.experiment.trials[0], "t2"])
+    assert lines(figure) == {"t2": [2, 2.5], "t0": [0, 0.5]}
+    axes = figure.axes[0]
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("iteration", "loss")
+    assert [list(line.get_xdata()) for line in axes.lines] == [[1, 3]] * 2
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["t2, lr=2", "t0, lr=0"]
+
+
+def test_of_many_the_best_are_drawn_and_a_sentence_says_so(tmp_path: Path) -> None:
+    made = Made(tmp_path / "e", metric="loss", mode="min")
+    for at in range(30):
+        made.trial({"loss": -at, "note": "x"} if at != 29 else {"note": "x"})
+    drawn = lines(made.experiment.plot())
+    assert list(drawn) == [f"t{at}" for at in range(28, 8, -1)]
+    shown = curves(made.experiment, "", None)
+    note = "20 of 29 trials are drawn, the best by loss (min); name trials to see others"
+    assert shown.notes == (note,)
+    assert made.experiment.plot().axes[0].get_title() == note
+    assert len(lines(made.experiment.plot("loss", [f"t{at}" for at in range(25)]))) == 25
+
+
+def test_where_nobody_knows_what_is_best_the_first_are_drawn(made: Made) -> None:
+    for at in range(21):
+        made.trial({"loss": -at})
+    assert list(lines(made.experiment.plot("loss"))) == [f"t{at}" for at in range(20)]
+    assert "the first" in curves(made.experiment, "loss", None).notes[0]
+
+
+def test_what_reported_nothing_is_left_out_and_named(made: Made) -> None:
+    made.trial({"loss": 1})
+    made.trial({"accuracy": 1})
+    shown = curves(made.experiment, "loss", ["t0", "t1"])
+    assert shown.notes == ("t1 reported no loss",)
+    assert shown.picture.alt == "loss of t0 of e, by iteration"
+    with pytest.raises(
+        UsageError, match="none of these trials of 'e' reported 'loss': there are loss, accuracy"
+    ):
+        curves(made.experiment, "loss", ["t1"])
+    with pytest.raises(UsageError, match="has no trial 't7'"):
+        made.experiment.plot("loss", ["t7"])
+
+
+def test_before_anything_is_reported_it_says_so(made: Made) -> None:
+    made.trial()
+    with pytest.raises(UsageError, match="no trial of 'e' reported 'a number': there are none yet"):
+        curves(made.experiment, "", None)
+
+
+@pytest.mark.parametrize(
+    "name", ["$x", "$\\frac", "a_b^{", "<b>loss</b>", "\x00\n", "_hidden", "x" * 400, "{}%s", "a/b"]
+)
+def test_whatever_a_metric_is_called_it_can_be_drawn(made: Made, name: str) -> None:
+    values = [float("nan"), float("inf"), 1e308, -1e308, 10**400, 5]
+    made.trial(*[{name: value} for value in values], **{name: "$y$\\"})
+    made.trial({name: 1}, **{name: "z"})
+    shown = curves(made.experiment, name, None)
+    picture = matplotlib.image.imread(io.BytesIO(shown.picture.png))
+    assert picture.shape[:2] == (480, 960)
+    assert "<b>" not in shown._repr_mimebundle_()["text/html"]
+
+
+def test_a_page_gives_the_picture_the_room_that_its_text_needs(made: Made) -> None:
+    made.trial({"loss": 1})
+    shown = curves(made.experiment, "loss", None)
+    assert shown.picture.height == 400
+    assert "max-height:400px" in shown._repr_mimebundle_()["text/html"]
+
+
+def test_a_figure_shows_itself_without_pyplot_and_from_any_thread(made: Made) -> None:
+    from matplotlib import pyplot
+
+    made.trial({"loss": 1}, {"loss": 2})
+    before = pyplot.get_fignums()
+    shown: list[Curves] = []
+    thread = threading.Thread(target=lambda: shown.append(curves(made.experiment, "loss", None)))
+    thread.start()
+    thread.join()
+    figure = made.experiment.plot("loss")
+    assert pyplot.get_fignums() == before
+    assert figure._repr_png_().startswith(b"\x89PNG")
+    assert shown[0].picture.png == curves(made.experiment, "loss", None).picture.png
+
+
+def test_without_matplotlib_it_says_how_to_get_it(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    made.trial({"loss": 1})
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(UsageError, match="pip install matplotlib"):
+        made.experiment.plot("loss")
