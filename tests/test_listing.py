@@ -86,6 +86,7 @@ def test_a_trials_checkpoint_tells_its_metric_its_fields_and_its_size(run: Run, 
     assert newest.ref == "net/t0@2"
     assert newest.manifest.message == "acc 2"
     assert newest.variables == ["loud", "weights"]
+    assert newest.manifest.files == {}
     assert newest.trusted
     assert newest.size == trial.checkpoints.records()[-1].size
     page = run("ls", "--all")._repr_mimebundle_()["text/html"]
@@ -271,6 +272,25 @@ def test_what_a_paused_trial_goes_on_from_is_not_removed_nor_what_was_named_with
     assert "mine@1" in labels(run("ls", "--all"))
     run("rm", "later/t0@1")
     assert labels(run("ls", "--all")) == ["mine@1", "later/t0@3", "later/t0@2"]
+
+
+def test_nothing_is_removed_of_a_trial_that_runs(run: Run, tmp_path: Path) -> None:
+    saved, go_on = threading.Event(), threading.Event()
+
+    def train(config: dict[str, Any]) -> None:
+        for step in range(2):
+            nbckpt.report(loss=step, checkpoint={"step": step})
+        saved.set()
+        go_on.wait(30)
+
+    experiment = nbckpt.run(train, {}, folder=tmp_path / "store" / "experiments", name="net")
+    assert saved.wait(30)
+    with pytest.raises(UsageError, match="stop it first, with %ckpt stop net/t0"):
+        run("rm", "net/t0@1")
+    go_on.set()
+    experiment.wait()
+    run("rm", "net/t0@1")
+    assert labels(run("ls", "--all")) == ["net/t0@2"]
 
 
 def test_a_trials_checkpoint_is_kept_under_a_name_and_sent_as_a_file(run: Run, tmp_path: Path) -> None:

@@ -66,6 +66,8 @@ def test_a_users_own_template_is_used_for_its_class_and_those_derived(
     for kind in (Tagged, Everything):
         shown = kind(Ref(1, "a" * 64, "mine & yours", ""))._repr_mimebundle_()
         assert shown["text/html"] == "<b>mine &amp; yours</b>"
+    (tmp_path / "everything.html.j2").write_text("narrower")
+    assert everything()._repr_mimebundle_()["text/html"] == "narrower"
 
 
 def test_a_users_own_template_may_be_a_part_of_the_usual_one(

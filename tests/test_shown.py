@@ -117,6 +117,12 @@ def unlisted() -> Any:
     return patch.object(RemoteStore, "keys", side_effect=AssertionError)
 
 
+def test_a_folders_name_cannot_rewrite_the_terminal(tmp_path: Path) -> None:
+    (tmp_path / "red\x1b[31m").mkdir()
+    shown = both(nbckpt.Checkpoint.from_directory(tmp_path / "red\x1b[31m"))
+    assert "red\\x1b[31m)" in shown[0]
+
+
 def test_a_strangers_checkpoint_says_what_to_give(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = nbckpt.Checkpoint.from_dict({"loud": Loud()}).to_directory(tmp_path / "it")
     monkeypatch.setenv("NBCKPT_SECRET_FILE", str(tmp_path / "another"))
