@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import contextvars
 import logging
-import threading
 import time
 import weakref
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 from filelock import FileLock, Timeout
 
-from nbckpt.core.pools import starts
 from nbckpt.errors import StoreError, UsageError
 from nbckpt.render import Page, Result
 from nbckpt.sync import SyncConfig
 from nbckpt.sync.ending import before_the_end
 from nbckpt.trials import spec as spec_file
 from nbckpt.trials.callbacks import Callback, Callbacks
-from nbckpt.trials.driver import Attempt, Rules, Wish, trainable_class
-from nbckpt.trials.executors import Executor, InlineExecutor, ThreadExecutor, open_executor
+from nbckpt.trials.crew import Crew, Orders
+from nbckpt.trials.driver import Rules, Wish, trainable_class
+from nbckpt.trials.executors import Executor, open_executor
 from nbckpt.trials.search import Search, Suggestions
 from nbckpt.trials.space import canonical, recalled
 from nbckpt.trials.spec import Spec
@@ -32,7 +29,6 @@ from nbckpt.trials.syncing import SyncerCallback
 from nbckpt.trials.table import MOST_ROWS, TrialTable, inferred, metric_columns
 from nbckpt.trials.trial import STOPPED, Status, Trial
 
-_NO_THREADS = "threads cannot start here: trials run one after the other in the cell"
 _AT_EXIT_S = 5.0
 _LAST_SYNC_S = 300.0
 """How long the end of the process waits for the last sync."""
@@ -54,24 +50,16 @@ class Experiment(Result):
         folder: Where it is kept.
         spec: What it is to do.
         notes: What went wrong beside the trials, a sentence each.
-        ending: Whether no trial runs any more, and only its callbacks are still at work.
     """
 
     def __init__(self, folder: Path, spec: Spec, trials: Iterable[Trial] = ()) -> None:
         self.folder = folder
         self.spec = spec
         self._trials = {trial.id: trial for trial in trials}
-        self._changed = threading.Condition()
+        self._crew = Crew(folder.name)
         self._version = 0
-        self._queue: deque[Trial] = deque()
-        self._running: dict[str, Attempt] = {}
-        self._drivers = 0
-        self._rules: Rules | None = None
         self._search = Suggestions()
         self._lock = FileLock(folder.parent / f".{folder.name}.lock", is_singleton=False, thread_local=False)
-        self._notes: list[str] = []
-        self._began_at: float | None = None
-        self.ending = False
 
     @classmethod
     def read(cls, folder: Path) -> Experiment:
@@ -84,7 +72,7 @@ class Experiment(Result):
             CorruptError: Its file is damaged.
         """
         found = _live.get(folder)
-        if found is not None and found._rules is not None:
+        if found is not None and found._crew.rules is not None:
             return found
         spec, trials = spec_file.read(folder).spec, read_trials(folder)
         if found is None:
@@ -130,7 +118,12 @@ class Experiment(Result):
     @property
     def running(self) -> bool:
         """Whether it runs in this process, or waits to."""
-        return self._drivers > 0
+        return self._crew.drivers > 0
+
+    @property
+    def ending(self) -> bool:
+        """Whether no trial runs any more, and only its callbacks are still at work."""
+        return self._crew.ending
 
     @property
     def version(self) -> int:
@@ -140,8 +133,9 @@ class Experiment(Result):
     @property
     def notes(self) -> list[str]:
         """What went wrong beside the trials, a sentence each."""
-        callbacks = self._rules.callbacks.notes if self._rules else []
-        return [*self._notes, *self._search.notes, *callbacks, *self._unknown_metrics()]
+        rules = self._crew.rules
+        callbacks = rules.callbacks.notes if rules else []
+        return [*self._crew.notes, *self._search.notes, *callbacks, *self._unknown_metrics()]
 
     def runs_elsewhere(self) -> bool:
         """Tell whether another process runs it."""
@@ -162,7 +156,7 @@ class Experiment(Result):
 
     def asked(self, trial: Trial) -> Wish | Literal["checkpoint"]:
         """Return what a running trial was asked to do next: pause, stop, checkpoint, or nothing."""
-        attempt = self._running.get(trial.id)
+        attempt = self._crew.running.get(trial.id)
         if attempt is None:
             return ""
         return attempt.wish or ("checkpoint" if attempt.saves else "")
@@ -258,8 +252,7 @@ class Experiment(Result):
 
         An interrupt ends the waiting only; the trials go on.
         """
-        with self._changed:
-            return self._changed.wait_for(lambda: not self.running, timeout)
+        return self._crew.wait(timeout)
 
     def rest(self) -> None:
         """Pause all trials, and wait until none runs. An interrupt meanwhile stops them instead."""
@@ -299,7 +292,7 @@ class Experiment(Result):
             UsageError: There is no such trial, or it runs elsewhere.
         """
         for it in self._here(trial):
-            attempt = self._running.get(it.id)
+            attempt = self._crew.running.get(it.id)
             if attempt is not None:
                 attempt.ask_for_checkpoint()
         self.touch()
@@ -309,10 +302,11 @@ class Experiment(Result):
 
         Where only callbacks are still at work, as at the last sync, that is given up.
         """
-        for attempt in list(self._running.values()):
+        crew = self._crew
+        for attempt in list(crew.running.values()):
             attempt.kill()
-        if self._rules is not None and self.ending:
-            self._rules.callbacks.cancel()
+        if crew.rules is not None and crew.ending:
+            crew.rules.callbacks.cancel()
 
     def resume(
         self, trial: str | Trial | None = None, *, errored: bool = False, trust: bool = False
@@ -336,7 +330,7 @@ class Experiment(Result):
             if trial is not None
             else [it for it in self.trials if self._resumes(it, errored=errored)]
         )
-        wanted = [it for it in wanted if it.id not in self._running and it not in self._queue]
+        wanted = [it for it in wanted if not self._crew.has(it)]
         if trial is None:
             self._search.resume()
         if not wanted and not self._to_suggest:
@@ -384,18 +378,19 @@ class Experiment(Result):
                 spec.sync or SyncConfig(),
             )
             self._acquire()
-            self._rules, self._began_at = rules, time.monotonic()
+            orders = Orders(
+                lambda: self._to_suggest,
+                self._suggested,
+                lambda: rules.callbacks.call("on_experiment_end", self.trials),
+                self._over,
+            )
+            self._crew.begin(rules, orders)
             self._search = rules.search
             _live[self.folder] = self
             before_the_end(pause_all)
             self._search.setup(self)
             rules.callbacks.call("setup", self)
-        assert self._rules is not None
-        for trial in trials:
-            if trial.status != Status.PENDING or trial.attempts:
-                trial.wait()
-            self._queue.append(trial)
-        self._start_drivers(concurrent=self._rules.executor.concurrent)
+        self._crew.work(trials, self.spec.max_concurrent)
 
     def _acquire(self) -> None:
         try:
@@ -413,61 +408,6 @@ class Experiment(Result):
             "name"
         )
 
-    def _start_drivers(self, *, concurrent: bool) -> None:
-        """Have as many drivers as there is work for; without threads, work here until it is done."""
-        with self._changed:
-            trials = len(self._queue) + len(self._running) + self._to_suggest
-            wanted = min(self.spec.max_concurrent, trials)
-            missing = max(wanted, 1) - self._drivers if concurrent else 1 - self._drivers
-            self._drivers += max(missing, 0)
-        if not concurrent:
-            self._work()
-            return
-        for at in range(missing):
-            # With the context of the cell, so that what the trial prints lands below that cell.
-            work = contextvars.copy_context().run
-            thread = threading.Thread(target=work, args=(self._work,), name="nbckpt-trial", daemon=True)
-            if not starts(thread):
-                self._go_on_inline(missing - at - 1)
-                return
-
-    def _go_on_inline(self, missing: int) -> None:
-        """Do without *missing* more drivers and without threads."""
-        assert self._rules is not None
-        with self._changed:
-            self._drivers -= missing
-            if self._rules.executor.name == ThreadExecutor.name and self._drivers == 1:
-                self._rules = replace(self._rules, executor=InlineExecutor())
-                self._notes.append(_NO_THREADS)
-        self._work()
-
-    def _work(self) -> None:
-        """Drive trials, one after the other, until none is left. Runs in a thread of its own."""
-        while True:
-            attempt = self._next()
-            if attempt is None:
-                if self._left():
-                    return
-                continue
-            attempt.run()
-            trial = attempt.trial
-            if trial.finished:
-                self._search.ended(trial)
-            with self._changed:
-                self._running.pop(trial.id, None)
-                if trial.status == Status.PENDING:
-                    self._queue.append(trial)
-
-    def _next(self) -> Attempt | None:
-        assert self._rules is not None
-        with self._changed:
-            trial = self._queue.popleft() if self._queue else self._suggested()
-            if trial is None:
-                return None
-            attempt = Attempt(self._rules, trial, f"{self.name}/{trial.id}")
-            self._running[trial.id] = attempt
-            return attempt
-
     def _suggested(self) -> Trial | None:
         config = self._search.suggest(self._new_id()) if self._to_suggest else None
         return None if config is None else self.add(config)
@@ -477,28 +417,9 @@ class Experiment(Result):
         """How many trials are still to come of the search."""
         return max(self.spec.num_samples - len(self._trials), 0) if self._search.open else 0
 
-    def _left(self) -> bool:
-        """Have one driver go, unless more work came meanwhile; the last one ends the experiment, for now."""
-        assert self._rules is not None
-        with self._changed:
-            if self._queue:
-                return False
-            if self._drivers > 1:
-                self._drivers -= 1
-                return True
-        self.ending = True
-        try:
-            self._rules.callbacks.call("on_experiment_end", self.trials)
-        finally:
-            self.ending = False
-        with self._changed:
-            if self._queue:
-                return False
-            self._drivers = 0
-            self._lock.release()
-            self._version += 1
-            self._changed.notify_all()
-            return True
+    def _over(self) -> None:
+        self._lock.release()
+        self._version += 1
 
     def add(self, config: Mapping[str, Any]) -> Trial:
         """Make a new trial of a configuration; it does not run yet."""
@@ -521,14 +442,15 @@ class Experiment(Result):
 
     def _ask(self, wish: Any, trial: str | Trial | None) -> None:
         chosen = self._here(trial)
-        with self._changed:
+        crew = self._crew
+        with crew.changed:
             for it in chosen:
-                attempt = self._running.get(it.id)
+                attempt = crew.running.get(it.id)
                 if attempt is not None:
                     attempt.ask(wish)
-                elif it in self._queue or not it.finished:
-                    if it in self._queue:
-                        self._queue.remove(it)
+                elif it in crew.line or not it.finished:
+                    if it in crew.line:
+                        crew.line.remove(it)
                     if wish == "stop":
                         it.end(STOPPED, early=True)
                         self._search.ended(it)
@@ -538,7 +460,7 @@ class Experiment(Result):
             if trial is None:
                 self._search.open = False
             self._version += 1
-            self._changed.notify_all()
+            crew.changed.notify_all()
 
     def touch(self) -> None:
         """Something changed: whoever shows it looks again."""
@@ -554,10 +476,10 @@ class Experiment(Result):
 
     def _unknown_metrics(self) -> Iterator[str]:
         """Yield a sentence for each metric that a condition waits for and no trial with results has."""
-        if self._rules is None:
+        if self._crew.rules is None:
             return
-        trials = [trial for trial in self.trials if trial.results]
-        unknown = [set(self._rules.stopper.unknown(trial)) for trial in trials]
+        stopper = self._crew.rules.stopper
+        unknown = [set(stopper.unknown(trial)) for trial in self.trials if trial.results]
         for name in sorted(set.intersection(*unknown)) if unknown else ():
             yield f"stop waits for {name!r}, which no trial reports: there are {self._metrics()}"
 
