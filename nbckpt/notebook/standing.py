@@ -47,13 +47,16 @@ class Outlet:
         self._put_at: float | None = None
 
     def put(self, result: Result) -> None:
-        """Show a result instead of the former one, soon if not at once: every two seconds at most."""
+        """Have a result shown instead of the former one, with the next `tick` or `flush`."""
         self._newest = result
+
+    def tick(self) -> None:
+        """Show what was put last, if the former was shown two seconds ago or more."""
         if self._put_at is None or time.monotonic() - self._put_at >= _PERIOD_S:
             self.flush()
 
     def flush(self) -> None:
-        """Show at once what was put last."""
+        """Show at once what was put last, if that is not shown yet."""
         with self._lock:
             result, self._newest = self._newest, None
             if result is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 from typing import Any
@@ -163,6 +164,8 @@ def test_trials_are_followed_by_one_thread_that_ends_with_them(notebook: Noteboo
     assert "e/t0: TERMINATED" in shown(panel)
     press(panel, "Restore here")
     assert notebook.names["i"] == 4
+    press(panel, "Curves")
+    assert "data:image/png" in shown(panel)
     until(lambda: not ticks())
 
 
@@ -219,6 +222,38 @@ def test_a_button_on_one_trial_says_so_where_none_is_chosen(notebook: Notebook) 
     for name in ("Show", "Restore here"):
         press(panel, name)
         assert "error: choose a trial in the list first" in shown(panel)
+
+
+def test_the_best_first_by_the_metric_that_is_chosen(notebook: Notebook) -> None:
+    notebook.run("def train(config):\n    yield {'loss': config['x'], 'gain': config['x']}")
+    notebook.run("%ckpt run train --grid x=2,1,3 --name e --wait --metric loss --mode min")
+    panel = opened(notebook, "trials")
+    tab = panel._tabs[1]
+
+    def order() -> list[str]:
+        return re.findall(r">(t\d)</th>", tab._table.value)
+
+    assert order() == ["t0", "t1", "t2"]
+    tab._sort.value = True
+    assert order() == ["t1", "t0", "t2"]
+    tab._metric.value, tab._mode.value = "gain", "max"
+    assert order() == ["t2", "t0", "t1"]
+
+
+def test_a_long_table_is_paged(notebook: Notebook) -> None:
+    notebook.run("def train(config): yield config['x']")
+    notebook.run("import nbckpt\ngrid = nbckpt.grid_search(list(range(230)))")
+    notebook.run("nbckpt.run(train, {'x': grid}, name='e', executor='inline').wait()")
+    panel = opened(notebook, "trials")
+    tab = panel._tabs[1]
+    assert "page 1 of 3" in shown(panel)
+    press(panel, "Next")
+    press(panel, "Next")
+    assert "page 3 of 3" in shown(panel)
+    assert re.findall(r">(t\d+)</th>", tab._table.value) == [f"t{at}" for at in range(200, 230)]
+    press(panel, "Next")
+    press(panel, "Previous")
+    assert "page 2 of 3" in shown(panel)
 
 
 def test_the_log_of_a_trial_that_is_shown_is_followed(notebook: Notebook) -> None:

@@ -6,30 +6,63 @@ import pytest
 from playwright.sync_api import Locator
 
 from notebook.lab import Lab, pictures
+from servers.proxy import Fault, Proxy
+from servers.s3 import s3_bucket, s3_proxy, s3_server
+
+__all__ = ["s3_bucket", "s3_proxy", "s3_server"]
 
 pytestmark = pytest.mark.browser
 
 TRAIN = """
 import threading, nbckpt
-gate = threading.Semaphore(0)
+gates = {lr: threading.Semaphore(0) for lr in (0.1, 0.3, 1.0)}
+def release(number):
+    for gate in gates.values():
+        gate.release(number)
 def train(config):
     start = nbckpt.get_checkpoint()
     for i in range(start.to_dict()["i"] if start else 0, 40):
-        gate.acquire()
+        gates[config["lr"]].acquire()
         loss = config["lr"] + 2 / (i + 1) + 0.05 * (i % 3)
-        nbckpt.report(loss=loss, accuracy=1 - loss / 4, checkpoint={"i": i + 1})
+        print("epoch", i)
+        checkpoint = {"i": i + 1} if i % 10 == 9 or nbckpt.should_checkpoint() else None
+        nbckpt.report(loss=loss, accuracy=1 - loss / 4, checkpoint=checkpoint)
 """
+WAITS = """
+import os, time, nbckpt
+def train(config):
+    start = nbckpt.get_checkpoint()
+    for i in range(start.to_dict()["i"] if start else 0, 40):
+        while i >= 12 and not os.path.exists("go"):
+            time.sleep(0.02)
+        nbckpt.report(loss=1 / (i + 1), checkpoint={"i": i + 1} if i % 10 == 9 else None)
+"""
+SAVES = (
+    "import numpy, matplotlib.pyplot as plt\n"
+    "squares = numpy.arange(1000) ** 2\nname = 'digits'\n"
+    "figure, axes = plt.subplots(figsize=(3, 2)); axes.plot(squares); plt.close(figure); del axes\n"
+    "%ckpt save cleaned -m 'clean'"
+)
+ENVIRONMENT = (
+    "import os\nos.environ.update(AWS_ENDPOINT_URL={!r}, AWS_DEFAULT_REGION='us-east-1', "
+    "AWS_ACCESS_KEY_ID='test', AWS_SECRET_ACCESS_KEY='test')"
+)
 
 
 def click(panel: Locator, name: str) -> None:
     panel.get_by_role("button", name=name, exact=True).locator("visible=true").click()
 
 
-def test_checkpoints_are_saved_found_previewed_restored_and_deleted_with_clicks(lab: Lab) -> None:
+def sees(panel: Locator, text: str) -> None:
+    """Wait until the panel shows a text."""
+    panel.locator(".widget-html").get_by_text(text).locator("visible=true").first.wait_for()
+
+
+def test_checkpoints_are_saved_found_previewed_restored_compared_and_deleted_with_clicks(lab: Lab) -> None:
     lab.open(
         "panel.ipynb",
         "%load_ext nbckpt",
-        "import numpy\nsquares = numpy.arange(1000) ** 2\nname = 'digits'\n%ckpt save cleaned -m 'clean'",
+        SAVES,
         "name = 'letters'\n%ckpt save other -m 'another thing'",
         "%ckpt panel",
         "print(name)",
@@ -37,61 +70,114 @@ def test_checkpoints_are_saved_found_previewed_restored_and_deleted_with_clicks(
     for at in range(3):
         lab.run(at)
     panel = lab.run(3)
-    panel.get_by_role("button", name="Restore…").wait_for()
-    assert panel.locator("table caption", has_text="checkpoints").count() == 2  # static, and the panel's own
+    chosen = panel.get_by_label("checkpoint", exact=True)
+    panel.get_by_label("name or file").fill("clicked")
+    panel.get_by_label("name or file").press("Enter")
+    click(panel, "Save")
+    sees(panel, "saved clicked@1")
+    assert "clicked@1" in chosen.inner_text()
     box = panel.get_by_label("filter")
     box.fill("cleaned")
     box.press("Enter")
-    chosen = panel.get_by_label("checkpoint", exact=True)
-    panel.locator("option", has_text="other@1").wait_for(state="detached")
+    chosen.locator("option", has_text="other@1").wait_for(state="detached")
     assert "cleaned@1" in chosen.inner_text()
+    click(panel, "Show")
+    panel.locator("img[alt='figure']").wait_for()
+    assert "1000" in panel.get_by_role("region", name="details").inner_text()
+    pictures(lab, "panel-show")
     click(panel, "Restore…")
-    panel.get_by_text("would restore").wait_for()
+    sees(panel, "restore cleaned@1: clean?")
+    sees(panel, "would restore")
     pictures(lab, "panel-checkpoints")
+    assert lab.run(4).inner_text().strip() == "letters"
     click(panel, "Restore now")
-    panel.get_by_text("restored 3 variables").wait_for()
+    sees(panel, "restored ")
     assert lab.run(4).inner_text().strip() == "digits"
+    box.fill("")
+    box.press("Enter")
+    chosen.locator("option", has_text="other@1").wait_for(state="attached")
+    chosen.select_option(label="cleaned@1: clean")
+    panel.get_by_label("against").select_option(label="other@1: another thing")
     click(panel, "Diff")
-    panel.get_by_text("-> now").wait_for()
+    sees(panel, "-> other")
     click(panel, "Delete…")
-    panel.get_by_text("would remove").wait_for()
+    sees(panel, "would remove")
     click(panel, "Delete now")
-    panel.locator("option", has_text="cleaned@1").wait_for(state="detached")
+    chosen.locator("option", has_text="cleaned@1").wait_for(state="detached")
     click(panel, "Undo")
-    panel.locator("option", has_text="cleaned@1").wait_for(state="attached")
+    chosen.locator("option", has_text="cleaned@1").wait_for(state="attached")
 
 
-def test_trials_are_followed_paused_resumed_and_stopped_with_clicks(lab: Lab) -> None:
+def test_trials_are_followed_paused_resumed_saved_and_stopped_with_clicks(lab: Lab) -> None:
     lab.open(
         "panel-trials.ipynb",
         "%load_ext nbckpt\n" + TRAIN,
         "%ckpt run train --grid lr=0.1,0.3,1.0 --name grid --concurrent 3 --metric loss --mode min",
         "%ckpt panel trials",
-        "gate.release(30)",
-        "gate.release(30)",
-        "gate.release(1000)",
+        "release(12)",
+        "release(1)",
+        "release(1000)",
     )
     lab.run(0)
     lab.run(1).get_by_text("3 RUNNING").wait_for()
     panel = lab.run(2)
     panel.get_by_role("button", name="Pause").wait_for()
     lab.run(3)
-    panel.get_by_text("@10").first.wait_for()
+    table = panel.get_by_role("region", name="trials")
+    table.get_by_text("@10").first.wait_for()
     pictures(lab, "panel-trials-running")
+    click(panel, "Checkpoint now")
+    lab.run(4)
+    table.get_by_text("@13").first.wait_for()
     click(panel, "Pause")
     lab.run(4)
-    panel.locator(".widget-html").get_by_text("3 PAUSED").first.wait_for()
+    sees(panel, "3 PAUSED")
+    trials = panel.get_by_role("listbox", name="trials")
+    trials.select_option(["t0  lr=0.1", "t2  lr=1.0"])
     click(panel, "Curves")
-    panel.locator("img[alt^='loss of the trials']").wait_for()
+    panel.get_by_role("region", name="details").locator("img").wait_for()
     pictures(lab, "panel-trials-paused")
-    click(panel, "Resume")
+    trials.select_option(["t1  lr=0.3"])
+    click(panel, "Show")
+    panel.get_by_role("region", name="details").get_by_text("epoch 5").first.wait_for(state="attached")
+    click(panel, "Stop…")
+    sees(panel, "stop t1 of grid? A stopped trial is finished.")
+    click(panel, "Stop now")
+    sees(panel, "2 PAUSED")
+    click(panel, "Resume 2 interrupted or paused trials")
     lab.run(5)
-    panel.locator(".widget-html").get_by_text("3 TERMINATED").first.wait_for()
+    sees(panel, "3 TERMINATED")
     click(panel, "Best")
-    panel.get_by_text("best of grid by loss").wait_for()
+    sees(panel, "best of grid by loss")
 
 
-def test_the_store_is_synced_with_clicks(lab: Lab) -> None:
+def test_a_restart_leaves_the_html_and_the_cell_offers_to_resume(lab: Lab) -> None:
+    lab.open(
+        "panel-restart.ipynb",
+        "%load_ext nbckpt\n" + WAITS,
+        "%ckpt run train --grid lr=0.1,0.3 --name cut --concurrent 2",
+        "%ckpt panel trials",
+        "open('go', 'w').close()",
+    )
+    for at in range(2):
+        lab.run(at)
+    panel = lab.run(2)
+    panel.get_by_role("region", name="trials").get_by_text("@10").first.wait_for()
+    panel.locator("details").first.get_by_text("@10").first.wait_for(state="attached")
+    lab.restart()
+    standing = panel.locator("details").first
+    standing.locator("summary").click()
+    assert "@10" in standing.get_by_role("table").inner_text()
+    lab.run(0)
+    panel = lab.run(2)
+    sees(panel, "2 cut off")
+    pictures(lab, "panel-cut-off")
+    click(panel, "Resume 2 interrupted or paused trials")
+    lab.run(3)
+    sees(panel, "2 TERMINATED")
+
+
+def test_the_store_is_synced_to_a_folder_with_clicks(lab: Lab) -> None:
     lab.open("panel-sync.ipynb", "%load_ext nbckpt", "x = 1\n%ckpt save one", "%ckpt panel sync")
     lab.run(0)
     lab.run(1)
@@ -100,10 +186,41 @@ def test_the_store_is_synced_with_clicks(lab: Lab) -> None:
     place.fill(str(lab.folder / "there"))
     place.press("Enter")
     click(panel, "Set")
-    panel.locator(".widget-html").get_by_text("up to date").first.wait_for()
+    sees(panel, "up to date")
     assert any((lab.folder / "there" / "checkpoints").glob("*.json"))
-    click(panel, "Sync now")
-    panel.get_by_text("nothing new for").wait_for()
+    rows = panel.get_by_role("region", name="sync").get_by_role("rowheader").all_inner_texts()
+    assert {"upload_dir", "sync_period", "sync_timeout", "sync_artifacts"} <= set(rows)
     pictures(lab, "panel-sync")
+    click(panel, "Sync now")
+    sees(panel, "nothing new")
     click(panel, "Off")
-    panel.get_by_text("kept here only").first.wait_for()
+    sees(panel, "kept here only")
+
+
+def test_a_push_to_s3_is_followed_and_cancelled_with_clicks(
+    lab: Lab, s3_bucket: str, s3_proxy: Proxy
+) -> None:
+    stalled = s3_proxy.fail(Fault("stall", when=lambda request: request.method == "PUT"))
+    lab.open(
+        "panel-s3.ipynb",
+        f"%load_ext nbckpt\n{ENVIRONMENT.format(s3_proxy.url)}",
+        "x = bytes(1_000_000)\n%ckpt save one",
+        "%ckpt panel sync",
+    )
+    lab.run(0)
+    lab.run(1)
+    panel = lab.run(2)
+    place = panel.get_by_label("place")
+    place.fill(f"{s3_bucket}/notebook")
+    place.press("Enter")
+    click(panel, "Set")
+    sees(panel, "under way")
+    assert stalled.struck.wait(20)
+    pictures(lab, "panel-sync-under-way")
+    click(panel, "Cancel")
+    sees(panel, "it was cancelled")
+    s3_proxy.heal()
+    click(panel, "Sync now")
+    sees(panel, "up to date")
+    click(panel, "Off")
+    sees(panel, "kept here only")

@@ -18,8 +18,6 @@ from nbckpt.notebook.panel.desk import Desk
 from nbckpt.notebook.panel.parts import close
 from nbckpt.notebook.panel.sync import SyncTab
 from nbckpt.notebook.panel.trials import TrialsTab
-from nbckpt.notebook.standing import Outlet
-from nbckpt.render import Result
 
 TABS = ("checkpoints", "trials", "sync")
 
@@ -44,8 +42,8 @@ class Tab(Protocol):
     def is_alive(self) -> bool:
         """See the class."""
 
-    def refresh(self) -> Result | None:
-        """Show what there is now; return it, or nothing where nothing changed."""
+    def refresh(self) -> None:
+        """Show what changed, and let it stand above the panel."""
 
 
 class Panel:
@@ -74,7 +72,6 @@ class Panel:
         # That of the cell: without it, some kernels refuse what a thread shows.
         self._context = copy_context()
         self._desk = Desk(open_session, is_busy, self.follow)
-        self._standing = Outlet()
         self._tabs: list[Tab] = [CheckpointsTab(self._desk), TrialsTab(self._desk), SyncTab(self._desk)]
         self._front = widgets.Tab([it.widget for it in self._tabs], selected_index=TABS.index(tab))
         for at, tab_ in enumerate(self._tabs):
@@ -92,7 +89,7 @@ class Panel:
     def refresh(self) -> None:
         """Show what there is now in the tab that is in front, and go on while that changes by itself."""
         self._refresh()
-        self._standing.flush()
+        self._desk.standing.flush()
         self.follow()
 
     def look_again(self) -> None:
@@ -106,7 +103,7 @@ class Panel:
         self._desk.session().auto.began = lambda: None
         if self._ticker is not None and self._ticker is not threading.current_thread():
             self._ticker.join()
-        self._standing.flush()
+        self._desk.standing.flush()
         close(self.widget)
 
     def follow(self) -> None:
@@ -128,8 +125,8 @@ class Panel:
 
     def _refresh(self) -> None:
         with self._desk.turn:
-            if not self._closed.is_set() and (result := self._tab.refresh()) is not None:
-                self._standing.put(result)
+            if not self._closed.is_set():
+                self._tab.refresh()
                 self._desk.refresh()
 
     def _tick(self) -> None:
@@ -140,8 +137,9 @@ class Panel:
                 is_alive = self._tab.is_alive
                 began = time.monotonic()
                 self._refresh()
+                self._desk.standing.tick()
                 took = time.monotonic() - began
-            self._standing.flush()
+            self._desk.standing.flush()
         finally:
             with self._lock:
                 self._ticker = None

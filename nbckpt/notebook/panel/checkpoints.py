@@ -66,26 +66,26 @@ class CheckpointsTab:
             desk.button("Undo", self._undo, "takes back the last restore or removal"),
         )
 
-    def refresh(self) -> Result | None:
-        """Show what there is now, and return it."""
+    def refresh(self) -> None:
+        """Show what there is now."""
         wanted = self._filter.value.strip()
         words = ["--all"] if self._trials.value else []
         words += [f"--find={wanted}"] if wanted else []
         listing = self._desk.ask("ls", *self._pager.words, *words)
         if not isinstance(listing, Listing):
-            return None
+            return
         self._listing = listing
         self._pager.update(listing.total)
-        rows = [(_label(row), row.ref) for row in listing.rows]
+        rows = [(_label(row), _ref(row)) for row in listing.rows]
         offer(self._chosen, rows)
         offer(self._against, [_NOW, *rows])
         self._mark()
-        return listing
+        self._desk.standing.put(listing)
 
     def _mark(self) -> None:
         """Let the row stand out that was chosen."""
         if (listing := self._listing) is not None:
-            self._table.value = marked(listing, lambda at, _: listing.rows[at].ref == self._chosen.value)
+            self._table.value = marked(listing, lambda at, _: _ref(listing.rows[at]) == self._chosen.value)
 
     def _on_ref(self, *words: str) -> Result | None:
         """Run a command on the checkpoint that was chosen."""
@@ -129,5 +129,9 @@ class CheckpointsTab:
 
 def _label(row: Row) -> str:
     message = row.manifest.message if row.manifest is not None else row.trouble
-    names = ", ".join(map(str, row.refs)) or row.ref
-    return f"{names}: {message}" if message else names
+    return f"{row.label}: {message}" if message else row.label
+
+
+def _ref(row: Row) -> str:
+    """Return by what commands are told of a checkpoint: a name and version of it, which reads best."""
+    return str(row.refs[0]) if row.refs else row.ref

@@ -12,6 +12,7 @@ import ipywidgets as widgets
 from nbckpt.commands import TABLE, Session, parse
 from nbckpt.errors import NbckptError
 from nbckpt.notebook.panel.parts import Region, line, sentence, wide
+from nbckpt.notebook.standing import Outlet
 from nbckpt.render import Result, html_of
 
 PAGE = 100
@@ -30,6 +31,7 @@ class Desk:
         then: Called after each command that is shown: something may change by itself from there on.
 
     Attributes:
+        standing: Where the tab in front puts what it shows, to be readable when the kernel is gone.
         turn: Held by whoever changes what is shown; one at a time does.
         message: The line.
         detail: Where the answer to what was asked last is shown.
@@ -41,6 +43,7 @@ class Desk:
         self._open_session = open_session
         self._is_busy = is_busy
         self._then = then
+        self.standing = Outlet()
         self.turn = threading.RLock()
         self._followed: tuple[str, ...] = ()
         self._shown = Region("details")
@@ -67,6 +70,7 @@ class Desk:
         def do(_: object) -> None:
             with self.turn:
                 then()
+                self.standing.tick()
 
         return do
 

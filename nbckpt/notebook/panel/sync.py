@@ -8,7 +8,7 @@ from nbckpt.commands.syncing import SyncShown
 from nbckpt.mirror import PERIOD_S
 from nbckpt.notebook.panel.desk import Desk
 from nbckpt.notebook.panel.parts import Region, line, sentence, wide
-from nbckpt.render import Result, html_of
+from nbckpt.render import html_of
 
 
 class SyncTab:
@@ -50,18 +50,18 @@ class SyncTab:
         """Whether it changes by itself: a push is under way."""
         return self._desk.session().auto.is_busy
 
-    def refresh(self) -> Result | None:
-        """Show how it goes now, and return it."""
+    def refresh(self) -> None:
+        """Show how it goes now."""
         result = self._desk.ask("sync", "--status")
         if not isinstance(result, SyncShown):
-            return None
+            return
         self._status.value = html_of(result)
         progress = result.status and result.status.progress
         self._progress.layout.display = None if progress else "none"
         if progress:
             self._bar.value = progress.done / progress.size if progress.size else 0.0
             self._left.value = sentence(str(progress))
-        return result
+        self._desk.standing.put(result)
 
     def _set(self) -> None:
         if not self._url.value:

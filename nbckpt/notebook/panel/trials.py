@@ -7,7 +7,7 @@ import ipywidgets as widgets
 from nbckpt.errors import NbckptError
 from nbckpt.notebook.panel.desk import Confirmation, Desk, Pager
 from nbckpt.notebook.panel.parts import Region, line, marked, offer, wide
-from nbckpt.render import Result, count
+from nbckpt.render import count
 from nbckpt.trials.experiment import Experiment
 from nbckpt.trials.shown import TrialShown
 from nbckpt.trials.table import TrialTable, inferred
@@ -89,24 +89,23 @@ class TrialsTab:
         except NbckptError:  # it was removed: the next refresh offers it no more
             return None
 
-    def refresh(self) -> Result | None:
-        """Show what there is now, if that changed, and return it."""
+    def refresh(self) -> None:
+        """Show what there is now, if that changed."""
         experiment = self._choose()
         if experiment is None:
             self._table.value = _NONE
-            return None
+            return
         version = (experiment.folder, experiment.version, experiment.running)
         if version == self._version and experiment.running:
-            return None
+            return
         self._version = version
         self._offer(experiment)
         self._pager.update(len(experiment.trials))
         result = self._desk.ask("trials", experiment.name, *self._pager.words, *self._order())
-        if not isinstance(result, TrialTable):
-            return None
-        self._shown = result
-        self._mark()
-        return result
+        if isinstance(result, TrialTable):
+            self._shown = result
+            self._mark()
+            self._desk.standing.put(result)
 
     def _offer(self, experiment: Experiment) -> None:
         """Offer what can be chosen, and to go on with what was cut off."""
