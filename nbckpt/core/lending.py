@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from filelock import FileLock, Timeout
+from nbckpt.store.locks import BaseFileLock, Timeout, file_lock
 
 
 def new_folder() -> Path:
@@ -36,7 +36,7 @@ def lend(key: str, fill: Callable[[Path], None]) -> Iterator[Path]:
     _sweep(root)
     folder, users = root / key, root / f"{key}.users"
     # The block may end in another thread than the one where it began.
-    mine = FileLock(users / uuid.uuid4().hex, is_singleton=False, thread_local=False)
+    mine = file_lock(users / uuid.uuid4().hex, thread_local=False)
     with _entry(root, key):
         if not _living(users):
             _remove(root, key)
@@ -68,9 +68,9 @@ def _root() -> Path:
     return root
 
 
-def _entry(root: Path, key: str, timeout: float = -1) -> FileLock:
+def _entry(root: Path, key: str, timeout: float = -1) -> BaseFileLock:
     """Return the lock under which users of *key* come and go."""
-    return FileLock(root / f"{key[:2]}.lock", timeout=timeout, is_singleton=False)
+    return file_lock(root / f"{key[:2]}.lock", timeout=timeout)
 
 
 def _sweep(root: Path) -> None:
@@ -96,7 +96,7 @@ def _living(users: Path) -> bool:
 
 
 def _dead(trace: Path) -> bool:
-    lock = FileLock(trace, is_singleton=False, thread_local=False)
+    lock = file_lock(trace, thread_local=False)
     try:
         lock.acquire(timeout=0)
     except Timeout:
@@ -105,12 +105,12 @@ def _dead(trace: Path) -> bool:
     return True
 
 
-def _go(root: Path, key: str, mine: FileLock) -> None:
+def _go(root: Path, key: str, mine: BaseFileLock) -> None:
     _leave(mine)
     if not _living(root / f"{key}.users"):
         _remove(root, key)
 
 
-def _leave(lock: FileLock) -> None:
+def _leave(lock: BaseFileLock) -> None:
     lock.release()
     Path(lock.lock_file).unlink(missing_ok=True)

@@ -25,13 +25,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Protocol, Self
 
-from filelock import FileLock, Timeout
-
 from nbckpt.core.algorithms import PREFERRED, Algorithms, of_checksum
 from nbckpt.core.manifest import now
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError, UsageError
 from nbckpt.store import STAGING, sync_file, sync_folder
 from nbckpt.store.local import make_folder
+from nbckpt.store.locks import Timeout, file_lock
 
 FORMAT = 1
 PREFIX = "checkpoint-"
@@ -272,7 +271,7 @@ class StateFolder:
         """Hold the lock that lets one process write."""
         with _explained("write", self.folder):
             make_folder(self.folder)
-        lock = FileLock(self.folder / _LOCK, is_singleton=False)
+        lock = file_lock(self.folder / _LOCK)
         with _explained("lock", self.folder):
             try:
                 lock.acquire(timeout=_LOCK_S)

@@ -10,10 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from filelock import FileLock, Timeout
-
 from nbckpt.errors import StoreError, UsageError
 from nbckpt.render import Page, Result
+from nbckpt.store.locks import Timeout, file_lock
 from nbckpt.sync import SyncConfig
 from nbckpt.sync.ending import before_the_end
 from nbckpt.trials import spec as spec_file
@@ -59,7 +58,7 @@ class Experiment(Result):
         self._crew = Crew(folder.name)
         self._version = 0
         self._search = Suggestions()
-        self._lock = FileLock(folder.parent / f".{folder.name}.lock", is_singleton=False, thread_local=False)
+        self._lock = file_lock(folder.parent / f".{folder.name}.lock", thread_local=False)
 
     @classmethod
     def read(cls, folder: Path) -> Experiment:

@@ -78,6 +78,14 @@ def elsewhere(notebook):
     assert "it is pushed whenever you say" in str(run("%ckpt sync there"))
 
 
+def forms():
+    made = nbckpt.Checkpoint.from_dict({"a": [1, 2]})
+    with made.as_directory() as folder, made.as_directory() as again:
+        assert folder == again
+        assert nbckpt.Checkpoint.from_directory(folder).to_dict() == {"a": [1, 2]}
+    assert nbckpt.Checkpoint.from_bytes(made.to_bytes()).to_dict() == {"a": [1, 2]}
+
+
 def trials(notebook):
     notebook.run(TRAIN)
     runs = notebook.run("runs = nbckpt.run(train, {'lr': nbckpt.grid_search([1.0, 2.0])}, name='grid')\nruns")
@@ -95,6 +103,7 @@ def main():
     notebook.run("%load_ext nbckpt")
     checkpoints(notebook)
     elsewhere(notebook)
+    forms()
     trials(notebook)
     notebook.run("%ckpt panel")
     python = sys.version.split()[0]
