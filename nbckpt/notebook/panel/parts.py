@@ -52,6 +52,10 @@ def wide(width: str) -> widgets.Layout:
     return widgets.Layout(width=width)
 
 
+SNUG = {"description_width": "initial"}
+"""The style of an input that stands behind another one, with its label close to it."""
+
+
 def sentence(text: str) -> str:
     """Return a sentence as HTML."""
     return f'<span style="margin:0 .6em 0 .2em;">{escape(text)}</span>'

@@ -7,7 +7,7 @@ import ipywidgets as widgets
 from nbckpt.commands.syncing import SyncShown
 from nbckpt.mirror import PERIOD_S
 from nbckpt.notebook.panel.desk import Desk
-from nbckpt.notebook.panel.parts import Region, line, sentence, wide
+from nbckpt.notebook.panel.parts import SNUG, Region, line, wide
 from nbckpt.render import html_of
 
 
@@ -24,9 +24,8 @@ class SyncTab:
         self._desk = desk
         self._status = Region("sync")
         self._bar = widgets.FloatProgress(min=0, max=1, layout=wide("16em"))
-        self._left = widgets.HTML()
         cancel = desk.button("Cancel", lambda: self._do("sync", "--cancel"), "it is tried again later")
-        self._progress = line(self._bar, self._left, cancel)
+        self._progress = line(self._bar, cancel)
         self._url = widgets.Text(
             description="place",
             placeholder="s3://bucket/folder, or a folder",
@@ -34,7 +33,7 @@ class SyncTab:
             layout=wide("28em"),
         )
         self._period = widgets.BoundedFloatText(
-            description="every, s", min=1, max=86_400, value=PERIOD_S, layout=wide("12em")
+            description="every, s", min=1, max=86_400, value=PERIOD_S, style=SNUG, layout=wide("10em")
         )
         form = line(self._url, self._period, desk.button("Set", self._set, "in the background from here on"))
         actions = line(
@@ -60,7 +59,6 @@ class SyncTab:
         self._progress.layout.display = None if progress else "none"
         if progress:
             self._bar.value = progress.done / progress.size if progress.size else 0.0
-            self._left.value = sentence(str(progress))
         self._desk.standing.put(result)
 
     def _set(self) -> None:

@@ -6,7 +6,7 @@ import ipywidgets as widgets
 
 from nbckpt.errors import NbckptError
 from nbckpt.notebook.panel.desk import Confirmation, Desk, Pager
-from nbckpt.notebook.panel.parts import Region, line, marked, offer, wide
+from nbckpt.notebook.panel.parts import SNUG, Region, line, marked, offer, wide
 from nbckpt.render import count
 from nbckpt.trials.experiment import Experiment
 from nbckpt.trials.shown import TrialShown
@@ -30,9 +30,11 @@ class TrialsTab:
         self._desk = desk
         self._version: object = None
         self._shown: TrialTable | None = None
-        self._experiment = widgets.Dropdown(description="experiment")
-        self._metric = widgets.Dropdown(description="metric", layout=wide("16em"))
-        self._mode = widgets.Dropdown(options=["min", "max"], description="best is", layout=wide("12em"))
+        self._experiment = widgets.Dropdown(description="experiment", layout=wide("22em"))
+        self._metric = widgets.Dropdown(description="metric", style=SNUG, layout=wide("13em"))
+        self._mode = widgets.Dropdown(
+            options=["min", "max"], description="best is", style=SNUG, layout=wide("9em")
+        )
         self._sort = widgets.Checkbox(description="best first", indent=False, layout=wide("auto"))
         self._resume = desk.button("Resume all", self._resume_all, "from the last checkpoints")
         self._pager = Pager(desk, self._again)
