@@ -20,7 +20,7 @@ from typing import Any
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
-from playwright.sync_api import Browser, Locator, Page, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
 ROOT = Path(__file__).parents[2]
 PICTURES = Path(os.environ.get("NBCKPT_CI_OUTPUT", ROOT / "ci-output"))
@@ -51,6 +51,8 @@ READY = """() => {
     return !!(kernel && widget.context && widget.context.isReady && context.isReady
         && kernel.connectionStatus === 'connected' && kernel.status === 'idle');
 }"""
+expect.set_options(timeout=30_000)  # as all else waits
+
 COMMAND = "([name, args]) => window.jupyterapp.commands.execute(name, args).then(() => null)"
 ACTIVATE = "(at) => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = at; }"
 RESTART = "() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()"
