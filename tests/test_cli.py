@@ -133,6 +133,24 @@ def test_run_waits_and_shows_the_table(job: Path, capsys: pytest.CaptureFixture[
     assert capsys.readouterr().out.startswith("best of e by loss (max): e/t1")
 
 
+def test_pages_curves_and_the_log_are_there_in_a_shell(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (job / "cli_says.py").write_text(
+        TRAIN.replace("    for i", "    print('begins', config['lr'])\n    for i")
+    )
+    assert main(["run", "cli_says.py:train", "--grid", "lr=1,2,3", "--name", "e", "--concurrent", "1"]) == 0
+    assert "begins 2" in capsys.readouterr().out
+    assert main(["trials", "-n", "1", "--page", "2", "--metric", "loss", "--mode", "max"]) == 0
+    out = capsys.readouterr().out
+    assert "trials 2-2 of 3, the best by loss (max) first" in out
+    assert "\nt1 " in out
+    assert main(["show", "t1"]) == 0
+    assert "the last it printed (log.txt):\n    begins 2\n" in capsys.readouterr().out
+    assert main(["plot", "e", "t1"]) == 0
+    assert "pictures (shown in a notebook): loss of t1 of e" in capsys.readouterr().out
+    assert main(["checkpoint"]) == 1
+    assert "there is nothing to checkpoint in e: 3 trials, 3 TERMINATED" in capsys.readouterr().err
+
+
 def test_run_takes_a_module_of_the_working_folder(job: Path) -> None:
     assert main(["run", "cli_job:train", "lr=1", "--executor", "inline"]) == 0
 

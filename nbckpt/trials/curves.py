@@ -93,7 +93,8 @@ def _chosen(
     if not metric or not found:
         there = ", ".join(inferred(experiment.trials, most=None)) or "none yet"
         who = "no trial" if names is None else "none of these trials"
-        raise UsageError(f"{who} of {experiment.name!r} reported {metric or 'a number'!r}: there are {there}")
+        what = repr(metric) if metric else "a number"
+        raise UsageError(f"{who} of {experiment.name!r} reported {what}: there are {there}")
     if names is not None:
         without = [trial.id for trial in asked if trial not in found]
         return found, [f"{', '.join(without)} reported no {metric}"] if without else []

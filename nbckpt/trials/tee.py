@@ -24,7 +24,8 @@ listener: ContextVar[Writes | None] = ContextVar("nbckpt_listener", default=None
 _MOST = 1 << 16
 _lock = threading.Lock()
 _users = 0
-_teed: list[tuple[Any, Writes, Writes | None]] = []
+_teed: list[tuple[Any, Writes, Writes, bool]] = []
+"""The streams, our `write` of each and the one below, and whether a stream had that as its own attribute."""
 
 
 class Printed:
@@ -53,7 +54,7 @@ def teeing() -> Iterator[None]:
     with _lock:
         _users += 1
         for stream in (sys.stdout, sys.stderr):
-            if not any(stream is known for known, _, _ in _teed):
+            if not any(stream is known for known, *_ in _teed):
                 _put_on(stream)
     try:
         yield
@@ -88,20 +89,20 @@ def _put_on(stream: Any) -> None:
             stream.write = tee
         else:
             kept.cell_contents = tee
-        _teed.append((stream, tee, write if own else None))
+        _teed.append((stream, tee, write, own))
 
 
-def _take_off(stream: Any, tee: Writes, before: Writes | None) -> None:
+def _take_off(stream: Any, tee: Writes, before: Writes, own: bool) -> None:  # noqa: FBT001  a row of the table
     """Give a stream its own `write` again, unless another one was put over ours."""
     kept, write = _bottom(stream)
     if write is not tee:
         return
     if kept is not None:
-        kept.cell_contents = before or type(stream).write.__get__(stream)
-    elif before is None:
-        del stream.write
-    else:
+        kept.cell_contents = before
+    elif own:
         stream.write = before
+    else:
+        del stream.write
 
 
 def _bottom(stream: Any) -> tuple[CellType | None, Writes]:

@@ -73,7 +73,7 @@ def test_what_reported_nothing_is_left_out_and_named(made: Made) -> None:
 
 def test_before_anything_is_reported_it_says_so(made: Made) -> None:
     made.trial()
-    with pytest.raises(UsageError, match="no trial of 'e' reported 'a number': there are none yet"):
+    with pytest.raises(UsageError, match="no trial of 'e' reported a number: there are none yet"):
         curves(made.experiment, "", None)
 
 

@@ -117,9 +117,11 @@ def test_the_streams_are_as_they_were_when_no_trial_runs() -> None:
     own = io.StringIO()
     with contextlib.redirect_stdout(own):
         streams = sys.stdout, sys.stderr
+        before = [dict(getattr(it, "__dict__", {})) for it in streams]
         finished(prints, {"x": 1})
         assert (sys.stdout, sys.stderr) == streams
-        assert not any("write" in getattr(it, "__dict__", {}) for it in streams)
+        assert [getattr(it, "__dict__", {}) for it in streams] == before
+        assert "write" not in before[0]
     assert own.getvalue().count("out 1") == 3
 
 
