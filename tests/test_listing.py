@@ -12,6 +12,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
+from loud import Loud
 
 import nbckpt
 from nbckpt.commands import TABLE, Session, parse
@@ -26,18 +27,6 @@ from nbckpt.trials.trial import Trial
 HOSTILE = "<img src=x onerror=alert(1)>"
 
 Run = Callable[..., Any]
-
-
-class Loud:
-    """Tells when it is loaded."""
-
-    loaded = 0
-
-    def __setstate__(self, state: Any) -> None:
-        type(self).loaded += 1
-
-    def __getstate__(self) -> str:
-        return "loud"
 
 
 @pytest.fixture
@@ -141,6 +130,18 @@ def test_what_is_no_checkpoint_is_not_listed_and_what_is_damaged_says_so(run: Ru
     assert rows.keys() == {"net/t0@1", "net/t0@2"}
     assert "is no whole record" in rows["net/t0@2"]
     assert rows["net/t0@1"] == ""
+
+
+def test_files_that_anyone_may_have_written_cannot_keep_the_list_from_being_shown(
+    run: Run, tmp_path: Path
+) -> None:
+    experiment = trained(tmp_path)
+    spec = experiment.folder / "experiment.json"
+    spec.write_text(spec.read_text().replace('"metric": ""', '"metric": [1]'))
+    assert "[1]" in spec.read_text()
+    assert [row.manifest.message for row in run("ls", "--all").rows] == ["loss 0.5", "loss 1"]
+    spec.write_text("{")
+    assert [row.manifest.message for row in run("ls", "--all").rows] == ["loss 0.5", "loss 1"]
 
 
 def test_only_what_is_shown_is_read_and_no_journal(run: Run, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
+from loud import Loud
 
 import nbckpt
 from nbckpt.core.history import History
@@ -28,18 +29,6 @@ def both(shown: Rich) -> tuple[str, str]:
 
 def html(shown: Rich) -> str:
     return both(shown)[1]
-
-
-class Loud:
-    """Tells when it is loaded."""
-
-    loaded = 0
-
-    def __setstate__(self, state: Any) -> None:
-        type(self).loaded += 1
-
-    def __getstate__(self) -> str:
-        return "loud"
 
 
 class Model(nbckpt.Checkpoint):

@@ -26,9 +26,9 @@ from nbckpt.errors import CodecError, NbckptError, UsageError
 from nbckpt.listing import listing_table, read_rows
 from nbckpt.render import Page, Rich, count
 from nbckpt.settings import Settings
-from nbckpt.state.snapshot import Snapshot, is_state, note_saved, snapshots
+from nbckpt.state.snapshot import Snapshot, adopt, held, is_state, note_saved, put_back, snapshots
 from nbckpt.store import CachedStore, RemoteStore, Store, open_store
-from nbckpt.tracker.binding import GONE, Undo, bind
+from nbckpt.tracker.binding import GONE, Undo, change, swap
 from nbckpt.tracker.results import Compared, Restored, Saved
 
 _MOST_TRIES = 3
@@ -389,9 +389,15 @@ class Tracker(Rich):
         what: str,
         failed: list[Failure],
     ) -> dict[str, str]:
-        """Put everything in its place; keep what was there."""
-        changes, self._undo = bind(bindings, settings, states, namespace, what, failed)
-        return changes
+        """Put everything in its place, once all of it was loaded; add to *failed* what could not be."""
+        changes = {name: change(namespace, name, value) for name, value in bindings.items()}
+        before = held(states)
+        # Before the states are loaded: whoever interrupts that can take back what was bound.
+        self._undo = Undo(what, swap(namespace, bindings), surroundings.write_states(settings), before)
+        adopt(bindings.values())  # of two states of one name the restored variable is the one to load
+        reasons = put_back(states)
+        failed += [Failure((name,), reason) for name, reason in reasons.items()]
+        return changes | {name: "changed" for name in states if name not in reasons}
 
     def undo(self, namespace: dict[str, Any]) -> tuple[str, list[str]]:
         """Take back the last restore or removal; asked again, it is done again.

@@ -87,9 +87,10 @@ def find(library: Library) -> Iterator[Found]:
 def metric_of(experiment: Path) -> str:
     """Return the metric by which an experiment's trials are compared; empty where none is known."""
     try:
-        return spec_file.read(experiment).spec.metric
+        metric: object = spec_file.read(experiment).spec.metric
     except NbckptError:
         return ""
+    return metric if isinstance(metric, str) else ""  # anyone may have written the file
 
 
 def _of_trial(trial: Path) -> Iterator[Found]:
@@ -99,7 +100,7 @@ def _of_trial(trial: Path) -> Iterator[Found]:
         if record is not None and _NUMBERED.fullmatch(name):
             try:
                 written = datetime.fromtimestamp(record.stat().st_mtime, UTC)
-            except FileNotFoundError:  # removed meanwhile
+            except (OSError, OverflowError, ValueError):  # removed meanwhile, or from no year that there is
                 continue
             yield Found(trial, name, f"{written:%Y%m%dT%H%M%S%f}Z")
 
