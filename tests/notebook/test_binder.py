@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from nbckpt import Tracker
+from notebook.conftest import Notebook
 
 ROOT = Path(__file__).parents[2]
 BINDER = ROOT / "binder"
@@ -47,12 +48,47 @@ def test_binder_gets_the_python_that_is_asked_for(dockerfile: str) -> None:
     assert "3.12" in dockerfile
 
 
-def test_the_script_makes_checkpoints_to_look_at(tmp_path: Path) -> None:
-    shutil.copytree(BINDER, tmp_path / "binder")
-    (tmp_path / "notebooks").mkdir()
-    script = tmp_path / "binder" / "postBuild"
+@pytest.fixture(scope="module")
+def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder as the script leaves it, which ran twice with one secret."""
+    folder = tmp_path_factory.mktemp("image")
+    shutil.copytree(BINDER, folder / "binder")
+    (folder / "notebooks").mkdir()
+    script = folder / "binder" / "postBuild"
     assert os.access(script, os.X_OK)
-    subprocess.run([sys.executable, str(script)], check=True, cwd=tmp_path)
-    with Tracker(tmp_path / "notebooks" / ".nbckpt") as tracker:
+    environment = os.environ | {"NBCKPT_SECRET_FILE": str(folder / "secret")}
+    environment.pop("NBCKPT_STORE", None)
+    for _ in range(2):
+        subprocess.run([sys.executable, str(script)], check=True, cwd=folder, env=environment)
+    return folder
+
+
+@pytest.fixture
+def visitor(image: Path, notebook: Notebook, monkeypatch: pytest.MonkeyPatch) -> Notebook:
+    """Return a notebook beside those of the image, with the image's secret."""
+    monkeypatch.setenv("NBCKPT_SECRET_FILE", str(image / "secret"))
+    monkeypatch.chdir(image / "notebooks")
+    notebook.run("%reload_ext nbckpt")
+    return notebook
+
+
+@pytest.mark.slow
+def test_the_script_makes_checkpoints_to_look_at_once(visitor: Notebook, image: Path) -> None:
+    with Tracker(image / "notebooks" / ".nbckpt") as tracker:
         assert len(tracker.entries()) == 2
         assert {"walk", "end"} <= {value.name for value in tracker.manifest("demo@2").values}
+    visitor.run("%ckpt restore demo")
+    assert len(visitor.names["walk"]) == 1000
+
+
+@pytest.mark.slow
+def test_a_visitor_finds_a_half_finished_experiment_and_goes_on_with_it(visitor: Notebook) -> None:
+    table = visitor.run("%ckpt trials")
+    found, paused = str(table), table.experiment.trials[2]
+    assert found.startswith("half-finished: 4 trials, 1 TERMINATED, 1 ERROR, 1 PAUSED, 1 cut off")
+    assert "the rate 0.2 is too large" in found
+    assert 7 <= paused.iteration < 40
+    visitor.run("%ckpt resume half-finished --wait")
+    ended = visitor.run("%ckpt trials")
+    assert str(ended).startswith("half-finished: 4 trials, 3 TERMINATED, 1 ERROR")
+    assert [trial.iteration for trial in ended.experiment.trials[2:]] == [40, 40]
