@@ -581,10 +581,12 @@ def test_artifacts_are_left_out_where_that_is_said(store: Path, tmp_path: Path) 
         (store / "e" / "t0" / "plot[1].txt").write_text("words")
         (store / "e" / "t0" / "logs").mkdir()
         (store / "e" / "t0" / "logs" / "1").write_text("words")
+        print("its log is no artifact")
         count(config)
 
     run(function=draws, sync_config=config(sync_artifacts=False))
     there = files(fetched(f"{URL}/e/t0", tmp_path / "there"))
+    assert there.pop("log.txt") == b"its log is no artifact\n"
     assert {path.split("/")[0][:10] for path in there} == {"params.jso", "events.jso", "checkpoint"}
 
 
