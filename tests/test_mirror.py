@@ -174,7 +174,7 @@ def test_a_failure_is_told_once_tried_again_and_raised_at_the_end(
 ) -> None:
     there = FaultyStore(MemoryStore(), when=lambda call: call.op == "put", error=UsageError("no such bucket"))
     there.url = "s3://bucket/x"
-    monkeypatch.setattr("nbckpt.mirror.open_store", lambda where: there)
+    monkeypatch.setattr("nbckpt.mirror.mirror.open_store", lambda where: there)
     auto.start("s3://bucket/x", 1000)
     until(lambda: auto.status is not None and bool(auto.status.failure))
     assert auto.trouble() == "s3://bucket/x is not up to date: no such bucket"

@@ -1,165 +1,36 @@
-"""Mirror: a store and its experiments, and a copy of both at some URL.
-
-<url>/…                          the store's keys, as in the store
-<url>/experiments/<name>/…       an experiment's files, with their index
-"""
+"""AutoMirror: keeps a store and its experiments at another place, in the background."""
 
 from __future__ import annotations
 
-import json
-import logging
-import os
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from nbckpt.core.history import History
 from nbckpt.core.manifest import now
 from nbckpt.core.pools import starts
-from nbckpt.core.trust import open_signer
-from nbckpt.errors import FormatError, NotFoundError, StoreError, UsageError
-from nbckpt.store import Cancel, PrefixStore, Store, local_folder, open_store
+from nbckpt.errors import StoreError, UsageError
+from nbckpt.mirror import note
+from nbckpt.mirror.mirror import EXPERIMENTS, Mirror, Mirrored
+from nbckpt.store import Cancel, Store, local_folder
 from nbckpt.sync.ending import before_the_end
-from nbckpt.sync.folders import Moved, download, upload
 from nbckpt.sync.progress import Progress
-from nbckpt.sync.stores import mirror
 from nbckpt.sync.work import Terms
 from nbckpt.trials import journal
 from nbckpt.trials.experiment import pause_all
 from nbckpt.trials.run import experiments_folder
 
-EXPERIMENTS = "experiments"
 PERIOD_S = 300.0
 
-_FILE = "sync.json"
 _RETRY_S = 30.0
 """How soon a push that failed is tried again, if the period is not shorter."""
 _GIVE_UP_S = 10.0
 """How long the end of an interpreter waits for a push that hangs, once it was asked to stop."""
 
 _SILENT_S = 0.7
-
-_log = logging.getLogger("nbckpt")
-
-
-@dataclass(frozen=True)
-class Mirrored:
-    """What was brought from one side to the other.
-
-    Attributes:
-        checkpoints: Keys of the store.
-        experiments: Files of each experiment, by its name.
-        kept: Experiments that were here already, and were left as they are.
-    """
-
-    checkpoints: Moved
-    experiments: Mapping[str, Moved] = field(default_factory=dict)
-    kept: tuple[str, ...] = ()
-
-    @property
-    def files(self) -> int:
-        """How many files and keys were moved."""
-        return self.checkpoints.files + sum(it.files for it in self.experiments.values())
-
-    @property
-    def size(self) -> int:
-        """Their bytes."""
-        return self.checkpoints.size + sum(it.size for it in self.experiments.values())
-
-
-class Mirror:
-    """A store with its experiments, and where else they are kept.
-
-    Nothing is ever removed from either side by it. Any number of machines may use one URL.
-
-    Args:
-        store: The store.
-        experiments: The folder of its experiments.
-        target: The other place: a URL, a folder or a store.
-
-    Raises:
-        UsageError: The URL cannot be, or it is the store itself.
-    """
-
-    def __init__(self, store: Store, experiments: Path, target: str | os.PathLike[str] | Store) -> None:
-        self.store = store
-        self.target = open_store(target)
-        self._experiments = experiments
-        if self.target.url == store.url:
-            raise UsageError(f"{store.url} is the store itself: give another place")
-        here, there = (History(one, open_signer) for one in (self.store, self.target))
-        if here.check_format() and there.check_format() and here.algorithms is not there.algorithms:
-            raise FormatError(
-                f"{store.url} is hashed with {here.algorithms.name}, {self.target.url} with "
-                f"{there.algorithms.name}: one store has one digest. Give a place of its own"
-            )
-        there.check_format()
-
-    def push(self, terms: Terms | None = None) -> Mirrored:
-        """Bring the other place everything that is new here.
-
-        Whoever reads there finds each checkpoint whole or not at all, and each experiment as it was
-        before or is now, also when this is killed.
-
-        Raises:
-            StoreError: The storage failed, or it was cancelled or took too long; nothing half is visible.
-        """
-        turns = _turns(terms or Terms())
-        checkpoints = mirror(self.store, self.target, next(turns))
-        names = sorted(it.parent.name for it in self._experiments.glob("*/experiment.json"))
-        moved = {
-            name: upload(self._experiments / name, self._there(name), terms=next(turns)) for name in names
-        }
-        return Mirrored(checkpoints, moved)
-
-    def pull(self, terms: Terms | None = None) -> Mirrored:
-        """Bring here what the other place has and this one lacks.
-
-        An experiment that is here already is left as it is, since both may have gone on.
-
-        Raises:
-            NotFoundError: There is nothing.
-            StoreError: The storage or the disk failed, or it was cancelled or took too long.
-        """
-        turns = _turns(terms or Terms())
-        checkpoints = mirror(self.target, self.store, next(turns))
-        names = self._names_there()
-        if not (names or checkpoints.files or checkpoints.same):
-            raise NotFoundError(f"there are no checkpoints at {self.target.url}: push some there first")
-        moved: dict[str, Moved] = {}
-        kept = tuple(name for name in names if (self._experiments / name).exists())
-        for name in names:
-            if name not in kept:
-                moved[name] = download(self._there(name), self._experiments / name, terms=next(turns))
-        return Mirrored(checkpoints, moved, kept)
-
-    def _there(self, name: str) -> Store:
-        return PrefixStore(self.target, f"{EXPERIMENTS}/{name}")
-
-    def _names_there(self) -> list[str]:
-        keys = self.target.keys(f"{EXPERIMENTS}/")
-        return sorted({parts[1] for key in keys if len(parts := key.split("/")) > 2})
-
-
-def _turns(terms: Terms) -> Iterator[Terms]:
-    """Return terms for one transfer after the other, whose progress is told as that of one."""
-    all_of_it = Progress()
-    told = terms.told
-    while told is not None:
-        before = all_of_it
-
-        def add(progress: Progress, before: Progress = before) -> None:
-            nonlocal all_of_it
-            all_of_it = before + progress
-            told(all_of_it)
-
-        yield replace(terms, told=add)
-    while True:
-        yield terms
 
 
 @dataclass(frozen=True)
@@ -203,9 +74,10 @@ class AutoMirror:
         self.in_background = in_background
         self._store = store
         self._experiments = experiments_folder(store.url)
-        self._file = None if (folder := local_folder(store.url)) is None else folder / _FILE
+        self._file = None if (folder := local_folder(store.url)) is None else folder / note.FILE
         self._changed = threading.Condition()
-        self._status = self._read()
+        kept = self._file and note.read(self._file)
+        self._status = AutoStatus(*kept, is_running=False) if kept else None
         self._thread: threading.Thread | None = None
         self._is_due = self._is_closed = False
         self._is_told = True
@@ -250,8 +122,10 @@ class AutoMirror:
         where = local_folder(url)
         self.stop()
         self._sent = None
-        self._set(AutoStatus(url if where is None else str(where.absolute()), period, is_running=False))
-        self._write()
+        place = url if where is None else str(where.absolute())
+        self._set(AutoStatus(place, period, is_running=False))
+        if self._file is not None:
+            note.write(self._file, place, period)
         if self.in_background:
             self._start_thread()
 
@@ -376,48 +250,12 @@ class AutoMirror:
     def _set(self, status: AutoStatus) -> None:
         self._status = replace(status, is_running=self._thread is not None)
 
-    def _read(self) -> AutoStatus | None:
-        if self._file is None or not self._file.is_file():
-            return None
-        try:
-            read = json.loads(self._file.read_bytes())
-            url, period = str(read["url"]), float(read["period"])
-            if open_signer().signed_bytes("sync", _signed(url, period), str(read["signature"])):
-                return AutoStatus(url, period, is_running=False)
-            # Or a folder from a stranger would send what is saved in it to the stranger.
-            _log.warning(
-                "%s was written by someone else, so nothing is synced; to do so: %%ckpt sync %s",
-                self._file,
-                url,
-            )
-            return None
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            _log.warning("%s cannot be read, so nothing is synced: %s", self._file, error)
-            return None
-
-    def _write(self) -> None:
-        assert self._status is not None
-        if self._file is not None:
-            try:
-                self._file.parent.mkdir(parents=True, exist_ok=True)
-                url, period = self._status.url, self._status.period
-                signature = open_signer().sign_bytes("sync", _signed(url, period))
-                note = {"url": url, "period": period, "signature": signature}
-                self._file.write_text(json.dumps(note))
-            except OSError as error:
-                raise StoreError(f"cannot write {str(self._file)!r}: {error.strerror or error}") from error
-
 
 def _version(file: Path) -> str:
     """Return what tells a trial's journal from what it was before and will be later."""
     with suppress(FileNotFoundError):  # its experiment was removed just now
         return f"{EXPERIMENTS}/{file}:{file.stat().st_mtime_ns}"
     return ""
-
-
-def _signed(url: str, period: float) -> bytes:
-    """Return what the signature of a note beside a store is of."""
-    return f"{url}\n{float(period)!r}".encode()
 
 
 _running: weakref.WeakSet[AutoMirror] = weakref.WeakSet()

@@ -1,0 +1,139 @@
+"""Mirror: a store and its experiments, and a copy of both at some URL.
+
+<url>/…                          the store's keys, as in the store
+<url>/experiments/<name>/…       an experiment's files, with their index
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from nbckpt.core.history import History
+from nbckpt.core.trust import open_signer
+from nbckpt.errors import FormatError, NotFoundError, UsageError
+from nbckpt.store import PrefixStore, Store, open_store
+from nbckpt.sync.folders import Moved, download, upload
+from nbckpt.sync.progress import Progress
+from nbckpt.sync.stores import mirror
+from nbckpt.sync.work import Terms
+
+EXPERIMENTS = "experiments"
+
+
+@dataclass(frozen=True)
+class Mirrored:
+    """What was brought from one side to the other.
+
+    Attributes:
+        checkpoints: Keys of the store.
+        experiments: Files of each experiment, by its name.
+        kept: Experiments that were here already, and were left as they are.
+    """
+
+    checkpoints: Moved
+    experiments: Mapping[str, Moved] = field(default_factory=dict)
+    kept: tuple[str, ...] = ()
+
+    @property
+    def files(self) -> int:
+        """How many files and keys were moved."""
+        return self.checkpoints.files + sum(it.files for it in self.experiments.values())
+
+    @property
+    def size(self) -> int:
+        """Their bytes."""
+        return self.checkpoints.size + sum(it.size for it in self.experiments.values())
+
+
+class Mirror:
+    """A store with its experiments, and where else they are kept.
+
+    Nothing is ever removed from either side by it. Any number of machines may use one URL.
+
+    Args:
+        store: The store.
+        experiments: The folder of its experiments.
+        target: The other place: a URL, a folder or a store.
+
+    Raises:
+        UsageError: The URL cannot be, or it is the store itself.
+    """
+
+    def __init__(self, store: Store, experiments: Path, target: str | os.PathLike[str] | Store) -> None:
+        self.store = store
+        self.target = open_store(target)
+        self._experiments = experiments
+        if self.target.url == store.url:
+            raise UsageError(f"{store.url} is the store itself: give another place")
+        here, there = (History(one, open_signer) for one in (self.store, self.target))
+        if here.check_format() and there.check_format() and here.algorithms is not there.algorithms:
+            raise FormatError(
+                f"{store.url} is hashed with {here.algorithms.name}, {self.target.url} with "
+                f"{there.algorithms.name}: one store has one digest. Give a place of its own"
+            )
+        there.check_format()
+
+    def push(self, terms: Terms | None = None) -> Mirrored:
+        """Bring the other place everything that is new here.
+
+        Whoever reads there finds each checkpoint whole or not at all, and each experiment as it was
+        before or is now, also when this is killed.
+
+        Raises:
+            StoreError: The storage failed, or it was cancelled or took too long; nothing half is visible.
+        """
+        turns = _turns(terms or Terms())
+        checkpoints = mirror(self.store, self.target, next(turns))
+        names = sorted(it.parent.name for it in self._experiments.glob("*/experiment.json"))
+        moved = {
+            name: upload(self._experiments / name, self._there(name), terms=next(turns)) for name in names
+        }
+        return Mirrored(checkpoints, moved)
+
+    def pull(self, terms: Terms | None = None) -> Mirrored:
+        """Bring here what the other place has and this one lacks.
+
+        An experiment that is here already is left as it is, since both may have gone on.
+
+        Raises:
+            NotFoundError: There is nothing.
+            StoreError: The storage or the disk failed, or it was cancelled or took too long.
+        """
+        turns = _turns(terms or Terms())
+        checkpoints = mirror(self.target, self.store, next(turns))
+        names = self._names_there()
+        if not (names or checkpoints.files or checkpoints.same):
+            raise NotFoundError(f"there are no checkpoints at {self.target.url}: push some there first")
+        moved: dict[str, Moved] = {}
+        kept = tuple(name for name in names if (self._experiments / name).exists())
+        for name in names:
+            if name not in kept:
+                moved[name] = download(self._there(name), self._experiments / name, terms=next(turns))
+        return Mirrored(checkpoints, moved, kept)
+
+    def _there(self, name: str) -> Store:
+        return PrefixStore(self.target, f"{EXPERIMENTS}/{name}")
+
+    def _names_there(self) -> list[str]:
+        keys = self.target.keys(f"{EXPERIMENTS}/")
+        return sorted({parts[1] for key in keys if len(parts := key.split("/")) > 2})
+
+
+def _turns(terms: Terms) -> Iterator[Terms]:
+    """Return terms for one transfer after the other, whose progress is told as that of one."""
+    all_of_it = Progress()
+    told = terms.told
+    while told is not None:
+        before = all_of_it
+
+        def add(progress: Progress, before: Progress = before) -> None:
+            nonlocal all_of_it
+            all_of_it = before + progress
+            told(all_of_it)
+
+        yield replace(terms, told=add)
+    while True:
+        yield terms
