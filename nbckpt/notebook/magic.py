@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-import shlex
 import sys
 import threading
 from collections.abc import Iterator
@@ -25,6 +24,7 @@ from nbckpt.mirror import AutoMirror
 from nbckpt.notebook import completer
 from nbckpt.notebook.live import Live
 from nbckpt.notebook.progress import bar
+from nbckpt.notebook.words import split
 from nbckpt.render import Result
 from nbckpt.tracker import Tracker
 
@@ -33,10 +33,6 @@ if TYPE_CHECKING:
 
 _HISTORY = re.compile(r"_{1,3}|_\d+")
 _MACHINERY = re.compile(r"_i{1,3}|_i\d+|_oh|_dh|_ih|In|Out|exit|quit|get_ipython|open")
-
-# A word with its quotes, which may hold spaces, and with brackets inside, which may do so too.
-_WORD = re.compile(r"""(?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[\[({][^\])}]*[\])}]|[^\s"'])+|["'].*""")
-_VALUE = re.compile(r"[A-Za-z_][\w/.-]*=")
 
 
 @magics_class
@@ -63,7 +59,7 @@ class CheckpointMagics(Magics):
         """Save, browse and restore this notebook's variables; `%ckpt help` lists the commands."""
         try:
             with _one_line_errors():
-                request = parse(TABLE, _split(line), "%ckpt")
+                request = parse(TABLE, split(line), "%ckpt")
                 if cell is not None:
                     if request.command.name != "save":
                         raise UsageError(f"%%ckpt goes with save, not with {request.command.name}: use %ckpt")
@@ -233,16 +229,6 @@ def _one_line_errors() -> Iterator[None]:
         yield
     except NbckptError as error:
         raise ShellUsageError(str(error)) from None
-
-
-def _split(line: str) -> list[str]:
-    """Return the words of a line as a shell would, but for values in `k=v`, which keep their quotes."""
-    try:
-        if not line.lstrip().startswith("run "):
-            return shlex.split(line)
-        return [word if _VALUE.match(word) else "".join(shlex.split(word)) for word in _WORD.findall(line)]
-    except ValueError as error:
-        raise UsageError(f"cannot read {line!r}: {error}. Close the quotation marks") from error
 
 
 def _hidden(shell: InteractiveShell) -> frozenset[str]:

@@ -278,6 +278,58 @@ def test_while_a_cell_runs_elsewhere_its_variables_are_left_alone(notebook: Note
     assert "error: a cell is running, so undo must wait" in shown(panel)
 
 
+def test_an_experiment_is_started_from_the_panel(notebook: Notebook) -> None:
+    notebook.run("def train(config): yield config['x']")
+    panel = opened(notebook, "trials")
+    tab = panel._tabs[1]
+    for line, said in [
+        ("", "error: write what to run first"),
+        ("nothing", "error: there is no function"),
+        ("train 'x", "Close the quotation marks"),
+    ]:
+        tab._run.value = line
+        press(panel, "Run")
+        assert said in shown(panel)
+    tab._run.value = "train --grid x=1,2 --name clicked"
+    press(panel, "Run")
+    until(lambda: "clicked: 2 trials, 2 TERMINATED" in shown(panel))
+    until(lambda: not ticks())
+
+
+def test_what_was_deleted_is_freed_with_a_second_press(notebook: Notebook) -> None:
+    notebook.run("x = bytes(100_000)\n%ckpt save one\n%ckpt rm one")
+    panel = opened(notebook)
+    press(panel, "Free space…")
+    assert "would free" in shown(panel)
+    press(panel, "Free now")
+    assert "freed" in shown(panel)
+    press(panel, "Verify")
+    assert "0 checkpoints" in shown(panel)
+
+
+def test_what_a_stranger_exported_is_imported_and_trusted(
+    notebook: Notebook, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    notebook.run("x = 1\n%ckpt save one")
+    panel = opened(notebook)
+    panel._tabs[0]._text.value = "one.nbckpt"
+    press(panel, "Export")
+    notebook.run("%ckpt rm one\n%ckpt gc")
+    monkeypatch.setenv("NBCKPT_SECRET_FILE", str(tmp_path / "another"))
+    notebook.run("%unload_ext nbckpt\n%load_ext nbckpt\nx = 2")
+    panel = opened(notebook)
+    panel._tabs[0]._text.value = "one.nbckpt"
+    press(panel, "Import")
+    press(panel, "Restore…")
+    press(panel, "Restore now")
+    assert "error: " in shown(panel)
+    assert notebook.names["x"] == 2
+    press(panel, "Trust")
+    press(panel, "Restore…")
+    press(panel, "Restore now")
+    assert notebook.names["x"] == 1
+
+
 def test_a_command_in_another_cell_is_seen_in_the_panel(notebook: Notebook) -> None:
     panel = opened(notebook)
     assert "no checkpoints" in shown(panel)

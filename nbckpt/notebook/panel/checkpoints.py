@@ -45,7 +45,7 @@ class CheckpointsTab:
                 self._table.widget,
                 self._pager.widget,
                 line(self._chosen, *self._on_chosen(desk)),
-                line(self._against, desk.button("Diff", self._diff, "compares the two")),
+                line(self._against, *self._on_store(desk)),
                 line(self._text, *self._with_text(desk)),
                 self._confirmation.widget,
             ]
@@ -56,6 +56,14 @@ class CheckpointsTab:
             desk.button("Show", lambda: self._on_ref("show"), "its variables, pictures and cell"),
             desk.button("Restore…", self._restore, "shows first what it would change"),
             desk.button("Delete…", self._delete, "shows first what it frees"),
+            desk.button("Trust", lambda: self._on_ref("trust"), "signs what someone else saved"),
+        )
+
+    def _on_store(self, desk: Desk) -> tuple[widgets.Button, ...]:
+        return (
+            desk.button("Diff", self._diff, "compares the two"),
+            desk.button("Verify", lambda: self._then_refresh("verify"), "checks every byte of all of them"),
+            desk.button("Free space…", self._collect, "of what was deleted; shows first how much"),
         )
 
     def _with_text(self, desk: Desk) -> tuple[widgets.Button, ...]:
@@ -63,6 +71,7 @@ class CheckpointsTab:
             desk.button("Save", self._save, "all variables, under this name"),
             desk.button("Tag", lambda: self._named("tag"), "gives the checkpoint this name, too"),
             desk.button("Export", lambda: self._named("export"), "writes the checkpoint into this file"),
+            desk.button("Import", self._import, "takes in what was exported into this file"),
             desk.button("Undo", self._undo, "takes back the last restore or removal"),
         )
 
@@ -107,6 +116,10 @@ class CheckpointsTab:
             ref = self._chosen.value
             self._confirmation.propose(question, "Delete now", lambda: self._then_refresh("rm", ref))
 
+    def _collect(self) -> None:
+        if self._desk.show("gc", "--dry-run") is not None:
+            self._confirmation.propose("free it?", "Free now", lambda: self._then_refresh("gc"))
+
     def _diff(self) -> None:
         self._on_ref("diff", *([self._against.value] if self._against.value else []))
 
@@ -117,10 +130,17 @@ class CheckpointsTab:
         self._then_refresh("save", *([self._text.value] if self._text.value else []))
 
     def _named(self, command: str) -> None:
+        if self._has_text(command) and self._on_ref(command, self._text.value) is not None:
+            self.refresh()
+
+    def _import(self) -> None:
+        if self._has_text("import"):
+            self._then_refresh("import", self._text.value)
+
+    def _has_text(self, command: str) -> bool:
         if not self._text.value:
             self._desk.say(f"write the name or the file first, then {command}", is_error=True)
-        elif self._on_ref(command, self._text.value) is not None:
-            self.refresh()
+        return bool(self._text.value)
 
     def _then_refresh(self, *words: str) -> None:
         if self._desk.show(*words) is not None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ipywidgets as widgets
 
-from nbckpt.errors import NbckptError
+from nbckpt.errors import NbckptError, UsageError
 from nbckpt.notebook.panel.desk import Confirmation, Desk, Pager
 from nbckpt.notebook.panel.parts import SNUG, Region, line, marked, offer, wide
+from nbckpt.notebook.words import split
 from nbckpt.render import count
 from nbckpt.trials.experiment import Experiment
 from nbckpt.trials.shown import TrialShown
@@ -42,6 +43,12 @@ class TrialsTab:
         self._trials = widgets.SelectMultiple(
             description="trials", rows=4, tooltip="none chosen: all of them", layout=wide("22em")
         )
+        self._run = widgets.Text(
+            description="run",
+            placeholder="train lr=0.1 --grid depth=2,3 --name NAME",
+            continuous_update=False,
+            layout=wide("34em"),
+        )
         self._confirmation = Confirmation(desk)
         desk.on_change(self._again, self._experiment, self._metric, self._mode, self._sort)
         desk.on_change(self._mark, self._trials)
@@ -50,7 +57,9 @@ class TrialsTab:
         actions = widgets.VBox([line(*self._controls(desk)), line(*self._looks(desk))])
         table = (self._table.widget, self._pager.widget)
         chosen = line(self._trials, actions)
-        self.widget = widgets.VBox([order, line(self._resume), *table, chosen, self._confirmation.widget])
+        new = line(self._run, desk.button("Run", self._start, "tries a function of the notebook"))
+        parts = (order, line(self._resume), *table, chosen, self._confirmation.widget, new)
+        self.widget = widgets.VBox(parts)
 
     def _controls(self, desk: Desk) -> tuple[widgets.Button, ...]:
         return (
@@ -146,6 +155,21 @@ class TrialsTab:
     def _resume_all(self) -> None:
         self._desk.show("resume", self._experiment.value)
         self._again()
+
+    def _start(self) -> None:
+        if not self._run.value.strip():
+            self._desk.say("write what to run first: a function, its values, --grid", is_error=True)
+            return
+        try:
+            words = split(f"run {self._run.value}")
+        except UsageError as error:
+            self._desk.say(str(error), is_error=True)
+            return
+        started = self._desk.show(*words)
+        if isinstance(started, Experiment):
+            self._desk.hide()  # the tab itself shows how it goes
+            self._again()
+            self._experiment.value = started.name
 
     def _stop(self) -> None:
         chosen = self._trials.value
