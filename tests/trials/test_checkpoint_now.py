@@ -238,6 +238,21 @@ class Asks(nbckpt.Callback):
             self.experiment.checkpoint(trial)
 
 
+class AsksAtOnce(Asks):
+    """Asks for a checkpoint before the function runs."""
+
+    def on_trial_start(self, trial: Any) -> None:
+        assert self.experiment is not None
+        self.experiment.checkpoint()
+
+
+@pytest.mark.parametrize("executor", ["thread", "process"])
+def test_what_is_asked_before_the_function_runs_comes_with_its_first_result(executor: str) -> None:
+    experiment = nbckpt.run(looks, executor=executor, callbacks=[AsksAtOnce(0)])
+    assert experiment.wait(SECONDS)
+    assert [it.iteration for it in experiment.trials[0].checkpoints.records()] == [1]
+
+
 def with_states(config: dict[str, Any]) -> None:
     numbers = nbckpt.State.of("numbers", [1])
     for i in range(1, 5):

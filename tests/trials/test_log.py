@@ -76,6 +76,18 @@ def test_a_trainable_is_heard_from_setup_to_cleanup(executor: str) -> None:
     assert experiment.trials[0].log() == ["set up 5", "step 5", "clean 5"]
 
 
+def test_a_process_is_heard_whatever_stream_there_is_by_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    later = io.StringIO()
+
+    class Swaps(nbckpt.Callback):
+        def on_trial_start(self, trial: Trial) -> None:
+            monkeypatch.setattr(sys, "stdout", later)
+
+    experiment = finished(prints, {"x": 1}, executor="process", callbacks=[Swaps()])
+    assert sorted(experiment.trials[0].log()) == ["out 1 0", "out 1 1", "out 1 2", "the end"]
+    assert later.getvalue() == "out 1 0\nout 1 1\nout 1 2\n"
+
+
 def test_a_failure_and_a_further_attempt_add_to_it() -> None:
     def train(config: dict[str, Any]) -> None:
         print("attempt")
