@@ -72,8 +72,14 @@ class Log:
         self._close()
         kept = self._file.read_bytes()[-LARGEST // 2 :]
         stage = self._file.with_name(f"{STAGING}-{FILE}")
-        stage.write_bytes(kept[kept.find(b"\n") + 1 :])
-        stage.replace(self._file)
+        try:
+            stage.write_bytes(kept[kept.find(b"\n") + 1 :])
+            stage.replace(self._file)
+        except PermissionError:  # on Windows, while somebody reads it: it is tried again with the next
+            if self._size > 2 * LARGEST:
+                raise
+        finally:
+            stage.unlink(missing_ok=True)
         self._open()
 
     def close(self) -> None:

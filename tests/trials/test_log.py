@@ -239,6 +239,44 @@ def test_of_very_much_the_newest_whole_lines_are_kept(log: Log, tmp_path: Path) 
     assert sorted(it.name for it in tmp_path.iterdir()) == ["log.txt"]
 
 
+def test_a_log_that_somebody_reads_just_then_is_cut_a_little_later(
+    log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held: list[Path] = []
+    replace = Path.replace
+
+    def refuses_first(self: Path, target: Path) -> Path:
+        held.append(self)
+        if len(held) < 3:
+            raise PermissionError("it is open elsewhere")
+        return replace(self, target)
+
+    monkeypatch.setattr(Path, "replace", refuses_first)
+    for i in range(11_000):
+        log.write(f"{i:099}\n")
+    log.close()
+    assert len(held) == 3
+    kept = [int(line) for line in (tmp_path / "log.txt").read_text().splitlines()]
+    assert kept == list(range(kept[0], 11_000))
+    assert len(kept) * 100 < LARGEST
+    assert sorted(it.name for it in tmp_path.iterdir()) == ["log.txt"]
+
+
+def test_a_log_that_can_never_be_cut_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(self: Path, target: Path) -> Path:
+        raise PermissionError("no")
+
+    said: list[Exception] = []
+    log = Log(tmp_path, said.append)
+    monkeypatch.setattr(Path, "replace", refuses)
+    for _ in range(8):
+        log.write("x" * (LARGEST // 2 - 1) + "\n")
+    log.close()
+    assert len(said) == 1
+    assert (tmp_path / "log.txt").stat().st_size < 3 * LARGEST
+    assert sorted(it.name for it in tmp_path.iterdir()) == ["log.txt"]
+
+
 def test_one_text_that_is_larger_than_all_is_cut(log: Log, tmp_path: Path) -> None:
     log.write("é" * 3 * LARGEST)
     log.write("\nend\n")
