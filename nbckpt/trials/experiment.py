@@ -26,7 +26,7 @@ from nbckpt.trials.spec import Spec
 from nbckpt.trials.stopping import Stopper
 from nbckpt.trials.syncing import SyncerCallback
 from nbckpt.trials.table import MOST_ROWS, TrialTable, inferred, metric_columns
-from nbckpt.trials.trial import STOPPED, Status, Trial
+from nbckpt.trials.trial import PARAMS, STOPPED, Status, Trial
 
 _AT_EXIT_S = 5.0
 _LAST_SYNC_S = 300.0
@@ -73,7 +73,8 @@ class Experiment(Result):
         found = _live.get(folder)
         if found is not None and found._crew.rules is not None:
             return found
-        spec, trials = spec_file.read(folder).spec, read_trials(folder)
+        spec = spec_file.read(folder).spec
+        trials = read_trials(folder, {} if found is None else found._trials)
         if found is None:
             found = _live[folder] = cls(folder, spec, trials)
         else:
@@ -483,14 +484,20 @@ class Experiment(Result):
             yield f"stop waits for {name!r}, which no trial reports: there are {self._metrics()}"
 
 
-def read_trials(folder: Path) -> list[Trial]:
-    """Return the trials in an experiment's folder, in the order in which they were made."""
-    found = [it for it in folder.iterdir() if it.name[:1] == "t" and it.name[1:].isdigit()]
-    return [
-        Trial.read(it)
-        for it in sorted(found, key=lambda it: int(it.name[1:]))
-        if (it / "params.json").is_file()
-    ]
+def read_trials(folder: Path, known: Mapping[str, Trial]) -> list[Trial]:
+    """Return the trials in an experiment's folder, in the order in which they were made.
+
+    Those that are *known*, and nobody wrote to since, are not read again.
+    """
+    names = [it.name for it in folder.iterdir() if it.name[:1] == "t" and it.name[1:].isdigit()]
+    trials = []
+    for name in sorted(names, key=lambda name: int(name[1:])):
+        trial, place = known.get(name), folder / name
+        if trial is not None and not trial.changed:
+            trials.append(trial)
+        elif (place / PARAMS).is_file():
+            trials.append(Trial.read(place))
+    return trials
 
 
 def read_experiment(folder: Path) -> Experiment:

@@ -96,6 +96,15 @@ def read(file: Path) -> Iterator[Event]:
             yield event
 
 
+def stamp(file: Path) -> tuple[int, int, int] | None:
+    """Return what differs once a journal was written to; None where there is none."""
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
 def _last_byte(fd: int, size: int) -> bytes:
     os.lseek(fd, size - 1, os.SEEK_SET)
     return os.read(fd, 1)

@@ -66,6 +66,7 @@ class Trial(Rich):
         self.attempts = 0
         self.started_at: float | None = None
         self.ended_at: float | None = None
+        self._read_at: tuple[int, int, int] | None = None
         self._known: dict[Hashable, tuple[object, Any]] = {}
         self._journal = Journal(folder / journal.FILE)
         self._lock = threading.Lock()
@@ -84,9 +85,17 @@ class Trial(Rich):
                 f"cannot read the configuration of the trial {str(folder)!r}: {error}"
             ) from error
         trial = cls(folder, config)
+        trial._read_at = journal.stamp(
+            folder / journal.FILE
+        )  # first: what comes while it is read is seen later
         for event in journal.read(folder / journal.FILE):
             trial._apply(event)
         return trial
+
+    @property
+    def changed(self) -> bool:
+        """Whether its journal is not as it was when the trial was read, or was not read."""
+        return self._read_at is None or self._read_at != journal.stamp(self.folder / journal.FILE)
 
     def create(self) -> None:
         """Make the trial's folder and write its configuration."""

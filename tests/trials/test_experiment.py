@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import nbckpt
-from nbckpt.trials import Experiment, Library, Status, Trainable
+from nbckpt.trials import Experiment, Library, Status, Trainable, Trial
 from nbckpt.trials.run import experiments_folder
 
 SECONDS = 30
@@ -644,6 +644,35 @@ def test_a_plot_has_a_line_for_each_trial_that_says_what_it_tried() -> None:
     assert list(axes.lines[1].get_ydata()) == [0.2, 0.1, 0]
     with pytest.raises(nbckpt.UsageError, match="reported 'acc'"):
         experiment.plot("acc")
+
+
+def test_only_trials_that_were_written_to_are_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = forget(nbckpt.run(count, {"lr": nbckpt.grid_search([1, 2, 3])}, name="e"))
+    experiment = Experiment.read(folder)
+    read: list[str] = []
+    one = Trial.read
+
+    def reads(place: Path) -> Trial:
+        read.append(place.name)
+        return one(place)
+
+    monkeypatch.setattr(Trial, "read", reads)
+    before = experiment.trials
+    assert Experiment.read(folder) is experiment
+    assert read == []
+    elsewhere = one(folder / "t1")
+    elsewhere.wait()
+    elsewhere.close()
+    (folder / "t3").mkdir()
+    (folder / "t3" / "params.json").write_text("{}")
+    assert [str(it.status) for it in Experiment.read(folder).trials] == [
+        "TERMINATED",
+        "PENDING",
+        "TERMINATED",
+        "PENDING",
+    ]
+    assert read == ["t1", "t3"]
+    assert all(one is other for one, other in zip(before, experiment.trials, strict=False))
 
 
 def test_a_library_knows_experiments_trials_and_checkpoints() -> None:
