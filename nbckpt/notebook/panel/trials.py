@@ -40,9 +40,9 @@ class TrialsTab:
         self._resume = desk.button("Resume all", self._resume_all, "from the last checkpoints")
         self._pager = Pager(desk, self._again)
         self._table = Region("trials")
-        self._trials = widgets.SelectMultiple(
-            description="trials", rows=4, tooltip="none chosen: all of them", layout=wide("22em")
-        )
+        self._trials = widgets.SelectMultiple(description="trials", rows=4, layout=wide("22em"))
+        if self._trials.has_trait("tooltip"):  # ipywidgets 7 has none here
+            self._trials.tooltip = "none chosen: all of them; Alt and the arrows move in the list"
         self._run = widgets.Text(
             description="run",
             placeholder="train lr=0.1 --grid depth=2,3 --name NAME",
