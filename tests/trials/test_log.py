@@ -11,7 +11,7 @@ from typing import Any
 
 import cloudpickle
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nbckpt
@@ -308,6 +308,7 @@ def test_lines_are_as_one_would_see_them(log: Log, tmp_path: Path, written: str,
     assert last_lines(tmp_path, 40) == seen
 
 
+@settings(deadline=None)
 @given(st.text(st.characters(), max_size=300))
 def test_whatever_is_printed_takes_one_line_for_each_and_no_effect(text: str) -> None:
     import tempfile

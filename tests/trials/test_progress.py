@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nbckpt.trials.progress import Progress, progress, typical
@@ -61,6 +61,7 @@ numbers = st.floats() | st.integers() | st.just("text") | st.none()
 metrics = st.dictionaries(st.sampled_from(["training_iteration", "time_total_s"]), numbers)
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.fixed_dictionaries({}, optional={"time_this_iter_s": numbers}), max_size=12),
     st.integers(0, 1 << 40),
@@ -77,6 +78,7 @@ def test_nothing_that_is_told_is_negative_or_no_number(
     assert not set("-ni") & set(found.eta.replace("min", ""))
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(1, 1000)))
 def test_what_is_typical_is_between_the_least_and_the_most(iterations: list[int]) -> None:
     found = typical(iterations)
