@@ -70,9 +70,11 @@ class TrialTable(Result):
         if not 0 <= self.number <= pages:
             there = f"{count(total, 'trial')}, {most or 'all'} on a page"
             raise UsageError(f"there is no page {self.number}: {there}, so the last is page {pages}")
-        _, mode = self._best()
+        metric, mode = self._best()
         if mode not in {"", "min", "max"} or (self.metric and not mode):
             raise UsageError(f"say which {self.metric or 'value'} is best: mode='min' or 'max'")
+        if self.mode and not metric:
+            raise UsageError("say by which metric trials are compared: metric='loss'")
 
     def _best(self) -> tuple[str, str]:
         """Return by which metric trials are compared, and whether `min` or `max` of it is best."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import sys
+import tempfile
 import threading
 from pathlib import Path
 from typing import Any
@@ -311,8 +312,6 @@ def test_lines_are_as_one_would_see_them(log: Log, tmp_path: Path, written: str,
 @settings(deadline=None)
 @given(st.text(st.characters(), max_size=300))
 def test_whatever_is_printed_takes_one_line_for_each_and_no_effect(text: str) -> None:
-    import tempfile
-
     with tempfile.TemporaryDirectory() as place:
         log = Log(Path(place), lambda error: pytest.fail(str(error)))
         log.write(text)

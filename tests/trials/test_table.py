@@ -194,6 +194,7 @@ def test_a_metric_and_a_mode_may_be_given_to_sort_by(made: Made) -> None:
         ({"most": -1}, "-1 rows cannot be"),
         ({"metric": "loss"}, "say which loss is best: mode='min' or 'max'"),
         ({"mode": "least"}, "say which value is best"),
+        ({"mode": "min"}, "say by which metric trials are compared"),
     ],
 )
 def test_what_cannot_be_shown_is_refused(made: Made, options: dict[str, Any], words: str) -> None:
