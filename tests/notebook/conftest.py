@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
 
-from notebook.lab import browser, chromium, lab, server
+from notebook.lab import browser, chromium, lab, python, server
 
-__all__ = ["Notebook", "browser", "chromium", "lab", "notebook", "server"]
+__all__ = ["Notebook", "browser", "chromium", "lab", "notebook", "python", "server"]
 
 
 class Notebook:

@@ -54,6 +54,7 @@ READY = """() => {
 expect.set_options(timeout=30_000)  # as all else waits
 
 COMMAND = "([name, args]) => window.jupyterapp.commands.execute(name, args).then(() => null)"
+START = "() => { window.jupyterapp.commands.execute('notebook:run-cell'); }"
 ACTIVATE = "(at) => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = at; }"
 RESTART = "() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()"
 
@@ -96,6 +97,12 @@ class Lab:
         """Run one cell and return its output."""
         self.page.evaluate(ACTIVATE, at)
         self.command("notebook:run-cell")
+        return self.output(at)
+
+    def start(self, at: int) -> Locator:
+        """Begin to run one cell and return its output."""
+        self.page.evaluate(ACTIVATE, at)
+        self.page.evaluate(START)
         return self.output(at)
 
     def output(self, at: int) -> Locator:
@@ -152,13 +159,21 @@ def browser(chromium: str) -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def server(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+def python() -> str:
+    """Return the Python that has the front ends and the kernel; a module may have another one."""
+    return sys.executable
+
+
+@pytest.fixture(scope="module")
+def server(
+    chromium: str, python: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[str, Path]]:
     """Run a JupyterLab that knows nothing of the user's; return its address and its folder."""
     del chromium  # without a browser there is no need for a server
     home, folder = tmp_path_factory.mktemp("jupyter"), tmp_path_factory.mktemp("notebooks")
     port = free_port()
     command = [
-        sys.executable,
+        python,
         "-m",
         "jupyterlab",
         *FLAGS,

@@ -1,0 +1,68 @@
+"""The panel on the kernel and the widgets that came before: ipykernel 6, with ipywidgets 7 or 8.
+
+NBCKPT_OLD_PYTHON names a Python that has them beside JupyterLab 4, NBCKPT_OLD_WIDGETS which of the two.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from notebook.lab import Lab
+from notebook.test_panel_browser import (
+    click,
+    sees,
+    test_a_restart_leaves_the_html_and_the_cell_offers_to_resume,
+    test_checkpoints_are_saved_found_previewed_restored_compared_and_deleted_with_clicks,
+    test_the_store_is_synced_to_a_folder_with_clicks,
+    test_trials_are_followed_paused_resumed_saved_and_stopped_with_clicks,
+)
+
+__all__ = [
+    "test_a_restart_leaves_the_html_and_the_cell_offers_to_resume",
+    "test_checkpoints_are_saved_found_previewed_restored_compared_and_deleted_with_clicks",
+    "test_the_store_is_synced_to_a_folder_with_clicks",
+    "test_trials_are_followed_paused_resumed_saved_and_stopped_with_clicks",
+]
+
+pytestmark = pytest.mark.browser
+
+VERSIONS = "import ipykernel, ipywidgets\nprint(ipykernel.__version__[0], ipywidgets.__version__[0])"
+ENDLESS = """
+import itertools, nbckpt
+def train(config):
+    for i in itertools.count():
+        nbckpt.report(i=i, checkpoint={"i": i})
+"""
+
+
+@pytest.fixture(scope="module")
+def python() -> str:
+    """Return the Python with the old kernel."""
+    return os.environ.get("NBCKPT_OLD_PYTHON") or pytest.skip("needs NBCKPT_OLD_PYTHON, with ipykernel 6")
+
+
+def test_the_kernel_and_the_widgets_are_old(lab: Lab) -> None:
+    lab.open("versions.ipynb", VERSIONS)
+    assert lab.run(0).inner_text().split() == ["6", os.environ["NBCKPT_OLD_WIDGETS"]]
+
+
+def test_the_button_that_interrupts_pauses_trials_and_those_of_the_panel_go_on_with_them(lab: Lab) -> None:
+    lab.open(
+        "interrupt.ipynb",
+        f"%load_ext nbckpt\n{ENDLESS}",
+        "%ckpt run train --name endless --wait",
+        "%ckpt panel trials",
+    )
+    lab.run(0)
+    waiting = lab.start(1)
+    waiting.get_by_text("1 RUNNING").wait_for()
+    lab.page.get_by_role("button", name="Interrupt the kernel").click()
+    waiting.get_by_text("interrupted: 1 trial, 1 PAUSED").wait_for()
+    panel = lab.run(2)
+    click(panel, "Resume 1 interrupted or paused trial")
+    sees(panel, "1 RUNNING")
+    click(panel, "Stop…")
+    click(panel, "Stop now")
+    sees(panel, "1 TERMINATED")
