@@ -13,6 +13,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -77,8 +78,7 @@ class Lab:
         """Make a notebook of these cells and open it, with its kernel ready."""
         self.write(name, *sources)
         self.visit(name, front_end)
-        self.page.wait_for_selector(".jp-Notebook .jp-CodeCell")
-        self.page.wait_for_function(READY, timeout=60_000)
+        self.ready()
 
     def write(self, name: str, *sources: str) -> None:
         """Make a notebook of these cells."""
@@ -88,6 +88,11 @@ class Lab:
     def visit(self, name: str, front_end: str = LAB) -> None:
         """Go to a notebook that is there."""
         self.page.goto(f"{self.url}/{front_end}/{name}?reset", wait_until="domcontentloaded")
+
+    def ready(self) -> None:
+        """Wait until the notebook is there, and its kernel is ready."""
+        self.page.wait_for_selector(".jp-Notebook .jp-CodeCell")
+        self.page.wait_for_function(READY, timeout=60_000)
 
     def command(self, name: str, **arguments: Any) -> None:
         """Run one of JupyterLab's commands and wait for its end."""
@@ -168,18 +173,18 @@ def python() -> str:
 def server(
     chromium: str, python: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[str, Path]]:
-    """Run a JupyterLab that knows nothing of the user's; return its address and its folder."""
+    """Run a server that knows nothing of the user's; return its address and its folder."""
     del chromium  # without a browser there is no need for a server
-    home, folder = tmp_path_factory.mktemp("jupyter"), tmp_path_factory.mktemp("notebooks")
+    folder = tmp_path_factory.mktemp("notebooks")
+    with served(python, folder, tmp_path_factory.mktemp("jupyter")) as url:
+        yield url, folder
+
+
+@contextmanager
+def served(python: str, folder: Path, home: Path) -> Iterator[str]:
+    """Run a server for the notebooks in *folder*, with all that is its own in *home*; return its address."""
     port = free_port()
-    command = [
-        python,
-        "-m",
-        "jupyterlab",
-        *FLAGS,
-        f"--port={port}",
-        f"--ServerApp.root_dir={folder}",
-    ]
+    command = [python, "-m", "jupyterlab", *FLAGS, f"--port={port}", f"--ServerApp.root_dir={folder}"]
     with (
         (home / "log").open("wb") as log,
         subprocess.Popen(command, env=environment(home), stdout=log, stderr=subprocess.STDOUT) as process,
@@ -187,7 +192,7 @@ def server(
         try:
             url = f"http://127.0.0.1:{port}"
             wait_for(f"{url}/api", process, home / "log")
-            yield url, folder
+            yield url
         finally:
             process.terminate()
 
@@ -201,7 +206,7 @@ def free_port() -> int:
 def environment(home: Path) -> dict[str, str]:
     """Return the environment of a server whose settings, data and secret are below *home*."""
     settings = home / "settings" / "@jupyterlab" / "apputils-extension"
-    settings.mkdir(parents=True)
+    settings.mkdir(parents=True, exist_ok=True)
     (settings / "notification.jupyterlab-settings").write_text(SETTINGS)
     own = {
         "JUPYTER_CONFIG_DIR": "config",
