@@ -35,11 +35,12 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """Longer text that opens on demand; a *quiet* one stays closed where nothing can be opened."""
+    """Longer text that opens on demand, or is *open*; a *quiet* one stays closed where nothing opens."""
 
     summary: str
     text: str
     quiet: bool = False
+    open: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ class TrialShown(Result):
         results = count(trial.iteration, "result")
         headline = f"{self.why}{name}: {state}{attempts}, {results} in {elapsed(trial.elapsed_s)}"
         failed = trial.error and trial.status == Status.ERROR
-        fold = Fold(last_line(trial), trial.traceback or trial.error)
+        fold = Fold(last_line(trial), trial.traceback or trial.error, open=True)
         checkpoints = self._checkpoints()
         return Page(
             headline,
@@ -51,7 +51,8 @@ class TrialShown(Result):
 
     def _log(self) -> tuple[Fold, ...]:
         lines = self.trial.log()
-        return (Fold(f"the last it printed ({FILE})", "\n".join(lines)),) if lines else ()
+        # Open, since a panel that follows the trial shows it anew, and would close what one opened.
+        return (Fold(f"the last it printed ({FILE})", "\n".join(lines), open=True),) if lines else ()
 
     def _note(self) -> tuple[str, ...]:
         """Return the trial's note, where it says more than the status does."""

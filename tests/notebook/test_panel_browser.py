@@ -151,6 +151,28 @@ def test_trials_are_followed_paused_resumed_saved_and_stopped_with_clicks(lab: L
     sees(panel, "best of grid by loss")
 
 
+def test_what_one_has_scrolled_to_stays_while_trials_run(lab: Lab) -> None:
+    lab.open(
+        "panel-scrolled.ipynb",
+        f"%load_ext nbckpt\n{TRAIN}\nmany = nbckpt.grid_search(list(range(60)))",
+        "runs = nbckpt.run(train, {'lr': 0.1, 'at': many}, name='long')",
+        "%ckpt panel trials",
+        "release(1)",
+        "runs.pause(); release(1000)",
+    )
+    for at in range(2):
+        lab.run(at)
+    panel = lab.run(2)
+    panel.get_by_role("button", name="Pause").wait_for()
+    box = panel.locator(".widget-html[tabindex='0']").locator("visible=true")
+    box.evaluate("it => { it.scrollTop = 300; }")
+    lab.run(3)
+    panel.get_by_role("region", name="trials").get_by_text("2.1").first.wait_for()
+    assert box.evaluate("it => it.scrollTop") == 300
+    lab.run(4)
+    sees(panel, "60 PAUSED")
+
+
 def test_a_restart_leaves_the_html_and_the_cell_offers_to_resume(lab: Lab) -> None:
     lab.open(
         "panel-restart.ipynb",

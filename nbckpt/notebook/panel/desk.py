@@ -46,7 +46,7 @@ class Desk:
         self.standing = Outlet()
         self.turn = threading.RLock()
         self._followed: tuple[str, ...] = ()
-        self._shown = Region("details")
+        self._shown = Region("details", height="")
         self.message = widgets.HTML()
         self.detail = widgets.VBox([line(self.button("Hide details", self.hide)), self._shown.widget])
         self.hide()

@@ -19,12 +19,17 @@ class Region:
 
     Args:
         label: What it is, for those who do not see it.
+        height: What more does not fit into has to be scrolled to; empty for no limit.
     """
 
-    def __init__(self, label: str) -> None:
+    def __init__(self, label: str, height: str = _HEIGHT) -> None:
         self._label = label
         self._value = ""
-        self.widget = widgets.HTML(layout=wide("auto"))
+        # The widget scrolls, not what is in it, which is new with each value and would begin at its top.
+        layout = widgets.Layout(width="auto", max_height=height or None, overflow="auto" if height else None)
+        self.widget = widgets.HTML(layout=layout)
+        if height and self.widget.has_trait("tabbable"):  # since ipywidgets 8
+            self.widget.tabbable = True
 
     @property
     def value(self) -> str:
@@ -36,9 +41,7 @@ class Region:
         if value == self._value:
             return
         self._value = value
-        box = f'tabindex="0" role="region" aria-label="{escape(self._label)}"'
-        style = f"max-height:{_HEIGHT};overflow:auto;"
-        self.widget.value = value and f'<div {box} style="{style}">{value}</div>'
+        self.widget.value = value and f'<div role="region" aria-label="{escape(self._label)}">{value}</div>'
 
 
 def line(*parts: widgets.Widget) -> widgets.HBox:
