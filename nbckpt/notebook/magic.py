@@ -113,7 +113,6 @@ class CheckpointMagics(Magics):
             UsageError: There is no such tab.
             NotFoundError: ipywidgets is not installed, and there is no experiment to show without it.
         """
-        self._close_panel()
         try:
             from nbckpt.notebook.panel import Panel
         except ImportError as error:
@@ -122,6 +121,7 @@ class CheckpointMagics(Magics):
             return
         panel = Panel(self.session, self._is_busy, tab)
         panel.show()
+        self._close_panel()
         self._panel = panel
 
     def _show_static(self, tab: str) -> None:

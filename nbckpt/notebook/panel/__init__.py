@@ -22,6 +22,11 @@ from nbckpt.notebook.panel.trials import TrialsTab
 TABS = ("checkpoints", "trials", "sync")
 
 _PERIOD_S = 0.25
+# Labels of tabs that are not in front are too faint to read, by ipywidgets' own style.
+_STYLE = (
+    "<style>.nbckpt-panel .widget-tab .lm-TabBar .lm-TabBar-tab { color: var(--jp-ui-font-color1); }</style>"
+)
+_AGAIN = "for the buttons run this cell again, in a notebook"
 _SHARE = 4
 """After showing what changed, wait at least so many times as long as that took."""
 
@@ -76,13 +81,15 @@ class Panel:
         self._front = widgets.Tab([it.widget for it in self._tabs], selected_index=TABS.index(tab))
         for at, tab_ in enumerate(self._tabs):
             self._front.set_title(at, tab_.title)
-        self.widget = widgets.VBox([self._front, self._desk.message, self._desk.detail])
-        self.widget.add_class("jp-RenderedHTMLCommon")
+        style = widgets.HTML(_STYLE, layout=widgets.Layout(display="none"))
+        self.widget = widgets.VBox([style, self._front, self._desk.message, self._desk.detail])
+        self.widget.add_class("jp-RenderedHTMLCommon").add_class("nbckpt-panel")
 
     def show(self) -> None:
         """Show it below the cell that runs."""
         self.refresh()
-        display(self.widget)
+        view = {"version_major": 2, "version_minor": 0, "model_id": self.widget.model_id}
+        display({"text/plain": _AGAIN, "application/vnd.jupyter.widget-view+json": view}, raw=True)
         self._desk.session().auto.began = self.follow
         self._front.observe(lambda _: self.refresh(), "selected_index")
 
@@ -100,7 +107,9 @@ class Panel:
     def close(self) -> None:
         """Take the panel away, with all that it has in the front end; the HTML above it stays."""
         self._closed.set()
-        self._desk.session().auto.began = lambda: None
+        auto = self._desk.session().auto
+        if auto.began == self.follow:  # else another panel is told
+            auto.began = lambda: None
         if self._ticker is not None and self._ticker is not threading.current_thread():
             self._ticker.join()
         self._desk.standing.flush()
