@@ -76,14 +76,15 @@ def test_static_html_comes_first_and_then_the_panel(
 ) -> None:
     displayed: list[Any] = []
     monkeypatch.setattr("nbckpt.notebook.standing.display", lambda it, **_: displayed.append(it))
-    monkeypatch.setattr("nbckpt.notebook.panel.display", displayed.append)
+    monkeypatch.setattr("nbckpt.notebook.panel.display", lambda it, **_: displayed.append(it))
     notebook.run("x = 1\n%ckpt save one")
     panel = opened(notebook)
-    assert [type(it).__name__ for it in displayed] == ["Standing", "VBox"]
+    assert [type(it).__name__ for it in displayed] == ["Standing", "dict"]
     html = displayed[0]._repr_mimebundle_()["text/html"]
     assert "<details>" in html
     assert "one@1" in html
-    assert "application/vnd.jupyter.widget-view+json" in displayed[1]._repr_mimebundle_()
+    assert displayed[1]["text/plain"] == "for the buttons run this cell again, in a notebook"
+    assert displayed[1]["application/vnd.jupyter.widget-view+json"]["model_id"] == panel.widget.model_id
     assert "one@1" in shown(panel)
 
 
