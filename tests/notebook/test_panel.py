@@ -10,6 +10,7 @@ from typing import Any
 import ipywidgets
 import pytest
 
+from nbckpt import Tracker
 from nbckpt.notebook.magic import CheckpointMagics
 from nbckpt.notebook.panel import Panel
 from notebook.conftest import Notebook
@@ -295,6 +296,25 @@ def test_an_experiment_is_started_from_the_panel(notebook: Notebook) -> None:
     press(panel, "Run")
     until(lambda: "clicked: 2 trials, 2 TERMINATED" in shown(panel))
     until(lambda: not ticks())
+
+
+def test_a_long_list_is_paged_and_found_in_from_its_first_page_on(notebook: Notebook) -> None:
+    with Tracker() as tracker:
+        for at in range(101):
+            tracker.save({"x": at}, f"n{at}")
+    panel = opened(notebook)
+    tab = panel._tabs[0]
+    press(panel, "Next")
+    assert "page 2 of 2" in shown(panel)
+    assert [label for label, _ in tab._chosen.options] == ["n0@1"]
+    tab._filter.value = "n77"
+    assert [label for label, _ in tab._chosen.options] == ["n77@1"]
+    assert " of 2" not in shown(panel)
+    tab._filter.value = ""
+    press(panel, "Next")
+    press(panel, "Delete…")
+    press(panel, "Delete now")
+    assert len(tab._chosen.options) == 100
 
 
 def test_what_was_deleted_is_freed_with_a_second_press(notebook: Notebook) -> None:

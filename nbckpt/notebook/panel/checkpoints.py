@@ -37,7 +37,7 @@ class CheckpointsTab:
         self._against = widgets.Dropdown(description="against", options=[_NOW])
         self._text = widgets.Text(description="name or file", continuous_update=False)
         self._confirmation = Confirmation(desk)
-        desk.on_change(self.refresh, self._filter, self._trials)
+        desk.on_change(self._find, self._filter, self._trials)
         desk.on_change(self._mark, self._chosen)
         self.widget = widgets.VBox(
             [
@@ -82,6 +82,8 @@ class CheckpointsTab:
         words += [f"--find={wanted}"] if wanted else []
         listing = self._desk.ask("ls", *self._pager.words, *words)
         if not isinstance(listing, Listing):
+            if self._pager.rewind():  # as many are not there any more
+                self.refresh()
             return
         self._listing = listing
         self._pager.update(listing.total)
@@ -90,6 +92,10 @@ class CheckpointsTab:
         offer(self._against, [_NOW, *rows])
         self._mark()
         self._desk.standing.put(listing)
+
+    def _find(self) -> None:
+        self._pager.rewind()
+        self.refresh()
 
     def _mark(self) -> None:
         """Let the row stand out that was chosen."""

@@ -179,6 +179,11 @@ class Pager:
         self._where.value = sentence(f"page {self._page} of {self._pages}")
         self.widget.layout.display = None if self._pages > 1 else "none"
 
+    def rewind(self) -> bool:
+        """Go to the first page with the next command; tell whether it was another one."""
+        was, self._page, self._pages = self._page, 1, 1
+        return was > 1
+
     def _go(self, page: int) -> None:
         self._page = max(1, min(page, self._pages))
         self._then()
