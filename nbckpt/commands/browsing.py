@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from nbckpt.commands.table import Command, Session, option
+from nbckpt.commands.table import Command, Option, Session, option
 from nbckpt.commands.trials import also_a_trial, is_ref, is_trial, show_trial
 from nbckpt.core.history import Entry
 from nbckpt.core.manifest import Manifest
@@ -38,7 +38,7 @@ class Listing(Result):
         first: The place of the first row among all.
         name: The name whose versions they are; None for all.
         find: The text that they have in them.
-        with_trials: Whether those of trials are among them.
+        trials: Which of those of trials are among them: `all`, the `newest` of each, or none.
     """
 
     rows: tuple[Row, ...]
@@ -47,12 +47,12 @@ class Listing(Result):
     first: int = 0
     name: str | None = None
     find: str = ""
-    with_trials: bool = False
+    trials: str = ""
 
     def page(self) -> Page:
         """See `Result.page`."""
         what = f" with {self.find!r}" if self.find else ""
-        where = f"in {self.where}" + (" and its trials" if self.with_trials else "")
+        where = f"in {self.where}" + (" and its trials" if self.trials else "")
         if not self.rows:
             advice = "all of them: %ckpt ls" if self.find else "make one: %ckpt save"
             return Page(f"no checkpoints{what} {where}", advice=advice)
@@ -70,7 +70,8 @@ class Listing(Result):
         most = len(self.rows)
         name = f" {shlex.quote(self.name)}" if self.name else ""
         find = f" --find {shlex.quote(self.find)}" if self.find else ""
-        asked = f"%ckpt ls{name}{' --all' if self.with_trials else ''}{find}"
+        trials = f" --{self.trials}" if self.trials else ""
+        asked = f"%ckpt ls{name}{trials}{find}"
         pages = f" -n {most}" if most != _SHOWN else ""
         return f"older: {asked}{pages} --page {self.first // most + 2}   all of them: {asked} -n 0"
 
@@ -81,13 +82,13 @@ def ls(
     most: int,
     page: int,
     find: str,
-    with_trials: bool,  # noqa: FBT001  argparse gives it by name
+    trials: str,
 ) -> Listing:
     """List the checkpoints, newest first; with --all those of trials, too."""
-    if name is not None and with_trials:
-        raise UsageError("ls NAME lists the versions of one name, --all all there is: leave one of them out")
+    if name is not None and trials:
+        raise UsageError(f"ls NAME lists the versions of one name, --{trials} others: leave one of them out")
     history = session.tracker.history
-    places = _places(session, name, with_trials=with_trials)
+    places = _places(session, name, trials)
     if find:
         rows = [row for row in map(Rows(history).read, places) if row.says(find)]
         total, first = len(rows), _first(len(rows), most, page)
@@ -95,10 +96,10 @@ def ls(
     else:
         total, first = len(places), _first(len(places), most, page)
         shown = read_rows(history, places[first:][: most or None])
-    return Listing(shown, total, session.tracker.store.url, first, name, find, with_trials)
+    return Listing(shown, total, session.tracker.store.url, first, name, find, trials)
 
 
-def _places(session: Session, name: str | None, *, with_trials: bool) -> list[Entry | Found]:
+def _places(session: Session, name: str | None, trials: str) -> list[Entry | Found]:
     """Return where the checkpoints are, the newest first."""
     tracker = session.tracker
     entries = tracker.entries()
@@ -106,9 +107,10 @@ def _places(session: Session, name: str | None, *, with_trials: bool) -> list[En
         tracker.find(name)
         targets = {ref.id for ref in tracker.history.refs(name)} or {tracker.find(name).id}
         entries = [entry for entry in entries if entry.id in targets]
-    if not with_trials:
+    if not trials:
         return [*entries]
-    places: list[Entry | Found] = [*entries, *find_checkpoints(session.library)]
+    found = find_checkpoints(session.library, newest=trials == "newest")
+    places: list[Entry | Found] = [*entries, *found]
     return sorted(places, key=lambda place: place.moment, reverse=True)
 
 
@@ -264,6 +266,10 @@ def show(session: Session, ref: str) -> Result:
     return Shown(row, pictures, also_a_trial(session, ref))
 
 
+def _trials_too(flag: str, what: str) -> Option:
+    return option(flag, dest="trials", action="store_const", const=flag.strip("-"), default="", help=what)
+
+
 COMMANDS = (
     Command("status", status),
     Command(
@@ -271,7 +277,8 @@ COMMANDS = (
         ls,
         (
             option("name", nargs="?", metavar="NAME", kind="ref", help="only the versions of this name"),
-            option("--all", dest="with_trials", action="store_true", help="the checkpoints of trials, too"),
+            _trials_too("--all", "the checkpoints of trials, too"),
+            _trials_too("--newest", "the newest checkpoint of each trial, too"),
             option(
                 "-n",
                 "--most",

@@ -76,12 +76,16 @@ class Found:
         return replace(folder_tree(self.trial / self.name), manifest=self.read(metric)[0])
 
 
-def find(library: Library) -> Iterator[Found]:
-    """Yield the checkpoints of all trials; those of a trial that cannot be looked at are left out."""
+def find(library: Library, *, newest: bool = False) -> Iterator[Found]:
+    """Yield the checkpoints of all trials, or the *newest* of each.
+
+    Those of a trial that cannot be looked at are left out.
+    """
     for experiment in library.names():
         for trial in _entries(library.folder / experiment):
             if _TRIAL.fullmatch(trial.name):
-                yield from _of_trial(Path(trial.path))
+                found = sorted(_of_trial(Path(trial.path)), key=lambda it: it.moment)
+                yield from found[-1:] if newest else found
 
 
 def metric_of(experiment: Path) -> str:

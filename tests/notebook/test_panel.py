@@ -126,6 +126,43 @@ def test_deleting_takes_two_presses_and_undo_brings_it_back(notebook: Notebook) 
     assert [label for label, _ in panel._tabs[0]._chosen.options] == ["one@1"]
 
 
+def test_a_question_is_withdrawn_when_something_else_is_asked_for(notebook: Notebook) -> None:
+    notebook.run("x = 1\n%ckpt save one\n%ckpt save two")
+    panel = opened(notebook)
+
+    def asked() -> bool:
+        return "Delete now" in [getattr(it, "description", "") for it in seen(panel.widget)]
+
+    press(panel, "Delete…")
+    assert asked()
+    press(panel, "Show")
+    assert not asked()
+    press(panel, "Delete…")
+    panel._tabs[0]._chosen.value = "one@1"
+    assert not asked()
+    press(panel, "Delete…")
+    assert "would remove" in shown(panel)
+    panel._front.selected_index = 2
+    panel._front.selected_index = 0
+    assert not asked()
+    assert "would remove" not in shown(panel)
+
+
+def test_of_trials_the_newest_checkpoints_are_listed_or_all_or_none(notebook: Notebook) -> None:
+    notebook.run("import nbckpt\nx = 1\n%ckpt save one")
+    notebook.run("def train(config):\n    for i in (1, 2): nbckpt.report(loss=i, checkpoint={'i': i})")
+    notebook.run("%ckpt run train --grid x=1,2 --name e --wait")
+    panel = opened(notebook)
+    tab = panel._tabs[0]
+    for which, refs in [
+        ("--newest", {"e/t0@2", "e/t1@2", "one@1"}),
+        ("--all", {"e/t0@1", "e/t0@2", "e/t1@1", "e/t1@2", "one@1"}),
+        ("", {"one@1"}),
+    ]:
+        tab._trials.value = which
+        assert {ref for _, ref in tab._chosen.options} == refs
+
+
 def test_saving_and_naming_take_the_text_and_say_so_when_there_is_none(notebook: Notebook) -> None:
     notebook.run("x = 1")
     panel = opened(notebook)

@@ -12,6 +12,7 @@ import ipywidgets as widgets
 from IPython.display import display
 
 from nbckpt.commands import Session
+from nbckpt.core.pools import starts
 from nbckpt.errors import UsageError
 from nbckpt.notebook.panel.checkpoints import CheckpointsTab
 from nbckpt.notebook.panel.desk import Desk
@@ -24,7 +25,9 @@ TABS = ("checkpoints", "trials", "sync")
 _PERIOD_S = 0.25
 # Labels of tabs that are not in front are too faint to read, by ipywidgets' own style.
 _STYLE = (
-    "<style>.nbckpt-panel .widget-tab .lm-TabBar .lm-TabBar-tab { color: var(--jp-ui-font-color1); }</style>"
+    # A wide table is scrolled by the box that it is in, to which the keyboard leads.
+    "<style>.nbckpt-panel .nbckpt { overflow-x: visible !important; }"
+    ".nbckpt-panel .widget-tab .lm-TabBar .lm-TabBar-tab { color: var(--jp-ui-font-color1); }</style>"
 )
 _AGAIN = "for the buttons run this cell again, in a notebook"
 _SHARE = 4
@@ -91,13 +94,21 @@ class Panel:
         view = {"version_major": 2, "version_minor": 0, "model_id": self.widget.model_id}
         display({"text/plain": _AGAIN, "application/vnd.jupyter.widget-view+json": view}, raw=True)
         self._desk.session().auto.began = self.follow
-        self._front.observe(lambda _: self.refresh(), "selected_index")
+        self._front.observe(lambda _: self._turned(), "selected_index")
 
     def refresh(self) -> None:
         """Show what there is now in the tab that is in front, and go on while that changes by itself."""
         self._refresh()
         self._desk.standing.flush()
         self.follow()
+
+    def _turned(self) -> None:
+        """Show another tab: what was shown and asked belongs to the one before."""
+        with self._desk.turn:
+            self._desk.ask_nothing()
+            self._desk.hide()
+            self._desk.say("")
+        self.refresh()
 
     def look_again(self) -> None:
         """Show what a cell may have begun that was not a command; what is far away is not asked for it."""
@@ -125,8 +136,8 @@ class Panel:
             ticker = threading.Thread(
                 target=self._context.copy().run, args=(self._tick,), name="nbckpt-panel", daemon=True
             )
-            ticker.start()
-            self._ticker = ticker
+            if starts(ticker):
+                self._ticker = ticker
 
     @property
     def _tab(self) -> Tab:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import ipywidgets as widgets
 
 from nbckpt.commands.browsing import Listing, Row
-from nbckpt.notebook.panel.desk import Confirmation, Desk, Pager
-from nbckpt.notebook.panel.parts import Region, line, marked, offer, wide
+from nbckpt.notebook.panel.desk import Desk, Pager
+from nbckpt.notebook.panel.parts import SNUG, Region, line, marked, offer, wide
 from nbckpt.render import Result
 
 _NOW = ("what is live now", "")
+_TRIALS = (("the newest of each", "--newest"), ("all", "--all"), ("none", ""))
 
 
 class CheckpointsTab:
@@ -28,17 +29,17 @@ class CheckpointsTab:
         self._filter = widgets.Text(
             description="filter", placeholder="name, message, variable", continuous_update=False
         )
-        self._trials = widgets.Checkbox(
-            value=True, description="those of trials, too", indent=False, layout=wide("auto")
+        self._trials = widgets.Dropdown(
+            options=_TRIALS, description="of trials", style=SNUG, layout=wide("14em")
         )
         self._pager = Pager(desk, self.refresh)
         self._table = Region("checkpoints")
         self._chosen = widgets.Dropdown(description="checkpoint", layout=wide("28em"))
         self._against = widgets.Dropdown(description="against", options=[_NOW])
         self._text = widgets.Text(description="name or file", continuous_update=False)
-        self._confirmation = Confirmation(desk)
+        self._confirmation = desk.question()
         desk.on_change(self._find, self._filter, self._trials)
-        desk.on_change(self._mark, self._chosen)
+        desk.on_change(self._chose, self._chosen)
         self.widget = widgets.VBox(
             [
                 line(self._filter, self._trials, desk.button("Refresh", self.refresh, "looks again")),
@@ -78,7 +79,7 @@ class CheckpointsTab:
     def refresh(self) -> None:
         """Show what there is now."""
         wanted = self._filter.value.strip()
-        words = ["--all"] if self._trials.value else []
+        words = [self._trials.value] if self._trials.value else []
         words += [f"--find={wanted}"] if wanted else []
         listing = self._desk.ask("ls", *self._pager.words, *words)
         if not isinstance(listing, Listing):
@@ -96,6 +97,10 @@ class CheckpointsTab:
     def _find(self) -> None:
         self._pager.rewind()
         self.refresh()
+
+    def _chose(self) -> None:
+        self._desk.ask_nothing()
+        self._mark()
 
     def _mark(self) -> None:
         """Let the row stand out that was chosen."""

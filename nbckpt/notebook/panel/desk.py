@@ -46,6 +46,7 @@ class Desk:
         self.standing = Outlet()
         self.turn = threading.RLock()
         self._followed: tuple[str, ...] = ()
+        self._questions: list[Confirmation] = []
         self._shown = Region("details", height="")
         self.message = widgets.HTML()
         self.detail = widgets.VBox([line(self.button("Hide details", self.hide)), self._shown.widget])
@@ -88,6 +89,7 @@ class Desk:
 
     def show(self, *words: str, follow: bool = False) -> Result | None:
         """Run one command and show its result as the detail; with *follow* again whenever things changed."""
+        self.ask_nothing()
         self.say(f"{words[0]} …")
         result = self.ask(*words)
         if result is not None:
@@ -102,6 +104,16 @@ class Desk:
         """Show again what is followed."""
         if self._followed and (result := self.ask(*self._followed)) is not None:
             self._shown.value = html_of(result)
+
+    def question(self) -> Confirmation:
+        """Return a place for questions, which are withdrawn when something else is asked for."""
+        self._questions.append(Confirmation(self))
+        return self._questions[-1]
+
+    def ask_nothing(self) -> None:
+        """Withdraw whatever is to be confirmed: it was about something else."""
+        for it in self._questions:
+            it.dismiss()
 
     def hide(self) -> None:
         """Show no detail."""

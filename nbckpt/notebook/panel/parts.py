@@ -26,9 +26,9 @@ class Region:
         self._label = label
         self._value = ""
         # The widget scrolls, not what is in it, which is new with each value and would begin at its top.
-        layout = widgets.Layout(width="auto", max_height=height or None, overflow="auto" if height else None)
+        layout = widgets.Layout(width="auto", max_height=height or None, overflow="auto")
         self.widget = widgets.HTML(layout=layout)
-        if height and self.widget.has_trait("tabbable"):  # since ipywidgets 8
+        if self.widget.has_trait("tabbable"):  # since ipywidgets 8
             self.widget.tabbable = True
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipywidgets as widgets
 
 from nbckpt.errors import NbckptError, UsageError
-from nbckpt.notebook.panel.desk import Confirmation, Desk, Pager
+from nbckpt.notebook.panel.desk import Desk, Pager
 from nbckpt.notebook.panel.parts import SNUG, Region, line, marked, offer, wide
 from nbckpt.notebook.words import split
 from nbckpt.render import count
@@ -49,9 +49,9 @@ class TrialsTab:
             continuous_update=False,
             layout=wide("34em"),
         )
-        self._confirmation = Confirmation(desk)
+        self._confirmation = desk.question()
         desk.on_change(self._again, self._experiment, self._metric, self._mode, self._sort)
-        desk.on_change(self._mark, self._trials)
+        desk.on_change(self._chose, self._trials)
         again = desk.button("Refresh", self._again, "looks again")
         order = line(self._experiment, self._metric, self._mode, self._sort, again)
         actions = widgets.VBox([line(*self._controls(desk)), line(*self._looks(desk))])
@@ -135,6 +135,10 @@ class TrialsTab:
         if not (self._sort.value and self._metric.value):
             return ()
         return ("--sort", f"--metric={self._metric.value}", "--mode", self._mode.value)
+
+    def _chose(self) -> None:
+        self._desk.ask_nothing()
+        self._mark()
 
     def _mark(self) -> None:
         """Let the rows stand out that were chosen."""
