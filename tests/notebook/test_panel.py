@@ -253,6 +253,15 @@ def test_what_was_cut_off_is_offered_to_be_resumed_all_at_once(notebook: Noteboo
     assert not [it for it in seen(panel.widget) if "interrupted" in getattr(it, "description", "")]
 
 
+def test_what_failed_is_tried_again(notebook: Notebook) -> None:
+    notebook.run("def train(config):\n    open('needed').close()\n    yield 1")
+    notebook.run("%ckpt run train --grid x=1,2 --name e --wait\nopen('needed', 'w').close()")
+    panel = opened(notebook, "trials")
+    press(panel, "Try 2 failed trials again")
+    until(lambda: "2 TERMINATED" in shown(panel))
+    until(lambda: not ticks())
+
+
 def test_a_button_on_one_trial_says_so_where_none_is_chosen(notebook: Notebook) -> None:
     notebook.run(TRAIN)
     notebook.run("%ckpt run train lr=1 --name e\ngate.release(9)")

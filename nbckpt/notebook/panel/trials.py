@@ -12,7 +12,7 @@ from nbckpt.render import count
 from nbckpt.trials.experiment import Experiment
 from nbckpt.trials.shown import TrialShown
 from nbckpt.trials.table import TrialTable, inferred
-from nbckpt.trials.trial import Trial
+from nbckpt.trials.trial import Status, Trial
 
 _NONE = "<p>no experiments yet: %ckpt run FUNCTION --grid lr=0.1,0.01</p>"
 _MOST_NAMED = 4
@@ -37,7 +37,8 @@ class TrialsTab:
             options=["min", "max"], description="best is", style=SNUG, layout=wide("9em")
         )
         self._sort = widgets.Checkbox(description="best first", indent=False, layout=wide("auto"))
-        self._resume = desk.button("Resume all", self._resume_all, "from the last checkpoints")
+        self._resume = desk.button("Resume all", lambda: self._go_on(), "from the last checkpoints")
+        self._retry = desk.button("Try again", lambda: self._go_on("--errored"), "from the last checkpoints")
         self._pager = Pager(desk, self._again)
         self._table = Region("trials")
         self._trials = widgets.SelectMultiple(description="trials", rows=4, layout=wide("22em"))
@@ -58,7 +59,7 @@ class TrialsTab:
         table = (self._table.widget, self._pager.widget)
         chosen = line(self._trials, actions)
         new = line(self._run, desk.button("Run", self._start, "tries a function of the notebook"))
-        parts = (order, line(self._resume), *table, chosen, self._confirmation.widget, new)
+        parts = (order, line(self._resume, self._retry), *table, chosen, self._confirmation.widget, new)
         self.widget = widgets.VBox(parts)
 
     def _controls(self, desk: Desk) -> tuple[widgets.Button, ...]:
@@ -128,8 +129,11 @@ class TrialsTab:
         offer(self._trials, [(_label(trial), trial.id) for trial in experiment.trials])
         rests = not (experiment.running or experiment.runs_elsewhere())
         left = sum(not trial.finished for trial in experiment.trials) if rests else 0
+        failed = sum(trial.status == Status.ERROR for trial in experiment.trials) if rests else 0
         self._resume.description = f"Resume {count(left, 'interrupted or paused trial')}"
         self._resume.layout.display = None if left else "none"
+        self._retry.description = f"Try {count(failed, 'failed trial')} again"
+        self._retry.layout.display = None if failed else "none"
 
     def _order(self) -> tuple[str, ...]:
         if not (self._sort.value and self._metric.value):
@@ -156,8 +160,8 @@ class TrialsTab:
             self._desk.show(command, target)
         self._again()
 
-    def _resume_all(self) -> None:
-        self._desk.show("resume", self._experiment.value)
+    def _go_on(self, *options: str) -> None:
+        self._desk.show("resume", self._experiment.value, *options)
         self._again()
 
     def _start(self) -> None:
