@@ -90,7 +90,8 @@ class CheckpointMagics(Magics):
     def session(self, store: str | None = None, progress: Any = None, cell: str | None = None) -> Session:
         """Return what the commands work on here."""
         namespace = self.shell.user_ns
-        tracker, auto = self._open(store and expanded(store, namespace))
+        place = store and expanded(store, namespace)
+        tracker, auto = self._open(place)
         history = frozenset(name for name in namespace if _HISTORY.fullmatch(name))
         return Session(
             tracker,
@@ -103,11 +104,15 @@ class CheckpointMagics(Magics):
             table=TABLE,
             insert=lambda text: self.shell.set_next_input(text),
             watch=self.live.show,
-            panel=self.show_panel,
+            panel=lambda tab: self.show_panel(tab, place),
         )
 
-    def show_panel(self, tab: str = "checkpoints") -> None:
+    def show_panel(self, tab: str = "checkpoints", store: str | None = None) -> None:
         """Show what there is as HTML, which lasts, and the panel below it; there is one panel at a time.
+
+        Args:
+            tab: Which tab is in front.
+            store: Where; by default the notebook's own.
 
         Raises:
             UsageError: There is no such tab.
@@ -116,19 +121,19 @@ class CheckpointMagics(Magics):
         try:
             from nbckpt.notebook.panel import Panel
         except ImportError as error:
-            self._show_static(tab)
+            self._show_static(tab, store)
             print(f"nbckpt: the panel needs ipywidgets: pip install ipywidgets ({error})", file=sys.stderr)  # noqa: T201
             return
-        panel = Panel(self.session, self._is_busy, tab)
+        panel = Panel(lambda: self.session(store), self._is_busy, tab)
         panel.show()
         self._close_panel()
         self._panel = panel
 
-    def _show_static(self, tab: str) -> None:
+    def _show_static(self, tab: str, store: str | None) -> None:
         static = {"checkpoints": "ls", "trials": "trials", "sync": "sync --status"}
         if tab not in static:
             raise UsageError(f"there is no tab {tab!r}: there are {', '.join(static)}")
-        display(parse(TABLE, static[tab].split(), "%ckpt").run(self.session()))
+        display(parse(TABLE, static[tab].split(), "%ckpt").run(self.session(store)))
 
     def _is_busy(self) -> bool:
         """Tell whether a cell runs in another thread than the caller's."""
@@ -194,6 +199,7 @@ def panel(tab: str = "checkpoints") -> None:
 
     Raises:
         UsageError: There is no such tab, or this is no notebook.
+        NotFoundError: ipywidgets is not installed, and there is no experiment to show without it.
     """
     shell = get_ipython()
     if shell is None:
