@@ -46,6 +46,13 @@ class Outlet:
         self._newest: Result | None = None
         self._put_at: float | None = None
 
+    def take_place(self) -> None:
+        """Be in the cell that runs from here on, also where there is nothing to show yet."""
+        with self._lock:
+            if self._put_at is None:
+                display({"text/plain": ""}, raw=True, display_id=self._id)
+                self._put_at = time.monotonic()
+
     def put(self, result: Result) -> None:
         """Have a result shown instead of the former one, with the next `tick` or `flush`."""
         self._newest = result

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import threading
+from contextlib import suppress
 from typing import Any
 
 import ipywidgets
@@ -13,6 +14,7 @@ import pytest
 from nbckpt import Tracker
 from nbckpt.notebook.magic import CheckpointMagics
 from nbckpt.notebook.panel import Panel
+from nbckpt.trials.library import Library
 from notebook.conftest import Notebook
 from waiting import until
 
@@ -493,3 +495,125 @@ def test_there_are_three_tabs_and_no_other(notebook: Notebook) -> None:
     assert [panel._front.get_title(at) for at in range(3)] == ["Checkpoints", "Trials", "Sync"]
     panel._front.selected_index = 1
     assert "no experiments yet" in shown(panel)
+
+
+def test_what_asks_for_help_shows_it(notebook: Notebook) -> None:
+    panel = opened(notebook)
+    panel._tabs[0]._text.value = "--help"
+    press(panel, "Save")
+    assert "usage: %ckpt save" in shown(panel)
+    assert "save …" not in shown(panel)
+
+
+def test_an_error_that_is_none_of_ours_is_said_and_the_next_press_works(
+    notebook: Notebook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notebook.run("x = 1\n%ckpt save one")
+    panel = opened(notebook)
+    for error, said in [
+        (OSError(5, "broken disk"), "OSError: [Errno 5] broken disk"),
+        (KeyboardInterrupt(), ""),
+    ]:
+        with monkeypatch.context() as patch:
+            patch.setattr("nbckpt.notebook.panel.desk.parse", raising(error))
+            with suppress(KeyboardInterrupt):
+                press(panel, "Verify")
+        assert f"error: {said or 'KeyboardInterrupt'}" in shown(panel)
+    press(panel, "Verify")
+    assert not panel._desk.message.value
+
+
+def raising(error: BaseException) -> Any:
+    def fail(*_: object) -> None:
+        raise error
+
+    return fail
+
+
+def test_trials_are_followed_on_after_an_error_and_it_spoils_no_command(
+    notebook: Notebook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notebook.run(TRAIN)
+    notebook.run("%ckpt run train --grid lr=1,2 --name e --concurrent 2")
+    panel = opened(notebook, "trials")
+    with monkeypatch.context() as patch:
+        patch.setattr(Library, "names", raising(OSError(5, "broken disk")))
+        until(lambda: "error: OSError: [Errno 5] broken disk" in shown(panel))
+        assert "saved one@1" in str(notebook.run("%ckpt save one"))
+    assert ticks() == 1
+    notebook.run("gate.release(99)")
+    until(lambda: "2 TERMINATED" in shown(panel))
+    until(lambda: not ticks())
+
+
+def test_a_question_stays_while_the_list_changes_and_is_about_what_it_says(
+    notebook: Notebook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notebook.run("def other(config): yield 1\n%ckpt run other --name z --wait")
+    notebook.run(TRAIN)
+    notebook.run("%ckpt run train --grid lr=1,2 --name e --concurrent 2")
+    panel = opened(notebook, "trials")
+    tab = panel._tabs[1]
+    tab._trials.value = ("t1",)
+    press(panel, "Stop…")
+    monkeypatch.setattr("nbckpt.notebook.panel.trials._label", lambda trial: f"{trial.id}, as it is now")
+    notebook.run("gate.release(2)")
+    until(lambda: tab._trials.options[0][0] == "t0, as it is now")
+    assert tab._trials.value == ("t1",)
+    assert "stop t1 of e?" in shown(panel)
+    tab._experiment.value = "z"
+    press(panel, "Stop now")
+    tab._experiment.value = "e"
+    notebook.run("gate.release(1)")
+    until(lambda: "1 TERMINATED" in shown(panel))
+    notebook.run("gate.release(9)")
+    until(lambda: not ticks())
+
+
+def test_each_experiment_comes_with_its_own_metric_and_mode(notebook: Notebook) -> None:
+    notebook.run("def train(config): yield {'loss': config['x'], 'gain': config['x']}")
+    for name, metric, mode in [("a", "loss", "min"), ("b", "gain", "max")]:
+        notebook.run(f"%ckpt run train --grid x=1,2 --name {name} --wait --metric {metric} --mode {mode}")
+    panel = opened(notebook, "trials")
+    tab = panel._tabs[1]
+    for name, metric, mode, best in [("a", "loss", "min", "t0"), ("b", "gain", "max", "t1")]:
+        tab._experiment.value = name
+        assert (tab._metric.value, tab._mode.value) == (metric, mode)
+        press(panel, "Best")
+        assert tab._trials.value == (best,)
+
+
+def test_nothing_is_offered_of_an_experiment_that_was_removed(notebook: Notebook) -> None:
+    notebook.run("def train(config): yield {'loss': 1}\n%ckpt run train --name e --wait")
+    panel = opened(notebook, "trials")
+    panel._tabs[1]._trials.value = ("t0",)
+    notebook.run("%ckpt rm e")
+    assert "no experiments yet" in shown(panel)
+    for name, said in [("Show", "choose a trial"), ("Curves", "no metric was"), ("Pause", "there is no exp")]:
+        press(panel, name)
+        assert f"error: {said}" in shown(panel)
+
+
+def test_a_panel_of_another_store_shows_that_one(notebook: Notebook) -> None:
+    notebook.run("x = 1\n%ckpt save here\n%ckpt --store other save there")
+    panel = opened(notebook, "--store other")
+    assert [ref for _, ref in panel._tabs[0]._chosen.options] == ["there@1"]
+
+
+def test_the_html_stays_in_the_cell_of_the_panel_though_there_is_nothing_to_show_at_first(
+    notebook: Notebook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    displayed: list[Any] = []
+    monkeypatch.setattr(
+        "nbckpt.notebook.standing.display", lambda *_, display_id, **__: displayed.append(display_id)
+    )
+    updated: list[Any] = []
+    monkeypatch.setattr("nbckpt.notebook.standing.is_kernel", lambda _: True)
+    monkeypatch.setattr(
+        "nbckpt.notebook.standing.update_display", lambda _, display_id: updated.append(display_id)
+    )
+    opened(notebook, "trials")
+    assert len(displayed) == 1
+    notebook.run("def train(config): yield 1\n%ckpt run train --name e --wait")
+    assert len(displayed) == 1
+    assert set(updated) == set(displayed)

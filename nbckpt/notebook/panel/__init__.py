@@ -91,6 +91,7 @@ class Panel:
     def show(self) -> None:
         """Show it below the cell that runs."""
         self.refresh()
+        self._desk.standing.take_place()
         view = {"version_major": 2, "version_minor": 0, "model_id": self.widget.model_id}
         display({"text/plain": _AGAIN, "application/vnd.jupyter.widget-view+json": view}, raw=True)
         self._desk.session().auto.began = self.follow
@@ -128,7 +129,10 @@ class Panel:
 
     def follow(self) -> None:
         """Follow what changes by itself, in a thread that ends with it. It never waits for a command."""
-        if not self._tab.is_alive:
+        is_alive = False
+        with self._desk.saying():  # whoever calls this does not do it for the panel
+            is_alive = self._tab.is_alive
+        if not is_alive:
             return
         with self._lock:
             if self._closed.is_set() or self._ticker is not None:
@@ -144,7 +148,7 @@ class Panel:
         return self._tabs[self._front.selected_index or 0]
 
     def _refresh(self) -> None:
-        with self._desk.turn:
+        with self._desk.turn, self._desk.saying():
             if not self._closed.is_set():
                 self._tab.refresh()
                 self._desk.refresh()
@@ -154,8 +158,9 @@ class Panel:
         is_alive = True
         try:
             while is_alive and not self._closed.wait(max(_PERIOD_S, _SHARE * took)):
-                is_alive = self._tab.is_alive
                 began = time.monotonic()
+                with self._desk.saying():
+                    is_alive = self._tab.is_alive
                 self._refresh()
                 self._desk.standing.tick()
                 took = time.monotonic() - began

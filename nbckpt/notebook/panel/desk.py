@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from html import escape
 
 import ipywidgets as widgets
 
-from nbckpt.commands import TABLE, Session, parse
+from nbckpt.commands import TABLE, HelpRequest, Session, parse
+from nbckpt.commands.about import Help
 from nbckpt.errors import NbckptError
 from nbckpt.notebook.panel.parts import Region, line, sentence, wide
 from nbckpt.notebook.standing import Outlet
@@ -70,10 +72,22 @@ class Desk:
     def _alone(self, then: Callable[[], object]) -> Callable[[object], None]:
         def do(_: object) -> None:
             with self.turn:
-                then()
-                self.standing.tick()
+                try:
+                    then()
+                    self.standing.tick()
+                except BaseException as error:
+                    self._say_that(error)  # what is raised here only gets into a log
+                    raise
 
         return do
+
+    @contextmanager
+    def saying(self) -> Iterator[None]:
+        """Say what goes wrong in the block, and go on after it: it may be well the next time."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001  it is said
+            self._say_that(error)
 
     def ask(self, *words: str) -> Result | None:
         """Run one command and return its result; its error is shown instead, and nothing returned."""
@@ -83,6 +97,8 @@ class Desk:
         with self.turn:
             try:
                 return parse(TABLE, words, "%ckpt").run(self.session())
+            except HelpRequest as request:
+                return Help("%ckpt", usage=request.text)
             except NbckptError as error:
                 self.say(str(error), is_error=True)
                 return None
@@ -120,6 +136,10 @@ class Desk:
         self._followed = ()
         self._shown.value = ""
         self.detail.layout.display = "none"
+
+    def _say_that(self, error: BaseException) -> None:
+        kind = "" if isinstance(error, NbckptError) else type(error).__name__
+        self.say(": ".join(filter(None, (kind, str(error)))), is_error=True)
 
     def say(self, text: str, *, is_error: bool = False) -> None:
         """Show one line, in words that colour only supports; screen readers say it."""

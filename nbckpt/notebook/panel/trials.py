@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import ipywidgets as widgets
 
 from nbckpt.errors import NbckptError, UsageError
@@ -30,6 +32,8 @@ class TrialsTab:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._version: object = None
+        self._offered: object = None
+        self._is_offering = False
         self._shown: TrialTable | None = None
         self._experiment = widgets.Dropdown(description="experiment", layout=wide("22em"))
         self._metric = widgets.Dropdown(description="metric", style=SNUG, layout=wide("13em"))
@@ -105,7 +109,7 @@ class TrialsTab:
         """Show what there is now, if that changed."""
         experiment = self._choose()
         if experiment is None:
-            self._table.value = _NONE
+            self._show_none()
             return
         version = (experiment.folder, experiment.version, experiment.running)
         if version == self._version and experiment.running:
@@ -119,14 +123,26 @@ class TrialsTab:
             self._mark()
             self._desk.standing.put(result)
 
+    def _show_none(self) -> None:
+        self._version = self._offered = self._shown = None
+        self._table.value = _NONE
+        self._pager.update(0)
+        for choice in (self._metric, self._trials):
+            offer(choice, [])
+        for button in (self._resume, self._retry):
+            button.layout.display = "none"
+
     def _offer(self, experiment: Experiment) -> None:
         """Offer what can be chosen, and to go on with what was cut off."""
         metrics = inferred(experiment.trials, experiment.spec.metric, most=None)
-        is_new = not self._metric.options
+        former, self._offered = self._offered, experiment.folder
         offer(self._metric, [(name, name) for name in metrics])
-        if is_new and experiment.spec.mode:
-            self._mode.value = experiment.spec.mode
+        if former != experiment.folder:
+            self._metric.value = next(iter(metrics), None)
+            self._mode.value = experiment.spec.mode or "min"
+        self._is_offering = True  # another list begins with none chosen: that was not chosen by anybody
         offer(self._trials, [(_label(trial), trial.id) for trial in experiment.trials])
+        self._is_offering = False
         rests = not (experiment.running or experiment.runs_elsewhere())
         left = sum(not trial.finished for trial in experiment.trials) if rests else 0
         failed = sum(trial.status == Status.ERROR for trial in experiment.trials) if rests else 0
@@ -141,8 +157,9 @@ class TrialsTab:
         return ("--sort", f"--metric={self._metric.value}", "--mode", self._mode.value)
 
     def _chose(self) -> None:
-        self._desk.ask_nothing()
-        self._mark()
+        if not self._is_offering:
+            self._desk.ask_nothing()
+            self._mark()
 
     def _mark(self) -> None:
         """Let the rows stand out that were chosen."""
@@ -153,10 +170,14 @@ class TrialsTab:
         self._version = None
         self.refresh()
 
-    def _do(self, command: str) -> None:
-        """Run a command on each chosen trial, or on the experiment."""
+    def _targets(self) -> list[str]:
+        """Return each chosen trial, or the experiment."""
         name = self._experiment.value or ""
-        for target in [f"{name}/{trial}" for trial in self._trials.value] or [name]:
+        return [f"{name}/{trial}" for trial in self._trials.value] or [name]
+
+    def _do(self, command: str, targets: Sequence[str] = ()) -> None:
+        """Run a command on each of *targets*, by default of those chosen now."""
+        for target in targets or self._targets():
             self._desk.show(command, target)
         self._again()
 
@@ -180,11 +201,11 @@ class TrialsTab:
             self._experiment.value = started.name
 
     def _stop(self) -> None:
-        chosen = self._trials.value
+        chosen, targets = self._trials.value, self._targets()
         more = ", …" if len(chosen) > _MOST_NAMED else ""
         what = f"{', '.join(chosen[:_MOST_NAMED])}{more} of " if chosen else "all trials of "
         question = f"stop {what}{self._experiment.value}? A stopped trial is finished."
-        self._confirmation.propose(question, "Stop now", lambda: self._do("stop"))
+        self._confirmation.propose(question, "Stop now", lambda: self._do("stop", targets))
 
     def _on_one(self, command: str, *, follow: bool = False) -> None:
         if not self._trials.value:
