@@ -32,6 +32,15 @@ def test_ls_lists_the_checkpoints(store: str, capsys: pytest.CaptureFixture[str]
     assert [line.split()[0] for line in lines[-2:]] == ["one@2", "one@1"]
 
 
+def test_a_reader_that_has_seen_enough_is_no_error(store: str) -> None:
+    reads, writes = os.pipe()
+    os.close(reads)  # as `| head` does, only sooner
+    command = [sys.executable, "-m", "nbckpt", "ls", "--store", store]
+    done = subprocess.run(command, stdout=writes, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writes)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_the_bare_command_is_status(store: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--store", store]) == 0
     out = capsys.readouterr().out

@@ -154,18 +154,26 @@ class AutoMirror:
             UsageError: It is kept nowhere else.
         """
         with self._pushing:
-            if self._status is None:
+            status = self._status
+            if status is None:
                 raise UsageError("this store is kept here only: say where else, %ckpt sync URL")
             marks = self._marks()
             try:
-                moved = Mirror(self._store, self._experiments, self._status.url).push(terms)
+                moved = Mirror(self._store, self._experiments, status.url).push(terms)
             except Exception as error:
-                self._is_told = False
-                self._set(replace(self._status, failure=str(error), progress=None))
+                if self._is_at(status.url):
+                    self._is_told = False
+                    self._set(replace(self._status or status, failure=str(error), progress=None))
                 raise
-            self._is_told, self._sent = True, marks
-            self._set(replace(self._status, failure="", last=moved, pushed_at=now(), progress=None))
+            if self._is_at(status.url):
+                self._is_told, self._sent = True, marks
+                last = replace(self._status or status, failure="", last=moved, pushed_at=now())
+                self._set(replace(last, progress=None))
             return moved
+
+    def _is_at(self, url: str) -> bool:
+        """Tell whether this is the other place still: a push may end long after it was asked to."""
+        return self._status is not None and self._status.url == url
 
     def _marks(self) -> frozenset[str]:
         """Return what changes with each checkpoint and with each trial's news, as far as that is here."""

@@ -121,8 +121,8 @@ class CheckpointMagics(Magics):
         try:
             from nbckpt.notebook.panel import Panel
         except ImportError as error:
-            self._show_static(tab, store)
             print(f"nbckpt: the panel needs ipywidgets: pip install ipywidgets ({error})", file=sys.stderr)  # noqa: T201
+            self._show_static(tab, store)
             return
         panel = Panel(lambda: self.session(store), self._is_busy, tab)
         panel.show()

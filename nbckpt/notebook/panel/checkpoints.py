@@ -30,7 +30,7 @@ class CheckpointsTab:
             description="filter", placeholder="name, message, variable", continuous_update=False
         )
         self._trials = widgets.Dropdown(
-            options=_TRIALS, description="of trials", style=SNUG, layout=wide("14em")
+            options=_TRIALS, description="of trials", style=SNUG, layout=wide("16em")
         )
         self._pager = Pager(desk, self.refresh)
         self._table = Region("checkpoints")
