@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -147,6 +148,42 @@ def test_it_pushes_every_period(auto: AutoMirror, here: Path, tmp_path: Path) ->
     save(here, 2)
     with Tracker(tmp_path / "there") as there:
         until(lambda: len(there.entries()) == 2)
+
+
+def test_a_push_that_hangs_says_nothing_of_a_later_place_and_ends_by_itself(
+    auto: AutoMirror, here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hangs, go_on, push = threading.Event(), threading.Event(), Mirror.push
+
+    def slow(self: Mirror, terms: Terms | None = None) -> Any:
+        if self.target.url.endswith("slow"):
+            hangs.set()
+            go_on.wait()
+        return push(self, terms)
+
+    def threads() -> int:
+        return [it.name for it in threading.enumerate()].count("nbckpt-mirror")
+
+    monkeypatch.setattr(Mirror, "push", slow)
+    monkeypatch.setattr("nbckpt.mirror.auto._GIVE_UP_S", 0.01)
+    save(here, 1)
+    auto.start(str(tmp_path / "slow"))
+    hangs.wait()
+    auto.start(str(tmp_path / "there"))
+    assert threads() == 2
+    go_on.set()
+    until(lambda: is_pushed(auto))
+    assert (tmp_path / "there" / "store.json").exists()
+    until(lambda: threads() == 1)
+    go_on.clear()
+    hangs.clear()
+    auto.start(str(tmp_path / "slow"))
+    hangs.wait()
+    auto.stop()
+    go_on.set()
+    until(lambda: threads() == 0)
+    assert auto.status is None
+    assert not auto.is_busy
 
 
 def test_closing_makes_the_last_push(auto: AutoMirror, here: Path, tmp_path: Path) -> None:

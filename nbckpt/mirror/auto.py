@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from nbckpt.core.manifest import now
 from nbckpt.core.pools import starts
@@ -79,7 +80,8 @@ class AutoMirror:
         kept = self._file and note.read(self._file)
         self._status = AutoStatus(*kept, is_running=False) if kept else None
         self._thread: threading.Thread | None = None
-        self._is_due = self._is_closed = False
+        self._is_due = False
+        self._closed = threading.Event()
         self._is_told = True
         self._sent: frozenset[str] | None = None
         self._pushing = threading.Lock()
@@ -161,19 +163,19 @@ class AutoMirror:
             try:
                 moved = Mirror(self._store, self._experiments, status.url).push(terms)
             except Exception as error:
-                if self._is_at(status.url):
+                if self._note(status.url, failure=str(error), progress=None):
                     self._is_told = False
-                    self._set(replace(self._status or status, failure=str(error), progress=None))
                 raise
-            if self._is_at(status.url):
+            if self._note(status.url, failure="", last=moved, pushed_at=now(), progress=None):
                 self._is_told, self._sent = True, marks
-                last = replace(self._status or status, failure="", last=moved, pushed_at=now())
-                self._set(replace(last, progress=None))
             return moved
 
-    def _is_at(self, url: str) -> bool:
-        """Tell whether this is the other place still: a push may end long after it was asked to."""
-        return self._status is not None and self._status.url == url
+    def _note(self, url: str, **news: Any) -> bool:
+        """Take in how it goes at *url*, if that is the place still: a push may end long after that."""
+        if self._status is None or self._status.url != url:
+            return False
+        self._set(replace(self._status, **news))
+        return True
 
     def _marks(self) -> frozenset[str]:
         """Return what changes with each checkpoint and with each trial's news, as far as that is here."""
@@ -201,9 +203,10 @@ class AutoMirror:
     def _start_thread(self) -> None:
         assert self._status is not None
         self._status = replace(self._status, is_running=True)
-        self._is_closed = False
+        self._closed = threading.Event()  # one of its own: the thread before may still be ending
         self._is_due = True
-        self._thread = threading.Thread(target=self._work, name="nbckpt-mirror", daemon=True)
+        work = threading.Thread(target=self._work, args=(self._closed,), name="nbckpt-mirror", daemon=True)
+        self._thread = work
         if not starts(self._thread):  # then it is pushed when somebody asks
             self._thread, self.in_background = None, False
             self._set(self._status)
@@ -213,7 +216,7 @@ class AutoMirror:
 
     def _end_thread(self, *, timeout: float | None, last: bool) -> None:
         with self._changed:
-            self._is_closed = True
+            self._closed.set()
             self._is_due = last
             self._changed.notify_all()
         thread, self._thread = self._thread, None
@@ -230,22 +233,23 @@ class AutoMirror:
         finally:
             _running.discard(self)
 
-    def _work(self) -> None:
+    def _work(self, closed: threading.Event) -> None:
         """Push whenever it is due, until the end. Runs in a thread of its own."""
-        while self._wait():
+        while self._wait(closed):
             self._cancel = Cancel()
             with suppress(Exception):  # it is in the status, and told with the next command
                 self.push(Terms(cancel=self._cancel, told=self._tell))
             self._is_at_work = False
 
-    def _wait(self) -> bool:
+    def _wait(self, closed: threading.Event) -> bool:
         """Wait until a push is due; tell whether there is one to be made."""
         status = self._status
-        assert status is not None
+        if status is None:
+            return False
         pause = min(status.period, _RETRY_S) if status.failure else status.period
         with self._changed:
-            self._changed.wait_for(lambda: self._is_due or self._is_closed, pause)
-            self._is_at_work = self._is_due or not self._is_closed
+            self._changed.wait_for(lambda: self._is_due or closed.is_set(), pause)
+            self._is_at_work = self._is_due or not closed.is_set()
             self._is_due = False
         if self._is_at_work:
             self.began()
