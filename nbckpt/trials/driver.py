@@ -71,9 +71,14 @@ class Attempt:
         self._checkpoints = trial.checkpoints
 
     def ask(self, wish: Wish) -> None:
-        """Ask for a pause or a stop after the next result; a stop is the stronger of the two."""
+        """Ask for a pause or a stop after the next result; a stop is the stronger of the two.
+
+        With a pause comes a checkpoint, where the trainable has one to give: it goes on from there.
+        """
         if self.wish != "stop":
             self.wish = wish
+            if wish == "pause":
+                self.ask_for_checkpoint()
 
     def ask_for_checkpoint(self) -> None:
         """Ask for a checkpoint with the next result, after which the trial goes on."""
@@ -95,7 +100,7 @@ class Attempt:
             with self._keeping_log():
                 self._train()
         except WorkerEndedError as error:  # as a kernel that shuts down asks all its processes
-            self.ask("pause")
+            self.wish = self.wish or "pause"
             self._warn(error)
             self._finish()
         except BaseException as error:  # noqa: BLE001  whatever it is, the trial ends with it and the others go on

@@ -95,7 +95,7 @@ def get_checkpoint() -> Checkpoint | None:
 
 
 def should_checkpoint() -> bool:
-    """Tell whether somebody asked the trial for a checkpoint now, as `%ckpt checkpoint` does.
+    """Tell whether somebody asked the trial for a checkpoint now, as `%ckpt checkpoint` and `pause` do.
 
     It is true from then on until the next report, which is to have the checkpoint; outside a trial it
     never is. On Ray it becomes true with the report after somebody asked.

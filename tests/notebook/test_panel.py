@@ -564,10 +564,9 @@ def test_a_question_stays_while_the_list_changes_and_is_about_what_it_says(
     tab._experiment.value = "z"
     press(panel, "Stop now")
     tab._experiment.value = "e"
-    notebook.run("gate.release(1)")
-    until(lambda: "1 TERMINATED" in shown(panel))
     notebook.run("gate.release(9)")
     until(lambda: not ticks())
+    assert [trial.early for trial in tab._open().trials] == [False, True]
 
 
 def test_each_experiment_comes_with_its_own_metric_and_mode(notebook: Notebook) -> None:
@@ -617,3 +616,29 @@ def test_the_html_stays_in_the_cell_of_the_panel_though_there_is_nothing_to_show
     notebook.run("def train(config): yield 1\n%ckpt run train --name e --wait")
     assert len(displayed) == 1
     assert set(updated) == set(displayed)
+
+
+def test_what_is_offered_is_short_however_long_the_message_and_the_values(notebook: Notebook) -> None:
+    notebook.run(f"x = 1\n%ckpt save one -m '{'m' * 9_999}'")
+    notebook.run(f"import nbckpt\nnbckpt.run(lambda config: 1, {{'x': '{'v' * 9_999}'}}, name='e').wait()")
+    panel = opened(notebook)
+    panel._front.selected_index = 1
+    for choice in (panel._tabs[0]._chosen, panel._tabs[0]._against, panel._tabs[1]._trials):
+        assert max(len(label) for label, _ in choice.options) < 100
+
+
+def test_an_error_is_said_though_another_of_those_chosen_went_well_and_until_the_next_press(
+    notebook: Notebook,
+) -> None:
+    notebook.run(TRAIN.replace("gate.acquire()", "config['lr'] == 1 or gate.acquire()"))
+    notebook.run("%ckpt run train --grid lr=1,2 --name e --concurrent 2")
+    panel = opened(notebook, "trials")
+    until(lambda: "1 TERMINATED" in shown(panel))
+    panel._tabs[1]._trials.value = ("t0", "t1")
+    press(panel, "Pause")
+    assert "error: there is nothing to pause in e/t0" in shown(panel)
+    assert "pausing t1 of e" in shown(panel)
+    press(panel, "Refresh")
+    assert not panel._desk.message.value
+    notebook.run("gate.release(9)")
+    until(lambda: not ticks())

@@ -185,6 +185,22 @@ def test_a_pause_or_stop_wins_and_the_checkpoint_is_saved_all_the_same(
     assert (here.saved(), str(here.trial.status)) == ([1], status)
 
 
+def test_with_a_pause_comes_a_checkpoint_where_the_function_looks(steps: Callable[..., Steps]) -> None:
+    here = steps(offers)
+    here.experiment.pause()
+    here.step()
+    assert here.experiment.wait(SECONDS)
+    assert (here.saved(), here.trial.at_risk, here.trial.note) == ([1], 0, "paused")
+
+
+def test_a_function_that_does_not_look_is_paused_without_one(steps: Callable[..., Steps]) -> None:
+    here = steps(lambda i: nbckpt.report(i=i))
+    here.experiment.pause()
+    here.step()
+    assert here.experiment.wait(SECONDS)
+    assert (here.saved(), here.trial.at_risk, here.trial.note) == ([], 1, "paused")
+
+
 class Counter(Trainable):
     """Counts to four; the test asks for a checkpoint in its second step."""
 
