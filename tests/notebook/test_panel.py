@@ -221,11 +221,13 @@ def test_stopping_takes_two_presses_and_stops_what_was_chosen(notebook: Notebook
     notebook.run("gate.release(2)")
     until(lambda: "1 TERMINATED" in shown(panel))
     assert "1 RUNNING" in shown(panel)
+    panel._tabs[1]._trials.value = ("t0",)
     press(panel, "Pause")
     press(panel, "Stop…")
     press(panel, "Cancel")
     notebook.run("gate.release(9)")
     until(lambda: not ticks())
+    assert "1 PAUSED" in shown(panel)
     assert "1 TERMINATED" in shown(panel)
 
 

@@ -7,7 +7,7 @@ import ipywidgets as widgets
 from nbckpt.commands.browsing import Listing, Row
 from nbckpt.notebook.panel.desk import Desk, Pager
 from nbckpt.notebook.panel.parts import SNUG, Region, line, marked, offer, wide
-from nbckpt.render import Result
+from nbckpt.render import Result, short
 
 _NOW = ("what is live now", "")
 _TRIALS = (("the newest of each", "--newest"), ("all", "--all"), ("none", ""))
@@ -160,7 +160,7 @@ class CheckpointsTab:
 
 def _label(row: Row) -> str:
     message = row.manifest.message if row.manifest is not None else row.trouble
-    return f"{row.label}: {message}" if message else row.label
+    return f"{row.label}: {short(message)}" if message else row.label
 
 
 def _ref(row: Row) -> str:

@@ -36,6 +36,7 @@ class Desk:
         standing: Where the tab in front puts what it shows, to be readable when the kernel is gone.
         turn: Held by whoever changes what is shown; one at a time does.
         message: The line.
+        said: What is in it.
         detail: Where the answer to what was asked last is shown.
     """
 
@@ -47,6 +48,7 @@ class Desk:
         self._then = then
         self.standing = Outlet()
         self.turn = threading.RLock()
+        self.said = ""
         self._followed: tuple[str, ...] = ()
         self._questions: list[Confirmation] = []
         self._shown = Region("details", height="")
@@ -60,8 +62,13 @@ class Desk:
 
     def button(self, text: str, then: Callable[[], object], hint: str = "") -> widgets.Button:
         """Return a button that does something, when nothing else is being done here."""
+
+        def pressed() -> None:
+            self.say("")  # what was said before was about something else
+            then()
+
         made = widgets.Button(description=text, tooltip=hint or text, layout=wide("auto"))
-        made.on_click(self._alone(then))
+        made.on_click(self._alone(pressed))
         return made
 
     def on_change(self, then: Callable[[], object], *inputs: widgets.Widget) -> None:
@@ -143,6 +150,7 @@ class Desk:
 
     def say(self, text: str, *, is_error: bool = False) -> None:
         """Show one line, in words that colour only supports; screen readers say it."""
+        self.said = text
         said = f"error: {text}" if is_error and text else text
         shown = f'<p role="status" style="margin:.3em 0;font-weight:600;">{escape(said)}</p>' if said else ""
         if shown != self.message.value:

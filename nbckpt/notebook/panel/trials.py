@@ -10,7 +10,7 @@ from nbckpt.errors import NbckptError, UsageError
 from nbckpt.notebook.panel.desk import Desk, Pager
 from nbckpt.notebook.panel.parts import SNUG, Region, line, marked, offer, wide
 from nbckpt.notebook.words import split
-from nbckpt.render import count
+from nbckpt.render import count, short
 from nbckpt.trials.experiment import Experiment
 from nbckpt.trials.shown import TrialShown
 from nbckpt.trials.table import TrialTable, inferred
@@ -177,8 +177,13 @@ class TrialsTab:
 
     def _do(self, command: str, targets: Sequence[str] = ()) -> None:
         """Run a command on each of *targets*, by default of those chosen now."""
-        for target in targets or self._targets():
-            self._desk.show(command, target)
+        wrong = [
+            self._desk.said
+            for target in targets or self._targets()
+            if self._desk.show(command, target) is None
+        ]
+        if wrong:  # what went well after it said nothing
+            self._desk.say("; ".join(wrong[:_MOST_NAMED]), is_error=True)
         self._again()
 
     def _go_on(self, *options: str) -> None:
@@ -235,4 +240,4 @@ class TrialsTab:
 def _label(trial: Trial) -> str:
     """Return a trial's name and what it tries: what does not change while it runs."""
     config = ", ".join(f"{key}={value}" for key, value in trial.config.items())
-    return f"{trial.id}  {config}"
+    return f"{trial.id}  {short(config)}"
