@@ -31,11 +31,17 @@ HOSTILE = "<img src=x onerror=alert(1)>"
 
 TRAIN = """
 import threading, nbckpt
-gate = threading.Semaphore(0)
+class Gate:
+    def __init__(self):
+        self.of = {lr: threading.Semaphore(0) for lr in (1, 2)}
+    def release(self, number):
+        for it in self.of.values():
+            it.release(number)
+gate = Gate()
 def train(config):
     start = nbckpt.get_checkpoint()
     for i in range(start.to_dict()["i"] if start else 0, 4):
-        gate.acquire()
+        gate.of[config["lr"]].acquire()
         nbckpt.report(loss=config["lr"] / (i + 1), checkpoint={"i": i + 1})
 """
 
@@ -190,9 +196,9 @@ def test_trials_are_followed_by_one_thread_that_ends_with_them(notebook: Noteboo
     notebook.run("%ckpt run train --grid lr=1,2 --name e --concurrent 2")
     panel = opened(notebook, "trials")
     assert ticks() == 1
-    notebook.run("gate.release(4)")
+    notebook.run("gate.release(2)")
     press(panel, "Pause")
-    notebook.run("gate.release(4)")
+    notebook.run("gate.release(1)")
     until(lambda: "2 PAUSED" in shown(panel))
     until(lambda: not ticks())
     press(panel, "Resume")
@@ -218,7 +224,7 @@ def test_stopping_takes_two_presses_and_stops_what_was_chosen(notebook: Notebook
     press(panel, "Stop…")
     assert "stop t1 of e? A stopped trial is finished." in shown(panel)
     press(panel, "Stop now")
-    notebook.run("gate.release(2)")
+    notebook.run("gate.release(1)")
     until(lambda: "1 TERMINATED" in shown(panel))
     assert "1 RUNNING" in shown(panel)
     panel._tabs[1]._trials.value = ("t0",)
@@ -632,7 +638,7 @@ def test_what_is_offered_is_short_however_long_the_message_and_the_values(notebo
 def test_an_error_is_said_though_another_of_those_chosen_went_well_and_until_the_next_press(
     notebook: Notebook,
 ) -> None:
-    notebook.run(TRAIN.replace("gate.acquire()", "config['lr'] == 1 or gate.acquire()"))
+    notebook.run(TRAIN.replace("gate.of", "config['lr'] == 1 or gate.of"))
     notebook.run("%ckpt run train --grid lr=1,2 --name e --concurrent 2")
     panel = opened(notebook, "trials")
     until(lambda: "1 TERMINATED" in shown(panel))
