@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import concurrent.futures.thread  # noqa: F401  what it does at the end must be registered before ours
 import threading
 from collections.abc import Callable
 from contextlib import suppress

@@ -27,8 +27,8 @@ from nbckpt.render import size
 from nbckpt.settings import sync_thresholds
 from nbckpt.store import Store, open_store
 from nbckpt.sync import BackgroundSyncer, DefaultSyncer, SyncConfig, Syncer, get_node_to_storage_syncer
-from nbckpt.sync.background import Request
 from nbckpt.sync.config import AUTO
+from nbckpt.sync.queue import Request
 from nbckpt.sync.syncer import TIMEOUT_S
 from nbckpt.sync.work import Terms
 from nbckpt.trials import journal, log, spec

@@ -26,9 +26,9 @@ import nbckpt
 from nbckpt.errors import NotFoundError, StoreError, UsageError
 from nbckpt.store import CancelledError, Data, MemoryStore, Store, TimedOutError, wanted
 from nbckpt.store.base import parts_of
-from nbckpt.sync import BackgroundSyncer, DefaultSyncer, background, work
-from nbckpt.sync.background import Request
+from nbckpt.sync import BackgroundSyncer, DefaultSyncer, queue, work
 from nbckpt.sync.exclude import OWN
+from nbckpt.sync.queue import Request
 from nbckpt.sync.work import Terms
 from nbckpt.testing import FaultyStore, RecordingStore
 
@@ -1114,7 +1114,7 @@ def test_a_fork_does_not_wait_for_what_its_parent_does(steered: Steered) -> None
     if child == 0:
         code = 1
         try:
-            background._flush()
+            queue._flush()
             steered.let_go()
             if steered.wait() and steered.sync_up("c", "s3://z") and steered.wait():
                 code = 0
