@@ -7,12 +7,14 @@ import time
 from collections import ChainMap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
 from string import Template
 from typing import Any
 
 from nbckpt.commands.table import Command, Session, option, switch
-from nbckpt.errors import Interrupted, UsageError
-from nbckpt.mirror import AutoStatus, Mirror, Mirrored
+from nbckpt.errors import Interrupted, NbckptError, UsageError
+from nbckpt.mirror import PERIOD_S, AutoStatus, Mirror, Mirrored
 from nbckpt.render import Column, Page, Result, Table, age, count, duration, size
 from nbckpt.store import Cancel
 from nbckpt.sync import SyncConfig
@@ -179,10 +181,23 @@ def sync(session: Session, url: str, period: float, **how: bool) -> Result:
 def _shown(session: Session, former: str = "") -> SyncShown:
     """Return how it goes, and what the newest experiments do that send their trials themselves."""
     library = session.library
-    kept = {name: spec_file.read(library.folder / name) for name in library.names()[-_MOST_EXPERIMENTS:]}
-    configs = {name: it.sync for name, it in kept.items() if it.sync}
-    trouble = tuple(f"{name}: {note}" for name in configs for note in library.open(name).notes)
-    return SyncShown(session.auto.status, former, configs, trouble, session.auto.waiting())
+    configs: dict[str, Mapping[str, str]] = {}
+    trouble: list[str] = []
+    for name in library.names()[-_MOST_EXPERIMENTS:]:
+        try:
+            file = library.folder / name / spec_file.FILE
+            if settings := _settings(file, file.stat().st_mtime_ns):
+                configs[name] = settings
+                trouble += [f"{name}: {note}" for note in library.open(name).notes]
+        except (NbckptError, OSError) as error:  # one that cannot be read hides nothing of the others
+            trouble.append(f"{name}: {error}")
+    return SyncShown(session.auto.status, former, configs, tuple(trouble), session.auto.waiting())
+
+
+@lru_cache(maxsize=_MOST_EXPERIMENTS)
+def _settings(file: Path, _changed: int) -> Mapping[str, str]:
+    """Return how an experiment is synced; remembered, since the file has its function too and is asked often."""
+    return spec_file.read(file.parent).sync
 
 
 def expanded(place: str, namespace: Mapping[str, Any] | None) -> str:
@@ -244,7 +259,7 @@ COMMANDS = (
                 metavar="URL|off",
                 help="the other place; off for no more syncing",
             ),
-            option("--period", type=float, default=300.0, metavar="S", help="how often, in seconds"),
+            option("--period", type=float, default=PERIOD_S, metavar="S", help="how often, in seconds"),
             switch("--now", help="at once, and wait for it"),
             switch("--soon", help="at once, in the background"),
             switch("--cancel", help="end what is under way; it is tried again later"),

@@ -20,7 +20,7 @@ class Rich:
 
     def page(self) -> Page:
         """Return what there is to show."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} must define page()")  # no ABC: users subclass
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         """Return the text and the HTML; a front end shows the best that it can."""

@@ -87,6 +87,16 @@ def test_every_setting_of_the_store_and_of_an_experiment_is_shown(notebook: Note
     assert list(notebook.run("%ckpt sync").experiments) == ["e"]
 
 
+def test_an_experiment_that_cannot_be_read_hides_nothing_of_the_sync(
+    notebook: Notebook, tmp_path: Path
+) -> None:
+    notebook.run("def train(config): yield 1\n%ckpt run train --name e --wait")
+    (tmp_path / ".nbckpt" / "experiments" / "e" / "experiment.json").write_text("{")
+    shown = str(notebook.run("%ckpt sync --status"))
+    assert "this store is kept here only" in shown
+    assert "is damaged" in shown
+
+
 def test_a_failure_in_the_background_is_told_with_the_next_command(
     notebook: Notebook, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
