@@ -196,7 +196,7 @@ def _shown(session: Session, former: str = "") -> SyncShown:
 
 @lru_cache(maxsize=_MOST_EXPERIMENTS)
 def _settings(file: Path, _changed: int) -> Mapping[str, str]:
-    """Return how an experiment is synced; remembered, since the file has its function too and is asked often."""
+    """Return how an experiment is synced; remembered, since the file is long and is asked for often."""
     return spec_file.read(file.parent).sync
 
 
