@@ -2,7 +2,7 @@
 
     python tests/format/test_format.py
 
-writes the folder `v1` anew; that is only right as long as format 1 was never released.
+writes what these tests read of the folder `v1` anew; that is only right as long as format 1 was never released.
 """
 
 from __future__ import annotations
@@ -201,8 +201,8 @@ def fixed_times() -> Iterator[None]:
 
 def regenerate() -> None:
     """Write the folder `v1`."""
-    shutil.rmtree(V1, ignore_errors=True)
-    V1.mkdir()
+    for folder in ("store", "folder"):
+        shutil.rmtree(V1 / folder, ignore_errors=True)
     (V1 / "secret").write_text("for-tests-only-" * 4)
     os.environ["NBCKPT_SECRET_FILE"] = str(V1 / "secret")
     store = LocalStore(V1 / "store")

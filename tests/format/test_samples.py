@@ -1,0 +1,178 @@
+"""The format: experiments, states and copies that format 1 wrote are read by this version too.
+
+`make_samples.py` made them, once, with the code that wrote format 1 first.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import nbckpt
+from format import trainables
+from nbckpt.mirror import Mirror, note
+from nbckpt.state import states
+from nbckpt.store import LocalStore
+from nbckpt.sync.folders import download
+from nbckpt.trials import Experiment
+from nbckpt.trials.library import Library
+from nbckpt.trials.trial import Trial
+
+V1 = Path(__file__).parent / "v1"
+
+
+@pytest.fixture(autouse=True)
+def secret(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    shutil.copy(V1 / "secret", tmp_path / "secret")
+    monkeypatch.setenv("NBCKPT_SECRET_FILE", str(tmp_path / "secret"))
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a copy of the store with the experiments."""
+    shutil.copytree(V1 / "machine", tmp_path / "machine")
+    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "machine"))
+    return tmp_path / "machine"
+
+
+@pytest.fixture
+def library(machine: Path) -> Library:
+    return Library(machine / "experiments")
+
+
+def summary(trial: Trial) -> tuple[str, int, str | None]:
+    return trial.status, trial.iteration, trial.checkpoint
+
+
+def test_experiments_are_read_with_their_trials(library: Library) -> None:
+    assert sorted(library.names()) == ["by-value", "class", "counts", "states"]
+    counts = library.open("counts")
+    assert [summary(trial) for trial in counts.trials] == [
+        ("TERMINATED", 4, "checkpoint_000004"),
+        ("ERROR", 2, "checkpoint_000002"),
+        ("PAUSED", 2, "checkpoint_000002"),
+        ("RUNNING", 2, "checkpoint_000002"),
+    ]
+    assert [trial.config["kind"] for trial in counts.trials] == ["done", "fails", "paused", "interrupted"]
+    assert counts.trial("t1").error == "ValueError: on purpose"
+    assert counts.best().id == "t0"
+    assert counts.cut(counts.trial("t3"))
+
+
+def test_a_trials_log_and_nested_metrics_are_read(library: Library) -> None:
+    trial = library.open("counts").trial("t0")
+    assert trial.log() == [f"done: step {step}" for step in (1, 2, 3, 4)]
+    assert trial.metric("more/done") == [1, 2, 3, 4]
+
+
+def test_a_trials_checkpoint_is_loaded(library: Library) -> None:
+    for name, record in (("counts/t0@3", "checkpoint_000003"), ("class/t0", "checkpoint_000004")):
+        trial, found = library.checkpoint(name)
+        assert found.name == record
+        trial.checkpoints.check(found)
+    trial, found = library.checkpoint("counts/t0@3")
+    folder = trial.checkpoints.path(found)
+    assert nbckpt.Checkpoint.from_directory(folder).to_dict() == {"done": 3}
+
+
+def resumed(experiment: Experiment) -> list[tuple[str, int, str | None]]:
+    experiment.resume()
+    assert experiment.wait(60)
+    return [summary(trial) for trial in experiment.trials]
+
+
+def test_paused_and_interrupted_trials_are_resumed(library: Library) -> None:
+    done = ("TERMINATED", 4, "checkpoint_000004")
+    assert resumed(library.open("counts")) == [done, ("ERROR", 2, "checkpoint_000002"), done, done]
+
+
+def test_a_trial_with_states_is_resumed(library: Library) -> None:
+    journal = library.folder / "states" / "t0" / "events.jsonl"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    assert json.loads(lines[-1])["event"] == "end"
+    journal.write_bytes(b"".join(lines[:-1]))  # as if the kernel had died before
+    experiment = library.open("states")
+    (trial,) = experiment.trials
+    assert (trial.iteration, trial.checkpoint) == (3, "checkpoint_000002")
+    assert resumed(experiment) == [("TERMINATED", 3, "checkpoint_000002")]
+    assert trial.metric("steps") == [1, 2, 3]
+
+
+def test_a_trainable_class_and_its_sync_are_read(library: Library) -> None:
+    from nbckpt.core.trust import open_signer
+    from nbckpt.trials import spec as spec_file
+
+    spec = spec_file.read(library.folder / "class").load(open_signer())
+    assert spec.trainable is trainables.Counter
+    assert spec.keep == nbckpt.Keep(2)
+    assert spec.sync is not None
+    assert spec.sync.upload_dir == "memory://samples"
+    assert [it.iteration for it in library.open("class").trial("t0").checkpoints.records()] == [2, 4]
+
+
+@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="Python 3.11 wrote the function's byte code")
+def test_a_function_kept_by_value_is_loaded(library: Library) -> None:
+    from nbckpt.core.trust import open_signer
+    from nbckpt.trials import spec as spec_file
+
+    spec = spec_file.read(library.folder / "by-value").load(open_signer())
+    assert spec.function_name == "train"
+    assert spec.config == {"x": 1}
+
+
+def test_saved_states_are_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(V1 / "states", tmp_path / "states")
+    monkeypatch.setenv("NBCKPT_CHECKPOINT_PATH", str(tmp_path / "states"))
+    with states():
+        steps = trainables.Steps()
+        value = {"weights": np.zeros(6), "name": ""}
+        model = nbckpt.State.of("Größe", value)
+        assert nbckpt.load_state(steps)
+        assert nbckpt.load_state(model)
+    assert steps.done == 2
+    assert np.array_equal(model.value["weights"], np.arange(6.0) + 2)
+    assert model.value["name"] == "net"
+
+
+def test_a_durable_checkpoint_is_restored(tmp_path: Path) -> None:
+    shutil.copytree(V1 / "durable", tmp_path / "durable")
+    counter = trainables.DurableCounter(str(tmp_path / "durable"), {}, str(tmp_path / "trial"))
+    counter.restore(str(tmp_path / "trial" / "checkpoint_000003"))
+    assert (counter.done, counter.iteration) == (3, 3)
+    counter.stop()
+
+
+def test_a_sync_target_is_pulled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fresh = tmp_path / "fresh"
+    monkeypatch.setenv("NBCKPT_STORE", str(fresh))
+    pulled = Mirror(LocalStore(fresh), fresh / "experiments", V1 / "target").pull()
+    assert sorted(pulled.experiments) == ["by-value", "class", "counts", "states"]
+    namespace: dict[str, object] = {}
+    with nbckpt.Tracker(fresh) as tracker:
+        tracker.restore("first", namespace)
+    assert namespace["numbers"] == [1, 2]
+    for name in ("counts", "class"):
+        ours, theirs = V1 / "machine" / "experiments" / name, fresh / "experiments" / name
+        files = sorted(it.relative_to(ours) for it in ours.rglob("*") if it.is_file())
+        assert files == sorted(it.relative_to(theirs) for it in theirs.rglob("*") if it.is_file())
+        assert all((ours / it).read_bytes() == (theirs / it).read_bytes() for it in files)
+
+
+def test_a_folder_target_is_downloaded(tmp_path: Path) -> None:
+    moved = download(LocalStore(V1 / "target" / "experiments" / "counts"), tmp_path / "counts")
+    assert moved.files == len([it for it in (V1 / "machine/experiments/counts").rglob("*") if it.is_file()])
+
+
+def test_a_note_of_a_sync_is_read() -> None:
+    assert note.read(V1 / "sync.json") == ("memory://samples", 300.0)
+
+
+def test_no_sample_names_the_place_where_it_was_made() -> None:
+    texts = [it.read_text() for it in V1.rglob("*.json*") if it.is_file()]
+    assert not [text for text in texts if re.search(r'File "/', text.replace("\\", ""))]
