@@ -27,7 +27,6 @@ from nbckpt.mirror import Mirror, note  # noqa: E402
 from nbckpt.state import save_all_states, states  # noqa: E402
 from nbckpt.store import LocalStore  # noqa: E402
 
-
 CELL = """
 def train(config):
     nbckpt.report(x=config["x"])

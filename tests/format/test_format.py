@@ -2,7 +2,7 @@
 
     python tests/format/test_format.py
 
-writes what these tests read of the folder `v1` anew; that is only right as long as format 1 was never released.
+writes anew what these tests read in the folder `v1`. That is right only until format 1 is released.
 """
 
 from __future__ import annotations

@@ -1,0 +1,159 @@
+"""Schema: JSON that a file or another machine gave, checked before it is used.
+
+A *form* says what a document must look like:
+
+    str, bool, float, int, list, dict    a value of this type; an int is a count below 2**63
+    re.compile("[0-9a-f]{64}")           a text that matches as a whole
+    None, object                         null; anything
+    [form], (form, form), {str: form}    a list of any length; a list of just these; texts to values
+    {"name": form, "note?": form}        an object: these names must be there, those with ? may be
+    OneOf(form, form)                    what has one of the forms
+
+An object may have names that its form does not know: a later version may add some.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from nbckpt.core.algorithms import PREFERRED, of_checksum
+from nbckpt.errors import CorruptError
+
+CHECKSUM = "checksum"
+_MOST_COUNTED = 1 << 63
+
+
+class OneOf:
+    """A form for a value that has one of several forms."""
+
+    def __init__(self, *forms: Any) -> None:
+        self.forms = forms
+
+
+def read(data: bytes, form: Any, what: str) -> Any:
+    """Return the JSON document in *data*, which has the form.
+
+    Args:
+        data: The text in UTF-8.
+        form: What it must look like.
+        what: How an error names the document.
+
+    Raises:
+        CorruptError: It is not JSON, or has another form; the message names the place in it.
+    """
+    return check(parse(data, what), form, what)
+
+
+def parse(data: bytes, what: str) -> Any:
+    """Return any JSON document.
+
+    Raises:
+        CorruptError: It is not JSON, or nested too deeply.
+    """
+    try:
+        return json.loads(data)
+    except ValueError as error:
+        raise CorruptError(f"{what} is damaged: it is not JSON ({error})") from None
+    except RecursionError:
+        raise CorruptError(f"{what} is damaged: it is nested too deeply") from None
+
+
+def check(document: Any, form: Any, what: str) -> Any:
+    """Return *document*, which has the form.
+
+    Raises:
+        CorruptError: It has another form; the message names the place in it.
+    """
+    for place, wanted in _mismatches(document, form, ""):
+        raise CorruptError(f"{what} is damaged: {place or 'the document'} is not {wanted}")
+    return document
+
+
+def seal(document: Mapping[str, Any]) -> bytes:
+    """Return an object as JSON for people, with a checksum of all the rest in it, for `unseal`."""
+    checksum = PREFERRED.checksum([_canonical(document)])
+    return json.dumps({**document, CHECKSUM: checksum}, indent=1).encode()
+
+
+def unseal(data: bytes, form: Any, what: str) -> Any:
+    """Return an object that `seal` wrote, without its checksum.
+
+    One of format 1, which had no checksum, is taken as it is.
+
+    Raises:
+        CorruptError: It is not what was written, or has another form.
+        FormatError: Its digest is not available here.
+    """
+    document = check(parse(data, what), {"format": int}, what)
+    checksum = document.pop(CHECKSUM, None)
+    if checksum is None and document["format"] != 1:
+        raise CorruptError(f"{what} is damaged: it has no {CHECKSUM}")
+    if checksum is not None:
+        check(checksum, str, f"{what} ({CHECKSUM})")
+        if of_checksum(checksum, what).checksum([_canonical(document)]) != checksum:
+            raise CorruptError(f"{what} is damaged: its contents do not match its {CHECKSUM}")
+    return check(document, form, what)
+
+
+def _canonical(document: Mapping[str, Any]) -> bytes:
+    """Return the same bytes for the same object, however its file is laid out."""
+    return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
+
+
+def _mismatches(value: Any, form: Any, place: str) -> Iterator[tuple[str, str]]:
+    """Yield the places where *value* does not have the form, and what belongs there."""
+    if isinstance(form, OneOf):
+        if all(any(_mismatches(value, one, place)) for one in form.forms):
+            yield place, " or ".join(map(_name, form.forms))
+    elif isinstance(form, dict) and isinstance(value, dict):
+        yield from _in_object(value, form, place)
+    elif isinstance(form, (list, tuple)) and isinstance(value, list):
+        if isinstance(form, tuple) and len(form) != len(value):
+            yield place, f"a list of {len(form)}"
+        forms = form if isinstance(form, tuple) else form * len(value)
+        for at, (item, its) in enumerate(zip(value, forms, strict=False)):
+            yield from _mismatches(item, its, f"{place}[{at}]")
+    elif not _fits(value, form):
+        yield place, _name(form)
+
+
+def _in_object(value: dict[str, Any], form: dict[Any, Any], place: str) -> Iterator[tuple[str, str]]:
+    if str in form:
+        for name, item in value.items():
+            yield from _mismatches(item, form[str], f"{place}[{name!r:.60}]")
+        return
+    for key, its in form.items():
+        name = key.removesuffix("?")
+        if name in value:
+            yield from _mismatches(value[name], its, f"{place}.{name}".lstrip("."))
+        elif name == key:
+            yield f"{place}.{name}".lstrip("."), "there"
+
+
+def _fits(value: Any, form: Any) -> bool:
+    if form is None or form is object:
+        return form is object or value is None
+    if isinstance(form, re.Pattern):
+        return isinstance(value, str) and form.fullmatch(value) is not None
+    if form is int:
+        return type(value) is int and 0 <= value < _MOST_COUNTED
+    if form is float:
+        return type(value) in {int, float}
+    return isinstance(form, type) and isinstance(value, form)
+
+
+_NAMES = {str: "a text", bool: "true or false", float: "a number", int: "a count", None: "null"}
+
+
+def _name(form: Any) -> str:
+    """Return what a form is called in an error."""
+    if isinstance(form, re.Pattern):
+        return f"a text like {form.pattern}"
+    if isinstance(form, (list, tuple)) or form is list:
+        return "a list"
+    if isinstance(form, dict) or form is dict:
+        return "an object"
+    return _NAMES[form]

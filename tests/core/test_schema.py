@@ -1,0 +1,107 @@
+"""JSON from a file or another machine is checked before it is used."""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nbckpt.core.schema import OneOf, check, read, seal, unseal
+from nbckpt.errors import CorruptError
+
+FORM = {
+    "format": int,
+    "name": re.compile("[a-z]+"),
+    "size?": OneOf(int, None),
+    "rate?": float,
+    "on?": bool,
+    "files?": {str: (int, str)},
+    "tags?": [str],
+    "rest?": object,
+}
+WHOLE: dict[str, Any] = {
+    "format": 2,
+    "name": "net",
+    "size": None,
+    "rate": 1,
+    "on": True,
+    "files": {"a/b": [3, "ff"]},
+    "tags": ["x", "y"],
+    "rest": [{"deep": None}],
+    "unknown": 1,
+}
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def test_a_document_that_has_the_form_comes_back_as_it_is() -> None:
+    assert read(json.dumps(WHOLE).encode(), FORM, "it") == WHOLE
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"name": "Net"}, "name is not a text like [a-z]+"),
+        ({"name": 3}, "name is not a text like [a-z]+"),
+        ({"size": "3"}, "size is not a count or null"),
+        ({"size": -1}, "size is not a count or null"),
+        ({"size": 1 << 63}, "size is not a count or null"),
+        ({"size": True}, "size is not a count or null"),
+        ({"rate": "fast"}, "rate is not a number"),
+        ({"on": 1}, "on is not true or false"),
+        ({"files": {"a": [1]}}, "files['a'] is not a list of 2"),
+        ({"files": {"a": [1, 2]}}, "files['a'][1] is not a text"),
+        ({"files": []}, "files is not an object"),
+        ({"tags": ["x", 1]}, "tags[1] is not a text"),
+        ({"tags": "x"}, "tags is not a list"),
+    ],
+)
+def test_an_error_names_the_place_and_what_belongs_there(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(CorruptError, match=re.escape(f"it is damaged: {message}")):
+        check(WHOLE | change, FORM, "it")
+
+
+def test_a_missing_name_is_told() -> None:
+    with pytest.raises(CorruptError, match="name is not there"):
+        check({"format": 1}, FORM, "it")
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"\xff", b"[" * 200_000, b'"\\ud800', b"nul"])
+def test_what_is_not_json_is_refused(data: bytes) -> None:
+    with pytest.raises(CorruptError):
+        read(data, object, "it")
+
+
+@given(_JSON)
+def test_any_document_has_the_form_or_is_refused(document: Any) -> None:
+    with suppress(CorruptError):
+        assert check(document, FORM, "it") is document
+
+
+def test_a_sealed_document_comes_back() -> None:
+    assert unseal(seal(WHOLE), FORM, "it") == WHOLE
+
+
+@given(st.data())
+def test_a_changed_byte_in_a_sealed_document_is_found(data: st.DataObject) -> None:
+    sealed = bytearray(seal(WHOLE))
+    at = data.draw(st.integers(0, len(sealed) - 1))
+    sealed[at] = data.draw(st.integers(0, 255))
+    try:
+        assert unseal(bytes(sealed), FORM, "it") == WHOLE  # only white space changed
+    except CorruptError:
+        assert bytes(sealed) != seal(WHOLE)
+
+
+def test_format_1_has_no_checksum_and_format_2_must_have_one() -> None:
+    assert unseal(b'{"format": 1, "name": "net"}', FORM, "it") == {"format": 1, "name": "net"}
+    with pytest.raises(CorruptError, match="it has no checksum"):
+        unseal(b'{"format": 2, "name": "net"}', FORM, "it")
