@@ -34,6 +34,11 @@ class Diagnosis(Result):
     checks: tuple[Check, ...]
     culprits: tuple[tuple[str, str, str], ...]
 
+    @property
+    def warns(self) -> bool:
+        """See `Result.warns`."""
+        return bool(self.culprits) or not all(it.good for it in self.checks)
+
     def page(self) -> Page:
         """See `Result.page`."""
         bad = sum(not it.good for it in self.checks)

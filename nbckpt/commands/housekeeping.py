@@ -142,6 +142,11 @@ class Verification(Result):
 
     verified: Verified
 
+    @property
+    def warns(self) -> bool:
+        """See `Result.warns`."""
+        return bool(self.verified.damages)
+
     def page(self) -> Page:
         """See `Result.page`."""
         it = self.verified

@@ -30,6 +30,11 @@ class RestoreResult(Result):
     ref: str
     also: str = ""
 
+    @property
+    def warns(self) -> bool:
+        """See `Result.warns`."""
+        return bool(self.restored.failed or self.restored.apart)
+
     def page(self) -> Page:
         """See `Result.page`."""
         restored = self.restored
@@ -138,6 +143,11 @@ class TrialRestored(Result):
     failed: tuple[Failure, ...]
     rest: tuple[str, ...]
     dry_run: bool
+
+    @property
+    def warns(self) -> bool:
+        """See `Result.warns`."""
+        return bool(self.failed or self.rest)
 
     def page(self) -> Page:
         """See `Result.page`."""

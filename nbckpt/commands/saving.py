@@ -35,6 +35,12 @@ class SaveResult(Result):
     where: str = ""
     hint: str = ""
 
+    @property
+    def warns(self) -> bool:
+        """See `Result.warns`."""
+        manifest = self.saved.manifest
+        return bool(manifest.skipped or manifest.warnings or self.hint)
+
     def page(self) -> Page:
         """See `Result.page`."""
         manifest = self.saved.manifest

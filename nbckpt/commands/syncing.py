@@ -45,6 +45,13 @@ class Transferred(Result):
     seconds: float
     note: str = ""
 
+    @property
+    def warns(self) -> bool:
+        """See `Result.warns`."""
+        moved = self.mirrored
+        parts = [moved.checkpoints, *moved.experiments.values()]
+        return bool(self.note or moved.kept or any(it.left_out for it in parts))
+
     def page(self) -> Page:
         """See `Result.page`."""
         moved, pushed = self.mirrored, self.done == "pushed"

@@ -22,6 +22,7 @@ from nbckpt.commands.syncing import expanded
 from nbckpt.errors import NbckptError, UsageError
 from nbckpt.mirror import AutoMirror
 from nbckpt.notebook import completer
+from nbckpt.notebook.fate import fate
 from nbckpt.notebook.live import Live
 from nbckpt.notebook.progress import bar
 from nbckpt.notebook.words import split
@@ -57,23 +58,46 @@ class CheckpointMagics(Magics):
     @line_cell_magic
     def ckpt(self, line: str, cell: str | None = None) -> Result | None:
         """Save, browse and restore this notebook's variables; `%ckpt help` lists the commands."""
+        line = line.rstrip()
+        quiet = line.endswith(";")
         try:
             with _one_line_errors():
-                request = parse(TABLE, split(line), "%ckpt")
-                if cell is not None:
-                    if request.command.name != "save":
-                        raise UsageError(f"%%ckpt goes with save, not with {request.command.name}: use %ckpt")
-                    self._run(cell)
-                with bar() as progress:
-                    session = self.session(request.store, progress, cell)
-                    result = request.run(session)
-                    if self._panel is not None:
-                        self._panel.refresh()
-                    if trouble := session.auto.trouble():
-                        print(f"nbckpt: {trouble}", file=sys.stderr)  # noqa: T201
-                    return result
+                result = self._answer(line.rstrip(";"), cell)
         except HelpRequest as request:
-            return Help("%ckpt", usage=request.text)
+            result = Help("%ckpt", usage=request.text)
+        return self._show_once(result, quiet=quiet)
+
+    def _answer(self, line: str, cell: str | None) -> Result | None:
+        """Run a command, after the cell that it heads; None where it showed its result itself."""
+        request = parse(TABLE, split(line), "%ckpt")
+        if cell is not None:
+            if request.command.name != "save":
+                raise UsageError(f"%%ckpt goes with save, not with {request.command.name}: use %ckpt")
+            self._run(cell)
+        with bar() as progress:
+            session = self.session(request.store, progress, cell)
+            result = request.run(session)
+        if self._panel is not None:
+            self._panel.refresh()
+        if trouble := session.auto.trouble():
+            print(f"nbckpt: {trouble}", file=sys.stderr)  # noqa: T201
+        return result
+
+    def _show_once(self, result: Result | None, *, quiet: bool) -> Result | None:
+        """Show a result that the cell would not show; return it for the caller.
+
+        A semicolon silences a result, unless it warns of something.
+        """
+        ours = fate()
+        if result is None or ours == "kept":
+            return result
+        silenced = ours == "shown" and self.shell.displayhook.quiet()  # by a semicolon behind the call
+        wanted = result.warns or not (quiet or silenced)
+        if ours == "shown" and not silenced:
+            return result if wanted else None
+        if wanted:
+            display(result)
+        return result
 
     @property
     def tracker(self) -> Tracker:

@@ -35,6 +35,11 @@ class Result(Rich, ABC):
     def page(self) -> Page:
         """Return what there is to show."""
 
+    @property
+    def warns(self) -> bool:
+        """Whether something is not as it was asked for, which a notebook shows in any case."""
+        return False
+
     def __str__(self) -> str:
         return text(self.page())
 

@@ -1,0 +1,37 @@
+"""What becomes of the value that a magic returns: shown by the cell, kept by the caller, or dropped."""
+
+from __future__ import annotations
+
+import dis
+import inspect
+from types import FrameType
+from typing import Literal
+
+Fate = Literal["shown", "kept", "dropped"]
+
+_MAGIC = {"run_line_magic", "run_cell_magic"}
+_PRINTED = {"PRINT_EXPR", "CALL_INTRINSIC_1"}  # of Python 3.11, and of later ones
+
+
+def fate() -> Fate:
+    """Return what the code that called the running magic does with its value.
+
+    IPython shows the value of a cell's last line only; every other line drops it unseen. The next
+    instruction of the caller tells which it is, in a cell, a loop, a function or a module alike.
+    See docs/decisions/0049.
+    """
+    caller = _caller(inspect.currentframe())
+    if caller is None:
+        return "kept"
+    later = (it.opname for it in dis.get_instructions(caller.f_code) if it.offset > caller.f_lasti)
+    following = next(later, "")
+    if following == "POP_TOP":
+        return "dropped"
+    return "shown" if following in _PRINTED else "kept"
+
+
+def _caller(frame: FrameType | None) -> FrameType | None:
+    """Return the frame that called a magic; None where none was called."""
+    while frame is not None and frame.f_code.co_name not in _MAGIC:
+        frame = frame.f_back
+    return None if frame is None else frame.f_back

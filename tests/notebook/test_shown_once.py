@@ -1,0 +1,124 @@
+"""A result of `%ckpt` is shown exactly once, wherever its line stands in the cell."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+from notebook.conftest import Notebook
+
+MAKE = "import nbckpt\n%load_ext nbckpt\nx = 1"
+BAD = "g = (i for i in ())"
+CELLS = {
+    "last": ("%ckpt save n", 1),
+    "first": ("%ckpt save n\nz = 1", 1),
+    "twice": ("%ckpt save n\n%ckpt save n", 2),
+    "loop": ("for i in range(3):\n    %ckpt save n", 3),
+    "branch": ("if x:\n    %ckpt save n\nelse:\n    pass", 1),
+    "function": ("def f():\n    %ckpt save n\nf()\nf()", 2),
+    "try": ("try:\n    %ckpt save n\nfinally:\n    z = 1", 1),
+    "call": ("get_ipython().run_line_magic('ckpt', 'save n')\nz = 1", 1),
+    "last call": ("get_ipython().run_line_magic('ckpt', 'save n')", 1),
+    "aliased": ("magic = get_ipython().run_line_magic\nmagic('ckpt', 'save n')\ndel magic", 1),
+    "kept": ("r = %ckpt save n", 0),
+    "kept call": ("r = [get_ipython().run_line_magic('ckpt', 'save n')]", 0),
+    "in a cell magic": ("%%ckpt save n\n%ckpt save m\nz = 1", 2),
+    "timed": ("%%time\n%ckpt save n\nz = 1", 1),
+    "silenced": ("%ckpt save n;", 0),
+    "silenced first": ("%ckpt save n;\nz = 1", 0),
+    "silenced call": ("get_ipython().run_line_magic('ckpt', 'save n');", 0),
+}
+WARNING = {
+    "last": f"{BAD}\n%ckpt save n",
+    "silenced": f"{BAD}\n%ckpt save n;",
+    "silenced first": f"{BAD}\n%ckpt save n;\nz = 1",
+    "silenced call": f"{BAD}\nget_ipython().run_line_magic('ckpt', 'save n');",
+    "first": f"{BAD}\n%ckpt save n\nz = 1",
+}
+
+
+@pytest.mark.parametrize(("cell", "times"), CELLS.values(), ids=CELLS.keys())
+def test_a_result_is_shown_once_wherever_it_stands(
+    notebook: Notebook, capsys: pytest.CaptureFixture[str], cell: str, times: int
+) -> None:
+    notebook.run("x = 1")
+    notebook.run(cell)
+    assert len(re.findall("saved [mn]@", capsys.readouterr().out)) == times
+
+
+@pytest.mark.parametrize("cell", WARNING.values(), ids=WARNING.keys())
+def test_a_semicolon_hides_no_variable_that_is_left_out(
+    notebook: Notebook, capsys: pytest.CaptureFixture[str], cell: str
+) -> None:
+    notebook.run("x = 1")
+    notebook.run(cell)
+    assert capsys.readouterr().out.count("not saved") == 1
+
+
+def test_a_result_that_is_assigned_is_the_object(notebook: Notebook) -> None:
+    notebook.run("x = 1\nr = %ckpt save n;\nl = %ckpt ls\nz = 1")
+    assert str(notebook.names["r"].saved.ref) == "n@1"
+    assert notebook.names["l"].total == 1
+
+
+def test_the_last_line_is_still_the_result_of_its_cell(notebook: Notebook) -> None:
+    notebook.run("x = 1")
+    assert notebook.run("%ckpt save n") is notebook.names["_"]
+
+
+def test_a_module_that_drops_a_result_shows_it(
+    notebook: Notebook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "saves_it.py").write_text("def f(shell):\n    shell.run_line_magic('ckpt', 'save n')\n")
+    notebook.run("import saves_it\nsaves_it.f(get_ipython())\nz = 1")
+    assert capsys.readouterr().out.count("saved n@1") == 1
+
+
+@pytest.fixture
+def outputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[nbformat.NotebookNode]]:
+    """The outputs of every cell in a kernel of its own."""
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    cells = {name: cell for name, (cell, _) in CELLS.items()} | {
+        f"warns, {it}": WARNING[it] for it in WARNING
+    }
+    sources = [MAKE, *cells.values()]
+    made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(it) for it in sources])
+    NotebookClient(made, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    return {name: cell.outputs for name, cell in zip(["make", *cells], made.cells, strict=True)}
+
+
+def test_in_a_kernel_a_result_is_shown_once(outputs: dict[str, list[nbformat.NotebookNode]]) -> None:
+    shown = {
+        name: sum("saved " in it.data["text/plain"] for it in found if "data" in it)
+        for name, found in outputs.items()
+    }
+    wanted = {name: times for name, (_, times) in CELLS.items()} | {f"warns, {it}": 1 for it in WARNING}
+    assert {name: shown[name] for name in wanted} == wanted
+
+
+def test_in_terminal_ipython_a_result_is_shown_once(tmp_path: Path) -> None:
+    lines = [*MAKE.split("\n"), "for i in range(2):", "    %ckpt save n", "", "%ckpt save m", "r = %ckpt ls"]
+    done = subprocess.run(
+        [sys.executable, "-m", "IPython", "--no-banner", "--colors=nocolor", "--simple-prompt"],
+        input="\n".join([*lines, "%ckpt tag m k\n"]),
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=os.environ | {"IPYTHONDIR": str(tmp_path), "TERM": "dumb"},
+        check=True,
+        timeout=120,
+    )
+    assert [done.stdout.count(it) for it in ("saved n@", "saved m@", "is now k@1", "checkpoints in")] == [
+        2,
+        1,
+        1,
+        0,
+    ]
