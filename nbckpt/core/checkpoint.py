@@ -24,11 +24,12 @@ from nbckpt.core.files import FILES, Files, make_files
 from nbckpt.core.history import History, VanishedError
 from nbckpt.core.kinds import class_name, narrower, recorded_class
 from nbckpt.core.loading import load_group
-from nbckpt.core.manifest import Manifest, Signature, Value, decode, encode, now
+from nbckpt.core.manifest import Manifest, Signature, Value, encode, now
 from nbckpt.core.packer import Known, Packer
 from nbckpt.core.preview import describe
 from nbckpt.core.reader import Reader
 from nbckpt.core.shown import files_table, previews, values_table
+from nbckpt.core.transfer import read_archive
 from nbckpt.core.tree import (
     Tree,
     folder_tree,
@@ -226,10 +227,9 @@ class Checkpoint(Rich):
             CorruptError: The bytes are cut short or changed.
         """
         store = ArchiveStore(bytes(data))
-        keys = list(store.keys("checkpoints/"))
-        if len(keys) != 1:
+        if len(list(store.keys("checkpoints/"))) != 1:
             raise CorruptError("these bytes hold no checkpoint, or more than one")
-        manifest = decode(store.get(keys[0]), "the checkpoint")
+        manifest, _ = read_archive(store)
         return cls._make(packed_tree(manifest, store), "bytes", told=trust)
 
     def to_bytes(self) -> bytes:

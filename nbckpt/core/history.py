@@ -180,9 +180,16 @@ class History:
         """Return a checkpoint's manifest.
 
         Raises:
-            CorruptError: It was cut or edited.
+            CorruptError: It was cut or edited, or is kept under the key of another one.
         """
-        return decode(self.store.get(entry.key), f"checkpoint {entry.id[:SHORT]}")
+        what = f"checkpoint {entry.id[:SHORT]}"
+        manifest = decode(self.store.get(entry.key), what)
+        if entry.key.rpartition("/")[2] != _entry_key(manifest).rpartition("/")[2]:
+            raise CorruptError(
+                f"{what} is damaged: its key holds the manifest of {manifest.id[:SHORT]}, made at "
+                f"{manifest.created_at or 'no time'}"
+            )
+        return manifest
 
     def raw(self, entry: Entry) -> bytes:
         """Return a manifest as it is stored."""

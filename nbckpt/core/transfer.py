@@ -60,9 +60,31 @@ def _write(tree: Tree, archive: ArchiveWriter, name: str, sign: Sign | None) -> 
         made = pack(tree, packer)
         packer.finish()
         sealed, data = encode(replace(made(), parent=""), sign)
-    archive.put(f"checkpoints/{sealed.id}.json", data)
+    archive.put(_key(sealed), data)
     if name:
         archive.put("name", name.encode())
+
+
+def _key(manifest: Manifest) -> str:
+    """Return the key of a checkpoint in an archive."""
+    return f"checkpoints/{manifest.id}.json"
+
+
+def read_archive(archive: ArchiveStore) -> tuple[Manifest, bytes]:
+    """Return the one checkpoint in an archive, and the bytes of its manifest.
+
+    Raises:
+        CorruptError: It is damaged, or is kept under the key of another one.
+        FormatError: There is none, or more than one.
+    """
+    keys = list(archive.keys("checkpoints/"))
+    if len(keys) != 1:
+        raise FormatError(f"{archive.url!r} is not an exported checkpoint")
+    data = archive.get(keys[0])
+    manifest = decode(data, f"the checkpoint in {archive.url!r}")
+    if keys[0] != _key(manifest):
+        raise CorruptError(f"the checkpoint in {archive.url!r} is damaged: its key is that of another one")
+    return manifest, data
 
 
 def import_file(history: History, file: Path) -> tuple[Manifest, Ref | None, bool]:
@@ -79,11 +101,7 @@ def import_file(history: History, file: Path) -> tuple[Manifest, Ref | None, boo
     """
     archive = ArchiveStore(file)
     with closing(archive):
-        keys = list(archive.keys("checkpoints/"))
-        if len(keys) != 1:
-            raise FormatError(f"{str(file)!r} is not an exported checkpoint")
-        data = archive.get(keys[0])
-        manifest = decode(data, f"the checkpoint in {str(file)!r}")
+        manifest, data = read_archive(archive)
         if not manifest.created_at:
             raise FormatError(f"the checkpoint in {str(file)!r} does not say when it was made")
         if manifest.id in {entry.id for entry in history.entries()}:

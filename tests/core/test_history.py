@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from nbckpt.core.history import History, VanishedError, check_name, encode_name
 from nbckpt.core.manifest import Content, Group, Manifest, now
 from nbckpt.core.trust import open_signer
-from nbckpt.errors import FormatError, NotFoundError, StoreError, UsageError
+from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError, UsageError
 from nbckpt.store import LocalStore, MemoryStore
 from nbckpt.testing import FaultyStore, RecordingStore
 from nbckpt.tracker import Tracker
@@ -294,3 +294,29 @@ def test_looking_makes_no_store(tmp_path: Path) -> None:
 
 def test_a_good_name_is_returned_as_it_is() -> None:
     assert check_name("after cleaning (2)") == "after cleaning (2)"
+
+
+def test_a_manifest_under_the_key_of_another_one_is_damage(store: MemoryStore) -> None:
+    tracker = Tracker(store)
+    tracker.save({"x": "first"}, "a")
+    tracker.save({"x": "second"}, "b")
+    one, two = tracker.find("a"), tracker.find("b")
+    data = store.get(one.key), store.get(two.key)
+    store.put(one.key, data[1])
+    store.put(two.key, data[0])
+    namespace: dict[str, object] = {}
+    for ref in ("a", "b", one.id, two.id):
+        with pytest.raises(CorruptError, match="its key holds the manifest of"):
+            tracker.restore(ref, namespace)
+    assert namespace == {}
+    assert [it.touches for it in tracker.verify().damages] == [((two.id, ()),), ((one.id, ()),)]
+
+
+def test_a_manifest_under_the_key_of_another_moment_is_damage(store: MemoryStore) -> None:
+    tracker = Tracker(store)
+    tracker.save({"x": "first"}, "a")
+    tracker.save({"x": "second"}, "b")
+    old = tracker.find("a")
+    store.put(f"checkpoints/29990101T000000000000Z-{old.id}.json", store.get(old.key))
+    with pytest.raises(CorruptError, match="its key holds the manifest of"):
+        tracker.restore("latest", {})

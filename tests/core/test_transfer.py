@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from nbckpt.core.algorithms import PREFERRED
+from nbckpt.core.checkpoint import Checkpoint
 from nbckpt.core.manifest import now
 from nbckpt.core.pack import RAW, Piece, build, pack_key
 from nbckpt.errors import (
@@ -292,3 +293,18 @@ def test_an_import_while_its_pack_is_collected_is_refused(file: Path) -> None:
     with pytest.raises(StoreError, match="is being collected just now: nothing was taken in"):
         Tracker(store).import_file(file)
     assert Tracker(store).entries() == []
+
+
+def test_an_archive_whose_manifest_is_another_one_is_refused(file: Path) -> None:
+    exported(file, SMALL)
+    with zipfile.ZipFile(file) as archive:
+        contents = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, data in contents.items():
+            archive.writestr(f"checkpoints/{'0' * 64}.json" if name.startswith("check") else name, data)
+    there = Tracker(MemoryStore())
+    with pytest.raises(CorruptError, match="its key is that of another one"):
+        there.import_file(file)
+    with pytest.raises(CorruptError, match="its key is that of another one"):
+        Checkpoint.from_bytes(file.read_bytes())
+    assert list(there.store.keys()) == []
