@@ -1,0 +1,314 @@
+"""Files: the one place that writes, stages and removes files on a local disk; see also scan.py.
+
+    write_file, write_files     data that is whole and durable under its name, or not there
+    create_file                 the same for a file of which the first writer wins
+    staged, writing             the same for what a block writes
+    staged_folder, commit       a folder that is filled under a hidden name and then takes its own
+    sweep, remove, discard      what crashes left, and what is not needed any more
+
+Errors of the disk are OSErrors: callers know what was asked, and say so.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import re
+import shutil
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from nbckpt.store.base import PIECE, STAGING, Data, pieces_of
+from nbckpt.store.scan import is_link
+
+STALE_S = 24 * 3600
+"""The age after which something hidden was left by a crash."""
+
+_OURS = re.compile(rf"{re.escape(STAGING)}-[0-9a-f]{{12}}")
+_WINDOWS = sys.platform == "win32"
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2
+_MOST_PARTS = 512  # POSIX promises room for 1024 buffers in one writev; half of it is as fast
+_MOST_THREADS = 32  # a journaling file system syncs many files about as fast as one
+
+
+def write_file(file: Path, data: Data) -> None:
+    """Write a file, which holds what it held before or all of *data*, and survives a crash of the machine.
+
+    Folders that are missing are made. After an error nothing has changed.
+
+    Raises:
+        OSError: The disk failed.
+        CancelledError: The data is not wanted any more (see cancel.py).
+    """
+    with writing(file) as opened:
+        write_all(opened.fileno(), data)
+
+
+def write_files(files: Mapping[Path, Data]) -> None:
+    """Write many files as `write_file` does, in about the time of one.
+
+    After an error each file holds what it held before or all of its data.
+    """
+    places: dict[Path, Path] = {}
+    changed = {file.parent for file in files}
+    try:
+        for file, data in files.items():
+            changed.update(_make(file.parent))
+            stage = places[file] = hidden(file.parent)
+            with _create(stage) as opened:
+                write_all(opened.fileno(), data)
+        _each(sync_file, places.values())
+        for file, stage in places.items():
+            stage.replace(file)
+    except BaseException:
+        for stage in places.values():
+            discard(stage)
+        raise
+    _each(sync_folder, changed)
+
+
+def create_file(file: Path, data: Data) -> None:
+    """Write a file that only its owner can read, unless it is there: the first of several writers wins."""
+    stage = hidden(file.parent)
+    make_folder(file.parent)
+    try:
+        with _create(stage, 0o600) as opened:
+            write_all(opened.fileno(), data)
+            sync(opened.fileno())
+        try:
+            os.link(stage, file)
+        except FileExistsError:
+            pass
+        except (OSError, AttributeError):  # this file system has no links, or Python, as in a browser
+            if not file.exists():
+                stage.replace(file)
+    finally:
+        discard(stage)
+    sync_folder(file.parent)
+
+
+@contextmanager
+def writing(file: Path, staging: Path | None = None) -> Iterator[BinaryIO]:
+    """Open a file for the block, which holds what it held before or, after the block, what the block wrote.
+
+    Args:
+        file: The file; folders that are missing are made.
+        staging: A folder on the same disk for the file that is not finished; its own by default.
+    """
+    with staged(file, staging) as stage, _create(stage) as opened:
+        yield opened
+        opened.flush()
+        sync(opened.fileno())
+
+
+@contextmanager
+def staged(file: Path, staging: Path | None = None) -> Iterator[Path]:
+    """Lend a hidden path for the block; the file that the block makes there, and syncs, becomes *file*."""
+    make_folder(file.parent)
+    stage = hidden(staging or file.parent)
+    try:
+        yield stage
+        stage.replace(file)
+    except BaseException:
+        discard(stage)
+        raise
+    sync_folder(file.parent)
+
+
+@contextmanager
+def staged_folder(folder: Path) -> Iterator[Path]:
+    """Make a hidden folder in *folder* for the block; what `commit` has not taken is removed after it."""
+    make_folder(folder)
+    stage = hidden(folder)
+    try:
+        stage.mkdir()
+        yield stage
+    finally:
+        discard(stage)
+
+
+def commit(stage: Path, folder: Path) -> None:
+    """Give a staged folder its name, durably, with everything in it.
+
+    What has the name is replaced: in one step where the system can. After an error it has its name again.
+    """
+    sync_tree(stage)
+    occupied = os.path.lexists(folder)
+    if not (occupied and exchange(stage, folder)):
+        aside = hidden(stage.parent)
+        if occupied:
+            folder.replace(aside)
+        try:
+            stage.replace(folder)
+        except BaseException:
+            if occupied:
+                aside.replace(folder)
+            raise
+        discard(aside)
+    sync_folder(folder.parent)
+
+
+def hidden(folder: Path) -> Path:
+    """Return a new name in *folder* that `sweep` knows."""
+    return folder / f"{STAGING}-{uuid.uuid4().hex[:12]}"
+
+
+def sweep(folder: Path, older_s: float = STALE_S) -> None:
+    """Remove what crashes left in *folder*: hidden names of ours, of that age, that are not links.
+
+    Nothing is removed where *folder* itself is a link. What cannot be removed stays.
+    """
+    with suppress(OSError):
+        for entry in [] if is_link(folder) else list(os.scandir(folder)):
+            if _OURS.fullmatch(entry.name) and not is_link(entry.path):
+                with suppress(FileNotFoundError):
+                    if time.time() - entry.stat(follow_symlinks=False).st_mtime >= older_s:
+                        discard(Path(entry.path))
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder; it is there whole or not at all. Of a link only the link is removed."""
+    away = hidden(folder.parent)
+    folder.replace(away)
+    sync_folder(folder.parent)
+    discard(away)
+
+
+def discard(place: Path) -> None:
+    """Remove a file or a folder as far as that can be done; of a link only the link."""
+    with suppress(OSError):
+        if place.is_dir() and not is_link(place):
+            shutil.rmtree(place, ignore_errors=True)
+        else:
+            place.unlink(missing_ok=True)
+
+
+def make_folder(folder: Path) -> None:
+    """Make *folder* and its parents durably.
+
+    Raises:
+        NotADirectoryError: A file is in its place.
+    """
+    for parent in _make(folder):
+        sync_folder(parent)
+
+
+def _make(folder: Path) -> list[Path]:
+    """Make a folder and its parents, and return the folders that hold new ones."""
+    if folder.is_dir():
+        return []
+    changed = _make(folder.parent) if folder.parent != folder else []
+    with suppress(FileExistsError):
+        folder.mkdir()
+    if not folder.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, f"{folder} is a file where a folder should be")
+    return [*changed, folder.parent]
+
+
+def sync_tree(folder: Path) -> None:
+    """Make everything below a folder durable."""
+    places = list(os.walk(folder))
+    _each(
+        sync_file,
+        [file for place, _, names in places for name in names if not is_link(file := Path(place, name))],
+    )
+    _each(sync_folder, [Path(place) for place, _, _ in places])
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in *folder* durable, where the system knows how (not on Windows)."""
+    if _WINDOWS:
+        return
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def sync_file(file: Path) -> None:
+    """Make what a file holds durable."""
+    fd = os.open(file, os.O_RDWR if _WINDOWS else os.O_RDONLY)  # Windows flushes only what it may write
+    try:
+        sync(fd)
+    finally:
+        os.close(fd)
+
+
+def sync(fd: int) -> None:
+    """Make what an open file holds durable."""
+    if sys.platform == "darwin":  # fsync alone leaves the bytes in the drive's own cache there
+        import fcntl
+
+        fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
+    else:
+        os.fsync(fd)
+
+
+def _each(work: Callable[[Path], None], places: Iterable[Path]) -> None:
+    """Do the work for each place, side by side where threads can start."""
+    every = list(places)
+    if len(every) < 2 or not _side_by_side(work, every):
+        for place in every:
+            work(place)
+
+
+def _side_by_side(work: Callable[[Path], None], places: list[Path]) -> bool:
+    """Tell whether threads could start, which have done all of it then."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(min(len(places), _MOST_THREADS), "nbckpt-files") as threads:
+        try:
+            done = [threads.submit(work, place) for place in places]
+        except RuntimeError:  # in a browser, and while the interpreter ends
+            return False
+        for one in done:
+            one.result()
+    return True
+
+
+def exchange(one: Path, other: Path) -> bool:
+    """Swap two names in one step, where the system can (Linux); tell whether it did."""
+    if sys.platform != "linux":
+        return False
+    rename = getattr(ctypes.CDLL(None), "renameat2", None)
+    if rename is None:
+        return False
+    done = rename(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE)
+    return bool(done == 0)
+
+
+def _create(file: Path, mode: int = 0o666) -> BinaryIO:
+    """Open a new file to be written."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    return os.fdopen(os.open(file, flags, mode), "wb")
+
+
+def write_all(fd: int, data: Data) -> None:
+    """Write all of the data; the system may take less than it is given."""
+    for views in _batches(pieces_of(data)):
+        while views:
+            written = os.write(fd, views[0]) if _WINDOWS else os.writev(fd, views)
+            while views and written >= len(views[0]):
+                written -= len(views.pop(0))
+            if views and written:
+                views[0] = views[0][written:]
+
+
+def _batches(pieces: Iterable[memoryview]) -> Iterator[list[memoryview]]:
+    """Yield the pieces in lists that are written with one call each."""
+    batch: list[memoryview] = []
+    size = 0
+    for piece in pieces:
+        batch.append(piece)
+        size += len(piece)
+        if len(batch) == _MOST_PARTS or size >= PIECE:
+            yield batch
+            batch, size = [], 0
+    yield batch

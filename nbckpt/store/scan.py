@@ -1,0 +1,127 @@
+"""Scan: what is below a folder, without ever leaving it through a link.
+
+A link counts as what it points to, in the folder only: a folder that somebody else made can hold any link.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+_UNFIT = re.compile(r'[\\:*?"<>|\x00-\x1f]|[ .]$|^(con|prn|aux|nul|com\d|lpt\d)(\..*)?$', re.IGNORECASE)
+_WINDOWS = sys.platform == "win32"
+_JUNCTION = 0xA0000003
+_MOST_LINKS = 10_000
+
+
+def scan(
+    folder: Path,
+    refuse: Callable[[str, str], object],
+    *,
+    skip: Callable[[str], bool] = lambda _: False,
+    below: str = "",
+) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """Yield every file below a folder by its path, those in a folder before those in the folders in it.
+
+    The path of an empty folder ends with `/`. What vanishes meanwhile is left out.
+
+    Args:
+        folder: The folder.
+        refuse: Called with a path, and why nothing is yielded for it; it may raise.
+        skip: Tells which paths are not looked at.
+        below: The path of the folder in *folder* to begin with.
+
+    Raises:
+        OSError: A folder cannot be read.
+    """
+    top, links = os.path.realpath(folder), 0
+    first = (os.path.realpath(folder / below),)
+    waiting: list[tuple[str, os.DirEntry[str] | None, tuple[str, ...]]] = [(below, None, first)]
+    while waiting:
+        path, empty, above = waiting.pop()
+        entries = _entries(folder / path, must_be=not path)
+        if empty and not entries:
+            yield f"{path}/", empty
+        folders = []
+        for entry in entries:
+            name = f"{path}/{entry.name}" if path else entry.name
+            if skip(name):
+                continue
+            link = is_link(entry)
+            links += link
+            if link and (why := _unfit(entry.path, top, above, links)):
+                refuse(name, why)
+            elif entry.is_dir():
+                at = os.path.realpath(entry.path) if link else f"{above[-1]}{os.sep}{entry.name}"
+                folders.append((name, entry, (*above, at)))
+            elif entry.is_file():
+                yield name, entry
+            elif os.path.lexists(entry.path):
+                refuse(name, "it is neither a file nor a folder")
+        waiting.extend(reversed(folders))
+
+
+def _entries(folder: Path, *, must_be: bool) -> list[os.DirEntry[str]]:
+    try:
+        return sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except FileNotFoundError:
+        return []
+    except NotADirectoryError:
+        if must_be:
+            raise
+        return []
+
+
+def _unfit(link: str, top: str, above: tuple[str, ...], links: int) -> str:
+    """Return why a link does not count as what it points to."""
+    target = Path(os.path.realpath(link))
+    if not target.is_relative_to(top):
+        return "it is a link that leads outside"
+    if not target.exists():
+        return "it is a link that leads nowhere"
+    if str(target) in above:
+        return "it is a link that leads back to a folder that it is in"
+    return "there are too many links beside it" if links > _MOST_LINKS else ""
+
+
+def checksums(folder: Path, checksum: Callable[[Path], str]) -> dict[str, tuple[int, str]]:
+    """Return the size and the checksum of every file below a folder, by its path."""
+    files = [path for path, _ in scan(folder, lambda *_: None) if not path.endswith("/")]
+    return {path: ((folder / path).stat().st_size, checksum(folder / path)) for path in files}
+
+
+def link_outside(folder: Path, path: str) -> str:
+    """Return the part of *path*, from its beginning, that is a link out of *folder*; "" where none is.
+
+    The folder itself may be a link, and a link may lead to another place in the folder.
+    """
+    parts = path.split("/")
+    for end in range(1, len(parts) + 1):
+        here = f"{folder}/{'/'.join(parts[:end])}"
+        if is_link(here) and not Path(os.path.realpath(here)).is_relative_to(os.path.realpath(folder)):
+            return "/".join(parts[:end])
+    return ""
+
+
+def is_link(place: str | Path | os.DirEntry[str]) -> bool:
+    """Tell whether a name is a symbolic link or, on Windows, a junction."""
+    if isinstance(place, os.DirEntry) and not _WINDOWS:
+        return place.is_symlink()
+    try:
+        about = os.lstat(place)
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISLNK(about.st_mode) or getattr(about, "st_reparse_tag", 0) == _JUNCTION
+
+
+def can_be_named(path: str) -> bool:
+    """Tell whether the system takes every part of *path* as the name of a file of its own."""
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        return False
+    return not (_WINDOWS and any(map(_UNFIT.search, path.split("/"))))
