@@ -12,14 +12,13 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self
-from unittest import mock
 
 import pytest
 
 import nbckpt
+from attack.syscalls import ERRORS, Faults
 from nbckpt import StoreError
 from nbckpt.state.folder import StateFolder
 from state.conftest import Number, restarted, saves
@@ -37,43 +36,10 @@ class Crash(BaseException):
     """The process ends here."""
 
 
-class Faults:
-    """Lets the call number *at* fail, or all from there on.
-
-    Attributes:
-        reached: Whether there were so many calls.
-    """
-
-    def __init__(self, at: int, error: Callable[[], BaseException], *, from_then_on: bool = False) -> None:
-        self.reached = False
-        self._calls = itertools.count(1)
-        self._at, self._error, self._more = at, error, from_then_on
-        self._patches = ExitStack()
-
-    def __enter__(self) -> Self:
-        for module, names in CALLS.items():
-            faulty = {name: self._faulty(getattr(module, name)) for name in names}
-            self._patches.enter_context(mock.patch.multiple(module, **faulty))
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._patches.close()
-
-    def _faulty(self, real: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: Any, **options: Any) -> Any:
-            number = next(self._calls)
-            self.reached |= number >= self._at
-            if number == self._at or (self._more and self.reached):
-                raise self._error()
-            return real(*args, **options)
-
-        return call
-
-
 def faults(error: Callable[[], BaseException], **how: bool) -> Iterator[Faults]:
     """Yield a fault for each call of what is done with it; the last of them comes too late."""
     for at in itertools.count(1):
-        fault = Faults(at, error, **how)
+        fault = Faults(at, error, calls=CALLS, **how)
         yield fault
         if not fault.reached:
             assert at > 20
@@ -96,23 +62,17 @@ def both(job: Path) -> int:
     return one
 
 
-ERRORS: dict[str, Callable[[], BaseException]] = {
-    "full": lambda: OSError(28, "No space left on device"),
-    "broken": lambda: OSError(5, "Input/output error"),
-    "forbidden": lambda: PermissionError(13, "Permission denied"),
-    "handles": lambda: OSError(24, "Too many open files"),
-    "gone": lambda: FileNotFoundError(2, "No such file or directory"),
-}
+STATE_ERRORS = ERRORS | {"gone": lambda: FileNotFoundError(2, "No such file or directory")}
 
 
-@pytest.mark.parametrize("error", ERRORS)
+@pytest.mark.parametrize("error", STATE_ERRORS)
 @pytest.mark.parametrize("keep", [1, 2])
 def test_whichever_call_of_a_save_fails_the_one_before_is_whole_and_the_next_works(
     job: Path, keep: int, error: str
 ) -> None:
     """Behaviours 101, 102, D32, D39."""
     values = itertools.count(1)
-    for fault in faults(ERRORS[error]):
+    for fault in faults(STATE_ERRORS[error]):
         with two_states(before := next(values)):
             nbckpt.save_all_states(keep=keep)
         with two_states(tried := next(values)):
@@ -158,7 +118,7 @@ def test_whichever_call_of_a_load_fails_it_is_the_documented_error_or_whole(job:
     for value in (1, 2):
         with two_states(value):
             nbckpt.save_all_states()
-    for fault in faults(ERRORS[error]):
+    for fault in faults(STATE_ERRORS[error]):
         state = Number("n", -1)
         try:
             with nbckpt.states(job), fault:
