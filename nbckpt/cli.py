@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Self
 
-from nbckpt.commands import TABLE, HelpRequest, Session, parse
+from nbckpt.commands import IN_NOTEBOOKS, TABLE, HelpRequest, Session, parse
 from nbckpt.commands.housekeeping import Verification
 from nbckpt.commands.table import Bar
 from nbckpt.errors import Interrupted, NbckptError
 from nbckpt.mirror import AutoMirror
-from nbckpt.render import Result, short
+from nbckpt.render import Hint, Page, Result, short, visible
+from nbckpt.render.text import text
 from nbckpt.sync.progress import Progress
 from nbckpt.tracker import Tracker
 from nbckpt.trials.experiment import Experiment, pause_all
@@ -23,6 +26,7 @@ from nbckpt.trials.table import counted, states_of
 from nbckpt.trials.trial import Status
 
 _PERIOD_S = 0.5
+_COMMAND = re.compile(r"%ckpt ([\w-]+)")
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -40,16 +44,17 @@ def main(words: Sequence[str] | None = None) -> int:
         _print(help_wanted.text)
         return 0
     except Interrupted as interrupt:
-        print(_in_a_shell(f"\nnbckpt: {interrupt}"), file=sys.stderr)
+        _tell(str(interrupt), before="\n")
         return 130
     except KeyboardInterrupt:  # before anything could answer it
         pause_all()
-        print("\nnbckpt: interrupted; trials that ran are paused: see nbckpt trials", file=sys.stderr)
+        _tell("interrupted; running trials are paused. Show them: %ckpt trials", before="\n")
         return 130
     except NbckptError as error:
-        print(_in_a_shell(f"nbckpt: {error}"), file=sys.stderr)
+        _tell(str(error))
         return 1
-    _print(_in_a_shell(str(result or "")))
+    if result is not None:
+        _print(text(_page_in_a_shell(result.page())))
     return _status(result)
 
 
@@ -85,21 +90,36 @@ class _Line:
     def _follow(self, experiment: Experiment) -> None:
         while not self._end.wait(_PERIOD_S):
             width = shutil.get_terminal_size().columns - 1
-            line = f"{experiment.name}: {counted(states_of(experiment))}"
+            line = visible(f"{experiment.name}: {counted(states_of(experiment))}")
             print(f"\r{line[:width].ljust(width)}", end="", file=sys.stderr, flush=True)
         print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
-def _in_a_shell(text: str) -> str:
-    """Write the commands in *text* as one types them in a shell."""
-    return text.replace("%ckpt ", "nbckpt ")
+def _page_in_a_shell(page: Page) -> Page:
+    """Return a page whose commands are those of a shell; what was recorded stays as it was."""
+    hints = (Hint(hint.what, _in_a_shell(hint.command)) for hint in page.hints)
+    return replace(
+        page,
+        notes=tuple(map(_in_a_shell, page.notes)),
+        hints=tuple(hint for hint in hints if not hint.command.startswith("%ckpt ")),
+    )
 
 
-def _print(text: str) -> None:
-    """Print *text*, as far as the terminal's encoding can show it."""
+def _in_a_shell(said: str) -> str:
+    """Write the commands in *said* as one types them in a shell, except those that need a notebook."""
+    return _COMMAND.sub(lambda it: it[0] if it[1] in IN_NOTEBOOKS else f"nbckpt {it[1]}", said)
+
+
+def _tell(trouble: str, before: str = "") -> None:
+    """Say on standard error what is wrong."""
+    print(f"{before}nbckpt: {visible(_in_a_shell(trouble))}", file=sys.stderr)
+
+
+def _print(said: str) -> None:
+    """Print what was asked for, as far as the terminal's encoding can show it."""
     encoding = sys.stdout.encoding or "utf-8"
     try:
-        print(text.encode(encoding, "replace").decode(encoding), flush=True)
+        print(said.encode(encoding, "replace").decode(encoding), flush=True)
     except BrokenPipeError:  # `| head` has seen enough; nor is there anything to flush at the end
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -118,7 +138,7 @@ def _bar() -> Iterator[Bar | None]:
             bar.total = total
             if transfer is not None:
                 bar.set_description(f"{transfer.files_done:,}/{transfer.files:,} files", refresh=False)
-                bar.set_postfix_str(short(transfer.current, 40), refresh=False)
+                bar.set_postfix_str(visible(short(transfer.current, 40)), refresh=False)
             bar.update(done - bar.n)
 
         yield show

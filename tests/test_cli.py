@@ -200,8 +200,8 @@ def test_an_interrupt_pauses_and_says_how_to_go_on(job: Path) -> None:
     said = err.decode().strip()
     # The second, where it came before the command had begun to wait.
     assert said in {
-        "nbckpt: interrupted: 1 trial, 1 PAUSED. Go on: nbckpt resume e",
-        "nbckpt: interrupted; trials that ran are paused: see nbckpt trials",
+        "nbckpt: interrupted: 1 trial, 1 PAUSED. Resume: nbckpt resume e",
+        "nbckpt: interrupted; running trials are paused. Show them: nbckpt trials",
     }
     journal = job / ".nbckpt" / "experiments" / "e" / "t0" / "events.jsonl"
     assert '"event":"pause"' in journal.read_text().splitlines()[-1]

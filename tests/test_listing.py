@@ -167,7 +167,7 @@ def test_pages_have_each_checkpoint_once_and_say_which_they_show(run: Run, tmp_p
     first, second, third = map(str, pages)
     assert "5 checkpoints in" in first
     assert "; the newest 2 of them" in first
-    assert "older: %ckpt ls --all -n 2 --page 2   all of them: %ckpt ls --all -n 0" in first
+    assert "Next page: %ckpt ls --all -n 2 --page 2   Show all: %ckpt ls --all -n 0" in first
     assert "; 3 to 4 of them" in second
     assert "--page 3" in second
     assert "; 5 to 5 of them" in third
@@ -225,7 +225,7 @@ def test_what_is_found_has_pages_too(run: Run, tmp_path: Path) -> None:
     listing = run("ls", "--all", "--find", "any/t0", "-n", "2")
     assert (listing.total, labels(listing)) == (3, ["many/t0@3", "many/t0@2"])
     assert "3 checkpoints with 'any/t0' in" in str(listing)
-    assert "older: %ckpt ls --all --find any/t0 -n 2 --page 2" in str(listing)
+    assert "Next page: %ckpt ls --all --find any/t0 -n 2 --page 2" in str(listing)
     assert labels(run("ls", "--all", "--find", "any/t0", "-n", "2", "--page", "2")) == ["many/t0@1"]
 
 
@@ -303,7 +303,7 @@ def test_a_trials_checkpoint_is_kept_under_a_name_and_sent_as_a_file(run: Run, t
     run("export", "net/t0@1", str(tmp_path / "it.ckpt"))
     with pytest.raises(UsageError, match="exists"):
         run("export", "net/t0@1", str(tmp_path / "it.ckpt"))
-    assert "took in" in str(run("import", str(tmp_path / "it.ckpt")))
+    assert "Imported" in str(run("import", str(tmp_path / "it.ckpt")))
     imported = run("ls", "--find", "net/t0@1, loss 1").rows[0]
     assert imported.trusted
     assert imported.variables == ["loud", "weights"]

@@ -8,13 +8,13 @@ from functools import partial
 from importlib.metadata import version
 from importlib.util import find_spec
 
-from nbckpt.commands.table import Command, HelpRequest, Session, option, parse
+from nbckpt.commands.table import IN_NOTEBOOKS, Command, HelpRequest, Session, option, parse
 from nbckpt.core.blame import blame
 from nbckpt.core.codec import dump
 from nbckpt.core.mapping import MAPS
 from nbckpt.core.surroundings import machine
 from nbckpt.errors import NbckptError, UsageError
-from nbckpt.render import Column, Page, Result, Table, count
+from nbckpt.render import Column, Hint, Page, Result, Table, count
 from nbckpt.store import LocalStore
 
 
@@ -106,10 +106,18 @@ def _culprits(session: Session, variables: Sequence[str]) -> Iterator[tuple[str,
 
 @dataclass(frozen=True, repr=False)
 class Help(Result):
-    """The commands, or one command's usage."""
+    """The commands, or one command's usage.
+
+    Attributes:
+        face: How a command is written here: `%ckpt` or `nbckpt`.
+        commands: Each command that works here, and what it does.
+        elsewhere: The commands that only a notebook has.
+        usage: How one command is used.
+    """
 
     face: str
     commands: tuple[tuple[str, str], ...] = ()
+    elsewhere: tuple[str, ...] = ()
     usage: str = ""
 
     def page(self) -> Page:
@@ -117,18 +125,24 @@ class Help(Result):
         if self.usage:
             return Page("", code=self.usage)
         table = Table("commands", (Column("command", code=True), Column("what it does")), self.commands)
-        notes = (
+        notes: tuple[str, ...] = (
             "REF is a name, name@3, an id (or its beginning), latest, each with ~2 for the second older one",
             "every command takes --store PLACE and --help",
         )
-        return Page(f"{self.face} COMMAND …", (table,), notes, advice=f"more: {self.face} help COMMAND")
+        if self.elsewhere:
+            names = ", ".join(self.elsewhere)
+            notes += (f"in a notebook or IPython, after %load_ext nbckpt, also: {names}",)
+        details = Hint("Details", f"{self.face} help COMMAND")
+        return Page(f"{self.face} COMMAND …", (table,), notes, hints=(details,))
 
 
 def help_(session: Session, command: str | None) -> Help:
     """List the commands, or show how one is used."""
     table = session.table
     if command is None:
-        return Help(session.face, tuple((it.name, it.help) for it in table.values()))
+        elsewhere = tuple(sorted(IN_NOTEBOOKS)) if session.namespace is None else ()
+        here = (it for it in table.values() if it.name not in elsewhere)
+        return Help(session.face, tuple((it.name, it.help) for it in here), elsewhere)
     if command not in table:
         raise UsageError(f"there is no command {command!r}. See `{session.face} help`")
     try:

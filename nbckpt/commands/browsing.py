@@ -16,7 +16,7 @@ from nbckpt.core.surroundings import NAMES
 from nbckpt.errors import NbckptError, UsageError
 from nbckpt.listing import Row as Row
 from nbckpt.listing import Rows, listing_table, read_rows
-from nbckpt.render import Column, Fold, Page, Picture, Result, Table, age, count, size
+from nbckpt.render import Column, Fold, Hint, Page, Picture, Result, Table, age, count, size
 from nbckpt.store import LocalStore
 from nbckpt.tracker import Tracker
 from nbckpt.trials.found import Found
@@ -25,6 +25,12 @@ from nbckpt.trials.table import counted, states_of
 
 _MOST_PICTURES = 12
 _SHOWN = 20
+_FIRST = (
+    Hint("Save", "%ckpt save NAME"),
+    Hint("List", "%ckpt ls"),
+    Hint("Restore", "%ckpt restore REF"),
+    Hint("Help", "%ckpt help"),
+)
 
 
 @dataclass(frozen=True, repr=False)
@@ -54,18 +60,18 @@ class Listing(Result):
         what = f" with {self.find!r}" if self.find else ""
         where = f"in {self.where}" + (" and its trials" if self.trials else "")
         if not self.rows:
-            advice = "all of them: %ckpt ls" if self.find else "make one: %ckpt save"
-            return Page(f"no checkpoints{what} {where}", advice=advice)
+            hint = Hint("Show all", "%ckpt ls") if self.find else Hint("Save", "%ckpt save NAME")
+            return Page(f"no checkpoints{what} {where}", hints=(hint,))
         last = self.first + len(self.rows)
         part = f"{self.first + 1:,} to {last:,}" if self.first else f"the newest {len(self.rows):,}"
         more = f"; {part} of them" if self.total > len(self.rows) else ""
         return Page(
             f"{count(self.total, 'checkpoint')}{what} {where}{more}",
             (listing_table(self.rows),),
-            advice=self._older() if last < self.total else "",
+            hints=self._older() if last < self.total else (),
         )
 
-    def _older(self) -> str:
+    def _older(self) -> tuple[Hint, ...]:
         """Return how to ask for the next page and for all."""
         most = len(self.rows)
         name = f" {shlex.quote(self.name)}" if self.name else ""
@@ -73,7 +79,8 @@ class Listing(Result):
         trials = f" --{self.trials}" if self.trials else ""
         asked = f"%ckpt ls{name}{trials}{find}"
         pages = f" -n {most}" if most != _SHOWN else ""
-        return f"older: {asked}{pages} --page {self.first // most + 2}   all of them: {asked} -n 0"
+        older = f"{asked}{pages} --page {self.first // most + 2}"
+        return Hint("Next page", older), Hint("Show all", f"{asked} -n 0")
 
 
 def ls(
@@ -143,7 +150,6 @@ class Status(Result):
     def page(self) -> Page:
         """See `Result.page`."""
         space = f", {size(self.space)} on disk" if self.space else ""
-        advice = "save: %ckpt save NAME   look: %ckpt ls   back: %ckpt restore REF   more: %ckpt help"
         undo = f"%ckpt undo takes back the {self.undo}" if self.undo else ""
         notes = tuple(filter(None, (undo, self.trials)))
         tables = (listing_table(self.rows),) if self.rows else ()
@@ -151,7 +157,7 @@ class Status(Result):
             f"{count(self.total, 'checkpoint')} in {self.where}{space}",
             tables,
             notes,
-            advice=advice,
+            hints=_FIRST,
         )
 
 

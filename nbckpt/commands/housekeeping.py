@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from nbckpt.core.transfer import write_file
 from nbckpt.core.tree import Tree
 from nbckpt.core.verify import Verified
 from nbckpt.errors import UsageError
-from nbckpt.render import Column, Page, Result, Table, count, short, size
+from nbckpt.render import Column, Hint, Page, Result, Table, count, short, size
 from nbckpt.trials.found import Found, metric_of
 
 
@@ -78,8 +79,8 @@ class Removed(Result):
             return Page(notes[0], notes=notes[1:])
         if self.dry_run:
             return Page(f"{done} {what}, and free up to {size(self.freed)} at the next gc", notes=notes)
-        advice = f"back: %ckpt undo   free up to {size(self.freed)}: %ckpt gc"
-        return Page(f"removed {what}", notes=notes, advice=advice)
+        hints = Hint("Undo", "%ckpt undo"), Hint(f"Free up to {size(self.freed)}", "%ckpt gc")
+        return Page(f"removed {what}", notes=notes, hints=hints)
 
 
 def rm(session: Session, refs: Sequence[str], dry_run: bool) -> Removed:  # noqa: FBT001  argparse gives it by name
@@ -160,8 +161,9 @@ class Verification(Result):
             )
             rows.append((damage.what, touched))
         table = Table("damage", (Column("what"), Column("touches", code=True)), tuple(rows))
-        advice = "what is not named here is whole; restore single variables with %ckpt restore REF VAR"
-        return Page(f"{count(len(it.damages), 'damage')} found: {read}", (table,), advice=advice)
+        notes = ("Whatever is not named here is undamaged.",)
+        hints = (Hint("Restore one variable", "%ckpt restore REF VAR"),)
+        return Page(f"{count(len(it.damages), 'damage')} found: {read}", (table,), notes, hints=hints)
 
 
 def verify(session: Session, refs: Sequence[str]) -> Verification:
@@ -202,7 +204,7 @@ class Exported(Result):
         """See `Result.page`."""
         return Page(
             f"wrote {self.ref} to {self.file}, {size(self.size)}",
-            advice=f"elsewhere: %ckpt import {self.file}",
+            hints=(Hint("Import elsewhere", f"%ckpt import {shlex.quote(self.file)}"),),
         )
 
 
@@ -231,12 +233,11 @@ class Imported(Result):
         if not self.new:
             return Page(f"{name} is here already")
         label = f"{self.ref} ({name})" if self.ref else name
-        advice = (
-            ""
-            if self.trusted
-            else f"someone else made it. Look: %ckpt show {name}   then: %ckpt trust {name}"
-        )
-        return Page(f"took in {label}: {count(len(self.manifest.values), 'variable')}", advice=advice)
+        headline = f"Imported {label}: {count(len(self.manifest.values), 'variable')}."
+        if self.trusted:
+            return Page(headline)
+        hints = Hint("Show", f"%ckpt show {name}"), Hint("Trust", f"%ckpt trust {name}")
+        return Page(headline, notes=("Not signed by you: look at it before you trust it.",), hints=hints)
 
 
 def import_(session: Session, file: str) -> Imported:

@@ -17,9 +17,11 @@ from nbckpt.core.loading import Failure
 from nbckpt.core.manifest import Manifest
 from nbckpt.core.surroundings import packages
 from nbckpt.errors import NotFoundError
-from nbckpt.render import Column, Page, Result, Table, age, duration, short
+from nbckpt.render import Column, Hint, Page, Result, Table, age, duration, short
 from nbckpt.state.snapshot import is_state
 from nbckpt.tracker import Restored
+
+_UNDO = Hint("Undo", "%ckpt undo")
 
 
 @dataclass(frozen=True, repr=False)
@@ -53,7 +55,7 @@ class RestoreResult(Result):
             headline,
             (_changes(restored.changes, dry_run=restored.dry_run), self._failures()),
             tuple(notes),
-            advice="take it back: %ckpt undo" if undo else "",
+            hints=(_UNDO,) if undo else (),
         )
 
     def _failures(self) -> Table:
@@ -153,7 +155,7 @@ class TrialRestored(Result):
         """See `Result.page`."""
         whole = f"nbckpt.Checkpoint.from_directory({str(self.path)!r})"
         if not (self.changes or self.failed or self.rest):
-            return Page(f"{self.ref} is a folder: {self.path}", advice=f"as a Checkpoint: {whole}")
+            return Page(f"{self.ref} is a folder: {self.path}", hints=(Hint("Open as a Checkpoint", whole),))
         done = "would restore" if self.dry_run else "restored"
         rest = f"no variables can be called {short(', '.join(self.rest), 100)}: take {whole}.to_dict()"
         undo = "changed" in self.changes.values() and not self.dry_run
@@ -164,7 +166,7 @@ class TrialRestored(Result):
                 _failures(self.failed, "not restored; the others are"),
             ),
             (rest,) if self.rest else (),
-            advice="take it back: %ckpt undo" if undo else "",
+            hints=(_UNDO,) if undo else (),
         )
 
 
@@ -204,8 +206,8 @@ class Undone(Result):
     def page(self) -> Page:
         """See `Result.page`."""
         names = f": {short(', '.join(self.names), 120)}" if self.names else ""
-        advice = "do it again: %ckpt undo" if self.names else ""
-        return Page(f"took back the {self.what}{names}", advice=advice)
+        hints = (Hint("Redo", "%ckpt undo"),) if self.names else ()
+        return Page(f"took back the {self.what}{names}", hints=hints)
 
 
 def undo(session: Session) -> Undone:

@@ -15,7 +15,7 @@ from typing import Any
 from nbckpt.commands.table import Command, Session, option, switch
 from nbckpt.errors import Interrupted, NbckptError, UsageError
 from nbckpt.mirror import PERIOD_S, AutoStatus, Mirror, Mirrored
-from nbckpt.render import Column, Page, Result, Table, age, count, duration, size
+from nbckpt.render import Column, Hint, Page, Result, Table, age, count, duration, size
 from nbckpt.store import Cancel
 from nbckpt.sync import SyncConfig
 from nbckpt.sync.folders import Moved
@@ -108,17 +108,17 @@ class SyncShown(Result):
         """See `Result.page`."""
         status = self.status
         if status is None:
-            advice = "in the background: %ckpt sync URL   once: %ckpt push URL"
+            hints = (Hint("Sync in the background", "%ckpt sync URL"), Hint("Push once", "%ckpt push URL"))
             former = [f"{self.former} is synced no more; what is there stays"] if self.former else []
             notes = (*former, *self.trouble)
-            return Page("this store is kept here only", self._tables(), notes, advice=advice)
+            return Page("this store is kept here only", self._tables(), notes, hints=hints)
         when = f"every {status.period:g} s and after each save" if status.is_running else "when you say sync"
         under_way = f"under way: {status.progress}" if status.progress else ""
         failure = _failed(status) if status.failure else ""
         told = filter(None, (under_way, _last(status), _pending(*self.waiting), failure))
-        advice = "now: %ckpt sync --now   no more: %ckpt sync off"
+        hints = (Hint("Sync now", "%ckpt sync --now"), Hint("Turn off", "%ckpt sync off"))
         headline = f"synced to {status.url}, {when}"
-        return Page(headline, self._tables(), (*told, *self.trouble), advice=advice)
+        return Page(headline, self._tables(), (*told, *self.trouble), hints=hints)
 
     def _tables(self) -> tuple[Table, ...]:
         """Return every setting, with a column for the store and for each experiment that has its own."""

@@ -34,6 +34,10 @@ Kind = Literal[
 ]
 
 
+IN_NOTEBOOKS = frozenset({"save", "restore", "panel"})
+"""Commands that need live variables or a notebook: a shell refuses them."""
+
+
 class Bar(Protocol):
     """What shows how far long work is."""
 

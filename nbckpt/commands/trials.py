@@ -10,7 +10,7 @@ from typing import Any, Literal
 from nbckpt.commands import values
 from nbckpt.commands.table import Command, Option, Session, option, switch
 from nbckpt.errors import Interrupted, NbckptError, NotFoundError, UsageError
-from nbckpt.render import Page, Result
+from nbckpt.render import Hint, Page, Result
 from nbckpt.sync import SyncConfig
 from nbckpt.trials.curves import Curves, curves
 from nbckpt.trials.experiment import Experiment
@@ -83,8 +83,8 @@ def _under_way(session: Session, experiment: Experiment, *, wait: bool) -> Exper
 def _interrupted(experiment: Experiment) -> str:
     states = states_of(experiment)
     if set(states.values()) & {Status.PAUSED, Status.RUNNING}:
-        return f"interrupted: {counted(states)}. Go on: %ckpt resume {experiment.name}"
-    return f"interrupted: {counted(states)}. See %ckpt trials {experiment.name}"
+        return f"interrupted: {counted(states)}. Resume: %ckpt resume {experiment.name}"
+    return f"interrupted: {counted(states)}. Show: %ckpt trials {experiment.name}"
 
 
 def trials(
@@ -126,11 +126,11 @@ class Asked(Result):
     """What trials were asked to do, in words, and the next command."""
 
     what: str
-    advice: str
+    hint: Hint
 
     def page(self) -> Page:
         """See `Result.page`."""
-        return Page(self.what, advice=self.advice)
+        return Page(self.what, hints=(self.hint,))
 
 
 def pause(session: Session, target: str) -> Asked:
@@ -164,8 +164,9 @@ def _ask(session: Session, target: str, verb: Literal["pause", "stop", "checkpoi
         "checkpoint": f"{names} of {experiment.name} {'save' if len(asked) > 1 else 'saves'} a checkpoint",
     }[verb]
     after = ", with the next result" if verb == "checkpoint" else ", after the next result" if running else ""
-    advice = f"go on: %ckpt resume {name}" if verb == "pause" else f"see: %ckpt trials {experiment.name}"
-    return Asked(f"{what}{after}", advice)
+    resume = Hint("Resume", f"%ckpt resume {name}")
+    hint = resume if verb == "pause" else Hint("Show", f"%ckpt trials {experiment.name}")
+    return Asked(f"{what}{after}", hint)
 
 
 def _can(verb: str, trial: Trial, states: Mapping[str, str]) -> bool:

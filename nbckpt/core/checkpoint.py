@@ -49,7 +49,7 @@ from nbckpt.errors import (
     UntrustedError,
     UsageError,
 )
-from nbckpt.render import Page, Rich, age, count, visible
+from nbckpt.render import Hint, Page, Rich, age, count, visible
 from nbckpt.store import ArchiveStore, ArchiveWriter, MemoryStore, Store, local_folder, open_store
 
 _MOST_REPR = 60
@@ -407,7 +407,7 @@ class Checkpoint(Rich):
                 files_table(self._file_sizes(tree), _MOST_ROWS),
             ),
             tuple(self._remarks(tree.manifest)),
-            advice="fields: .to_dict()   files: with .as_directory() as folder:",
+            hints=(Hint("Fields", ".to_dict()"), Hint("Files", "with .as_directory() as folder:")),
         )
 
     def _file_sizes(self, tree: Tree) -> dict[str, int | None]:

@@ -16,6 +16,7 @@ from nbckpt.core.pools import starts
 from nbckpt.errors import StoreError, UsageError
 from nbckpt.mirror import note
 from nbckpt.mirror.mirror import EXPERIMENTS, Mirror, Mirrored
+from nbckpt.render import visible
 from nbckpt.store import Cancel, Store, local_folder
 from nbckpt.sync.ending import before_the_end
 from nbckpt.sync.progress import Progress
@@ -292,4 +293,4 @@ def _push_all() -> None:
 
 
 def _say(text: str) -> None:
-    sys.stderr.write(f"nbckpt: {text}\n")
+    sys.stderr.write(f"nbckpt: {visible(text)}\n")

@@ -19,14 +19,14 @@ from IPython.display import display
 from nbckpt.commands import TABLE, HelpRequest, Session, parse
 from nbckpt.commands.about import Help
 from nbckpt.commands.syncing import expanded
-from nbckpt.errors import NbckptError, UsageError
+from nbckpt.errors import Interrupted, NbckptError, UsageError
 from nbckpt.mirror import AutoMirror
 from nbckpt.notebook import completer
 from nbckpt.notebook.fate import fate
 from nbckpt.notebook.live import Live
 from nbckpt.notebook.progress import bar
 from nbckpt.notebook.words import split
-from nbckpt.render import Result
+from nbckpt.render import Result, visible
 from nbckpt.tracker import Tracker
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class CheckpointMagics(Magics):
         if self._panel is not None:
             self._panel.refresh()
         if trouble := session.auto.trouble():
-            print(f"nbckpt: {trouble}", file=sys.stderr)  # noqa: T201
+            print(f"nbckpt: {visible(trouble)}", file=sys.stderr)  # noqa: T201
         return result
 
     def _show_once(self, result: Result | None, *, quiet: bool) -> Result | None:
@@ -258,7 +258,9 @@ def _one_line_errors() -> Iterator[None]:
     try:
         yield
     except NbckptError as error:
-        raise ShellUsageError(str(error)) from None
+        raise ShellUsageError(visible(str(error))) from None
+    except Interrupted as interrupt:
+        raise Interrupted(visible(str(interrupt))) from None
 
 
 def _hidden(shell: InteractiveShell) -> frozenset[str]:

@@ -14,7 +14,7 @@ from IPython.core.getipython import get_ipython
 from IPython.display import HTML, display
 
 from nbckpt.commands.table import Bar
-from nbckpt.render import size
+from nbckpt.render import size, visible
 from nbckpt.sync.progress import Progress
 
 _DELAY_S = 0.7
@@ -32,7 +32,7 @@ def bar(clock: Callable[[], float] = time.monotonic) -> Iterator[Bar]:
         if clock() - started < _DELAY_S or clock() - shown < _PERIOD_S:
             return
         shown = clock()
-        text = f"{size(done)} of {size(total)}" if transfer is None else str(transfer)
+        text = f"{size(done)} of {size(total)}" if transfer is None else visible(str(transfer))
         if not is_kernel(get_ipython()):
             width = shutil.get_terminal_size().columns - 1
             print(f"\r{text[:width].ljust(width)}", end="", file=sys.stderr, flush=True)  # noqa: T201

@@ -1,7 +1,7 @@
 """Rendering: a result becomes a page, a page becomes text or HTML. jinja2 and tabulate are used here only."""
 
 from nbckpt.render.course import thinned
-from nbckpt.render.page import Cell, Column, Fold, Page, Picture, Table
+from nbckpt.render.page import Cell, Column, Fold, Hint, Page, Picture, Table
 from nbckpt.render.result import Result, Rich, html_of
 from nbckpt.render.text import visible
 from nbckpt.render.values import age, count, duration, moment, short, size
@@ -10,6 +10,7 @@ __all__ = [
     "Cell",
     "Column",
     "Fold",
+    "Hint",
     "Page",
     "Picture",
     "Result",

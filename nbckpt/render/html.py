@@ -10,6 +10,7 @@ from typing import Any
 
 from nbckpt.render import course
 from nbckpt.render.page import Page
+from nbckpt.render.text import visible
 from nbckpt.settings import Settings
 
 _MOST_UNBROKEN = 32
@@ -40,6 +41,7 @@ def _environment(own: Path | None) -> Any:
         loader=jinja2.FileSystemLoader(template_folders(own)),
         # Not select_autoescape(): it does not know `.html.j2` and would let everything through.
         autoescape=True,
+        finalize=_visible,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -52,6 +54,13 @@ def _environment(own: Path | None) -> Any:
     environment.filters["hint"] = lambda cell: str(getattr(cell, "hint", ""))
     environment.filters["wrapping"] = lambda cell: wrapping(str(getattr(cell, "text", cell)))
     return environment
+
+
+def _visible(value: object) -> object:
+    """Return what a template puts in, so that no text can be read in another order than it stands."""
+    if not isinstance(value, str) or hasattr(value, "__html__"):
+        return value
+    return "\n".join(map(visible, value.split("\n")))
 
 
 def wrapping(text: str) -> str:

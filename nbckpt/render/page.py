@@ -53,13 +53,28 @@ class Picture:
 
 
 @dataclass(frozen=True, slots=True)
+class Hint:
+    """What one can do next, and the command or the Python that does it.
+
+    >>> str(Hint("Undo", "%ckpt undo"))
+    'Undo: %ckpt undo'
+    """
+
+    what: str
+    command: str
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.command}"
+
+
+@dataclass(frozen=True, slots=True)
 class Page:
     """Everything that a result says, in the order in which it is read.
 
     Attributes:
         headline: The one line that tells what happened.
         notes: One line per further fact.
-        advice: The next command to type.
+        hints: The next commands to type.
         code: Text that keeps its lines.
     """
 
@@ -68,5 +83,5 @@ class Page:
     notes: tuple[str, ...] = ()
     folds: tuple[Fold, ...] = ()
     pictures: tuple[Picture, ...] = ()
-    advice: str = ""
+    hints: tuple[Hint, ...] = ()
     code: str = ""

@@ -1,7 +1,12 @@
-"""Pages as text, for terminals, logs and front ends without HTML."""
+"""Pages as text, for terminals, logs and front ends without HTML; and what makes any text safe to print.
+
+Names, captions and messages come from stores, and a store may come from a stranger: whatever is printed
+goes through `visible`. See docs/decisions/0050.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 
 from nbckpt.render.course import blocks
@@ -12,15 +17,15 @@ _WIDEST = 60
 
 
 def text(page: Page) -> str:
-    """Return the page as lines of plain text."""
-    return "\n".join(_lines(page))
+    """Return the page as lines of plain text, which do nothing to a terminal."""
+    return "\n".join(map(visible, _lines(page)))
 
 
 def _lines(page: Page) -> Iterator[str]:
     if page.headline:
-        yield visible(page.headline)
-    yield from map(visible, page.code.splitlines())
-    yield from (f"  {visible(note)}" for note in page.notes)
+        yield page.headline
+    yield from page.code.splitlines()
+    yield from (f"  {note}" for note in page.notes)
     for table in page.tables:
         if table.rows:
             yield ""
@@ -28,15 +33,15 @@ def _lines(page: Page) -> Iterator[str]:
             yield from _table(table)
     for fold in page.folds:
         yield ""
-        yield visible(fold.summary) if fold.quiet else f"{visible(fold.summary)}:"
+        yield fold.summary if fold.quiet else f"{fold.summary}:"
         if not fold.quiet:
-            yield from (f"    {visible(line)}" for line in fold.text.splitlines())
+            yield from (f"    {line}" for line in fold.text.splitlines())
     if page.pictures:
         yield ""
         yield f"pictures (shown in a notebook): {', '.join(it.alt for it in page.pictures)}"
-    if page.advice:
+    if page.hints:
         yield ""
-        yield page.advice
+        yield "   ".join(map(str, page.hints))
 
 
 def _table(table: Table) -> list[str]:
@@ -45,7 +50,7 @@ def _table(table: Table) -> list[str]:
     rows = [list(map(_cell, row)) for row in table.rows]
     text = tabulate.tabulate(
         rows,
-        headers=[column.name for column in table.columns],
+        headers=[visible(column.name) for column in table.columns],
         tablefmt="simple",
         disable_numparse=True,
         colalign=["right" if column.number else "left" for column in table.columns],
@@ -60,5 +65,22 @@ def _cell(cell: Cell | str) -> str:
 
 
 def visible(text: str) -> str:
-    """Return *text* so that control characters, which could rewrite the terminal, take no effect."""
+    r"""Return *text* on one line, in which whatever could act on a terminal is spelled out.
+
+    That is every control character, and those that turn around the order in which text is read.
+
+    >>> print(visible("a\x1b[2Jb\u202ec"), visible("two\nlines"))
+    a\x1b[2Jb\u202ec two lines
+    """
+    if text.isprintable():
+        return text
     return "".join(c if c.isprintable() else " " if c in "\n\t\r" else repr(c)[1:-1] for c in text)
+
+
+def _say_visibly(record: logging.LogRecord) -> bool:
+    """Make a message of the log safe: it names files, URLs and errors of others."""
+    record.msg, record.args = visible(record.getMessage()), ()
+    return True
+
+
+logging.getLogger("nbckpt").addFilter(_say_visibly)

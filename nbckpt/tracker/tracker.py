@@ -24,7 +24,7 @@ from nbckpt.core.variables import Captured, capture
 from nbckpt.core.verify import Verified, verify
 from nbckpt.errors import CodecError, NbckptError, UsageError
 from nbckpt.listing import listing_table, read_rows
-from nbckpt.render import Page, Rich, count
+from nbckpt.render import Hint, Page, Rich, count
 from nbckpt.settings import Settings
 from nbckpt.state.snapshot import Snapshot, adopt, held, is_state, note_saved, put_back, snapshots
 from nbckpt.store import CachedStore, RemoteStore, Store, open_store
@@ -81,7 +81,7 @@ class Tracker(Rich):
         where = f"{type(self).__name__} of {self.store.url}"
         notes = (f"undo() takes back the {self.undoable}",) if self._undo else ()
         if _is_far(self.store):
-            return Page(where, notes=notes, advice="what it holds: .entries(), or %ckpt ls")
+            return Page(where, notes=notes, hints=(Hint("List", ".entries() or %ckpt ls"),))
         try:
             entries = self.entries()
             table = listing_table(read_rows(self.history, entries[:_MOST_ROWS]))

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from nbckpt.errors import UsageError
-from nbckpt.render import Page, Picture, Result, short, thinned, visible
+from nbckpt.render import Hint, Page, Picture, Result, short, thinned, visible
 from nbckpt.trials.table import by_metric, flat, inferred, shown_value, tail, varying
 from nbckpt.trials.trainable import ITERATION, plain
 from nbckpt.trials.trial import Trial, is_number, lookup
@@ -39,17 +39,17 @@ class Curves(Result):
         what: What is drawn.
         picture: The picture.
         notes: Which trials are not there, and why.
-        advice: The next command.
+        hints: The next commands.
     """
 
     what: str
     picture: Picture
     notes: tuple[str, ...] = ()
-    advice: str = ""
+    hints: tuple[Hint, ...] = ()
 
     def page(self) -> Page:
         """See `Result.page`."""
-        return Page(self.what, notes=self.notes, pictures=(self.picture,), advice=self.advice)
+        return Page(self.what, notes=self.notes, pictures=(self.picture,), hints=self.hints)
 
 
 def curves(experiment: Experiment, metric: str, names: Iterable[str | Trial] | None) -> Curves:
@@ -59,8 +59,8 @@ def curves(experiment: Experiment, metric: str, names: Iterable[str | Trial] | N
     drawn = ", ".join(trial.id for trial in chosen)
     alt = f"{metric} of {drawn} of {experiment.name}, by iteration"
     png = _png(_draw(experiment, metric, chosen))
-    advice = f"look closer: %ckpt show {experiment.name}/{chosen[0].id}"
-    return Curves(f"{experiment.name}: {metric}", Picture(alt, png, _HEIGHT), tuple(notes), advice)
+    hint = Hint("Details", f"%ckpt show {experiment.name}/{chosen[0].id}")
+    return Curves(f"{experiment.name}: {metric}", Picture(alt, png, _HEIGHT), tuple(notes), (hint,))
 
 
 def figure(experiment: Experiment, metric: str, names: Iterable[str | Trial] | None) -> Any:

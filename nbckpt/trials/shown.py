@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nbckpt.render import Column, Fold, Page, Result, Table, age, count, size
+from nbckpt.render import Column, Fold, Hint, Page, Result, Table, age, count, size
 from nbckpt.trials.experiment import Experiment
 from nbckpt.trials.log import FILE
 from nbckpt.trials.table import elapsed, flat, inferred, last_line, metric_cell, shown_value, states_of
@@ -46,7 +46,7 @@ class TrialShown(Result):
             (self._config(), self._metrics(), checkpoints),
             (*self._note(), *self.notes, f"kept in {trial.folder}"),
             ((fold,) if failed else ()) + self._log(),
-            advice=f"the newest back: %ckpt restore {name}" if checkpoints.rows else "",
+            hints=(Hint("Restore the newest", f"%ckpt restore {name}"),) if checkpoints.rows else (),
         )
 
     def _log(self) -> tuple[Fold, ...]:

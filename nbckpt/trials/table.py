@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from nbckpt.errors import UsageError
-from nbckpt.render import Cell, Column, Fold, Page, Result, Table, count, thinned
+from nbckpt.render import Cell, Column, Fold, Hint, Page, Result, Table, count, thinned
 from nbckpt.trials.progress import RECENT, Progress, progress, typical
 from nbckpt.trials.trainable import plain
 from nbckpt.trials.trial import Status, Trial, is_number, lookup
@@ -94,7 +94,7 @@ class TrialTable(Result):
             (table, others),
             (*self._which(shown, states), *_notes(experiment, states)),
             tuple(_errors(failed)),
-            advice=_advice(experiment, states),
+            hints=_hints(experiment, states),
         )
 
     def _metrics(self, trials: Sequence[Trial]) -> Mapping[str, str]:
@@ -356,18 +356,19 @@ def last_line(trial: Trial) -> str:
     return (trial.error.strip().splitlines() or ["failed"])[0]
 
 
-def _advice(experiment: Experiment, states: Mapping[str, str]) -> str:
+def _hints(experiment: Experiment, states: Mapping[str, str]) -> tuple[Hint, ...]:
     name, there = experiment.name, {state: trial for trial, state in reversed(list(states.items()))}
+    details = Hint("Details", f"%ckpt show {name}/t0")
     if experiment.running:
-        return f"pause: %ckpt pause {name}   stop: %ckpt stop {name}   look closer: %ckpt show {name}/t0"
+        return Hint("Pause", f"%ckpt pause {name}"), Hint("Stop", f"%ckpt stop {name}"), details
     if there.keys() & {CUT, Status.PAUSED}:
-        return f"go on: %ckpt resume {name}"
+        return (Hint("Resume", f"%ckpt resume {name}"),)
     if failed := there.get(Status.ERROR):
-        again = f"try what failed again: %ckpt resume {name} --errored"
-        return f"{again}   look closer: %ckpt show {name}/{failed}"
+        again = Hint("Retry failed trials", f"%ckpt resume {name} --errored")
+        return again, Hint("Details", f"%ckpt show {name}/{failed}")
     spec, metric = experiment.spec, next(iter(inferred(experiment.trials)), "")
     what = "" if spec.metric and spec.mode else f" --metric {metric} --mode min"
-    return f"the best: %ckpt best {name}{what}   look closer: %ckpt show {name}/t0" if metric else ""
+    return (Hint("Best trial", f"%ckpt best {name}{what}"), details) if metric else ()
 
 
 def _course(trial: Trial, name: str) -> list[float]:

@@ -110,7 +110,7 @@ def test_a_grid_is_followed_paused_and_resumed_in_the_table_of_its_cell(lab: Lab
     pictures(lab, "trials-running")
     assert "pausing t0, t1, t2, t3, t4, t5 of grid" in lab.run(3).inner_text()
     lab.run(4)
-    lab.output(1).locator("text=go on: %ckpt resume grid").wait_for()
+    lab.output(1).locator("text=Resume: %ckpt resume grid").wait_for()
     assert "RUNNING" not in table.inner_text()
     pictures(lab, "trials-paused")
     second = lab.run(5)

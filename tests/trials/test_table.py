@@ -280,7 +280,7 @@ def test_a_row_tells_the_newest_checkpoint_and_what_would_be_lost(made: Made) ->
     assert row["status"] == "PAUSED"
     assert (row["iteration"], row["checkpoint"], row["at risk"]) == ("5", "@3", "2")
     assert (row["loss"], row["elapsed"]) == ("0.1", "01:01:40")
-    assert made.page().advice == "go on: %ckpt resume e"
+    assert [str(hint) for hint in made.page().hints] == ["Resume: %ckpt resume e"]
 
 
 def test_a_trial_that_runs_tells_where_it_ends_and_when(tmp_path: Path) -> None:

@@ -1,0 +1,193 @@
+"""What a stranger wrote reaches no terminal as it is: escapes, controls, forged lines, reversed text."""
+
+from __future__ import annotations
+
+import json
+import logging
+import unicodedata
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import nbckpt
+from nbckpt.cli import main
+from nbckpt.commands.housekeeping import Tagged
+from nbckpt.core.history import History, Ref
+from nbckpt.core.manifest import Manifest, Skipped, now
+from nbckpt.core.trust import Signer
+from nbckpt.errors import UsageError
+from nbckpt.notebook.magic import _one_line_errors
+from nbckpt.render import Cell, Column, Fold, Hint, Page, Picture, Table
+from nbckpt.store import open_store
+from nbckpt.tracker import Tracker
+from notebook.conftest import Notebook
+
+__all__ = ["Notebook"]
+
+EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202egnp\u2066\u2028\x85\x7f\r\nforged line"
+
+
+def controls(said: str) -> set[str]:
+    return {c for c in said if unicodedata.category(c) in {"Cc", "Cf", "Zl", "Zp"}} - {"\n"}
+
+
+def assert_harmless(said: str) -> None:
+    assert not controls(said)
+    assert not [line for line in said.splitlines() if line.startswith("forged line")]
+
+
+def strange(manifest: Manifest) -> Manifest:
+    """Return a manifest in which every text that is shown is hostile."""
+    values = tuple(
+        replace(
+            it,
+            name=f"{EVIL}{at}",
+            preview=dict(it.preview) | {"type": EVIL, "text": EVIL, "columns": [[EVIL, EVIL]]},
+        )
+        for at, it in enumerate(manifest.values)
+    )
+    provenance = {
+        "python": EVIL,
+        "system": EVIL,
+        "notebook": EVIL,
+        "packages": {EVIL: EVIL, "numpy": EVIL},
+        "cell": {"count": 3, "source": EVIL},
+    }
+    return replace(
+        manifest,
+        message=EVIL,
+        values=values,
+        skipped=(Skipped(EVIL, EVIL, EVIL),),
+        warnings=(EVIL,),
+        deleted=(EVIL,),
+        provenance=provenance,
+        created_at=now(),
+        id="",
+    )
+
+
+def make_experiment(store: Path) -> None:
+    """Make an experiment whose keys, values, errors, output and folder's name are hostile."""
+
+    def train(config: dict[str, Any]) -> None:
+        nbckpt.report(**{EVIL: 1.0}, loss=2.0, checkpoint={EVIL: EVIL, "x": 1})
+        if config["fails"]:
+            raise ValueError(EVIL)
+
+    run = nbckpt.run(
+        train,
+        {EVIL: nbckpt.grid_search([EVIL, 2]), "fails": nbckpt.grid_search([0, 1])},
+        name="e",
+        executor="inline",
+        folder=store / "experiments",
+    )
+    run.wait()
+    for trial in run.trials:
+        (trial.folder / "log.txt").write_text(EVIL)
+    run.folder.rename(run.folder.with_name(f"e{EVIL}".replace("\r\n", " ").replace("/", "")))
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A store of a stranger's in the working folder."""
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / ".nbckpt"
+    stranger = Signer(b"s" * 32)
+    with Tracker(folder) as tracker:
+        made = tracker.save({"x": 1, "y": [2]}, "mine").manifest
+    history = History(open_store(folder), lambda: stranger)
+    for _ in range(2):
+        manifest, _ = history.publish(strange(made))
+        key = f"refs/{'%1B%5B2J%E2%80%AE%0Aforged line'}/00000001-{manifest.id}"
+        history.store.put(key, f"{manifest.id}\n".encode())
+        made = replace(made, values=made.values[:1])
+    make_experiment(folder)
+    (folder / "sync.json").write_text(json.dumps({"url": f"memory://{EVIL}", "period": 1, "signature": ""}))
+    return folder
+
+
+def ids(store: Path) -> list[str]:
+    with Tracker(store) as tracker:
+        return [it.id for it in tracker.entries()]
+
+
+def commands(store: Path) -> list[list[str]]:
+    newest, older, *_ = ids(store)
+    experiment = next(it.name for it in (store / "experiments").iterdir() if not it.name.startswith("."))
+    return [
+        [],
+        ["ls", "--all"],
+        ["ls", "nothing"],
+        ["ls", "--find", "forged"],
+        ["show", newest],
+        ["show", "t0"],
+        ["show", f"{experiment}/t1@1"],
+        ["diff", older, newest],
+        ["restore", newest],
+        ["restore", f"{experiment}/t0"],
+        ["snippet", newest],
+        ["trials"],
+        ["best", "--metric", EVIL, "--mode", "min"],
+        ["plot", "--metric", "loss"],
+        ["pause"],
+        ["resume", "--errored"],
+        ["sync", "--status"],
+        ["push", "memory://elsewhere"],
+        ["push", f"nothing{EVIL}://x"],
+        ["verify"],
+        ["doctor"],
+        ["help"],
+        ["trust", newest],
+        ["export", newest, "file.zip"],
+        ["import", "file.zip"],
+        ["tag", newest, EVIL],
+        ["rm", older, "--dry-run"],
+        ["rm", older],
+        ["undo"],
+        ["gc"],
+        ["ls", EVIL],
+        [EVIL],
+    ]
+
+
+def test_no_command_sends_control_characters_of_a_stranger_to_the_terminal(
+    store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for words in commands(store):
+        main(words)
+        out, err = capsys.readouterr()
+        assert out or err, words
+        assert_harmless(out)
+        assert_harmless(err)
+
+
+def test_no_part_of_a_page_acts_on_the_terminal_or_forges_a_line() -> None:
+    page = Page(
+        EVIL,
+        (Table(EVIL, (Column(EVIL), Column(EVIL)), ((Cell(EVIL, EVIL), EVIL),)),),
+        (EVIL,),
+        (Fold(EVIL, EVIL), Fold(EVIL, EVIL, quiet=True)),
+        (Picture(EVIL, b""),),
+        (Hint(EVIL, EVIL),),
+    )
+    kind = type("Evil", (Tagged,), {"page": lambda _: page})
+    assert_harmless(str(kind(Ref(1, "", "", ""))))
+
+
+def test_no_text_is_read_backwards_in_html() -> None:
+    page = Page(EVIL, notes=(EVIL,), folds=(Fold(EVIL, EVIL),), hints=(Hint(EVIL, EVIL),))
+    kind = type("Evil", (Tagged,), {"page": lambda _: page})
+    assert not controls(kind(Ref(1, "", "", ""))._repr_mimebundle_()["text/html"])
+
+
+def test_an_error_in_a_notebook_is_harmless() -> None:
+    with pytest.raises(Exception, match="owned") as caught, _one_line_errors():
+        raise UsageError(EVIL)
+    assert_harmless(str(caught.value))
+
+
+def test_a_message_of_the_log_is_harmless(caplog: pytest.LogCaptureFixture) -> None:
+    logging.getLogger("nbckpt").warning("cannot read %s", EVIL)
+    assert_harmless(caplog.messages[0])
