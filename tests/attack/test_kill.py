@@ -59,6 +59,8 @@ class Promised:
             self.saved -= set(rest)
         elif word == "removed":
             self.gone |= set(rest)
+        elif word == "undoing":
+            self.gone -= set(rest)
         elif word == "pulling":
             self.gone -= self.pushed
         elif word == "pushed":

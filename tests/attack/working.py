@@ -75,6 +75,7 @@ class Work:
         self.tracker.remove([target])
         self.say("removed", target)
         if self.draw.random() < 0.5:
+            self.say("undoing", target)
             self.tracker.undo(self.namespace)
             self.say("saved", target)
 
