@@ -20,7 +20,7 @@ from nbckpt.mirror import AutoMirror, Mirror
 from nbckpt.store import LocalStore, MemoryStore, open_store
 from nbckpt.sync.progress import Progress
 from nbckpt.sync.work import Terms
-from nbckpt.testing import FaultyStore
+from nbckpt.testing import FaultyStore, RecordingStore
 from nbckpt.trials import Library
 from waiting import until
 
@@ -109,6 +109,24 @@ def test_a_pull_leaves_an_experiment_that_is_here_as_it_is(here: Path) -> None:
     mine.write_text("mine")
     pulled = mirror(here, target).pull()
     assert (pulled.kept, mine.read_text()) == (("e",), "mine")
+
+
+def test_a_push_that_was_killed_does_not_stop_a_pull(here: Path) -> None:
+    save(here, 1)
+    for name in ("d", "e"):
+        assert nbckpt.run(count, {"n": 2}, name=name, executor="inline").wait(SECONDS)
+    recorded = RecordingStore(MemoryStore())
+    mirror(here, recorded).push()
+    for number, crashed in enumerate(recorded.crashes()):
+        if not any(crashed.keys("checkpoints/")):
+            continue
+        there = here.parent / f"there{number}"
+        pulled = mirror(there, crashed).pull()
+        assert pulled.checkpoints.files == 3
+        for name in pulled.experiments:
+            (trial,) = Library(there / "experiments").open(name).trials
+            assert trial.iteration == 2
+    assert sorted(pulled.experiments) == ["d", "e"]
 
 
 def test_there_must_be_something_to_pull_and_another_place(here: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -111,7 +112,9 @@ class Mirror:
         kept = tuple(name for name in names if (self._experiments / name).exists())
         for name in names:
             if name not in kept:
-                moved[name] = download(self._there(name), self._experiments / name, terms=next(turns))
+                # One whose first push has not ended has nothing to show yet.
+                with suppress(NotFoundError):
+                    moved[name] = download(self._there(name), self._experiments / name, terms=next(turns))
         return Mirrored(checkpoints, moved, kept)
 
     def _there(self, name: str) -> Store:
