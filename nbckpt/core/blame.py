@@ -9,7 +9,7 @@ from typing import Any
 
 from nbckpt.core.codec import dump, load
 from nbckpt.core.preview import type_name
-from nbckpt.core.reducers import is_filled
+from nbckpt.core.reducers import contents_of
 
 _MOST_TRIES = 2000
 
@@ -79,7 +79,9 @@ def _children(value: Any) -> Iterator[tuple[str, Any]]:
         names = value.__code__.co_freevars
         cells = value.__closure__ or ()
         yield from (
-            (f".<{name}>", c.cell_contents) for name, c in zip(names, cells, strict=False) if is_filled(c)
+            (f".<{name}>", item)
+            for name, cell in zip(names, cells, strict=False)
+            for item in contents_of(cell)
         )
         yield from ((f".__defaults__[{at}]", item) for at, item in enumerate(value.__defaults__ or ()))
     attributes = getattr(value, "__dict__", None)

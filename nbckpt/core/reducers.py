@@ -60,7 +60,7 @@ def reduce_function(function: types.FunctionType) -> tuple[Any, ...]:
     cells = function.__closure__ or ()
     state = {name: getattr(function, name) for name in _FUNCTION_STATE}
     state["__annotations__"] = function.__annotations__
-    contents = [(cell, cell.cell_contents) for cell in cells if is_filled(cell)]
+    contents = [(cell, *contents_of(cell)) for cell in cells if contents_of(cell)]
     return (
         make_function,
         (function.__code__, function.__name__, cells),
@@ -93,19 +93,21 @@ def fill_function(
         cell.cell_contents = value
 
 
-def reduce_cell(cell: types.CellType) -> tuple[Any, ...]:
-    """Make an empty cell; the functions that share it fill it."""
-    del cell
-    return types.CellType, ()
+def with_cells(function: types.FunctionType, reduced: Any) -> Any:
+    """Let cloudpickle's form of a library's function share its cells with other functions."""
+    if not function.__closure__ or reduced is NotImplemented:
+        return reduced
+    make, (*code, _), (attributes, members), *rest = reduced
+    copies = tuple(types.CellType(*contents_of(cell)) for cell in function.__closure__)
+    return make, (*code, function.__closure__), (attributes, members | {"__closure__": copies}), *rest
 
 
-def is_filled(cell: types.CellType) -> bool:
-    """Tell whether a cell has contents."""
+def contents_of(cell: types.CellType) -> tuple[Any, ...]:
+    """Return what is in a cell, as a tuple of one; an empty tuple for nothing."""
     try:
-        _ = cell.cell_contents
+        return (cell.cell_contents,)
     except ValueError:
-        return False
-    return True
+        return ()
 
 
 # Locks that nobody holds are as good as new ones.
@@ -174,6 +176,13 @@ def make_strided(memory: Any, dtype: Any, shape: Any, strides: Any, start: int) 
     import numpy as np
 
     return np.ndarray(shape, dtype, memory, start, strides)
+
+
+def reduce_dtype(dtype: np.dtype[Any]) -> Any:
+    """Take a structured type apart with its own table of fields, which its arrays do not share."""
+    parts: Any = dtype.__reduce__()
+    make, arguments, state = parts
+    return make, arguments, tuple(dict(it) if type(it) is dict else it for it in state)
 
 
 def reduce_datetimes(array: np.ndarray[Any, Any]) -> tuple[Any, ...]:

@@ -15,11 +15,12 @@ from typing import Any
 
 from nbckpt.core.algorithms import Algorithms
 from nbckpt.core.blame import blame, losses
-from nbckpt.core.codec import Overlaps, Pickled, Span, dump, merged, paused_gc
+from nbckpt.core.codec import Pickled, dump, paused_gc
 from nbckpt.core.manifest import Content, Group, Skipped, Value
 from nbckpt.core.packer import Packer, Stored
 from nbckpt.core.preview import describe, picture_of
 from nbckpt.core.reducers import Made
+from nbckpt.core.spans import Overlaps, Span, merged
 
 _LARGE = 1 << 20
 
@@ -222,6 +223,10 @@ def _connected(members: list[_Member]) -> list[list[_Member]]:
             first = owner.setdefault(id(link), at)
             if first != at:
                 parent[root(at)] = root(first)
+    for at, member in enumerate(members):
+        for link in member.pickled.class_links:
+            if id(link) in owner:
+                parent[root(at)] = root(owner[id(link)])
     reach = sorted(
         (span.address, span.end, at) for at, member in enumerate(members) for span in member.pickled.reached
     )

@@ -17,7 +17,7 @@ from collections.abc import Callable, MutableMapping, MutableSequence, MutableSe
 from contextlib import suppress
 from typing import IO, Any
 
-from nbckpt.core import codec
+from nbckpt.core import codec, spans
 from nbckpt.core.reducers import main_namespace
 from nbckpt.errors import CodecError, CorruptError
 from nbckpt.state.registry import current
@@ -200,12 +200,12 @@ def write(value: Any, file: IO[bytes]) -> None:
     """
     try:
         pickled = codec.dump(value, main_namespace())
-        if overlaps := codec.Overlaps(pickled.reached):
+        if overlaps := spans.Overlaps(pickled.reached):
             pickled = codec.dump(value, main_namespace(), overlaps)
     except Exception as error:
         raise CodecError(f"cannot save a {type(value).__name__}: {type(error).__name__}: {error}") from error
-    spans, buffers = codec.merged(pickled.buffers)
-    parts = [memoryview(pickled.record), *(span.view for span in spans)]
+    roots, buffers = spans.merged(pickled.buffers)
+    parts = [memoryview(pickled.record), *(span.view for span in roots)]
     file.write(_MAGIC)
     file.write(json.dumps([[len(part) for part in parts], buffers]).encode() + b"\n")
     for part in parts:

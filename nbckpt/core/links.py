@@ -1,0 +1,89 @@
+"""Links: of all objects that a pickler met, those whose identity matters (see docs/decisions/0040).
+
+Two variables that share one of them are saved together. What cannot change, what a library owns, and what is
+found again by its name need not be shared by a record.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+import pickle
+import types
+from collections.abc import Sequence
+from datetime import date, time, timedelta, tzinfo
+from decimal import Decimal
+from fractions import Fraction
+from itertools import compress
+from pathlib import PurePath
+from sys import modules
+from typing import Any
+from uuid import UUID
+from weakref import WeakKeyDictionary
+
+_IMMUTABLE: tuple[type, ...] = (
+    *(str, bytes, int, float, complex, bool, type(None), tuple, frozenset, range, slice),
+    *(type, types.BuiltinFunctionType, types.MethodType, types.ModuleType, types.CodeType),
+    *(type(Ellipsis), type(NotImplemented), property, classmethod, staticmethod, pickle.PickleBuffer),
+    *(enum.Enum, date, time, timedelta, tzinfo, Decimal, Fraction, PurePath, UUID),
+    *(types.MappingProxyType, types.GetSetDescriptorType, logging.Logger),
+)
+_LIBRARIES = {"numpy": ("generic", "dtype", "ufunc"), "torch": ("dtype", "device", "layout", "memory_format")}
+
+_seen_kinds: WeakKeyDictionary[type, tuple[bool, dict[int, object]]] = WeakKeyDictionary()
+
+
+def links_of(
+    seen: Sequence[object], classes: Sequence[tuple[int, object]]
+) -> tuple[list[object], list[object]]:
+    """Return the links among the objects that were *seen* outside of classes, and those in *classes*."""
+    kinds = {kind: _look_at(kind) for kind in set(map(type, seen))}
+    changes = {kind: can_change for kind, (can_change, _) in kinds.items()}
+    owned = {at: it for _, constants in kinds.values() for at, it in constants.items()}
+    chosen = list(map(changes.__getitem__, map(type, seen)))
+    links = list(compress(seen, chosen))
+    within = bytes(len(links)) if not classes else bytes(compress(_in_classes(seen, classes), chosen))
+    if not owned.keys().isdisjoint(map(id, links)):
+        within = bytes(2 if id(link) in owned else part for link, part in zip(links, within, strict=True))
+    if not any(within):
+        return links, []
+    return [list(compress(links, map(part.__eq__, within))) for part in (0, 1)]  # type: ignore[return-value]
+
+
+def _in_classes(seen: Sequence[object], classes: Sequence[tuple[int, object]]) -> bytearray:
+    """Return 1 for each object that was seen between the begin and the last object of a class, else 0."""
+    begins = {id(last): begin for begin, last in classes}
+    inside = bytearray(len(seen))
+    for end, begin in enumerate(map(begins.get, map(id, seen))):
+        if begin is not None:
+            inside[begin:end] = b"\1" * (end - begin)
+    return inside
+
+
+def _look_at(kind: type) -> tuple[bool, dict[int, object]]:
+    """Tell whether objects of a type can change, and which objects the type's classes keep, by their ids."""
+    found = _seen_kinds.get(kind)
+    if found is None:
+        found = _seen_kinds[kind] = _can_change(kind), _constants(kind)
+    return found
+
+
+def _can_change(kind: type) -> bool:
+    # What has a name as a function has is found by it: functions, also those of compiled libraries.
+    return not issubclass(kind, _immutable()) and "__qualname__" not in vars(kind)
+
+
+def _immutable() -> tuple[type, ...]:
+    """Return the types whose objects cannot change, those of the libraries that are imported included."""
+    found = [
+        getattr(modules.get(library), name, None) for library, names in _LIBRARIES.items() for name in names
+    ]
+    return (*_IMMUTABLE, *(it for it in found if isinstance(it, type)))
+
+
+def _constants(kind: type) -> dict[int, object]:
+    """Return the objects that a library's class and its bases keep for all their instances."""
+    kept: list[Any] = [
+        it for base in kind.__mro__ if base.__module__ != "__main__" for it in vars(base).values()
+    ]
+    return {id(it): it for it in kept if isinstance(it, (list, dict, set))}

@@ -1,0 +1,62 @@
+"""Whatever a notebook makes still works after a restore, in this kernel and in a new one."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from core.behaviour import ROUTES, ROWS
+
+CASES = [row.case for row in ROWS]
+RESTORED = [route for route in ROUTES if route != "plain"]
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]:
+    """What each row gave before it was saved, after a restore there, and in another process by each route."""
+    folder = tmp_path_factory.mktemp("behaviour")
+    found: dict[str, dict[str, str]] = {}
+    for step in ("save", "load"):
+        done = subprocess.run(
+            [sys.executable, "-c", f"from core.behaviour import {step}; {step}({str(folder)!r})"],
+            capture_output=True,
+            text=True,
+            timeout=240,
+            check=False,
+            env=_environment(folder),
+        )
+        assert done.returncode == 0, done.stderr
+        for case, given in json.loads(done.stdout.splitlines()[-1]).items():
+            found.setdefault(case, {}).update(given)
+    return found
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    path = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
+    return {**os.environ, "NBCKPT_SECRET_FILE": str(folder / "secret"), "PYTHONPATH": path}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_rows_themselves_work(case: str, answers: dict[str, dict[str, str]]) -> None:
+    assert not answers[case]["before"].startswith("raised")
+
+
+@pytest.mark.parametrize("route", RESTORED)
+@pytest.mark.parametrize("case", CASES)
+def test_it_works_in_a_new_kernel(case: str, route: str, answers: dict[str, dict[str, str]]) -> None:
+    assert answers[case][route] == answers[case]["before"]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_restore_breaks_nothing_in_its_own_kernel(case: str, answers: dict[str, dict[str, str]]) -> None:
+    assert answers[case]["live"] == answers[case]["before"]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_save_says_nothing_of_what_works(case: str, answers: dict[str, dict[str, str]]) -> None:
+    assert answers[case]["told"] == ""
