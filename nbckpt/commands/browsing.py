@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from nbckpt.commands.saving import torn_note
 from nbckpt.commands.table import Command, Option, Session, option
 from nbckpt.commands.trials import also_a_trial, is_ref, is_trial, show_trial
 from nbckpt.core.history import Entry
@@ -224,7 +225,7 @@ class Shown(Result):
         return Page(
             f"{self.row.label}{message}",
             (_variables(manifest), _skipped(manifest), _files(manifest)),
-            (*notes, *manifest.warnings),
+            (*notes, *torn_note(it.name for it in manifest.values if it.changed), *manifest.warnings),
             tuple(_folds(provenance)),
             self.pictures,
         )

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from nbckpt.commands.saving import counted
+from nbckpt.commands.saving import counted, torn_note
 from nbckpt.commands.table import Command, Session, option, switch
 from nbckpt.commands.trials import also_a_trial, is_ref, is_trial
 from nbckpt.core.checkpoint import Checkpoint
@@ -46,7 +46,7 @@ class RestoreResult(Result):
         what = counted(name for name, change in restored.changes.items() if change != "removed")
         which = f"{self.ref} ({manifest.id[:SHORT]}, saved {age(manifest.created_at).text})"
         headline = f"{done} {what} of {which}{took}"
-        notes = [self.also] if self.also else []
+        notes = [*([self.also] if self.also else []), *torn_note(restored.torn)]
         if restored.apart:
             names = short(", ".join(restored.apart), 100)
             notes.append(f"what was shared with {names} is not shared any more, since that was not asked for")

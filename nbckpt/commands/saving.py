@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from nbckpt.commands.table import Command, Session, option, switch
 from nbckpt.core.history import SHORT
 from nbckpt.core.surroundings import NAMES
-from nbckpt.render import Cell, Column, Page, Result, Table, count, duration, size
+from nbckpt.render import Cell, Column, Page, Result, Table, count, duration, short, size
 from nbckpt.state.snapshot import is_state
 from nbckpt.tracker import Saved
 
@@ -19,6 +19,12 @@ def counted(names: Iterable[str]) -> str:
     states = sum(map(is_state, names))
     also = f" and {count(states, 'state')}" if states else ""
     return f"{count(len(names) - states, 'variable')}{also}"
+
+
+def torn_note(names: Iterable[str]) -> list[str]:
+    """Return a sentence about variables that changed while they were saved, if there are any."""
+    which = short(", ".join(names), 100)
+    return [f"Changed while it was saved, so it may mix values of several moments: {which}."] if which else []
 
 
 @dataclass(frozen=True, repr=False)
@@ -54,7 +60,11 @@ class SaveResult(Result):
         columns = (Column("variable", code=True), Column("because of", code=True), Column("reason"))
         return Page(
             headline,
-            notes=(*manifest.warnings, *([self.hint] if self.hint else [])),
+            notes=(
+                *torn_note(it.name for it in manifest.values if it.changed),
+                *manifest.warnings,
+                *([self.hint] if self.hint else []),
+            ),
             tables=(Table("not saved, since they cannot be pickled", columns, skipped),),
         )
 

@@ -23,9 +23,10 @@ from nbckpt.core.fields import encode_fields, with_attributes
 from nbckpt.core.files import FILES, Files, make_files
 from nbckpt.core.history import History, VanishedError
 from nbckpt.core.kinds import class_name, narrower, recorded_class
+from nbckpt.core.known import Known
 from nbckpt.core.loading import load_group
 from nbckpt.core.manifest import Manifest, Signature, Value, encode, now
-from nbckpt.core.packer import Known, Packer
+from nbckpt.core.packer import Packer
 from nbckpt.core.preview import describe
 from nbckpt.core.reader import Reader
 from nbckpt.core.shown import files_table, previews, values_table

@@ -82,6 +82,7 @@ class Value:
         preview: What can be told without loading it: `type`, `bytes`, `text`, and what fits the type.
         picture: A small PNG of it.
         keyed: The slot holds a pair of key and value, since the key is no string.
+        changed: It changed while it was saved, so it may hold values of several moments.
     """
 
     name: str
@@ -91,6 +92,7 @@ class Value:
     preview: Mapping[str, Any] = field(default_factory=dict)
     picture: Content | None = None
     keyed: bool = False
+    changed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +239,8 @@ def _write_value(it: Value, place: Mapping[str, int]) -> dict[str, Any]:
     document = {"name": it.name, "at": [it.group, it.slot], "digest": it.digest, "preview": it.preview}
     if it.picture:
         document["picture"] = _write_content(it.picture, place)
-    return document | ({"keyed": True} if it.keyed else {})
+    flags = {"keyed": it.keyed, "changed": it.changed}
+    return document | {flag: True for flag, is_set in flags.items() if is_set}
 
 
 def _write_group(it: Group, place: Mapping[str, int]) -> dict[str, Any]:
@@ -323,6 +326,7 @@ def _read_value(it: Any, packs: Sequence[str], groups: int) -> Value:
         preview=_checked(it["preview"], _PREVIEW),
         picture=_read_content(it["picture"], packs) if "picture" in it else None,
         keyed=bool(it.get("keyed", False)),
+        changed=bool(it.get("changed", False)),
     )
 
 

@@ -15,9 +15,10 @@ import secrets
 import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import overload
 
 from nbckpt.core.algorithms import BLAKE3, HERE, Algorithms, named
-from nbckpt.errors import CorruptError, FormatError
+from nbckpt.errors import CorruptError, FormatError, NbckptError
 from nbckpt.store import Buffer, Store
 
 PAGE = 4096
@@ -68,13 +69,51 @@ class Blob:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Bytes on their way into a pack."""
+    """Bytes on their way into a pack; those that are *lent* may change on the way."""
 
     digest: bytes
     data: Buffer
     size: int
     codec: int
     aligned: bool
+    lent: bool = False
+
+
+class _ChangedError(NbckptError):
+    """Lent bytes are not those that were hashed."""
+
+
+class Body(Sequence[Buffer]):
+    """The bytes of a pack, in order. Lent ones are copied when they are taken, and compared then.
+
+    Attributes:
+        changed: Whether lent bytes had changed; taking them failed, so the pack cannot have been put.
+    """
+
+    def __init__(self, parts: Sequence[Buffer | Piece], algorithms: Algorithms) -> None:
+        self.changed = False
+        self._parts = parts
+        self._digest = algorithms.digest
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    @overload
+    def __getitem__(self, at: int) -> Buffer: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Buffer]: ...
+    def __getitem__(self, at: int | slice) -> Buffer | list[Buffer]:
+        if isinstance(at, slice):
+            return [self[number] for number in range(*at.indices(len(self)))]
+        part = self._parts[at]
+        return self._copied(part) if isinstance(part, Piece) else part
+
+    def _copied(self, piece: Piece) -> bytes:
+        copy = bytes(piece.data)
+        if self._digest(copy) != piece.digest:
+            self.changed = True
+            raise _ChangedError("memory changed between its hash and its turn to be written")
+        return copy
 
 
 def compressed(data: Buffer, name: bytes, algorithms: Algorithms) -> Piece:
@@ -92,24 +131,24 @@ def salt(algorithms: Algorithms) -> Piece:
     return Piece(algorithms.digest(data), data, len(data), RAW, aligned=False)
 
 
-def build(pieces: Sequence[Piece], algorithms: Algorithms) -> tuple[str, list[Buffer]]:
-    """Lay out a pack; return its id and the buffers that are its bytes, in order and uncopied.
+def build(pieces: Sequence[Piece], algorithms: Algorithms) -> tuple[str, Body]:
+    """Lay out a pack; return its id and the buffers that are its bytes, in order.
 
     The pieces are hashed, and compressed where they are, with these algorithms.
     """
     at = _HEAD.size + len(pieces) * _ENTRY.size
     index = [_HEAD.pack(algorithms.magic, len(pieces))]
-    body: list[Buffer] = []
+    body: list[Buffer | Piece] = []
     for piece in pieces:
         gap = -at % PAGE if piece.aligned else 0
         if gap:
             body.append(bytes(gap))
         at += gap
         index.append(_ENTRY.pack(piece.digest, at, len(piece.data), piece.size, piece.codec))
-        body.append(piece.data)
+        body.append(piece if piece.lent else piece.data)
         at += len(piece.data)
     head = b"".join(index)
-    return algorithms.digest(head).hex(), [head, *body]
+    return algorithms.digest(head).hex(), Body([head, *body], algorithms)
 
 
 def pack_key(pack: str) -> str:

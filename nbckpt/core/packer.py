@@ -1,35 +1,38 @@
-"""Packer: bytes in, packs out. Hashing and writing overlap, and nothing is copied or written twice.
+"""Packer: bytes in, packs out. Hashing and writing overlap, and no pack is in memory whole.
 
 Buffers are cut into blobs of a fixed size. Two threads hash them; what the store lacks is gathered
 into packs; four threads put the packs, so that copying, writing and waiting for the disk overlap.
 (One file written by one thread leaves the disk idle while it copies, and copies nothing while it syncs.)
+
+Memory that is lent to a save can change at any time. Each blob of it is copied and hashed once more on
+its way into a pack, so a pack that would not hold what its index says is never put. Its blobs are copied
+first and hashed then, at the end, and what they belong to is marked as changed.
 """
 
 from __future__ import annotations
 
-import contextlib
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from concurrent.futures import wait as wait_for
 from dataclasses import dataclass, field
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
 from nbckpt.core.algorithms import PREFERRED, Algorithms
+from nbckpt.core.known import Known
 from nbckpt.core.pack import (
     PACK_SIZE,
     RAW,
+    Body,
     Piece,
     build,
     compressed,
     pack_key,
-    pack_of,
-    read_index,
     salt,
 )
-from nbckpt.core.pools import Pool
-from nbckpt.errors import CorruptError, FormatError, NotFoundError, UsageError
+from nbckpt.core.pools import Pool, others_run
 from nbckpt.store import Buffer, Store
 
 Run = tuple[str, int, int]
@@ -49,60 +52,45 @@ _RECORD_BLOB = 1 << 20
 _STRETCH = 4 << 20
 _MUCH = 256 << 20
 _HASHERS, _WRITERS = 2, 4
-
-_QUIET = frozenset({"ipykernel", "IPython", "zmq", "tqdm", "tornado"})
-"""Packages whose threads live in every kernel and write to nobody's arrays."""
-
-
-class Known:
-    """Which blobs a store has, by digest: a cache of the packs' indexes, never the truth."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._packs: set[str] = set()
-        self._blobs: dict[bytes, tuple[str, int]] = {}
-
-    def refresh(self) -> None:
-        """Take in the packs that came and forget those that went."""
-        present = {pack_of(key) for key in self._store.keys("packs/") if key.endswith(".pack")}
-        if not self._packs <= present:
-            self._packs.clear()
-            self._blobs.clear()
-        for pack in present - self._packs:
-            # A damaged pack offers nothing to share; `verify` is what reports it.
-            with contextlib.suppress(NotFoundError, CorruptError, FormatError):
-                self.add(pack, (blob.digest for blob in read_index(self._store, pack)))
-
-    def forget(self, packs: Iterable[str]) -> None:
-        """Offer nothing of *packs* any more."""
-        gone = set(packs)
-        self._packs -= gone
-        self._blobs = {name: place for name, place in self._blobs.items() if place[0] not in gone}
-
-    def add(self, pack: str, digests: Iterable[bytes]) -> None:
-        """Take in one pack."""
-        self._packs.add(pack)
-        for place, name in enumerate(digests):
-            self._blobs.setdefault(name, (pack, place))
-
-    def find(self, name: bytes) -> tuple[str, int] | None:
-        """Return the pack and the place of a blob, where the store has it."""
-        return self._blobs.get(name)
+_COPIED_PACK, _COPIED_PACKS = 16 << 20, 2
+"""How large packs of copied blobs are, and how many are written at once: copies take memory."""
 
 
 @dataclass(slots=True)
 class Stored:
-    """Bytes handed to a packer: their digests are there once it has finished."""
+    """Bytes handed to a packer: their digests are there once it has finished.
+
+    Attributes:
+        size: How many bytes.
+        digests: Those of the blobs.
+        changed: Whether they were seen to change during the save, so that the blobs are of several moments.
+    """
 
     size: int
     digests: list[bytes] = field(default_factory=list)
+    changed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Lent:
+    """Memory that others may change, and the size of the blobs that it is cut into."""
+
+    stored: Stored
+    view: memoryview
+    blob: int
+
+    def blobs(self) -> Iterator[tuple[int, bytes, memoryview]]:
+        """Yield the place, the digest and the memory of each blob."""
+        for at, name in enumerate(self.stored.digests):
+            yield at, name, self.view[at * self.blob : (at + 1) * self.blob]
 
 
 class Packer:
     """Puts buffers into a store as packs; use it in a `with` block and call `finish` at its end.
 
-    Until `finish` returns, the buffers must not change. After an exception in the block nothing of
-    it is named by anything, and `gc` removes what was written.
+    The buffers may change until `finish` returns: then each blob is kept as it was at some moment, and
+    the bytes are marked as changed, see docs/decisions/0043. After an exception in the block nothing of
+    it is named by anything, every pack that was put is whole, and `gc` removes them.
 
     Attributes:
         algorithms: How it hashes and compresses.
@@ -130,18 +118,23 @@ class Packer:
         self._may_inline = inline
         self._dry = dry
         self._salted = salted
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._places: dict[bytes, tuple[str, int]] = {}
+        self._names: dict[bytes, bool] = {}  # of the blobs on their way, and whether their memory is lent
         self._open: list[Piece] = []
-        self._open_names: set[bytes] = set()
         self._open_size = 0
+        self._most = PACK_SIZE
         self._pool: Pool | None = None
         self._writers: Pool | None = None
         self._tasks: list[Future[Any]] = []
         self._hashes: list[Future[Any]] = []
         self._tickets, self._turn = 0, 1
         self._hashed: dict[int, list[Piece]] = {}
-        self._lent: dict[str, list[Piece]] = {}
+        self._lent: list[_Lent] = []
+        self._lost: list[Piece] = []
+        self._has_lost = False
+        self._indexes: dict[str, list[bytes]] = {}
+        self._watched = False
         self._failed = threading.Event()
         self._total = self._done = 0
 
@@ -159,20 +152,26 @@ class Packer:
             if threads is not None:
                 threads.shutdown(wait=True, cancel_futures=True)
 
-    def add(self, data: Buffer) -> Stored:
-        """Take a buffer of the user's: its blobs stay raw where it is large enough to be mapped.
+    def add(self, data: Buffer, *, lent: bool = True) -> Stored:
+        """Take a buffer: its blobs stay raw where it is large enough to be mapped.
 
-        A small one is copied, a large one must not change until `finish` returns.
+        A small one is copied. A large one that is *lent* may change; one that is not belongs to the packer.
         """
         view = memoryview(data).cast("B")
         size = len(view)
         if size < ALIGNED_SIZE:
-            return self._take(memoryview(bytes(view)), _BLOB, aligned=False)
-        return self._take(view, _LARGE_BLOB if size > _LARGE else _BLOB, aligned=True)
+            return self._take(memoryview(bytes(view)), _BLOB)
+        blob = _LARGE_BLOB if size > _LARGE else _BLOB
+        lent = lent and not isinstance(view.obj, bytes)
+        stored = self._take(view, blob, aligned=True, lent=lent)
+        if lent and not self._dry:
+            self._watched = self._watched or others_run()
+            self._lent.append(_Lent(stored, view, blob))
+        return stored
 
     def add_record(self, record: bytes) -> Stored:
         """Take a pickled record; its blobs are compressed where that pays."""
-        return self._take(memoryview(record), _RECORD_BLOB, aligned=False)
+        return self._take(memoryview(record), _RECORD_BLOB)
 
     def runs(self, stored: Stored) -> list[Run]:
         """Return where the bytes are, after `finish`."""
@@ -209,19 +208,21 @@ class Packer:
             elif self._open:
                 self._close_open()
         self._await(progress)
-        for pack in self.packs:
-            self._known.add(pack, (name for name, place in self._places.items() if place[0] == pack))
+        if self._has_lost:
+            self._copy_lost(progress)
+        if self._watched or (self._lent and others_run()):
+            self._look_again()
+        for pack, names in self._indexes.items():
+            self._known.add(pack, names)
 
-    def _take(self, view: memoryview, blob: int, *, aligned: bool) -> Stored:
+    def _take(self, view: memoryview, blob: int, *, aligned: bool = False, lent: bool = False) -> Stored:
         stored = Stored(len(view), [b""] * -(-len(view) // blob))
         self._total += len(view)
-        if len(view) <= blob:
-            self._work(stored, view, 0, blob, aligned, self._ticket())
-        else:
-            step = max(_STRETCH, blob)
-            for start in range(0, len(view), step):
-                part = view[start : start + step]
-                self._submit(self._work, stored, part, start // blob, blob, aligned, self._ticket())
+        step = len(view) if len(view) <= blob else max(_STRETCH, blob)
+        for start in range(0, len(view), step or 1):
+            work = partial(self._work, stored, view[start : start + step], start // blob, blob)
+            work = partial(work, self._ticket(), aligned=aligned, lent=lent)
+            work() if step == len(view) else self._submit(work)
         return stored
 
     def _ticket(self) -> int:
@@ -235,8 +236,10 @@ class Packer:
         view: memoryview,
         first: int,
         blob: int,
-        aligned: bool,  # noqa: FBT001  the pool gives it by place
         ticket: int,
+        *,
+        aligned: bool,
+        lent: bool,
     ) -> None:
         """Hash one stretch, and hand what is new to the open pack when its turn has come."""
         if self._failed.is_set():
@@ -247,9 +250,11 @@ class Packer:
         stored.digests[first : first + len(names)] = names
         if self._dry:
             return
-        new = [(name, cut) for name, cut in zip(names, cuts, strict=True) if self._lacks(name)]
+        new = [(name, cut) for name, cut in zip(names, cuts, strict=True) if self._lacks(name, lent=lent)]
         pieces = [
-            Piece(name, cut, len(cut), RAW, aligned=True) if aligned else compressed(cut, name, algorithms)
+            Piece(name, cut, len(cut), RAW, aligned=True, lent=lent)
+            if aligned
+            else compressed(cut, name, algorithms)
             for name, cut in new
         ]
         with self._lock:
@@ -260,54 +265,100 @@ class Packer:
                     self._place(piece)
                 self._turn += 1
 
-    def _lacks(self, name: bytes) -> bool:
-        return name not in self._places and name not in self._open_names and self._known.find(name) is None
+    def _lacks(self, name: bytes, *, lent: bool) -> bool:
+        """Tell whether a blob has to go into a pack: what is not lent does not rely on what may change."""
+        if name in self._names and (lent or not self._names[name]):
+            return False
+        return self._known.find(name) is None
 
     def _place(self, piece: Piece) -> None:
-        if not self._lacks(piece.digest):  # another thread brought the same bytes meanwhile
+        if not self._lacks(piece.digest, lent=piece.lent):  # another thread brought the same bytes meanwhile
             self._done += piece.size
             return
         self._open.append(piece)
-        self._open_names.add(piece.digest)
+        self._names[piece.digest] = piece.lent
         self._open_size += len(piece.data)
         self.new_bytes += len(piece.data)
-        if self._open_size >= PACK_SIZE:
+        if self._open_size >= self._most:
             self._close_open()
 
-    def _shut_open(self) -> tuple[str, list[Buffer], int]:
-        pieces, size = self._open, sum(piece.size for piece in self._open)
+    def _shut_open(self) -> tuple[str, Body, list[Piece]]:
+        pieces = self._open
         if self._salted:  # the same blobs in a pack of another id, since theirs is being collected
             pieces = [*pieces, salt(self.algorithms)]
-        pack, parts = build(pieces, self.algorithms)
-        self._lent[pack] = [piece for piece in pieces if piece.aligned]
-        self._places.update((piece.digest, (pack, place)) for place, piece in enumerate(pieces))
-        self._open, self._open_names, self._open_size = [], set(), 0
-        return pack, parts, size
+        pack, body = build(pieces, self.algorithms)
+        self._open, self._open_size = [], 0
+        return pack, body, pieces
 
     def _inline_open(self) -> None:
-        pack, parts, size = self._shut_open()
-        self.inline[pack] = b"".join(parts)
-        self._done += size
+        pack, body, pieces = self._shut_open()
+        self.inline[pack] = b"".join(body)
+        self._note_put(pack, pieces)
 
     def _close_open(self) -> None:
-        pack, parts, size = self._shut_open()
+        pack, body, pieces = self._shut_open()
         self.packs.append(pack)
         if self._writers is None:
             self._writers = Pool(_WRITERS, "nbckpt-write")
-        self._tasks.append(self._writers.submit(self._put, pack, parts, size))
+        self._tasks.append(self._writers.submit(self._put, pack, body, pieces))
 
-    def _put(self, pack: str, parts: list[Buffer], size: int) -> None:
+    def _put(self, pack: str, body: Body, pieces: list[Piece]) -> None:
         if self._failed.is_set():
             return
-        self._store.put(pack_key(pack), parts)
-        for piece in self._lent.pop(pack) if _others_run() else ():
-            # Written was what the memory held then; hashed, what it held before.
-            if self.algorithms.digest(piece.data) != piece.digest:
-                raise UsageError(
-                    "an array changed while it was saved, so nothing was saved. Stop what writes to it "
-                    "(a thread?), or save a copy of it"
-                )
-        self._done += size
+        try:
+            self._store.put(pack_key(pack), body)
+        except Exception:
+            if not body.changed:
+                raise
+            self._lose(pack, pieces)
+        else:
+            self._indexes[pack] = [piece.digest for piece in pieces]
+            self._note_put(pack, pieces)
+
+    def _note_put(self, pack: str, pieces: list[Piece]) -> None:
+        with self._lock:
+            self._places.update((piece.digest, (pack, place)) for place, piece in enumerate(pieces))
+            self._done += sum(piece.size for piece in pieces)
+
+    def _lose(self, pack: str, pieces: list[Piece]) -> None:
+        """Note that a pack was not put, since lent memory changed before it was written."""
+        with self._lock:
+            self._has_lost = True
+            self.packs.remove(pack)
+            for piece in pieces:
+                self._names.pop(piece.digest, None)
+                self.new_bytes -= len(piece.data)
+            self._lost += [piece for piece in pieces if not piece.lent]
+
+    def _copy_lost(self, progress: Progress | None) -> None:
+        """Put what was not put: blob by blob it is copied, hashed, and written from the copy."""
+        self._most = _COPIED_PACK
+        for piece in self._lost:
+            self._place(piece)
+        for lent in self._lent:
+            for at, name, memory in lent.blobs():
+                if name in self._places or self._known.find(name):
+                    continue
+                copy = bytes(memory)
+                new = lent.stored.digests[at] = self.algorithms.digest(copy)
+                lent.stored.changed |= new != name
+                self._place(Piece(new, copy, len(copy), RAW, aligned=True))
+                wait_for(self._tasks[:-_COPIED_PACKS])
+        if self._open:
+            self._close_open()
+        self._await(progress)
+
+    def _look_again(self) -> None:
+        """Compare lent memory with what was stored of it: if it is equal now, it is all of this moment."""
+
+        def compare(lent: _Lent) -> None:
+            digest = self.algorithms.digest
+            lent.stored.changed |= any(digest(memory) != name for _, name, memory in lent.blobs())
+
+        for lent in self._lent:
+            if not lent.stored.changed:
+                self._submit(compare, lent)
+        self._await(None)
 
     def _submit(self, work: Callable[..., None], *arguments: Any) -> None:
         if self._pool is None:
@@ -322,7 +373,7 @@ class Packer:
         while at < len(self._tasks):
             done, _ = wait_for([self._tasks[at]], timeout=0.25)
             if progress is not None:
-                progress(self._done, self._total)
+                progress(min(self._done, self._total), self._total)
             if done:
                 try:
                     self._tasks[at].result()
@@ -330,14 +381,3 @@ class Packer:
                     self._failed.set()
                     raise
                 at += 1
-
-
-def _others_run() -> bool:
-    """Tell whether a thread of the user's runs, which could write to an array while it is saved."""
-    return any(not _is_known(thread) for thread in threading.enumerate())
-
-
-def _is_known(thread: threading.Thread) -> bool:
-    homes = {type(thread).__module__, getattr(getattr(thread, "_target", None), "__module__", "") or ""}
-    known = any(home.partition(".")[0] in _QUIET for home in homes)
-    return known or thread is threading.main_thread() or thread.name.startswith("nbckpt")

@@ -40,6 +40,26 @@ class Pool(Executor):
             self._inner.shutdown(wait, cancel_futures=cancel_futures)
 
 
+_QUIET = frozenset({"ipykernel", "IPython", "zmq", "tqdm", "tornado"})
+"""Packages whose threads live in every kernel and write to nobody's arrays."""
+
+_OURS = tuple(
+    f"nbckpt-{it}" for it in ("hash", "write", "check", "verify", "sync", "mirror", "watch", "output")
+)
+"""How the names of our threads begin that run nothing of the user's; a trial's threads do."""
+
+
+def others_run() -> bool:
+    """Tell whether a thread of the user's runs, which could write to what this thread saves."""
+    return any(not _is_harmless(thread) for thread in threading.enumerate())
+
+
+def _is_harmless(thread: threading.Thread) -> bool:
+    homes = {type(thread).__module__, getattr(getattr(thread, "_target", None), "__module__", "") or ""}
+    known = any(home.partition(".")[0] in _QUIET for home in homes)
+    return known or thread is threading.current_thread() or thread.name.startswith(_OURS)
+
+
 def starts(thread: threading.Thread) -> bool:
     """Start a thread; tell whether one can be started: not in a browser, nor where there are too many."""
     try:

@@ -152,11 +152,11 @@ def pack(tree: Tree, packer: Packer) -> Callable[[], Manifest]:
         if content in records:
             contents[content] = packer.add_record(bytes(tree.reader.read(content.runs)))
         else:
-            contents[content] = packer.add(tree.reader.load(content.runs))
+            contents[content] = packer.add(tree.reader.load(content.runs), lent=False)
         packer.drain()
     files = {}
     for path, chunks in tree.files.items():
-        files[path] = packer.add(_joined(chunks()))
+        files[path] = packer.add(_joined(chunks()), lent=False)
         packer.drain()
 
     def moved(stored: Stored) -> Content:

@@ -20,9 +20,10 @@ from nbckpt.core.manifest import Content, Group, Skipped, Value
 from nbckpt.core.packer import Packer, Stored
 from nbckpt.core.preview import describe, picture_of
 from nbckpt.core.reducers import Made
-from nbckpt.core.spans import Overlaps, Span, merged
+from nbckpt.core.spans import NO_OVERLAPS, Overlaps, Span, merged
 
 _LARGE = 1 << 20
+_MOST_TRIES = 3
 
 
 @dataclass
@@ -32,6 +33,7 @@ class _Member:
     names: list[str]
     value: Any
     pickled: Pickled
+    stored: list[Stored]
     digest: Callable[[], str]
 
 
@@ -72,11 +74,12 @@ class Captured:
         found: dict[str, Value] = {}
         for group, draft in enumerate(self.drafts):
             for slot, member in enumerate(draft.members):
+                changed = any(it.changed for it in (*member.stored, *draft.roots))
                 for name in member.names:
                     stored = self.pictures.get(member.names[0])
                     picture = Content(stored.size, tuple(packer.runs(stored))) if stored else None
                     preview = self.previews.get(member.names[0], {})
-                    found[name] = Value(name, group, slot, member.digest(), preview, picture)
+                    found[name] = Value(name, group, slot, member.digest(), preview, picture, changed=changed)
         return tuple(found[name] for name in self.order if name in found)
 
 
@@ -85,17 +88,21 @@ def capture(
 ) -> Captured:
     """Hand every value of *items* to *packer*; a value that cannot be pickled is skipped by name.
 
-    The namespace is not changed. It must not be changed by others until the packer has finished.
+    The namespace is not changed. Other threads may change it, and its values, see docs/decisions/0043.
     """
     captured = Captured(list(items))
     take = _Taker(packer, {})
     with paused_gc():
         members = _pickle_each(items, namespace, captured, take)
         for group in _connected(members):
-            captured.drafts.append(_draft(group, namespace, take, packer))
+            try:
+                captured.drafts.append(_draft(group, namespace, take, packer))
+            except Exception as error:  # noqa: BLE001  each could be pickled alone, a moment ago
+                reason = _why_changing(error)
+                captured.skipped += [Skipped(name, name, reason) for it in group for name in it.names]
         if previews:
             # Last: the disk is busy with the memory of the arrays meanwhile.
-            _look_at(members, namespace, captured)
+            _look_at([it for draft in captured.drafts for it in draft.members], namespace, captured)
     return captured
 
 
@@ -123,7 +130,7 @@ class _Taker:
                 # Another object may get its address: from here on it has one that none can have.
                 pickled.buffers[at] = Span(-1 - len(self.taken), span.size, memoryview(b""))
                 self.taken[pickled.buffers[at].address, span.size] = (
-                    self.packer.add(span.view),
+                    self.packer.add(span.view, lent=False),
                     pickled.buffers[at],
                 )
             stored.append(self(pickled.buffers[at]))
@@ -157,13 +164,38 @@ def _pickle_one(
 ) -> dict[str, _Member]:
     """Return the object as a member under its first name; nothing where it cannot be pickled."""
     try:
-        pickled = dump([value], namespace)
-    except Exception:  # noqa: BLE001  a value's own pickling may raise anything; the others are saved
-        path, reason = blame(names[0], value, partial(dump, namespace=namespace))
+        pickled = _dump([value], namespace)
+    except Exception as error:  # noqa: BLE001  a value's own pickling may raise anything; the others are saved
+        path, reason = names[0], _why_changing(error)
+        if not _is_changing(error):
+            path, reason = blame(names[0], value, partial(dump, namespace=namespace))
         captured.skipped += [Skipped(name, path, reason) for name in names]
         return {}
-    digest = _digest_later(pickled, take.whole(pickled), take.packer.algorithms)
-    return {names[0]: _Member(names, value, pickled, digest)}
+    stored = take.whole(pickled)
+    digest = _digest_later(pickled, stored, take.packer.algorithms)
+    return {names[0]: _Member(names, value, pickled, stored, digest)}
+
+
+def _dump(values: list[Any], namespace: dict[str, Any], overlaps: Overlaps = NO_OVERLAPS) -> Pickled:
+    """Return `dump` of the values; what another thread changes meanwhile is tried again."""
+    for _ in range(_MOST_TRIES - 1):
+        try:
+            return dump(values, namespace, overlaps)
+        except RuntimeError as error:
+            if not _is_changing(error):
+                raise
+    return dump(values, namespace, overlaps)
+
+
+def _is_changing(error: BaseException) -> bool:
+    """Tell whether pickling failed because another thread changed a container meanwhile."""
+    return isinstance(error, RuntimeError) and str(error).endswith("during iteration")
+
+
+def _why_changing(error: BaseException) -> str:
+    if not _is_changing(error):
+        return f"{type(error).__name__}: {error}"
+    return f"it changed while it was saved, {_MOST_TRIES} times ({error}): save it when nothing writes to it"
 
 
 def _by_size(
@@ -247,7 +279,7 @@ def _draft(members: list[_Member], namespace: dict[str, Any], take: _Taker, pack
     pickled = members[0].pickled
     overlaps = Overlaps([span for member in members for span in member.pickled.reached])
     if len(members) > 1 or overlaps:
-        pickled = dump([member.value for member in members], namespace, overlaps)
+        pickled = _dump([member.value for member in members], namespace, overlaps)
     roots, buffers = merged(pickled.buffers) if overlaps else _separate(pickled.buffers)
     return _Draft(members, packer.add_record(pickled.record), [take(span) for span in roots], buffers)
 

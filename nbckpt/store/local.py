@@ -14,11 +14,12 @@ from operator import itemgetter
 from pathlib import Path
 
 from nbckpt.errors import NbckptError, NotFoundError, RefusedError, StoreError, UsageError
-from nbckpt.store.base import PIECE, STAGING, Data, Store, check_key, pieces_of
+from nbckpt.store.base import STAGING, Data, Store, check_key, pieces_of
 from nbckpt.store.cancel import wanted
 
 _STALE_S = 24 * 3600
 _MOST_PARTS = 512  # POSIX promises room for 1024 buffers in one writev; half of it is as fast
+_BATCH = 256 << 10  # what is copied on its way is in memory only so long, and still in the cache
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 _REFUSALS = {errno.EACCES, errno.EPERM, errno.EROFS}
 _NO_FILE = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
@@ -242,7 +243,7 @@ def _batches(pieces: Iterable[memoryview]) -> Iterator[list[memoryview]]:
     for piece in pieces:
         batch.append(piece)
         size += len(piece)
-        if len(batch) == _MOST_PARTS or size >= PIECE:
+        if len(batch) == _MOST_PARTS or size >= _BATCH:
             yield batch
             batch, size = [], 0
     yield batch

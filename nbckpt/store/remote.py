@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -166,7 +167,12 @@ class RemoteStore(Store):
         if self._in_pieces and len(parts) == 1 and len(parts[0]) >= _LARGE:
             view = memoryview(parts[0]).cast("B")
             return _Body(len(view), lambda start, stop: bytes(view[start:stop]), _PART)
-        return parts[0] if len(parts) == 1 and isinstance(parts[0], bytes) else b"".join(parts)
+        if len(parts) == 1 and isinstance(parts[0], bytes):
+            return parts[0]
+        whole = io.BytesIO()  # parts may be made one by one, which `join` would all keep
+        for part in parts:
+            whole.write(part)
+        return whole.getvalue()
 
     def exists(self, key: str) -> bool:
         """See `Store.exists`."""

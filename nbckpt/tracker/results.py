@@ -43,6 +43,7 @@ class Restored:
             `new`, `same`, `changed` or `removed`.
         failed: What could not be loaded, and why.
         apart: Names that share something with a restored one and were not asked for.
+        torn: Names of those that changed while they were saved.
         seconds: How long it took.
         dry_run: Whether nothing was done.
     """
@@ -53,6 +54,7 @@ class Restored:
     apart: tuple[str, ...]
     seconds: float
     dry_run: bool = False
+    torn: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

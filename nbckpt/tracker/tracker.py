@@ -14,9 +14,10 @@ from nbckpt.core import gc, surroundings, transfer
 from nbckpt.core.classes import Classes
 from nbckpt.core.diff import Side, compare, package_diff, source_diff
 from nbckpt.core.history import SHORT, Entry, History, Ref, VanishedError
+from nbckpt.core.known import Known
 from nbckpt.core.loading import Failure, load_values
 from nbckpt.core.manifest import Manifest, Value, now
-from nbckpt.core.packer import Known, Packer, Progress
+from nbckpt.core.packer import Packer, Progress
 from nbckpt.core.reader import Reader
 from nbckpt.core.selection import Selection, values_of
 from nbckpt.core.trust import open_signer, stranger
@@ -116,7 +117,8 @@ class Tracker(Rich):
 
         After the return it survives a crash of the process and the machine. After an exception nothing
         of it is visible, and every older checkpoint is as it was. What cannot be pickled is left out
-        and named in `manifest.skipped`. The namespace is not changed, and must not be meanwhile.
+        and named in `manifest.skipped`. The namespace is not changed. Other threads may change it: an
+        array that they write to meanwhile is kept with `changed` set in its `manifest.values`.
 
         Args:
             namespace: The variables; functions whose globals it is do not carry them along.
@@ -460,7 +462,8 @@ class Tracker(Rich):
     ) -> Restored:
         groups = {value.group for value in manifest.values if value.name in wanted}
         apart = tuple(it.name for it in manifest.values if it.group in groups and it.name not in wanted)
-        return Restored(manifest, changes, failed, apart, time.perf_counter() - started, dry_run)
+        torn = tuple(it.name for it in manifest.values if it.changed and it.name in wanted)
+        return Restored(manifest, changes, failed, apart, time.perf_counter() - started, dry_run, torn)
 
     # Keeping house.
 

@@ -1,63 +1,181 @@
-"""An array that changes while it is saved."""
+"""Memory and containers that change while they are saved."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import chain, repeat
+from typing import Any
 
 import numpy as np
 import pytest
 
-from nbckpt import Tracker, UsageError
-from nbckpt.core import packer
+from nbckpt import Tracker
+from nbckpt.core import pools
+from nbckpt.core.codec import dump, load
+from nbckpt.core.pack import PACK_SIZE
+from nbckpt.core.packer import Packer
+from nbckpt.core.reader import Reader
+from nbckpt.errors import StoreError
 from nbckpt.store import Data, MemoryStore
+from nbckpt.store.base import parts_of
+from nbckpt.testing import FaultyStore
+from nbckpt.tracker import Saved
+
+MB = 1 << 20
 
 
 class Meddler(MemoryStore):
-    """A store during whose puts someone writes to an array."""
+    """A store during whose first puts of packs someone writes to an array, before and between the parts."""
 
-    def __init__(self, array: np.ndarray) -> None:
+    def __init__(self, array: np.ndarray, times: int = 1) -> None:
         super().__init__()
         self.array = array
+        self.times = times
 
     def put(self, key: str, data: Data) -> None:
-        if key.startswith("packs/"):
-            self.array[0] += 1
+        if key.startswith("packs/") and self.times:
+            self.times -= 1
+            parts = []
+            for part in parts_of(data):
+                self.array[0] += 1
+                self.array[-1] += 1
+                parts.append(part)
+            data = parts
         super().put(key, data)
 
 
 @contextmanager
-def a_thread_of_the_users() -> Iterator[None]:
+def a_thread(name: str = "users") -> Iterator[None]:
     done = threading.Event()
-    thread = threading.Thread(target=done.wait)
+    thread = threading.Thread(target=done.wait, name=name)
     thread.start()
     yield
     done.set()
     thread.join()
 
 
-def test_a_save_during_which_an_array_changes_fails_and_leaves_nothing() -> None:
+def restored(tracker: Tracker, ref: str = "n") -> dict[str, Any]:
+    namespace: dict[str, Any] = {}
+    assert tracker.verify([ref]).damages == []
+    assert tracker.restore(ref, namespace).failed == ()
+    return namespace
+
+
+def marked(saved: Saved) -> list[str]:
+    return [value.name for value in saved.manifest.values if value.changed]
+
+
+def test_an_array_that_changes_is_kept_and_marked() -> None:
+    array, still = np.arange(1_000_000.0), np.arange(300_000.0)
+    tracker = Tracker(Meddler(array))
+    saved = tracker.save({"array": array, "still": still}, "n")
+    assert marked(saved) == ["array"]
+    namespace = restored(tracker)
+    assert (namespace["still"] == still).all()
+    assert (namespace["array"] == array).all()
+    assert [it.name for it in tracker.manifest("n").values if it.changed] == ["array"]
+
+
+def test_no_pack_of_a_save_differs_from_its_index() -> None:
+    array = np.random.default_rng(0).random(PACK_SIZE // 4)  # three packs
+    store = Meddler(array, times=2)
+    tracker = Tracker(store)
+    tracker.save({"array": array}, "n")
+    restored(tracker)
+    again = Tracker(store)
+    assert marked(again.save({"copy": array.copy()}, "m")) == []
+    assert (restored(again, "m")["copy"] == array).all()
+
+
+def test_a_failed_save_leaves_nothing_to_share_wrongly() -> None:
+    array = np.random.default_rng(0).random(200_000)
+    untouched = array.copy()
+    store = Meddler(array)
+    full = FaultyStore(store, when=lambda call: call.key.startswith("refs/"))
+    with pytest.raises(StoreError):
+        Tracker(full).save({"array": array}, "n")
+    tracker = Tracker(store)
+    tracker.save({"untouched": untouched}, "n")
+    assert (restored(tracker)["untouched"] == untouched).all()
+
+
+def test_bytes_of_the_packers_own_do_not_rely_on_lent_ones() -> None:
+    array = np.random.default_rng(0).random(32 * 1024)  # one blob, as large as the private one
+    private = array.tobytes()
+    store = Meddler(array)
+    with Packer(store) as packer:
+        lent, own = packer.add(memoryview(array).cast("B")), packer.add(private)
+        packer.finish()
+    reader = Reader(store)
+    assert (lent.changed, own.changed) == (True, False)
+    assert reader.read(packer.runs(own)) == private
+    assert reader.read(packer.runs(lent)) == array.tobytes()
+
+
+def test_a_record_in_a_lost_pack_is_put_again() -> None:
+    array = np.random.default_rng(0).random(200_000)
+    record = np.random.default_rng(1).bytes(3 * MB)
+    store = Meddler(array)
+    with Packer(store) as packer:
+        lent, own = packer.add(memoryview(array).cast("B")), packer.add_record(record)
+        packer.finish()
+    assert Reader(store).read(packer.runs(own)) == record
+    assert Reader(store).read(packer.runs(lent)) == array.tobytes()
+    assert sorted(packer.packs) == sorted(key[9:-5] for key in store.keys("packs/"))
+
+
+class Late(MemoryStore):
+    """A store that writes to an array after it has put a pack of it."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        super().__init__()
+        self.array = array
+
+    def put(self, key: str, data: Data) -> None:
+        super().put(key, data)
+        if key.startswith("packs/"):
+            self.array[0] += 1
+
+
+def test_a_change_after_its_blob_was_written_is_marked() -> None:
+    array = np.arange(1_000_000.0)
+    tracker = Tracker(Late(array))
+    with a_thread():
+        assert marked(tracker.save({"array": array}, "n")) == ["array"]
+    assert restored(tracker)["array"][0] == 0
+
+
+def test_arrays_that_share_memory_are_marked_together() -> None:
     array = np.arange(1_000_000.0)
     tracker = Tracker(Meddler(array))
-    with a_thread_of_the_users(), pytest.raises(UsageError, match="an array changed while it was saved"):
-        tracker.save({"array": array}, "n")
-    assert tracker.entries() == []
+    saved = tracker.save({"array": array, "part": array[500_000:]}, "n")
+    assert marked(saved) == ["array", "part"]
+    namespace = restored(tracker)
+    assert np.shares_memory(namespace["array"], namespace["part"])
 
 
-def test_the_next_save_works_when_nothing_changes() -> None:
+def test_what_does_not_change_beside_a_thread_is_not_marked() -> None:
     array = np.arange(1_000_000.0)
     tracker = Tracker(MemoryStore())
-    with a_thread_of_the_users():
-        tracker.save({"array": array}, "n")
-    restored: dict[str, np.ndarray] = {}
-    tracker.restore("n", restored)
-    assert (restored["array"] == array).all()
+    with a_thread():
+        assert marked(tracker.save({"array": array}, "n")) == []
+    assert (restored(tracker)["array"] == array).all()
 
 
-def test_a_thread_of_the_users_is_suspected() -> None:
-    with a_thread_of_the_users():
-        assert packer._others_run()
+@pytest.mark.parametrize("name", ["users", "nbckpt-trial", "nbckpt-function"])
+def test_threads_that_run_the_users_code_are_suspected(name: str) -> None:
+    with a_thread(name):
+        assert pools.others_run()
+
+
+def test_the_main_thread_is_suspected_by_another_one() -> None:
+    found: list[bool] = []
+    thread = threading.Thread(target=lambda: found.append(pools.others_run()))
+    thread.start()
+    thread.join()
+    assert found == [True]
 
 
 def test_a_kernels_own_threads_are_not_suspected(notebook_kernel: str) -> None:
@@ -70,7 +188,7 @@ def notebook_kernel() -> str:
     import nbclient
     import nbformat
 
-    source = "from nbckpt.core.packer import _others_run\nprint(_others_run())"
+    source = "from nbckpt.core.pools import others_run\nprint(others_run())"
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source)])
     nbclient.NotebookClient(notebook, kernel_name="python3").execute()
     return "".join(it["text"] for it in notebook.cells[0].outputs if it.get("name") == "stdout").strip()
@@ -79,7 +197,75 @@ def notebook_kernel() -> str:
 def test_a_small_array_may_change_at_any_time() -> None:
     array = np.arange(1000.0)
     tracker = Tracker(Meddler(array))
-    tracker.save({"array": array, "large": np.arange(100_000.0)}, "n")
-    restored: dict[str, np.ndarray] = {}
-    tracker.restore("n", restored)
-    assert restored["array"][0] == 0
+    saved = tracker.save({"array": array, "large": np.arange(100_000.0)}, "n")
+    assert restored(tracker)["array"][0] == 0
+    assert marked(saved) == []
+
+
+class Busy:
+    """An object during whose pickling a dict gets one more key, so many times."""
+
+    def __init__(self, target: dict[Any, Any], times: int) -> None:
+        self.target = target
+        self.times = times
+
+    def __reduce__(self) -> Any:
+        if self.times:
+            self.times -= 1
+            self.target[len(self.target)] = 0
+        return int, ()
+
+
+def changing(times: int) -> dict[Any, Any]:
+    found: dict[Any, Any] = {}
+    found["busy"] = Busy(found, times)
+    found["more"] = 1
+    return found
+
+
+def test_a_dict_that_changes_twice_while_pickled_is_saved() -> None:
+    tracker = Tracker(MemoryStore())
+    saved = tracker.save({"history": changing(2), "x": 1}, "n")
+    assert saved.manifest.skipped == ()
+    assert restored(tracker)["history"]["more"] == 1
+
+
+def test_a_dict_that_keeps_changing_is_left_out_by_name() -> None:
+    tracker = Tracker(MemoryStore())
+    saved = tracker.save({"history": changing(99), "x": 1}, "n")
+    (skipped,) = saved.manifest.skipped
+    assert (skipped.name, skipped.path) == ("history", "history")
+    assert "changed while it was saved, 3 times" in skipped.reason
+    assert restored(tracker) == {"x": 1}
+
+
+def test_a_group_that_keeps_changing_is_left_out_by_name() -> None:
+    shared = changing(99)
+    shared["busy"].times = 0
+    times = chain([0], repeat(99))  # alone first, then together with the other
+
+    def arm() -> None:
+        shared["busy"].times = next(times)
+
+    namespace = {"a": [Hook(arm), shared], "b": [shared], "x": 1}
+    tracker = Tracker(MemoryStore())
+    saved = tracker.save(namespace, "n")
+    assert sorted(it.name for it in saved.manifest.skipped) == ["a", "b"]
+    assert [value.name for value in saved.manifest.values if value.name in "abx"] == ["x"]
+
+
+class Hook:
+    """An object whose pickling calls something."""
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self.call = call
+
+    def __reduce__(self) -> Any:
+        self.call()
+        return int, ()
+
+
+def test_codec_still_raises_what_changes() -> None:
+    with pytest.raises(RuntimeError, match="during iteration"):
+        dump(changing(1), {})
+    assert load(dump({1: 2}, {}).record, []) == {1: 2}

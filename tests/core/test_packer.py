@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nbckpt.core.algorithms import PREFERRED
+from nbckpt.core.known import Known
 from nbckpt.core.pack import PACK_SIZE, PAGE, RAW, read_index
-from nbckpt.core.packer import ALIGNED_SIZE, INLINE_SIZE, Known, Packer, Stored
+from nbckpt.core.packer import ALIGNED_SIZE, INLINE_SIZE, Packer, Stored
 from nbckpt.core.reader import Reader
 from nbckpt.errors import StoreError
 from nbckpt.store import MemoryStore, Store
