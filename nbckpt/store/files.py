@@ -24,7 +24,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from nbckpt.store.base import PIECE, STAGING, Data, pieces_of
+from nbckpt.store.base import STAGING, Data, pieces_of
 from nbckpt.store.scan import is_link
 
 STALE_S = 24 * 3600
@@ -33,6 +33,7 @@ STALE_S = 24 * 3600
 _OURS = re.compile(rf"{re.escape(STAGING)}-[0-9a-f]{{12}}")
 _WINDOWS = sys.platform == "win32"
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
+_BATCH = 256 << 10  # what is copied on its way is in memory only so long, and still in the cache
 _MOST_PARTS = 512  # POSIX promises room for 1024 buffers in one writev; half of it is as fast
 _MOST_THREADS = 32  # a journaling file system syncs many files about as fast as one
 
@@ -308,7 +309,7 @@ def _batches(pieces: Iterable[memoryview]) -> Iterator[list[memoryview]]:
     for piece in pieces:
         batch.append(piece)
         size += len(piece)
-        if len(batch) == _MOST_PARTS or size >= PIECE:
+        if len(batch) == _MOST_PARTS or size >= _BATCH:
             yield batch
             batch, size = [], 0
     yield batch
