@@ -14,7 +14,7 @@ from nbckpt.core.history import Entry
 from nbckpt.core.manifest import Manifest
 from nbckpt.core.shown import files_table, previews, values_table
 from nbckpt.core.surroundings import NAMES
-from nbckpt.errors import NbckptError, UsageError
+from nbckpt.errors import NbckptError, NotFoundError, UsageError
 from nbckpt.listing import Row as Row
 from nbckpt.listing import Rows, listing_table, read_rows
 from nbckpt.render import Column, Fold, Hint, Page, Picture, Result, Table, age, count, size
@@ -180,8 +180,10 @@ def _newest_trials(session: Session) -> str:
     """Return how the newest experiment goes, in a sentence."""
     try:
         experiment = session.library.open()
-    except NbckptError:
+    except NotFoundError:
         return ""
+    except NbckptError as error:
+        return f"the newest experiment cannot be read: {error}"
     return f"the newest experiment, {experiment.name}, has {counted(states_of(experiment))}: %ckpt trials"
 
 

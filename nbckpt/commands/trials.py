@@ -97,7 +97,7 @@ def trials(
 ) -> TrialTable:
     """Show the trials of an experiment, the newest by default, and what other experiments there are."""
     library = session.library
-    found = library.open(experiment)
+    found = library.open(experiment) if experiment else library.newest_whole()
     sort = sort or bool(options["metric"] or options["mode"])
     table = found.table(columns.split(",") if columns else None, most=most, sort=sort, **options)
     if not experiment:

@@ -20,9 +20,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from nbckpt.core.algorithms import PREFERRED, of_checksum
-from nbckpt.errors import CorruptError
+from nbckpt.errors import CorruptError, FormatError
 
 CHECKSUM = "checksum"
+SEALED = 2
+"""The format of sealed documents."""
+MOST_NESTED = 100
+"""How many lists and objects may be inside each other."""
+
 _MOST_COUNTED = 1 << 63
 
 
@@ -54,11 +59,14 @@ def parse(data: bytes, what: str) -> Any:
         CorruptError: It is not JSON, or nested too deeply.
     """
     try:
-        return json.loads(data)
+        document = json.loads(data)
     except ValueError as error:
         raise CorruptError(f"{what} is damaged: it is not JSON ({error})") from None
     except RecursionError:
-        raise CorruptError(f"{what} is damaged: it is nested too deeply") from None
+        raise _too_deep(what) from None
+    if data.count(b"[") + data.count(b"{") > MOST_NESTED and _depth(document) > MOST_NESTED:
+        raise _too_deep(what)
+    return document
 
 
 def check(document: Any, form: Any, what: str) -> Any:
@@ -85,9 +93,13 @@ def unseal(data: bytes, form: Any, what: str) -> Any:
 
     Raises:
         CorruptError: It is not what was written, or has another form.
-        FormatError: Its digest is not available here.
+        FormatError: A newer nbckpt wrote it, or its digest is not available here.
     """
     document = check(parse(data, what), {"format": int}, what)
+    if document["format"] > SEALED:
+        raise FormatError(
+            f"{what} has format {document['format']}, this nbckpt reads {SEALED}: upgrade nbckpt"
+        )
     checksum = document.pop(CHECKSUM, None)
     if checksum is None and document["format"] != 1:
         raise CorruptError(f"{what} is damaged: it has no {CHECKSUM}")
@@ -96,6 +108,19 @@ def unseal(data: bytes, form: Any, what: str) -> Any:
         if of_checksum(checksum, what).checksum([_canonical(document)]) != checksum:
             raise CorruptError(f"{what} is damaged: its contents do not match its {CHECKSUM}")
     return check(document, form, what)
+
+
+def _too_deep(what: str) -> CorruptError:
+    return CorruptError(f"{what} is damaged: it is nested too deeply")
+
+
+def _depth(document: Any) -> int:
+    """Return how many lists and objects are inside each other, without calling itself."""
+    depth, level = 0, [document]
+    while level := [value for value in level if isinstance(value, (dict, list))]:
+        depth += 1
+        level = [item for value in level for item in (value.values() if isinstance(value, dict) else value)]
+    return depth
 
 
 def _canonical(document: Mapping[str, Any]) -> bytes:

@@ -11,25 +11,25 @@ A null checkpoint, from which everything starts anew, is a record without a fold
 from __future__ import annotations
 
 import io
-import json
 import logging
 import os
+import re
 import shutil
 import uuid
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal, Self
 
 from nbckpt.core.algorithms import HERE, PREFERRED, of_checksum
 from nbckpt.core.manifest import now
+from nbckpt.core.schema import SEALED, OneOf, seal, unseal
 from nbckpt.core.tree import INSIDE, check_path
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError, UsageError
 from nbckpt.store import STAGING, sync_file, sync_folder
 
-FORMAT = 1
 PREFIX = "checkpoint_"
 SUFFIX = ".json"
 TEMPORARY = f"{PREFIX}tmp"
@@ -38,6 +38,21 @@ _FORMER = f"{STAGING}-former-"
 _DIGEST = 32
 
 Kind = Literal["files", "fields", "null"]
+
+_FORM = {
+    "format": int,
+    "name": str,
+    "kind": re.compile("files|fields|null"),
+    "iteration": int,
+    "time_total_s": float,
+    **dict.fromkeys(("timesteps_total", "episodes_total"), OneOf(int, None)),
+    "metrics": dict,
+    "inner": str,
+    "files": {str: (int, str)},
+    "folders": [str],
+    "temporary": bool,
+    "created_at": str,
+}
 
 _log = logging.getLogger("nbckpt")
 
@@ -88,26 +103,24 @@ class Record:
 
     def encode(self) -> bytes:
         """Return the record as the JSON that is kept."""
-        return json.dumps({"format": FORMAT, **asdict(self)}, indent=1).encode()
+        return seal({"format": SEALED, **asdict(self)})
 
     @classmethod
     def decode(cls, data: bytes, where: str) -> Self:
         """Return the record that `encode` wrote.
 
         Raises:
-            CorruptError: It is none, or cut short.
+            CorruptError: It is not what was written, or a path in it leads outside.
             FormatError: A newer nbckpt wrote it.
         """
+        read = unseal(data, _FORM, where)
+        files = {path: (size, checksum) for path, (size, checksum) in read["files"].items()}
+        known = {it.name: read[it.name] for it in fields(cls)}
+        record = cls(**known | {"files": files, "folders": tuple(read["folders"])})
         try:
-            read = json.loads(data)
-            version = read.pop("format")
-            if version != FORMAT:
-                raise FormatError(f"{where} has format {version}, this nbckpt reads {FORMAT}: upgrade it")
-            files = {_safe(path): (int(size), str(sum_)) for path, (size, sum_) in read.pop("files").items()}
-            record = cls(**read | {"files": files, "folders": tuple(map(_safe, read["folders"]))})
             _check(record)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise CorruptError(f"{where} is no whole record of a checkpoint: {error}") from error
+        except ValueError as error:
+            raise CorruptError(f"{where} is damaged: {error}") from error
         return record
 
 
@@ -231,34 +244,47 @@ class CheckpointFolder:
 
         A damaged record is skipped with a warning in the log, and so is a folder without one.
         """
+        records, damages = self.scan()
+        for damage in damages:
+            _log.warning("%s: it is skipped", damage)
+        return records
+
+    def scan(self) -> tuple[list[Record], list[str]]:
+        """Return the committed checkpoints, and what is wrong with those that cannot be read."""
         found: list[Record] = []
+        damages: list[str] = []
         names = {it.name for it in self.folder.iterdir()} if self.folder.is_dir() else set()
         for name in sorted(names):
-            if name.startswith(PREFIX) and name.endswith(SUFFIX):
-                found.extend(self._whole(name.removesuffix(SUFFIX)))
-            elif name.startswith(PREFIX) and name + SUFFIX not in names:
-                _log.warning("%s was not finished: it is skipped", self.folder / name)
+            try:
+                if name.startswith(PREFIX) and name.endswith(SUFFIX):
+                    found.append(self.read(name.removesuffix(SUFFIX)))
+                elif name.startswith(PREFIX) and name + SUFFIX not in names:
+                    _log.warning("%s was not finished: it is skipped", self.folder / name)
+            except (CorruptError, FormatError, StoreError) as error:
+                damages.append(str(error))
+            except NotFoundError:  # removed meanwhile
+                continue
         kept = [record for record in found if not record.temporary and record.kind != "null"]
-        return sorted(kept, key=lambda record: (record.iteration, record.created_at))
-
-    def _whole(self, name: str) -> Iterator[Record]:
-        try:
-            yield self.read(name)
-        except (CorruptError, FormatError, NotFoundError) as error:
-            _log.warning("%s is skipped: %s", name, error)
+        return sorted(kept, key=lambda record: (record.iteration, record.created_at)), damages
 
     def read(self, name: str) -> Record:
         """Return the record of the checkpoint called *name*.
 
         Raises:
             NotFoundError: There is none, or it was not finished.
-            CorruptError: The record is damaged.
+            CorruptError: The record is damaged, or that of another one.
+            StoreError: The disk failed.
         """
         file = self.folder / (name + SUFFIX)
         try:
-            return Record.decode(file.read_bytes(), str(file))
+            record = Record.decode(file.read_bytes(), str(file))
         except FileNotFoundError:
             raise NotFoundError(f"there is no checkpoint {name!r} in {self.folder}") from None
+        except OSError as error:
+            raise StoreError(f"cannot read {str(file)!r}: {error.strerror or error}") from error
+        if record.name != name:
+            raise CorruptError(f"{file} is damaged: it is the record of {record.name!r}")
+        return record
 
     def path(self, record: Record) -> Path:
         """Return where the files of a checkpoint are: the folder, or what in it the user's code gave."""
@@ -414,8 +440,8 @@ def _check(record: Record) -> None:
     parts = PurePosixPath(record.name).parts
     if len(parts) != 1 or not record.name.startswith(PREFIX) or not record.iteration >= 0:
         raise ValueError(f"its name is {record.name!r}, its iteration {record.iteration!r}")
-    if record.inner:
-        _safe(record.inner)
+    for path in (*record.files, *record.folders, *([record.inner] if record.inner else [])):
+        _safe(path)
 
 
 def _safe(path: str) -> str:

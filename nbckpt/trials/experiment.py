@@ -15,18 +15,20 @@ from nbckpt.render import Page, Result
 from nbckpt.store.locks import Timeout, file_lock
 from nbckpt.sync import SyncConfig
 from nbckpt.sync.ending import before_the_end
+from nbckpt.trials import journal
 from nbckpt.trials import spec as spec_file
 from nbckpt.trials.callbacks import Callback, Callbacks
 from nbckpt.trials.crew import Crew, Orders
 from nbckpt.trials.driver import Rules, Wish, trainable_class
 from nbckpt.trials.executors import Executor, open_executor
+from nbckpt.trials.params import FILE as PARAMS
 from nbckpt.trials.search import Search, Suggestions
 from nbckpt.trials.space import canonical, recalled
 from nbckpt.trials.spec import Spec
 from nbckpt.trials.stopping import Stopper
 from nbckpt.trials.syncing import SyncerCallback
 from nbckpt.trials.table import MOST_ROWS, TrialTable, inferred, metric_columns
-from nbckpt.trials.trial import PARAMS, STOPPED, Status, Trial
+from nbckpt.trials.trial import STOPPED, Status, Trial
 
 _AT_EXIT_S = 5.0
 _LAST_SYNC_S = 300.0
@@ -331,6 +333,9 @@ class Experiment(Result):
             else [it for it in self.trials if self._resumes(it, errored=errored)]
         )
         wanted = [it for it in wanted if not self._crew.has(it)]
+        for it in wanted:
+            if it.status == Status.DAMAGED:
+                raise UsageError(f"{self.name}/{it.id} cannot go on: {it.damage}. Run {self.name!r} again")
         if trial is None:
             self._search.resume()
         if not wanted and not self._to_suggest:
@@ -495,7 +500,7 @@ def read_trials(folder: Path, known: Mapping[str, Trial]) -> list[Trial]:
         trial, place = known.get(name), folder / name
         if trial is not None and not trial.changed:
             trials.append(trial)
-        elif (place / PARAMS).is_file():
+        elif (place / journal.FILE).exists() or (place / PARAMS).exists():  # else it is being made
             trials.append(Trial.read(place))
     return trials
 
@@ -516,7 +521,8 @@ def match(
     """Yield each configuration with the trial that has it already, each trial once."""
     waiting: dict[str, deque[Trial]] = {}
     for trial in trials:
-        waiting.setdefault(canonical(trial.config), deque()).append(trial)
+        if trial.status != Status.DAMAGED:  # nobody knows its configuration
+            waiting.setdefault(canonical(trial.config), deque()).append(trial)
     for config in configs:
         same = waiting.get(canonical(config))
         yield (same.popleft() if same else None), config

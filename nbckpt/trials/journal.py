@@ -1,22 +1,53 @@
 """The journal of a trial: one line of JSON per event, only ever appended to.
 
-A trial's state is a fold over its events. A crash can tear the last line, which is then ignored; every
-line before it is whole.
+A trial's state is a fold over its events. Each line ends with a checksum of the line. A crash can tear the
+last line, which is then ignored; the next writer marks it. Any other line that is not as it was written is
+damaged, and the reader of the journal is told which and why.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
+import zlib
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nbckpt.errors import StoreError
+from nbckpt.core.schema import OneOf, check, parse
+from nbckpt.errors import CorruptError, StoreError
+from nbckpt.store import sync_folder
 
 FILE = "events.jsonl"
 
 Event = dict[str, Any]
+
+_CHECKSUM = re.compile(rb'"crc32":"([0-9a-f]{8})"\}')
+_CHECKSUM_SIZE = 19
+_TORN = b" #torn"
+"""The end of a line that a crash cut short; no line of JSON ends so."""
+_LONGEST_LINE = 64 << 20
+
+_AT = {"at?": OneOf(float, None)}
+_KNOWN: dict[str, dict[str, Any]] = {
+    "start": {"from": OneOf(str, None), "iteration": int, **_AT},
+    "result": {"result": {"training_iteration": int, "time_total_s?": float, "timestamp?": float}},
+    "checkpoint": {"name": str, "iteration": int, **_AT},
+    "pause": {"note?": str, **_AT},
+    "end": {"note?": str, "early?": bool, **_AT},
+    "error": {"error": str, "traceback": str, "retry": bool, **_AT},
+    "queue": _AT,
+}
+"""What must be in each event that a trial knows; a later version may write others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """A line of a journal that is not what was written: *cause* says which, and what is wrong with it."""
+
+    cause: str
 
 
 def _encoder() -> Callable[[Any], str]:
@@ -31,6 +62,14 @@ def _encoder() -> Callable[[Any], str]:
 
 
 _encode = _encoder()
+
+
+def _line(event: Event) -> bytes:
+    """Return an event as a line, which ends with a checksum of the rest of it."""
+    text = f"{_encode(event)[:-1]}{',' if event else ''}".encode()
+    if len(text) > _LONGEST_LINE >> 1:
+        raise OSError(f"{len(text):,} bytes are too many for one event. Save large values in a checkpoint")
+    return b'%b"crc32":"%08x"}\n' % (text, zlib.crc32(text))
 
 
 class Journal:
@@ -54,21 +93,25 @@ class Journal:
         """
         try:
             fd = self._open() if self._fd is None else self._fd
-            line = f"{_encode(event)}\n".encode()
+            line = _line(event)
             while line:
                 line = line[os.write(fd, line) :]
             if durable:
                 os.fsync(fd)
         except OSError as error:
+            self.close()  # the next event marks what may have been torn now
             raise StoreError(f"cannot write to {str(self._file)!r}: {error.strerror or error}") from error
 
     def _open(self) -> int:
+        is_new = not self._file.exists()
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
         self._fd = os.open(self._file, flags, 0o666)
+        if is_new:
+            sync_folder(self._file.parent)
         size = os.fstat(self._fd).st_size
         # What a crash tore is ended here, or the next event would be torn with it.
         if size and _last_byte(self._fd, size) != b"\n":
-            os.write(self._fd, b"\n")
+            os.write(self._fd, _TORN + b"\n")
         return self._fd
 
     def close(self) -> None:
@@ -78,22 +121,79 @@ class Journal:
             os.close(fd)
 
 
-def read(file: Path) -> Iterator[Event]:
-    """Yield the events of a journal; torn lines are left out."""
+def read(file: Path) -> Iterator[Event | Damage]:
+    """Yield the events of a journal, and what is wrong with each damaged line; torn lines are left out.
+
+    Raises:
+        StoreError: It cannot be read.
+    """
+    is_sealed = False
+    for number, line in enumerate(_lines(file), 1):
+        checksum = _checksum_of(line)
+        is_sealed = is_sealed or checksum is not None
+        if line.endswith(_TORN) or not (is_sealed or number == 1 or _is_json(line)):
+            continue  # in a journal without checksums, what is not JSON was torn
+        where = f"line {number} of {FILE}"
+        if is_sealed and checksum != zlib.crc32(line[:-_CHECKSUM_SIZE]):
+            yield Damage(f"{where} is damaged: its contents do not match its checksum")
+            continue
+        try:
+            yield _event(line, where)
+        except CorruptError as error:
+            yield Damage(str(error))
+
+
+def _lines(file: Path) -> Iterator[bytes]:
+    """Yield the lines that have an end: what follows the last was torn."""
     try:
-        lines = file.read_bytes().split(b"\n")
+        with file.open("rb") as opened:
+            while (line := opened.readline(_LONGEST_LINE)).endswith(b"\n"):
+                yield line[:-1]
+            if len(line) == _LONGEST_LINE:
+                yield line
     except FileNotFoundError:
         return
     except OSError as error:
         raise StoreError(f"cannot read {str(file)!r}: {error.strerror or error}") from error
-    # What follows the last line's end was torn; so is, inside, what a crash left before a restart.
-    for line in lines[:-1]:
-        try:
-            event = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(event, dict):
-            yield event
+
+
+def _checksum_of(line: bytes) -> int | None:
+    found = _CHECKSUM.fullmatch(line[-_CHECKSUM_SIZE:])
+    return None if found is None else int(found[1], 16)
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        json.loads(line)
+    except ValueError:
+        return False
+    except RecursionError:
+        return True
+    return True
+
+
+def _event(line: bytes, where: str) -> Event:
+    """Return the event of a line, with all that a trial takes from it.
+
+    Raises:
+        CorruptError: It lacks some of it.
+    """
+    event: Event = check(parse(line, where), dict, where)
+    event.pop("crc32", None)
+    kind = event.get("event")
+    if not (kind == "result" and _is_usual(event.get("result"))):
+        check(event, _KNOWN.get(kind, dict) if isinstance(kind, str) else dict, where)
+    return event
+
+
+def _is_usual(result: Any) -> bool:
+    """Tell whether a result has its form for sure: there are many, and this takes half as long as `check`."""
+    return (
+        type(result) is dict
+        and type(result.get("training_iteration")) is int
+        and result["training_iteration"] >= 0
+        and type(result.get("time_total_s")) is type(result.get("timestamp")) is float
+    )
 
 
 def stamp(file: Path) -> tuple[int, int, int] | None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from nbckpt.errors import NotFoundError, UsageError
+from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError, UsageError
 from nbckpt.trials import spec as spec_file
 from nbckpt.trials.checkpoints import Record
 from nbckpt.trials.experiment import Experiment
@@ -38,6 +39,18 @@ class Library:
             known = f"there are {', '.join(names[-8:])}" if names else "start one with %ckpt run"
             raise NotFoundError(f"there is no experiment{f' {name!r}' if name else ''}: {known}")
         return Experiment.read(self.folder / (name or names[-1]))
+
+    def newest_whole(self) -> Experiment:
+        """Return the newest experiment that can be read.
+
+        Raises:
+            NotFoundError: There is no experiment.
+            CorruptError: None can be read.
+        """
+        for name in reversed(self.names()):
+            with suppress(CorruptError, FormatError, StoreError):
+                return self.open(name)
+        return self.open()
 
     def trial(self, ref: str) -> tuple[Experiment, Trial]:
         """Return the trial that `t3` means in the newest experiment, or `EXPERIMENT/t3`.

@@ -115,7 +115,7 @@ class OptunaSearch(Search):
         values = trial.metric(self._metric)[-1:]
         if trial.early:
             return self._states.PRUNED, None
-        if trial.status == Status.ERROR or not values or values[0] != values[0]:
+        if trial.status in {Status.ERROR, Status.DAMAGED} or not values or values[0] != values[0]:
             return self._states.FAIL, None
         return self._states.COMPLETE, values[0]
 

@@ -207,8 +207,8 @@ class DurableFolder(CheckpointFolder):
     def _has(self, work: Work, record: Record) -> bool:
         """Tell whether the store has this very checkpoint."""
         try:
-            return work.one(partial(self.store.get, record.name + SUFFIX)) == record.encode()
-        except NotFoundError:
+            return self._kept(work, record.name).encode() == record.encode()
+        except (NotFoundError, CorruptError, FormatError):
             return False
 
     def _is_there(self, name: str) -> bool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nbckpt.render import Column, Fold, Hint, Page, Result, Table, age, count, size
+from nbckpt.trials.checkpoints import Record
 from nbckpt.trials.experiment import Experiment
 from nbckpt.trials.log import FILE
 from nbckpt.trials.table import elapsed, flat, inferred, last_line, metric_cell, shown_value, states_of
@@ -40,11 +42,12 @@ class TrialShown(Result):
         headline = f"{self.why}{name}: {state}{attempts}, {results} in {elapsed(trial.elapsed_s)}"
         failed = trial.error and trial.status == Status.ERROR
         fold = Fold(last_line(trial), trial.traceback or trial.error, open=True)
-        checkpoints = self._checkpoints()
+        records, damages = trial.checkpoints.scan()
+        checkpoints = _checkpoints(trial, records[::-1])
         return Page(
             headline,
             (self._config(), self._metrics(), checkpoints),
-            (*self._note(), *self.notes, f"kept in {trial.folder}"),
+            (*self._note(), *damages, *self.notes, f"kept in {trial.folder}"),
             ((fold,) if failed else ()) + self._log(),
             hints=(Hint("Restore the newest", f"%ckpt restore {name}"),) if checkpoints.rows else (),
         )
@@ -56,8 +59,8 @@ class TrialShown(Result):
 
     def _note(self) -> tuple[str, ...]:
         """Return the trial's note, where it says more than the status does."""
-        note = self.trial.note
-        return (note,) if note and note not in {"done", "paused"} else ()
+        note = self.trial.note if self.trial.note not in {"done", "paused"} else ""
+        return tuple(filter(None, (self.trial.damage, note)))
 
     def _config(self) -> Table:
         rows = tuple((key, shown_value(value)) for key, value in flat(plain(self.trial.config)))
@@ -68,17 +71,17 @@ class TrialShown(Result):
         rows = tuple((name, metric_cell(self.trial, name)) for name in names)
         return Table("metrics", (Column("metric", code=True), Column("last", number=True)), rows)
 
-    def _checkpoints(self) -> Table:
-        records = self.trial.checkpoints.records()[::-1]
-        rows = tuple(
-            (
-                f"{self.trial.id}@{it.step}",
-                size(it.size),
-                "dict" if it.kind == "fields" else "folder",
-                age(it.created_at),
-            )
-            for it in records[:_MOST_CHECKPOINTS]
+
+def _checkpoints(trial: Trial, records: Sequence[Record]) -> Table:
+    rows = tuple(
+        (
+            f"{trial.id}@{it.step}",
+            size(it.size),
+            "dict" if it.kind == "fields" else "folder",
+            age(it.created_at),
         )
-        more = f"; {_MOST_CHECKPOINTS} of {len(records)}" if len(records) > _MOST_CHECKPOINTS else ""
-        columns = (Column("checkpoint"), Column("size", number=True), Column("kind"), Column("saved"))
-        return Table(f"checkpoints, newest first{more}", columns, rows)
+        for it in records[:_MOST_CHECKPOINTS]
+    )
+    more = f"; {_MOST_CHECKPOINTS} of {len(records)}" if len(records) > _MOST_CHECKPOINTS else ""
+    columns = (Column("checkpoint"), Column("size", number=True), Column("kind"), Column("saved"))
+    return Table(f"checkpoints, newest first{more}", columns, rows)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import io
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,8 +13,9 @@ import cloudpickle
 
 from nbckpt.core.algorithms import BLAKE3, PREFERRED, named
 from nbckpt.core.manifest import now
+from nbckpt.core.schema import SEALED, OneOf, seal, unseal
 from nbckpt.core.trust import Signer
-from nbckpt.errors import CodecError, CorruptError, FormatError, NotFoundError, UntrustedError, UsageError
+from nbckpt.errors import CodecError, CorruptError, NotFoundError, StoreError, UntrustedError, UsageError
 from nbckpt.store import LocalStore
 from nbckpt.sync import SyncConfig
 from nbckpt.trials.callbacks import Callback
@@ -24,7 +24,6 @@ from nbckpt.trials.stopping import Stop, Stopper
 from nbckpt.trials.trainable import Trainable, plain
 
 FILE = "experiment.json"
-FORMAT = 1
 MOST_KEPT = 16 << 20
 """The function is kept when it and what it refers to take no more bytes than this."""
 
@@ -101,6 +100,19 @@ _AS_THEY_ARE = (
     "created_at",
 )
 
+_FORM = {
+    "format": int,
+    **dict.fromkeys(("num_samples", "max_concurrent", "max_failures", "checkpoint_every"), int),
+    **dict.fromkeys(("executor", "mode", "created_at"), str),
+    "metric": OneOf(str, None),
+    "seed": float,
+    "config": dict,
+    "keep_checkpoints": OneOf({"count": int, "metric": OneOf(str, None), "mode": str}, None),
+    "resources_per_trial": {str: float},
+    "sync?": {str: str},
+    "trainable": {"name": str, **dict.fromkeys(("pickle?", "signature?", "left_out?", "algorithms?"), str)},
+}
+
 
 def write(folder: Path, spec: Spec, signer: Signer) -> None:
     """Keep *spec* in an experiment's folder, and with it, signed, what cannot be written as JSON.
@@ -112,7 +124,7 @@ def write(folder: Path, spec: Spec, signer: Signer) -> None:
     """
     keep = None if spec.keep is None else vars(spec.keep)
     text = {
-        "format": FORMAT,
+        "format": SEALED,
         "name": folder.name,
         **{name: getattr(spec, name) for name in _AS_THEY_ARE},
         "keep_checkpoints": keep,
@@ -123,7 +135,7 @@ def write(folder: Path, spec: Spec, signer: Signer) -> None:
         "config": plain(dict(spec.config)),
         "trainable": {"name": spec.function_name, **_packed(spec, signer)},
     }
-    LocalStore(folder).put(FILE, json.dumps(text, indent=1).encode())
+    LocalStore(folder).put(FILE, seal(text))
     (folder / ".nbckpt-tmp").rmdir()
 
 
@@ -219,13 +231,17 @@ def read(folder: Path) -> Kept:
         NotFoundError: It is no experiment's folder.
         FormatError: A newer nbckpt wrote it.
         CorruptError: The file is damaged.
+        StoreError: The disk failed.
     """
     file = folder / FILE
     try:
-        found = json.loads(file.read_bytes())
-        if found["format"] != FORMAT:
-            raise FormatError(f"{file} has format {found['format']}, this nbckpt reads {FORMAT}: upgrade it")
-        keep = found["keep_checkpoints"]
+        found = unseal(file.read_bytes(), _FORM, str(file))
+    except FileNotFoundError:
+        raise NotFoundError(f"there is no experiment {folder.name!r} in {folder.parent}") from None
+    except OSError as error:
+        raise StoreError(f"cannot read {str(file)!r}: {error.strerror or error}") from error
+    kept, keep = found["trainable"], found["keep_checkpoints"]
+    try:
         spec = Spec(
             None,
             found["config"],
@@ -233,14 +249,9 @@ def read(folder: Path) -> Kept:
             resources=found["resources_per_trial"],
             **{name: found[name] for name in _AS_THEY_ARE},
         )
-        kept = found["trainable"]
-        pickle = base64.b64decode(kept.get("pickle", ""))
-        left_out, signature = kept.get("left_out", ""), kept.get("signature", "")
-        algorithms, sync = kept.get("algorithms", BLAKE3), found.get("sync", {})
-        return Kept(spec, kept["name"], left_out, sync, pickle, signature, algorithms, folder)
-    except FileNotFoundError:
-        raise NotFoundError(f"there is no experiment {folder.name!r} in {folder.parent}") from None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        if isinstance(error, UsageError):
-            raise
-        raise CorruptError(f"{file} is damaged: {type(error).__name__}: {error}") from error
+        pickle = base64.b64decode(kept.get("pickle", ""), validate=True)
+    except (ValueError, TypeError) as error:
+        raise CorruptError(f"{file} is damaged: {error}") from error
+    left_out, signature = kept.get("left_out", ""), kept.get("signature", "")
+    algorithms, sync = kept.get("algorithms", BLAKE3), found.get("sync", {})
+    return Kept(spec, kept["name"], left_out, sync, pickle, signature, algorithms, folder)

@@ -35,7 +35,8 @@ from nbckpt.trials import journal, log, spec
 from nbckpt.trials.callbacks import BackgroundCallback
 from nbckpt.trials.checkpoints import PREFIX, TEMPORARY, Record
 from nbckpt.trials.durable import DurableTrainable
-from nbckpt.trials.trial import PARAMS, Trial
+from nbckpt.trials.params import FILE as PARAMS
+from nbckpt.trials.trial import Trial
 
 if TYPE_CHECKING:
     from nbckpt.trials.experiment import Experiment

@@ -306,7 +306,7 @@ def _table(
     rows: tuple[tuple[Cell | str, ...], ...] = tuple(
         (
             Cell(trial.id, json.dumps(plain(trial.config))),
-            Cell(states[trial.id], trial.note),
+            _state_cell(trial, states[trial.id]),
             *(shown_value(configs[trial.id].get(key, "")) for key in keys),
             str(running.get(trial.id, trial.iteration)),
             *(metric_cell(trial, name) for name in metrics),
@@ -325,6 +325,11 @@ def _step(checkpoint: str | None) -> str:
     return f"@{checkpoint.rpartition('_')[2].lstrip('0') or '0'}" if checkpoint else "-"
 
 
+def _state_cell(trial: Trial, state: str) -> Cell:
+    is_told = not trial.damage or trial.status == Status.DAMAGED
+    return Cell(state if is_told else f"{state}, damaged", trial.damage or trial.note)
+
+
 def _at_risk(trial: Trial) -> Cell:
     if trial.status == Status.TERMINATED:
         return Cell("-")
@@ -336,6 +341,10 @@ def _notes(experiment: Experiment, states: Mapping[str, str]) -> Iterator[str]:
     if cut:
         names = ", ".join(cut[:8]) + (", …" if len(cut) > 8 else "")
         yield f"{names} {'was' if len(cut) == 1 else 'were'} cut off: %ckpt resume {experiment.name} goes on"
+    damaged = [trial for trial in experiment.trials if trial.damage]
+    yield from (f"{trial.id}: {trial.damage}" for trial in damaged[:_MOST_ERRORS])
+    if len(damaged) > _MOST_ERRORS:
+        yield f"{count(len(damaged) - _MOST_ERRORS, 'more trial')} with damaged files: see %ckpt show TRIAL"
     yield from experiment.notes
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from nbckpt.core.checkpoint import Checkpoint
+from nbckpt.core.schema import MOST_NESTED
 from nbckpt.errors import TrialError, UsageError
 from nbckpt.trials.checkpoints import PREFIX, TEMPORARY, CheckpointFolder, Kind, Record, find, name_of, pack
 
@@ -20,6 +21,8 @@ IN_VAIN = "__in_vain__"
 ITERATION = "training_iteration"
 SHOULD_CHECKPOINT = "should_checkpoint"
 TIME_THIS_ITER = "time_this_iter_s"
+_DEEPEST = MOST_NESTED - 20
+"""How deep values are nested in what is kept of them, which is inside a few more lists and objects there."""
 
 _COUNTED = tuple((what, f"{what}_this_iter", f"{what}_total") for what in ("timesteps", "episodes"))
 _INCREMENTS = {this_iter for _, this_iter, _ in _COUNTED}
@@ -328,7 +331,7 @@ def as_plain(value: Any, above: frozenset[int] = frozenset()) -> Any:
     """Return a value as JSON has it, or its `repr`, as for one that is *above*: it contains itself."""
     if type(value) in PLAIN:
         return value
-    if id(value) in above:
+    if id(value) in above or len(above) >= _DEEPEST:
         return repr(value)
     if isinstance(value, Mapping):
         return plain(value, above)

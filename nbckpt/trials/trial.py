@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import enum
-import json
+import math
 import threading
 import time
 import traceback
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeGuard, TypeVar
 
-from nbckpt.errors import NbckptError, StoreError
-from nbckpt.render import Page, Rich
-from nbckpt.trials import journal, log
+from nbckpt.errors import CorruptError, FormatError, NbckptError, StoreError
+from nbckpt.render import Page, Rich, count
+from nbckpt.trials import journal, log, params
 from nbckpt.trials.checkpoints import CheckpointFolder, Record
-from nbckpt.trials.journal import Event, Journal
+from nbckpt.trials.journal import Damage, Event, Journal
 from nbckpt.trials.trainable import plain
 
 V = TypeVar("V")
 
-PARAMS = "params.json"
 MOST_LINES = 40
 
 STOPPED = "stopped"
@@ -36,6 +35,7 @@ class Status(enum.StrEnum):
     PAUSED = "PAUSED"
     TERMINATED = "TERMINATED"
     ERROR = "ERROR"
+    DAMAGED = "DAMAGED"
 
 
 class Trial(Rich):
@@ -50,6 +50,8 @@ class Trial(Rich):
         error: The last failure's message, its `traceback`, and how many `failures` there were.
         note: A sentence about it, such as why it ended.
         early: Whether a user stopped it or a search gave it up, rather than its being done.
+        damage: What is wrong with its files, in a sentence. A trial whose configuration cannot be read
+            is DAMAGED; of a damaged journal the other lines count.
     """
 
     def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:
@@ -60,7 +62,7 @@ class Trial(Rich):
         self.results: list[dict[str, Any]] = []
         self.checkpoint: str | None = None
         self.checkpoint_iteration = 0
-        self.error = self.traceback = self.note = ""
+        self.error = self.traceback = self.note = self.damage = ""
         self.early = False
         self.failures = 0
         self.attempts = 0
@@ -75,34 +77,41 @@ class Trial(Rich):
     def read(cls, folder: Path) -> Trial:
         """Return the trial that *folder* holds, without writing anything.
 
-        Raises:
-            StoreError: The folder cannot be read, or holds no trial.
+        It does not fail: `damage` says what of it cannot be read.
         """
+        trial = cls(folder, {})
+        file = folder / journal.FILE
+        trial._read_at = journal.stamp(file)  # first: what comes while it is read is seen later
         try:
-            config = json.loads((folder / PARAMS).read_bytes())
-        except (OSError, ValueError) as error:
-            raise StoreError(
-                f"cannot read the configuration of the trial {str(folder)!r}: {error}"
-            ) from error
-        trial = cls(folder, config)
-        trial._read_at = journal.stamp(
-            folder / journal.FILE
-        )  # first: what comes while it is read is seen later
-        for event in journal.read(folder / journal.FILE):
-            trial._apply(event)
+            damages = list(trial._fold(journal.read(file)))
+        except StoreError as error:
+            damages = [str(error)]
+        trial.damage = _in_words(damages)
+        try:
+            trial.config = params.read(folder)
+        except (CorruptError, FormatError, StoreError) as error:
+            trial.status, trial.damage = Status.DAMAGED, str(error)
         return trial
+
+    def _fold(self, events: Iterable[Event | Damage]) -> Iterator[str]:
+        """Take in what a journal says; yield what is wrong with it."""
+        for event in events:
+            if isinstance(event, Damage):
+                yield event.cause
+            else:
+                self._apply(event)
 
     @property
     def changed(self) -> bool:
-        """Whether its journal is not as it was when the trial was read, or was not read."""
-        return self._read_at is None or self._read_at != journal.stamp(self.folder / journal.FILE)
+        """Whether its journal is not as it was when the trial was read, or is damaged, or was not read."""
+        now = journal.stamp(self.folder / journal.FILE)
+        return bool(self.damage) or self._read_at is None or self._read_at != now
 
     def create(self) -> None:
         """Make the trial's folder and write its configuration."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            text = json.dumps(plain(self.config), indent=1)
-            (self.folder / PARAMS).write_text(text, encoding="utf-8")
+            (self.folder / params.FILE).write_bytes(params.encode(self.config))
         except OSError as error:
             raise StoreError(
                 f"cannot make the trial {str(self.folder)!r}: {error.strerror or error}"
@@ -121,7 +130,8 @@ class Trial(Rich):
     @property
     def elapsed_s(self) -> float:
         """How long it has trained, in seconds, the parts that were done again not counted."""
-        return float(self.last_result.get("time_total_s", 0.0))
+        seconds = float(self.last_result.get("time_total_s", 0.0))
+        return seconds if math.isfinite(seconds) else 0.0
 
     @property
     def at_risk(self) -> int:
@@ -130,8 +140,8 @@ class Trial(Rich):
 
     @property
     def finished(self) -> bool:
-        """Whether it ended of itself, by a stop or by an error."""
-        return self.status in {Status.TERMINATED, Status.ERROR}
+        """Whether it ended of itself, by a stop or by an error, or nobody knows its configuration."""
+        return self.status in {Status.TERMINATED, Status.ERROR, Status.DAMAGED}
 
     @property
     def checkpoints(self) -> CheckpointFolder:
@@ -274,6 +284,12 @@ def _theirs(error: BaseException) -> TracebackType | None:
     while frames is not None and Path(frames.tb_frame.f_code.co_filename).parent == Path(__file__).parent:
         frames = frames.tb_next
     return frames or error.__traceback__
+
+
+def _in_words(damages: Sequence[str]) -> str:
+    """Return in a sentence what is wrong with a journal; nothing if nothing is."""
+    more = f", and {count(len(damages) - 1, 'more line')}" if len(damages) > 1 else ""
+    return f"{damages[0]}{more}" if damages else ""
 
 
 def is_number(value: Any) -> TypeGuard[float]:

@@ -223,7 +223,7 @@ def test_a_record_that_leads_outside_or_makes_no_sense_is_corrupt(change: dict[s
 
 def test_a_record_of_a_newer_version_says_to_upgrade() -> None:
     with pytest.raises(FormatError, match="upgrade"):
-        Record.decode(b'{"format": 2}', "the record")
+        Record.decode(b'{"format": 3}', "the record")
 
 
 # Objects.

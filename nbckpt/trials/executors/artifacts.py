@@ -19,8 +19,8 @@ from nbckpt.sync.files import Seen, explained, scan
 from nbckpt.trials import journal, log
 from nbckpt.trials.checkpoints import PREFIX
 from nbckpt.trials.executors.transport import PIECE
+from nbckpt.trials.params import FILE as PARAMS
 from nbckpt.trials.syncing import background, place
-from nbckpt.trials.trial import PARAMS
 
 OTHERS = (f"{PREFIX}*", PARAMS, journal.FILE, log.FILE)
 """What is in a trial's folder and is none."""

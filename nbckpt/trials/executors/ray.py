@@ -31,9 +31,9 @@ from nbckpt.trials.executors.local import make as make_trainable
 from nbckpt.trials.executors.local import save
 from nbckpt.trials.executors.transport import Bill, Depot, carry, outcome, pack, result_of
 from nbckpt.trials.function import STOP_TIMEOUT_S
+from nbckpt.trials.params import FILE as PARAMS
 from nbckpt.trials.tee import Printed, listener, teeing
 from nbckpt.trials.trainable import DONE, Trainable
-from nbckpt.trials.trial import PARAMS
 
 PATIENCE_S = 5.0
 """How long a trial waits for room on the cluster before it says so."""
