@@ -534,7 +534,8 @@ def test_a_record_from_outside_leads_nowhere_outside(tmp_path: Path) -> None:
         trained(counter, 1)
         path = counter.save()
         record = json.loads(store.get("checkpoint_000001.json"))
-        record["files"]["../../evil"] = [1, "00"]
+        del record["checksum"]  # of format 1, which had none
+        record |= {"format": 1, "files": record["files"] | {"../../evil": [1, "00"]}}
         store.put("checkpoint_000001.json", json.dumps(record).encode())
         shutil.rmtree(path)
         with pytest.raises(CorruptError, match="evil"):
