@@ -10,14 +10,14 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks import cells, report, syncs, trials
+from benchmarks import cells, report, starts, syncs, trials
 from benchmarks.peers import HERE, OWN, PEERS, RUNNERS, SYNCERS, InstallError, install, interpreter
 from benchmarks.suite import OURS, Suite
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_PARTS = ("arrays", "mixed", "memory", "trials", "sync")
+_PARTS = ("starts", "arrays", "mixed", "memory", "trials", "sync")
 _QUICK_MIB = 64
 _REST_S = 3.0
 
@@ -32,6 +32,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     suite = Suite(folder, saving, options.rounds, _say, 0.0 if options.quick else _REST_S)
     suite.measured.failed |= missing
     try:
+        if "starts" in options.only:
+            starts.measure(suite.measured, folder, options.rounds, _say)
         for workload in (cells.arrays(size), cells.mixed(size)):
             if workload.name in options.only:
                 suite.times(workload)

@@ -11,6 +11,8 @@ from tabulate import tabulate
 
 from benchmarks.cells import MIB
 from benchmarks.peers import RUNNERS
+from benchmarks.starts import IPYTHON
+from benchmarks.starts import WORKLOAD as STARTS
 from benchmarks.suite import HASH, HASH_TWO, OURS, WRITE, Measured
 from benchmarks.syncs import WORKLOAD as SYNC
 from benchmarks.trials import WORKLOAD
@@ -67,6 +69,7 @@ class Row:
 def rows(measured: Measured, parts: Sequence[str]) -> list[Row]:
     """Return the budgets' rows of some parts, in the design's order."""
     made = {
+        "starts": _start_rows,
         "arrays": _array_rows,
         "mixed": _mixed_rows,
         "memory": _memory_rows,
@@ -186,6 +189,18 @@ def _memory_rows(measured: Measured) -> list[Row]:
             samples = [it / MIB for it in measured.memory.get((workload, task), [])]
             found.append(_row(f"peak memory above the {workload}, {task}", "MiB", samples, _MEMORY_MIB))
     return found
+
+
+def _start_rows(measured: Measured) -> list[Row]:
+    def samples(name: str, task: str) -> list[float]:
+        return measured.seconds.get((STARTS, name, task), [])
+
+    loading = _ratios(samples(OURS, "load_ext"), samples(IPYTHON, "import"))
+    listing = _ratios(samples(OURS, "ls"), samples(IPYTHON, "process"))
+    return [
+        _row("%load_ext nbckpt", "import of IPython", loading, 0.3),
+        _row("nbckpt ls", "a process that imports IPython", listing, 1.25),
+    ]
 
 
 def _trial_rows(measured: Measured) -> list[Row]:

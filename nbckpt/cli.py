@@ -10,20 +10,19 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from nbckpt.commands import IN_NOTEBOOKS, TABLE, HelpRequest, Session, parse
-from nbckpt.commands.housekeeping import Verification
-from nbckpt.commands.table import Bar
 from nbckpt.errors import Interrupted, NbckptError
 from nbckpt.mirror import AutoMirror
 from nbckpt.render import Hint, Page, Result, short, visible
 from nbckpt.render.text import text
-from nbckpt.sync.progress import Progress
 from nbckpt.tracker import Tracker
-from nbckpt.trials.experiment import Experiment, pause_all
-from nbckpt.trials.table import counted, states_of
-from nbckpt.trials.trial import Status
+
+if TYPE_CHECKING:
+    from nbckpt.commands.table import Bar
+    from nbckpt.sync.progress import Progress
+    from nbckpt.trials.experiment import Experiment
 
 _PERIOD_S = 0.5
 _COMMAND = re.compile(r"%ckpt ([\w-]+)")
@@ -47,22 +46,18 @@ def main(words: Sequence[str] | None = None) -> int:
         _tell(str(interrupt), before="\n")
         return 130
     except KeyboardInterrupt:  # before anything could answer it
+        from nbckpt.trials.experiment import pause_all
+
         pause_all()
         _tell("interrupted; running trials are paused. Show them: %ckpt trials", before="\n")
         return 130
     except NbckptError as error:
         _tell(str(error))
         return 1
-    if result is not None:
-        _print(text(_page_in_a_shell(result.page())))
-    return _status(result)
-
-
-def _status(result: Result | None) -> int:
-    """Return the exit status that a result means."""
-    if isinstance(result, Verification):
-        return 2 if result.verified.damages else 0
-    return int(isinstance(result, Experiment) and any(it.status == Status.ERROR for it in result.trials))
+    if result is None:
+        return 0
+    _print(text(_page_in_a_shell(result.page())))
+    return result.exit_status
 
 
 class _Line:
@@ -88,6 +83,8 @@ class _Line:
             self._thread.start()
 
     def _follow(self, experiment: Experiment) -> None:
+        from nbckpt.trials.table import counted, states_of
+
         while not self._end.wait(_PERIOD_S):
             width = shutil.get_terminal_size().columns - 1
             line = visible(f"{experiment.name}: {counted(states_of(experiment))}")

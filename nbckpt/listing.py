@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nbckpt.core.history import SHORT, Entry, History, Ref
 from nbckpt.core.manifest import Manifest
@@ -12,7 +14,9 @@ from nbckpt.core.surroundings import NAMES
 from nbckpt.errors import NbckptError
 from nbckpt.render import Cell, Column, Table, age, count, short, size
 from nbckpt.state.snapshot import PREFIX, is_state
-from nbckpt.trials.found import Found, metric_of
+
+if TYPE_CHECKING:
+    from nbckpt.trials.found import Found
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,7 @@ class Rows:
 
     def __init__(self, history: History) -> None:
         self._history = history
-        self._metric = cache(metric_of)
+        self._metric = lru_cache(maxsize=None)(_metric_of)
 
     @cached_property
     def _refs(self) -> dict[str, tuple[Ref, ...]]:
@@ -87,7 +91,7 @@ class Rows:
 
     def read(self, place: Entry | Found) -> Row:
         """Return the row of a checkpoint."""
-        ref = place.ref if isinstance(place, Found) else place.id
+        ref = place.id if isinstance(place, Entry) else place.ref
         refs = self._refs.get(ref, ())
         try:
             return Row(ref, refs, *self._look(place))
@@ -96,11 +100,17 @@ class Rows:
 
     def _look(self, place: Entry | Found) -> tuple[Manifest, int, bool]:
         """Return what a checkpoint is, how large, and whether it may be restored."""
-        if isinstance(place, Found):
-            manifest, taken = place.read(self._metric(place.trial.parent))
-            return manifest, taken, not manifest.values or self._history.signer.signed(manifest)
-        manifest = self._history.read(place)
-        return manifest, manifest.size(), self._history.trusted(manifest)
+        if isinstance(place, Entry):
+            manifest = self._history.read(place)
+            return manifest, manifest.size(), self._history.trusted(manifest)
+        manifest, taken = place.read(self._metric(place.trial.parent))
+        return manifest, taken, not manifest.values or self._history.signer.signed(manifest)
+
+
+def _metric_of(experiment: Path) -> str:
+    from nbckpt.trials.found import metric_of  # trials are imported where some are listed
+
+    return metric_of(experiment)
 
 
 def read_rows(history: History, places: Iterable[Entry | Found]) -> tuple[Row, ...]:

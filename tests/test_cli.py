@@ -63,7 +63,7 @@ def test_a_wrong_word_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sav"]) == 1
     assert (
         capsys.readouterr().err
-        == "nbckpt: there is no command 'sav'; did you mean 'save'? See `nbckpt help`\n"
+        == "nbckpt: There is no command 'sav'. Did you mean 'save'? List the commands with `nbckpt help`.\n"
     )
 
 

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import tempfile
+from importlib import import_module
+from pathlib import Path
 
 HEAVY = ["IPython", "ipywidgets", "jinja2", "tabulate", "fsspec", "numpy", "pandas", "cloudpickle", "blake3"]
 
 
 def loaded_by(code: str) -> set[str]:
     script = f"import sys\n{code}\nprint(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    return set(done.stdout.split())
+    root = str(Path(__file__).parents[1])
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            [sys.executable, "-c", script],
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=folder,
+            env=os.environ | {"PYTHONPATH": root, "IPYTHONDIR": folder},
+        )
+    return set(done.stdout.split("\n")[-2].split())
 
 
 def test_importing_nbckpt_loads_no_library() -> None:
@@ -33,3 +46,47 @@ def test_a_public_name_is_imported_when_it_is_used() -> None:
 def test_using_what_shows_itself_loads_no_templates() -> None:
     code = "import nbckpt; nbckpt.Tracker(); repr(nbckpt.Checkpoint.from_dict({'x': 1})); nbckpt.State('x')"
     assert loaded_by(code).isdisjoint({"jinja2", "tabulate", "numpy", "pandas", "IPython"})
+
+
+USED_LATER = {
+    *("tenacity", "jinja2", "tabulate", "ipywidgets", "cloudpickle", "fsspec", "filelock", "tqdm"),
+    *("numpy", "pandas", "matplotlib", "torch", "ray", "optuna", "tornado"),
+}
+SHELL = "from IPython.core.interactiveshell import InteractiveShell\nshell = InteractiveShell.instance()\n"
+LOAD = "shell.run_line_magic('load_ext', 'nbckpt')\n"
+
+
+def test_loading_the_extension_imports_no_command_and_no_library() -> None:
+    loaded = loaded_by(SHELL + LOAD) - loaded_by(SHELL)
+    assert loaded.isdisjoint(USED_LATER | {"asyncio", "ssl", "subprocess"})
+    ours = {name.removeprefix("nbckpt.").split(".")[0] for name in loaded if name.startswith("nbckpt.")}
+    assert ours == {"commands", "errors", "notebook", "render", "settings"}
+    assert not {name for name in loaded if name.startswith("nbckpt.commands.")} - {"nbckpt.commands.table"}
+
+
+def test_the_first_command_in_a_notebook_imports_no_retries_and_no_trials() -> None:
+    loaded = loaded_by(SHELL + LOAD + "x = shell.run_line_magic('ckpt', 'ls')\n") - loaded_by(SHELL)
+    assert loaded.isdisjoint({"tenacity", "asyncio", "ipywidgets", "fsspec", "nbckpt.trials.experiment"})
+
+
+def test_a_list_in_a_shell_imports_what_it_shows_only() -> None:
+    loaded = loaded_by("from nbckpt.cli import main\nmain(['ls'])")
+    used = {"tenacity", "asyncio", "jinja2", "ipywidgets", "fsspec", "IPython", "numpy", "pandas", "filelock"}
+    assert loaded.isdisjoint(used)
+    ours = {name for name in loaded if name.startswith(("nbckpt.trials.", "nbckpt.sync", "nbckpt.notebook"))}
+    assert ours == {"nbckpt.trials.home"}
+
+
+def test_running_trials_imports_no_retries() -> None:
+    code = "import nbckpt\nnbckpt.run(lambda config: None, executor='inline', folder='.').wait()"
+    assert "tenacity" not in loaded_by(code)
+
+
+def test_the_table_knows_every_command_and_where_it_is() -> None:
+    from nbckpt.commands import _MODULES, TABLE
+
+    found = {name: module for module, names in _MODULES.items() for name in names.split()}
+    assert list(found) == list(TABLE) == [command.name for command in TABLE.values()]
+    for module, names in _MODULES.items():
+        commands = import_module(f"nbckpt.commands.{module}").COMMANDS
+        assert {command.name for command in commands} == set(names.split())

@@ -1,12 +1,42 @@
 """Commands: everything that can be asked, in one table. A command returns a result and prints nothing."""
 
-from nbckpt.commands import about, browsing, comparing, housekeeping, restoring, saving, syncing, trials
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+
 from nbckpt.commands.table import IN_NOTEBOOKS, Command, HelpRequest, Option, Request, Session, parse
 
-TABLE = {
-    command.name: command
-    for module in (browsing, comparing, saving, restoring, trials, syncing, housekeeping, about)
-    for command in module.COMMANDS
+_MODULES = {
+    "browsing": "status ls show",
+    "comparing": "diff",
+    "saving": "save",
+    "restoring": "restore undo snippet",
+    "trials": "run trials pause stop checkpoint resume best plot",
+    "syncing": "push pull sync",
+    "housekeeping": "tag rm gc verify trust export import",
+    "about": "panel doctor help",
 }
+_HOMES = {name: module for module, names in _MODULES.items() for name in names.split()}
+
+
+class _Table(Mapping[str, Command]):
+    """The commands in the order of the help. A command's module is imported when it is asked for."""
+
+    def __getitem__(self, name: str) -> Command:
+        commands: tuple[Command, ...] = import_module(f"{__name__}.{_HOMES[name]}").COMMANDS
+        return next(command for command in commands if command.name == name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in _HOMES
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_HOMES)
+
+    def __len__(self) -> int:
+        return len(_HOMES)
+
+
+TABLE: Mapping[str, Command] = _Table()
 
 __all__ = ["IN_NOTEBOOKS", "TABLE", "Command", "HelpRequest", "Option", "Request", "Session", "parse"]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from nbckpt.commands.meaning import also_a_trial, is_ref, is_trial
 from nbckpt.commands.saving import torn_note
 from nbckpt.commands.table import Command, Option, Session, option
-from nbckpt.commands.trials import also_a_trial, is_ref, is_trial, show_trial
 from nbckpt.core.history import Entry
 from nbckpt.core.manifest import Manifest
 from nbckpt.core.shown import files_table, previews, values_table
@@ -20,9 +20,10 @@ from nbckpt.listing import Rows, listing_table, read_rows
 from nbckpt.render import Column, Fold, Hint, Page, Picture, Result, Table, age, count, size
 from nbckpt.store import LocalStore
 from nbckpt.tracker import Tracker
-from nbckpt.trials.found import Found
-from nbckpt.trials.found import find as find_checkpoints
-from nbckpt.trials.table import counted, states_of
+from nbckpt.trials.home import experiments_folder
+
+if TYPE_CHECKING:
+    from nbckpt.trials.found import Found
 
 _MOST_PICTURES = 12
 _SHOWN = 20
@@ -117,7 +118,9 @@ def _places(session: Session, name: str | None, trials: str) -> list[Entry | Fou
         entries = [entry for entry in entries if entry.id in targets]
     if not trials:
         return [*entries]
-    found = find_checkpoints(session.library, newest=trials == "newest")
+    from nbckpt.trials.found import find
+
+    found = find(session.library, newest=trials == "newest")
     places: list[Entry | Found] = [*entries, *found]
     return sorted(places, key=lambda place: place.moment, reverse=True)
 
@@ -178,6 +181,10 @@ def status(session: Session) -> Status:
 
 def _newest_trials(session: Session) -> str:
     """Return how the newest experiment goes, in a sentence."""
+    if not any(experiments_folder(session.tracker.store.url).glob("*/experiment.json")):
+        return ""
+    from nbckpt.trials.table import counted, states_of
+
     try:
         experiment = session.library.open()
     except NotFoundError:
@@ -263,6 +270,8 @@ def show(session: Session, ref: str) -> Result:
     tracker = session.tracker
     if not is_ref(session, ref):
         if is_trial(ref):
+            from nbckpt.commands.trials import show_trial
+
             return show_trial(session, ref)
         if ref in session.library.names():
             return session.library.open(ref)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from nbckpt.commands.meaning import is_ref, is_trial
 from nbckpt.commands.table import Command, Session, option, switch
-from nbckpt.commands.trials import is_ref, is_trial
 from nbckpt.core.checkpoint import Checkpoint
 from nbckpt.core.gc import Collected
 from nbckpt.core.history import SHORT, Ref, check_name
@@ -142,6 +142,11 @@ class Verification(Result):
     """What verify read, and what it found."""
 
     verified: Verified
+
+    @property
+    def exit_status(self) -> int:
+        """See `Result.exit_status`."""
+        return 2 if self.verified.damages else 0
 
     @property
     def warns(self) -> bool:

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from nbckpt.commands.meaning import also_a_trial, is_ref, is_trial
 from nbckpt.commands.saving import counted, torn_note
 from nbckpt.commands.table import Command, Session, option, switch
-from nbckpt.commands.trials import also_a_trial, is_ref, is_trial
 from nbckpt.core.checkpoint import Checkpoint
 from nbckpt.core.files import FILES
 from nbckpt.core.history import SHORT

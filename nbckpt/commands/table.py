@@ -7,16 +7,16 @@ import difflib
 import inspect
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol
 
 from nbckpt.errors import UsageError
-from nbckpt.mirror import AutoMirror
-from nbckpt.render import Result
-from nbckpt.sync.progress import Progress
-from nbckpt.tracker import Tracker
-from nbckpt.trials.experiment import Experiment
-from nbckpt.trials.library import Library
-from nbckpt.trials.run import experiments_folder
+
+if TYPE_CHECKING:
+    from nbckpt.mirror import AutoMirror
+    from nbckpt.render import Result
+    from nbckpt.sync.progress import Progress
+    from nbckpt.tracker import Tracker
+    from nbckpt.trials import Experiment, Library
 
 Kind = Literal[
     "ref",
@@ -80,6 +80,9 @@ class Session:
     @property
     def library(self) -> Library:
         """The experiments that belong to the store."""
+        from nbckpt.trials.home import experiments_folder
+        from nbckpt.trials.library import Library
+
         return Library(experiments_folder(self.tracker.store.url))
 
     def live(self, command: str) -> dict[str, Any]:
@@ -224,29 +227,37 @@ class Request:
 def parse(table: Mapping[str, Command], words: Sequence[str], face: str) -> Request:
     """Understand *words*; none at all means `status`.
 
+    Only the command that they name is looked up in the table.
+
     Raises:
         UsageError: They are no command.
         HelpRequest: They ask for help.
     """
-    verb = next((word for word in words if not word.startswith("-")), "status")
-    if verb not in table and list(words[:1]) == [verb]:
+    asks_for_help = not {"-h", "--help"}.isdisjoint(words)
+    verb = _verb(words) or ("help" if asks_for_help else "status")
+    if verb not in table:
         close = difflib.get_close_matches(verb, table, n=1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
-        raise UsageError(f"there is no command {verb!r}; {hint}See `{face} help`")
-    parsed, left = build_parser(table, face).parse_known_args(list(words))
+        hint = f"Did you mean {close[0]!r}? " if close else ""
+        raise UsageError(f"There is no command {verb!r}. {hint}List the commands with `{face} help`.")
+    command = table[verb]
+    parsed, left = build_parser({verb: command}, face).parse_known_args(list(words))
     arguments = vars(parsed)
-    if left and not _take_in(table, arguments, left):
-        raise UsageError(
-            f"{arguments['verb'] or 'status'} takes no {left[0]!r}. See `{face} help {arguments['verb']}`"
-        )
-    command = table[arguments.pop("verb") or "status"]
+    if left and not _take_in(command, arguments, left):
+        raise UsageError(f"{verb} takes no {left[0]!r}. See `{face} help {verb}`")
+    arguments.pop("verb")
     store = arguments.pop("store", None)
     return Request(command, arguments, store)
 
 
-def _take_in(table: Mapping[str, Command], arguments: dict[str, Any], left: Sequence[str]) -> bool:
+def _verb(words: Sequence[str]) -> str:
+    """Return the command's name: the first word that is neither an option nor the place of `--store`."""
+    pairs = zip(("", *words), words, strict=False)
+    return next((word for before, word in pairs if before != "--store" and not word.startswith("-")), "")
+
+
+def _take_in(command: Command, arguments: dict[str, Any], left: Sequence[str]) -> bool:
     """Give words behind an option, which argparse leaves, to the argument that takes many; tell if it can."""
-    many = [it.flags[0] for it in table[arguments["verb"] or "status"].options if it.many]
+    many = [it.flags[0] for it in command.options if it.many]
     if not many or any(word.startswith("-") for word in left):
         return False
     arguments[many[0]] = [*arguments[many[0]], *left]

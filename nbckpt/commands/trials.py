@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from nbckpt.commands import values
+from nbckpt.commands.meaning import is_trial
 from nbckpt.commands.table import Command, Option, Session, option, switch
-from nbckpt.errors import Interrupted, NbckptError, NotFoundError, UsageError
+from nbckpt.errors import Interrupted, NbckptError, UsageError
 from nbckpt.render import Hint, Page, Result
 from nbckpt.sync import SyncConfig
 from nbckpt.trials.curves import Curves, curves
@@ -23,7 +23,6 @@ from nbckpt.trials.table import CUT, MOST_ROWS, TrialTable, counted, states_of
 from nbckpt.trials.trial import Status, Trial
 
 _MOST_OTHERS = 10
-_TRIAL = re.compile(r"(.+/)?t\d+(@\d+)?")
 
 
 def run(
@@ -210,29 +209,6 @@ def plot(session: Session, targets: Sequence[str], metric: str) -> Curves:
         raise UsageError(f"{', '.join(sorted(places))} are different experiments: draw one at a time")
     experiment = library.open(places.pop() if places else "")
     return curves(experiment, metric, [trial for _, trial in pairs] or None)
-
-
-def is_ref(session: Session, word: str) -> bool:
-    """Tell whether there is a checkpoint of variables by that name."""
-    try:
-        session.tracker.find(word)
-    except (NotFoundError, UsageError):
-        return False
-    return True
-
-
-def is_trial(word: str) -> bool:
-    """Tell whether a word reads like a trial, t3 or EXP/t3, or a trial's checkpoint, t3@10."""
-    return _TRIAL.fullmatch(word) is not None
-
-
-def also_a_trial(session: Session, ref: str) -> str:
-    """Return a sentence where a checkpoint has the name of a trial, too: the checkpoint is what is meant."""
-    try:
-        experiment, trial = session.library.trial(ref.partition("@")[0])
-    except NbckptError:
-        return ""
-    return f"{ref} is a checkpoint of variables here; the trial is {experiment.name}/{trial.id}"
 
 
 def show_trial(session: Session, ref: str) -> TrialShown:

@@ -15,8 +15,12 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from nbckpt.store.locks import BaseFileLock, Timeout, file_lock
+from nbckpt.store.locks import Timeout, file_lock
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
 
 
 def new_folder() -> Path:

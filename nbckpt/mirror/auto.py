@@ -9,23 +9,26 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nbckpt.core.manifest import now
 from nbckpt.core.pools import starts
 from nbckpt.errors import StoreError, UsageError
 from nbckpt.mirror import note
-from nbckpt.mirror.mirror import EXPERIMENTS, Mirror, Mirrored
 from nbckpt.render import visible
 from nbckpt.store import Cancel, Store, local_folder
-from nbckpt.sync.ending import before_the_end
-from nbckpt.sync.progress import Progress
-from nbckpt.sync.work import Terms
-from nbckpt.trials import journal
-from nbckpt.trials.experiment import pause_all
-from nbckpt.trials.run import experiments_folder
+from nbckpt.trials.home import experiments_folder
+
+if TYPE_CHECKING:
+    # Imported where they are used: most stores are kept at no other place.
+    from nbckpt.mirror.mirror import Mirror, Mirrored
+    from nbckpt.sync.progress import Progress
+    from nbckpt.sync.work import Terms
 
 PERIOD_S = 300.0
+
+_EXPERIMENTS = "experiments"
+"""What the mark of a trial's news begins with; that of a checkpoint does not."""
 
 _RETRY_S = 30.0
 """How soon a push that failed is tried again, if the period is not shorter."""
@@ -99,7 +102,7 @@ class AutoMirror:
 
     def waiting(self) -> tuple[int, int]:
         """Return how many checkpoints, and how many trials' news, the last push of this process left out."""
-        new = [] if self._sent is None else [it.startswith(EXPERIMENTS) for it in self._marks() - self._sent]
+        new = [] if self._sent is None else [it.startswith(_EXPERIMENTS) for it in self._marks() - self._sent]
         return new.count(False), new.count(True)
 
     @property
@@ -121,7 +124,7 @@ class AutoMirror:
         """
         if not period > 0:
             raise UsageError(f"--period {period:g}: give seconds above 0")
-        Mirror(self._store, self._experiments, url)
+        self._mirror(url)
         where = local_folder(url)
         self.stop()
         self._sent = None
@@ -162,7 +165,7 @@ class AutoMirror:
                 raise UsageError("this store is kept here only: say where else, %ckpt sync URL")
             marks = self._marks()
             try:
-                moved = Mirror(self._store, self._experiments, status.url).push(terms)
+                moved = self._mirror(status.url).push(terms)
             except Exception as error:
                 if self._note(status.url, failure=str(error), progress=None):
                     self._is_told = False
@@ -170,6 +173,11 @@ class AutoMirror:
             if self._note(status.url, failure="", last=moved, pushed_at=now(), progress=None):
                 self._is_told, self._sent = True, marks
             return moved
+
+    def _mirror(self, url: str) -> Mirror:
+        from nbckpt.mirror.mirror import Mirror
+
+        return Mirror(self._store, self._experiments, url)
 
     def _note(self, url: str, **news: Any) -> bool:
         """Take in how it goes at *url*, if that is the place still: a push may end long after that."""
@@ -181,7 +189,7 @@ class AutoMirror:
     def _marks(self) -> frozenset[str]:
         """Return what changes with each checkpoint and with each trial's news, as far as that is here."""
         checkpoints = [] if self._file is None else self._file.parent.glob("checkpoints/*.json")
-        trials = self._experiments.glob(f"*/*/{journal.FILE}")
+        trials = self._experiments.glob("*/*/events.jsonl")
         return frozenset([it.name for it in checkpoints] + [_version(it) for it in trials])
 
     def trouble(self) -> str:
@@ -202,6 +210,8 @@ class AutoMirror:
             raise StoreError(f"{self._status.url} is not up to date: {self._status.failure}")
 
     def _start_thread(self) -> None:
+        from nbckpt.sync.ending import before_the_end
+
         assert self._status is not None
         self._status = replace(self._status, is_running=True)
         self._closed = threading.Event()  # one of its own: the thread before may still be ending
@@ -236,6 +246,8 @@ class AutoMirror:
 
     def _work(self, closed: threading.Event) -> None:
         """Push whenever it is due, until the end. Runs in a thread of its own."""
+        from nbckpt.sync.work import Terms
+
         while self._wait(closed):
             self._cancel = Cancel()
             with suppress(Exception):  # it is in the status, and told with the next command
@@ -267,7 +279,7 @@ class AutoMirror:
 def _version(file: Path) -> str:
     """Return what tells a trial's journal from what it was before and will be later."""
     with suppress(FileNotFoundError):  # its experiment was removed just now
-        return f"{EXPERIMENTS}/{file}:{file.stat().st_mtime_ns}"
+        return f"{_EXPERIMENTS}/{file}:{file.stat().st_mtime_ns}"
     return ""
 
 
@@ -277,6 +289,8 @@ _running: weakref.WeakSet[AutoMirror] = weakref.WeakSet()
 def _push_all() -> None:
     """Make the last push of each when the interpreter ends, and say how it goes if it lasts."""
     if _running:
+        from nbckpt.trials.experiment import pause_all
+
         pause_all()  # what trials write until they rest is to be sent, too
     for auto in list(_running):
         said = threading.Timer(_SILENT_S, _say, [f"sending the last to {auto.place}; Ctrl-C gives it up"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from IPython.core.completer import (
     CompletionContext,
@@ -15,10 +15,11 @@ from IPython.core.completer import (
 from IPython.core.interactiveshell import InteractiveShell
 
 from nbckpt.commands import TABLE, Command, Option, Session
-from nbckpt.core.history import SHORT
 from nbckpt.errors import NbckptError
-from nbckpt.tracker import Tracker
-from nbckpt.trials.library import Library
+
+if TYPE_CHECKING:
+    from nbckpt.tracker import Tracker
+    from nbckpt.trials import Library
 
 _LINE = re.compile(r"^\s*%{1,2}ckpt\s+(.*)$")
 _MARK = "_nbckpt_matcher"
@@ -112,6 +113,8 @@ def _in_experiments(library: Library, kind: str) -> Iterable[str]:
 
 def _refs(tracker: Tracker, *, ids: bool) -> list[str]:
     """Return the names, with *ids* also versions, ids and `latest`; none where the store cannot be read."""
+    from nbckpt.core.history import SHORT
+
     history = tracker.history
     try:
         refs = history.refs()

@@ -5,18 +5,22 @@ from __future__ import annotations
 import threading
 import uuid
 from contextvars import copy_context
+from typing import TYPE_CHECKING
 
 from IPython.core.formatters import IPythonDisplayFormatter
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.display import publish_display_data
 
 from nbckpt.notebook.progress import is_kernel
-from nbckpt.render import Result
-from nbckpt.trials.experiment import Experiment
-from nbckpt.trials.table import TrialTable
+
+if TYPE_CHECKING:
+    from nbckpt.render import Result
+    from nbckpt.trials.experiment import Experiment
 
 _PERIOD_S = 0.25
 _MOST_LIVE = 4
+_EXPERIMENT = "nbckpt.trials.experiment", "Experiment"
+_TABLE = "nbckpt.trials.table", "TrialTable"
 
 
 class View:
@@ -65,13 +69,14 @@ class Live:
         """Let what ends a cell be live too, however it was made."""
         if is_kernel(self._shell):
             formatter = self._formatter()
-            formatter.for_type(Experiment, lambda experiment: self.show(experiment, experiment))
-            formatter.for_type(TrialTable, lambda table: self.show(table, table.experiment))
+            # By name, so that trials are not imported before there are any.
+            formatter.for_type_by_name(*_EXPERIMENT, lambda experiment: self.show(experiment, experiment))
+            formatter.for_type_by_name(*_TABLE, lambda table: self.show(table, table.experiment))
 
     def unregister(self) -> None:
         """Let them be shown as they are."""
-        for kind in (Experiment, TrialTable):
-            self._formatter().pop(kind, None)
+        for module, name in (_EXPERIMENT, _TABLE):
+            self._formatter().pop(f"{module}.{name}", None)
 
     def _formatter(self) -> IPythonDisplayFormatter:
         assert self._shell.display_formatter is not None

@@ -17,20 +17,18 @@ from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_exp
 from IPython.display import display
 
 from nbckpt.commands import TABLE, HelpRequest, Session, parse
-from nbckpt.commands.about import Help
-from nbckpt.commands.syncing import expanded
 from nbckpt.errors import Interrupted, NbckptError, UsageError
-from nbckpt.mirror import AutoMirror
 from nbckpt.notebook import completer
 from nbckpt.notebook.fate import fate
 from nbckpt.notebook.live import Live
 from nbckpt.notebook.progress import bar
 from nbckpt.notebook.words import split
 from nbckpt.render import Result, visible
-from nbckpt.tracker import Tracker
 
 if TYPE_CHECKING:
+    from nbckpt.mirror import AutoMirror
     from nbckpt.notebook.panel import Panel
+    from nbckpt.tracker import Tracker
 
 _HISTORY = re.compile(r"_{1,3}|_\d+")
 _MACHINERY = re.compile(r"_i{1,3}|_i\d+|_oh|_dh|_ih|In|Out|exit|quit|get_ipython|open")
@@ -64,6 +62,8 @@ class CheckpointMagics(Magics):
             with _one_line_errors():
                 result = self._answer(line.rstrip(";"), cell)
         except HelpRequest as request:
+            from nbckpt.commands.about import Help
+
             result = Help("%ckpt", usage=request.text)
         return self._show_once(result, quiet=quiet)
 
@@ -107,6 +107,9 @@ class CheckpointMagics(Magics):
     def _open(self, store: str | None) -> tuple[Tracker, AutoMirror]:
         """Return what belongs to a store, the notebook's own by default."""
         if store not in self._trackers:
+            from nbckpt.mirror import AutoMirror
+            from nbckpt.tracker import Tracker
+
             tracker = Tracker(store)
             self._trackers[store] = tracker, AutoMirror(tracker.store)
         return self._trackers[store]
@@ -114,7 +117,7 @@ class CheckpointMagics(Magics):
     def session(self, store: str | None = None, progress: Any = None, cell: str | None = None) -> Session:
         """Return what the commands work on here."""
         namespace = self.shell.user_ns
-        place = store and expanded(store, namespace)
+        place = store and _expanded(store, namespace)
         tracker, auto = self._open(place)
         history = frozenset(name for name in namespace if _HISTORY.fullmatch(name))
         return Session(
@@ -250,6 +253,12 @@ def unload(shell: InteractiveShell) -> None:
     for kind in ("line", "cell"):
         shell.magics_manager.magics[kind].pop("ckpt", None)
     completer.unregister(shell)
+
+
+def _expanded(place: str, namespace: dict[str, Any]) -> str:
+    from nbckpt.commands.syncing import expanded
+
+    return expanded(place, namespace)
 
 
 @contextmanager

@@ -8,14 +8,16 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from IPython.core.getipython import get_ipython
 from IPython.display import HTML, display
 
-from nbckpt.commands.table import Bar
 from nbckpt.render import size, visible
-from nbckpt.sync.progress import Progress
+
+if TYPE_CHECKING:
+    from nbckpt.commands.table import Bar
+    from nbckpt.sync.progress import Progress
 
 _DELAY_S = 0.7
 _PERIOD_S = 0.25

@@ -36,6 +36,11 @@ class Result(Rich, ABC):
         """Return what there is to show."""
 
     @property
+    def exit_status(self) -> int:
+        """With which status a shell's command ends that returns it."""
+        return 0
+
+    @property
     def warns(self) -> bool:
         """Whether something is not as it was asked for, which a notebook shows in any case."""
         return False

@@ -8,12 +8,13 @@ import sys
 import tempfile
 import warnings
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore", UserWarning)  # in a browser it warns, see below
-    from filelock import BaseFileLock, FileLock, Timeout
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
 
-__all__ = ["BaseFileLock", "Timeout", "file_lock"]
+Timeout = TimeoutError
+"""What acquiring a lock raises that somebody else holds; filelock's own error is one of these."""
 
 _ENDS_WITH_PROCESS = sys.platform != "emscripten"
 """Whether a process that dies lets go of its locks. In a browser a lock file would outlive the page."""
@@ -30,6 +31,9 @@ def file_lock(path: Path, *, timeout: float = -1, thread_local: bool = True) -> 
         timeout: How long to wait for it, in seconds; negative for as long as it takes.
         thread_local: Whether each thread holds it for itself.
     """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # in a browser it warns, see above
+        from filelock import FileLock  # which takes asyncio along
     if not (_ENDS_WITH_PROCESS or path.is_relative_to(tempfile.gettempdir())):
         name = hashlib.blake2b(os.fsencode(path), digest_size=16).hexdigest()
         path = Path(tempfile.gettempdir()) / f"nbckpt-{name}.lock"

@@ -13,15 +13,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Self
-
-import tenacity
+from typing import TYPE_CHECKING, Any, Self
 
 from nbckpt.errors import StoreError, UsageError
 from nbckpt.render import Column, Page, Result, Table, duration, size
 from nbckpt.store import CancelledError, TimedOutError, check_protocol, local_folder
 from nbckpt.sync.progress import Progress
 from nbckpt.sync.work import FINAL
+
+if TYPE_CHECKING:
+    import tenacity
 
 PERIOD_S = 300.0
 TIMEOUT_S = 1800.0
@@ -153,6 +154,8 @@ class Syncer(ABC):
         if max_retries < 1:
             raise UsageError(f"max_retries={max_retries}: give at least 1")
         checked_period("backoff_s", backoff_s)
+        import tenacity  # and asyncio with it, which takes long
+
         retrying = tenacity.Retrying(
             stop=tenacity.stop_after_attempt(max_retries),
             wait=tenacity.wait_exponential(backoff_s, _LONGEST_BACKOFF_S)

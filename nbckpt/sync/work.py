@@ -10,14 +10,15 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from contextvars import copy_context
 from dataclasses import dataclass
-from typing import TypeVar
-
-import tenacity
+from typing import TYPE_CHECKING, TypeVar
 
 from nbckpt.core.pools import starts
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, RefusedError, StoreError, UsageError
 from nbckpt.store import Cancel, CancelledError, TimedOutError
 from nbckpt.sync.progress import Told
+
+if TYPE_CHECKING:
+    import tenacity  # which takes asyncio along: it is imported where something is transferred
 
 THREADS = 8
 ATTEMPTS = 3
@@ -74,6 +75,8 @@ class Work:
     def __init__(
         self, place: str, timeout: float | None = None, attempts: int = ATTEMPTS, cancel: Cancel | None = None
     ) -> None:
+        import tenacity
+
         self.cancel = cancel or Cancel()
         self._place = place
         self._timeout = timeout
@@ -176,6 +179,8 @@ class Work:
             ended()
 
     def _make_each(self, waiting: deque[Callable[[], object]], failed: list[BaseException]) -> None:
+        from tenacity import RetryError
+
         while not self.cancel.cancelled:
             try:
                 call = waiting.popleft()
@@ -183,7 +188,7 @@ class Work:
                 return
             try:
                 self._retrying.copy()(call)
-            except tenacity.RetryError as error:
+            except RetryError as error:
                 failed.append(_exhausted(error.last_attempt))
                 waiting.clear()
             except BaseException as error:  # noqa: BLE001  whatever it was, it is raised where it was asked for

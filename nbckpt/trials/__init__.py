@@ -1,39 +1,60 @@
 """Trials: run a function many times, watch it, stop it, resume it. See `nbckpt.run`."""
 
-from nbckpt.trials.callbacks import Callback
-from nbckpt.trials.checkpoints import CheckpointFolder, Record
-from nbckpt.trials.durable import DurableTrainable, durable
-from nbckpt.trials.executors import Executor, Worker, WorkerLostError
-from nbckpt.trials.experiment import Experiment
-from nbckpt.trials.function import FunctionRunner, wrap_function
-from nbckpt.trials.keeping import Keep
-from nbckpt.trials.library import Library
-from nbckpt.trials.remote import NotDurableError
-from nbckpt.trials.reporter import StatusReporter
-from nbckpt.trials.search import Search
-from nbckpt.trials.session import StopTrial
-from nbckpt.trials.trainable import Trainable
-from nbckpt.trials.trial import Status, Trial
+from __future__ import annotations
 
-__all__ = [
-    "Callback",
-    "CheckpointFolder",
-    "DurableTrainable",
-    "Executor",
-    "Experiment",
-    "FunctionRunner",
-    "Keep",
-    "Library",
-    "NotDurableError",
-    "Record",
-    "Search",
-    "Status",
-    "StatusReporter",
-    "StopTrial",
-    "Trainable",
-    "Trial",
-    "Worker",
-    "WorkerLostError",
-    "durable",
-    "wrap_function",
-]
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nbckpt.trials.callbacks import Callback as Callback
+    from nbckpt.trials.checkpoints import CheckpointFolder as CheckpointFolder
+    from nbckpt.trials.checkpoints import Record as Record
+    from nbckpt.trials.durable import DurableTrainable as DurableTrainable
+    from nbckpt.trials.durable import durable as durable
+    from nbckpt.trials.executors import Executor as Executor
+    from nbckpt.trials.executors import Worker as Worker
+    from nbckpt.trials.executors import WorkerLostError as WorkerLostError
+    from nbckpt.trials.experiment import Experiment as Experiment
+    from nbckpt.trials.function import FunctionRunner as FunctionRunner
+    from nbckpt.trials.function import wrap_function as wrap_function
+    from nbckpt.trials.keeping import Keep as Keep
+    from nbckpt.trials.library import Library as Library
+    from nbckpt.trials.remote import NotDurableError as NotDurableError
+    from nbckpt.trials.reporter import StatusReporter as StatusReporter
+    from nbckpt.trials.search import Search as Search
+    from nbckpt.trials.session import StopTrial as StopTrial
+    from nbckpt.trials.trainable import Trainable as Trainable
+    from nbckpt.trials.trial import Status as Status
+    from nbckpt.trials.trial import Trial as Trial
+
+_HOMES = {
+    "Callback": "nbckpt.trials.callbacks",
+    "CheckpointFolder": "nbckpt.trials.checkpoints",
+    "Record": "nbckpt.trials.checkpoints",
+    "DurableTrainable": "nbckpt.trials.durable",
+    "durable": "nbckpt.trials.durable",
+    "Executor": "nbckpt.trials.executors",
+    "Worker": "nbckpt.trials.executors",
+    "WorkerLostError": "nbckpt.trials.executors",
+    "Experiment": "nbckpt.trials.experiment",
+    "FunctionRunner": "nbckpt.trials.function",
+    "wrap_function": "nbckpt.trials.function",
+    "Keep": "nbckpt.trials.keeping",
+    "Library": "nbckpt.trials.library",
+    "NotDurableError": "nbckpt.trials.remote",
+    "StatusReporter": "nbckpt.trials.reporter",
+    "Search": "nbckpt.trials.search",
+    "StopTrial": "nbckpt.trials.session",
+    "Trainable": "nbckpt.trials.trainable",
+    "Status": "nbckpt.trials.trial",
+    "Trial": "nbckpt.trials.trial",
+}
+
+__all__ = [*_HOMES]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name when it is first used."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

@@ -217,6 +217,11 @@ class Experiment(Result):
             raise UsageError(f"say what to draw: plot('loss'), one of {self._metrics()}")
         return figure(self, metric, trials)
 
+    @property
+    def exit_status(self) -> int:
+        """See `Result.exit_status`: 1 if a trial failed."""
+        return int(any(trial.status == Status.ERROR for trial in self.trials))
+
     def page(self) -> Page:
         """See `Result.page`."""
         return self.table().page()

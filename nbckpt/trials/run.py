@@ -15,14 +15,13 @@ from typing import Any, Literal
 
 from nbckpt.core.trust import open_signer
 from nbckpt.errors import NotFoundError, StoreError, UsageError
-from nbckpt.settings import Settings
-from nbckpt.store import local_folder
 from nbckpt.sync import SyncConfig
 from nbckpt.trials import spec as spec_file
 from nbckpt.trials.callbacks import Callback
 from nbckpt.trials.driver import trainable_class
 from nbckpt.trials.executors import Executor, open_executor
 from nbckpt.trials.experiment import Experiment, match
+from nbckpt.trials.home import experiments_folder as experiments_folder
 from nbckpt.trials.keeping import Keep
 from nbckpt.trials.search import Search, open_search
 from nbckpt.trials.space import configs
@@ -131,12 +130,6 @@ def _checked(spec: Spec, executor: str | Executor, search: Any) -> Search | None
     trainable_class(spec.trainable)
     open_executor(executor, spec.resources)
     return open_search(search, spec)
-
-
-def experiments_folder(store: str | None = None) -> Path:
-    """Return where experiments are kept: in the store's folder, or in `.nbckpt` where that is remote."""
-    folder = local_folder(Settings.load().store if store is None else store)
-    return (Path(".nbckpt") if folder is None else folder).absolute() / "experiments"
 
 
 def _folder(top: Path, name: str, spec: Spec, resume: Resume) -> Path:

@@ -128,7 +128,7 @@ def test_a_cell_with_await_is_refused_in_words(notebook: Notebook) -> None:
     [
         ("%ckpt restore nope", "is empty. Make one with `%ckpt save`"),
         ("%ckpt save n nope", "there is no variable 'nope'"),
-        ("%ckpt sav", "did you mean 'save'?"),
+        ("%ckpt sav", "Did you mean 'save'?"),
         ("%ckpt ls --nope", "ls takes no '--nope'"),
         ("%ckpt save 'a@b'", "cannot be a checkpoint's name"),
         ('%ckpt save -m "open', "Close the quotation marks"),

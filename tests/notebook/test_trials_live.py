@@ -169,7 +169,7 @@ def test_an_interrupt_pauses_the_trials_and_a_second_one_stops_them(tmp_path: Pa
     try:
         client.execute_interactive(f"%load_ext nbckpt\nfrom pathlib import Path\n{SLOW}", timeout=60)
         paused = interrupt(manager, client, "%ckpt run train --name e --wait", tmp_path, 1)
-        assert paused == ["interrupted: 1 trial, 1 PAUSED. Go on: %ckpt resume e"]
+        assert paused == ["interrupted: 1 trial, 1 PAUSED. Resume: %ckpt resume e"]
         stopped = interrupt(manager, client, "%ckpt resume e --wait", tmp_path, 2)
         assert stopped == ["interrupted: 1 trial, 1 TERMINATED. See %ckpt trials e"]
     finally:

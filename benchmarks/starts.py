@@ -1,0 +1,66 @@
+"""Starts: what `%load_ext nbckpt` and a command in a shell cost before they do anything."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from benchmarks.process import REPOSITORY
+from benchmarks.suite import OURS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from benchmarks.suite import Measured
+
+WORKLOAD = "starts"
+"""What the measurements are filed under."""
+IPYTHON = "IPython"
+
+_EXTENSION = """
+import time
+began = time.perf_counter()
+from IPython.core.interactiveshell import InteractiveShell
+shell = InteractiveShell.instance()
+between = time.perf_counter()
+shell.run_line_magic("load_ext", "nbckpt")
+print(between - began, time.perf_counter() - between)
+"""
+_STORE = "import nbckpt; t = nbckpt.Tracker('.nbckpt'); [t.save({'x': i}, 'x') for i in range(3)]"
+
+
+def measure(measured: Measured, folder: Path, rounds: int, say: Callable[[str], None]) -> None:
+    """Add to *measured* what the starts take.
+
+    Args:
+        measured: What was found so far.
+        folder: On the disk to measure; what is made in it is removed again.
+        rounds: How often.
+        say: Told what is going on.
+    """
+    _python(folder, "-c", _STORE)
+    for round_ in range(rounds):
+        say(f"starts {round_ + 1}/{rounds}")
+        there, ours = map(float, _python(folder, "-c", _EXTENSION).split()[-2:])
+        measured.seconds[WORKLOAD, IPYTHON, "import"].append(there)
+        measured.seconds[WORKLOAD, OURS, "load_ext"].append(ours)
+        measured.seconds[WORKLOAD, IPYTHON, "process"].append(_timed(folder, "-c", "import IPython"))
+        measured.seconds[WORKLOAD, OURS, "ls"].append(_timed(folder, "-m", "nbckpt", "ls"))
+
+
+def _timed(folder: Path, *words: str) -> float:
+    began = time.perf_counter()
+    _python(folder, *words)
+    return time.perf_counter() - began
+
+
+def _python(folder: Path, *words: str) -> str:
+    environment = os.environ | {"PYTHONPATH": str(REPOSITORY), "IPYTHONDIR": str(folder)}
+    done = subprocess.run(
+        [sys.executable, *words], cwd=folder, env=environment, capture_output=True, text=True, check=True
+    )
+    return done.stdout
