@@ -35,7 +35,7 @@ class RestoreResult(Result):
     @property
     def warns(self) -> bool:
         """See `Result.warns`."""
-        return bool(self.restored.failed or self.restored.apart)
+        return bool(self.restored.failed or self.restored.apart or self.restored.torn)
 
     def page(self) -> Page:
         """See `Result.page`."""

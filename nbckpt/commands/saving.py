@@ -45,7 +45,8 @@ class SaveResult(Result):
     def warns(self) -> bool:
         """See `Result.warns`."""
         manifest = self.saved.manifest
-        return bool(manifest.skipped or manifest.warnings or self.hint)
+        changed = any(value.changed for value in manifest.values)
+        return bool(manifest.skipped or manifest.warnings or changed or self.hint)
 
     def page(self) -> Page:
         """See `Result.page`."""
