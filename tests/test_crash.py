@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 import random
@@ -44,14 +45,24 @@ def view(store: Store) -> tuple[object, ...]:
     return tuple(rows)
 
 
-def filled() -> tuple[MemoryStore, Tracker]:
-    """Return a store with checkpoints in it, some of them removed, and a tracker that can undo that."""
+@functools.lru_cache(maxsize=1)
+def saved(secret: str) -> dict[str, bytes]:
+    """Return the contents of a store with checkpoints that this secret signed."""
     store = MemoryStore()
-    tracker = Tracker(store)
+    tracker = Tracker(store, settings=Settings(store="", secret_file=Path(secret)))
     tracker.save({"a": A, "small": 1}, "one", variables=["a", "small"])
     tracker.save({"a": A, "b": B}, "two", variables=["a", "b"])
     tracker.save({"a": A[: 5 * KB]}, "gone", variables=["a"])
     tracker.save({"b": B[: 200 * KB]}, "gone", variables=["b"])
+    return {key: store.get(key) for key in list(store.keys())}
+
+
+def filled() -> tuple[MemoryStore, Tracker]:
+    """Return a store with checkpoints in it, some of them removed, and a tracker that can undo that."""
+    store = MemoryStore()
+    for key, data in saved(os.environ["NBCKPT_SECRET_FILE"]).items():
+        store.put(key, data)
+    tracker = Tracker(store)
     tracker.remove(["gone@2"])
     return store, tracker
 
