@@ -29,7 +29,7 @@ from nbckpt.core.algorithms import PREFERRED, Algorithms, of_checksum
 from nbckpt.core.manifest import now
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError, UsageError
 from nbckpt.store import STAGING, sync_file, sync_folder
-from nbckpt.store.local import make_folder
+from nbckpt.store.files import make_folder
 from nbckpt.store.locks import Timeout, file_lock
 
 FORMAT = 1

@@ -10,7 +10,8 @@ from nbckpt.store.archive import ArchiveStore, ArchiveWriter
 from nbckpt.store.base import STAGING, Buffer, Data, Pieces, Store, check_key
 from nbckpt.store.cached import CachedStore
 from nbckpt.store.cancel import Cancel, CancelledError, TimedOutError, wanted
-from nbckpt.store.local import LocalStore, exchange, sync_file, sync_folder
+from nbckpt.store.files import exchange, sync_file, sync_folder
+from nbckpt.store.local import LocalStore
 from nbckpt.store.memory import MemoryStore
 from nbckpt.store.prefix import PrefixStore
 from nbckpt.store.remote import RemoteStore, check_protocol

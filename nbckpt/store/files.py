@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from nbckpt.store.base import STAGING, Data, pieces_of
+from nbckpt.store.cancel import wanted
 from nbckpt.store.scan import is_link
 
 STALE_S = 24 * 3600
@@ -47,8 +48,8 @@ def write_file(file: Path, data: Data) -> None:
         OSError: The disk failed.
         CancelledError: The data is not wanted any more (see cancel.py).
     """
-    with writing(file) as opened:
-        write_all(opened.fileno(), data)
+    with staged(file) as stage:
+        write_new(stage, data)
 
 
 def write_files(files: Mapping[Path, Data]) -> None:
@@ -62,8 +63,7 @@ def write_files(files: Mapping[Path, Data]) -> None:
         for file, data in files.items():
             changed.update(_make(file.parent))
             stage = places[file] = hidden(file.parent)
-            with _create(stage) as opened:
-                write_all(opened.fileno(), data)
+            write_new(stage, data, synced=False)
         _each(sync_file, places.values())
         for file, stage in places.items():
             stage.replace(file)
@@ -79,9 +79,7 @@ def create_file(file: Path, data: Data) -> None:
     stage = hidden(file.parent)
     make_folder(file.parent)
     try:
-        with _create(stage, 0o600) as opened:
-            write_all(opened.fileno(), data)
-            sync(opened.fileno())
+        write_new(stage, data, 0o600)
         try:
             os.link(stage, file)
         except FileExistsError:
@@ -95,27 +93,30 @@ def create_file(file: Path, data: Data) -> None:
 
 
 @contextmanager
-def writing(file: Path, staging: Path | None = None) -> Iterator[BinaryIO]:
-    """Open a file for the block, which holds what it held before or, after the block, what the block wrote.
-
-    Args:
-        file: The file; folders that are missing are made.
-        staging: A folder on the same disk for the file that is not finished; its own by default.
-    """
-    with staged(file, staging) as stage, _create(stage) as opened:
+def writing(file: Path) -> Iterator[BinaryIO]:
+    """Open a file for the block; it holds what it held before or, after the block, what the block wrote."""
+    with staged(file) as stage, _create(stage) as opened:
         yield opened
         opened.flush()
         sync(opened.fileno())
 
 
 @contextmanager
-def staged(file: Path, staging: Path | None = None) -> Iterator[Path]:
-    """Lend a hidden path for the block; the file that the block makes there, and syncs, becomes *file*."""
+def staged(
+    file: Path, staging: Path | None = None, rename: Callable[[Path, Path], object] = Path.replace
+) -> Iterator[Path]:
+    """Lend a hidden path for the block; the file that the block makes there, and syncs, becomes *file*.
+
+    Args:
+        file: The file; folders that are missing are made.
+        staging: A folder on the same disk for what is not finished; that of the file by default.
+        rename: Gives the first path the name of the second.
+    """
     make_folder(file.parent)
     stage = hidden(staging or file.parent)
     try:
         yield stage
-        stage.replace(file)
+        rename(stage, file)
     except BaseException:
         discard(stage)
         raise
@@ -291,15 +292,20 @@ def _create(file: Path, mode: int = 0o666) -> BinaryIO:
     return os.fdopen(os.open(file, flags, mode), "wb")
 
 
-def write_all(fd: int, data: Data) -> None:
-    """Write all of the data; the system may take less than it is given."""
-    for views in _batches(pieces_of(data)):
-        while views:
-            written = os.write(fd, views[0]) if _WINDOWS else os.writev(fd, views)
-            while views and written >= len(views[0]):
-                written -= len(views.pop(0))
-            if views and written:
-                views[0] = views[0][written:]
+def write_new(file: Path, data: Data, mode: int = 0o666, *, synced: bool = True) -> None:
+    """Write a file that is not there yet; the system may take less at once than it is given."""
+    with _create(file, mode) as opened:
+        fd = opened.fileno()
+        for views in _batches(pieces_of(data)):
+            while views:
+                written = os.write(fd, views[0]) if _WINDOWS else os.writev(fd, views)
+                while views and written >= len(views[0]):
+                    written -= len(views.pop(0))
+                if views and written:
+                    views[0] = views[0][written:]
+        if synced:
+            sync(fd)
+            wanted().check()
 
 
 def _batches(pieces: Iterable[memoryview]) -> Iterator[list[memoryview]]:

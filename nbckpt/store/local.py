@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
-import sys
-import time
-import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from operator import itemgetter
 from pathlib import Path
 
 from nbckpt.errors import NbckptError, NotFoundError, RefusedError, StoreError, UsageError
-from nbckpt.store.base import STAGING, Data, Store, check_key, pieces_of
-from nbckpt.store.cancel import wanted
+from nbckpt.store.base import STAGING, Data, Store, check_key
+from nbckpt.store.files import make_folder, staged, sweep, write_new
+from nbckpt.store.scan import OUTSIDE, can_be_named, link_outside, scan
 
-_STALE_S = 24 * 3600
-_MOST_PARTS = 512  # POSIX promises room for 1024 buffers in one writev; half of it is as fast
-_BATCH = 256 << 10  # what is copied on its way is in memory only so long, and still in the cache
-_AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 _REFUSALS = {errno.EACCES, errno.EPERM, errno.EROFS}
 _NO_FILE = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
-_WINDOWS = sys.platform == "win32"
 
 
 class LocalStore(Store):
@@ -40,11 +32,20 @@ class LocalStore(Store):
         self._swept = False
 
     def path(self, key: str) -> Path:
-        """See `Store.path`; the file need not exist."""
+        """See `Store.path`; the file need not exist.
+
+        Raises:
+            RefusedError: A link on the way leads out of the store.
+        """
         parts = check_key(key).split("/")
-        if parts[0] == STAGING or not _can_name_a_file(key):
+        if parts[0] == STAGING or not can_be_named(key):
             raise UsageError(f"{key!r} cannot be a file name in {self.url}")
+        self._check_inside(key)
         return self.folder.joinpath(*parts)
+
+    def _check_inside(self, path: str) -> None:
+        if link := link_outside(self.folder, path):
+            self._refuse(link)
 
     def get(self, key: str, start: int = 0, stop: int | None = None) -> bytes:
         """See `Store.get`."""
@@ -57,32 +58,27 @@ class LocalStore(Store):
 
     def put(self, key: str, data: Data) -> None:
         """See `Store.put`."""
-        self._put(key, lambda staged: _write_durably(staged, pieces_of(data)))
+        with self._staged(key) as stage:
+            write_new(stage, data)
 
     def copy(self, source: str, target: str) -> None:
         """See `Store.copy`: no key's bytes are ever changed in place, so that two may share them."""
         try:
-            self._put(target, lambda staged: os.link(self.path(source), staged))
+            with self._staged(target) as stage:
+                os.link(self.path(source), stage)
         except NotFoundError:
             raise
         except (StoreError, AttributeError):  # no such links on this file system, or none at all
             super().copy(source, target)
 
-    def _put(self, key: str, write: Callable[[Path], None]) -> None:
-        """Let *write* make a file, and give it its name."""
+    @contextmanager
+    def _staged(self, key: str) -> Iterator[Path]:
+        """Lend a path for the block; the file that it makes there becomes the key's."""
         target = self.path(key)
         with self._explained("write", key):
             self._sweep_once()
-            make_folder(target.parent)
-            staged = self._staging / uuid.uuid4().hex
-            try:
-                write(staged)
-                _rename(staged, target)
-            except BaseException:
-                with suppress(OSError):
-                    staged.unlink(missing_ok=True)
-                raise
-            sync_folder(target.parent)
+            with staged(target, self._staging, _rename) as stage:
+                yield stage
 
     def exists(self, key: str) -> bool:
         """See `Store.exists`."""
@@ -111,40 +107,30 @@ class LocalStore(Store):
         folder = prefix.rpartition("/")[0]
         if folder:
             self.path(folder)  # refused where it leads outside
-        with self._explained("list", folder or "/"):
-            if self.folder.is_file():
-                raise NotADirectoryError(errno.ENOTDIR, f"{self.folder} is a file where a folder should be")
-            return sorted((it for it in self._walk(folder) if it[0].startswith(prefix)), key=itemgetter(0))
 
-    def _walk(self, folder: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
-        """Yield what lies below *folder*; a folder that vanishes meanwhile has nothing."""
-        try:
-            entries = list(os.scandir(self.folder / folder))
-        except FileNotFoundError:
-            return
-        except NotADirectoryError:
-            if not folder:
-                raise
-            return
-        for entry in entries:
-            key = f"{folder}/{entry.name}" if folder else entry.name
-            if key == STAGING:
-                continue
-            if entry.is_dir():
-                yield from self._walk(key)
-            else:
-                yield key, entry
+        def refuse(path: str, why: str) -> None:
+            # A list of everything meets the user's folders, too, which may hold any links.
+            if why == OUTSIDE and (folder or "/" not in path):
+                self._refuse(path)
+
+        with self._explained("list", folder or "/"):
+            found = scan(self.folder, refuse, skip=STAGING.__eq__, below=folder)
+            return sorted(
+                (it for it in found if it[0].startswith(prefix) and it[0][-1] != "/"), key=itemgetter(0)
+            )
+
+    def _refuse(self, path: str) -> None:
+        raise RefusedError(
+            f"{path!r} in {self.url} is refused: {OUTSIDE}. Remove it, or move the whole store"
+        )
 
     def _sweep_once(self) -> None:
         """Remove what killed writers left in the staging folder long ago."""
+        self._check_inside(STAGING)
         make_folder(self._staging)
-        if self._swept:
-            return
-        self._swept = True
-        for entry in os.scandir(self._staging):
-            with suppress(FileNotFoundError):
-                if time.time() - entry.stat().st_mtime > _STALE_S:
-                    Path(entry.path).unlink()
+        if not self._swept:
+            self._swept = True
+            sweep(self._staging)
 
     @contextmanager
     def _explained(self, action: str, key: str) -> Iterator[None]:
@@ -161,58 +147,6 @@ class LocalStore(Store):
             raise kind(f"cannot {action} {key!r} in {self.url}: {reason}{_advice(error)}") from error
 
 
-def sync_folder(folder: Path) -> None:
-    """Make the names in *folder* durable, where the system knows how (not on Windows)."""
-    if _WINDOWS:
-        return
-    fd = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
-def sync_file(file: Path) -> None:
-    """Make what a file holds durable."""
-    fd = os.open(file, os.O_RDWR if _WINDOWS else os.O_RDONLY)  # Windows flushes only what it may write
-    try:
-        _sync(fd)
-    finally:
-        os.close(fd)
-
-
-def _can_name_a_file(key: str) -> bool:
-    try:
-        os.fsencode(key)
-    except UnicodeEncodeError:
-        return False
-    return not (_WINDOWS and any(c in key for c in '\\:*?"<>|'))
-
-
-def exchange(one: Path, other: Path) -> bool:
-    """Swap two names in one step, where the system can (Linux); tell whether it did."""
-    if sys.platform != "linux":
-        return False
-    rename = getattr(ctypes.CDLL(None), "renameat2", None)
-    if rename is None:
-        return False
-    done = rename(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE)
-    return bool(done == 0)
-
-
-def make_folder(folder: Path) -> None:
-    """Make *folder* and its parents durably."""
-    if folder.is_dir():
-        return
-    if folder.parent != folder:
-        make_folder(folder.parent)
-    with suppress(FileExistsError):
-        folder.mkdir()
-    if not folder.is_dir():
-        raise NotADirectoryError(errno.ENOTDIR, f"{folder} is a file where a folder should be")
-    sync_folder(folder.parent)
-
-
 def _rename(staged: Path, target: Path) -> None:
     """Give a file its name, which folders may have that hold nothing any more."""
     try:
@@ -223,49 +157,6 @@ def _rename(staged: Path, target: Path) -> None:
         for folder, _, _ in os.walk(target, topdown=False):
             Path(folder).rmdir()
         staged.replace(target)
-
-
-def _write_durably(file: Path, pieces: Iterable[memoryview]) -> None:
-    fd = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
-    try:
-        for batch in _batches(pieces):
-            _write_all(fd, batch)
-        _sync(fd)
-        wanted().check()
-    finally:
-        os.close(fd)
-
-
-def _batches(pieces: Iterable[memoryview]) -> Iterator[list[memoryview]]:
-    """Yield the pieces in lists that are written with one call each."""
-    batch: list[memoryview] = []
-    size = 0
-    for piece in pieces:
-        batch.append(piece)
-        size += len(piece)
-        if len(batch) == _MOST_PARTS or size >= _BATCH:
-            yield batch
-            batch, size = [], 0
-    yield batch
-
-
-def _write_all(fd: int, views: list[memoryview]) -> None:
-    """Write all of *views*; the system may take less than it is given."""
-    while views:
-        written = os.write(fd, views[0]) if _WINDOWS else os.writev(fd, views)
-        while views and written >= len(views[0]):
-            written -= len(views.pop(0))
-        if views and written:
-            views[0] = views[0][written:]
-
-
-def _sync(fd: int) -> None:
-    if sys.platform == "darwin":  # fsync alone leaves the bytes in the drive's own cache there
-        import fcntl
-
-        fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
-    else:
-        os.fsync(fd)
 
 
 def _read_up_to(fd: int, size: int) -> bytes:

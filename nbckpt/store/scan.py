@@ -17,6 +17,8 @@ _WINDOWS = sys.platform == "win32"
 _JUNCTION = 0xA0000003
 _MOST_LINKS = 10_000
 
+OUTSIDE = "it is a link that leads outside"
+
 
 def scan(
     folder: Path,
@@ -80,7 +82,7 @@ def _unfit(link: str, top: str, above: tuple[str, ...], links: int) -> str:
     """Return why a link does not count as what it points to."""
     target = Path(os.path.realpath(link))
     if not target.is_relative_to(top):
-        return "it is a link that leads outside"
+        return OUTSIDE
     if not target.exists():
         return "it is a link that leads nowhere"
     if str(target) in above:

@@ -803,7 +803,7 @@ def test_the_folders_that_the_first_save_makes_are_durable_too(
 ) -> None:
     """D39."""
     synced: list[Path] = []
-    monkeypatch.setattr("nbckpt.store.local.sync_folder", synced.append)
+    monkeypatch.setattr("nbckpt.store.files.sync_folder", synced.append)
     save(1, checkpoint_dir=tmp_path / "a" / "b")
     assert synced == [tmp_path, tmp_path / "a"]
 

@@ -13,8 +13,9 @@ from unittest.mock import patch
 import pytest
 
 from nbckpt.core.trust import open_signer
-from nbckpt.errors import NotFoundError, StoreError, UsageError
-from nbckpt.store import STAGING, LocalStore, Store, local, open_store
+from nbckpt.errors import NotFoundError, RefusedError, StoreError, UsageError
+from nbckpt.store import STAGING, LocalStore, Store, files, open_store
+from nbckpt.store.files import hidden
 from nbckpt.testing import StoreTests
 
 posix = pytest.mark.skipif(os.name == "nt", reason="needs POSIX")
@@ -83,13 +84,15 @@ def test_staged_files_are_no_keys(tmp_path: Path) -> None:
 
 def test_only_old_staged_files_are_swept(tmp_path: Path) -> None:
     (tmp_path / STAGING).mkdir()
-    old, new = tmp_path / STAGING / "old", tmp_path / STAGING / "new"
+    old, new = hidden(tmp_path / STAGING), hidden(tmp_path / STAGING)
     old.write_bytes(b"half")
     new.write_bytes(b"another writer's")
-    os.utime(old, (time.time() - 2 * 24 * 3600,) * 2)
+    theirs = tmp_path / STAGING / "notes.txt"
+    theirs.write_bytes(b"a user's")
+    for file in (old, theirs):
+        os.utime(file, (time.time() - 2 * 24 * 3600,) * 2)
     LocalStore(tmp_path).put("a", b"x")
-    assert not old.exists()
-    assert new.exists()
+    assert set((tmp_path / STAGING).iterdir()) == {new, theirs}
 
 
 def test_a_store_needs_no_sweep_to_read(tmp_path: Path) -> None:
@@ -102,8 +105,8 @@ def test_a_store_needs_no_sweep_to_read(tmp_path: Path) -> None:
 def test_what_is_put_is_synced_before_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     happened: list[str] = []
     replace = Path.replace
-    monkeypatch.setattr(local, "_sync", lambda _: happened.append("file synced"))
-    monkeypatch.setattr(local, "sync_folder", lambda folder: happened.append(f"{folder.name} synced"))
+    monkeypatch.setattr(files, "sync", lambda _: happened.append("file synced"))
+    monkeypatch.setattr(files, "sync_folder", lambda folder: happened.append(f"{folder.name} synced"))
 
     def name(staged: Path, target: Path) -> Path:
         happened.append("named")
@@ -215,7 +218,7 @@ def test_an_interrupt_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
         raise KeyboardInterrupt
 
     monkeypatch.setattr(os, "fsync", interrupt)
-    monkeypatch.setattr(local, "sync_folder", lambda _: None)
+    monkeypatch.setattr(files, "sync_folder", lambda _: None)
     with pytest.raises(KeyboardInterrupt):
         LocalStore(tmp_path).put("a", b"x")
     assert list(LocalStore(tmp_path).keys()) == []
@@ -328,3 +331,47 @@ def test_where_there_are_no_links_at_all_a_copy_and_a_secret_are_made_too(
     store.copy("a", "b")
     assert store.get("b") == b"x"
     assert open_signer().secret == open_signer().secret
+
+
+@posix
+@pytest.mark.parametrize("name", ["refs", "packs", "trash", "packs/ab", STAGING])
+def test_a_link_that_leads_out_of_the_store_is_refused_by_name(tmp_path: Path, name: str) -> None:
+    theirs = tmp_path / "theirs"
+    for file in ("ab/old", "x/old"):
+        LocalStore(theirs).put(file, b"precious")
+    for file in theirs.rglob("*"):
+        os.utime(file, (time.time() - 2 * 24 * 3600,) * 2)
+    before = {it: it.stat().st_mtime for it in theirs.rglob("*")}
+    store = LocalStore(tmp_path / "store")
+    (tmp_path / "store" / name).parent.mkdir(parents=True)
+    (tmp_path / "store" / name).symlink_to(theirs)
+    key = f"{name}/x/old"
+    calls = {
+        "put": lambda: store.put("a" if name == STAGING else key, b"y"),
+        "copy": lambda: store.copy(key, "b"),
+        "get": lambda: store.get(key),
+        "path": lambda: store.path(key),
+        "exists": lambda: store.exists(key),
+        "delete": lambda: store.delete(key),
+        "keys": lambda: list(store.keys(f"{name}/")),
+        "all keys": lambda: list(store.keys()),
+    }
+    if name == STAGING:
+        calls = {"put": calls["put"]}
+    elif "/" in name:  # the folder of a trial may hold any link, and keys there are not listed
+        assert list(calls.pop("all keys")()) == []
+    for call in calls.values():
+        with pytest.raises(RefusedError, match=f"'{name}' in .*store is refused.*leads outside"):
+            call()
+    assert {it: it.stat().st_mtime for it in theirs.rglob("*")} == before
+
+
+@posix
+def test_a_link_to_a_store_and_one_inside_it_are_followed(tmp_path: Path) -> None:
+    LocalStore(tmp_path / "real").put("a/b", b"x")
+    (tmp_path / "chosen").symlink_to("real")
+    (tmp_path / "real" / "alias").symlink_to("a")
+    store = LocalStore(tmp_path / "chosen")
+    store.put("a/c", b"y")
+    assert list(store.keys()) == ["a/b", "a/c", "alias/b", "alias/c"]
+    assert store.get("alias/c") == b"y"

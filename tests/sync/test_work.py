@@ -117,7 +117,7 @@ def test_what_no_further_try_would_change_is_not_tried_again(kind: type[Exceptio
 def test_no_permission_on_the_disk_is_not_tried_again(tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
     with (
-        patch("nbckpt.store.local.os.open", side_effect=PermissionError(13, "Permission denied")) as tried,
+        patch("nbckpt.store.files.os.open", side_effect=PermissionError(13, "Permission denied")) as tried,
         pytest.raises(RefusedError, match=r"cannot write 'a' in .*Permission denied\. Choose a folder"),
     ):
         Work("x").one(lambda: store.put("a", b"x"))
@@ -267,7 +267,7 @@ def test_a_put_that_is_cancelled_while_the_disk_is_synced_is_not_shown(tmp_path:
     store, cancel = LocalStore(tmp_path), Cancel()
     store.put("a", b"old")
     with (
-        patch("nbckpt.store.local._sync", lambda _: cancel.cancel()),
+        patch("nbckpt.store.files.sync", lambda _: cancel.cancel()),
         cancel.covering(),
         pytest.raises(CancelledError),
     ):
