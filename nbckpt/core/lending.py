@@ -48,7 +48,11 @@ def lend(key: str, fill: Callable[[Path], None]) -> Iterator[Path]:
         mine.acquire()
         try:
             if not folder.exists():
-                fill(folder)
+                half = root / f"{key}.half"
+                half.mkdir()
+                fill(half / key)
+                (half / key).rename(folder)
+                half.rmdir()
         except BaseException:
             _go(root, key, mine)
             raise
@@ -88,7 +92,7 @@ def _sweep(root: Path) -> None:
 
 def _remove(root: Path, key: str) -> None:
     """Remove a folder that nobody uses, and one that was not finished."""
-    for left in (root / key, *root.glob(f".{key}.*"), root / f"{key}.users"):
+    for left in (root / key, root / f"{key}.half", root / f"{key}.users"):
         shutil.rmtree(left, ignore_errors=True)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import uuid
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +14,7 @@ from nbckpt.core.reader import Reader
 from nbckpt.core.tree import Sign, Tree, pack, packed_tree
 from nbckpt.errors import CorruptError, FormatError, StoreError, UsageError
 from nbckpt.store import ArchiveStore, ArchiveWriter
+from nbckpt.store.files import writing
 
 
 def export(
@@ -37,21 +36,14 @@ def write_file(tree: Tree, file: Path, sign: Sign | None, name: str = "", *, ove
     """Write a checkpoint from wherever it is into *file*; see `export`."""
     if file.exists() and not overwrite:
         raise UsageError(f"{str(file)!r} exists: choose another name, or say --overwrite")
-    staged = file.with_name(f".{file.name}.{uuid.uuid4().hex}.nbckpt-tmp")
     try:
-        with staged.open("wb") as opened:
-            with closing(ArchiveWriter(opened)) as archive:
-                _write(tree, archive, name, sign)
-            opened.flush()
-            os.fsync(opened.fileno())
-        staged.replace(file)
+        file.parent.stat()  # a folder that is not there was typed wrong
+        with writing(file) as opened, closing(ArchiveWriter(opened)) as archive:
+            _write(tree, archive, name, sign)
     except OSError as error:
         if isinstance(error, StoreError):
             raise
         raise StoreError(f"cannot write {str(file)!r}: {error.strerror or error}") from error
-    finally:
-        with suppress(OSError):
-            staged.unlink(missing_ok=True)
     return file.stat().st_size
 
 

@@ -8,8 +8,6 @@ the folder `.nbckpt` among them.
 from __future__ import annotations
 
 import os
-import shutil
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -28,9 +26,9 @@ from nbckpt.store import (
     PrefixStore,
     Store,
     check_key,
-    exchange,
-    sync_folder,
 )
+from nbckpt.store.files import commit, staged_folder
+from nbckpt.store.scan import OUTSIDE, link_outside, scan
 
 INSIDE = ".nbckpt"
 """The folder, among a plain checkpoint's files, that holds its values."""
@@ -88,7 +86,6 @@ def folder_tree(folder: Path) -> Tree:
     if not folder.is_dir():
         raise UsageError(f"{str(folder)!r} is a file: give the folder that holds the checkpoint")
     found, empty = _scan(folder)
-    inside = LocalStore(folder / INSIDE)
     manifest = read_manifest(folder)
 
     def chunks(file: Path) -> Chunks:
@@ -96,7 +93,7 @@ def folder_tree(folder: Path) -> Tree:
 
     return Tree(
         manifest,
-        Reader(inside, manifest.inline),
+        Reader(LocalStore(folder / INSIDE), manifest.inline),
         {path: chunks(file) for path, file in found.items()},
         empty,
     )
@@ -107,8 +104,10 @@ def read_manifest(folder: Path) -> Manifest:
 
     Raises:
         CorruptError: They are not whole.
-        UsageError: It holds a store.
+        UsageError: It holds a store, or its values are elsewhere.
     """
+    if link_outside(folder, INSIDE):
+        _refuse(INSIDE, OUTSIDE)
     return _read_manifest(LocalStore(folder / INSIDE), str(folder))
 
 
@@ -189,18 +188,12 @@ def write_folder(tree: Tree, folder: Path, sign: Sign | None, *, overwrite: bool
     """
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{str(folder)!r} is a file: choose another place")
-    stage = folder.with_name(f".{folder.name[:40]}.{uuid.uuid4().hex}.nbckpt-tmp")
     try:
-        occupied = folder.is_dir() and any(folder.iterdir())
-        if occupied and not overwrite:
+        if folder.is_dir() and any(folder.iterdir()) and not overwrite:
             raise UsageError(f"{str(folder)!r} is not empty: choose another place, or say overwrite=True")
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        stage.mkdir()
-        try:
+        with staged_folder(folder.parent) as stage:
             _fill(tree, stage, sign)
-            _swap(stage, folder, occupied=occupied)
-        finally:
-            shutil.rmtree(stage, ignore_errors=True)
+            commit(stage, folder)
     except OSError as error:
         if isinstance(error, NotFoundError):
             raise
@@ -253,42 +246,13 @@ def check_path(path: str) -> str:
 
 def _scan(folder: Path) -> tuple[dict[str, Path], frozenset[str]]:
     """Return the files below *folder* by path, and the folders that hold nothing."""
-    top = folder.resolve()
-    files: dict[str, Path] = {}
-    empty: set[str] = set()
-
-    def visit(place: Path, prefix: str, above: tuple[Path, ...]) -> None:
-        entries = sorted(os.scandir(place), key=lambda entry: entry.name)
-        if not entries and prefix:
-            empty.add(prefix.rstrip("/"))
-        for entry in entries:
-            path = prefix + entry.name
-            if path in {INSIDE, STAGING}:
-                continue
-            target = Path(entry.path)
-            if entry.is_symlink():
-                target = _follow(target, top, path)
-            if target.is_dir():
-                if target.resolve() in above:
-                    raise UsageError(f"the link {path!r} leads back to a folder that it is in: remove it")
-                visit(target, f"{path}/", (*above, target.resolve()))
-            elif target.is_file():
-                files[path] = target
-            else:
-                raise UsageError(f"{path!r} is neither a file nor a folder: take it out")
-
-    visit(folder, "", (top,))
-    return files, frozenset(empty)
+    places = dict(scan(folder, _refuse, skip={INSIDE, STAGING}.__contains__))
+    files = {path: Path(entry.path) for path, entry in places.items() if path[-1] != "/"}
+    return files, frozenset(path[:-1] for path in places.keys() - files.keys())
 
 
-def _follow(link: Path, top: Path, path: str) -> Path:
-    try:
-        target = link.resolve(strict=True)
-    except (OSError, RuntimeError):
-        raise UsageError(f"the link {path!r} points nowhere: remove it") from None
-    if not target.is_relative_to(top):
-        raise UsageError(f"the link {path!r} points outside the checkpoint: replace it by what it points to")
-    return target
+def _refuse(path: str, why: str) -> None:
+    raise UsageError(f"{path!r} cannot be in a checkpoint: {why}. Remove it, or replace it by a copy")
 
 
 def _read_file(file: Path) -> Iterator[Buffer]:
@@ -333,10 +297,7 @@ def _fill(tree: Tree, stage: Path, sign: Sign | None) -> None:
         file = stage.joinpath(*check_path(path).split("/"))
         file.parent.mkdir(parents=True, exist_ok=True)
         with file.open("wb") as opened:
-            for chunk in chunks():
-                opened.write(chunk)
-            opened.flush()
-            os.fsync(opened.fileno())
+            opened.writelines(chunks())
     manifest = tree.manifest
     if manifest.values or manifest.attributes or manifest.cls:
         inside = LocalStore(stage / INSIDE)
@@ -345,26 +306,6 @@ def _fill(tree: Tree, stage: Path, sign: Sign | None) -> None:
         inside.put(_MANIFEST, data)
         with suppress(OSError):
             (stage / INSIDE / STAGING).rmdir()
-    for place, _, _ in os.walk(stage, topdown=False):
-        sync_folder(Path(place))
-
-
-def _swap(stage: Path, folder: Path, *, occupied: bool) -> None:
-    """Put the staged folder in the other's place, so that there is always one of them, whole."""
-    if not (occupied and exchange(stage, folder)):
-        aside = stage.with_name(f"{stage.name}.old")
-        if occupied:
-            folder.replace(aside)
-        elif folder.exists():
-            folder.rmdir()
-        try:
-            stage.replace(folder)
-        except OSError:
-            if occupied:
-                aside.replace(folder)
-            raise
-        shutil.rmtree(aside, ignore_errors=True)
-    sync_folder(folder.parent)
 
 
 def _pack_inside(

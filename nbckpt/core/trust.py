@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import os
 import secrets
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from pathlib import Path
 from nbckpt.core.manifest import Manifest, Signature
 from nbckpt.errors import StoreError, UntrustedError
 from nbckpt.settings import Settings
+from nbckpt.store.files import create_file
 
 _SECRET_SIZE = 32
 
@@ -68,8 +68,7 @@ def open_signer(settings: Settings | None = None) -> Signer:
     try:
         with suppress(FileNotFoundError):
             return Signer(_checked(file.read_bytes(), file))
-        file.parent.mkdir(parents=True, exist_ok=True)
-        _create(file)
+        create_file(file, secrets.token_hex(_SECRET_SIZE).encode())
         return Signer(_checked(file.read_bytes(), file))
     except OSError as error:
         raise StoreError(
@@ -97,25 +96,6 @@ def stranger(manifest: Manifest, ref: str, maker: str) -> UntrustedError:
             "`%ckpt trust --store`"
         )
     return UntrustedError(f"{what} was made by someone else: restoring it could run anything. {look}")
-
-
-def _create(file: Path) -> None:
-    """Make the secret whole or not at all; where two processes do it at once, one wins."""
-    staged = file.with_name(f"{file.name}.{secrets.token_hex(8)}")
-    fd = os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        os.write(fd, secrets.token_hex(_SECRET_SIZE).encode())
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-    try:
-        os.link(staged, file)
-    except FileExistsError:
-        pass
-    except (OSError, AttributeError):  # no links on this file system, or none at all, as in a browser
-        if not file.exists():
-            staged.replace(file)
-    staged.unlink(missing_ok=True)
 
 
 def _checked(secret: bytes, file: Path) -> bytes:

@@ -12,27 +12,26 @@ which a lock holds; readers need none.
 from __future__ import annotations
 
 import errno
-import json
 import logging
 import os
 import re
-import shutil
 import stat
-import uuid
 from collections.abc import Iterable, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Protocol, Self
 
+from nbckpt.core import schema
 from nbckpt.core.algorithms import PREFERRED, Algorithms, of_checksum
 from nbckpt.core.manifest import now
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError, UsageError
-from nbckpt.store import STAGING, sync_file, sync_folder
-from nbckpt.store.files import make_folder
+from nbckpt.store import STAGING, sync_file
+from nbckpt.store.files import commit, make_folder, remove, staged, staged_folder, sweep
 from nbckpt.store.locks import Timeout, file_lock
+from nbckpt.store.scan import OUTSIDE, link_outside
 
-FORMAT = 1
+FORMAT = 2
 PREFIX = "checkpoint-"
 MANIFEST = "manifest.json"
 SUFFIX = ".state"
@@ -41,6 +40,7 @@ _OF_THE_DISK = {
     *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ESTALE),
     *(errno.EROFS, errno.EACCES, errno.EPERM),
 }
+_FORM = {"format": int, "created_at?": str, "replicas": int, "states": {str: (str, int, str)}}
 _LOCK = f"{STAGING}.lock"
 _LOCK_S = 60.0
 _PLAIN = re.compile(r"[a-z0-9._-]{1,80}")
@@ -129,19 +129,21 @@ class Save:
             FormatError: A newer nbckpt wrote it.
             StoreError: The disk failed.
         """
-        place, read = folder / MANIFEST, None
-        try:
-            with _explained("read", place), suppress(FileNotFoundError, NotADirectoryError):
-                if stat.S_ISREG(place.stat().st_mode):
-                    read = json.loads(place.read_bytes())
-            if not isinstance(read, dict) or read.keys().isdisjoint({"states", "replicas"}):
-                raise NotFoundError(f"{str(folder)!r} has no {MANIFEST} of nbckpt's")
-            if (number := read.get("format")) != FORMAT:
-                raise FormatError(f"{str(place)!r} has format {number!r}, this nbckpt reads {FORMAT}")
-            states = {name: _kept(name, *it) for name, it in read.get("states", ()).items()}
-            return cls(folder, states, int(read.get("replicas", "")))
-        except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
-            raise CorruptError(f"{str(place)!r} is damaged: {error}") from error
+        place, data = folder / MANIFEST, None
+        if link := link_outside(folder.parent, f"{folder.name}/{MANIFEST}"):
+            raise NotFoundError(f"{str(folder.parent / link)!r} is not read: {OUTSIDE}")
+        with _explained("read", place), suppress(FileNotFoundError, NotADirectoryError):
+            if stat.S_ISREG(place.stat().st_mode):
+                data = place.read_bytes()
+        read = None if data is None else schema.parse(data, repr(str(place)))
+        if not isinstance(read, dict) or read.keys().isdisjoint({"states", "replicas"}):
+            raise NotFoundError(f"{str(folder)!r} has no {MANIFEST} of nbckpt's")
+        if (number := read.get("format")) not in range(1, FORMAT + 1):
+            raise FormatError(f"{str(place)!r} has format {number!r}, this nbckpt reads {FORMAT}")
+        assert data is not None
+        read = schema.unseal(data, _FORM, repr(str(place)))
+        states = {name: _kept(name, *it) for name, it in read["states"].items()}
+        return cls(folder, states, read["replicas"])
 
 
 class StateFolder:
@@ -168,12 +170,10 @@ class StateFolder:
             Exception: Whatever a state's own `save` raises.
         """
         with self._alone():
-            stage = self._stage()
-            try:
+            with ExitStack() as staged:
+                with _explained("write", self.folder):
+                    stage = staged.enter_context(staged_folder(self.folder))
                 made = self._fill(stage, states, replicas)
-            except BaseException:
-                shutil.rmtree(stage, ignore_errors=True)
-                raise
             try:
                 self._prune(made, keep)
             except OSError as error:
@@ -182,9 +182,7 @@ class StateFolder:
 
     def _fill(self, stage: Path, states: Iterable[tuple[str, Writes]], replicas: int) -> Save:
         """Write the staged folder, and give it its number."""
-        with _explained("write", self.folder):
-            stage.mkdir()
-        kept = {name: write_state(name, state, stage) for name, state in states}
+        kept = {name: write_state(name, state, stage / file_name(name)) for name, state in states}
         manifest = {
             "format": FORMAT,
             "created_at": now(),
@@ -192,12 +190,9 @@ class StateFolder:
             "states": {name: [it.file, it.size, it.digest] for name, it in kept.items()},
         }
         with _explained("write", self.folder):
-            (stage / MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
-            sync_file(stage / MANIFEST)
-            sync_folder(stage)
+            (stage / MANIFEST).write_bytes(schema.seal(manifest))
             place = self.folder / f"{PREFIX}{max(self._numbers(), default=0) + 1}"
-            stage.rename(place)
-            sync_folder(self.folder)
+            commit(stage, place)
         return Save(place, kept, replicas)
 
     def _prune(self, newest: Save, keep: int) -> None:
@@ -216,11 +211,9 @@ class StateFolder:
             except CorruptError:
                 is_whole = False
             if whole >= keep and not folder.is_symlink():
-                # In one step, so that no reader meets half of it, nor is half of it left for ever.
-                folder.rename(self._stage())
+                remove(folder)
             whole += is_whole
-        for left in self.folder.glob(f"{STAGING}-*"):
-            shutil.rmtree(left, ignore_errors=True)
+        sweep(self.folder, older_s=0)  # nobody else writes: the lock is held
 
     def newest(self) -> Save | None:
         """Return the newest whole save, all its files read; the log tells of newer ones that are not.
@@ -256,9 +249,6 @@ class StateFolder:
             )
         return None
 
-    def _stage(self) -> Path:
-        return self.folder / f"{STAGING}-{uuid.uuid4().hex[:12]}"
-
     def _numbers(self, *, missing_ok: bool = False) -> set[int]:
         names: list[str] = []
         with _explained("read", self.folder), suppress(*[FileNotFoundError] if missing_ok else []):
@@ -286,14 +276,13 @@ class StateFolder:
             lock.release()
 
 
-def write_state(name: str, state: Writes, folder: Path) -> Kept:
-    """Have a state write its file in *folder*, durably.
+def write_state(name: str, state: Writes, file: Path) -> Kept:
+    """Have a state write a new file, which is not synced.
 
     Raises:
         StoreError: The disk failed.
         Exception: Whatever the state's own `save` raises.
     """
-    file = folder / file_name(name)
     own: OSError | None = None
     try:
         with file.open("wb") as opened:
@@ -303,12 +292,27 @@ def write_state(name: str, state: Writes, folder: Path) -> Kept:
                 # Writing to an open file tells no name; what tells one met another file.
                 own = error if error.filename or error.errno not in _OF_THE_DISK else None
                 raise
-        sync_file(file)
-        return Kept(file.name, file.stat().st_size, PREFERRED.checksum_of_file(file))
+        return Kept(file_name(name), file.stat().st_size, PREFERRED.checksum_of_file(file))
     except OSError as error:
         if error is own:
             raise
         raise StoreError(f"cannot write {str(file)!r}: {error.strerror or error}") from error
+
+
+def write_alone(name: str, state: Writes, folder: Path) -> None:
+    """Have a state write its file in *folder*, which holds all of it, durably, or what it held before.
+
+    Raises:
+        StoreError: The disk failed.
+        Exception: Whatever the state's own `save` raises.
+    """
+    with ExitStack() as staging:
+        with _explained("write", folder):
+            stage = staging.enter_context(staged_folder(folder))
+        kept = write_state(name, state, stage / file_name(name))
+        with _explained("write", folder), staged(folder / kept.file) as place:
+            (stage / kept.file).replace(place)
+            sync_file(place)
 
 
 def file_name(name: str, algorithms: Algorithms = PREFERRED) -> str:
@@ -349,12 +353,12 @@ def _kept(name: str, file: str, size: int, digest: str) -> Kept:
     """Return what a manifest says of a state's file.
 
     Raises:
-        ValueError: It is another's, or leads elsewhere.
+        CorruptError: It is another's, or leads elsewhere.
         FormatError: Its digest is not to be had here.
     """
-    if file != file_name(name, of_checksum(str(digest), f"the state {name!r}")):
-        raise ValueError(f"{file!r} is not the file of the state {name!r}")
-    return Kept(file, int(size), str(digest))
+    if file != file_name(name, of_checksum(digest, f"the state {name!r}")):
+        raise CorruptError(f"a manifest is damaged: {file!r} is not the file of the state {name!r}")
+    return Kept(file, size, digest)
 
 
 def _has_size(file: Path, kept: Kept) -> bool:

@@ -9,9 +9,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import IO, Any
 
-from nbckpt.errors import StoreError
 from nbckpt.state import replica
-from nbckpt.state.folder import StateFolder, at_least_one, local, write_state
+from nbckpt.state.folder import StateFolder, at_least_one, local, write_alone
 from nbckpt.state.registry import current
 from nbckpt.state.state import State, name_of
 
@@ -87,11 +86,7 @@ def save_state(state: State, checkpoint_dir: str | os.PathLike[str], sync: bool 
     if sync:
         state.sync()
     if replica.rank() == 0:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise StoreError(f"cannot make {str(folder)!r}: {error.strerror or error}") from error
-        write_state(name, state, folder)
+        write_alone(name, state, folder)
 
 
 def load_state(state: State) -> bool:

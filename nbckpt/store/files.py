@@ -21,6 +21,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -288,8 +289,7 @@ def exchange(one: Path, other: Path) -> bool:
 
 def _create(file: Path, mode: int = 0o666) -> BinaryIO:
     """Open a new file to be written."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    return os.fdopen(os.open(file, flags, mode), "wb")
+    return open(file, "xb", opener=partial(os.open, mode=mode))
 
 
 def write_new(file: Path, data: Data, mode: int = 0o666, *, synced: bool = True) -> None:

@@ -20,7 +20,7 @@ from nbckpt.core.checkpoint import Checkpoint
 from nbckpt.core.files import FILES
 from nbckpt.core.trust import open_signer
 from nbckpt.errors import CorruptError, NotFoundError, StoreError, UsageError
-from nbckpt.store import MemoryStore, RemoteStore, local, open_store
+from nbckpt.store import MemoryStore, RemoteStore, files, open_store
 from nbckpt.testing import FaultyStore, RecordingStore
 
 posix = pytest.mark.skipif(os.name == "nt", reason="needs POSIX")
@@ -212,7 +212,7 @@ def test_what_a_killed_process_left_is_swept(temporary: Path, uri: str) -> None:
     with lender(temporary, uri) as process:
         path = Path(said(process)[0])
         process.send_signal(signal.SIGKILL)
-    half = path.with_name(f".{path.name}.0123.nbckpt-tmp")
+    half = path.with_name(f"{path.name}.half")
     half.mkdir()
     with Checkpoint.from_dict({"other": 1}).as_directory():
         assert not path.exists()
@@ -337,7 +337,7 @@ def test_a_failed_write_leaves_what_was_there(
         elif step == "sync":
             patch.setattr(os, "fsync", _no_space)
         else:
-            patch.setattr(tree, "exchange", _no_space)
+            patch.setattr(files, "exchange", _no_space)
         with pytest.raises(StoreError, match=r"cannot write the checkpoint to .*No space"):
             Checkpoint.from_dict(MADE).to_directory(foreign, overwrite=True)
     assert contents(foreign) == {"theirs": b"precious"}
@@ -351,11 +351,11 @@ def test_a_system_that_cannot_swap_names_puts_the_old_one_back(
     replace = Path.replace
 
     def fail(self: Path, target: Path) -> Path:
-        if self.name.endswith(".nbckpt-tmp"):
+        if (self / "f").exists():
             raise OSError(5, "Input/output error")
         return replace(self, target)
 
-    monkeypatch.setattr(tree, "exchange", lambda *_: False)
+    monkeypatch.setattr(files, "exchange", lambda *_: False)
     made = Checkpoint.from_dict({FILES: {"f": b"1"}})
     with monkeypatch.context() as patch:
         patch.setattr(Path, "replace", fail)
@@ -371,7 +371,7 @@ def test_everything_is_synced_before_it_is_named(tmp_path: Path, monkeypatch: py
     """D28."""
     open_signer()
     happened: list[str] = []
-    fsync, replace, sync_folder = os.fsync, Path.replace, local.sync_folder
+    fsync, replace, sync_folder = os.fsync, Path.replace, files.sync_folder
 
     def note(what: str, call: Any) -> Any:
         def noted(*it: Any) -> Any:
@@ -381,7 +381,7 @@ def test_everything_is_synced_before_it_is_named(tmp_path: Path, monkeypatch: py
         return noted
 
     monkeypatch.setattr(os, "fsync", note("file", fsync))
-    monkeypatch.setattr(tree, "sync_folder", note("folder", sync_folder))
+    monkeypatch.setattr(files, "sync_folder", note("folder", sync_folder))
     monkeypatch.setattr(Path, "replace", note("name", replace))
     Checkpoint.from_dict({FILES: {"f": b"1", "sub/g": b"2"}}).to_directory(tmp_path / "place")
     named = happened.index("name")

@@ -224,19 +224,19 @@ def test_a_link_that_leads_out_of_the_folder_is_refused(tmp_path: Path, target: 
     folder = tmp_path / "folder"
     folder.mkdir()
     (folder / "loop").symlink_to(target)
-    with pytest.raises(UsageError, match=f"the link 'loop' .*{reason}"):
+    with pytest.raises(UsageError, match=f"'loop' .*{reason}"):
         Checkpoint.from_directory(folder)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs POSIX")
 def test_what_is_neither_file_nor_folder_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(UsageError, match="'pipe' is neither a file nor a folder"):
+    with pytest.raises(UsageError, match=r"'pipe' .*neither a file nor a folder"):
         Checkpoint.from_directory(tmp_path)
     (tmp_path / "pipe").unlink()
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(tmp_path / "s"))
-        with pytest.raises(UsageError, match="'s' is neither"):
+        with pytest.raises(UsageError, match=r"'s' .*it is neither"):
             Checkpoint.from_directory(tmp_path)
 
 

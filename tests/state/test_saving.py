@@ -22,7 +22,9 @@ from hypothesis import strategies as st
 
 import nbckpt
 from nbckpt import CorruptError, FormatError, StoreError, UsageError
+from nbckpt.core import schema
 from nbckpt.state.folder import StateFolder
+from nbckpt.store import files
 from state.conftest import Number, restarted, saves
 
 
@@ -40,7 +42,9 @@ def save(value: int, **options: Any) -> Path:
 def edit(folder: Path, **changes: Any) -> None:
     """Change a manifest."""
     manifest = folder / "manifest.json"
-    manifest.write_text(json.dumps(json.loads(manifest.read_bytes()) | changes))
+    read = json.loads(manifest.read_bytes()) | changes
+    del read[schema.CHECKSUM]
+    manifest.write_bytes(schema.seal(read))
 
 
 def as_replica(monkeypatch: pytest.MonkeyPatch, rank: int, count: int) -> None:
@@ -382,7 +386,7 @@ def test_damaged_saves_do_not_count_among_those_that_are_kept_and_go_when_they_a
 def test_what_crashes_left_goes_with_the_next_save(job: Path) -> None:
     """D32."""
     job.mkdir()
-    for left in (".nbckpt-tmp-0123456789ab", ".nbckpt-tmp-left"):
+    for left in (".nbckpt-tmp-0123456789ab", ".nbckpt-tmp-ba9876543210"):
         (job / left).mkdir()
         (job / left / "z.state").write_text("half")
     made = save(1)
@@ -563,21 +567,40 @@ def test_a_manifest_that_lacks_one_of_its_keys_is_ours_and_damaged(job: Path, ke
 
 def test_a_save_of_a_newer_version_says_so_and_stays(job: Path) -> None:
     made = save(1)
-    edit(made, format=2)
-    with pytest.raises(FormatError, match="has format 2, this nbckpt reads 1"):
+    edit(made, format=3)
+    with pytest.raises(FormatError, match="has format 3, this nbckpt reads 2"):
         restarted(job)
     for value in (2, 3, 4):
         save(value)
     assert saves(job) == ["checkpoint-1", "checkpoint-3", "checkpoint-4"]
 
 
-def test_a_save_that_is_a_link_is_read_and_what_it_leads_to_is_not_removed(job: Path, tmp_path: Path) -> None:
-    save(1).rename(tmp_path / "moved")
-    (job / "checkpoint-1").symlink_to(tmp_path / "moved")
+def test_a_save_that_is_a_link_is_read_and_what_it_leads_to_is_not_removed(job: Path) -> None:
+    save(1).rename(job / "moved")
+    (job / "checkpoint-1").symlink_to("moved")
     assert restarted(job) == (True, 1)
     for value in (2, 3, 4):
         save(value)
     assert (job / "checkpoint-1" / "n.state").read_bytes() == pickle.dumps(1)
+
+
+@pytest.mark.parametrize("name", ["checkpoint-1", "checkpoint-1/manifest.json"])
+def test_a_link_out_of_the_folder_of_states_is_not_read(job: Path, tmp_path: Path, name: str) -> None:
+    save(1)
+    (job / name).rename(tmp_path / "moved")
+    (job / name).symlink_to(tmp_path / "moved")
+    assert restarted(job) == (False, -1)
+    for value in (2, 3, 4):
+        save(value)
+    assert (job / name).exists()
+
+
+def test_a_changed_number_in_a_manifest_is_found(job: Path) -> None:
+    manifest = save(1) / "manifest.json"
+    assert b'"replicas": 1' in manifest.read_bytes()
+    manifest.write_bytes(manifest.read_bytes().replace(b'"replicas": 1', b'"replicas": 2'))
+    with pytest.raises(CorruptError, match=r"manifest\.json' is damaged: .*do not match its checksum"):
+        restarted(job)
 
 
 @pytest.fixture(scope="module")
@@ -805,7 +828,7 @@ def test_the_folders_that_the_first_save_makes_are_durable_too(
     synced: list[Path] = []
     monkeypatch.setattr("nbckpt.store.files.sync_folder", synced.append)
     save(1, checkpoint_dir=tmp_path / "a" / "b")
-    assert synced == [tmp_path, tmp_path / "a"]
+    assert synced[:2] == [tmp_path, tmp_path / "a"]
 
 
 def test_a_save_that_was_removed_while_it_was_loaded_from_is_an_error_that_names_its_file(job: Path) -> None:
@@ -844,9 +867,9 @@ def test_the_order_on_disk_is_files_manifest_folder_rename_folder(
 
         return call
 
-    monkeypatch.setattr("nbckpt.state.folder.sync_file", spy("sync", nbckpt.store.sync_file))
-    monkeypatch.setattr("nbckpt.state.folder.sync_folder", spy("sync", nbckpt.store.sync_folder))
-    monkeypatch.setattr(Path, "rename", spy("rename", Path.rename))
+    for name in ("sync_file", "sync_folder"):
+        monkeypatch.setattr(files, name, spy("sync", getattr(files, name)))
+    monkeypatch.setattr(Path, "replace", spy("rename", Path.replace))
     save(2, keep=1)
-    wanted = ["sync n.state", "sync manifest.json", "sync stage", "rename stage", "sync job"]
-    assert events == [*wanted, "rename checkpoint-1"]
+    assert sorted(events[:2]) == ["sync manifest.json", "sync n.state"]
+    assert events[2:] == ["sync stage", "rename stage", "sync job", "rename checkpoint-1", "sync job"]
