@@ -21,7 +21,6 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -289,7 +288,7 @@ def exchange(one: Path, other: Path) -> bool:
 
 def _create(file: Path, mode: int = 0o666) -> BinaryIO:
     """Open a new file to be written."""
-    return open(file, "xb", opener=partial(os.open, mode=mode))
+    return open(file, "xb", opener=lambda path, flags: os.open(path, flags, mode))
 
 
 def write_new(file: Path, data: Data, mode: int = 0o666, *, synced: bool = True) -> None:
