@@ -10,18 +10,23 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from sys import modules
 from types import FunctionType
 from typing import Any, Literal
 
 from nbckpt.core.manifest import Manifest, Value
+from nbckpt.core.reducers import contents_of, found_by_name
 
 Change = Literal["added", "removed", "changed", "same"]
 Loaded = Callable[[str], Any]
 """Gives a value by its name; raises where it may not or cannot be loaded."""
 
+_MOST_PARTS = 10_000
 _NUMBERS = ("int", "float", "bool")
-_MADE_BY_PYTHON = frozenset({"__dict__", "__weakref__", "__doc__", "_abc_impl", "__firstlineno__"})
+_MADE_BY_PYTHON = frozenset(
+    {"__dict__", "__weakref__", "__doc__", "_abc_impl", "__firstlineno__", "__slotnames__"}
+)
 
 
 @dataclass(frozen=True)
@@ -136,19 +141,46 @@ def _deeper(name: str, old: Side, new: Side, *, same_form: bool) -> list[str] | 
             return _elements(before, after)
         if (pandas := modules.get("pandas")) and isinstance(before, pandas.DataFrame) and same_form:
             return _cells(before, after)
-        return [] if same_form and bool(_definition(before) == _definition(after)) else None
+        same = bool(before == after) or _definition(before, {}) == _definition(after, {})
+        return [] if same_form and same else None
     except Exception:  # noqa: BLE001  loading and comparing run the values' own code
         return None
 
 
-def _definition(value: Any) -> Any:
-    """Return what a function or a class says, which two of one origin share; any other value as it is."""
+def _definition(value: Any, met: dict[int, tuple[Any, Any]]) -> Any:
+    """Return what can be compared of a value whose own `==` asks for the same object, or for the same class.
+
+    Functions and classes say what they consist of, and so do instances of the notebook's classes. *met* has
+    what was met before, by its id, and what it said.
+    """
+    if id(value) not in met:
+        met[id(value)] = value, len(met)  # where it is a part of itself
+        met[id(value)] = value, _parts(value, partial(_definition, met=met))
+    return met[id(value)][1]
+
+
+def _parts(value: Any, part: Callable[[Any], Any]) -> Any:
     if isinstance(value, FunctionType):
-        return value.__code__, value.__defaults__, value.__kwdefaults__
+        cells = [part(it) for cell in value.__closure__ or () for it in contents_of(cell)]
+        return value.__code__, value.__defaults__, value.__kwdefaults__, cells
     if isinstance(value, type):
         own = {name: it for name, it in vars(value).items() if name not in _MADE_BY_PYTHON}
-        return {name: _definition(it) for name, it in own.items()}, value.__bases__
-    return value
+        return value if found_by_name(value) else (part(own), list(map(part, value.__bases__)))
+    if type(value) in (list, tuple, dict) and len(value) < _MOST_PARTS:
+        return {key: part(value[key]) for key in (value if type(value) is dict else range(len(value)))}
+    attributes = _attributes(value)
+    return (part(type(value)), part(attributes)) if attributes else value
+
+
+def _attributes(value: Any) -> dict[str, Any]:
+    """Return the attributes of an object without a library's `==`, one that is nothing but them."""
+    kinds = type(value).__mro__[:-1]
+    compares = found_by_name(type(value)) and any("__eq__" in vars(kind) for kind in kinds)
+    if compares or any("__module__" not in vars(kind) for kind in kinds):
+        return {}
+    slots = [slot for kind in kinds for slot in vars(kind).get("__slots__", ())]
+    found = {slot: getattr(value, slot) for slot in slots if hasattr(value, slot)}
+    return found | getattr(value, "__dict__", {})
 
 
 def _elements(before: Any, after: Any) -> list[str]:

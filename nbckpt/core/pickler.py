@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import types
 from collections.abc import Callable
 from sys import modules
@@ -17,6 +18,7 @@ _REDUCERS: dict[type, Callable[[Any], Any]] = {
     memoryview: reducers.reduce_memoryview,
     type(Lock()): reducers.reduce_lock,
     type(RLock()): reducers.reduce_rlock,
+    type(dataclasses.MISSING): lambda _: "MISSING",  # the one in its module: code asks whether it is that
 }
 
 
@@ -81,7 +83,9 @@ class Pickler(_CloudPickler):  # type: ignore[misc]  # cloudpickle ships no type
     def _class(self, kind: type) -> Any:
         reduced = super().reducer_override(kind)
         if isinstance(reduced, tuple) and len(reduced) > 2:
-            self.classes.append((len(self.seen), reduced[2][-1]))
+            attributes, last = reduced[2]
+            attributes.pop("__slotnames__", None)  # is there once an instance was pickled
+            self.classes.append((len(self.seen), last))
         return reduced
 
     def _array(self, array: Any) -> Any:

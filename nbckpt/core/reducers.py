@@ -52,6 +52,14 @@ def main_namespace() -> dict[str, Any]:
     return vars(sys.modules["__main__"])
 
 
+def found_by_name(thing: Any) -> bool:
+    """Tell whether a library has a thing under the name that the thing has."""
+    found: Any = sys.modules.get(getattr(thing, "__module__", None) or "")
+    for part in thing.__qualname__.split("."):
+        found = getattr(found, part, None)
+    return found is thing and thing.__module__ != "__main__"
+
+
 # Functions of the notebook: the code goes along, the globals are whatever is live after the restore.
 
 

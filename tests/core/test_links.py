@@ -63,3 +63,16 @@ def test_a_class_shares_its_objects_with_variables() -> None:
 def test_frames_that_share_memory_are_restored_so() -> None:
     namespace, _ = restored("import numpy as np\na = np.zeros(9)\nb = a[2:]")
     assert np.shares_memory(namespace["a"], namespace["b"])
+
+
+def test_a_restored_dataclass_differs_in_nothing() -> None:
+    namespace = fresh()
+    exec(DATACLASS, namespace)
+    with Tracker(MemoryStore()) as tracker:
+        tracker.save(namespace, "x")
+        tracker.restore("x", namespace)
+        found = tracker.diff("x", namespace=namespace).differences
+        assert {it.name for it in found if it.change != "same"} == set()
+        exec("def other(self): return 5\nC.__repr__ = other", namespace)
+        found = tracker.diff("x", namespace=namespace).differences
+        assert "C" in {it.name for it in found if it.change != "same"}
