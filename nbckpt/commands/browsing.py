@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +13,10 @@ from nbckpt.commands.saving import torn_note
 from nbckpt.commands.table import Command, Option, Session, option
 from nbckpt.core.history import Entry
 from nbckpt.core.manifest import Manifest
+from nbckpt.core.reader import Reader
 from nbckpt.core.shown import files_table, previews, values_table
 from nbckpt.core.surroundings import NAMES
-from nbckpt.errors import NbckptError, NotFoundError, UsageError
+from nbckpt.errors import CorruptError, NbckptError, NotFoundError, UsageError
 from nbckpt.listing import Row as Row
 from nbckpt.listing import Rows, listing_table, read_rows
 from nbckpt.render import Column, Fold, Hint, Page, Picture, Result, Table, age, count, size
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from nbckpt.trials.found import Found
 
 _MOST_PICTURES = 12
+_MOST_PICTURE = 4 << 20
 _SHOWN = 20
 _FIRST = (
     Hint("Save", "%ckpt save NAME"),
@@ -278,10 +281,17 @@ def show(session: Session, ref: str) -> Result:
     row = Rows(tracker.history).read(tracker.find(ref))
     if row.manifest is None:
         return Shown(row)
-    reader = tracker.read(row.manifest)
-    found = [value for value in row.manifest.values if value.picture][:_MOST_PICTURES]
-    pictures = tuple(Picture(value.name, reader.read(value.picture.runs)) for value in found if value.picture)
+    pictures = tuple(_pictures(row.manifest, tracker.read(row.manifest)))
     return Shown(row, pictures, also_a_trial(session, ref))
+
+
+def _pictures(manifest: Manifest, reader: Reader) -> Iterable[Picture]:
+    """Yield the pictures of the values; those that are damaged or too large for one are left out."""
+    small = [it for it in manifest.values if it.picture and it.picture.size <= _MOST_PICTURE]
+    for value in small[:_MOST_PICTURES]:
+        with suppress(CorruptError):  # `verify` tells
+            if value.picture:
+                yield Picture(value.name, reader.read(reader.sized(value.picture)))
 
 
 def _trials_too(flag: str, what: str) -> Option:

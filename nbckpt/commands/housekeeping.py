@@ -20,6 +20,8 @@ from nbckpt.errors import UsageError
 from nbckpt.render import Column, Hint, Page, Result, Table, count, short, size
 from nbckpt.trials.found import Found, metric_of
 
+_MOST_KEPT = 10
+
 
 @dataclass(frozen=True, repr=False)
 class Tagged(Result):
@@ -126,8 +128,10 @@ class Collection(Result):
             waiting = count(it.waiting, "pack")
             notes.append(f"{waiting} that nothing names may belong to a running save: left for an hour")
         if it.kept:
+            ids = " ".join(name[:SHORT] for name in it.kept[:_MOST_KEPT])
             notes.append(
-                f"no pack was deleted, since {it.kept[0][:SHORT]} cannot be read: see `%ckpt verify`"
+                f"no pack was deleted: it may hold what {count(len(it.kept), 'damaged checkpoint')} needs. "
+                f"See what is lost with %ckpt verify, then remove it: %ckpt rm {ids}"
             )
         return Page(f"{done} {size(it.freed)}", notes=tuple(notes))
 

@@ -24,7 +24,7 @@ from nbckpt.core.files import FILES, Files, make_files
 from nbckpt.core.history import History, VanishedError
 from nbckpt.core.kinds import class_name, narrower, recorded_class
 from nbckpt.core.known import Known
-from nbckpt.core.loading import load_group
+from nbckpt.core.loading import last_slots, load_group
 from nbckpt.core.manifest import Manifest, Signature, Value, encode, now
 from nbckpt.core.packer import Packer
 from nbckpt.core.preview import describe
@@ -497,14 +497,15 @@ class Checkpoint(Rich):
                 "it holds, then give trust=True where you made the checkpoint"
             )
         groups: dict[int, list[Any]] = {}
+        last = last_slots(values)
         for value in values:
             if value.group not in groups:
-                groups[value.group] = self._load_group(value)
+                groups[value.group] = self._load_group(value, last[value.group])
             yield value, groups[value.group][value.slot]
 
-    def _load_group(self, value: Value) -> list[Any]:
+    def _load_group(self, value: Value, last: int) -> list[Any]:
         try:
-            return load_group(self._tree.manifest.groups[value.group], self._tree.reader)
+            return load_group(self._tree.manifest.groups[value.group], self._tree.reader, last)
         except NbckptError:
             raise
         except Exception as error:

@@ -22,8 +22,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from nbckpt.core.history import Entry, History
-from nbckpt.core.manifest import Manifest, now
-from nbckpt.core.moved import find_index, moved_key, moved_to, table
+from nbckpt.core.manifest import now
+from nbckpt.core.moved import find_index, locate, moved_key, table
 from nbckpt.core.pack import (
     PAGE,
     RAW,
@@ -36,10 +36,8 @@ from nbckpt.core.pack import (
     read_index,
     salt,
 )
+from nbckpt.core.uses import Places, Uses, add_uses
 from nbckpt.errors import CorruptError, FormatError, NbckptError, NotFoundError
-
-_Uses = dict[str, set[int]]
-"""Packs, and the places in them of the blobs that are named."""
 
 GRACE_S = 2.0
 """How long the collector waits between its mark and its second look."""
@@ -58,7 +56,8 @@ class Collected:
         rewritten: Packs of which only the living part was kept.
         freed: Bytes freed.
         waiting: Packs that nothing names but that may belong to a running save.
-        kept: Manifests that could not be read; while there are any, no pack is deleted.
+        kept: Checkpoints that cannot be read, or whose packs cannot be followed; while there are any, no
+            pack is deleted.
     """
 
     removed: list[str] = field(default_factory=list)
@@ -97,9 +96,7 @@ class _Collector:
             self._empty_trash(doomed)
         return self.result
 
-    def _collect(
-        self, dead: list[str], shrinking: list[str], doomed: list[Entry], uses: _Uses
-    ) -> _Uses | None:
+    def _collect(self, dead: list[str], shrinking: list[str], doomed: list[Entry], uses: Uses) -> Uses | None:
         """Condemn, look a second time, delete; a dry run only tells. Return what the last look saw."""
         if self.dry_run or not (dead or shrinking):
             self._take(dead, shrinking, uses)
@@ -117,66 +114,70 @@ class _Collector:
             self.store.delete(mark)
         return last
 
-    def _take(self, dead: list[str], shrinking: list[str], uses: _Uses) -> None:
+    def _take(self, dead: list[str], shrinking: list[str], uses: Uses) -> None:
         for pack in dead:
             if pack not in uses:
                 self._delete(pack)
         for pack in shrinking:
             if pack in uses:
                 with suppress(NotFoundError, CorruptError):  # `verify` tells; here it stays as it is
-                    self._shrink(pack, sorted(uses[pack]))
+                    self._shrink(pack, uses[pack])
 
-    def _uses(self, doomed: list[Entry]) -> _Uses | None:
+    def _uses(self, doomed: list[Entry]) -> Uses | None:
         """Return which blobs of which packs are named; None where a manifest cannot be read.
 
         What was removed too lately to be doomed counts: it can still be brought back.
         """
-        uses: _Uses = {}
+        uses: Uses = {}
         self.result.kept = []
-        for entry in (*self.history.entries(), *self.history.entries("trash")):
-            if entry in doomed:
-                continue
+        entries = (*self.history.entries(), *self.history.entries("trash"))
+        counted = [entry for entry in entries if entry not in doomed]
+        for entry in counted:
             try:
-                _add_uses(uses, self.history.read(entry))
+                add_uses(uses, self.history.read(entry))
             except NotFoundError:
                 continue  # removed or brought back meanwhile
             except NbckptError:
                 self.result.kept.append(entry.id)
-        self.result.kept += self._follow_moves(uses)
-        return None if self.result.kept else uses
+        if lost := self._follow_moves(uses):
+            self.result.kept += [it.id for it in counted if lost & self._packs_of(it)]
+        return None if lost or self.result.kept else uses
 
-    def _follow_moves(self, uses: _Uses) -> list[str]:
+    def _packs_of(self, entry: Entry) -> set[str]:
+        try:
+            return self.history.read(entry).packs()
+        except NbckptError:
+            return set()
+
+    def _follow_moves(self, uses: Uses) -> set[str]:
         """Count the blobs of rewritten packs where they are now; return the packs that are lost.
 
         A pack that was rewritten stays in *uses*, without blobs: its table is needed.
         """
         present = set(self.store.keys("packs/"))
         places: dict[str, dict[bytes, int]] = {}
-        lost = []
+        lost = set()
         for pack in list(uses):
+            if pack_key(pack) in present or moved_key(pack) not in present:
+                continue
             chain = [pack]
             try:
-                for it in chain:  # grows as the tables are followed
-                    if pack_key(it) not in present and moved_key(it) in present:
-                        chain += moved_to(self.store, it)
-                if len(chain) == 1:
-                    continue
-                index = find_index(self.store, pack)
-                for blob in (index[place] for place in uses.pop(pack)):
+                index, chain = locate(self.store, pack)
+                for blob in (index[place] for place in uses.pop(pack).of(len(index))):
                     if blob is None:
                         continue
                     if blob.pack not in places:
                         blobs = read_index(self.store, blob.pack)
                         places[blob.pack] = {it.digest: place for place, it in enumerate(blobs)}
-                    uses.setdefault(blob.pack, set()).add(places[blob.pack][blob.digest])
-            except (NbckptError, IndexError):
-                lost.append(pack)
+                    uses.setdefault(blob.pack, Places()).add(places[blob.pack][blob.digest])
+            except NbckptError:
+                lost.add(pack)
             for it in chain:
                 if pack_key(it) not in present:
-                    uses.setdefault(it, set())
+                    uses.setdefault(it, Places())
         return lost
 
-    def _candidates(self, doomed: list[Entry], uses: _Uses) -> tuple[list[str], list[str]]:
+    def _candidates(self, doomed: list[Entry], uses: Uses) -> tuple[list[str], list[str]]:
         """Return the packs that nothing names, and those that are mostly dead."""
         named_before = self._named_in(doomed)
         dead, shrinking = [], []
@@ -204,10 +205,10 @@ class _Collector:
             for key in (pack_key(pack), moved_key(pack), f"orphans/{pack}"):
                 self.store.delete(key)
 
-    def _shrink(self, pack: str, places: list[int]) -> None:
+    def _shrink(self, pack: str, places: Places) -> None:
         """Keep the living blobs in a new pack, say where they went, and delete the old one."""
         blobs, algorithms = read_index(self.store, pack), self.history.algorithms
-        pieces = [self._piece(blobs[place]) for place in places]
+        pieces = [self._piece(blobs[place]) for place in sorted(places.of(len(blobs)))]
         if not self.dry_run:
             # The salt: a pack of the same blobs may be there, condemned by another collector.
             new, parts = build([*pieces, salt(algorithms)], algorithms)
@@ -241,11 +242,11 @@ class _Collector:
             if self._is_old(mark):  # a collector died, and a save should not heed it for ever
                 self.store.delete(mark)
 
-    def _named_in(self, doomed: Iterable[Entry]) -> _Uses:
-        named: _Uses = {}
+    def _named_in(self, doomed: Iterable[Entry]) -> Uses:
+        named: Uses = {}
         for entry in doomed:
             with suppress(NbckptError):
-                _add_uses(named, self.history.read(entry))
+                add_uses(named, self.history.read(entry))
         self._follow_moves(named)
         return named
 
@@ -269,30 +270,24 @@ class _Collector:
         except (NotFoundError, CorruptError, FormatError):
             return []
 
-    def _living_share(self, pack: str, living: set[int]) -> float:
+    def _living_share(self, pack: str, living: Places) -> float:
         blobs = self._blobs(pack)
         whole = sum(blob.stored for blob in blobs)
-        return sum(blobs[at].stored for at in living if at < len(blobs)) / whole if whole else 1.0
-
-
-def _add_uses(uses: _Uses, manifest: Manifest) -> None:
-    for content in manifest.contents():
-        for pack, first, count in content.runs:
-            if pack not in manifest.inline:
-                uses.setdefault(pack, set()).update(range(first, first + count))
+        return sum(blobs[at].stored for at in living.of(len(blobs))) / whole if whole else 1.0
 
 
 def only_in(history: History, ids: Container[str]) -> int:
     """Return how many stored bytes the checkpoints with these ids name that no other one does."""
-    mine: _Uses = {}
-    others: _Uses = {}
+    mine: Uses = {}
+    others: Uses = {}
     for entry in history.entries():
         with suppress(NbckptError):
-            _add_uses(mine if entry.id in ids else others, history.read(entry))
+            add_uses(mine if entry.id in ids else others, history.read(entry))
     freed = 0
     for pack, places in mine.items():
         with suppress(NbckptError):
             index = find_index(history.store, pack)
-            blobs = (index[place] for place in places - others.get(pack, set()))
+            alone = places.of(len(index)) - others.get(pack, Places()).of(len(index))
+            blobs = (index[place] for place in alone)
             freed += sum(blob.stored for blob in blobs if blob)
     return freed

@@ -12,20 +12,22 @@ Every key is put once and never changed, so any number of writers need not wait 
 from __future__ import annotations
 
 import difflib
-import json
 import re
 import secrets
 from collections.abc import Callable, Container, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from typing import Any
 from urllib.parse import quote, unquote
 
 from nbckpt.core.algorithms import BLAKE3, PREFERRED, Algorithms, named
-from nbckpt.core.manifest import FORMAT, Manifest, Signature, canonical, decode, encode
+from nbckpt.core.manifest import FORMAT, MOST, Manifest, Signature, canonical, decode, encode
 from nbckpt.core.moved import find_index
 from nbckpt.core.pack import pack_key
+from nbckpt.core.schema import read
 from nbckpt.core.trust import Signer
+from nbckpt.core.uses import Uses, add_uses
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError, UsageError
 from nbckpt.store import Store
 
@@ -34,9 +36,12 @@ SHORT = 8
 
 _RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\.|$)", re.IGNORECASE)
 _ENTRY = re.compile(r"(checkpoints|trash)/([0-9TZ]+)-([0-9a-f]{64})\.json")
-_REF = re.compile(r"(?:trash/)?refs/([^/]+)/([0-9]+)-([0-9a-f]{64})")
+_REF = re.compile(r"(?:trash/)?refs/([^/]+)/([0-9]{8})-([0-9a-f]{64})")
 _PREFIX = re.compile(r"[0-9a-f]{4,64}")
 _NUMBER = re.compile(r"[0-9]{1,9}")
+_MOST_VERSIONS = 10**8 - 1
+_ABOUT = {"format": int, "digest?": str, "id?": str, "key?": str}
+_MOST = 64 << 10  # of store.json and a signature
 
 
 class VanishedError(Exception):
@@ -98,24 +103,24 @@ class History:
             self.check_format()
         return self._algorithms or PREFERRED
 
-    def check_format(self, *, create: bool = False, algorithms: Algorithms = PREFERRED) -> dict[str, object]:
+    def check_format(self, *, create: bool = False, algorithms: Algorithms = PREFERRED) -> dict[str, Any]:
         """Return what the store says of itself; with *create* make one with *algorithms* where there is none.
 
         Raises:
             FormatError: It is someone else's, or a newer version's, or its digest is not to be had here.
         """
         try:
-            about = json.loads(self.store.get("store.json"))
+            about: dict[str, Any] = read(self.store.get("store.json", 0, _MOST), _ABOUT, "store.json")
         except NotFoundError:
             if not create:
                 return {}
             new = {"format": FORMAT, "id": secrets.token_hex(16), "digest": algorithms.name}
             about = new | {"key": self.signer.key}
             self.store.put("store.json", canonical(about))
-        except (ValueError, RecursionError):
-            about = None
-        if not isinstance(about, dict) or not isinstance(about.get("format"), int):
-            raise FormatError(f"{self.store.url} is not an nbckpt store: its store.json is something else")
+        except CorruptError as error:
+            raise FormatError(
+                f"{self.store.url} is not an nbckpt store: its store.json is something else ({error})"
+            ) from None
         if about["format"] > FORMAT:
             raise FormatError(
                 f"the store {self.store.url} was written by a newer nbckpt (format {about['format']}): "
@@ -183,7 +188,7 @@ class History:
             CorruptError: It was cut or edited, or is kept under the key of another one.
         """
         what = f"checkpoint {entry.id[:SHORT]}"
-        manifest = decode(self.store.get(entry.key), what)
+        manifest = decode(self.store.get(entry.key, 0, MOST + 1), what)
         if entry.key.rpartition("/")[2] != _entry_key(manifest).rpartition("/")[2]:
             raise CorruptError(
                 f"{what} is damaged: its key holds the manifest of {manifest.id[:SHORT]}, made at "
@@ -236,18 +241,15 @@ class History:
             manifest = self.read(entry)
         except (CorruptError, FormatError):
             return  # it was damaged before, and nothing of it can be read anyway
-        condemned, indexes = self._condemned(), {}
-        for content in manifest.contents():
-            for pack, first, count in content.runs:
-                if pack in manifest.inline:
-                    continue
-                if pack in condemned:
-                    raise NotFoundError(f"pack {pack[:12]} is being collected")
-                if pack not in indexes:
-                    indexes[pack] = find_index(self.store, pack)
-                blobs = indexes[pack][first : first + count]
-                if any(blob is None or blob.pack in condemned for blob in blobs):
-                    raise NotFoundError(f"pack {pack[:12]} was collected")
+        condemned, uses = self._condemned(), Uses()
+        add_uses(uses, manifest)
+        for pack, places in uses.items():
+            if pack in condemned:
+                raise NotFoundError(f"pack {pack[:12]} is being collected")
+            index = find_index(self.store, pack)
+            blobs = (index[place] for place in places.of(len(index)))
+            if any(blob is None or blob.pack in condemned for blob in blobs):
+                raise NotFoundError(f"pack {pack[:12]} was collected")
 
     def _guard(self, manifest: Manifest) -> None:
         """Make sure that no collector is about to take a pack that *manifest* names. See gc.py."""
@@ -264,7 +266,7 @@ class History:
         condemned: set[str] = set()
         for key in self.store.keys("condemned/"):
             with suppress(NotFoundError):
-                condemned.update(self.store.get(key).decode("ascii", "replace").split()[1:])
+                condemned.update(self.store.get(key, 0, MOST).decode("ascii", "replace").split()[1:])
         return condemned
 
     # Names.
@@ -281,7 +283,8 @@ class History:
         """Return the versions, removed ones included: a version keeps its number when another goes."""
         below = f"refs/{encode_name(name)}/" if name else "refs/"
         keys = [*self.store.keys(f"trash/{below}"), *self.store.keys(below)]
-        raw = {(unquote(it[1]), int(it[2]), it[3]): it[0] for it in map(_REF.fullmatch, keys) if it}
+        found = (it for it in map(_REF.fullmatch, keys) if it)
+        raw = {(label, int(it[2]), it[3]): it[0] for it in found if (label := _decoded_name(it[1]))}
         refs: list[Ref] = []
         for (label, number, target), key in sorted(raw.items()):
             last = refs[-1].version if refs and refs[-1].name == label else 0
@@ -308,9 +311,14 @@ class History:
         """Give the checkpoint with the id *target* the next version of *name*.
 
         A version that `rm` took away is not given again.
+
+        Raises:
+            UsageError: No checkpoint can have the name, or not once more.
         """
         check_name(name)
         version = max((ref.version for ref in self._all_refs(name)), default=0) + 1
+        if version > _MOST_VERSIONS:
+            raise UsageError(f"{name!r} has the version {version - 1} already, the last: choose another name")
         key = f"refs/{encode_name(name)}/{version:08d}-{target}"
         self.store.put(key, f"{target}\n".encode())
         return Ref(version, target, name, key)
@@ -387,7 +395,7 @@ class History:
     def _later_signatures(self, target: str) -> list[Signature]:
         key = f"signatures/{target}/{self.signer.key}"
         try:
-            return [Signature(self.signer.key, self.store.get(key).decode("ascii", "replace"))]
+            return [Signature(self.signer.key, self.store.get(key, 0, _MOST).decode("ascii", "replace"))]
         except NotFoundError:
             return []
 
@@ -421,6 +429,13 @@ def encode_name(name: str) -> str:
     if text.startswith(".") or _RESERVED.match(text):
         text = _percent(text[0]) + text[1:]
     return text[:-1] + "%2E" if text.endswith(".") else text
+
+
+@lru_cache(maxsize=1024)
+def _decoded_name(text: str) -> str:
+    """Return the name that `encode_name` made *text* of; empty where it was none."""
+    name = unquote(text)
+    return name if encode_name(name) == text and not _name_trouble(name) else ""
 
 
 def _percent(character: str) -> str:

@@ -49,6 +49,7 @@ def load_values(
     wanted = set(names)
     values = [value for value in manifest.values if value.name in wanted]
     sizes = {at: _size(manifest.groups[at]) for at in {value.group for value in values}}
+    last = last_slots(values)
     slots: dict[int, list[Any]] = {}
     reasons: dict[int, str] = {}
     checks: dict[int, Checks] = {}
@@ -57,7 +58,7 @@ def load_values(
         for at in sorted(sizes, key=lambda at: -sizes[at]):
             try:
                 group = manifest.groups[at]
-                slots[at], checks[at] = _load(group, reader, unpickle, checkers if verify else None)
+                slots[at], checks[at] = _load(group, reader, unpickle, checkers if verify else None, last[at])
             except Exception as error:  # noqa: BLE001  unpickling runs anyone's code; the others are loaded
                 reasons[at] = _why(error)
             done += sizes[at]
@@ -71,32 +72,37 @@ def load_values(
     return loaded, [Failure(_names(values, at), reason) for at, reason in reasons.items()]
 
 
-def load_group(group: Group, reader: Reader) -> list[Any]:
-    """Load the values of one group, in their order.
+def last_slots(values: Iterable[Value]) -> dict[int, int]:
+    """Return the highest slot that is named in each group."""
+    return {value.group: value.slot for value in sorted(values, key=lambda value: value.slot)}
+
+
+def load_group(group: Group, reader: Reader, last: int) -> list[Any]:
+    """Load the values of one group, in their order, which must reach to the slot *last*.
 
     Raises:
         CorruptError: The bytes are not those that were saved.
         Exception: Whatever unpickling raises.
     """
     with Pool(CHECKERS, "nbckpt-check") as checkers:
-        slots, checks = _load(group, reader, load, checkers)
+        slots, checks = _load(group, reader, load, checkers, last)
         for check in checks:
             check.result()
     return slots
 
 
 def _load(
-    group: Group, reader: Reader, unpickle: Callable[..., Any], checkers: Executor | None
+    group: Group, reader: Reader, unpickle: Callable[..., Any], checkers: Executor | None, last: int
 ) -> tuple[list[Any], Checks]:
     """Load a group; its memory may still be being checked, with *checkers*, or is not checked without."""
     contents = (*group.roots, group.record)
-    (*roots, record), checks = reader.load_later([it.runs for it in contents], checkers, checked=1)
-    if [len(memory) for memory in (*roots, record)] != [content.size for content in contents]:
-        raise CorruptError("the packs hold other sizes than the manifest names")
+    (*roots, record), checks = reader.load_later(list(map(reader.sized, contents)), checkers, checked=1)
     buffers = [roots[at][offset : offset + size] for at, offset, size in group.buffers]
     slots = unpickle(record, buffers)
     if not isinstance(slots, list):
         raise CodecError("a record holds no list of values")
+    if last >= len(slots):
+        raise CorruptError("a record holds fewer values than the manifest names")
     return slots, checks
 
 

@@ -16,35 +16,70 @@ from typing import Any
 
 from nbckpt.core.algorithms import BLAKE3, PREFERRED, Algorithms, named
 from nbckpt.core.packer import Run
-from nbckpt.errors import CorruptError, FormatError
+from nbckpt.core.schema import OneOf, check, read
+from nbckpt.errors import CorruptError, FormatError, UsageError
 
 FORMAT = 1
 """The version of the format that this code writes, and the highest that it reads."""
 
-_START, _ID = b'{"checkpoint":', b',"id":"'
-_HEX = re.compile(r"[0-9a-f]{64}")
-_MOMENT = re.compile(r"(19[7-9]|2[0-9]{2})[0-9]-[01][0-9]-[0-3][0-9]T[0-2][0-9](:[0-5][0-9]){2}\.[0-9]{6}Z")
+MOST = 64 << 20
+"""The most bytes of a manifest."""
 
-# The forms of what is shown of a checkpoint, since anyone may have written it: a type, a list of
-# one form, a tuple of forms, or a dict where these names, if they are there, have these forms.
-_PREVIEW = {
-    "type": str,
-    "text": str,
-    "dtype": str,
-    "bytes": int,
-    "length": int,
-    "shape": [int],
-    "columns": [(str, str)],
-    "class": bool,
+_START, _ID = b'{"checkpoint":', b',"id":"'
+_MOMENT = re.compile(
+    r"|(19[7-9]|2[0-9]{2})[0-9]-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
+    r"T([01][0-9]|2[0-3])(:[0-5][0-9]){2}\.[0-9]{6}Z"
+)
+_SMALLEST_BLOB = 4096  # but for the last one of a content
+
+# What a manifest looks like, in the words of schema.py: anyone may have written it.
+_CONTENT = (int, (int, int, int), ...)
+_VALUE = {
+    "name": str,
+    "at": (int, int),
+    "digest": str,
+    "preview": {
+        "type?": str,
+        "text?": str,
+        "dtype?": str,
+        "bytes?": int,
+        "length?": int,
+        "shape?": [int],
+        "columns?": [(str, str)],
+        "class?": bool,
+    },
+    "picture?": _CONTENT,
+    "keyed?": bool,
+    "changed?": bool,
 }
-_PROVENANCE = {
-    "python": str,
-    "system": str,
-    "notebook": str,
-    "new_bytes": int,
-    "packages": {},
-    "cell": {"source": str},
+_BODY = {
+    "format": int,
+    "kind": str,
+    "created_at": _MOMENT,
+    "packs": [re.compile("[0-9a-f]{64}")],
+    "values": [_VALUE],
+    "groups": [{"record": _CONTENT, "roots": [_CONTENT], "buffers?": [(int, int, int)]}],
+    "attributes?": [_VALUE],
+    "message?": str,
+    "parent?": str,
+    "class?": str,
+    "files?": {str: _CONTENT},
+    "folders?": [str],
+    "sums?": {str: str},
+    "skipped?": [(str, str, str)],
+    "warnings?": [str],
+    "deleted?": [str],
+    "provenance?": {
+        "python?": str,
+        "system?": str,
+        "notebook?": str,
+        "new_bytes?": int,
+        "packages?": {str: str},
+        "cell?": {"source?": str},
+    },
+    "inline?": {str: str},
 }
+_TAIL = {"id": str, "signature?": OneOf({"key": str, "hmac": str}, None)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,8 +222,17 @@ def canonical(document: Any) -> bytes:
 
 
 def encode(manifest: Manifest, sign: Callable[[str], Signature] | None = None) -> tuple[Manifest, bytes]:
-    """Return the manifest with its id and signature, and the bytes to keep."""
+    """Return the manifest with its id and signature, and the bytes to keep.
+
+    Raises:
+        UsageError: It would be longer than one can be.
+    """
     body = canonical(_to_json(manifest))
+    if len(body) > MOST - 1024:
+        raise UsageError(
+            f"the list of what is in this checkpoint takes {len(body) >> 20} MiB, and may take "
+            f"{MOST >> 20}: save fewer variables or files at once"
+        )
     name = manifest.algorithms.digest(body).hex()
     signature = sign(name) if sign else None
     tail: dict[str, Any] = {"id": name}
@@ -204,31 +248,30 @@ def decode(data: bytes, what: str = "the manifest") -> Manifest:
         CorruptError: It was cut or edited.
         FormatError: It is something else, or from a newer version, or its digest is not to be had here.
     """
-    try:
-        document = json.loads(data)
-    except (ValueError, RecursionError):
-        if data.startswith(_START):
-            raise CorruptError(f"{what} is damaged: it is not whole JSON") from None
-        raise FormatError(f"{what} is not an nbckpt manifest") from None
-    body = document.get("checkpoint") if isinstance(document, dict) else None
-    if not isinstance(body, dict) or not isinstance(body.get("format"), int):
+    end = data.rfind(_ID)
+    if not data.startswith(_START):
         raise FormatError(f"{what} is not an nbckpt manifest")
+    if end < 0 or len(data) > MOST:
+        raise CorruptError(f"{what} is damaged: it is {'too long' if end >= 0 else 'not whole JSON'}")
+    # The very bytes that are hashed are the ones that are read.
+    raw, tail = data[len(_START) : end], read(b"{" + data[end + 1 :], _TAIL, what)
+    body = read(raw, {"format": int, "digest?": str}, what)
     if body["format"] > FORMAT:
         raise FormatError(
             f"{what} was written by a newer nbckpt (format {body['format']}): upgrade nbckpt to read it"
         )
     algorithms = named(body.get("digest", BLAKE3), what)
-    raw = data[len(_START) : data.rfind(_ID)]
-    if not data.startswith(_START) or algorithms.digest(raw).hex() != document.get("id"):
+    if algorithms.digest(raw).hex() != tail["id"]:
         raise CorruptError(f"{what} is damaged: its contents are not those that its id names")
     try:
-        # The very bytes that were checked: a second "checkpoint" in the document is never looked at.
-        manifest = _from_json(json.loads(raw))
-        signed = document.get("signature")
-        signature = Signature(str(signed["key"]), str(signed["hmac"])) if signed else None
-    except (AttributeError, KeyError, TypeError, ValueError, IndexError, RecursionError) as error:
-        raise FormatError(f"{what} does not have the form of a manifest: {error!r}") from error
-    return replace(manifest, id=document["id"], signature=signature)
+        manifest = _from_json(check(body, _BODY, what))
+    except IndexError:
+        raise CorruptError(f"{what} is damaged: it names a pack that is not in its list") from None
+    except ValueError as error:
+        raise CorruptError(f"{what} is damaged: {error}") from error
+    signed = tail.get("signature")
+    signature = Signature(signed["key"], signed["hmac"]) if signed else None
+    return replace(manifest, algorithms=algorithms, id=tail["id"], signature=signature)
 
 
 def _write_content(it: Content, place: Mapping[str, int]) -> list[Any]:
@@ -281,52 +324,27 @@ def _to_json(manifest: Manifest) -> dict[str, Any]:
     return document | {name: it for name, it in optional.items() if it}
 
 
-def _checked(it: Any, form: Any) -> Any:
-    """Return *it* when it has the form; numbers are counts, and none is beyond all bounds."""
-    if isinstance(form, dict):
-        fits = isinstance(it, dict)
-        for name in form.keys() & it.keys() if fits else ():
-            _checked(it[name], form[name])
-    elif isinstance(form, tuple):
-        fits = isinstance(it, list) and len(it) == len(form)
-        for part, its in zip(it, form, strict=True) if fits else ():
-            _checked(part, its)
-    elif isinstance(form, list):
-        fits = isinstance(it, list)
-        for part in it if fits else ():
-            _checked(part, form[0])
-    else:
-        fits = isinstance(it, form) and (form is not int or 0 <= it < 1 << 63)
-    if not fits:
-        raise ValueError(f"{it!r:.60} is not what belongs there")
-    return it
-
-
-def _moment(it: Any) -> str:
-    if it and not _MOMENT.fullmatch(it):
-        raise ValueError(f"{it!r:.60} is no moment in UTC")
-    return str(it)
-
-
 def _read_content(it: Any, packs: Sequence[str]) -> Content:
     size, *runs = it
-    stretches = ((packs[at], int(first), int(count)) for at, first, count in runs)
-    return Content(int(_checked(size, int)), tuple(stretches))
+    content = Content(size, tuple((packs[at], first, count) for at, first, count in runs))
+    if sum(count for _, _, count in runs) > 1 + size // _SMALLEST_BLOB:
+        raise ValueError(f"{size} bytes cannot be so many blobs as it names for them")
+    return content
 
 
 def _read_value(it: Any, packs: Sequence[str], groups: int) -> Value:
     group, slot = it["at"]
-    if not 0 <= group < groups or slot < 0:
-        raise ValueError("a value is in no group")
+    if group >= groups:
+        raise ValueError(f"the value {it['name']!r:.60} is in no group")
     return Value(
-        name=str(it["name"]),
-        group=int(group),
-        slot=int(slot),
-        digest=str(it["digest"]),
-        preview=_checked(it["preview"], _PREVIEW),
+        name=it["name"],
+        group=group,
+        slot=slot,
+        digest=it["digest"],
+        preview=it["preview"],
         picture=_read_content(it["picture"], packs) if "picture" in it else None,
-        keyed=bool(it.get("keyed", False)),
-        changed=bool(it.get("changed", False)),
+        keyed=it.get("keyed", False),
+        changed=it.get("changed", False),
     )
 
 
@@ -334,37 +352,37 @@ def _read_group(it: Any, packs: Sequence[str]) -> Group:
     roots = tuple(_read_content(root, packs) for root in it["roots"])
     buffers = tuple((at, 0, root.size) for at, root in enumerate(roots))
     if "buffers" in it:
-        buffers = tuple((int(root), int(offset), int(size)) for root, offset, size in it["buffers"])
+        buffers = tuple((root, offset, size) for root, offset, size in it["buffers"])
     for root, offset, size in buffers:
-        if not (0 <= root < len(roots) and offset >= 0 and 0 <= size <= roots[root].size - offset):
+        if root >= len(roots) or offset + size > roots[root].size:
             raise ValueError("a buffer is in no root")
     return Group(_read_content(it["record"], packs), roots, buffers)
 
 
 def _from_json(document: Mapping[str, Any]) -> Manifest:
+    """Return the manifest of a body that has the form; what it names in itself must be there, too."""
     packs, groups = document["packs"], document["groups"]
-    if not all(_HEX.fullmatch(pack) for pack in packs):
-        raise ValueError("a pack's id is not a digest")
+    if document["created_at"]:
+        datetime.fromisoformat(document["created_at"])  # its form alone allows a 31st of February
 
-    def value(it: Any) -> Value:
-        return _read_value(it, packs, len(groups))
+    def values(name: str) -> tuple[Value, ...]:
+        return tuple(_read_value(it, packs, len(groups)) for it in document.get(name, ()))
 
     return Manifest(
-        algorithms=named(document.get("digest", BLAKE3), "the manifest"),
-        kind=str(document["kind"]),
-        created_at=_moment(document["created_at"]),
-        message=str(document.get("message", "")),
-        parent=str(document.get("parent", "")),
-        cls=str(document.get("class", "")),
-        values=tuple(value(it) for it in document["values"]),
-        attributes=tuple(value(it) for it in document.get("attributes", ())),
+        kind=document["kind"],
+        created_at=document["created_at"],
+        message=document.get("message", ""),
+        parent=document.get("parent", ""),
+        cls=document.get("class", ""),
+        values=values("values"),
+        attributes=values("attributes"),
         groups=tuple(_read_group(it, packs) for it in groups),
-        files={str(path): _read_content(it, packs) for path, it in document.get("files", {}).items()},
-        folders=tuple(map(str, document.get("folders", ()))),
-        sums={str(path): str(it) for path, it in document.get("sums", {}).items()},
-        skipped=tuple(Skipped(*map(str, it)) for it in document.get("skipped", ())),
-        warnings=tuple(map(str, document.get("warnings", ()))),
-        deleted=tuple(map(str, document.get("deleted", ()))),
-        provenance=_checked(document.get("provenance", {}), _PROVENANCE),
+        files={path: _read_content(it, packs) for path, it in document.get("files", {}).items()},
+        folders=tuple(document.get("folders", ())),
+        sums=document.get("sums", {}),
+        skipped=tuple(Skipped(*it) for it in document.get("skipped", ())),
+        warnings=tuple(document.get("warnings", ())),
+        deleted=tuple(document.get("deleted", ())),
+        provenance=document.get("provenance", {}),
         inline={pack: base64.b64decode(data) for pack, data in document.get("inline", {}).items()},
     )

@@ -9,11 +9,16 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Sequence
 
 from nbckpt.core.pack import Blob, pack_key, parse_index, read_index
+from nbckpt.core.schema import read
 from nbckpt.errors import CorruptError, NotFoundError
 from nbckpt.store import Store
+
+_MOST = 128 << 20  # what is longer is cut, and then no JSON
+_TABLE = {"format": int, "head": str, "packs": [re.compile("[0-9a-f]{64}")]}
 
 
 def moved_key(pack: str) -> str:
@@ -27,16 +32,6 @@ def table(head: bytes, packs: Sequence[str]) -> bytes:
     return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
 
 
-def moved_to(store: Store, pack: str) -> list[str]:
-    """Return the packs that the living blobs of a rewritten pack are in.
-
-    Raises:
-        NotFoundError: There is no table.
-        CorruptError: It is damaged.
-    """
-    return _read_table(store, pack)[1]
-
-
 def find_index(store: Store, pack: str) -> list[Blob | None]:
     """Return the blobs that a manifest means by *pack*, wherever they are now; None for the dead.
 
@@ -44,24 +39,41 @@ def find_index(store: Store, pack: str) -> list[Blob | None]:
         NotFoundError: There is neither the pack nor a table.
         CorruptError: What is there is damaged.
     """
+    return locate(store, pack)[0]
+
+
+def locate(store: Store, pack: str) -> tuple[list[Blob | None], list[str]]:
+    """Return what `find_index` does, and the packs that were looked at for it: this one, then where it led.
+
+    Every table is followed once, wherever it leads.
+    """
+    seen = {pack: None}
     try:
-        return list(read_index(store, pack))
+        return list(read_index(store, pack)), list(seen)
     except NotFoundError:
-        if not store.exists(moved_key(pack)):
-            raise
-    then, packs = _read_table(store, pack)
-    try:
-        here = {blob.digest: blob for new in packs for blob in find_index(store, new) if blob}
-    except RecursionError:
-        raise CorruptError(f"the table of the moved pack {pack[:12]} leads back to it") from None
-    return [here.get(blob.digest) for blob in then]
+        then, packs = _read_table(store, pack)
+    here: dict[bytes, Blob] = {}
+    for new in packs:  # grows as the tables are followed
+        if new in seen:
+            continue
+        seen[new] = None
+        try:
+            here |= {blob.digest: blob for blob in read_index(store, new)}
+        except NotFoundError:
+            packs += _read_table(store, new)[1]
+    if then and not here:
+        raise CorruptError(f"the tables of the moved pack {pack[:12]} lead to no pack")
+    return [here.get(blob.digest) for blob in then], list(seen)
 
 
 def _read_table(store: Store, pack: str) -> tuple[list[Blob], list[str]]:
-    data = store.get(moved_key(pack))
+    what = f"the table of the moved pack {pack[:12]}"
     try:
-        document = json.loads(data)
-        head, packs = base64.b64decode(document["head"]), list(map(str, document["packs"]))
-        return parse_index(head, pack), packs
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise CorruptError(f"the table of the moved pack {pack[:12]} is damaged: {error!r}") from error
+        document = read(store.get(moved_key(pack), 0, _MOST), _TABLE, what)
+    except NotFoundError:
+        raise NotFoundError(f"pack {pack[:12]} is missing from {store.url}") from None
+    try:
+        head = base64.b64decode(document["head"], validate=True)
+    except ValueError as error:
+        raise CorruptError(f"{what} is damaged: {error}") from None
+    return parse_index(head, pack), document["packs"]

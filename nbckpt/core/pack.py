@@ -25,6 +25,9 @@ PAGE = 4096
 PACK_SIZE = 64 << 20
 """A pack is closed when its blobs reach this many bytes."""
 
+MOST_BLOBS = 1 << 20
+"""A pack is closed when it has so many blobs."""
+
 RAW = 0
 """The codec of a blob that is not compressed; another one is its algorithms'."""
 
@@ -33,6 +36,7 @@ _HEAD = struct.Struct("<8sQ")
 _ENTRY = struct.Struct("<32sQQQQ")
 _FIRST_READ = _HEAD.size + 256 * _ENTRY.size  # the index of a full pack of large blobs: one request
 _MOST_READ = 4 << 20
+_MOST_UNPACKED = 1 << 20
 _WORTH_TRYING, _WORTH_KEEPING = 256, 0.9
 
 
@@ -195,6 +199,8 @@ def _read_start(head: Buffer, pack: str) -> tuple[Algorithms, int]:
     if len(head) < _HEAD.size:
         raise CorruptError(f"pack {pack[:12]} is cut short: it has {len(head)} bytes")
     magic, count = _HEAD.unpack_from(head)
+    if count > MOST_BLOBS:
+        raise CorruptError(f"the index of pack {pack[:12]} is damaged: it cannot have {count} blobs")
     size = _HEAD.size + int(count) * _ENTRY.size
     for algorithms in HERE:
         if magic == algorithms.magic:
@@ -211,16 +217,21 @@ def parse_index(head: Buffer, pack: str) -> list[Blob]:
     if len(index) < needed or algorithms.digest(index).hex() != pack:
         raise CorruptError(f"the index of pack {pack[:12]} is damaged: it is not the one that was saved")
     blobs = [Blob(pack, algorithms, *fields) for fields in _ENTRY.iter_unpack(index[_HEAD.size :])]
-    if not all(map(_possible, blobs)):
-        raise CorruptError(f"pack {pack[:12]} was not written by nbckpt: no blob can be like that")
+    end = needed
+    for blob in blobs:
+        if not _possible(blob, end):
+            raise CorruptError(f"pack {pack[:12]} was not written by nbckpt: no blob can be like that")
+        end = blob.offset + blob.stored
     return blobs
 
 
-def _possible(blob: Blob) -> bool:
-    """Tell whether a blob is one that could have been written; memory is laid out by these numbers."""
-    if max(blob.stored, blob.size) > PACK_SIZE:
+def _possible(blob: Blob, end: int) -> bool:
+    """Tell whether a blob could have been written behind *end*; memory is laid out by these numbers."""
+    if blob.offset < end or blob.stored > PACK_SIZE:
         return False
-    return blob.codec == blob.algorithms.codec or (blob.codec == RAW and blob.stored == blob.size)
+    if blob.codec == RAW:
+        return blob.stored == blob.size
+    return blob.codec == blob.algorithms.codec and blob.size <= _MOST_UNPACKED
 
 
 def total(blobs: Iterable[Blob]) -> int:

@@ -23,6 +23,7 @@ from typing import Any, Self
 from nbckpt.core.algorithms import PREFERRED, Algorithms
 from nbckpt.core.known import Known
 from nbckpt.core.pack import (
+    MOST_BLOBS,
     PACK_SIZE,
     RAW,
     Body,
@@ -279,7 +280,7 @@ class Packer:
         self._names[piece.digest] = piece.lent
         self._open_size += len(piece.data)
         self.new_bytes += len(piece.data)
-        if self._open_size >= self._most:
+        if self._open_size >= self._most or len(self._open) >= MOST_BLOBS - 1:  # and salt
             self._close_open()
 
     def _shut_open(self) -> tuple[str, Body, list[Piece]]:

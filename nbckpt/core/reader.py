@@ -8,15 +8,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import ExitStack
 from functools import lru_cache
+from itertools import accumulate
 from typing import TypeVar
 
 from nbckpt.core.algorithms import Algorithms
+from nbckpt.core.manifest import Content
 from nbckpt.core.mapping import MAPS, MOST_PIECES, overlay, prefault, reserve
 from nbckpt.core.moved import find_index
 from nbckpt.core.pack import PAGE, RAW, Blob, pack_key, parse_index, total
 from nbckpt.core.packer import ALIGNED_SIZE, Run
 from nbckpt.core.pools import Pool
-from nbckpt.errors import CorruptError, NotFoundError, UsageError
+from nbckpt.errors import CorruptError, NotFoundError, StoreError, UsageError
 from nbckpt.store import Buffer, Store
 
 CHECKERS = 2
@@ -28,6 +30,9 @@ _READ_GAP = 64 << 10  # so much is sooner read and thrown away than asked for ap
 
 
 _T = TypeVar("_T")
+
+
+_GONE = -(1 << 100)
 
 
 class _GoneError(CorruptError):
@@ -48,6 +53,7 @@ class Reader:
         self.mapping = mapping and MAPS
         self._inline = dict(inline or {})
         self._indexes: dict[str, list[Blob | None]] = {}
+        self._sums: dict[str, list[int]] = {}
         self._pieces = 0
 
     def carrying(self, inline: Mapping[str, bytes]) -> Reader:
@@ -64,14 +70,32 @@ class Reader:
         for pack, first, count in runs:
             index = self._index(pack)
             if first < 0 or count < 0 or first + count > len(index):
-                raise CorruptError(
-                    f"pack {pack[:12]} has {len(index)} blobs, not those that the manifest names"
-                )
+                raise _too_short(pack, len(index))
             for blob in index[first : first + count]:
                 if blob is None:
                     raise CorruptError(f"a blob of pack {pack[:12]} is gone: it was collected")
                 found.append(blob)
         return found
+
+    def sized(self, content: Content) -> Sequence[Run]:
+        """Return the runs of *content*, once it is sure that they are as many bytes as it says.
+
+        Raises:
+            CorruptError: They are not, or a pack is missing or damaged, or has no such blob.
+        """
+        size = 0
+        for pack, first, count in content.runs:
+            sums = self._sums_of(pack)
+            if first + count >= len(sums):
+                raise _too_short(pack, len(sums) - 1)
+            size += sums[first + count] - sums[first]
+        if size != content.size:
+            raise CorruptError(
+                f"the packs hold {size} bytes where the manifest names {content.size}"
+                if size >= 0
+                else "a blob that the manifest names is gone: it was collected"
+            )
+        return content.runs
 
     def read(self, runs: Sequence[Run]) -> bytes:
         """Return the bytes of *runs*, checked."""
@@ -79,7 +103,7 @@ class Reader:
 
     def chunks(self, runs: Sequence[Run]) -> Iterator[Buffer]:
         """Yield the bytes of *runs* blob by blob, checked; neighbours are fetched together."""
-        return self._decoded(self.blobs(runs))
+        return self._decoded(self._settled(lambda: self.blobs(runs)))
 
     def load(self, runs: Sequence[Run]) -> memoryview:
         """Return the bytes of *runs* as writable memory of their own, checked; see `load_later`."""
@@ -179,6 +203,13 @@ class Reader:
             )
         return region
 
+    def _sums_of(self, pack: str) -> list[int]:
+        """Return how many bytes the first 0, 1, 2 … blobs of a pack are; less than 0 from a dead one on."""
+        if pack not in self._sums:
+            sizes = (blob.size if blob else _GONE for blob in self._index(pack))
+            self._sums[pack] = list(accumulate(sizes, initial=0))
+        return self._sums[pack]
+
     def _index(self, pack: str) -> list[Blob | None]:
         if pack not in self._indexes:
             try:
@@ -193,10 +224,14 @@ class Reader:
     def _settled(self, work: Callable[[], _T]) -> _T:
         """Do *work*; once more when a pack went meanwhile, since a collector may have rewritten it."""
         try:
-            return work()
-        except _GoneError:
-            self._indexes.clear()
-            return work()
+            try:
+                return work()
+            except _GoneError:
+                self._indexes.clear()
+                self._sums.clear()
+                return work()
+        except MemoryError:
+            raise StoreError("there is not enough memory for what is to be read: read less at once") from None
 
     def _fetch(self, pack: str, start: int, stop: int) -> bytes:
         if pack in self._inline:
@@ -205,6 +240,10 @@ class Reader:
             return self.store.get(pack_key(pack), start, stop)
         except NotFoundError:
             raise _GoneError(f"pack {pack[:12]} is missing from {self.store.url}") from None
+
+
+def _too_short(pack: str, count: int) -> CorruptError:
+    return CorruptError(f"pack {pack[:12]} has {count} blobs, not those that the manifest names")
 
 
 class _descriptor:  # noqa: N801  used as a function

@@ -6,6 +6,7 @@ A *form* says what a document must look like:
     re.compile("[0-9a-f]{64}")           a text that matches as a whole
     None, object                         null; anything
     [form], (form, form), {str: form}    a list of any length; a list of just these; texts to values
+    (form, other, ...)                   a list of the first, and of the other any number of times
     {"name": form, "note?": form}        an object: these names must be there, those with ? may be
     OneOf(form, form)                    what has one of the forms
 
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nbckpt.core.algorithms import PREFERRED, of_checksum
@@ -75,8 +76,9 @@ def check(document: Any, form: Any, what: str) -> Any:
     Raises:
         CorruptError: It has another form; the message names the place in it.
     """
-    for place, wanted in _mismatches(document, form, ""):
-        raise CorruptError(f"{what} is damaged: {place or 'the document'} is not {wanted}")
+    if found := _mismatch(document, form):
+        place = found[0].removeprefix(".") or "the document"
+        raise CorruptError(f"{what} is damaged: {place} is not {found[1]}")
     return document
 
 
@@ -128,34 +130,47 @@ def _canonical(document: Mapping[str, Any]) -> bytes:
     return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
 
 
-def _mismatches(value: Any, form: Any, place: str) -> Iterator[tuple[str, str]]:
-    """Yield the places where *value* does not have the form, and what belongs there."""
-    if isinstance(form, OneOf):
-        if all(any(_mismatches(value, one, place)) for one in form.forms):
-            yield place, " or ".join(map(_name, form.forms))
-    elif isinstance(form, dict) and isinstance(value, dict):
-        yield from _in_object(value, form, place)
-    elif isinstance(form, (list, tuple)) and isinstance(value, list):
-        if isinstance(form, tuple) and len(form) != len(value):
-            yield place, f"a list of {len(form)}"
-        forms = form if isinstance(form, tuple) else form * len(value)
-        for at, (item, its) in enumerate(zip(value, forms, strict=False)):
-            yield from _mismatches(item, its, f"{place}[{at}]")
-    elif not _fits(value, form):
-        yield place, _name(form)
+def _mismatch(value: Any, form: Any) -> tuple[str, str] | None:
+    """Return the first place where *value* does not have the form, and what belongs there; None if it has.
+
+    Manifests of thousands of values are checked by this: it makes nothing until it finds something.
+    """
+    kind = type(form)
+    if kind is dict and type(value) is dict:
+        return _in_object(value, form)
+    if kind is list and type(value) is list:
+        return _in_list(value, form * len(value))
+    if kind is tuple and type(value) is list:
+        if form[-1] is ...:
+            form = form[:-2] + form[-2:-1] * (len(value) - len(form) + 2)
+        return _in_list(value, form) if len(form) == len(value) else ("", _name(form))
+    if kind is OneOf:
+        misfits = all(_mismatch(value, one) for one in form.forms)
+        return ("", " or ".join(map(_name, form.forms))) if misfits else None
+    return None if _fits(value, form) else ("", _name(form))
 
 
-def _in_object(value: dict[str, Any], form: dict[Any, Any], place: str) -> Iterator[tuple[str, str]]:
+def _in_list(value: list[Any], forms: Sequence[Any]) -> tuple[str, str] | None:
+    for at, item in enumerate(value):
+        if found := _mismatch(item, forms[at]):
+            return f"[{at}]{found[0]}", found[1]
+    return None
+
+
+def _in_object(value: dict[str, Any], form: dict[Any, Any]) -> tuple[str, str] | None:
     if str in form:
         for name, item in value.items():
-            yield from _mismatches(item, form[str], f"{place}[{name!r:.60}]")
-        return
+            if found := _mismatch(item, form[str]):
+                return f"[{name!r:.60}]{found[0]}", found[1]
+        return None
     for key, its in form.items():
-        name = key.removesuffix("?")
+        name = key[:-1] if key[-1] == "?" else key
         if name in value:
-            yield from _mismatches(value[name], its, f"{place}.{name}".lstrip("."))
-        elif name == key:
-            yield f"{place}.{name}".lstrip("."), "there"
+            if found := _mismatch(value[name], its):
+                return f".{name}{found[0]}", found[1]
+        elif name is key:
+            return f".{name}", "there"
+    return None
 
 
 def _fits(value: Any, form: Any) -> bool:
@@ -177,7 +192,9 @@ def _name(form: Any) -> str:
     """Return what a form is called in an error."""
     if isinstance(form, re.Pattern):
         return f"a text like {form.pattern}"
-    if isinstance(form, (list, tuple)) or form is list:
+    if isinstance(form, tuple):
+        return f"a list of {len(form)}" if form[-1] is not ... else f"a list of {len(form) - 2} or more"
+    if isinstance(form, list) or form is list:
         return "a list"
     if isinstance(form, dict) or form is dict:
         return "an object"

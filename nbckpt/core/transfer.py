@@ -7,14 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 
 from nbckpt.core.history import History, Ref, VanishedError, check_name
-from nbckpt.core.manifest import Manifest, decode, encode
-from nbckpt.core.pack import pack_key, parse_index, total
+from nbckpt.core.manifest import MOST, Manifest, decode, encode
+from nbckpt.core.pack import pack_key, parse_index
 from nbckpt.core.packer import Packer
 from nbckpt.core.reader import Reader
 from nbckpt.core.tree import Sign, Tree, pack, packed_tree
 from nbckpt.errors import CorruptError, FormatError, StoreError, UsageError
 from nbckpt.store import ArchiveStore, ArchiveWriter
 from nbckpt.store.files import writing
+
+_MOST_NAME = 1000
 
 
 def export(
@@ -72,7 +74,7 @@ def read_archive(archive: ArchiveStore) -> tuple[Manifest, bytes]:
     keys = list(archive.keys("checkpoints/"))
     if len(keys) != 1:
         raise FormatError(f"{archive.url!r} is not an exported checkpoint")
-    data = archive.get(keys[0])
+    data = archive.get(keys[0], 0, MOST + 1)
     manifest = decode(data, f"the checkpoint in {archive.url!r}")
     if keys[0] != _key(manifest):
         raise CorruptError(f"the checkpoint in {archive.url!r} is damaged: its key is that of another one")
@@ -121,15 +123,14 @@ def _check(archive: ArchiveStore, manifest: Manifest) -> None:
             blob.decode(view[blob.offset : blob.offset + blob.stored])
     reader = Reader(archive, manifest.inline)
     for content in manifest.contents():
-        if total(reader.blobs(content.runs)) != content.size:
-            raise CorruptError(f"the checkpoint in {archive.url!r} names more than it brings")
+        reader.sized(content)
 
 
 def _label(archive: ArchiveStore) -> str:
     """Return the checkpoint's name; anyone may have written it, so one that cannot be is none."""
     if not archive.exists("name"):
         return ""
-    label = archive.get("name").decode("utf-8", "replace")
+    label = archive.get("name", 0, _MOST_NAME).decode("utf-8", "replace")
     with suppress(UsageError):
         return check_name(label)
     return ""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from nbckpt.core.algorithms import PREFERRED, of_checksum
-from nbckpt.core.manifest import Content, Manifest, Signature, decode, encode
+from nbckpt.core.manifest import MOST, Content, Manifest, Signature, decode, encode
 from nbckpt.core.pack import pack_key
 from nbckpt.core.packer import Packer, Stored
 from nbckpt.core.reader import Reader
@@ -66,7 +66,7 @@ def packed_tree(manifest: Manifest, store: Store, *, mapping: bool = True) -> Tr
     reader = Reader(store, manifest.inline, mapping=mapping)
 
     def chunks(content: Content) -> Chunks:
-        return lambda: reader.chunks(content.runs)
+        return lambda: reader.chunks(reader.sized(content))
 
     files = {check_path(path): chunks(content) for path, content in manifest.files.items()}
     return Tree(manifest, reader, files, frozenset(map(check_path, manifest.folders)))
@@ -149,9 +149,9 @@ def pack(tree: Tree, packer: Packer) -> Callable[[], Manifest]:
     records = {group.record for group in old.groups}
     for content in old.contents():
         if content in records:
-            contents[content] = packer.add_record(bytes(tree.reader.read(content.runs)))
+            contents[content] = packer.add_record(bytes(tree.reader.read(tree.reader.sized(content))))
         else:
-            contents[content] = packer.add(tree.reader.load(content.runs), lent=False)
+            contents[content] = packer.add(tree.reader.load(tree.reader.sized(content)), lent=False)
         packer.drain()
     files = {}
     for path, chunks in tree.files.items():
@@ -268,7 +268,7 @@ def _read_file(file: Path) -> Iterator[Buffer]:
 
 def _read_manifest(inside: Store, where: str) -> Manifest:
     try:
-        return decode(inside.get(_MANIFEST), f"the checkpoint in {where}")
+        return decode(inside.get(_MANIFEST, 0, MOST + 1), f"the checkpoint in {where}")
     except NotFoundError:
         if inside.exists("store.json"):
             raise UsageError(

@@ -11,6 +11,7 @@ from nbckpt.core.moved import find_index
 from nbckpt.core.pack import Blob, pack_key, parse_index
 from nbckpt.core.packer import Progress
 from nbckpt.core.pools import Pool
+from nbckpt.core.uses import Places, Uses, add_uses
 from nbckpt.errors import NbckptError, NotFoundError
 
 _READERS = 2
@@ -53,7 +54,9 @@ def verify(history: History, entries: Iterable[Entry], progress: Progress | None
     result.checkpoints = len(manifests) + len(result.damages)
     for manifest in manifests:
         result.damages += _check_inline(manifest)
-    needed = _needed(manifests)
+    needed: Uses = {}
+    for manifest in manifests:
+        add_uses(needed, manifest)
     packs = sorted(needed)
     with Pool(_READERS, "nbckpt-verify") as readers:
         for at, (pack, size, bad) in enumerate(
@@ -67,27 +70,14 @@ def verify(history: History, entries: Iterable[Entry], progress: Progress | None
     return result
 
 
-def _needed(manifests: Iterable[Manifest]) -> dict[str, set[int]]:
-    """Return the places of the blobs that are needed, by pack."""
-    needed: dict[str, set[int]] = {}
-    for manifest in manifests:
-        for content in manifest.contents():
-            for pack, first, count in content.runs:
-                if pack not in manifest.inline:
-                    needed.setdefault(pack, set()).update(range(first, first + count))
-    return needed
-
-
-def _check_pack(
-    history: History, pack: str, needed: set[int]
-) -> tuple[str, int, list[tuple[int | None, str]]]:
+def _check_pack(history: History, pack: str, needed: Places) -> tuple[str, int, list[tuple[int | None, str]]]:
     """Return how much was read of a pack, and the damage found: the blob's place, or None for the whole."""
     try:
         index = find_index(history.store, pack)
     except NbckptError as error:
         return pack, 0, [(None, f"pack {pack[:12]}: {error}")]
     size = 0
-    gone = sorted(at for at in needed if at >= len(index) or index[at] is None)
+    gone = sorted(at for at in needed.of(len(index)) if index[at] is None) + needed.beyond(len(index))
     bad: list[tuple[int | None, str]] = [(at, f"blob {at} of pack {pack[:12]} is gone") for at in gone]
     for place, blob in enumerate(index):
         if blob is None:

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from nbckpt.store.archive import ArchiveStore, ArchiveWriter
+from nbckpt.store.archive import DAMAGE, ArchiveStore, ArchiveWriter, open_archive
 from nbckpt.store.base import STAGING, Buffer, Data, Pieces, Store, check_key
 from nbckpt.store.cached import CachedStore
 from nbckpt.store.cancel import Cancel, CancelledError, TimedOutError, wanted
@@ -17,6 +17,7 @@ from nbckpt.store.prefix import PrefixStore
 from nbckpt.store.remote import RemoteStore, check_protocol
 
 __all__ = [
+    "DAMAGE",
     "STAGING",
     "ArchiveStore",
     "ArchiveWriter",
@@ -36,6 +37,7 @@ __all__ = [
     "check_protocol",
     "exchange",
     "local_folder",
+    "open_archive",
     "open_store",
     "sync_file",
     "sync_folder",

@@ -19,8 +19,10 @@ from typing import BinaryIO
 from nbckpt.errors import CorruptError, NbckptError, NotFoundError, StoreError, UsageError
 from nbckpt.store.base import Data, Store, check_key, parts_of
 
-# What zipfile raises over bytes that are no archive, or not the one that was written.
-_DAMAGE = (zipfile.BadZipFile, EOFError, ValueError, RuntimeError, struct.error, zlib.error)
+DAMAGE = (zipfile.BadZipFile, EOFError, ValueError, RuntimeError, struct.error, zlib.error)
+"""What zipfile raises over bytes that are no archive, or not the one that was written."""
+
+_ENCRYPTED = 1
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # equal contents give equal archives
 
 
@@ -55,10 +57,10 @@ class ArchiveStore(_Archive):
         file: BinaryIO | str = io.BytesIO(source) if isinstance(source, bytes) else self.url
         self._lock = threading.Lock()
         try:
-            self._zip = zipfile.ZipFile(file)
+            self._zip = open_archive(file)
         except FileNotFoundError:
             raise NotFoundError(f"there is no file {self.url!r}") from None
-        except _DAMAGE as error:
+        except DAMAGE as error:
             raise CorruptError(f"{self.url} is not a whole nbckpt archive: {error}") from error
         except OSError as error:
             raise _explained(error, f"{self.url!r}") from error
@@ -72,7 +74,7 @@ class ArchiveStore(_Archive):
                 return file.read(-1 if stop is None else max(0, stop - start))
         except KeyError:
             raise NotFoundError(f"no {key!r} in {self.url}") from None
-        except _DAMAGE as error:
+        except DAMAGE as error:
             raise CorruptError(f"{key!r} in {self.url} is damaged: {error}") from error
         except OSError as error:
             raise _explained(error, f"{key!r} in {self.url}") from error
@@ -89,6 +91,33 @@ class ArchiveStore(_Archive):
     def close(self) -> None:
         """Release the file."""
         self._zip.close()
+
+
+def open_archive(file: BinaryIO | str) -> zipfile.ZipFile:
+    """Open an archive for reading, whose members are as we write them, and no larger than it is.
+
+    Raises:
+        zipfile.BadZipFile: A member is compressed, or named twice, or overlaps another one.
+    """
+    archive = zipfile.ZipFile(file)
+    try:
+        _check_members(archive)
+    except zipfile.BadZipFile:
+        archive.close()
+        raise
+    return archive
+
+
+def _check_members(archive: zipfile.ZipFile) -> None:
+    members, end = archive.infolist(), archive.start_dir
+    if len(archive.NameToInfo) != len(members):
+        raise zipfile.BadZipFile("it has two members of one name")
+    for member in sorted(members, key=lambda member: -member.header_offset):
+        if member.compress_type != zipfile.ZIP_STORED or member.flag_bits & _ENCRYPTED:
+            raise zipfile.BadZipFile(f"{member.filename!r:.60} is compressed or encrypted")
+        if member.file_size != member.compress_size or member.file_size > end - member.header_offset:
+            raise zipfile.BadZipFile(f"{member.filename!r:.60} is longer than the place that it has")
+        end = member.header_offset
 
 
 def _explained(error: OSError, what: str) -> NbckptError:

@@ -28,7 +28,7 @@ from nbckpt.core.manifest import now
 from nbckpt.core.schema import SEALED, OneOf, seal, unseal
 from nbckpt.core.tree import INSIDE, check_path
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError, UsageError
-from nbckpt.store import STAGING, sync_file, sync_folder
+from nbckpt.store import DAMAGE, STAGING, open_archive, sync_file, sync_folder
 
 PREFIX = "checkpoint_"
 SUFFIX = ".json"
@@ -369,7 +369,7 @@ class CheckpointFolder:
         with self.staged() as stage:
             try:
                 record = _extract(data, stage)
-            except (zipfile.BadZipFile, ValueError, KeyError) as error:
+            except (*DAMAGE, KeyError) as error:
                 raise CorruptError(f"this object is no checkpoint of a trial: {error}") from error
             except OSError as error:
                 raise _failed("write", stage, error) from error
@@ -408,7 +408,7 @@ def is_as_saved(file: Path, size: int, checksum: str) -> bool:
 
 def _extract(data: bytes, stage: Path) -> Record:
     """Write the files of an object into *stage*, and return its record."""
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+    with open_archive(io.BytesIO(data)) as archive:
         for name in archive.namelist()[1:]:
             target = stage.joinpath(*_safe(name.removeprefix("files/").rstrip("/")).split("/"))
             target.parent.mkdir(parents=True, exist_ok=True)
