@@ -1,7 +1,7 @@
 """Uses: which blobs of which packs manifests name, as stretches.
 
 A manifest may name a stretch of any length, and anyone may have written it: a stretch costs the same however
-long it is, and becomes places only within a pack that is really there.
+long it is, and becomes places only within a pack that is really there. See docs/decisions/0058.
 """
 
 from __future__ import annotations
