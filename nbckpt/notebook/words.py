@@ -7,20 +7,65 @@ import shlex
 
 from nbckpt.errors import UsageError
 
-# A word with its quotes, which may hold spaces, and with brackets inside, which may do so too.
-_WORD = re.compile(r"""(?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[\[({][^\])}]*[\])}]|[^\s"'])+|["'].*""")
-_VALUE = re.compile(r"[A-Za-z_][\w/.-]*=")
+_VALUE = re.compile(r"(--[a-z]+=)?[A-Za-z_][\w/.-]*=")
+_CLOSING = {"(": ")", "[": "]", "{": "}"}
 
 
 def split(line: str) -> list[str]:
-    """Return the words of a line as a shell would, but for values in `k=v`, which keep their quotes.
+    """Return the words of a line as a shell would, except for values in `k=v`.
+
+    Such a value is Python: it keeps its quotes, and spaces inside brackets and quotes belong to it.
 
     Raises:
-        UsageError: A quotation mark is missing.
+        UsageError: A quotation mark or a bracket is not closed.
     """
     try:
         if not line.lstrip().startswith("run "):
             return shlex.split(line)
-        return [word if _VALUE.match(word) else "".join(shlex.split(word)) for word in _WORD.findall(line)]
+        return [word if _VALUE.match(word) else "".join(shlex.split(word)) for word in _words(line)]
     except ValueError as error:
         raise UsageError(f"cannot read {line!r}: {error}. Close the quotation marks") from error
+
+
+def _words(line: str) -> list[str]:
+    """Return the words with their quotes: what spaces part that stand in no quotes and no value's brackets."""
+    words: list[str] = []
+    at = 0
+    while at < len(line):
+        if line[at].isspace():
+            at += 1
+            continue
+        end = _end(line, at)
+        words.append(line[at:end])
+        at = end
+    return words
+
+
+def _end(line: str, start: int) -> int:
+    """Return the place behind the word that begins at *start*."""
+    open_brackets: list[str] = []
+    at = start
+    while at < len(line) and (open_brackets or not line[at].isspace()):
+        character = line[at]
+        if character in "'\"":
+            at = _behind_quotes(line, at)
+            continue
+        if character in _CLOSING and _VALUE.match(line, start):
+            open_brackets.append(_CLOSING[character])
+        elif open_brackets and character == open_brackets[-1]:
+            open_brackets.pop()
+        at += 1
+    if open_brackets:
+        raise UsageError(f"cannot read {line[start:]!r}: {open_brackets[-1]!r} is missing")
+    return at
+
+
+def _behind_quotes(line: str, at: int) -> int:
+    """Return the place behind the quoted text that begins at *at*; quotes may be tripled, as in Python."""
+    quote = line[at] * 3 if line.startswith(line[at] * 3, at) else line[at]
+    at += len(quote)
+    while not line.startswith(quote, at):
+        if at >= len(line):
+            raise ValueError("No closing quotation")
+        at += 2 if line[at] == "\\" else 1
+    return at + len(quote)
