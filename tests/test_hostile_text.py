@@ -22,9 +22,6 @@ from nbckpt.notebook.magic import _one_line_errors
 from nbckpt.render import Cell, Column, Fold, Hint, Page, Picture, Table
 from nbckpt.store import open_store
 from nbckpt.tracker import Tracker
-from notebook.conftest import Notebook
-
-__all__ = ["Notebook"]
 
 EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202egnp\u2066\u2028\x85\x7f\r\nforged line"
 

@@ -211,6 +211,7 @@ class Shown(Result):
     row: Row
     pictures: tuple[Picture, ...] = ()
     also: str = ""
+    hints: tuple[Hint, ...] = ()
 
     def page(self) -> Page:
         """See `Result.page`."""
@@ -220,7 +221,8 @@ class Shown(Result):
         provenance = manifest.provenance
         when = age(manifest.created_at)
         message = f": {manifest.message}" if manifest.message else ""
-        notes = [f"id {manifest.id[:16]}, saved {when.text} ({when.hint}), {size(manifest.size())}"]
+        name = f"id {manifest.id[:16]}, " if self.row.id else ""
+        notes = [f"{name}saved {when.text} ({when.hint}), {size(self.row.size)}"]
         if provenance.get("notebook"):
             notes.append(f"from {provenance['notebook']}")
         if provenance.get("python"):
@@ -240,6 +242,7 @@ class Shown(Result):
             (*notes, *torn_note(it.name for it in manifest.values if it.changed), *manifest.warnings),
             tuple(_folds(provenance)),
             self.pictures,
+            self.hints,
         )
 
 
@@ -273,9 +276,7 @@ def show(session: Session, ref: str) -> Result:
     tracker = session.tracker
     if not is_ref(session, ref):
         if is_trial(ref):
-            from nbckpt.commands.trials import show_trial
-
-            return show_trial(session, ref)
+            return _trial(session, ref)
         if ref in session.library.names():
             return session.library.open(ref)
     row = Rows(tracker.history).read(tracker.find(ref))
@@ -292,6 +293,18 @@ def _pictures(manifest: Manifest, reader: Reader) -> Iterable[Picture]:
         with suppress(CorruptError):  # `verify` tells
             if value.picture:
                 yield Picture(value.name, reader.read(reader.sized(value.picture)))
+
+
+def _trial(session: Session, ref: str) -> Result:
+    """Show a trial, or one checkpoint of it."""
+    from nbckpt.trials.found import Found
+    from nbckpt.trials.shown import TrialShown
+
+    if "@" not in ref:
+        return TrialShown(*session.library.trial(ref))
+    trial, record = session.library.checkpoint(ref)
+    row = Rows(session.tracker.history).read(Found(trial.folder, record.name))
+    return Shown(row, hints=(Hint("Restore", f"%ckpt restore {row.ref}"),))
 
 
 def _trials_too(flag: str, what: str) -> Option:
@@ -332,7 +345,7 @@ COMMANDS = (
                 "ref",
                 metavar="REF",
                 kind="ref or trial",
-                help="a name, name@3, an id, latest, latest~2; or a trial: t3, EXP/t3",
+                help="a name, name@3, an id, latest, latest~2; or a trial, EXP/t3, or EXP/t3@10",
             ),
         ),
     ),

@@ -199,7 +199,7 @@ def best(session: Session, experiment: str, metric: str, mode: str) -> TrialShow
     return TrialShown(found, trial, f"best of {found.name} by {metric} ({mode}): ")
 
 
-def plot(session: Session, targets: Sequence[str], metric: str) -> Curves:
+def plot(session: Session, targets: Sequence[str], metric: str, mode: str) -> Curves:
     """Draw how a metric went, a line for each trial: all of an experiment, or those that are named."""
     library, words = session.library, list(targets)
     first = words.pop(0) if words and (words[0] in library.names() or not is_trial(words[0])) else ""
@@ -208,15 +208,7 @@ def plot(session: Session, targets: Sequence[str], metric: str) -> Curves:
     if len(places) > 1:
         raise UsageError(f"{', '.join(sorted(places))} are different experiments: draw one at a time")
     experiment = library.open(places.pop() if places else "")
-    return curves(experiment, metric, [trial for _, trial in pairs] or None)
-
-
-def show_trial(session: Session, ref: str) -> TrialShown:
-    """Show one trial, or the trial of one checkpoint."""
-    name, _, step = ref.partition("@")
-    if step:
-        session.library.checkpoint(ref)
-    return TrialShown(*session.library.trial(name))
+    return curves(experiment, metric, [trial for _, trial in pairs] or None, mode)
 
 
 def _target(library: Library, target: str) -> tuple[Experiment, Trial | None]:
@@ -370,6 +362,7 @@ COMMANDS = (
                 help="an experiment, by default the newest, and which of its trials, by default the best 20",
             ),
             option("--metric", default="", metavar="M", help="what to draw; a/b for b in the dict a"),
+            _MODE,
         ),
     ),
 )

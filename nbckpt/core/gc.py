@@ -67,6 +67,10 @@ class Collected:
     waiting: int = 0
     kept: list[str] = field(default_factory=list)
 
+    def __repr__(self) -> str:
+        packs = f"packs={len(self.packs)}, rewritten={len(self.rewritten)}, waiting={self.waiting}"
+        return f"Collected(removed={len(self.removed)}, {packs}, freed={self.freed})"
+
 
 def collect(
     history: History, *, dry_run: bool = False, wait: Callable[[float], None] = time.sleep

@@ -60,6 +60,9 @@ class Entry:
     id: str
     key: str
 
+    def __repr__(self) -> str:
+        return f"Entry({self.id[:SHORT]}, {self.moment})"
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Ref:
@@ -72,6 +75,9 @@ class Ref:
 
     def __str__(self) -> str:
         return f"{self.name}@{self.version}"
+
+    def __repr__(self) -> str:
+        return f"Ref({str(self)!r}, {self.id[:SHORT]})"
 
 
 class History:

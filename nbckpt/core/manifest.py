@@ -172,6 +172,10 @@ class Manifest:
     id: str = ""
     signature: Signature | None = None
 
+    def __repr__(self) -> str:
+        held = f"values={len(self.values)}, files={len(self.files)}, size={self.size()}"
+        return f"Manifest({self.id[:8]}, {held})"
+
     def contents(self) -> Iterable[Content]:
         """Yield every stretch of bytes that the manifest names."""
         for group in self.groups:

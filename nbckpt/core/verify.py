@@ -39,6 +39,10 @@ class Verified:
     size: int = 0
     damages: list[Damage] = field(default_factory=list)
 
+    def __repr__(self) -> str:
+        read = f"checkpoints={self.checkpoints}, packs={self.packs}, size={self.size}"
+        return f"Verified({read}, damages={len(self.damages)})"
+
 
 def verify(history: History, entries: Iterable[Entry], progress: Progress | None = None) -> Verified:
     """Read and check every byte that *entries* need. Nothing is unpickled or changed."""

@@ -38,6 +38,9 @@ class Mirrored:
     experiments: Mapping[str, Moved] = field(default_factory=dict)
     kept: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        return f"Mirrored(files={self.files}, size={self.size}, experiments={len(self.experiments)})"
+
     @property
     def files(self) -> int:
         """How many files and keys were moved."""

@@ -28,7 +28,7 @@ def split(line: str) -> list[str]:
 
 
 def _words(line: str) -> list[str]:
-    """Return the words with their quotes: what spaces part that stand in no quotes and no value's brackets."""
+    """Return the words with their quotes; spaces in quotes and in a value's brackets part none."""
     words: list[str] = []
     at = 0
     while at < len(line):

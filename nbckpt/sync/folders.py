@@ -47,6 +47,10 @@ class Moved:
     removed: int = 0
     left_out: Mapping[str, str] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        numbers = f"files={self.files}, size={self.size}, same={self.same}, removed={self.removed}"
+        return f"Moved({numbers}, left_out={len(self.left_out)})"
+
 
 def upload(
     folder: str | os.PathLike[str],

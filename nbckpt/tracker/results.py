@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -9,6 +10,7 @@ from nbckpt.core.diff import Difference
 from nbckpt.core.history import Ref
 from nbckpt.core.loading import Failure
 from nbckpt.core.manifest import Manifest
+from nbckpt.render import count, size, visible
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,11 @@ class Saved:
     def size(self) -> int:
         """The bytes that it holds."""
         return self.manifest.size()
+
+    def __repr__(self) -> str:
+        skipped = f", {len(self.manifest.skipped)} left out" if self.manifest.skipped else ""
+        held = f"{count(len(self.manifest.values), 'value')}, {size(self.size)}, {size(self.new_bytes)} new"
+        return f"Saved({visible(str(self.ref))}, {held}{skipped})"
 
 
 @dataclass(frozen=True)
@@ -56,6 +63,12 @@ class Restored:
     dry_run: bool = False
     torn: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        changes = (f"{number} {change}" for change, number in Counter(self.changes.values()).items())
+        failed = [f"{sum(len(it.names) for it in self.failed)} failed"] if self.failed else []
+        done = ["dry run"] if self.dry_run else []
+        return f"Restored({', '.join([self.manifest.id[:8], *changes, *failed, *done])})"
+
 
 @dataclass(frozen=True)
 class Compared:
@@ -67,3 +80,8 @@ class Compared:
     source: list[str]
     packages: list[tuple[str, str, str]]
     loaded: bool
+
+    def __repr__(self) -> str:
+        sides = f"{self.old.id[:8]} -> {self.new.id[:8] if self.new else 'now'}"
+        changes = Counter(it.change for it in self.differences)
+        return f"Compared({', '.join([sides, *(f'{number} {what}' for what, number in changes.items())])})"

@@ -28,6 +28,7 @@ from nbckpt.core.manifest import now
 from nbckpt.core.schema import SEALED, OneOf, seal, unseal
 from nbckpt.core.tree import INSIDE, check_path
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError, UsageError
+from nbckpt.render import count
 from nbckpt.store import DAMAGE, STAGING, open_archive, sync_file, sync_folder
 
 PREFIX = "checkpoint_"
@@ -89,6 +90,9 @@ class Record:
     folders: tuple[str, ...] = ()
     temporary: bool = False
     created_at: str = field(default_factory=now)
+
+    def __repr__(self) -> str:
+        return f"Record({self.name}, {self.kind}, {count(len(self.files), 'file')})"
 
     @property
     def step(self) -> int:

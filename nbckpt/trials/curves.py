@@ -52,10 +52,19 @@ class Curves(Result):
         return Page(self.what, notes=self.notes, pictures=(self.picture,), hints=self.hints)
 
 
-def curves(experiment: Experiment, metric: str, names: Iterable[str | Trial] | None) -> Curves:
-    """Return the picture of a metric's course; see `figure`. Any thread may ask for it."""
+def curves(
+    experiment: Experiment, metric: str, names: Iterable[str | Trial] | None, mode: str = ""
+) -> Curves:
+    """Return the picture of a metric's course; see `figure`. Any thread may ask for it.
+
+    Args:
+        experiment: The experiment.
+        metric: Its name.
+        names: Which trials; see `figure`.
+        mode: Whether `min` or `max` of this metric is best; by default what the experiment says.
+    """
     metric = metric or experiment.spec.metric or next(iter(inferred(experiment.trials)), "")
-    chosen, notes = _chosen(experiment, metric, names)
+    chosen, notes = _chosen(experiment, metric, names, mode)
     drawn = ", ".join(trial.id for trial in chosen)
     alt = f"{metric} of {drawn} of {experiment.name}, by iteration"
     png = _png(_draw(experiment, metric, chosen))
@@ -85,7 +94,7 @@ def figure(experiment: Experiment, metric: str, names: Iterable[str | Trial] | N
 
 
 def _chosen(
-    experiment: Experiment, metric: str, names: Iterable[str | Trial] | None
+    experiment: Experiment, metric: str, names: Iterable[str | Trial] | None, mode: str = ""
 ) -> tuple[Sequence[Trial], list[str]]:
     """Return the trials to draw, and a sentence about those that are left out."""
     asked = experiment.trials if names is None else [experiment.trial(name) for name in names]
@@ -100,11 +109,13 @@ def _chosen(
         return found, [f"{', '.join(without)} reported no {metric}"] if without else []
     if len(found) <= MOST_CURVES:
         return found, []
-    spec, total = experiment.spec, len(found)
-    best = bool(spec.metric and spec.mode)
-    found = by_metric(found, spec.metric, spec.mode)[:MOST_CURVES]
-    which = f"the best by {spec.metric} ({spec.mode})" if best else "the first"
-    return found, [f"{MOST_CURVES} of {total} trials are drawn, {which}; name trials to see others"]
+    total, spec = len(found), experiment.spec
+    by, mode = (metric, mode) if mode else (spec.metric, spec.mode)
+    found = by_metric(found, by, mode)[:MOST_CURVES]
+    if by and mode:
+        return found, [f"Showing the {MOST_CURVES} best of {total} trials by {by} ({mode})."]
+    best = f"%ckpt plot {experiment.name} --metric {metric} --mode max"
+    return found, [f"Showing the first {MOST_CURVES} of {total} trials. Show the best: {best}"]
 
 
 def _draw(experiment: Experiment, metric: str, trials: Sequence[Trial]) -> Any:

@@ -41,8 +41,9 @@ class TrialTable(Result):
         experiment: The experiment.
         metrics: The metrics to show, with the headings of their columns; by default those that were
             reported, the experiment's own first.
-        most: How many rows; each status has its fair share of them. 0 for all.
-        sort: Best trials first, where the metric and the mode are known.
+        most: How many rows; 0 for all. If there are more trials, each status has its fair share of the
+            rows, and the best trials of it where the metric and the mode are known.
+        sort: Best trials first, and only them, where the metric and the mode are known.
         others: A row for each other experiment.
         number: Which page of so many rows, from 1 on, all in order; 0 for the fair share.
         metric: By which trials are sorted; by default the experiment's own.
@@ -84,8 +85,7 @@ class TrialTable(Result):
         """See `Result.page`."""
         experiment, trials = self.experiment, self.experiment.trials
         states = states_of(experiment)
-        ordered = by_metric(trials, *self._best()) if self.sort else trials
-        shown = self._shown(ordered, states)
+        shown = self._shown(states)
         table = _table(shown, trials, states, self._metrics(trials), _progress(experiment, shown, states))
         failed = [trial for trial in trials if trial.status == Status.ERROR]
         others = Table("other experiments", (Column("experiment"), Column("trials")), self.others)
@@ -103,10 +103,20 @@ class TrialTable(Result):
         first = self.metric if self.sort and self.metric else self.experiment.spec.metric
         return {name: name for name in inferred(trials, first)}
 
-    def _shown(self, ordered: Sequence[Trial], states: Mapping[str, str]) -> Sequence[Trial]:
-        if not self.number or not self.most:
-            return fair_share(ordered, states, self.most)
-        return ordered[(self.number - 1) * self.most :][: self.most]
+    @property
+    def _is_sorted(self) -> bool:
+        """Whether the best trials come first: as was asked for, or since not all of them fit."""
+        fits = not self.most or len(self.experiment.trials) <= self.most
+        return all(self._best()) and (self.sort or not (fits or self.number))
+
+    def _shown(self, states: Mapping[str, str]) -> Sequence[Trial]:
+        trials = self.experiment.trials
+        ordered = by_metric(trials, *self._best()) if self._is_sorted else trials
+        if self.number and self.most:
+            return ordered[(self.number - 1) * self.most :][: self.most]
+        if self.sort and self._is_sorted:
+            return ordered[: self.most or None]
+        return fair_share(ordered, states, self.most)
 
     def _which(self, shown: Sequence[Trial], states: Mapping[str, str]) -> Iterator[str]:
         """Yield which trials are shown, where that is not all of them, and how to see the others."""
@@ -116,17 +126,17 @@ class TrialTable(Result):
             yield f"no trial reported {metric!r}, so they are not sorted: there are {known}"
         if len(shown) == len(states):
             return
-        asked = f"%ckpt trials {self.experiment.name}"
+        order = f", the best by {metric} ({mode}) first" if self._is_sorted else ""
         if self.number:
             first = (self.number - 1) * self.most
-            order = f", the best by {metric} ({mode}) first" if self.sort and metric and mode else ""
             yield f"trials {first + 1:,}-{first + len(shown):,} of {len(states):,}{order}"
             return
+        asked = f"%ckpt trials {self.experiment.name}"
         there = {trial.id for trial in shown}
         left = Counter(state for name, state in states.items() if name not in there)
         parts = ", ".join(f"{number} {state}" for state, number in left.items())
-        hidden = count(len(states) - len(shown), "more trial")
-        yield f"{hidden}: {parts}. All of them: {asked} -n 0, page by page: {asked} --page 1"
+        yield f"Showing {len(shown):,} of {len(states):,} trials{order}. Not shown: {parts}."
+        yield f"Show all: {asked} -n 0, by page: {asked} --page 1"
 
 
 def metric_columns(given: Sequence[str] | Mapping[str, str]) -> dict[str, str]:

@@ -336,3 +336,13 @@ def test_trials_are_sent_elsewhere_while_they_run(trained: Notebook, tmp_path: P
     assert (tmp_path / "there" / "e" / "experiment.json").is_file()
     assert (tmp_path / "there" / "e" / "t1" / "checkpoint_000004.json").is_file()
     assert "is no URL" in trained.error("%ckpt run train --name other --sync there")
+
+
+def test_show_tells_of_the_one_checkpoint_that_was_named(trained: Notebook) -> None:
+    trained.run("%ckpt run train --name e --wait")
+    shown = trained.run("%ckpt show e/t0@2")
+    assert str(shown).startswith("e/t0@2: loss ")
+    assert "step        int              17 bytes  2" in str(shown)
+    assert str(shown).endswith("Restore: %ckpt restore e/t0@2")
+    assert str(trained.run("%ckpt show t0")).endswith("Restore the newest: %ckpt restore e/t0")
+    assert "there are 1, 2, 3, 4" in trained.error("%ckpt show t0@9")

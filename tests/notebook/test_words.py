@@ -17,7 +17,7 @@ LINES = {
     "run f a=[[1, 2],[3, 4]] b=2": ["run", "f", "a=[[1, 2],[3, 4]]", "b=2"],
     "run f a={'k': (1, [2, 3])} --wait": ["run", "f", "a={'k': (1, [2, 3])}", "--wait"],
     "run f a=[']', \"[\"] b=1": ["run", "f", "a=[']', \"[\"]", "b=1"],
-    "run f a='x y' b=\"it's\"": ["run", "f", "a='x y'", "b=\"it's\""],
+    "run f a='x y' b=\"it's\"": ["run", "f", "a='x y'", 'b="it\'s"'],
     r"run f a='it\'s here' b=1": ["run", "f", r"a='it\'s here'", "b=1"],
     "run f a='''x 'y' z''' b=1": ["run", "f", "a='''x 'y' z'''", "b=1"],
     "run f --grid a=[1, 2],[3, 4] --name 'my e'": ["run", "f", "--grid", "a=[1, 2],[3, 4]", "--name", "my e"],

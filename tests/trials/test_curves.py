@@ -44,7 +44,7 @@ def test_of_many_the_best_are_drawn_and_a_sentence_says_so(tmp_path: Path) -> No
     drawn = lines(made.experiment.plot())
     assert list(drawn) == [f"t{at}" for at in range(28, 8, -1)]
     shown = curves(made.experiment, "", None)
-    note = "20 of 29 trials are drawn, the best by loss (min); name trials to see others"
+    note = "Showing the 20 best of 29 trials by loss (min)."
     assert shown.notes == (note,)
     assert made.experiment.plot().axes[0].get_title() == note
     assert len(lines(made.experiment.plot("loss", [f"t{at}" for at in range(25)]))) == 25
@@ -54,7 +54,17 @@ def test_where_nobody_knows_what_is_best_the_first_are_drawn(made: Made) -> None
     for at in range(21):
         made.trial({"loss": -at})
     assert list(lines(made.experiment.plot("loss"))) == [f"t{at}" for at in range(20)]
-    assert "the first" in curves(made.experiment, "loss", None).notes[0]
+    note = curves(made.experiment, "loss", None).notes[0]
+    assert note == "Showing the first 20 of 21 trials. Show the best: %ckpt plot e --metric loss --mode max"
+
+
+def test_the_best_by_the_drawn_metric_are_drawn_when_the_mode_is_given(tmp_path: Path) -> None:
+    made = Made(tmp_path / "e", metric="loss", mode="min")
+    for at in range(200):
+        made.trial({"loss": -at, "acc": at % 50})
+    shown = curves(made.experiment, "acc", None, "max")
+    assert shown.notes == ("Showing the 20 best of 200 trials by acc (max).",)
+    assert shown.picture.alt.startswith("acc of t49, t99, t149, t199, t48, t98")
 
 
 def test_what_reported_nothing_is_left_out_and_named(made: Made) -> None:

@@ -94,9 +94,9 @@ def test_each_status_has_its_fair_share_of_the_rows_and_a_line_tells_of_the_rest
     assert [int(trial.id[1:]) for trial in shown] == sorted(int(trial.id[1:]) for trial in shown)
     page = made.page(most=8)
     assert len(page.tables[0].rows) == 8
-    assert page.notes[0] == (
-        "33 more trials: 27 TERMINATED, 6 PAUSED. All of them: %ckpt trials e -n 0, page by page: "
-        "%ckpt trials e --page 1"
+    assert page.notes[:2] == (
+        "Showing 8 of 41 trials. Not shown: 27 TERMINATED, 6 PAUSED.",
+        "Show all: %ckpt trials e -n 0, by page: %ckpt trials e --page 1",
     )
     assert len(made.rows(most=0)) == 41
     for trial in made.experiment.trials:
@@ -161,6 +161,24 @@ def test_rows_are_sorted_only_where_metric_mode_and_the_wish_are_known(
         made.trial({"loss": loss})
     made.trial()
     assert [row["trial"] for row in made.rows(sort=sort)] == order
+
+
+def test_of_sorted_trials_the_best_are_shown_whatever_their_status(made: Made) -> None:
+    for acc in (0.1, 0.9, 0.8, 0.7):
+        made.trial({"acc": acc})
+    failed(made.trial({"acc": 0.05}, end=False))
+    rows = made.rows(sort=True, metric="acc", mode="max", most=3)
+    assert [row["trial"] for row in rows] == ["t1", "t2", "t3"]
+
+
+def test_of_more_trials_than_rows_the_best_are_shown_first(tmp_path: Path) -> None:
+    made = Made(tmp_path / "e", metric="acc", mode="max")
+    for at in range(199):
+        made.trial({"acc": at})
+    failed(made.trial({"acc": -1}, end=False))
+    assert [row["trial"] for row in made.rows()] == [*(f"t{at}" for at in range(198, 179, -1)), "t199"]
+    note = "Showing 20 of 200 trials, the best by acc (max) first. Not shown: 180 TERMINATED."
+    assert made.page().notes[0] == note
 
 
 def test_pages_have_all_trials_in_order_and_say_which_are_there(made: Made) -> None:

@@ -1,0 +1,62 @@
+"""What Python gives back reads in a line: no bytes, no lists without an end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nbckpt
+from nbckpt.mirror import Mirror
+from notebook import conftest
+from notebook.conftest import Notebook
+
+notebook = conftest.notebook
+
+LONGEST = 200
+
+
+def answers(folder: Path) -> dict[str, Any]:
+    """Return what the public methods give back over a store with many variables."""
+    tracker = nbckpt.Tracker(folder / "store")
+    random = np.random.default_rng(0)
+    names = {f"v{at}": random.bytes(900) for at in range(100)}
+    saved = tracker.save(dict(names), "a")
+    less = tracker.save(names | {"x": 1, "g": (i for i in ())}, "b")
+    found = {
+        "save": saved,
+        "save with one left out": less,
+        "manifest": tracker.manifest("a"),
+        "restore": tracker.restore("a", {}),
+        "dry run": tracker.restore("a", dict(names), dry_run=True),
+        "diff": tracker.diff("a", "b"),
+        "verify": tracker.verify(),
+        "entry": tracker.entries()[0],
+        "ref": tracker.tag("a", "c"),
+        "mirror": Mirror(tracker.store, folder / "experiments", str(folder / "there")).push(),
+        "removed": tracker.remove(["b"]),
+        "collect": tracker.collect(),
+    }
+    tracker.export("a", folder / "file.zip")
+    return found | {"import": nbckpt.Tracker(folder / "other").import_file(folder / "file.zip")}
+
+
+def test_what_a_tracker_returns_reads_in_a_line(tmp_path: Path) -> None:
+    said = {what: repr(value) for what, value in answers(tmp_path).items()}
+    assert {what: text for what, text in said.items() if len(text) > LONGEST or "\\x" in text} == {}
+    assert said["restore"].endswith(", 100 new)")
+    assert said["diff"].endswith(", 1 added, 100 same)")
+    assert said["save with one left out"].endswith(", 1 left out)")
+
+
+def test_the_cell_that_snippet_makes_prints_a_line(
+    notebook: Notebook, capsys: pytest.CaptureFixture[str]
+) -> None:
+    notebook.run("import numpy\nvalues = [numpy.random.bytes(900) for _ in range(50)]\n%ckpt save n")
+    code = notebook.run("%ckpt snippet n").code
+    capsys.readouterr()
+    notebook.run(code)
+    assert "Restored(" in capsys.readouterr().out
+    assert len(repr(notebook.names["_"])) < LONGEST
