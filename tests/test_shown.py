@@ -16,6 +16,7 @@ from nbckpt.core.trust import open_signer
 from nbckpt.errors import StoreError
 from nbckpt.render import Rich
 from nbckpt.store import MemoryStore, RemoteStore, open_store
+from nbckpt.trials.recorder import TrialRecorder
 from nbckpt.trials.trial import Trial
 
 HOSTILE = "<img src=x onerror=alert(1)>\x1b[31m"
@@ -162,7 +163,7 @@ def test_a_trial_shows_its_configuration_its_metrics_and_its_checkpoints(tmp_pat
 
 def test_a_trial_whose_experiment_is_gone_says_so(tmp_path: Path) -> None:
     trial = Trial(tmp_path / "t0", {"lr": HOSTILE})
-    trial.create()
+    TrialRecorder(trial).create()
     text, page = both(trial)
     assert text == "Trial(t0, PENDING, 0 results)"
     assert "<li" in page

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 from nbckpt.trials.checkpoints import Record
@@ -19,8 +20,9 @@ _log = logging.getLogger("nbckpt")
 class Callback:
     """Follows an experiment; override what you need.
 
-    The methods are called one at a time, in the threads that drive the trials, so a slow one holds up
-    the trials. One that raises is not called again; the trials go on, and the experiment's notes tell.
+    The methods of one callback are called one at a time, in the threads that drive the trials, so a slow
+    one holds up the trials. One that raises is not called again; the trials go on, and the experiment's
+    notes tell.
     """
 
     def setup(self, experiment: Experiment) -> None:
@@ -46,7 +48,11 @@ class Callback:
 
 
 class BackgroundCallback(Callback):
-    """A callback whose work goes on beside its calls. These methods may be called at any moment."""
+    """A callback whose work goes on beside its calls.
+
+    Its methods may be called at any moment, by several threads at once. Those of one trial come one after
+    the other, and none of a trial's comes during `setup` and `on_experiment_end`.
+    """
 
     def trouble(self) -> Sequence[str]:
         """Return what the experiment's notes are to tell, a sentence each."""
@@ -61,11 +67,10 @@ class Callbacks:
 
     def __init__(self, callbacks: Iterable[Callback]) -> None:
         self._failures: list[str] = []
-        self._callbacks = list(callbacks)
-        self._lock = threading.RLock()
+        self._callbacks = [(callback, _turns(callback)) for callback in callbacks]
 
     def __iter__(self) -> Any:
-        return iter(self._callbacks)
+        return (callback for callback, _ in self._callbacks)
 
     @property
     def notes(self) -> list[str]:
@@ -78,20 +83,29 @@ class Callbacks:
             callback.cancel()
 
     def _in_background(self) -> list[BackgroundCallback]:
-        return [it for it in self._callbacks if isinstance(it, BackgroundCallback)]
+        return [it for it, _ in list(self._callbacks) if isinstance(it, BackgroundCallback)]
 
     def call(self, method: str, *arguments: Any) -> None:
         """Call one method of all of them."""
         if not self._callbacks:
             return
-        with self._lock:
-            for callback in list(self._callbacks):
+        for listed in list(self._callbacks):
+            callback, turn = listed
+            with turn:
                 try:
-                    getattr(callback, method)(*arguments)
+                    if listed in self._callbacks:
+                        getattr(callback, method)(*arguments)
                 except Exception as error:  # noqa: BLE001  the trials go on without a failing callback
-                    name = type(callback).__name__
-                    _log.warning("%s.%s failed", name, method, exc_info=error)
-                    self._failures.append(
-                        f"{name} is off since {method} failed: {type(error).__name__}: {error}"
-                    )
-                    self._callbacks.remove(callback)
+                    self._drop(listed, method, error)
+
+    def _drop(self, listed: tuple[Callback, Any], method: str, error: Exception) -> None:
+        name = type(listed[0]).__name__
+        _log.warning("%s.%s failed", name, method, exc_info=error)
+        self._failures.append(f"{name} is off since {method} failed: {type(error).__name__}: {error}")
+        with suppress(ValueError):  # another thread was first
+            self._callbacks.remove(listed)
+
+
+def _turns(callback: Callback) -> AbstractContextManager[object]:
+    """Return what is held during a call: no lock for what may wait, or one trial would stop the others."""
+    return nullcontext() if isinstance(callback, BackgroundCallback) else threading.RLock()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -11,8 +12,10 @@ from dataclasses import dataclass, replace
 from nbckpt.core.pools import starts
 from nbckpt.trials.driver import Attempt, Rules
 from nbckpt.trials.executors import InlineExecutor, ThreadExecutor
+from nbckpt.trials.recorder import TrialRecorder
 from nbckpt.trials.trial import Status, Trial
 
+_log = logging.getLogger("nbckpt")
 _NO_THREADS = "threads cannot start here: trials run one after the other in the cell"
 
 
@@ -23,14 +26,19 @@ class Orders:
     Attributes:
         coming: How many trials are still to be made when the line is empty.
         make: Makes the next one; None where there is none now.
+        begin: Called before there is a first driver.
         end: Called by the last driver when no trial runs any more.
-        over: Called after that, unless more work came meanwhile; nobody else has the crew's lock then.
+        over: Called after that, unless more work came meanwhile. Nobody else has the crew's lock then, nor
+            while *begin* is called.
+        rest: Pauses every trial; called after an interrupt.
     """
 
     coming: Callable[[], int]
     make: Callable[[], Trial | None]
+    begin: Callable[[], object]
     end: Callable[[], object]
     over: Callable[[], object]
+    rest: Callable[[], object]
 
 
 class Crew:
@@ -80,11 +88,14 @@ class Crew:
         concurrent = self.rules.executor.concurrent
         for trial in trials:
             if trial.status != Status.PENDING or trial.attempts:
-                trial.wait()
+                with TrialRecorder(trial) as recorder:
+                    recorder.queue()
             self.line.append(trial)
         with self.changed:
             wanted = min(most, len(self.line) + len(self.running) + self._orders.coming())
             missing = max(wanted, 1) - self.drivers if concurrent else 1 - self.drivers
+            if not self.drivers:
+                self._orders.begin()
             self.drivers += max(missing, 0)
         if not concurrent:
             self._drive()
@@ -109,17 +120,29 @@ class Crew:
 
     def _drive(self) -> None:
         """Take trials through their attempts, one after the other, until none is left."""
-        assert self.rules is not None
-        while True:
-            attempt = self._next()
-            if attempt is None:
-                if self._left():
+        try:
+            while True:
+                attempt = self._next()
+                if attempt is not None:
+                    self._run(attempt)
+                elif self._left():
                     return
-                continue
+        except KeyboardInterrupt:  # only where trials run in the caller's thread
+            self._interrupted()
+            raise
+        except BaseException as error:  # noqa: BLE001  whoever waits must hear of the end, whatever it is
+            _log.exception("%s: nbckpt itself failed", self._name)
+            self.notes.append(f"a worker thread ended: {type(error).__name__}: {error}")
+            self._gone()
+
+    def _run(self, attempt: Attempt) -> None:
+        assert self.rules is not None
+        trial = attempt.trial
+        try:
             attempt.run()
-            trial = attempt.trial
             if trial.finished:
                 self.rules.search.ended(trial)
+        finally:
             with self.changed:
                 self.running.pop(trial.id, None)
                 if trial.status == Status.PENDING:
@@ -137,22 +160,46 @@ class Crew:
 
     def _left(self) -> bool:
         """Have one driver go, unless more work came meanwhile; the last one ends the work, for now."""
-        assert self._orders is not None
         with self.changed:
             if self.line:
                 return False
             if self.drivers > 1:
                 self.drivers -= 1
                 return True
+        self._end()
+        with self.changed:
+            if self.line:
+                return False
+            self._gone()
+            return True
+
+    def _end(self) -> None:
+        """Do what is to be done when no trial runs any more."""
+        assert self._orders is not None
         self.ending = True
         try:
             self._orders.end()
         finally:
             self.ending = False
+
+    def _interrupted(self) -> None:
+        """Pause what waits for its turn, and end the work."""
+        assert self._orders is not None
+        try:
+            self.running.clear()
+            self._orders.rest()
+            self._end()
+        finally:
+            self._gone()
+
+    def _gone(self) -> None:
+        """Have one driver go; after the last one nothing runs, and whoever waits goes on."""
+        assert self._orders is not None
         with self.changed:
-            if self.line:
-                return False
-            self.drivers = 0
-            self._orders.over()
-            self.changed.notify_all()
-            return True
+            self.drivers -= 1
+            try:
+                if not self.drivers:
+                    self.line.clear()  # there is something in it only if the last one broke down
+                    self._orders.over()
+            finally:
+                self.changed.notify_all()

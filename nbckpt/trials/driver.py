@@ -15,12 +15,13 @@ from nbckpt.trials.checkpoints import CheckpointFolder, Record
 from nbckpt.trials.executors import Executor, Job, Worker, WorkerEndedError
 from nbckpt.trials.keeping import Keep
 from nbckpt.trials.log import Log
+from nbckpt.trials.recorder import TrialRecorder
 from nbckpt.trials.remote import NotDurableError
 from nbckpt.trials.search import Suggestions
 from nbckpt.trials.stopping import Stopper
 from nbckpt.trials.tee import listener, teeing
 from nbckpt.trials.trainable import DONE, DUPLICATE, IN_VAIN, SHOULD_CHECKPOINT, Trainable
-from nbckpt.trials.trial import STOPPED, Trial
+from nbckpt.trials.trial import STOPPED, Status, Trial
 
 Wish = Literal["", "pause", "stop"]
 
@@ -69,6 +70,7 @@ class Attempt:
         self._saves_itself = rules.trainable.tells_when_to_save()
         self._saved_at = 0
         self._checkpoints = trial.checkpoints
+        self._recorder = TrialRecorder(trial)
 
     def ask(self, wish: Wish) -> None:
         """Ask for a pause or a stop after the next result; a stop is the stronger of the two.
@@ -94,22 +96,45 @@ class Attempt:
             self._worker.kill()
 
     def run(self) -> None:
-        """Run the trial until it ends, fails, or is paused or stopped; its journal tells which."""
-        trial = self.trial
+        """Run the trial until it ends, fails, or is paused or stopped; its journal tells which.
+
+        Raises:
+            KeyboardInterrupt: The executor runs trials in the caller's thread, and was interrupted there. The
+                trial is paused.
+        """
+        try:
+            self._run()
+        except BaseException as error:  # whatever it is, the trial ends with it and the others go on
+            if self._is_interrupt(error):
+                self._rest()
+                raise KeyboardInterrupt from error
+            self._fail(error)
+        finally:
+            self._recorder.close()
+            self._rules.changed()
+
+    def _run(self) -> None:
         try:
             with self._keeping_log():
                 self._train()
         except WorkerEndedError as error:  # as a kernel that shuts down asks all its processes
             self.wish = self.wish or "pause"
             self._warn(error)
-            self._finish()
-        except BaseException as error:  # noqa: BLE001  whatever it is, the trial ends with it and the others go on
+        self._finish()
+
+    def _is_interrupt(self, error: BaseException) -> bool:
+        """Tell whether an error is Ctrl-C, which reaches a trial only if it runs in the caller's thread."""
+        interrupted = isinstance(error, KeyboardInterrupt) or isinstance(error.__cause__, KeyboardInterrupt)
+        return interrupted and not self._rules.executor.concurrent
+
+    def _rest(self) -> None:
+        """Pause the trial after an interrupt; it goes on from its last checkpoint."""
+        self.wish = self.wish or "pause"
+        try:
+            if not self.trial.finished:
+                self._finish()
+        except NbckptError as error:
             self._fail(error)
-        else:
-            self._finish()
-        finally:
-            trial.close()
-            self._rules.changed()
 
     @contextmanager
     def _keeping_log(self) -> Iterator[None]:
@@ -126,16 +151,17 @@ class Attempt:
     def _finish(self) -> None:
         trial = self.trial
         if self.wish == "pause" and not self._reason:
-            trial.pause(self._with_warning("paused"))
+            self._recorder.pause(self._with_warning("paused"))
         else:
-            trial.end(self._with_warning(self._reason or STOPPED), early=self._early or not self._reason)
+            early = self._early or not self._reason
+            self._recorder.end(self._with_warning(self._reason or STOPPED), early=early)
             self._rules.callbacks.call("on_trial_complete", trial)
 
     def _train(self) -> None:
         rules, trial = self._rules, self.trial
         self._checkpoints = rules.trainable.checkpoints_in(trial.folder, self._name)
         self._origin, notes = newest_whole(trial, self._checkpoints)
-        trial.start(rules.executor.name, self._origin)
+        self._recorder.start(rules.executor.name, self._origin)
         trial.note = note = "; ".join(notes)
         self._saved_at = trial.iteration
         rules.callbacks.call("on_trial_start", trial)
@@ -178,7 +204,7 @@ class Attempt:
         offered, in_vain = bool(result.pop(SHOULD_CHECKPOINT, False)), result.pop(IN_VAIN, False)
         if new:
             # Before the checkpoint: a crash in between does this result again, and none is missing.
-            trial.result(result, durable=offered)
+            self._recorder.result(result, durable=offered)
         reason = given_up = ""
         if new:
             given_up = rules.search.reported(trial)
@@ -222,7 +248,7 @@ class Attempt:
         self._saved_at = trial.iteration
         if record is None:
             return
-        trial.saved(record)
+        self._recorder.saved(record)
         rules.callbacks.call("on_trial_checkpoint", trial, record)
         self._prune()
 
@@ -254,14 +280,14 @@ class Attempt:
         retry = not stopped and isinstance(error, TrialError) and trial.failures < rules.max_failures
         try:
             if stopped:
-                trial.end(f"{STOPPED}; {error}", early=True)
+                self._recorder.end(f"{STOPPED}; {error}", early=True)
             else:
-                trial.fail(error, retry=retry)
+                self._recorder.fail(error, retry=retry)
         except NbckptError as second:
-            trial.lose(f"{error}; and its journal cannot be written: {second}")
+            self._recorder.lose(f"{error}; and its journal cannot be written: {second}")
         rules.callbacks.call("on_trial_error", trial, error)
-        if retry and self.wish:
-            self._finish()
+        if trial.status == Status.PENDING and self.wish:
+            self._rest()
 
 
 def newest_whole(trial: Trial, checkpoints: CheckpointFolder) -> tuple[Record | None, list[str]]:

@@ -7,9 +7,11 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
+from nbckpt.core.trust import open_signer
 from nbckpt.errors import StoreError, UsageError
 from nbckpt.render import Page, Result
 from nbckpt.store.locks import Timeout, file_lock
@@ -22,6 +24,7 @@ from nbckpt.trials.crew import Crew, Orders
 from nbckpt.trials.driver import Rules, Wish, trainable_class
 from nbckpt.trials.executors import Executor, open_executor
 from nbckpt.trials.params import FILE as PARAMS
+from nbckpt.trials.recorder import TrialRecorder
 from nbckpt.trials.search import Search, Suggestions
 from nbckpt.trials.space import canonical, recalled
 from nbckpt.trials.spec import Spec
@@ -59,6 +62,7 @@ class Experiment(Result):
         self._trials = {trial.id: trial for trial in trials}
         self._crew = Crew(folder.name)
         self._version = 0
+        self._spec_at: Any = None
         self._search = Suggestions()
         self._lock = file_lock(folder.parent / f".{folder.name}.lock", thread_local=False)
 
@@ -66,28 +70,50 @@ class Experiment(Result):
     def read(cls, folder: Path) -> Experiment:
         """Return the experiment in *folder*: the one that ran in this process, or what the disk tells.
 
-        It is one object as long as anybody has it, so that who has it sees what another one starts.
+        It is one object while anybody has it, so that whoever has it sees what another one starts. What
+        another process did is taken in, unless the experiment runs here.
 
         Raises:
             NotFoundError: There is none.
             CorruptError: Its file is damaged.
         """
-        found = _live.get(folder)
-        if found is not None and found._crew.rules is not None:
-            return found
-        spec = spec_file.read(folder).spec
-        trials = read_trials(folder, {} if found is None else found._trials)
-        if found is None:
-            found = _live[folder] = cls(folder, spec, trials)
+        experiment = _live.get(folder)
+        if experiment is None:
+            experiment = cls(folder, spec_file.read(folder).spec)
+            experiment.refresh()
+            _live[folder] = experiment
         else:
-            found._reread(spec, trials)
-        return found
+            experiment.refresh()
+        return experiment
 
-    def _reread(self, spec: Spec, trials: Iterable[Trial]) -> None:
-        """Take in what another process did meanwhile, each trial in the object that it has here."""
+    @classmethod
+    def at(cls, folder: Path, spec: Spec) -> Experiment:
+        """Return the experiment that this process knows in *folder*, or else one that is to do *spec*."""
+        return _live.get(folder) or cls(folder, spec)
+
+    def refresh(self) -> None:
+        """Take in what another process did since; nothing else writes what this process runs.
+
+        Raises:
+            CorruptError: The experiment's file is damaged.
+        """
+        with self._crew.changed:
+            stamp = journal.stamp(self.folder / spec_file.FILE)
+            if self.running or stamp is None:
+                return
+            if stamp != self._spec_at:
+                self.spec, self._spec_at = spec_file.read(self.folder).spec, stamp
+            for trial in read_trials(self.folder, self._trials):
+                if self._trials.get(trial.id) is not trial:  # new, or written to since
+                    known = self._trials.setdefault(trial.id, trial)
+                    vars(known).update(vars(trial) | {"config": recalled(self.spec.config, trial.config)})
+                    self._version += 1
+
+    def write_spec(self, spec: Spec) -> None:
+        """Keep what the experiment is to do from now on. The caller has claimed it."""
         self.spec = spec
-        for trial in trials:
-            vars(self._trials.setdefault(trial.id, trial)).update(vars(trial))
+        spec_file.write(self.folder, spec, open_signer())
+        self._spec_at = journal.stamp(self.folder / spec_file.FILE)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle where it is: a copy would not know what happened since."""
@@ -144,7 +170,7 @@ class Experiment(Result):
         if self.running or not Path(self._lock.lock_file).exists():
             return False
         try:
-            with self._lock.acquire(timeout=0):
+            with self._crew.changed, self._lock.acquire(timeout=0):
                 return False
         except Timeout:
             return True
@@ -173,6 +199,7 @@ class Experiment(Result):
         Raises:
             UsageError: No trial reported it, or it is not said what is best.
         """
+        self.refresh()
         metric, mode = metric or self.spec.metric, mode or self.spec.mode
         if not metric or mode not in {"min", "max"}:
             raise UsageError("say what is best: best(metric='loss', mode='min'), or mode='max'")
@@ -193,6 +220,7 @@ class Experiment(Result):
             import pandas
         except ImportError:
             raise UsageError("dataframe() needs pandas: pip install pandas") from None
+        self.refresh()
         rows = [
             {"trial": trial.id, **{f"config/{key}": value for key, value in trial.config.items()}, **result}
             for trial in self.trials
@@ -212,6 +240,7 @@ class Experiment(Result):
         """
         from nbckpt.trials.curves import figure
 
+        self.refresh()
         metric = metric or self.spec.metric
         if not metric:
             raise UsageError(f"say what to draw: plot('loss'), one of {self._metrics()}")
@@ -249,6 +278,7 @@ class Experiment(Result):
         Raises:
             UsageError: A metric is there twice, there is no such page, or it is not said what is best.
         """
+        self.refresh()
         columns = None if metrics is None else metric_columns(metrics)
         return TrialTable(self, columns, most, sort, number=page, metric=metric, mode=mode)
 
@@ -332,31 +362,27 @@ class Experiment(Result):
             UntrustedError: Someone else kept the function.
             NotFoundError: The function was not kept.
         """
-        wanted = (
-            [self.trial(trial)]
-            if trial is not None
-            else [it for it in self.trials if self._resumes(it, errored=errored)]
-        )
-        wanted = [it for it in wanted if not self._crew.has(it)]
+        with self.claimed():
+            self._resume(trial, errored=errored, trust=trust)
+        return self
+
+    def _resume(self, trial: str | Trial | None, *, errored: bool, trust: bool) -> None:
+        chosen = self.trials if trial is None else (self.trial(trial),)
+        resumes = [it for it in chosen if trial is not None or self._resumes(it, errored=errored)]
+        wanted = [it for it in resumes if not self._crew.has(it)]
         for it in wanted:
             if it.status == Status.DAMAGED:
                 raise UsageError(f"{self.name}/{it.id} cannot go on: {it.damage}. Run {self.name!r} again")
         if trial is None:
             self._search.resume()
         if not wanted and not self._to_suggest:
-            hint = (
-                "; those that failed need --errored"
-                if any(it.status == "ERROR" for it in self.trials)
-                else ""
-            )
+            failed = any(it.status == Status.ERROR for it in self.trials)
+            hint = "; those that failed need --errored" if failed else ""
             raise UsageError(f"{self.name!r} has nothing to resume{hint}")
         if self.spec.trainable is None:
-            from nbckpt.core.trust import open_signer
-
             self.spec = spec_file.read(self.folder).load(open_signer(), trust=trust)
             self.recall_configs()
         self.launch(wanted)
-        return self
 
     def _resumes(self, trial: Trial, *, errored: bool) -> bool:
         if trial.status == Status.ERROR:
@@ -370,8 +396,10 @@ class Experiment(Result):
     ) -> None:
         """Put *trials* in the line and start to work through it, with what *search* comes up with after.
 
+        The caller has claimed the experiment.
+
         Raises:
-            UsageError: Another process runs the experiment, or its executor cannot be had.
+            UsageError: Its executor cannot be had.
         """
         spec = self.spec
         if not self.running:
@@ -387,12 +415,13 @@ class Experiment(Result):
                 self.touch,
                 spec.sync or SyncConfig(),
             )
-            self._acquire()
             orders = Orders(
                 lambda: self._to_suggest,
                 self._suggested,
+                self._acquire,
                 lambda: rules.callbacks.call("on_experiment_end", self.trials),
                 self._over,
+                self.pause,
             )
             self._crew.begin(rules, orders)
             self._search = rules.search
@@ -402,7 +431,25 @@ class Experiment(Result):
             rules.callbacks.call("setup", self)
         self._crew.work(trials, self.spec.max_concurrent)
 
+    @contextmanager
+    def claimed(self) -> Iterator[None]:
+        """Have no other process run the experiment during the block, which knows what others did before.
+
+        Raises:
+            UsageError: Another process runs it.
+            StoreError: The disk failed.
+        """
+        with self._crew.changed:
+            self._acquire()
+        try:
+            self.refresh()
+            yield
+        finally:
+            with self._crew.changed:
+                self._lock.release()
+
     def _acquire(self) -> None:
+        """Lock it once more in this process; with as many releases it is free."""
         try:
             self.folder.parent.mkdir(parents=True, exist_ok=True)
             # Not at once: whoever only looks whether it runs holds the lock for a moment.
@@ -419,8 +466,18 @@ class Experiment(Result):
         )
 
     def _suggested(self) -> Trial | None:
-        config = self._search.suggest(self._new_id()) if self._to_suggest else None
-        return None if config is None else self.add(config)
+        """Return a trial of what the search suggests; one that cannot be made fails with the cause."""
+        while self._to_suggest:
+            config = self._search.suggest(self._new_id())
+            if config is None:
+                break
+            try:
+                return self.add(config)
+            except StoreError as error:
+                lost = self._trials[self._new_id()] = Trial(self.folder / self._new_id(), config)
+                TrialRecorder(lost).lose(str(error))
+                self._search.ended(lost)
+        return None
 
     @property
     def _to_suggest(self) -> int:
@@ -434,7 +491,7 @@ class Experiment(Result):
     def add(self, config: Mapping[str, Any]) -> Trial:
         """Make a new trial of a configuration; it does not run yet."""
         trial = Trial(self.folder / self._new_id(), config)
-        trial.create()
+        TrialRecorder(trial).create()
         self._trials[trial.id] = trial
         return trial
 
@@ -459,18 +516,22 @@ class Experiment(Result):
                 if attempt is not None:
                     attempt.ask(wish)
                 elif it in crew.line or not it.finished:
+                    self._put_aside(it, wish)
                     if it in crew.line:
                         crew.line.remove(it)
-                    if wish == "stop":
-                        it.end(STOPPED, early=True)
-                        self._search.ended(it)
-                    elif it.status != Status.PAUSED:
-                        it.pause("paused")
-                    it.close()
             if trial is None:
                 self._search.open = False
             self._version += 1
             crew.changed.notify_all()
+
+    def _put_aside(self, trial: Trial, wish: Wish) -> None:
+        """Stop or pause a trial that does not run."""
+        with TrialRecorder(trial) as recorder:
+            if wish == "stop":
+                recorder.end(STOPPED, early=True)
+                self._search.ended(trial)
+            elif trial.status != Status.PAUSED:
+                recorder.pause("paused")
 
     def touch(self) -> None:
         """Something changed: whoever shows it looks again."""

@@ -13,7 +13,6 @@ from itertools import count, product
 from pathlib import Path
 from typing import Any, Literal
 
-from nbckpt.core.trust import open_signer
 from nbckpt.errors import NotFoundError, StoreError, UsageError
 from nbckpt.sync import SyncConfig
 from nbckpt.trials import spec as spec_file
@@ -116,10 +115,20 @@ def run(
         sync=sync_config,
     )
     search = _checked(spec, executor, search)
-    place = _folder(experiments_folder() if folder is None else Path(folder).absolute(), name, spec, resume)
-    experiment = _open(place, spec, keep_seed=seed is None)
-    spec_file.write(place, experiment.spec, open_signer())
-    experiment.launch(_trials(experiment, search), search, executor)
+    top = experiments_folder() if folder is None else Path(folder).absolute()
+    place = _place(top, name, spec, resume)
+    experiment = Experiment.at(place, spec)
+    with experiment.claimed():
+        _find(experiment, spec, resume)
+        experiment.refresh()
+        while experiment.running:  # a cell that runs again ends its former run
+            experiment.pause()
+            experiment.wait()
+        before = experiment.spec
+        experiment.write_spec(_merged(experiment, spec, keep_seed=seed is None))
+        if before.trainable is None:
+            experiment.recall_configs()
+        experiment.launch(_trials(experiment, search), search, executor)
     return experiment
 
 
@@ -132,29 +141,35 @@ def _checked(spec: Spec, executor: str | Executor, search: Any) -> Search | None
     return open_search(search, spec)
 
 
-def _folder(top: Path, name: str, spec: Spec, resume: Resume) -> Path:
-    """Return the folder of the experiment, which is made unless it is there."""
+def _place(top: Path, name: str, spec: Spec, resume: Resume) -> Path:
+    """Return the folder of the experiment; one without a name is made."""
     if resume not in {"auto", "must", "never"}:
         raise UsageError(f"resume={resume!r} is unknown: it is 'auto', 'must' or 'never'")
     if name and not _NAME.fullmatch(name):
         raise UsageError(f"{name!r} cannot name an experiment: use letters, digits, '_', '-' and '.'")
-    if not name:
-        if resume == "must":
-            raise UsageError("resume='must' needs the name of the experiment to go on with")
-        return _new_folder(top, spec)
-    folder = top / name
+    if name:
+        return top / name
+    if resume == "must":
+        raise UsageError("resume='must' needs the name of the experiment to go on with")
+    return _new_folder(top, spec)
+
+
+def _find(experiment: Experiment, spec: Spec, resume: Resume) -> None:
+    """Fetch the experiment if it is only at its remote place, and make its folder if it is nowhere."""
+    folder, name = experiment.folder, experiment.name
     there = (folder / spec_file.FILE).is_file()
     if not there:
         there = bool(is_there(spec.sync, name)) if resume == "never" else fetch(spec.sync, name, folder)
     if resume == "must" and not there:
-        raise NotFoundError(f"there is no experiment {name!r} in {top} to go on with: see %ckpt trials")
+        raise NotFoundError(
+            f"there is no experiment {name!r} in {folder.parent} to go on with: see %ckpt trials"
+        )
     if resume == "never" and there:
         raise UsageError(
             f"there is an experiment {name!r} already: choose another name, or leave out resume='never'"
         )
     if not there:
         _make(folder)
-    return folder
 
 
 def _new_folder(top: Path, spec: Spec) -> Path:
@@ -181,20 +196,12 @@ def _make(folder: Path) -> bool:
     return True
 
 
-def _open(folder: Path, spec: Spec, *, keep_seed: bool) -> Experiment:
-    """Return the experiment of a folder, with what it is to do from now on; nothing of it runs here."""
-    if not (folder / spec_file.FILE).is_file():
-        return Experiment(folder, spec)
-    experiment = Experiment.read(folder)
-    while experiment.running:  # a cell that runs again ends its former run
-        experiment.pause()
-        experiment.wait()
+def _merged(experiment: Experiment, spec: Spec, *, keep_seed: bool) -> Spec:
+    """Return what the experiment is to do from now on: *spec*, with what stays of what it did before."""
+    if not (experiment.folder / spec_file.FILE).is_file():
+        return spec
     before = experiment.spec
-    seed = before.seed if keep_seed else spec.seed
-    experiment.spec = replace(spec, seed=seed, created_at=before.created_at)
-    if before.trainable is None:
-        experiment.recall_configs()
-    return experiment
+    return replace(spec, seed=before.seed if keep_seed else spec.seed, created_at=before.created_at)
 
 
 def _trials(experiment: Experiment, search: Search | None) -> list[Trial]:

@@ -13,6 +13,7 @@ import glob
 import logging
 import math
 import shutil
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -96,6 +97,8 @@ class SyncerCallback(BackgroundCallback):
         """The trials that ended and are where they should be."""
         self._changed: Callable[[], object] = lambda: None
         self._is_ending = self._is_given_up = False
+        self._lock = threading.RLock()
+        """Held while what is sent is changed, never while something is waited for."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {"config": self.config, "enabled": self.enabled}
@@ -142,10 +145,11 @@ class SyncerCallback(BackgroundCallback):
     def on_trial_complete(self, trial: Trial) -> None:
         """See `Callback.on_trial_complete`."""
         if self._url:
-            self._send(trial)
-            self._ways[trial.id].is_last = True
-            self._forget()
-            under_way = [name for name, way in self._ways.items() if way.is_last and not way.rests]
+            with self._lock:
+                self._send(trial)
+                self._ways[trial.id].is_last = True
+                self._forget()
+                under_way = [name for name, way in self._ways.items() if way.is_last and not way.rests]
             if len(under_way) >= _MOST_AT_ONCE:
                 self._await(under_way[:1])
 
@@ -196,12 +200,13 @@ class SyncerCallback(BackgroundCallback):
 
     def _send(self, trial: Trial, *, forced: bool = True) -> None:
         """Send a trial's folder where that is due, or in any case."""
-        way = self._ways.get(trial.id)
-        if way is None:
-            left_out = partial(_left_out, artifacts=self.config.sync_artifacts)
-            way = _Way(self._syncer(), trial.folder, f"{self._url}/{trial.id}", left_out)
-            self._ways[trial.id] = way
-        way.is_last = False
+        with self._lock:
+            way = self._ways.get(trial.id)
+            if way is None:
+                left_out = partial(_left_out, artifacts=self.config.sync_artifacts)
+                way = _Way(self._syncer(), trial.folder, f"{self._url}/{trial.id}", left_out)
+                self._ways[trial.id] = way
+            way.is_last = False
         self._ask(trial.id, forced=forced)
 
     def _ask(self, name: str, *, forced: bool) -> None:
@@ -228,19 +233,17 @@ class SyncerCallback(BackgroundCallback):
         """Wait for some ways, which are cancelled when that takes too long."""
         limit = 2 * (self.config.sync_timeout or TIMEOUT_S) + 1  # for what is under way, and what waits
         for name in names:
-            deadline = time.monotonic() + limit
-            while not self._rests(name, max(0.0, min(_LOOK_S, deadline - time.monotonic()))):
+            deadline, way = time.monotonic() + limit, self._ways.get(name)
+            while way and not self._rests(name, way, max(0.0, min(_LOOK_S, deadline - time.monotonic()))):
                 self._changed()
                 if time.monotonic() >= deadline:
-                    way = self._ways[name]
                     way.syncer.cancel()
                     self._untold[name] = way.failure = f"it did not end within {limit:g} s"
                     break
         self._changed()
 
-    def _rests(self, name: str, timeout: float) -> bool:
+    def _rests(self, name: str, way: _Way, timeout: float) -> bool:
         """Tell whether nothing is sent for *name* after a while; keep why it failed, if it did."""
-        way = self._ways[name]
         try:
             ended = way.syncer.wait(timeout)
         except Exception as error:  # noqa: BLE001  a user's syncer may raise anything
@@ -250,10 +253,11 @@ class SyncerCallback(BackgroundCallback):
 
     def _forget(self) -> None:
         """Let go of the trials that are where they should be and have ended."""
-        for name, way in list(self._ways.items()):
-            if way.is_last and self._rests(name, 0) and not way.trouble:
-                del self._ways[name]
-                self._done.add(name)
+        with self._lock:
+            for name, way in list(self._ways.items()):
+                if way.is_last and self._rests(name, way, 0) and not way.trouble:
+                    del self._ways[name]
+                    self._done.add(name)
 
 
 class _Way:

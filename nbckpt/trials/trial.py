@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import enum
 import math
-import threading
-import time
-import traceback
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TypeGuard, TypeVar
 
 from nbckpt.errors import CorruptError, FormatError, NbckptError, StoreError
 from nbckpt.render import Page, Rich, count
 from nbckpt.trials import journal, log, params
-from nbckpt.trials.checkpoints import CheckpointFolder, Record
-from nbckpt.trials.journal import Damage, Event, Journal
-from nbckpt.trials.trainable import plain
+from nbckpt.trials.checkpoints import CheckpointFolder
+from nbckpt.trials.journal import Damage, Event
 
 V = TypeVar("V")
 
@@ -39,7 +34,9 @@ class Status(enum.StrEnum):
 
 
 class Trial(Rich):
-    """One configuration's run. Reading it is safe from every thread.
+    """One configuration's run, as its journal tells it. Nothing here writes; `TrialRecorder` does.
+
+    Reading it is safe from every thread.
 
     Attributes:
         id: Its short name in the experiment: `t0`, `t1`, …
@@ -52,6 +49,7 @@ class Trial(Rich):
         early: Whether a user stopped it or a search gave it up, rather than its being done.
         damage: What is wrong with its files, in a sentence. A trial whose configuration cannot be read
             is DAMAGED; of a damaged journal the other lines count.
+        read_at: The stamp of the journal up to which the trial is known; None before it was read or written.
     """
 
     def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:
@@ -68,10 +66,8 @@ class Trial(Rich):
         self.attempts = 0
         self.started_at: float | None = None
         self.ended_at: float | None = None
-        self._read_at: tuple[int, int, int] | None = None
+        self.read_at: tuple[int, int, int] | None = None
         self._known: dict[Hashable, tuple[object, Any]] = {}
-        self._journal = Journal(folder / journal.FILE)
-        self._lock = threading.Lock()
 
     @classmethod
     def read(cls, folder: Path) -> Trial:
@@ -81,7 +77,7 @@ class Trial(Rich):
         """
         trial = cls(folder, {})
         file = folder / journal.FILE
-        trial._read_at = journal.stamp(file)  # first: what comes while it is read is seen later
+        trial.read_at = journal.stamp(file)  # first: what comes while it is read is seen later
         try:
             damages = list(trial._fold(journal.read(file)))
         except StoreError as error:
@@ -99,23 +95,13 @@ class Trial(Rich):
             if isinstance(event, Damage):
                 yield event.cause
             else:
-                self._apply(event)
+                fold(self, event)
 
     @property
     def changed(self) -> bool:
         """Whether its journal is not as it was when the trial was read, or is damaged, or was not read."""
         now = journal.stamp(self.folder / journal.FILE)
-        return bool(self.damage) or self._read_at is None or self._read_at != now
-
-    def create(self) -> None:
-        """Make the trial's folder and write its configuration."""
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            (self.folder / params.FILE).write_bytes(params.encode(self.config))
-        except OSError as error:
-            raise StoreError(
-                f"cannot make the trial {str(self.folder)!r}: {error.strerror or error}"
-            ) from error
+        return bool(self.damage) or self.read_at is None or self.read_at != now
 
     @property
     def iteration(self) -> int:
@@ -198,92 +184,35 @@ class Trial(Rich):
 
         return read_trial, (self.folder,)
 
-    # What happens to it. Each call writes to the journal first, so the journal is never behind.
 
-    def start(self, executor: str, origin: Record | None) -> None:
-        """It begins, or begins anew from a checkpoint."""
-        iteration = 0 if origin is None else origin.iteration
-        name = None if origin is None else origin.name
-        self._record({"event": "start", "executor": executor, "from": name, "iteration": iteration})
-
-    def result(self, result: Mapping[str, Any], *, durable: bool = False) -> None:
-        """It reported; *durable* where a checkpoint follows, which must not outlive its result."""
-        self._record({"event": "result", "result": plain(result)}, durable=durable)
-
-    def saved(self, record: Record) -> None:
-        """It saved a checkpoint."""
-        self._record({"event": "checkpoint", "name": record.name, "iteration": record.iteration})
-
-    def lose(self, message: str) -> None:
-        """It failed, and so did its journal: it is known here only."""
-        self.status, self.error, self.ended_at = Status.ERROR, message, time.time()
-
-    def pause(self, note: str = "") -> None:
-        """It was paused."""
-        self._record({"event": "pause", "note": note}, durable=True)
-
-    def end(self, note: str = "", *, early: bool = False) -> None:
-        """It ended well, or *early*."""
-        self._record({"event": "end", "note": note, "early": early}, durable=True)
-
-    def fail(self, error: BaseException, *, retry: bool) -> None:
-        """It failed; with *retry* it begins anew."""
-        cause = error.__cause__ or error
-        text = "".join(traceback.format_exception(type(cause), cause, _theirs(cause)))
-        message = str(error)
-        self._record({"event": "error", "error": message, "traceback": text, "retry": retry}, durable=True)
-
-    def wait(self) -> None:
-        """It waits for its turn again."""
-        self._record({"event": "queue"})
-
-    def close(self) -> None:
-        """Let go of the journal."""
-        self._journal.close()
-
-    def _record(self, event: Event, *, durable: bool = False) -> None:
-        if event["event"] != "result":  # a result has its time
-            event["at"] = time.time()
-        with self._lock:
-            self._journal.append(event, durable=durable)
-            self._apply(event)
-
-    def _apply(self, event: Event) -> None:
-        """Take in one event: the whole state is a fold over these."""
-        kind = event.get("event")
-        if kind == "result":
-            self.results.append(event["result"])
-            return
-        at = event.get("at")
-        if kind == "start":
-            self.status, self.ended_at, self.note, self.early = Status.RUNNING, None, "", False
-            self.started_at = self.started_at or at
-            self.attempts += 1
-            # What was reported after the checkpoint is going to be done again.
-            done = event["iteration"]
-            if self.results and self.iteration > done:
-                self.results = [it for it in self.results if it["training_iteration"] <= done]
-            self.checkpoint, self.checkpoint_iteration = event["from"], done
-        elif kind == "checkpoint":
-            self.checkpoint, self.checkpoint_iteration = event["name"], event["iteration"]
-        elif kind == "queue":
-            self.status = Status.PENDING
-        elif kind == "error":
-            self.error, self.traceback = event["error"], event["traceback"]
-            self.failures += 1
-            self.status = Status.PENDING if event["retry"] else Status.ERROR
-            self.ended_at = at
-        elif kind in {"pause", "end"}:
-            self.status = Status.PAUSED if kind == "pause" else Status.TERMINATED
-            self.note, self.early, self.ended_at = event.get("note", ""), event.get("early", False), at
-
-
-def _theirs(error: BaseException) -> TracebackType | None:
-    """Return an exception's traceback from where the user's code begins."""
-    frames = error.__traceback__
-    while frames is not None and Path(frames.tb_frame.f_code.co_filename).parent == Path(__file__).parent:
-        frames = frames.tb_next
-    return frames or error.__traceback__
+def fold(trial: Trial, event: Event) -> None:
+    """Take one event of its journal into a trial: its whole state is a fold over these."""
+    kind = event.get("event")
+    if kind == "result":
+        trial.results.append(event["result"])
+        return
+    at = event.get("at")
+    if kind == "start":
+        trial.status, trial.ended_at, trial.note, trial.early = Status.RUNNING, None, "", False
+        trial.started_at = trial.started_at or at
+        trial.attempts += 1
+        # What was reported after the checkpoint is going to be done again.
+        done = event["iteration"]
+        if trial.results and trial.iteration > done:
+            trial.results = [it for it in trial.results if it["training_iteration"] <= done]
+        trial.checkpoint, trial.checkpoint_iteration = event["from"], done
+    elif kind == "checkpoint":
+        trial.checkpoint, trial.checkpoint_iteration = event["name"], event["iteration"]
+    elif kind == "queue":
+        trial.status = Status.PENDING
+    elif kind == "error":
+        trial.error, trial.traceback = event["error"], event["traceback"]
+        trial.failures += 1
+        trial.status = Status.PENDING if event["retry"] else Status.ERROR
+        trial.ended_at = at
+    elif kind in {"pause", "end"}:
+        trial.status = Status.PAUSED if kind == "pause" else Status.TERMINATED
+        trial.note, trial.early, trial.ended_at = event.get("note", ""), event.get("early", False), at
 
 
 def _in_words(damages: Sequence[str]) -> str:

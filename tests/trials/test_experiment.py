@@ -18,6 +18,7 @@ import pytest
 
 import nbckpt
 from nbckpt.trials import Experiment, Library, Status, Trainable, Trial
+from nbckpt.trials.recorder import TrialRecorder
 from nbckpt.trials.run import experiments_folder
 
 SECONDS = 30
@@ -660,9 +661,8 @@ def test_only_trials_that_were_written_to_are_read_again(monkeypatch: pytest.Mon
     before = experiment.trials
     assert Experiment.read(folder) is experiment
     assert read == []
-    elsewhere = one(folder / "t1")
-    elsewhere.wait()
-    elsewhere.close()
+    with TrialRecorder(one(folder / "t1")) as recorder:
+        recorder.queue()
     (folder / "t3").mkdir()
     (folder / "t3" / "params.json").write_text("{}")
     assert [str(it.status) for it in Experiment.read(folder).trials] == [

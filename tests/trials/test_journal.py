@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import nbckpt
 from nbckpt.trials import Record, Status, Trial
 from nbckpt.trials.journal import Journal, _encode, read
+from nbckpt.trials.recorder import TrialRecorder
 from nbckpt.trials.trainable import plain
 
 json_values = st.recursive(
@@ -83,16 +84,17 @@ def test_a_full_disk_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_a_trial_read_back_is_the_trial_that_wrote(tmp_path: Path) -> None:
     trial = Trial(tmp_path / "t0", {"lr": 0.1})
-    trial.create()
-    trial.start("thread", None)
+    recorder = TrialRecorder(trial)
+    recorder.create()
+    recorder.start("thread", None)
     for i in (1, 2, 3):
-        trial.result({"training_iteration": i, "loss": 1 / i})
-    trial.saved(Record("checkpoint_000002", "files", 2))
-    trial.fail(ValueError("boom"), retry=True)
-    trial.start("thread", Record("checkpoint_000002", "files", 2))
-    trial.result({"training_iteration": 3, "loss": 0.5})
-    trial.end("done")
-    trial.close()
+        recorder.result({"training_iteration": i, "loss": 1 / i})
+    recorder.saved(Record("checkpoint_000002", "files", 2))
+    recorder.fail(ValueError("boom"), retry=True)
+    recorder.start("thread", Record("checkpoint_000002", "files", 2))
+    recorder.result({"training_iteration": 3, "loss": 0.5})
+    recorder.end("done")
+    recorder.close()
     again = Trial.read(tmp_path / "t0")
     for name in (
         "config",
@@ -135,10 +137,10 @@ def test_metrics_become_what_json_has_words_for() -> None:
 
 
 def test_numbers_that_json_has_no_word_for_come_back(tmp_path: Path) -> None:
-    trial = Trial(tmp_path / "t0", {})
-    trial.create()
-    trial.result({"training_iteration": 1, "loss": float("inf"), "other": float("nan")})
-    trial.close()
+    recorder = TrialRecorder(Trial(tmp_path / "t0", {}))
+    recorder.create()
+    recorder.result({"training_iteration": 1, "loss": float("inf"), "other": float("nan")})
+    recorder.close()
     (result,) = Trial.read(tmp_path / "t0").results
     assert result["loss"] == float("inf")
     assert math.isnan(result["other"])

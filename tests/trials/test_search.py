@@ -11,6 +11,7 @@ import pytest
 import nbckpt
 from nbckpt.errors import UsageError
 from nbckpt.trials import Experiment, Search, Status, Trial
+from nbckpt.trials.recorder import TrialRecorder
 from nbckpt.trials.search import Suggestions
 from nbckpt.trials.space import choice, grid_search, recalled, uniform
 
@@ -147,7 +148,8 @@ def test_a_search_hears_of_a_paused_trial_that_is_stopped() -> None:
     search = Counting()
     experiment = nbckpt.run(train, search=search, num_samples=1)
     assert experiment.wait(20)
-    experiment.trials[0].pause()
+    with TrialRecorder(experiment.trials[0]) as recorder:
+        recorder.pause()
     search.calls.clear()
     experiment.stop("t0")
     assert search.calls == ["ended t0 TERMINATED"]

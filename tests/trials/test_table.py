@@ -17,6 +17,7 @@ from nbckpt.trials import Experiment, Status, Trial
 from nbckpt.trials import table as table_module
 from nbckpt.trials import trial as trial_module
 from nbckpt.trials.checkpoints import Record
+from nbckpt.trials.recorder import TrialRecorder
 from nbckpt.trials.spec import Spec
 from nbckpt.trials.table import (
     TrialTable,
@@ -40,12 +41,12 @@ class Made:
 
     def trial(self, *results: dict[str, Any], end: bool = True, **config: Any) -> Trial:
         trial = self.experiment.add(config)
-        trial.start("thread", None)
-        for at, result in enumerate(results, 1):
-            trial.result({"training_iteration": at, "time_total_s": at * 1.5, "done": False, **result})
-        if end:
-            trial.end("done")
-        trial.close()
+        with TrialRecorder(trial) as recorder:
+            recorder.start("thread", None)
+            for at, result in enumerate(results, 1):
+                recorder.result({"training_iteration": at, "time_total_s": at * 1.5, "done": False, **result})
+            if end:
+                recorder.end("done")
         return trial
 
     def page(self, **options: Any) -> Page:
@@ -71,8 +72,20 @@ def made(tmp_path: Path) -> Made:
 def failed(trial: Trial, message: str = "boom") -> Trial:
     error = TrialError(f"ValueError: {message}")
     error.__cause__ = ValueError(message)
-    trial.fail(error, retry=False)
-    trial.close()
+    with TrialRecorder(trial) as recorder:
+        recorder.fail(error, retry=False)
+    return trial
+
+
+def paused(trial: Trial) -> Trial:
+    with TrialRecorder(trial) as recorder:
+        recorder.pause()
+    return trial
+
+
+def reported(trial: Trial, **result: Any) -> Trial:
+    with TrialRecorder(trial) as recorder:
+        recorder.result(result)
     return trial
 
 
@@ -83,7 +96,7 @@ def test_each_status_has_its_fair_share_of_the_rows_and_a_line_tells_of_the_rest
     for at in range(2):
         failed(made.trial(end=False, at=at))
     for at in range(9):
-        made.trial(end=False, at=at).pause()
+        paused(made.trial(end=False, at=at))
     states = {trial.id: str(trial.status) for trial in made.experiment.trials}
     shown = fair_share(made.experiment.trials, states, 8)
     assert Counter(trial.status for trial in shown) == {
@@ -99,8 +112,6 @@ def test_each_status_has_its_fair_share_of_the_rows_and_a_line_tells_of_the_rest
         "Show all: %ckpt trials e -n 0, by page: %ckpt trials e --page 1",
     )
     assert len(made.rows(most=0)) == 41
-    for trial in made.experiment.trials:
-        trial.close()
 
 
 def test_a_list_of_metrics_takes_names_once_and_a_dict_takes_headings() -> None:
@@ -234,8 +245,7 @@ def test_a_page_of_many_trials_looks_at_new_results_only(made: Made, monkeypatch
         )
     assert table.page() == before
     assert looked == []
-    made.experiment.trials[3].result({"training_iteration": 21, "time_total_s": 1.0, "missing": 5})
-    made.experiment.trials[3].close()
+    reported(made.experiment.trials[3], training_iteration=21, time_total_s=1.0, missing=5)
     assert table.page() != before
     assert len(looked) < 30  # of 1,001
 
@@ -243,11 +253,11 @@ def test_a_page_of_many_trials_looks_at_new_results_only(made: Made, monkeypatch
 def test_the_newest_number_is_that_of_all_results_however_they_come(made: Made) -> None:
     trial = made.trial({"loss": 3, "deep": {"a": 1}}, {"loss": "text"}, {"loss": True}, end=False)
     assert (trial.newest("loss"), trial.newest("deep/a"), trial.newest("none")) == (3, 1, None)
-    trial.result({"training_iteration": 4, "loss": 2, "none": 7})
+    reported(trial, training_iteration=4, loss=2, none=7)
     assert (trial.newest("loss"), trial.newest("deep/a"), trial.newest("none")) == (2, 1, 7)
-    trial.start("thread", Record("checkpoint_000003", "fields", 3))
+    with TrialRecorder(trial) as recorder:
+        recorder.start("thread", Record("checkpoint_000003", "fields", 3))
     assert (trial.newest("loss"), trial.newest("none")) == (3, None)
-    trial.close()
 
 
 def test_long_names_keep_their_end_and_numbers_are_never_cut(made: Made) -> None:
@@ -290,10 +300,9 @@ def test_only_what_varies_of_the_configuration_is_shown(made: Made) -> None:
 
 def test_a_row_tells_the_newest_checkpoint_and_what_would_be_lost(made: Made) -> None:
     trial = made.trial(*[{"loss": 1 / at} for at in range(1, 5)], end=False)
-    trial.saved(Record("checkpoint_000003", "fields", 3))
-    trial.result({"training_iteration": 5, "time_total_s": 3700.0, "loss": 0.1})
-    trial.pause()
-    trial.close()
+    with TrialRecorder(trial) as recorder:
+        recorder.saved(Record("checkpoint_000003", "fields", 3))
+    paused(reported(trial, training_iteration=5, time_total_s=3700.0, loss=0.1))
     row = made.rows()[0]
     assert row["status"] == "PAUSED"
     assert (row["iteration"], row["checkpoint"], row["at risk"]) == ("5", "@3", "2")
@@ -305,7 +314,7 @@ def test_a_trial_that_runs_tells_where_it_ends_and_when(tmp_path: Path) -> None:
     made = Made(tmp_path / "e", stop={"training_iteration": 5})
     made.experiment._crew.drivers = 1  # it runs
     made.trial(*[{"time_this_iter_s": 60.0}] * 2, end=False)
-    made.trial({"time_this_iter_s": 60.0}, end=False).pause()
+    paused(made.trial({"time_this_iter_s": 60.0}, end=False))
     made.trial(*[{"loss": 1}] * 5)
     assert [(row["iteration"], row["eta"]) for row in made.rows()] == [("2/5", "3 min"), ("1", ""), ("5", "")]
     made.experiment._crew.drivers = 0
@@ -318,7 +327,8 @@ def test_where_nothing_ends_a_trial_those_that_ended_of_themselves_tell(made: Ma
     for results in (4, 4, 9):
         made.trial(*[{"loss": 1}] * results)
     for _ in range(9):
-        made.trial({"loss": 1}, end=False).end("stopped", early=True)
+        with TrialRecorder(made.trial({"loss": 1}, end=False)) as recorder:
+            recorder.end("stopped", early=True)
     made.trial({"loss": 1}, {"loss": 1, "time_this_iter_s": 1.5}, end=False)
     assert [(row["iteration"], row["eta"]) for row in made.rows()][-1] == ("2/~4", "~3 s")
 

@@ -1,0 +1,220 @@
+"""Trouble outside an attempt: a full disk, a slow upload, Ctrl-C; whoever waits always hears of the end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import nbckpt
+from nbckpt.errors import StoreError
+from nbckpt.trials import Callback, Experiment, Record, Search, Status, Trial
+from nbckpt.trials.callbacks import BackgroundCallback, Callbacks
+from nbckpt.trials.journal import Journal
+
+SECONDS = 30
+
+
+@pytest.fixture(autouse=True)
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "store"))
+    return tmp_path / "store"
+
+
+def report_once(config: dict[str, Any]) -> None:
+    nbckpt.report(loss=1.0)
+
+
+def refuse(monkeypatch: pytest.MonkeyPatch, *events: str) -> None:
+    """Have the journal refuse these events, as a full disk does."""
+    append = Journal.append
+
+    def refusing(journal: Journal, event: dict[str, Any], *, durable: bool = False) -> None:
+        if event["event"] in events:
+            raise StoreError("no space left on device")
+        append(journal, event, durable=durable)
+
+    monkeypatch.setattr(Journal, "append", refusing)
+
+
+class Same(Search):
+    """Suggests the same configuration for ever."""
+
+    def __init__(self) -> None:
+        self.statuses: list[str] = []
+
+    def suggest(self, trial_id: str) -> dict[str, Any] | None:
+        return {"x": 1}
+
+    def ended(self, trial: Trial) -> None:
+        self.statuses.append(f"{trial.id} {trial.status}")
+
+
+@pytest.mark.parametrize("events", [("end",), ("end", "error")])
+def test_a_last_event_that_is_not_written_fails_the_trial(
+    monkeypatch: pytest.MonkeyPatch, events: tuple[str, ...]
+) -> None:
+    refuse(monkeypatch, *events)
+    experiment = nbckpt.run(report_once, {"x": nbckpt.grid_search([1, 2])}, max_concurrent=1)
+    assert experiment.wait(SECONDS)
+    assert [trial.status for trial in experiment.trials] == [Status.ERROR] * 2
+    assert all("no space left" in trial.error for trial in experiment.trials)
+    assert not experiment.running
+
+
+def test_a_pause_after_a_failure_that_is_not_written_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    refuse(monkeypatch, "pause")
+    trials: list[Experiment] = []
+    started = threading.Event()
+
+    def fail(config: dict[str, Any]) -> None:
+        assert started.wait(SECONDS)
+        trials[0].pause()
+        raise ValueError("boom")
+
+    trials.append(nbckpt.run(fail, max_failures=3))
+    started.set()
+    assert trials[0].wait(SECONDS)
+    assert trials[0].trials[0].status == Status.ERROR
+
+
+def test_a_folder_that_cannot_be_made_fails_its_trial_only(store: Path) -> None:
+    def block(config: dict[str, Any]) -> None:
+        in_the_way = store / "experiments/e/t1"
+        if not in_the_way.exists():
+            in_the_way.write_text("a file")
+        nbckpt.report(loss=1.0)
+
+    search = Same()
+    experiment = nbckpt.run(block, name="e", num_samples=3, max_concurrent=1, search=search)
+    assert experiment.wait(SECONDS)
+    assert [trial.status for trial in experiment.trials] == ["TERMINATED", "ERROR", "TERMINATED"]
+    assert "cannot make the trial" in experiment.trials[1].error
+    assert search.statuses == ["t0 TERMINATED", "t1 ERROR", "t2 TERMINATED"]
+
+
+def test_a_worker_thread_that_breaks_down_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("a defect of nbckpt itself")
+
+    monkeypatch.setattr("nbckpt.trials.crew.Attempt", broken)
+    experiment = nbckpt.run(report_once)
+    assert experiment.wait(SECONDS)
+    assert "a defect of nbckpt itself" in experiment.notes[0]
+    monkeypatch.undo()
+    assert experiment.resume().wait(SECONDS)
+    assert experiment.trials[0].status == Status.TERMINATED
+
+
+class Slow(BackgroundCallback):
+    """Holds up the trial that saved a checkpoint until the test lets it go."""
+
+    def __init__(self) -> None:
+        self.inside, self.go = threading.Event(), threading.Event()
+
+    def on_trial_checkpoint(self, trial: Trial, checkpoint: Record) -> None:
+        self.inside.set()
+        assert self.go.wait(SECONDS)
+
+
+def test_one_trial_s_upload_holds_up_no_other_trial() -> None:
+    slow, told = Slow(), threading.Event()
+
+    def train(config: dict[str, Any]) -> None:
+        if config["saves"]:
+            nbckpt.report(loss=1.0, checkpoint={"i": 1})
+        else:
+            assert slow.inside.wait(SECONDS)
+            nbckpt.report(loss=1.0)
+            told.set()
+
+    space = {"saves": nbckpt.grid_search([True, False])}
+    experiment = nbckpt.run(train, space, callbacks=[slow], max_concurrent=2)
+    assert told.wait(SECONDS)
+    slow.go.set()
+    assert experiment.wait(SECONDS)
+    assert [trial.status for trial in experiment.trials] == ["TERMINATED"] * 2
+
+
+def test_a_slow_callback_holds_up_no_other_callback() -> None:
+    inside, go, heard = threading.Event(), threading.Event(), threading.Event()
+
+    class Holds(Callback):
+        def on_trial_start(self, trial: Trial) -> None:
+            if trial.id == "t0":
+                inside.set()
+                assert go.wait(SECONDS)
+
+    class Hears(Callback):
+        def on_trial_result(self, trial: Trial, result: Mapping[str, Any]) -> None:
+            if trial.id == "t1":
+                heard.set()
+
+    callbacks = Callbacks([Hears(), Holds()])
+    trials = [Trial(Path("t0"), {}), Trial(Path("t1"), {})]
+    holding = threading.Thread(target=callbacks.call, args=("on_trial_start", trials[0]))
+    holding.start()
+    assert inside.wait(SECONDS)
+    other = threading.Thread(target=callbacks.call, args=("on_trial_result", trials[1], {}))
+    other.start()
+    assert heard.wait(SECONDS)
+    go.set()
+    holding.join()
+    other.join()
+
+
+interrupts = pytest.mark.skipif(sys.platform == "win32", reason="a process cannot interrupt itself there")
+
+
+def interrupted_run(train: Any, **options: Any) -> Experiment:
+    """Run trials inline, which an interrupt ends, and return what came of them."""
+    space = {"x": nbckpt.grid_search([1, 2, 3])}
+    with pytest.raises(KeyboardInterrupt):
+        nbckpt.run(train, space, name="e", executor="inline", **options)
+    return nbckpt.trials.Library(Path(os.environ["NBCKPT_STORE"], "experiments")).open("e")
+
+
+@interrupts
+def test_one_interrupt_of_inline_trials_pauses_all_of_them() -> None:
+    started: list[int] = []
+
+    def train(config: dict[str, Any]) -> None:
+        started.append(config["x"])
+        nbckpt.report(loss=1.0, checkpoint={"i": 1})
+        if len(started) == 1:
+            signal.raise_signal(signal.SIGINT)
+        nbckpt.report(loss=0.5)
+
+    experiment = interrupted_run(train)
+    assert started == [1]
+    assert [trial.status for trial in experiment.trials] == [Status.PAUSED] * 3
+    assert not experiment.running
+    experiment.resume()
+    assert [trial.status for trial in experiment.trials] == [Status.TERMINATED] * 3
+    assert started == [1, 1, 2, 3]
+
+
+@interrupts
+def test_an_interrupt_in_a_callback_pauses_inline_trials_too() -> None:
+    class Interrupts(Callback):
+        def on_trial_result(self, trial: Trial, result: Mapping[str, Any]) -> None:
+            signal.raise_signal(signal.SIGINT)
+
+    experiment = interrupted_run(report_once, callbacks=[Interrupts()])
+    assert [trial.status for trial in experiment.trials] == [Status.PAUSED] * 3
+
+
+@interrupts
+def test_an_interrupt_after_a_trial_s_end_leaves_it_finished() -> None:
+    class Interrupts(Callback):
+        def on_trial_complete(self, trial: Trial) -> None:
+            signal.raise_signal(signal.SIGINT)
+
+    experiment = interrupted_run(report_once, callbacks=[Interrupts()])
+    assert [trial.status for trial in experiment.trials] == ["TERMINATED", "PAUSED", "PAUSED"]
