@@ -14,6 +14,7 @@ import nbckpt
 from nbckpt.errors import UsageError
 from nbckpt.integrations.tensorboard import TensorBoardCallback
 from nbckpt.trials import Experiment
+from nbckpt.trials.recorder import TrialRecorder
 
 pytest.importorskip("tensorboard", reason="needs TensorBoard")
 
@@ -91,8 +92,8 @@ def test_a_paused_trial_goes_on_in_its_folder(tmp_path: Path) -> None:
             nbckpt.report(loss=float(i), checkpoint={})
 
     experiment = run(train, tmp_path / "log")
-    experiment.trials[0].pause()
-    experiment.trials[0].close()
+    with TrialRecorder(experiment.trials[0]) as recorder:
+        recorder.pause()
     experiment.resume()
     assert experiment.wait(30)
     assert experiment.notes == []
