@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import sys
 import threading
 from collections.abc import Iterator, Sequence
@@ -31,10 +32,17 @@ _COMMAND = re.compile(r"%ckpt ([\w-]+)")
 def main(words: Sequence[str] | None = None) -> int:
     """Run one command and print its answer; return the exit status.
 
-    That is 0, 1 for an error, 2 for damage, 130 for an interrupt.
+    That is 0, 1 for an error, 2 for damage, 130 for an interrupt, and 128 and the number of a signal that
+    asked the process to end: trials are paused then, as after Ctrl-C.
     """
+    with _ended_by_signals() as signals:
+        status = _main(sys.argv[1:] if words is None else words)
+    return 128 + signals[0] if signals else status
+
+
+def _main(words: Sequence[str]) -> int:
     try:
-        request = parse(TABLE, sys.argv[1:] if words is None else words, "nbckpt")
+        request = parse(TABLE, words, "nbckpt")
         with Tracker(request.store) as tracker, _Line() as line, _bar() as progress:
             auto = AutoMirror(tracker.store, in_background=False)
             session = Session(tracker, auto, progress=progress, watch=line.watch, table=TABLE, face="nbckpt")
@@ -46,7 +54,7 @@ def main(words: Sequence[str] | None = None) -> int:
         _tell(str(interrupt), before="\n")
         return 130
     except KeyboardInterrupt:  # before anything could answer it
-        from nbckpt.trials.experiment import pause_all
+        from nbckpt.trials.shutdown import pause_all
 
         pause_all()
         _tell("interrupted; running trials are paused. Show them: %ckpt trials", before="\n")
@@ -58,6 +66,37 @@ def main(words: Sequence[str] | None = None) -> int:
         return 0
     _print(text(_page_in_a_shell(result.page())))
     return result.exit_status
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[list[int]]:
+    """Answer the signals that ask a process to end as Ctrl-C during the block; yield those that came.
+
+    Only the first counts: a second interrupt would stop trials for good, and a shell that closes sends two.
+    """
+    came: list[int] = []
+    terminals = [fd for fd in (1, 2) if os.isatty(fd)]
+
+    def end(number: int, _: object) -> None:
+        if not came:
+            came.append(number)
+            for fd in terminals:
+                if not os.isatty(fd):  # the terminal is gone: a trial that prints must not fail of it
+                    os.dup2(os.open(os.devnull, os.O_WRONLY), fd)
+            raise KeyboardInterrupt
+
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    if threading.current_thread() is not threading.main_thread():
+        numbers = []
+    # nohup has SIGHUP ignored, which stays so.
+    before = {it: signal.getsignal(it) for it in numbers if signal.getsignal(it) == signal.SIG_DFL}
+    for number in before:
+        signal.signal(number, end)
+    try:
+        yield came
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class _Line:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from nbckpt.state import states
+from nbckpt.trials import shutdown
 
 pytest_plugins = ["servers.azure", "servers.s3", "servers.sftp"]
 
@@ -25,6 +26,11 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.
     (home / "tmp").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(home / "tmp"))
     return home
+
+
+def pytest_sessionfinish() -> None:
+    """Let the interpreter end although a test that failed left a trial that waits for it."""
+    shutdown.live.clear()
 
 
 @pytest.fixture(autouse=True)

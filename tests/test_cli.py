@@ -188,15 +188,21 @@ def test_what_run_cannot_read_is_one_line(
     assert err.count("\n") == 1
 
 
-def test_an_interrupt_pauses_and_says_how_to_go_on(job: Path) -> None:
+@pytest.mark.parametrize(
+    ("number", "status"),
+    [(signal.SIGINT, 130), (signal.SIGTERM, 143), (getattr(signal, "SIGHUP", signal.SIGTERM), 129)],
+)
+def test_a_signal_pauses_and_says_how_to_go_on(job: Path, number: int, status: int) -> None:
     (job / "cli_slow.py").write_text(SLOW)
     command = [sys.executable, "-m", "nbckpt", "run", "cli_slow.py:train", "--name", "e"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"it runs\n"
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
+        if number != signal.SIGINT:
+            process.send_signal(number)  # as a shell that closes does
         _, err = process.communicate(timeout=60)
-    assert process.returncode == 130
+    assert process.returncode == status
     said = err.decode().strip()
     # The second, where it came before the command had begun to wait.
     assert said in {
@@ -205,6 +211,41 @@ def test_an_interrupt_pauses_and_says_how_to_go_on(job: Path) -> None:
     }
     journal = job / ".nbckpt" / "experiments" / "e" / "t0" / "events.jsonl"
     assert '"event":"pause"' in journal.read_text().splitlines()[-1]
+
+
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="no terminals there")
+def test_trials_are_paused_when_their_terminal_is_gone(job: Path) -> None:
+    fcntl, termios = pytest.importorskip("fcntl"), pytest.importorskip("termios")
+    (job / "cli_slow.py").write_text(SLOW.replace("nbckpt.report", "print('.'); nbckpt.report"))
+    ours, theirs = os.openpty()
+    command = [sys.executable, "-m", "nbckpt", "run", "cli_slow.py:train", "--name", "e"]
+    with subprocess.Popen(
+        command,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    ) as process:
+        os.close(theirs)
+        assert b"it" in os.read(ours, 2)
+        os.close(ours)  # sends SIGHUP
+        process.wait(60)
+    journal = job / ".nbckpt" / "experiments" / "e" / "t0" / "events.jsonl"
+    assert '"event":"pause"' in journal.read_text().splitlines()[-1]
+
+
+def test_nohup_stays_in_force(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    number = getattr(signal, "SIGHUP", signal.SIGTERM)
+    before = signal.signal(number, signal.SIG_IGN)
+    try:
+        (job / "cli_hup.py").write_text(
+            f"import signal\ndef train(config):\n    signal.raise_signal({number})\n"
+        )
+        assert main(["run", "cli_hup.py:train", "--executor", "inline"]) == 0
+        assert signal.getsignal(number) == signal.SIG_IGN
+    finally:
+        signal.signal(number, before)
 
 
 SLOW = """

@@ -289,9 +289,9 @@ _running: weakref.WeakSet[AutoMirror] = weakref.WeakSet()
 def _push_all() -> None:
     """Make the last push of each when the interpreter ends, and say how it goes if it lasts."""
     if _running:
-        from nbckpt.trials.experiment import pause_all
+        from nbckpt.trials.shutdown import finish_all
 
-        pause_all()  # what trials write until they rest is to be sent, too
+        finish_all()  # what trials write until they rest is to be sent, too
     for auto in list(_running):
         said = threading.Timer(_SILENT_S, _say, [f"sending the last to {auto.place}; Ctrl-C gives it up"])
         with suppress(RuntimeError):  # some Pythons start no thread when they end

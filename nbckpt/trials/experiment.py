@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import time
 import weakref
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,7 +15,7 @@ from nbckpt.render import Page, Result
 from nbckpt.store.locks import Timeout, file_lock
 from nbckpt.sync import SyncConfig
 from nbckpt.sync.ending import before_the_end
-from nbckpt.trials import journal
+from nbckpt.trials import journal, shutdown
 from nbckpt.trials import spec as spec_file
 from nbckpt.trials.callbacks import Callback, Callbacks
 from nbckpt.trials.crew import Crew, Orders
@@ -33,14 +31,11 @@ from nbckpt.trials.syncing import SyncerCallback
 from nbckpt.trials.table import MOST_ROWS, TrialTable, inferred, metric_columns
 from nbckpt.trials.trial import STOPPED, Status, Trial
 
-_AT_EXIT_S = 5.0
-_LAST_SYNC_S = 300.0
-"""How long the end of the process waits for the last sync."""
-_SILENT_S = 0.7
+_KILLED_S = 5.0
+"""How long an interrupt waits for what it has killed."""
 _LOCK_S = 1.0
 
-_log = logging.getLogger("nbckpt")
-_live: weakref.WeakValueDictionary[Path, Experiment] = weakref.WeakValueDictionary()
+_live: weakref.WeakValueDictionary[Path, Any] = shutdown.live
 
 
 class Experiment(Result):
@@ -77,7 +72,7 @@ class Experiment(Result):
             NotFoundError: There is none.
             CorruptError: Its file is damaged.
         """
-        experiment = _live.get(folder)
+        experiment: Experiment | None = _live.get(folder)
         if experiment is None:
             experiment = cls(folder, spec_file.read(folder).spec)
             experiment.refresh()
@@ -152,6 +147,14 @@ class Experiment(Result):
     def ending(self) -> bool:
         """Whether no trial runs any more, and only its callbacks are still at work."""
         return self._crew.ending
+
+    @property
+    def unfinished(self) -> int:
+        """How many trials run here, or are to, that nobody asked to pause or to stop."""
+        crew = self._crew
+        with crew.changed:
+            waiting = len(crew.line) + self._to_suggest
+            return waiting + sum(not it.wish for it in crew.running.values()) if crew.drivers else 0
 
     @property
     def version(self) -> int:
@@ -299,7 +302,7 @@ class Experiment(Result):
         except KeyboardInterrupt:
             self.stop()
             self.kill()
-            self.wait(_AT_EXIT_S)
+            self.wait(_KILLED_S)
 
     def pause(self, trial: str | Trial | None = None) -> None:
         """Pause one trial or all, each after its next result; what waits for its turn at once.
@@ -406,7 +409,7 @@ class Experiment(Result):
             rules = Rules(
                 trainable_class(spec.trainable, spec.checkpoint_every),
                 open_executor(executor or spec.executor, spec.resources),
-                Stopper(spec.stop),
+                Stopper(spec.stop, spec.metric, spec.mode),
                 spec.keep,
                 spec.checkpoint_every,
                 spec.max_failures,
@@ -426,7 +429,7 @@ class Experiment(Result):
             self._crew.begin(rules, orders)
             self._search = rules.search
             _live[self.folder] = self
-            before_the_end(pause_all)
+            before_the_end(shutdown.finish_all)
             self._search.setup(self)
             rules.callbacks.call("setup", self)
         self._crew.work(trials, self.spec.max_concurrent)
@@ -599,32 +602,3 @@ def _callbacks(spec: Spec) -> Iterator[Callback]:
     yield from spec.callbacks
     if spec.sync is not None and not any(isinstance(it, SyncerCallback) for it in spec.callbacks):
         yield SyncerCallback(config=spec.sync)
-
-
-def pause_all() -> None:
-    """Pause what still runs when the process ends, so that it can be resumed, and wait for its last sync."""
-    left = [experiment for experiment in list(_live.values()) if experiment.running]
-    for experiment in left:
-        experiment.pause()
-    deadline = time.monotonic() + _AT_EXIT_S
-    for experiment in left:
-        experiment.wait(max(0.0, deadline - time.monotonic()))
-        if experiment.ending:
-            _finish(experiment)
-
-
-def _finish(experiment: Experiment) -> None:
-    """Wait for the last sync of an experiment; an interrupt gives it up."""
-    try:
-        if not experiment.wait(_SILENT_S):
-            _log.warning(
-                "%s is being sent, for up to %g s more; an interrupt gives it up",
-                experiment.name,
-                _LAST_SYNC_S,
-            )
-        if experiment.wait(_LAST_SYNC_S):
-            return
-    except KeyboardInterrupt:
-        _log.error("the last sync of %s was given up", experiment.name)
-    experiment.kill()
-    experiment.wait(_AT_EXIT_S)

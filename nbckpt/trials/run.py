@@ -72,14 +72,15 @@ def run(
         num_samples: How often the whole grid is tried, with the other values drawn anew; with a
             *search*, how many trials there are.
         stop: When a trial has run long enough: a dict of metrics and the values to reach, a function of
-            (trial_id, result), or seconds of training.
+            (trial_id, result), or seconds of training. With `metric="loss", mode="min"`, `{"loss": 0.1}`
+            means `<= 0.1`; for any other metric, `>=`.
         max_concurrent: How many trials run side by side; by default one for each processor, at most 8.
         max_failures: How often a trial that failed goes on from its last checkpoint.
         keep_checkpoints: How many of each trial's newest checkpoints are kept, or a `Keep`; all by
             default. The newest and the one that a trial went on from are never removed.
         checkpoint_every: After how many results a Trainable is saved, or the states of a function that
             reported no checkpoint itself.
-        callbacks: What follows the experiment.
+        callbacks: What follows the experiment: objects of subclasses of `nbckpt.Callback`.
         executor: `thread`, `process`, `ray` or `inline`.
         resources_per_trial: What Ray is to reserve for each trial: `{"CPU": 1, "GPU": 0.5}`.
         metric: By which trials are compared.
@@ -107,7 +108,7 @@ def run(
         max_failures,
         Keep(keep_checkpoints) if isinstance(keep_checkpoints, int) else keep_checkpoints,
         checkpoint_every,
-        tuple(callbacks),
+        _callbacks(callbacks),
         executor if isinstance(executor, str) else executor.name,
         dict(resources_per_trial or {}),
         metric,
@@ -116,18 +117,9 @@ def run(
     )
     search = _checked(spec, executor, search)
     top = experiments_folder() if folder is None else Path(folder).absolute()
-    place = _place(top, name, spec, resume)
-    experiment = Experiment.at(place, spec)
+    experiment = Experiment.at(_place(top, name, spec, resume), spec)
     with experiment.claimed():
-        _find(experiment, spec, resume)
-        experiment.refresh()
-        while experiment.running:  # a cell that runs again ends its former run
-            experiment.pause()
-            experiment.wait()
-        before = experiment.spec
-        experiment.write_spec(_merged(experiment, spec, keep_seed=seed is None))
-        if before.trainable is None:
-            experiment.recall_configs()
+        _prepare(experiment, spec, resume, keep_seed=seed is None)
         experiment.launch(_trials(experiment, search), search, executor)
     return experiment
 
@@ -141,6 +133,18 @@ def _checked(spec: Spec, executor: str | Executor, search: Any) -> Search | None
     return open_search(search, spec)
 
 
+def _callbacks(given: Any) -> tuple[Callback, ...]:
+    """Return the callbacks that a user gave, once all of them are some."""
+    listed = tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else (given,)
+    for callback in listed:
+        if not isinstance(callback, Callback):
+            raise UsageError(
+                f"{callback!r} is not a callback: give a list of objects whose classes subclass "
+                "nbckpt.Callback, for example nbckpt.integrations.mlflow.MLflowCallback()"
+            )
+    return listed
+
+
 def _place(top: Path, name: str, spec: Spec, resume: Resume) -> Path:
     """Return the folder of the experiment; one without a name is made."""
     if resume not in {"auto", "must", "never"}:
@@ -152,6 +156,20 @@ def _place(top: Path, name: str, spec: Spec, resume: Resume) -> Path:
     if resume == "must":
         raise UsageError("resume='must' needs the name of the experiment to go on with")
     return _new_folder(top, spec)
+
+
+def _prepare(experiment: Experiment, spec: Spec, resume: Resume, *, keep_seed: bool) -> None:
+    """Have an experiment do *spec* from now on; when this returns, nothing of it runs here."""
+    _find(experiment, spec, resume)
+    experiment.refresh()
+    while experiment.running:  # a cell that runs again ends its former run
+        experiment.pause()
+        experiment.wait()
+    before = experiment.spec
+    seed = before.seed if keep_seed else spec.seed
+    experiment.write_spec(replace(spec, seed=seed, created_at=before.created_at))
+    if before.trainable is None:
+        experiment.recall_configs()
 
 
 def _find(experiment: Experiment, spec: Spec, resume: Resume) -> None:
@@ -194,14 +212,6 @@ def _make(folder: Path) -> bool:
             f"cannot make {str(folder)!r}: {error.strerror or error}. Choose another store"
         ) from error
     return True
-
-
-def _merged(experiment: Experiment, spec: Spec, *, keep_seed: bool) -> Spec:
-    """Return what the experiment is to do from now on: *spec*, with what stays of what it did before."""
-    if not (experiment.folder / spec_file.FILE).is_file():
-        return spec
-    before = experiment.spec
-    return replace(spec, seed=before.seed if keep_seed else spec.seed, created_at=before.created_at)
 
 
 def _trials(experiment: Experiment, search: Search | None) -> list[Trial]:

@@ -16,9 +16,18 @@ Stop = Mapping[str, float] | Callable[[str, Mapping[str, Any]], bool] | float | 
 
 @dataclass(frozen=True)
 class Stopper:
-    """Decides, after each result, whether a trial has run long enough."""
+    """Decides, after each result, whether a trial has run long enough.
+
+    Attributes:
+        stop: The condition.
+        metric: By which trials are compared.
+        mode: Whether `min` or `max` of it is best. A threshold of this metric is reached from above if that
+            is `min`; one of any other metric is always reached from below.
+    """
 
     stop: Stop
+    metric: str = ""
+    mode: str = ""
 
     def __post_init__(self) -> None:
         """Refuse what is no condition."""
@@ -44,9 +53,19 @@ class Stopper:
             return f"trained for {stop:g} s" if trial.elapsed_s >= stop else ""
         for name, limit in stop.items():
             value = lookup(result, name)
-            if _is_number(value) and value >= limit:
+            if _is_number(value) and (value <= limit if self._falls(name) else value >= limit):
                 return f"{name} reached {limit:g}"
         return ""
+
+    def _falls(self, name: str) -> bool:
+        return self.mode == "min" and name == self.metric
+
+    def __str__(self) -> str:
+        stop = self.stop
+        if not isinstance(stop, Mapping):
+            return "stop() says so" if callable(stop) else f"it has trained for {stop:g} s"
+        reach = ((name, "<=" if self._falls(name) else ">=", limit) for name, limit in stop.items())
+        return " or ".join(f"{name} {sign} {limit:g}" for name, sign, limit in reach)
 
     def unknown(self, trial: Trial) -> list[str]:
         """Return the metrics of the condition that the trial never reported."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from nbckpt.errors import UsageError
 from nbckpt.render import Cell, Column, Fold, Hint, Page, Result, Table, count, thinned
 from nbckpt.trials.progress import RECENT, Progress, progress, typical
+from nbckpt.trials.stopping import Stopper
 from nbckpt.trials.trainable import plain
 from nbckpt.trials.trial import Status, Trial, is_number, lookup
 
@@ -355,6 +356,9 @@ def _notes(experiment: Experiment, states: Mapping[str, str]) -> Iterator[str]:
     yield from (f"{trial.id}: {trial.damage}" for trial in damaged[:_MOST_ERRORS])
     if len(damaged) > _MOST_ERRORS:
         yield f"{count(len(damaged) - _MOST_ERRORS, 'more trial')} with damaged files: see %ckpt show TRIAL"
+    spec = experiment.spec
+    if experiment.running and spec.stop is not None:
+        yield f"each trial stops when {Stopper(spec.stop, spec.metric, spec.mode)}"
     yield from experiment.notes
 
 

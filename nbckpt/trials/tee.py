@@ -78,11 +78,12 @@ def _put_on(stream: Any) -> None:
             return write(text)
         token = listener.set(None)  # a stream may pass it on to another one, which is teed too
         try:
-            written = write(text)
-            writes(str(text))
+            writes(str(text))  # first: a terminal that was closed takes nothing, and fails no trial
+            with suppress(OSError):
+                return write(text)
+            return len(text)
         finally:
             listener.reset(token)
-        return written
 
     with suppress(AttributeError, TypeError):  # a stream that lets nobody set its attributes
         if kept is None:

@@ -103,26 +103,3 @@ def test_a_torn_last_line_is_ignored_and_what_comes_after_it_is_not(tmp_path: Pa
     assert experiment.wait(60)
     trial = Library(tmp_path / "experiments").open("e").trials[0]
     assert [it["i"] for it in trial.results] == list(range(1, LAST + 1))
-
-
-def test_a_program_that_ends_pauses_what_still_runs(tmp_path: Path) -> None:
-    script = (
-        "import nbckpt, time, threading\n"
-        "began = threading.Event()\n"
-        "def train(config):\n"
-        "    i = 0\n"
-        "    while True:\n"
-        "        i += 1\n"
-        "        nbckpt.report(i=i, checkpoint={'i': i})\n"
-        "        began.set()\n"
-        "nbckpt.run(train, name='e')\n"
-        "began.wait()\n"
-    )
-    subprocess.run(
-        [sys.executable, "-c", script],
-        env=os.environ | {"NBCKPT_STORE": str(tmp_path)},
-        check=True,
-        timeout=60,
-    )
-    trial = Library(tmp_path / "experiments").open("e").trials[0]
-    assert (trial.status, trial.at_risk) == (Status.PAUSED, 0)

@@ -516,6 +516,31 @@ def test_stop_ends_a_trial_by(stop: Any, last: int, note: str) -> None:
     assert (experiment.trials[0].iteration, experiment.trials[0].note) == (last, note)
 
 
+@pytest.mark.parametrize(
+    ("stop", "mode", "last", "said"),
+    [
+        ({"loss": 0.25}, "min", 2, "loss <= 0.25"),
+        ({"loss": 0.25}, "max", 1, "loss >= 0.25"),
+        ({"step": 3, "loss": 0.01}, "min", 3, "step >= 3 or loss <= 0.01"),
+    ],
+)
+def test_a_threshold_of_what_is_minimised_is_reached_from_above(
+    stop: dict[str, float], mode: str, last: int, said: str
+) -> None:
+    go = threading.Event()
+
+    def train(config: dict[str, Any]) -> None:
+        assert go.wait(SECONDS)
+        for i in range(1, 6):
+            nbckpt.report(loss=0.5**i, step=i)
+
+    experiment = nbckpt.run(train, stop=stop, metric="loss", mode=mode)
+    assert f"each trial stops when {said}" in str(experiment)
+    go.set()
+    assert experiment.wait(SECONDS)
+    assert experiment.trials[0].iteration == last
+
+
 def test_a_condition_on_a_metric_that_nobody_reports_is_noted() -> None:
     experiment = nbckpt.run(count, stop={"acuracy": 0.9})
     assert experiment.wait(SECONDS)
@@ -583,6 +608,9 @@ def test_the_checkpoint_that_a_trial_went_on_from_stays_while_it_runs() -> None:
         ({"name": "../evil"}, "cannot name an experiment"),
         ({"resources_per_trial": {"CPU": 1}}, "goes with executor='ray'"),
         ({"resume": "must"}, "needs the name"),
+        ({"callbacks": ["mlflow"]}, "'mlflow' is not a callback: give a list of objects"),
+        ({"callbacks": "mlflow"}, "'mlflow' is not a callback"),
+        ({"callbacks": [nbckpt.Callback]}, "is not a callback"),
     ],
 )
 def test_a_wrong_request_is_refused_and_makes_nothing(store: Path, arguments: Any, message: str) -> None:

@@ -1,0 +1,145 @@
+"""What becomes of running trials when the interpreter ends."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import time
+import weakref
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Protocol
+
+from nbckpt.render import count
+
+_AT_EXIT_S = 5.0
+_LAST_SYNC_S = 300.0
+"""How long the end of the process waits for the last sync."""
+_LOOK_S = 0.25
+_SILENT_S = 0.7
+
+_log = logging.getLogger("nbckpt")
+
+
+class Running(Protocol):
+    """What this module knows of an experiment."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def running(self) -> bool:
+        """Whether it runs in this process."""
+
+    @property
+    def ending(self) -> bool:
+        """Whether only its callbacks are still at work."""
+
+    @property
+    def unfinished(self) -> int:
+        """How many trials run here, or are to, that nobody asked to pause or to stop."""
+
+    def pause(self) -> None:
+        """Pause its trials."""
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until it does not run; tell whether that came in time."""
+
+    def kill(self) -> None:
+        """End at once what runs."""
+
+
+live: weakref.WeakValueDictionary[Path, Running] = weakref.WeakValueDictionary()
+"""The experiments of this process, by their folders."""
+
+if hasattr(os, "register_at_fork"):  # a fork has none of their threads: its end would wait for ever
+    os.register_at_fork(after_in_child=live.clear)
+
+
+def finish_all() -> None:
+    """Let what still runs come to its end when the process ends, and wait for its last sync.
+
+    A kernel pauses its trials instead: whoever closes it does not wait. Ctrl-C pauses them too, and once
+    more ends the process at once; all of them can be resumed.
+    """
+    busy = [experiment for experiment in list(live.values()) if experiment.unfinished]
+    if busy and not _is_kernel():
+        names = ", ".join(it.name for it in busy)
+        if _was_interrupted():
+            _say(f"pausing {names}. Continue: nbckpt resume NAME")
+        else:
+            _wait_for(busy, names)
+    pause_all()
+
+
+def pause_all() -> None:
+    """Pause what still runs, so that it can be resumed, and wait for its last sync."""
+    left = [experiment for experiment in list(live.values()) if experiment.running]
+    _pause(left)
+    deadline = time.monotonic() + _AT_EXIT_S
+    for experiment in left:
+        experiment.wait(max(0.0, deadline - time.monotonic()))
+        if experiment.ending:
+            _finish(experiment)
+
+
+def _wait_for(experiments: Sequence[Running], names: str) -> None:
+    """Wait until no trial runs; after an interrupt, until all are paused."""
+    trials = count(sum(it.unfinished for it in experiments), "trial")
+    _say(f"waiting for {trials} of {names}; Ctrl-C pauses them")
+    try:
+        try:
+            for experiment in experiments:
+                while experiment.unfinished and not experiment.wait(_LOOK_S):
+                    pass
+        except KeyboardInterrupt:
+            _say(f"pausing {names} after the next result of each trial; Ctrl-C again ends at once")
+            _pause(experiments)
+            for experiment in experiments:
+                while not (experiment.ending or experiment.wait(_LOOK_S)):
+                    pass
+    except KeyboardInterrupt:
+        live.clear()  # nothing is waited for any more
+        _say("ended at once. Continue from the last checkpoints: nbckpt resume NAME")
+
+
+def _pause(experiments: Iterable[Running]) -> None:
+    for experiment in experiments:
+        experiment.pause()
+
+
+def _say(text: str) -> None:
+    with suppress(OSError, AttributeError):  # nobody can read it: there is no such stream any more
+        sys.stderr.write(f"nbckpt: {text}\n")
+        sys.stderr.flush()
+
+
+def _is_kernel() -> bool:
+    """Tell whether this process is a notebook's kernel."""
+    ipython = sys.modules.get("IPython")
+    return ipython is not None and getattr(ipython.get_ipython(), "kernel", None) is not None
+
+
+def _was_interrupted() -> bool:
+    """Tell whether Ctrl-C ended the program."""
+    return isinstance(getattr(sys, "last_value", None), KeyboardInterrupt)
+
+
+def _finish(experiment: Running) -> None:
+    """Wait for the last sync of an experiment; an interrupt gives it up."""
+    try:
+        if not experiment.wait(_SILENT_S):
+            _log.warning(
+                "%s is being sent, for up to %g s more; an interrupt gives it up",
+                experiment.name,
+                _LAST_SYNC_S,
+            )
+        if experiment.wait(_LAST_SYNC_S):
+            return
+    except KeyboardInterrupt:
+        _log.error("the last sync of %s was given up", experiment.name)
+    experiment.kill()
+    experiment.wait(_AT_EXIT_S)

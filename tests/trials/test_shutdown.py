@@ -1,0 +1,126 @@
+"""The end of a process: a script waits for its trials, a kernel and an interrupt pause them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nbckpt.trials import Library, Status, shutdown
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a process cannot be interrupted there")
+
+TWO = """
+import nbckpt
+def train(config):
+    for i in range(20):
+        nbckpt.report(i=i)
+nbckpt.run(train, {"x": nbckpt.grid_search([1, 2, 3])}, name="e", max_concurrent=1)
+"""
+FOREVER = """
+import nbckpt, sys, threading
+began = threading.Event()
+def train(config):
+    i = 0
+    while True:
+        i += 1
+        nbckpt.report(i=i, checkpoint={"i": i})
+        began.set()
+nbckpt.run(train, name="e")
+began.wait()
+"""
+SAYS = "nbckpt: waiting for 1 trial of e; Ctrl-C pauses them\n"
+
+
+def started(script: str, store: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", script],
+        env=os.environ | {"NBCKPT_STORE": str(store)},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def statuses(store: Path) -> list[Status]:
+    return [trial.status for trial in Library(store / "experiments").open("e").trials]
+
+
+def test_a_script_that_ends_waits_for_its_trials_and_says_so(tmp_path: Path) -> None:
+    with started(TWO, tmp_path) as script:
+        assert script.stderr is not None
+        said = script.stderr.read()
+    assert (script.returncode, said) == (0, "nbckpt: waiting for 3 trials of e; Ctrl-C pauses them\n")
+    assert statuses(tmp_path) == [Status.TERMINATED] * 3
+
+
+def test_ctrl_c_pauses_the_trials_that_a_script_waits_for(tmp_path: Path) -> None:
+    with started(FOREVER, tmp_path) as script:
+        assert script.stderr is not None
+        assert script.stderr.readline() == SAYS
+        script.send_signal(signal.SIGINT)
+        assert script.stderr.read().startswith("nbckpt: pausing e after the next result of each trial")
+    trial = Library(tmp_path / "experiments").open("e").trials[0]
+    assert (trial.status, trial.at_risk) == (Status.PAUSED, 0)
+
+
+def test_a_second_ctrl_c_ends_a_script_at_once(tmp_path: Path) -> None:
+    blocked = "import nbckpt, threading\nnbckpt.run(lambda config: threading.Event().wait(), name='e')\n"
+    with started(blocked, tmp_path) as script:
+        assert script.stderr is not None
+        assert script.stderr.readline() == SAYS
+        script.send_signal(signal.SIGINT)
+        assert "Ctrl-C again" in script.stderr.readline()
+        script.send_signal(signal.SIGINT)
+        assert "ended at once" in script.stderr.readline()
+    experiment = Library(tmp_path / "experiments").open("e")
+    assert experiment.cut(experiment.trials[0])
+
+
+def test_a_script_that_ctrl_c_ended_pauses_its_trials(tmp_path: Path) -> None:
+    waits = FOREVER + "print('waits', file=sys.stderr, flush=True)\nthreading.Event().wait()\n"
+    with started(waits, tmp_path) as script:
+        assert script.stderr is not None
+        assert script.stderr.readline() == "waits\n"
+        script.send_signal(signal.SIGINT)
+        assert "nbckpt: pausing e. Continue: nbckpt resume NAME" in script.stderr.read()
+    assert statuses(tmp_path) == [Status.PAUSED]
+
+
+def test_trials_that_were_asked_to_stop_are_not_waited_for(tmp_path: Path) -> None:
+    stops = FOREVER.replace("nbckpt.run(", "runs = nbckpt.run(") + "runs.stop()\n"
+    with started(stops, tmp_path) as script:
+        assert script.stderr is not None
+        assert script.stderr.read() == ""
+    assert statuses(tmp_path) == [Status.TERMINATED]
+
+
+def test_a_kernel_that_ends_pauses_its_trials(tmp_path: Path) -> None:
+    kernel = (
+        "import sys\n"
+        "from types import SimpleNamespace as Made\n"
+        "sys.modules['IPython'] = Made(get_ipython=lambda: Made(kernel=1))\n"
+    )
+    with started(kernel + FOREVER, tmp_path) as script:
+        assert script.stderr is not None
+        assert script.stderr.read() == ""
+    assert statuses(tmp_path) == [Status.PAUSED]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks there")
+def test_a_fork_of_a_script_does_not_wait_for_its_trials() -> None:
+    class Busy:
+        """Something that can be referred to weakly."""
+
+    busy = Busy()
+    shutdown.live[Path("e")] = busy  # type: ignore[assignment]
+    try:
+        child = os.fork()
+        if not child:
+            os._exit(len(shutdown.live))
+        assert os.waitpid(child, 0)[1] == 0
+    finally:
+        shutdown.live.clear()
