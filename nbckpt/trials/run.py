@@ -116,8 +116,7 @@ def run(
         sync=sync_config,
     )
     search = _checked(spec, executor, search)
-    top = experiments_folder() if folder is None else Path(folder).absolute()
-    experiment = Experiment.at(_place(top, name, spec, resume), spec)
+    experiment = Experiment.at(_place(folder, name, spec, resume), spec)
     with experiment.claimed():
         _prepare(experiment, spec, resume, keep_seed=seed is None)
         experiment.launch(_trials(experiment, search), search, executor)
@@ -145,12 +144,13 @@ def _callbacks(given: Any) -> tuple[Callback, ...]:
     return listed
 
 
-def _place(top: Path, name: str, spec: Spec, resume: Resume) -> Path:
+def _place(folder: str | os.PathLike[str] | None, name: str, spec: Spec, resume: Resume) -> Path:
     """Return the folder of the experiment; one without a name is made."""
     if resume not in {"auto", "must", "never"}:
         raise UsageError(f"resume={resume!r} is unknown: it is 'auto', 'must' or 'never'")
     if name and not _NAME.fullmatch(name):
         raise UsageError(f"{name!r} cannot name an experiment: use letters, digits, '_', '-' and '.'")
+    top = experiments_folder() if folder is None else Path(folder).absolute()
     if name:
         return top / name
     if resume == "must":

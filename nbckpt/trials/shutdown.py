@@ -89,9 +89,9 @@ def pause_all() -> None:
 def _wait_for(experiments: Sequence[Running], names: str) -> None:
     """Wait until no trial runs; after an interrupt, until all are paused."""
     trials = count(sum(it.unfinished for it in experiments), "trial")
-    _say(f"waiting for {trials} of {names}; Ctrl-C pauses them")
     try:
         try:
+            _say(f"waiting for {trials} of {names}; Ctrl-C pauses them")
             for experiment in experiments:
                 while experiment.unfinished and not experiment.wait(_LOOK_S):
                     pass

@@ -23,6 +23,7 @@ from nbckpt.trials.checkpoints import CheckpointFolder
 from nbckpt.trials.experiment import read_trials
 from nbckpt.trials.journal import Damage, Journal
 from nbckpt.trials.library import Library
+from nbckpt.trials.recorder import TrialRecorder
 
 DEEP = b"[" * 100_000
 DEEP_ENOUGH = b"[" * 500 + b"]" * 500
@@ -290,8 +291,7 @@ def test_a_journal_without_checksums_is_read_and_goes_on_with_them(tmp_path: Pat
 )
 def test_a_malformed_event_is_damage_and_nothing_else(tmp_path: Path, line: bytes) -> None:
     folder = tmp_path / "t0"
-    trial = Trial(folder, {"lr": 1})
-    trial.create()
+    TrialRecorder(Trial(folder, {"lr": 1})).create()
     written(folder / "events.jsonl", RESULTS[0])
     whole = (folder / "events.jsonl").read_bytes()
     (folder / "events.jsonl").write_bytes(line + b"\n" + whole)
