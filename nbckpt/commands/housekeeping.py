@@ -15,7 +15,7 @@ from nbckpt.core.history import SHORT, Ref, check_name
 from nbckpt.core.manifest import Manifest
 from nbckpt.core.transfer import write_file
 from nbckpt.core.tree import Tree
-from nbckpt.core.verify import Verified
+from nbckpt.core.verify import Damage, Verified
 from nbckpt.errors import UsageError
 from nbckpt.render import Column, Hint, Page, Result, Table, count, short, size
 from nbckpt.trials.found import Found, metric_of
@@ -143,9 +143,10 @@ def gc(session: Session, dry_run: bool) -> Collection:  # noqa: FBT001  argparse
 
 @dataclass(frozen=True, repr=False)
 class Verification(Result):
-    """What verify read, and what it found."""
+    """What verify read, and what it found; and where damage was repaired from."""
 
     verified: Verified
+    source: str = ""
 
     @property
     def exit_status(self) -> int:
@@ -155,7 +156,10 @@ class Verification(Result):
     @property
     def warns(self) -> bool:
         """See `Result.warns`."""
-        return bool(self.verified.damages)
+        return bool(self._left())
+
+    def _left(self) -> list[Damage]:
+        return [it for it in self.verified.damages if it.pack not in self.verified.repaired]
 
     def page(self) -> Page:
         """See `Result.page`."""
@@ -164,20 +168,35 @@ class Verification(Result):
         if not it.damages:
             return Page(f"all is as it was saved: {read}")
         rows = []
-        for damage in it.damages:
+        for damage in self._left():
             touched = "; ".join(
                 f"{name[:SHORT]}: {', '.join(values) or 'all of it'}" for name, values in damage.touches
             )
             rows.append((damage.what, touched))
         table = Table("damage", (Column("what"), Column("touches", code=True)), tuple(rows))
-        notes = ("Whatever is not named here is undamaged.",)
-        hints = (Hint("Restore one variable", "%ckpt restore REF VAR"),)
-        return Page(f"{count(len(it.damages), 'damage')} found: {read}", (table,), notes, hints=hints)
+        headline = f"{count(len(it.damages), 'damage')} found: {read}"
+        mended = len(it.damages) - len(rows)
+        notes = [f"Repaired from {self.source}: {count(mended, 'damage')}."] if mended else []
+        if not rows:
+            return Page(headline, notes=tuple(notes))
+        notes.append(
+            "Whatever is not named here is undamaged. The next save of the same data writes it again."
+        )
+        hints = [Hint("Restore one variable", "%ckpt restore REF VAR")]
+        if self.source and not mended:
+            hints.append(Hint(f"Repair from {self.source}", "%ckpt verify --repair"))
+        return Page(headline, (table,), tuple(notes), hints=tuple(hints))
 
 
-def verify(session: Session, refs: Sequence[str]) -> Verification:
-    """Read everything, and name what is damaged and which checkpoints it touches."""
-    return Verification(session.tracker.verify(refs, session.progress))
+def verify(session: Session, refs: Sequence[str], repair: bool) -> Verification:  # noqa: FBT001  argparse
+    """Read everything, name what is damaged and which checkpoints it touches, and set it aside."""
+    source = session.auto.place
+    if repair and not source:
+        raise UsageError(
+            "this store is not synced, so there is no copy to repair it from. Name one: %ckpt sync URL"
+        )
+    verified = session.tracker.verify(refs, session.progress, repair_from=source if repair else None)
+    return Verification(verified, source)
 
 
 @dataclass(frozen=True, repr=False)
@@ -275,7 +294,14 @@ COMMANDS = (
         ),
     ),
     Command("gc", gc, (_DRY_RUN,)),
-    Command("verify", verify, (option("refs", nargs="*", metavar="REF", kind="ref", help="only these"),)),
+    Command(
+        "verify",
+        verify,
+        (
+            option("refs", nargs="*", metavar="REF", kind="ref", help="only these"),
+            switch("--repair", help="fetch what is damaged from where the store is synced to"),
+        ),
+    ),
     Command(
         "trust",
         trust,

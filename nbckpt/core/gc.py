@@ -29,6 +29,7 @@ from nbckpt.core.pack import (
     RAW,
     Blob,
     Piece,
+    aside_key,
     build,
     pack_key,
     pack_of,
@@ -97,6 +98,7 @@ class _Collector:
             uses = self._collect(*self._candidates(doomed, uses), doomed, uses)
         if uses is not None:
             self.result.removed = [entry.id for entry in doomed]
+            self._empty_aside(uses)
             self._empty_trash(doomed)
         return self.result
 
@@ -171,8 +173,8 @@ class _Collector:
                     if blob is None:
                         continue
                     if blob.pack not in places:
-                        blobs = read_index(self.store, blob.pack)
-                        places[blob.pack] = {it.digest: place for place, it in enumerate(blobs)}
+                        blobs = find_index(self.store, blob.pack)
+                        places[blob.pack] = {it.digest: place for place, it in enumerate(blobs) if it}
                     uses.setdefault(blob.pack, Places()).add(places[blob.pack][blob.digest])
             except NbckptError:
                 lost.add(pack)
@@ -201,12 +203,22 @@ class _Collector:
                 self.result.waiting += 1
         return dead, shrinking
 
+    def _empty_aside(self, uses: Uses) -> None:
+        """Delete the damaged packs that nothing needs any more, or that are whole in their place again."""
+        for key, size in list(self.store.sizes("damaged/")):
+            pack = pack_of(key)
+            if pack not in uses or self.store.exists(pack_key(pack)):
+                self.result.packs.append(pack)
+                self.result.freed += size
+                if not self.dry_run:
+                    self.store.delete(key)
+
     def _delete(self, pack: str) -> None:
         self.result.freed += sum(blob.stored for blob in self._blobs(pack))
         if self.store.exists(pack_key(pack)):
             self.result.packs.append(pack)
         if not self.dry_run:
-            for key in (pack_key(pack), moved_key(pack), f"orphans/{pack}"):
+            for key in (pack_key(pack), moved_key(pack), aside_key(pack), f"orphans/{pack}"):
                 self.store.delete(key)
 
     def _shrink(self, pack: str, places: Places) -> None:

@@ -193,14 +193,7 @@ class History:
         Raises:
             CorruptError: It was cut or edited, or is kept under the key of another one.
         """
-        what = f"checkpoint {entry.id[:SHORT]}"
-        manifest = decode(self.store.get(entry.key, 0, MOST + 1), what)
-        if entry.key.rpartition("/")[2] != _entry_key(manifest).rpartition("/")[2]:
-            raise CorruptError(
-                f"{what} is damaged: its key holds the manifest of {manifest.id[:SHORT]}, made at "
-                f"{manifest.created_at or 'no time'}"
-            )
-        return manifest
+        return decode_entry(entry.key, self.store.get(entry.key, 0, MOST + 1))
 
     def raw(self, entry: Entry) -> bytes:
         """Return a manifest as it is stored."""
@@ -404,6 +397,19 @@ class History:
             return [Signature(self.signer.key, self.store.get(key, 0, _MOST).decode("ascii", "replace"))]
         except NotFoundError:
             return []
+
+
+def decode_entry(key: str, data: bytes) -> Manifest:
+    """Return the manifest under a key, which must be its own; see `History.read`."""
+    file = key.rpartition("/")[2]
+    what = f"checkpoint {file.partition('-')[2][:SHORT]}"
+    manifest = decode(data, what)
+    if file != _entry_key(manifest).rpartition("/")[2]:
+        raise CorruptError(
+            f"{what} is damaged: its key holds the manifest of {manifest.id[:SHORT]}, made at "
+            f"{manifest.created_at or 'no time'}"
+        )
+    return manifest
 
 
 def check_name(name: str) -> str:

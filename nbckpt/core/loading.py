@@ -22,10 +22,11 @@ Checks = list[Future[None]]
 
 @dataclass(frozen=True)
 class Failure:
-    """Variables that could not be loaded, and why."""
+    """Variables that could not be loaded, why, and whether that is since their bytes are damaged."""
 
     names: tuple[str, ...]
     reason: str
+    damaged: bool = False
 
 
 def load_values(
@@ -51,7 +52,7 @@ def load_values(
     sizes = {at: _size(manifest.groups[at]) for at in {value.group for value in values}}
     last = last_slots(values)
     slots: dict[int, list[Any]] = {}
-    reasons: dict[int, str] = {}
+    errors: dict[int, BaseException] = {}
     checks: dict[int, Checks] = {}
     done = 0
     with Pool(CHECKERS, "nbckpt-check") as checkers, paused_gc():
@@ -60,16 +61,16 @@ def load_values(
                 group = manifest.groups[at]
                 slots[at], checks[at] = _load(group, reader, unpickle, checkers if verify else None, last[at])
             except Exception as error:  # noqa: BLE001  unpickling runs anyone's code; the others are loaded
-                reasons[at] = _why(error)
+                errors[at] = error
             done += sizes[at]
             if progress is not None:
                 progress(done, sum(sizes.values()))
         for at, pending in checks.items():
             damages = [damage for check in pending if (damage := check.exception()) is not None]
             if damages:
-                reasons[at] = _why(damages[0])
-    loaded = {it.name: slots[it.group][it.slot] for it in values if it.group not in reasons}
-    return loaded, [Failure(_names(values, at), reason) for at, reason in reasons.items()]
+                errors[at] = damages[0]
+    loaded = {it.name: slots[it.group][it.slot] for it in values if it.group not in errors}
+    return loaded, [_failure(_names(values, at), error) for at, error in errors.items()]
 
 
 def last_slots(values: Iterable[Value]) -> dict[int, int]:
@@ -110,8 +111,9 @@ def _names(values: Iterable[Value], group: int) -> tuple[str, ...]:
     return tuple(value.name for value in values if value.group == group)
 
 
-def _why(error: BaseException) -> str:
-    return str(error) if isinstance(error, CorruptError) else f"{type(error).__name__}: {error}"
+def _failure(names: tuple[str, ...], error: BaseException) -> Failure:
+    damaged = isinstance(error, CorruptError)
+    return Failure(names, str(error) if damaged else f"{type(error).__name__}: {error}", damaged)
 
 
 def _size(group: Group) -> int:

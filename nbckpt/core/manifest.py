@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -187,6 +187,13 @@ class Manifest:
     def packs(self) -> set[str]:
         """Return the ids of the packs that must be in the store."""
         return {run[0] for content in self.contents() for run in content.runs} - set(self.inline)
+
+    def packs_of(self, names: Container[str]) -> set[str]:
+        """Return the packs among them that the values of these names need."""
+        groups = {value.group for value in self.values if value.name in names}
+        parts = [self.groups[at] for at in groups]
+        runs = {run[0] for it in parts for content in (it.record, *it.roots) for run in content.runs}
+        return runs - set(self.inline)
 
     def size(self) -> int:
         """Return how many bytes the checkpoint's contents are."""

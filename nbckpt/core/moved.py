@@ -11,6 +11,7 @@ import base64
 import json
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 
 from nbckpt.core.pack import Blob, pack_key, parse_index, read_index
 from nbckpt.core.schema import read
@@ -35,6 +36,8 @@ def table(head: bytes, packs: Sequence[str]) -> bytes:
 def find_index(store: Store, pack: str) -> list[Blob | None]:
     """Return the blobs that a manifest means by *pack*, wherever they are now; None for the dead.
 
+    Those of a pack that was set aside since it is damaged are there as far as they are whole.
+
     Raises:
         NotFoundError: There is neither the pack nor a table.
         CorruptError: What is there is damaged.
@@ -48,10 +51,12 @@ def locate(store: Store, pack: str) -> tuple[list[Blob | None], list[str]]:
     Every table is followed once, wherever it leads.
     """
     seen = {pack: None}
-    try:
+    with suppress(NotFoundError):
         return list(read_index(store, pack)), list(seen)
-    except NotFoundError:
+    try:
         then, packs = _read_table(store, pack)
+    except NotFoundError:
+        return list(_read_aside(store, pack)), list(seen)
     here: dict[bytes, Blob] = {}
     for new in packs:  # grows as the tables are followed
         if new in seen:
@@ -60,10 +65,21 @@ def locate(store: Store, pack: str) -> tuple[list[Blob | None], list[str]]:
         try:
             here |= {blob.digest: blob for blob in read_index(store, new)}
         except NotFoundError:
-            packs += _read_table(store, new)[1]
+            try:
+                packs += _read_table(store, new)[1]
+            except NotFoundError:
+                here |= {blob.digest: blob for blob in _read_aside(store, new)}
     if then and not here:
         raise CorruptError(f"the tables of the moved pack {pack[:12]} lead to no pack")
     return [here.get(blob.digest) for blob in then], list(seen)
+
+
+def _read_aside(store: Store, pack: str) -> list[Blob]:
+    """Return the blobs of a damaged pack that was set aside, see damage.py."""
+    try:
+        return read_index(store, pack, aside=True)
+    except NotFoundError:
+        raise NotFoundError(f"pack {pack[:12]} is missing from {store.url}") from None
 
 
 def _read_table(store: Store, pack: str) -> tuple[list[Blob], list[str]]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import secrets
 import struct
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import overload
 
 from nbckpt.core.algorithms import BLAKE3, HERE, Algorithms, named
@@ -30,6 +30,12 @@ MOST_BLOBS = 1 << 20
 
 RAW = 0
 """The codec of a blob that is not compressed; another one is its algorithms'."""
+
+LARGEST_PACK = 3 * PACK_SIZE
+"""No pack has more bytes: one blob more than `PACK_SIZE`, the index, and what aligns the blobs."""
+
+MAGIC = b"NBCKP"
+"""What the packs of every version begin with."""
 
 _BLAKE3_MAGIC = b"NBCKPAK1"
 _HEAD = struct.Struct("<8sQ")
@@ -51,6 +57,12 @@ class Blob:
     stored: int
     size: int
     codec: int
+    aside: bool = False
+
+    @property
+    def key(self) -> str:
+        """The key under which it is: that of its pack, or of the damaged pack that was set aside."""
+        return aside_key(self.pack) if self.aside else pack_key(self.pack)
 
     def decode(self, data: Buffer) -> Buffer:
         """Return the blob's bytes, given those in its pack.
@@ -113,7 +125,7 @@ class Body(Sequence[Buffer]):
         return self._copied(part) if isinstance(part, Piece) else part
 
     def _copied(self, piece: Piece) -> bytes:
-        copy = bytes(piece.data)
+        copy = bytes(piece.data)  # see docs/decisions/0043
         if self._digest(copy) != piece.digest:
             self.changed = True
             raise _ChangedError("memory changed between its hash and its turn to be written")
@@ -160,24 +172,32 @@ def pack_key(pack: str) -> str:
     return f"packs/{pack[:2]}/{pack}.pack"
 
 
+def aside_key(pack: str) -> str:
+    """Return the key of a pack that was found damaged, see damage.py."""
+    return f"damaged/{pack}"
+
+
 def pack_of(key: str) -> str:
     """Return the id of the pack with this key."""
     return key.rpartition("/")[2].removesuffix(".pack")
 
 
-def read_index(store: Store, pack: str) -> list[Blob]:
+def read_index(store: Store, pack: str, *, aside: bool = False) -> list[Blob]:
     """Return the blobs of a pack in order, from its checked index.
 
     Raises:
-        NotFoundError: The store has no such pack.
+        NotFoundError: The store has no such pack, or none that was set *aside*.
         CorruptError: The index is not the one that its id names.
     """
-    return parse_index(read_head(store, pack), pack)
+    if not aside:
+        return parse_index(read_head(store, pack), pack)
+    blobs = parse_index(read_head(store, pack, aside_key(pack)), pack)
+    return [replace(blob, aside=True) for blob in blobs]
 
 
-def read_head(store: Store, pack: str) -> bytes:
+def read_head(store: Store, pack: str, key: str = "") -> bytes:
     """Return a pack's magic, count and index, or as much of them as there is; see `parse_index`."""
-    key = pack_key(pack)
+    key = key or pack_key(pack)
     head = store.get(key, 0, _FIRST_READ)
     needed = index_size(head, pack)
     # Step by step: a damaged count may ask for more than there is memory.
@@ -232,6 +252,26 @@ def _possible(blob: Blob, end: int) -> bool:
     if blob.codec == RAW:
         return blob.stored == blob.size
     return blob.codec == blob.algorithms.codec and blob.size <= _MOST_UNPACKED
+
+
+def size_of(blobs: Sequence[Blob]) -> int:
+    """Return how many bytes the pack of these blobs has."""
+    return max((blob.offset + blob.stored for blob in blobs), default=_HEAD.size)
+
+
+def check_pack(data: Buffer, pack: str) -> None:
+    """Check all the bytes of a pack.
+
+    Raises:
+        CorruptError: They are not those that its id vouches for.
+        FormatError: It is no pack of a version that is known here.
+    """
+    view = memoryview(data)
+    blobs = parse_index(view, pack)
+    if len(view) != size_of(blobs):
+        raise CorruptError(f"pack {pack[:12]} is damaged: it has {len(view)} bytes, not {size_of(blobs)}")
+    for blob in blobs:
+        blob.decode(view[blob.offset : blob.offset + blob.stored])
 
 
 def total(blobs: Iterable[Blob]) -> int:

@@ -26,11 +26,13 @@ from nbckpt.core.pack import (
     MOST_BLOBS,
     PACK_SIZE,
     RAW,
+    Blob,
     Body,
     Piece,
     build,
     compressed,
     pack_key,
+    parse_index,
     salt,
 )
 from nbckpt.core.pools import Pool, others_run
@@ -134,7 +136,7 @@ class Packer:
         self._lent: list[_Lent] = []
         self._lost: list[Piece] = []
         self._has_lost = False
-        self._indexes: dict[str, list[bytes]] = {}
+        self._indexes: dict[str, list[Blob]] = {}
         self._watched = False
         self._failed = threading.Event()
         self._total = self._done = 0
@@ -213,8 +215,8 @@ class Packer:
             self._copy_lost(progress)
         if self._watched or (self._lent and others_run()):
             self._look_again()
-        for pack, names in self._indexes.items():
-            self._known.add(pack, names)
+        for pack, blobs in self._indexes.items():
+            self._known.add(pack, blobs)
 
     def _take(self, view: memoryview, blob: int, *, aligned: bool = False, lent: bool = False) -> Stored:
         stored = Stored(len(view), [b""] * -(-len(view) // blob))
@@ -313,7 +315,7 @@ class Packer:
                 raise
             self._lose(pack, pieces)
         else:
-            self._indexes[pack] = [piece.digest for piece in pieces]
+            self._indexes[pack] = parse_index(body[0], pack)
             self._note_put(pack, pieces)
 
     def _note_put(self, pack: str, pieces: list[Piece]) -> None:

@@ -161,7 +161,7 @@ class Reader:
     def _decoded(self, blobs: Iterable[Blob]) -> Iterator[Buffer]:
         for stretch in _stretches(blobs):
             start, stop = stretch[0].offset, max(blob.offset + blob.stored for blob in stretch)
-            data = memoryview(self._fetch(stretch[0].pack, start, stop))
+            data = memoryview(self._fetch(stretch[0], start, stop))
             for blob in stretch:
                 yield blob.decode(data[blob.offset - start : blob.offset - start + blob.stored])
 
@@ -181,7 +181,8 @@ class Reader:
             self.mapping
             and bool(blobs)
             and total(blobs) >= ALIGNED_SIZE
-            and all(it.codec == RAW and it.offset % PAGE == 0 and it.pack not in self._inline for it in blobs)
+            and all(it.codec == RAW and it.offset % PAGE == 0 and not it.aside for it in blobs)
+            and all(it.pack not in self._inline for it in blobs)
             and self.store.path(pack_key(blobs[0].pack)) is not None
         )
 
@@ -233,13 +234,13 @@ class Reader:
         except MemoryError:
             raise StoreError("there is not enough memory for what is to be read: read less at once") from None
 
-    def _fetch(self, pack: str, start: int, stop: int) -> bytes:
-        if pack in self._inline:
-            return self._inline[pack][start:stop]
+    def _fetch(self, first: Blob, start: int, stop: int) -> bytes:
+        if first.pack in self._inline:
+            return self._inline[first.pack][start:stop]
         try:
-            return self.store.get(pack_key(pack), start, stop)
+            return self.store.get(first.key, start, stop)
         except NotFoundError:
-            raise _GoneError(f"pack {pack[:12]} is missing from {self.store.url}") from None
+            raise _GoneError(f"pack {first.pack[:12]} is missing from {self.store.url}") from None
 
 
 def _too_short(pack: str, count: int) -> CorruptError:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nbckpt.core.history import History, Ref, VanishedError, check_name
 from nbckpt.core.manifest import MOST, Manifest, decode, encode
-from nbckpt.core.pack import pack_key, parse_index
+from nbckpt.core.pack import check_pack, pack_key
 from nbckpt.core.packer import Packer
 from nbckpt.core.reader import Reader
 from nbckpt.core.tree import Sign, Tree, pack, packed_tree
@@ -118,9 +118,7 @@ def _check(archive: ArchiveStore, manifest: Manifest) -> None:
     for name in sorted(manifest.packs()):
         if not archive.exists(pack_key(name)):
             raise CorruptError(f"{archive.url!r} is not whole: pack {name[:12]} is missing")
-        view = memoryview(archive.get(pack_key(name)))
-        for blob in parse_index(view, name):
-            blob.decode(view[blob.offset : blob.offset + blob.stored])
+        check_pack(archive.get(pack_key(name)), name)
     reader = Reader(archive, manifest.inline)
     for content in manifest.contents():
         reader.sized(content)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 
+from nbckpt.core.damage import repair, set_aside
 from nbckpt.core.history import Entry, History
 from nbckpt.core.manifest import Content, Manifest
 from nbckpt.core.moved import find_index
-from nbckpt.core.pack import Blob, pack_key, parse_index
+from nbckpt.core.pack import Blob, parse_index
 from nbckpt.core.packer import Progress
 from nbckpt.core.pools import Pool
 from nbckpt.core.uses import Places, Uses, add_uses
-from nbckpt.errors import NbckptError, NotFoundError
+from nbckpt.errors import NbckptError, NotFoundError, StoreError
+from nbckpt.store import Store
 
 _READERS = 2
 
@@ -24,28 +27,48 @@ class Damage:
     Attributes:
         what: The pack or manifest, and what is wrong with it.
         touches: For each checkpoint that needs it: its id, and the names of the values and files in it.
+        pack: The pack that has it; empty for a manifest.
     """
 
     what: str
     touches: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    pack: str = ""
 
 
 @dataclass
 class Verified:
-    """What a verification read, and what it found."""
+    """What a verification read, and what it found.
+
+    Attributes:
+        checkpoints: How many were read.
+        packs: How many packs they need.
+        size: The bytes of those.
+        damages: What is damaged.
+        repaired: The packs that were damaged or missing and were brought back.
+    """
 
     checkpoints: int = 0
     packs: int = 0
     size: int = 0
     damages: list[Damage] = field(default_factory=list)
+    repaired: list[str] = field(default_factory=list)
 
     def __repr__(self) -> str:
         read = f"checkpoints={self.checkpoints}, packs={self.packs}, size={self.size}"
         return f"Verified({read}, damages={len(self.damages)})"
 
 
-def verify(history: History, entries: Iterable[Entry], progress: Progress | None = None) -> Verified:
-    """Read and check every byte that *entries* need. Nothing is unpickled or changed."""
+def verify(
+    history: History,
+    entries: Iterable[Entry],
+    progress: Progress | None = None,
+    copy: Store | None = None,
+) -> Verified:
+    """Read and check every byte that *entries* need. Nothing is unpickled.
+
+    Packs that are damaged are set aside, so that later saves write their bytes again; those that are
+    whole in another *copy* of the store are brought back from there.
+    """
     result = Verified()
     manifests: list[Manifest] = []
     for entry in entries:
@@ -68,33 +91,47 @@ def verify(history: History, entries: Iterable[Entry], progress: Progress | None
         ):
             result.packs += 1
             result.size += size
-            result.damages += [Damage(what, _touched(manifests, pack, place)) for place, what in bad]
+            result.damages += [
+                Damage(what, _touched(manifests, pack, place), where) for place, what, where in bad
+            ]
             if progress is not None:
                 progress(at + 1, len(packs))
+    for pack in dict.fromkeys(it.pack for it in result.damages if it.pack):
+        with suppress(StoreError):  # it is named all the same; here nothing can be written
+            set_aside(history.store, pack)
+        if copy is not None and repair(history.store, pack, copy):
+            result.repaired.append(pack)
     return result
 
 
-def _check_pack(history: History, pack: str, needed: Places) -> tuple[str, int, list[tuple[int | None, str]]]:
-    """Return how much was read of a pack, and the damage found: the blob's place, or None for the whole."""
+def _check_pack(
+    history: History, pack: str, needed: Places
+) -> tuple[str, int, list[tuple[int | None, str, str]]]:
+    """Return how much was read of a pack, and the damage found.
+
+    For each: the blob's place, or None for the whole, what it is, and the pack that the blob is in now.
+    """
     try:
         index = find_index(history.store, pack)
     except NbckptError as error:
-        return pack, 0, [(None, f"pack {pack[:12]}: {error}")]
+        return pack, 0, [(None, f"pack {pack[:12]}: {error}", pack)]
     size = 0
     gone = sorted(at for at in needed.of(len(index)) if index[at] is None) + needed.beyond(len(index))
-    bad: list[tuple[int | None, str]] = [(at, f"blob {at} of pack {pack[:12]} is gone") for at in gone]
+    bad: list[tuple[int | None, str, str]] = [
+        (at, f"blob {at} of pack {pack[:12]} is gone", pack) for at in gone
+    ]
     for place, blob in enumerate(index):
         if blob is None:
             continue
         try:
             size += _check_blob(history, blob)
         except NbckptError as error:
-            bad.append((place, str(error)))
+            bad.append((place, str(error), blob.pack))
     return pack, size, bad
 
 
 def _check_blob(history: History, blob: Blob) -> int:
-    data = history.store.get(pack_key(blob.pack), blob.offset, blob.offset + blob.stored)
+    data = history.store.get(blob.key, blob.offset, blob.offset + blob.stored)
     if len(data) != blob.stored:
         raise blob.damage()
     blob.decode(data)

@@ -170,8 +170,10 @@ class AutoMirror:
                 if self._note(status.url, failure=str(error), progress=None):
                     self._is_told = False
                 raise
-            if self._note(status.url, failure="", last=moved, pushed_at=now(), progress=None):
-                self._is_told, self._sent = True, marks
+            left_out = len(moved.checkpoints.left_out)
+            failure = f"{left_out} damaged keys are not there: see %ckpt verify" if left_out else ""
+            if self._note(status.url, failure=failure, last=moved, pushed_at=now(), progress=None):
+                self._is_told, self._sent = not failure, marks
             return moved
 
     def _mirror(self, url: str) -> Mirror:

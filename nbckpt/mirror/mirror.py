@@ -12,7 +12,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from nbckpt.core.damage import set_aside_all
 from nbckpt.core.history import History
+from nbckpt.core.pack import pack_of
 from nbckpt.core.trust import open_signer
 from nbckpt.errors import FormatError, NotFoundError, UsageError
 from nbckpt.store import PrefixStore, Store, open_store
@@ -91,6 +93,7 @@ class Mirror:
         """
         turns = _turns(terms or Terms())
         checkpoints = mirror(self.store, self.target, next(turns))
+        set_aside_all(self.store, (pack_of(key) for key in checkpoints.left_out if key.endswith(".pack")))
         names = sorted(it.parent.name for it in self._experiments.glob("*/experiment.json"))
         moved = {
             name: upload(self._experiments / name, self._there(name), terms=next(turns)) for name in names

@@ -77,6 +77,10 @@ class Store(ABC):
     def delete(self, key: str) -> None:
         """Remove *key*; one that is not there is fine."""
 
+    def forget(self, key: str) -> None:
+        """Let the next read of *key* ask the storage, whatever was kept of earlier ones."""
+        del key
+
     def copy(self, source: str, target: str) -> None:
         """Keep under *target* what is kept under *source*, as `put` would.
 

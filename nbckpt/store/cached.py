@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import time
 import uuid
 from collections.abc import Iterator
@@ -40,13 +41,21 @@ class CachedStore(Store):
         """See `Store.get`."""
         if not key.startswith(_KEPT):
             return self._store.get(key, start, stop)
-        name = hashlib.blake2b(f"{key}\n{start}\n{stop}".encode(), digest_size=16).hexdigest()
-        file = self._folder / name[:2] / name
+        file = self._place(key) / f"{start}-{stop}"
         data = _read(file)
         if data is None:
             data = self._store.get(key, start, stop)
             self._keep(file, data)
         return data
+
+    def _place(self, key: str) -> Path:
+        """Return the folder for what was read of a key."""
+        return self._folder / hashlib.blake2b(key.encode(), digest_size=16).hexdigest()
+
+    def forget(self, key: str) -> None:
+        """See `Store.forget`."""
+        shutil.rmtree(self._place(key), ignore_errors=True)
+        self._store.forget(key)
 
     def _keep(self, file: Path, data: bytes) -> None:
         """Keep bytes, if the disk lets us: without them the store is asked again."""
@@ -77,6 +86,7 @@ class CachedStore(Store):
     def put(self, key: str, data: Data) -> None:
         """See `Store.put`."""
         self._store.put(key, data)
+        self.forget(key)  # a pack that was damaged is put again
 
     def exists(self, key: str) -> bool:
         """See `Store.exists`."""
@@ -93,6 +103,11 @@ class CachedStore(Store):
     def delete(self, key: str) -> None:
         """See `Store.delete`."""
         self._store.delete(key)
+        self.forget(key)
+
+    def copy(self, source: str, target: str) -> None:
+        """See `Store.copy`."""
+        self._store.copy(source, target)
 
 
 def _read(file: Path) -> bytes | None:

@@ -2,14 +2,22 @@
 
 Keys are put once and never changed, so what is there with its size need not be moved again, and any
 number of machines may send to one store at once. Nothing is ever removed from either.
+
+Nothing is believed of the source: a pack is put when all its blobs are what its id vouches for, a
+manifest when it is the one that its key names and the packs that it needs are there.
 """
 
 from __future__ import annotations
 
 import mmap
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 
-from nbckpt.errors import NotFoundError, StoreError
+from nbckpt.core.history import decode_entry
+from nbckpt.core.moved import moved_key
+from nbckpt.core.pack import LARGEST_PACK, check_pack, pack_key, pack_of
+from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError
 from nbckpt.store import Buffer, Store
 from nbckpt.sync.folders import Moved
 from nbckpt.sync.progress import Meter
@@ -33,7 +41,7 @@ def mirror(source: Store, target: Store, terms: Terms | None = None) -> Moved:
         terms: How.
 
     Returns:
-        What was done; files are keys.
+        What was done; files are keys. What is damaged in the source is left out, by its key.
 
     Raises:
         StoreError: A storage failed, or it was cancelled or took too long; what was moved until then
@@ -41,24 +49,32 @@ def mirror(source: Store, target: Store, terms: Terms | None = None) -> Moved:
     """
     terms = terms or Terms()
     work, meter = terms.work(target.url), Meter(terms.told)
-    moved = Moved()
-    for _ in range(_MOST_TRIES):
+    left_out: dict[str, str] = {}
+    moved: dict[str, int] = {}
+    for _ in range(_MOST_TRIES + 1):
         there = work.one(partial(_sizes, target))
         here = work.one(partial(_sizes, source))
-        missing = {key: size for key, size in here.items() if key not in there}
+        missing = {key: size for key, size in here.items() if _is_due(key, size, there.get(key))}
+        for key in left_out:
+            missing.pop(key, None)
         if not missing:
-            return Moved(moved.files, moved.size, len(here) - moved.files)
+            same = len(here.keys() - moved.keys() - left_out.keys())
+            return Moved(len(moved), sum(moved.values()), same, left_out=left_out)
         meter.plan(len(missing), sum(missing.values()))
+        transfer = _Transfer(source, target, meter, set(there), left_out)
         try:
-            _move(source, target, missing, work, meter)
+            transfer.move(missing, work)
         except NotFoundError:
             pass  # the source is being collected: what is left of it is looked at again
         else:
-            moved = Moved(moved.files + len(missing), moved.size + sum(missing.values()))
+            moved |= {key: size for key, size in missing.items() if key not in left_out}
         # Once more: a collector of the target may have taken packs before their manifest was there.
-    if work.one(partial(_lacks, source, target)):
-        raise StoreError(f"{source.url} or {target.url} is being collected again and again: try again later")
-    return Moved(moved.files, moved.size, len(here) - moved.files)
+    raise StoreError(f"{source.url} or {target.url} is being collected again and again: try again later")
+
+
+def _is_due(key: str, size: int, there: int | None) -> bool:
+    """Tell whether a key is to be moved: it is not there, or is a pack that cannot be whole there."""
+    return there is None or (key.endswith(".pack") and size != there)
 
 
 def _sizes(store: Store) -> dict[str, int]:
@@ -67,20 +83,52 @@ def _sizes(store: Store) -> dict[str, int]:
     return {key: size for key, size in found.items() if key.startswith(ORDER)}
 
 
-def _lacks(source: Store, target: Store) -> bool:
-    return bool(_sizes(source).keys() - _sizes(target).keys())
+@dataclass(frozen=True)
+class _Transfer:
+    """Keys on their way from one store to another.
 
+    Attributes:
+        source: Where from.
+        target: Where to.
+        meter: Counts what is moved.
+        there: The keys of the target.
+        left_out: Why keys are not moved.
+    """
 
-def _move(source: Store, target: Store, missing: dict[str, int], work: Work, meter: Meter) -> None:
-    for prefix in ORDER:
-        keys = [key for key in missing if key.startswith(prefix)]
-        work.all(partial(_put, source, target, key, missing[key], meter) for key in keys)
+    source: Store
+    target: Store
+    meter: Meter
+    there: set[str]
+    left_out: dict[str, str]
 
+    def move(self, missing: Mapping[str, int], work: Work) -> None:
+        for prefix in ORDER:
+            keys = [key for key in missing if key.startswith(prefix)]
+            work.all(partial(self._put, key, missing[key]) for key in keys)
 
-def _put(source: Store, target: Store, key: str, size: int, meter: Meter) -> None:
-    with meter.file(key) as moved:
-        target.put(key, _data(source, key, size))
-        moved(size)
+    def _put(self, key: str, size: int) -> None:
+        with self.meter.file(key) as moved:
+            try:
+                data = self._checked(key, size)
+            except (CorruptError, FormatError) as error:
+                self.left_out[key] = str(error)
+            else:
+                self.target.put(key, data)
+                self.there.add(key)
+            moved(size)
+
+    def _checked(self, key: str, size: int) -> Buffer:
+        """Return the bytes of a key, which are what the key promises."""
+        if key.endswith(".pack") and size > LARGEST_PACK:
+            raise CorruptError(f"{key} has {size} bytes, and no pack is that large")
+        data = _data(self.source, key, size)
+        if key.endswith(".pack"):
+            check_pack(data, pack_of(key))
+        elif key.startswith("checkpoints/"):
+            for pack in decode_entry(key, bytes(data)).packs():
+                if not {pack_key(pack), moved_key(pack)} & self.there:
+                    raise CorruptError(f"it needs pack {pack[:12]}, which is damaged or missing")
+        return data
 
 
 def _data(store: Store, key: str, size: int) -> Buffer:

@@ -12,6 +12,7 @@ from typing import Any, Self
 
 from nbckpt.core import gc, surroundings, transfer
 from nbckpt.core.classes import Classes
+from nbckpt.core.damage import set_aside_all
 from nbckpt.core.diff import Side, compare, package_diff, source_diff
 from nbckpt.core.history import SHORT, Entry, History, Ref, VanishedError
 from nbckpt.core.known import Known
@@ -232,9 +233,22 @@ class Tracker(Rich):
         """Return what reads a checkpoint's bytes."""
         return Reader(self.store, manifest.inline, mapping=self.settings.mapping)
 
-    def verify(self, refs: Iterable[str] = (), progress: Progress | None = None) -> Verified:
-        """Read and check everything, or only what *refs* need."""
-        return verify(self.history, [self.find(ref) for ref in refs] or self.entries(), progress)
+    def verify(
+        self,
+        refs: Iterable[str] = (),
+        progress: Progress | None = None,
+        *,
+        repair_from: str | os.PathLike[str] | Store | None = None,
+    ) -> Verified:
+        """Read and check everything, or only what *refs* need, and set aside what is damaged.
+
+        Args:
+            refs: Which checkpoints; all by default.
+            progress: Told how far it is.
+            repair_from: Another copy of the store, where what is damaged is fetched.
+        """
+        copy = None if repair_from is None else open_store(repair_from)
+        return verify(self.history, [self.find(ref) for ref in refs] or self.entries(), progress, copy)
 
     def diff(
         self,
@@ -354,6 +368,9 @@ class Tracker(Rich):
             verify=not lazy,
             progress=progress,
         )
+        if damaged := {name for it in failed if it.damaged for name in it.names}:
+            # Or the next save would share what cannot be read.
+            set_aside_all(self.store, manifest.packs_of(damaged))
         settings = {name: loaded.pop(name) for name in surroundings.NAMES & loaded.keys()}
         states = {name: loaded.pop(name) for name in list(loaded) if is_state(name)}
         bindings = {prefix + name: value for name, value in loaded.items()} | dict.fromkeys(gone, GONE)

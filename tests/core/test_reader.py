@@ -190,8 +190,8 @@ def test_a_file_that_shrank_never_ends_the_process(tmp_path: Path) -> None:
         import numpy
         tracker = Tracker(sys.argv[1])
         tracker.save({"a": numpy.arange(1_000_000), "b": 1}, "s", variables=["a", "b"])
-        (pack,) = [it for it in tracker.store.keys("packs/")]
         for size in (7_999_999, 4_000_000, 4096, 100, 10, 0):
+            (pack,) = [it for it in tracker.store.keys() if it.startswith(("packs/", "damaged/"))]
             os.truncate(tracker.store.path(pack), size)
             namespace = {}
             failed = tracker.restore("s", namespace).failed

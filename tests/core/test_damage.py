@@ -1,0 +1,290 @@
+"""A damaged store: later saves do not share what is damaged, and what is lost comes back from a copy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nbckpt import Tracker
+from nbckpt.core.damage import repair, set_aside
+from nbckpt.core.gc import collect
+from nbckpt.core.pack import pack_key, pack_of
+from nbckpt.errors import CodecError, StoreError
+from nbckpt.mirror import Mirror
+from nbckpt.store import CachedStore, LocalStore, MemoryStore, Store
+from nbckpt.sync.stores import mirror
+from nbckpt.testing import FaultyStore
+
+KB = 1 << 10
+
+
+def noise(seed: int, size: int = 600 * KB) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, 256, size, dtype=np.uint8)
+
+
+A, B = noise(0), noise(1)
+
+
+@pytest.fixture(params=["memory", "local"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    return MemoryStore() if request.param == "memory" else LocalStore(tmp_path / "s")
+
+
+@pytest.fixture
+def tracker(store: Store) -> Tracker:
+    tracker = Tracker(store)
+    tracker.save({"a": A, "b": B}, "old", variables=["a", "b"])
+    return tracker
+
+
+def pack_with(store: Store, array: np.ndarray) -> tuple[str, int]:
+    for key in list(store.keys("packs/")):
+        if (at := store.get(key).find(array.tobytes()[:64])) >= 0:
+            return key, at
+    raise AssertionError("no pack has it")
+
+
+def flip(store: Store, array: np.ndarray = A) -> str:
+    key, at = pack_with(store, array)
+    data = bytearray(store.get(key))
+    data[at + 7] ^= 1
+    store.put(key, bytes(data))
+    return pack_of(key)
+
+
+def cut(store: Store) -> str:
+    key, at = pack_with(store, A)
+    store.put(key, store.get(key)[: at + 100 * KB])
+    return pack_of(key)
+
+
+def restored(tracker: Tracker, ref: str) -> dict[str, Any]:
+    namespace: dict[str, Any] = {}
+    tracker.restore(ref, namespace)
+    return namespace
+
+
+def is_whole(tracker: Tracker, ref: str) -> bool:
+    return not tracker.verify([ref]).damages and np.array_equal(restored(tracker, ref)["a"], A)
+
+
+def test_what_verify_finds_is_written_again_by_the_next_save(tracker: Tracker) -> None:
+    pack = flip(tracker.store)
+    assert len(tracker.verify().damages) == 1
+    assert list(tracker.store.keys("damaged/")) == [f"damaged/{pack}"]
+    for _ in range(2):
+        assert tracker.save({"a": A}, "new", variables=["a"]).new_bytes >= 0
+        assert is_whole(tracker, "new")
+    assert is_whole(Tracker(tracker.store), "new")
+
+
+def test_what_restore_finds_is_written_again_by_the_next_save(tracker: Tracker) -> None:
+    flip(tracker.store)
+    assert sorted(restored(tracker, "old")) == ["b"]
+    tracker.save({"a": A}, "new", variables=["a"])
+    assert is_whole(tracker, "new")
+
+
+def test_a_pack_that_is_cut_short_is_never_shared(tracker: Tracker) -> None:
+    cut(tracker.store)
+    tracker.save({"a": A}, "new", variables=["a"])
+    assert is_whole(tracker, "new")
+
+
+def test_what_is_whole_in_a_damaged_pack_is_restored(tracker: Tracker) -> None:
+    flip(tracker.store)
+    for _ in range(2):
+        assert [damage.touches[0][1] for damage in tracker.verify().damages] == [("a",)]
+        assert np.array_equal(restored(Tracker(tracker.store), "old")["b"], B)
+
+
+def test_a_save_of_the_same_data_heals_older_checkpoints(tracker: Tracker) -> None:
+    flip(tracker.store)
+    tracker.verify()
+    tracker.save({"a": A, "b": B}, "again", variables=["a", "b"])
+    assert is_whole(tracker, "old")
+
+
+def test_a_pack_that_is_whole_stays_where_it_is(tracker: Tracker) -> None:
+    key, _ = pack_with(tracker.store, A)
+    assert not set_aside(tracker.store, pack_of(key))
+    assert not set_aside(tracker.store, "0" * 64)
+    assert tracker.store.exists(key)
+
+
+def test_a_pack_of_unknown_algorithms_stays_where_it_is(tracker: Tracker) -> None:
+    key, _ = pack_with(tracker.store, A)
+    tracker.store.put(key, b"NBCKPAK9" + tracker.store.get(key)[8:])
+    assert not set_aside(tracker.store, pack_of(key))
+
+
+def test_a_damaged_store_that_cannot_be_written_is_still_verified(tracker: Tracker) -> None:
+    flip(tracker.store)
+    full = Tracker(FaultyStore(tracker.store, when=lambda call: call.op in {"put", "delete"}))
+    assert len(full.verify().damages) == 1
+    assert sorted(restored(full, "old")) == ["b"]
+
+
+@pytest.mark.parametrize("damage", [flip, cut, lambda store: store.delete(pack_with(store, A)[0])])
+def test_repair_fetches_what_is_damaged_from_a_copy(tracker: Tracker, damage: Any) -> None:
+    copy = MemoryStore()
+    mirror(tracker.store, copy)
+    damage(tracker.store)
+    verified = tracker.verify(repair_from=copy)
+    assert {it.pack for it in verified.damages} == set(verified.repaired) != set()
+    assert is_whole(tracker, "old")
+    assert list(tracker.store.keys("damaged/")) == []
+
+
+def test_a_copy_that_is_damaged_too_repairs_nothing(tracker: Tracker) -> None:
+    copy = MemoryStore()
+    mirror(tracker.store, copy)
+    pack = flip(tracker.store)
+    flip(copy)
+    assert tracker.verify(repair_from=copy).repaired == []
+    assert not repair(tracker.store, pack, MemoryStore())
+    assert list(tracker.store.keys("damaged/")) == [f"damaged/{pack}"]
+
+
+def test_a_pull_brings_nothing_that_is_damaged(tracker: Tracker) -> None:
+    tracker.save({"c": noise(2, 700 * KB)}, "whole", variables=["c"])
+    pack = flip(tracker.store)
+    here = Tracker(MemoryStore())
+    moved = mirror(tracker.store, here.store)
+    assert {key.split("/")[0] for key in moved.left_out} == {"packs", "checkpoints"}
+    assert any("is damaged" in why for why in moved.left_out.values())
+    assert not here.store.exists(pack_key(pack))
+    assert [it.id for it in here.entries()] == [tracker.find("whole").id]
+    here.save({"a": A}, "mine", variables=["a"])
+    assert is_whole(here, "mine")
+
+
+def test_a_pull_refuses_a_pack_under_the_name_of_another(tracker: Tracker) -> None:
+    hostile = MemoryStore()
+    mirror(tracker.store, hostile)
+    key, _ = pack_with(hostile, A)
+    other = Tracker(MemoryStore())
+    other.save({"b": B[::-1].copy()}, "b", variables=["b"])
+    hostile.put(key, other.store.get(next(iter(other.store.keys("packs/")))))
+    here = MemoryStore()
+    assert key in mirror(hostile, here).left_out
+    assert list(here.keys("packs/")) == []
+
+
+def test_a_pull_leaves_out_a_manifest_under_the_key_of_another(tracker: Tracker) -> None:
+    tracker.save({"a": B}, "other", variables=["a"])
+    one, other = (tracker.find(ref).key for ref in ("old", "other"))
+    hostile = MemoryStore()
+    mirror(tracker.store, hostile)
+    hostile.put(one, hostile.get(other))
+    assert set(mirror(hostile, MemoryStore()).left_out) == {one}
+
+
+def test_a_pull_replaces_a_pack_that_is_cut_short_here(tracker: Tracker) -> None:
+    here = MemoryStore()
+    mirror(tracker.store, here)
+    cut(here)
+    mirror(tracker.store, here)
+    assert is_whole(Tracker(here), "old")
+
+
+def test_a_push_replaces_a_pack_that_is_cut_short_there(tracker: Tracker, tmp_path: Path) -> None:
+    there = LocalStore(tmp_path / "there")
+    Mirror(tracker.store, tmp_path / "experiments", there).push()
+    cut(there)
+    Mirror(tracker.store, tmp_path / "experiments", there).push()
+    assert is_whole(Tracker(there), "old")
+
+
+def test_a_push_sets_damage_aside_and_sends_the_rest(tracker: Tracker, tmp_path: Path) -> None:
+    tracker.save({"c": noise(2, 700 * KB)}, "new", variables=["c"])
+    pack = flip(tracker.store)
+    there = LocalStore(tmp_path / "there")
+    to = Mirror(tracker.store, tmp_path / "experiments", there)
+    assert len(to.push().checkpoints.left_out) == 2
+    assert list(tracker.store.keys("damaged/")) == [f"damaged/{pack}"]
+    assert len(to.push().checkpoints.left_out) == 1  # the checkpoint that needs it
+    assert len(Tracker(there).entries()) == 1
+    tracker.save({"a": A, "b": B}, "again", variables=["a", "b"])
+    assert not to.push().checkpoints.left_out
+    assert is_whole(Tracker(there), "old")
+
+
+def test_a_push_does_not_replace_a_whole_pack_by_a_cut_one(tracker: Tracker, tmp_path: Path) -> None:
+    there = LocalStore(tmp_path / "there")
+    to = Mirror(tracker.store, tmp_path / "experiments", there)
+    to.push()
+    cut(tracker.store)
+    to.push()
+    assert is_whole(Tracker(there), "old")
+
+
+def test_gc_keeps_damaged_packs_that_are_needed(tracker: Tracker) -> None:
+    pack = flip(tracker.store)
+    tracker.verify()
+    assert collect(tracker.history, wait=lambda _: None).packs == []
+    assert np.array_equal(restored(tracker, "old")["b"], B)
+    tracker.remove(["old"])
+    collected = collect(tracker.history, wait=lambda _: None)
+    assert (collected.packs, collected.freed > 0) == ([pack], True)
+    assert list(tracker.store.keys("damaged/")) == []
+
+
+def test_gc_deletes_a_damaged_pack_that_is_whole_again(tracker: Tracker) -> None:
+    flip(tracker.store)
+    tracker.verify()
+    tracker.save({"a": A, "b": B}, "again", variables=["a", "b"])
+    collect(tracker.history, wait=lambda _: None)
+    assert list(tracker.store.keys("damaged/")) == []
+    assert is_whole(tracker, "old")
+
+
+def test_gc_works_when_a_rewritten_pack_is_damaged(tracker: Tracker) -> None:
+    tracker.save({"a": A, "big": noise(3, 4 << 20)}, "all", variables=["a", "big"])
+    tracker.save({"k": noise(4, 100 * KB), "l": noise(5, 900 * KB)}, "kl", variables=["k", "l"])
+    tracker.save({"k": noise(4, 100 * KB)}, "k", variables=["k"])
+    tracker.remove(["kl"])
+    assert collect(tracker.history, wait=lambda _: None).rewritten
+    flip(tracker.store, noise(4, 100 * KB))
+    assert [damage.touches[0][1] for damage in tracker.verify().damages] == [("k",)]
+    assert collect(tracker.history, wait=lambda _: None).kept == []
+    assert is_whole(tracker, "all")
+
+
+def test_a_set_aside_that_fails_leaves_the_pack(tracker: Tracker) -> None:
+    pack = flip(tracker.store)
+    full = FaultyStore(tracker.store, when=lambda call: call.key.startswith("damaged/"))
+    with pytest.raises(StoreError):
+        set_aside(full, pack)
+    assert tracker.store.exists(pack_key(pack))
+    assert len(tracker.verify().damages) == 1
+
+
+def test_a_damaged_range_in_a_cache_is_read_again(tmp_path: Path) -> None:
+    far = MemoryStore()
+    Tracker(far).save({"a": A}, "old", variables=["a"])
+    key, _ = pack_with(far, A)
+    good = far.get(key)
+    flip(far)
+    cached = Tracker(CachedStore(far, tmp_path, 1 << 30))
+    assert restored(cached, "old") == {}  # the cache has the damaged bytes now
+    far.put(key, good)
+    assert is_whole(Tracker(CachedStore(far, tmp_path, 1 << 30)), "old")
+
+
+def test_a_stale_cache_does_not_set_aside_what_is_whole(tmp_path: Path) -> None:
+    far = MemoryStore()
+    Tracker(far).save({"a": A}, "old", variables=["a"])
+    key, _ = pack_with(far, A)
+    good = far.get(key)
+    flip(far)
+    cached = Tracker(CachedStore(far, tmp_path, 1 << 30))
+    with pytest.raises(CodecError, match="is damaged"):
+        cached._loader(cached.manifest("old"))("a")
+    far.put(key, good)
+    assert restored(cached, "old") == {}
+    assert far.exists(key)
+    assert is_whole(cached, "old")
