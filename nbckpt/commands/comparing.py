@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
+from nbckpt.commands.meaning import is_ref, is_trial
 from nbckpt.commands.table import Command, Session, option
+from nbckpt.core.checkpoint import Checkpoint
+from nbckpt.core.diff import Difference
+from nbckpt.core.files import FILES
 from nbckpt.render import Column, Fold, Page, Result, Table, count
 from nbckpt.tracker import Compared
+from nbckpt.tracker.comparing import Comparable, by_name
 
 
 @dataclass(frozen=True, repr=False)
@@ -21,19 +29,16 @@ class Comparison(Result):
         """See `Result.page`."""
         compared = self.compared
         differ = [it for it in compared.differences if it.change != "same"]
+        files = [it for it in compared.files if it.change != "same"]
         same = len(compared.differences) - len(differ)
-        rows = tuple((it.name, it.change, "; ".join(it.details)) for it in differ)
-        table = Table(
-            "variables that differ",
-            (Column("variable", code=True), Column("change"), Column("details")),
-            rows,
-        )
         packages = Table(
             "packages that differ",
             (Column("package"), Column(self.old), Column(self.new)),
             tuple(compared.packages),
         )
         notes = [f"{count(same, 'variable is', 'variables are')} the same"] if same else []
+        if compared.is_part:
+            notes.append(f"compared with the variables of {self.old} only, which has a part of them")
         notes += (
             []
             if compared.loaded
@@ -43,14 +48,44 @@ class Comparison(Result):
             (Fold("the cells that saved them differ", "\n".join(compared.source)),) if compared.source else ()
         )
         headline = f"{self.old} -> {self.new}: {count(len(differ), 'variable differs', 'variables differ')}"
-        return Page(headline, (table, packages), tuple(notes), folds)
+        if compared.files:
+            headline += f", {count(len(files), 'file differs', 'files differ')}"
+        tables = _table("variable", differ), _table("file", files), packages
+        return Page(headline, tables, tuple(notes), folds)
+
+
+def _table(what: str, differ: Sequence[Difference]) -> Table:
+    """Return a table of what differs."""
+    rows = tuple((it.name, it.change, "; ".join(it.details)) for it in differ)
+    return Table(f"{what}s that differ", (Column(what, code=True), Column("change"), Column("details")), rows)
 
 
 def diff(session: Session, old: str, new: str | None) -> Comparison:
-    """Compare checkpoint A with B, or with the live variables."""
+    """Compare checkpoint A with B, or with the live variables; those of trials too."""
     namespace = None if new else session.live("diff A")
-    compared = session.tracker.diff(old, new or "", namespace, session.hidden)
-    return Comparison(compared, old, new or "now")
+    tracker = session.tracker
+    after = _side(session, new) if new else ""
+    return Comparison(tracker.diff(_side(session, old), after, namespace, session.hidden), old, new or "now")
+
+
+def _side(session: Session, ref: str) -> Comparable:
+    """Return a checkpoint, or one of a trial, as one side of a comparison."""
+    if is_ref(session, ref) or not is_trial(ref):
+        return session.tracker.comparable(ref)
+    from nbckpt.trials.found import Found
+
+    trial, record = session.library.checkpoint(ref)
+    manifest, _ = Found(trial.folder, record.name).read()
+    is_ours = session.tracker.history.signer.signed(manifest)
+
+    @cache
+    def fields() -> dict[str, Any]:
+        kept = Checkpoint.from_directory(trial.folder / record.name).to_dict()
+        return {str(key): value for key, value in kept.items() if key is not FILES}
+
+    files = {path: it for path, it in record.files.items() if path in manifest.files}
+    load = (lambda name: fields()[name]) if is_ours or not manifest.values else None
+    return Comparable(manifest, by_name(manifest), load, files)
 
 
 COMMANDS = (
@@ -58,12 +93,12 @@ COMMANDS = (
         "diff",
         diff,
         (
-            option("old", metavar="A", kind="ref", help="the older checkpoint"),
+            option("old", metavar="A", kind="ref or step", help="the older checkpoint; or EXP/t3@10"),
             option(
                 "new",
                 nargs="?",
                 metavar="B",
-                kind="ref",
+                kind="ref or step",
                 help="the newer one; by default what is live",
             ),
         ),

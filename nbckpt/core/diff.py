@@ -139,8 +139,8 @@ def _deeper(name: str, old: Side, new: Side, *, same_form: bool) -> list[str] | 
         before, after = old.load(name), new.load(name)
         if (numpy := modules.get("numpy")) and isinstance(before, numpy.ndarray) and same_form:
             return _elements(before, after)
-        if (pandas := modules.get("pandas")) and isinstance(before, pandas.DataFrame) and same_form:
-            return _cells(before, after)
+        if (pandas := modules.get("pandas")) and isinstance(before, pandas.DataFrame):
+            return _cells(before, after) if len(before) == len(after) else None
         same = bool(before == after) or _definition(before, {}) == _definition(after, {})
         return [] if same_form and same else None
     except Exception:  # noqa: BLE001  loading and comparing run the values' own code
@@ -198,14 +198,24 @@ def _elements(before: Any, after: Any) -> list[str]:
 
 def _cells(before: Any, after: Any) -> list[str]:
     found = []
-    for at, name in enumerate(before.columns):
-        one, other = before.iloc[:, at], after.iloc[:, at]
+    for name, at, there in _same_columns(before, after):
+        one, other = before.iloc[:, at], after.iloc[:, there]
         differ = (one.to_numpy() != other.to_numpy()) & ~(one.isna().to_numpy() & other.isna().to_numpy())
         if differ.any():
             found.append(
                 f"column {name}: {_share(int(differ.sum()), len(differ))} of {len(differ):,} rows differ"
             )
     return found if found or before.index.equals(after.index) else ["the index differs"]
+
+
+def _same_columns(before: Any, after: Any) -> list[tuple[Any, int, int]]:
+    """Return the columns that two frames share, with their places; one whose name is there twice is none."""
+    if before.columns.equals(after.columns):
+        return [(name, at, at) for at, name in enumerate(before.columns)]
+    old, new = list(before.columns), list(after.columns)
+    return [
+        (name, at, new.index(name)) for at, name in enumerate(old) if old.count(name) == new.count(name) == 1
+    ]
 
 
 def _share(count: int, total: int) -> str:

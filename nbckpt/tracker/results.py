@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from nbckpt.core.diff import Difference
 from nbckpt.core.history import Ref
@@ -72,7 +72,18 @@ class Restored:
 
 @dataclass(frozen=True)
 class Compared:
-    """Two checkpoints, or one and the live namespace, side by side."""
+    """Two checkpoints, or one and the live namespace, side by side.
+
+    Attributes:
+        old: The one.
+        new: The other one; None for what is live.
+        differences: How each variable differs.
+        source: How the cells' sources differ, as lines.
+        packages: Names, and the two versions, of packages that differ.
+        loaded: Whether values were loaded to compare them.
+        is_part: Whether only the names of *old* were compared, which has a part of the variables.
+        files: How each file of two checkpoints differs.
+    """
 
     old: Manifest
     new: Manifest | None
@@ -80,6 +91,8 @@ class Compared:
     source: list[str]
     packages: list[tuple[str, str, str]]
     loaded: bool
+    is_part: bool = False
+    files: list[Difference] = field(default_factory=list)
 
     def __repr__(self) -> str:
         sides = f"{self.old.id[:8]} -> {self.new.id[:8] if self.new else 'now'}"

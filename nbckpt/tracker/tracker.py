@@ -13,7 +13,6 @@ from typing import Any, Self
 from nbckpt.core import gc, surroundings, transfer
 from nbckpt.core.classes import Classes
 from nbckpt.core.damage import set_aside_all
-from nbckpt.core.diff import Side, compare, package_diff, source_diff
 from nbckpt.core.history import SHORT, Entry, History, Ref, VanishedError
 from nbckpt.core.known import Known
 from nbckpt.core.loading import Failure, load_values
@@ -31,6 +30,7 @@ from nbckpt.settings import Settings
 from nbckpt.state.snapshot import Snapshot, adopt, held, is_state, note_saved, put_back, snapshots
 from nbckpt.store import CachedStore, RemoteStore, Store, open_store
 from nbckpt.tracker.binding import GONE, Undo, change, swap
+from nbckpt.tracker.comparing import Comparable, by_name, compared, is_whole
 from nbckpt.tracker.results import Compared, Restored, Saved
 
 _MOST_TRIES = 3
@@ -252,47 +252,47 @@ class Tracker(Rich):
 
     def diff(
         self,
-        old: str,
-        new: str = "",
+        old: str | Comparable,
+        new: str | Comparable = "",
         namespace: dict[str, Any] | None = None,
         hidden: Container[str] = frozenset(),
     ) -> Compared:
         """Compare a checkpoint with another one, or with *namespace* as it is.
 
         Values are only loaded where both checkpoints may be; without that, their digests and previews
-        are compared.
+        are compared. With a part of the variables only that part of *namespace* is compared.
         """
-        before = self.manifest(old)
-        may_load = self.history.trusted(before)
-        if new:
-            after = self.manifest(new)
-            may_load = may_load and self.history.trusted(after)
-            values, load, packages = (
-                _by_name(after),
-                self._loader(after),
-                after.provenance.get("packages", {}),
-            )
+        before = self.comparable(old) if isinstance(old, str) else old
+        assert before.manifest is not None  # what is live is always the new side
+        if not new:
+            after = self._live(before.manifest, namespace, hidden)
         else:
-            if namespace is None:
-                raise UsageError("outside of a notebook diff takes two checkpoints: nbckpt diff A B")
-            after = None
-            live = Selection(hidden=hidden).of(namespace)
-            if any(is_state(it.name) for it in before.values):
-                live |= snapshots()
-            values, load = self._live_values(live, namespace), live.__getitem__
-            packages = surroundings.packages()
-        differences = compare(
-            Side(_by_name(before), self._loader(before) if may_load else None),
-            Side(values, load if may_load else None),
+            after = self.comparable(new) if isinstance(new, str) else new
+        return compared(before.manifest, before, after)
+
+    def comparable(self, ref: str) -> Comparable:
+        """Return a checkpoint as one side of a comparison."""
+        manifest = self.manifest(ref)
+        return Comparable(
+            manifest,
+            by_name(manifest),
+            self._loader(manifest) if self.history.trusted(manifest) else None,
+            {path: (it.size, repr(it.runs)) for path, it in manifest.files.items()},
+            manifest.provenance.get("packages", {}),
         )
-        return Compared(
-            before,
-            after,
-            [it for it in differences if it.name not in surroundings.NAMES],
-            source_diff(before, after) if after else [],
-            package_diff(before.provenance.get("packages", {}), packages),
-            may_load,
-        )
+
+    def _live(self, before: Manifest, namespace: dict[str, Any] | None, hidden: Container[str]) -> Comparable:
+        """Return what is live as the other side of a comparison with a checkpoint."""
+        if namespace is None:
+            raise UsageError("A shell has no variables. Compare two checkpoints: %ckpt diff A B")
+        live = Selection(hidden=hidden).of(namespace)
+        if not is_whole(before):
+            live = {name: value for name, value in live.items() if before.find(name)}
+        if any(is_state(it.name) for it in before.values):
+            live |= snapshots()
+        values = self._live_values(live, namespace)
+        packages = surroundings.packages()
+        return Comparable(None, values, live.__getitem__, packages=packages, is_part=not is_whole(before))
 
     def _live_values(self, live: Mapping[str, Any], namespace: dict[str, Any]) -> dict[str, Value]:
         """Return what saving *live* now would give, without saving it."""
@@ -545,10 +545,6 @@ def _cached(store: Store, settings: Settings) -> Store:
 def _is_far(store: Store) -> bool:
     """Tell whether a store is read over a network."""
     return isinstance(store, (CachedStore, RemoteStore)) and not store.url.startswith("memory:")
-
-
-def _by_name(manifest: Manifest) -> dict[str, Value]:
-    return {value.name: value for value in manifest.values}
 
 
 def _classes_for(manifest: Manifest, names: list[str], namespace: dict[str, Any]) -> Classes:

@@ -1,0 +1,110 @@
+"""diff: frames with other columns, a part of the variables, and the checkpoints of trials."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nbckpt.cli import main
+from notebook import conftest
+from notebook.conftest import Notebook
+
+notebook = conftest.notebook
+
+FRAME = (
+    "import pandas as pd\ndf = pd.DataFrame({'a': [1, 2, 3, 4], 'b': [1.0, 2.0, 3.0, 4.0]})\n%ckpt save n df"
+)
+TRAIN = """
+import nbckpt
+def train(config):
+    for i in range(1, 4):
+        nbckpt.report(loss=1 / i, checkpoint={"i": i, "same": "x"} if config["fields"] else folder(i))
+def folder(i):
+    from pathlib import Path
+    Path(f"out{i}").mkdir()
+    Path(f"out{i}/model.bin").write_bytes(b"x" * i)
+    Path(f"out{i}/same.txt").write_text("same")
+    return nbckpt.Checkpoint.from_directory(f"out{i}")
+"""
+
+
+def details(notebook: Notebook, line: str) -> dict[str, tuple[str, ...]]:
+    compared = notebook.run(line).compared
+    return {it.name: it.details for it in compared.differences if it.change != "same"}
+
+
+def test_changed_values_are_told_beside_a_column_that_was_added(notebook: Notebook) -> None:
+    notebook.run(FRAME)
+    notebook.run("df.loc[0, 'a'] = 9; df['c'] = 'x'")
+    found = details(notebook, "%ckpt diff n")["df"]
+    assert "column a: 25 % of 4 rows differ" in found
+    assert any("column c added" in it for it in found)
+    assert not any("column b" in it for it in found)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("df = df.drop(columns='b'); df.loc[1:, 'a'] = 0", "column a: 75 % of 4 rows differ"),
+        ("df['a'] = [9.5, 2, 3, 4]", "column a: 25 % of 4 rows differ"),
+        ("df = df[['b', 'a']]; df.loc[0, 'b'] = 7", "column b: 25 % of 4 rows differ"),
+        ("df = pd.concat([df, df[['a']]], axis=1); df.iloc[0, 1] = 7", "column b: 25 % of 4 rows differ"),
+    ],
+)
+def test_shared_columns_are_compared_in_every_shape(notebook: Notebook, change: str, said: str) -> None:
+    notebook.run(FRAME)
+    notebook.run(change)
+    assert said in details(notebook, "%ckpt diff n")["df"]
+
+
+def test_a_part_is_compared_with_that_part_of_what_is_live(notebook: Notebook) -> None:
+    notebook.run("x, y, z = 1, 2, 3\n%ckpt save part x y")
+    notebook.run("x = 5; del y; new = 1")
+    comparison = notebook.run("%ckpt diff part")
+    assert {it.name: it.change for it in comparison.compared.differences} == {"x": "changed", "y": "removed"}
+    assert "compared with the variables of part only" in str(comparison)
+
+
+def test_all_variables_are_compared_with_all_that_is_live(notebook: Notebook) -> None:
+    notebook.run("x, y = 1, 2\n%ckpt save all")
+    notebook.run("new = 1")
+    assert details(notebook, "%ckpt diff all") == {"new": ("int",)}
+
+
+def test_checkpoints_of_trials_are_compared(notebook: Notebook, capsys: pytest.CaptureFixture[str]) -> None:
+    notebook.run(TRAIN)
+    notebook.run("r = %ckpt run train fields=True --name e --executor inline --wait")
+    assert details(notebook, "%ckpt diff e/t0@1 e/t0@3") == {"i": ("1 -> 3 (+200.0%)",)}
+    notebook.run("i, same, other = 3, 'x', 1")
+    assert details(notebook, "%ckpt diff t0@3") == {}
+    assert details(notebook, "%ckpt diff t0@1") == {"i": ("1 -> 3 (+200.0%)",)}
+    notebook.run("r = %ckpt save v i same")
+    assert details(notebook, "%ckpt diff v e/t0@2") == {"i": ("3 -> 2 (-33.3%)",)}
+    assert "there are 1, 2, 3" in notebook.error("%ckpt diff e/t0@9 e/t0@1")
+    capsys.readouterr()
+    assert main(["diff", "e/t0@1", "e/t0@2"]) == 0
+    assert capsys.readouterr().out.startswith("e/t0@1 -> e/t0@2: 1 variable differs\n")
+
+
+def test_folders_of_trials_are_compared_by_their_files(notebook: Notebook) -> None:
+    notebook.run(TRAIN)
+    notebook.run("r = %ckpt run train fields=False --name e --executor inline --wait")
+    comparison = notebook.run("%ckpt diff e/t0@1 e/t0@3")
+    assert [(it.name, it.change, it.details) for it in comparison.compared.files] == [
+        ("model.bin", "changed", ("1 bytes -> 3 bytes",)),
+        ("same.txt", "same", ()),
+    ]
+    assert "0 variables differ, 1 file differs" in str(comparison)
+
+
+def test_a_strangers_checkpoint_of_a_trial_is_compared_without_loading(
+    notebook: Notebook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notebook.run(TRAIN)
+    notebook.run("r = %ckpt run train fields=True --name e --executor inline --wait")
+    monkeypatch.setenv("NBCKPT_SECRET_FILE", str(tmp_path / "another"))
+    notebook.run("%reload_ext nbckpt")
+    comparison = notebook.run("%ckpt diff e/t0@1 e/t0@2")
+    assert not comparison.compared.loaded
+    assert [it.name for it in comparison.compared.differences if it.change != "same"] == ["i"]
