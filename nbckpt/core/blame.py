@@ -1,13 +1,13 @@
-"""Blame: where in a value the thing is that cannot be saved, and what a round trip would lose."""
+"""Blame: where in a value the thing is that cannot be saved, or that comes back as less than it was."""
 
 from __future__ import annotations
 
-import pickle
+import dis
 import types
-from collections.abc import Callable, Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from nbckpt.core.codec import dump, load
 from nbckpt.core.preview import type_name
 from nbckpt.core.reducers import contents_of
 
@@ -46,23 +46,18 @@ def blame(name: str, value: Any, pickle_it: Callable[[Any], object]) -> tuple[st
     return f"{path}: {type_name(type(value))}", _reason(error)
 
 
-def losses(values: Iterable[object], namespace: dict[str, Any]) -> Iterator[tuple[type, list[str]]]:
-    """Yield the notebook's own classes among *values* whose way of pickling drops attributes, and which.
-
-    A class may leave out what it can make again; for one written in the notebook that is rarely meant.
-    One instance of each class is taken through a round trip.
-    """
-    checked: set[type] = set()
-    for value in values:
-        kind = type(value)
-        if kind in checked or kind.__module__ != "__main__" or not _pickles_its_own_way(kind):
-            continue
-        checked.add(kind)
-        before = getattr(value, "__dict__", {})
-        after = getattr(_round_trip(value, namespace), "__dict__", {})
-        lost = [name for name in before if name not in after or _differ(before[name], after[name], namespace)]
-        if lost:
-            yield kind, lost
+def path_to(name: str, value: Any, part: object) -> str:
+    """Return the way from the variable *name* to a part of its value; the name if it is not found soon."""
+    ways = deque([(name, value)])
+    seen = {id(value)}
+    while ways and len(seen) < _MOST_TRIES:
+        way, found = ways.popleft()
+        if found is part:
+            return way
+        children = [(step, child) for step, child in _children(found) if id(child) not in seen]
+        seen.update(id(child) for _, child in children)
+        ways.extend((way + step, child) for step, child in children)
+    return name
 
 
 def _children(value: Any) -> Iterator[tuple[str, Any]]:
@@ -94,48 +89,19 @@ def _children(value: Any) -> Iterator[tuple[str, Any]]:
                 yield f".{slot}", getattr(value, slot)
     if isinstance(value, types.FunctionType):
         found = value.__globals__
-        yield from ((f".<{name}>", found[name]) for name in _global_names(value.__code__) if name in found)
+        yield from ((f".<{name}>", found[name]) for name in global_names(value.__code__) if name in found)
 
 
-def _global_names(code: types.CodeType) -> Iterator[str]:
-    """Yield the names that a function's code may look up, the functions inside it included."""
-    yield from code.co_names
+def global_names(code: types.CodeType) -> Iterator[str]:
+    """Yield the names that a function's code looks up in its globals, the functions inside it included."""
+    yield from (
+        str(it.argval) for it in dis.get_instructions(code) if it.opname in ("LOAD_GLOBAL", "LOAD_NAME")
+    )
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            yield from _global_names(constant)
+            yield from global_names(constant)
 
 
 def _reason(error: BaseException | None) -> str:
     text = " ".join(str(error).split()) or type(error).__name__
     return text if len(text) <= 300 else text[:299] + "…"
-
-
-def _pickles_its_own_way(kind: type) -> bool:
-    inherited = ("__reduce__", "__reduce_ex__")
-    if any(getattr(kind, name) is not getattr(object, name) for name in inherited):
-        return True
-    return getattr(kind, "__getstate__", None) is not getattr(object, "__getstate__", None)
-
-
-def _round_trip(value: Any, namespace: dict[str, Any]) -> Any:
-    pickled = dump(value, namespace)
-    try:
-        return load(
-            pickled.record,
-            [memoryview(bytearray(span.view)) for span in pickled.buffers],
-            namespace,
-        )
-    except Exception:  # noqa: BLE001  what cannot be loaded loses everything
-        return None
-
-
-def _differ(one: Any, other: Any, namespace: dict[str, Any]) -> bool:
-    try:
-        return _flat(one, namespace) != _flat(other, namespace)
-    except (pickle.PicklingError, TypeError, AttributeError):
-        return False  # dropped because it cannot be saved: that is what `__getstate__` is for
-
-
-def _flat(value: Any, namespace: dict[str, Any]) -> bytes:
-    pickled = dump(value, namespace)
-    return b"".join([pickled.record, *(span.view for span in pickled.buffers)])

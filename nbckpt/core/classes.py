@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import io
 import pickle
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from enum import EnumMeta
 from functools import partial
 from typing import Any, Literal
 
@@ -58,7 +60,10 @@ class Classes:
                 self._made[number] = live
                 self._whole.add(live)
             else:
-                self._made[number] = made = maker(*arguments[:place], None, *arguments[place + 1 :])
+                kind, name, bases, *rest = arguments
+                rest[place - 3] = None
+                with self._quiet(bases):
+                    self._made[number] = made = maker(self._maker(kind), name, bases, *rest)
                 self._remember(number, made)
         return self._made[number]
 
@@ -69,12 +74,38 @@ class Classes:
             filler(kind, state)
         return kind
 
+    def _maker(self, kind: type) -> Any:
+        """Return what makes a class of a metaclass; the notebook's own has done its work before the save."""
+        if kind not in self._made.values() or issubclass(kind, EnumMeta):
+            return kind
+        library = next(base for base in kind.__mro__ if base not in self._made.values())
+        return partial(library.__new__, kind)
+
+    @contextmanager
+    def _quiet(self, bases: tuple[type, ...]) -> Iterator[None]:
+        """Call no `__init_subclass__` of classes that were made here: it was called before the save."""
+        made = [
+            base for kind in bases for base in getattr(kind, "__mro__", ()) if base in self._made.values()
+        ]
+        hooks = {base: vars(base)["__init_subclass__"] for base in made if "__init_subclass__" in vars(base)}
+        for base in hooks:
+            type.__setattr__(base, "__init_subclass__", classmethod(_nothing))
+        try:
+            yield
+        finally:
+            for base, hook in hooks.items():
+                type.__setattr__(base, "__init_subclass__", hook)
+
     def _remember(self, number: str, made: type) -> None:
         """Let the class be saved under its number again, so that an unchanged one gives equal bytes."""
         if self._origin != "apart":
             with cloudpickle._DYNAMIC_CLASS_TRACKER_LOCK:
                 cloudpickle._DYNAMIC_CLASS_TRACKER_BY_CLASS[made] = number
                 cloudpickle._DYNAMIC_CLASS_TRACKER_BY_ID[number] = made
+
+
+def _nothing(*_: Any, **_keywords: Any) -> None:
+    pass
 
 
 class _Unpickler(pickle.Unpickler):

@@ -11,6 +11,7 @@ import ctypes
 import gc
 import pickle
 import sys
+import types
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -39,6 +40,9 @@ class Pickled:
         links: The mutable objects that the value reaches.
         class_links: Those that it reaches as a part of the notebook's classes. A load makes each class once,
             whatever number of records have it, so these stay shared without being in one record.
+        owners: The objects among the links that have memory of their own in the record.
+        functions: The functions that leave the namespace behind.
+        notes: The parts that will not come back as they are, each with what will be missing.
     """
 
     record: bytes
@@ -46,6 +50,9 @@ class Pickled:
     reached: list[Span]
     links: list[object]
     class_links: list[object]
+    owners: list[Any]
+    functions: list[types.FunctionType]
+    notes: list[tuple[object, str]]
 
 
 def dump(value: Any, namespace: dict[str, Any], overlaps: Overlaps = NO_OVERLAPS) -> Pickled:
@@ -75,11 +82,23 @@ def dump(value: Any, namespace: dict[str, Any], overlaps: Overlaps = NO_OVERLAPS
     with paused_gc():
         pickler.dump(value)
         links, class_links = links_of(pickler.seen, pickler.classes)
+    owners: list[Any] = [link for link in links if type(link) in reducers.OWNERS]
+    for view in (memoryview(owner) for owner in owners):
+        reached.append(Span(address_of(view), view.nbytes, memoryview(b"")))
     if len(pickler.seen) > _MANY:
         pickler.seen.clear()
         pickler.clear_memo()
         _give_back()
-    return Pickled(b"".join(chunks), buffers, reached + pickler.reach, links, class_links)
+    return Pickled(
+        b"".join(chunks),
+        buffers,
+        reached + pickler.reach,
+        links,
+        class_links,
+        owners,
+        pickler.functions,
+        pickler.notes,
+    )
 
 
 def load(

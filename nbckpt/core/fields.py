@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -31,7 +33,11 @@ def encode_fields(
     items = {
         str(at): item if type(key) is str else (key, item) for at, (key, item) in enumerate(fields.items())
     }
-    captured = capture(items, main_namespace(), packer, previews=len(items) <= _MOST_PREVIEWS)
+    namespace = main_namespace()
+    captured = capture(items, namespace, packer, previews=len(items) <= _MOST_PREVIEWS, left=namespace)
+    for warning in captured.warnings:
+        name, rest = re.match(r"(\d+)(.*)", warning, re.DOTALL).groups()  # type: ignore[union-attr]  # of items
+        warnings.warn(f"[{keys[int(name)]!r}]{rest}", stacklevel=2)
     if captured.skipped:
         first = captured.skipped[0]
         path = f"[{keys[int(first.name)]!r}]{first.path.removeprefix(first.name)}"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import types
+import typing
 from collections.abc import Callable
 from sys import modules
 from threading import Lock, RLock
@@ -11,13 +13,16 @@ from typing import Any
 
 from cloudpickle import Pickler as _CloudPickler
 
-from nbckpt.core import reducers
+from nbckpt.core import instances, losses, reducers
+from nbckpt.core.instances import reduce_arrow
+from nbckpt.core.reducers import reduce_dtype
 from nbckpt.core.spans import Overlaps, Span
 
 _REDUCERS: dict[type, Callable[[Any], Any]] = {
-    memoryview: reducers.reduce_memoryview,
     type(Lock()): reducers.reduce_lock,
     type(RLock()): reducers.reduce_rlock,
+    type(functools.lru_cache(len)): instances.reduce_cached,
+    typing.NewType: instances.reduce_new_type,
     type(dataclasses.MISSING): lambda _: "MISSING",  # the one in its module: code asks whether it is that
 }
 
@@ -30,6 +35,8 @@ class Pickler(_CloudPickler):  # type: ignore[misc]  # cloudpickle ships no type
         reach: The memory of the strided arrays that it copied.
         classes: For each class that it took apart: how many objects it had seen before, and the object that
             comes last in the class.
+        functions: The functions that leave the namespace behind.
+        notes: Objects that will not come back as they are, each with what will be missing.
     """
 
     def __init__(
@@ -43,37 +50,63 @@ class Pickler(_CloudPickler):  # type: ignore[misc]  # cloudpickle ships no type
         self.seen: list[object] = []
         self.reach: list[Span] = []
         self.classes: list[tuple[int, object]] = []
+        self.functions: list[types.FunctionType] = []
+        self.notes: list[tuple[object, str]] = []
         # Called for every object with C speed; a list's append answers None: "pickle it as usual".
         self.persistent_id = self.seen.append
         self._namespace = namespace
         self._overlaps = overlaps
         self._filled_later: dict[int, types.CellType] = {}
-        self._ndarray = getattr(modules.get("numpy"), "ndarray", None)
-        self._structured = getattr(modules.get("numpy.dtypes"), "VoidDType", None)
-        self._tensor = getattr(modules.get("torch"), "Tensor", None)
+        self._by_kind: dict[type, Callable[[Any], Any]] = {}
 
     def reducer_override(self, obj: Any) -> Any:
         """See `pickle.Pickler.reducer_override`."""
         kind = type(obj)
-        if kind is self._ndarray:
-            return self._array(obj)
-        if kind is types.FunctionType:
-            return self._function(obj)
-        if kind is types.CellType:
-            return self._cell(obj)
-        if kind is self._tensor:
-            return reducers.reduce_tensor(obj)
-        if kind is self._structured:
-            return reducers.reduce_dtype(obj)
-        if (reduce := _REDUCERS.get(kind)) is not None:
-            return reduce(obj)
-        return self._class(obj) if issubclass(kind, type) else NotImplemented
+        reduce = self._by_kind.get(kind)
+        if reduce is None:
+            reduce = self._by_kind[kind] = self._reducer_of(kind)
+        return reduce(obj)
+
+    def _reducer_of(self, kind: type) -> Callable[[Any], Any]:
+        if issubclass(kind, type):
+            return self._class
+        own: dict[type, Callable[[Any], Any]] = {
+            types.FunctionType: self._function,
+            types.CellType: self._cell,
+            memoryview: self._view,
+            **_REDUCERS,
+        }
+        if kind in own:
+            return own[kind]
+        if issubclass(kind, BaseException):
+            return self._exception
+        return self._reducer_of_library(kind) or self._reducer_of_instance(kind) or _as_usual
+
+    def _reducer_of_library(self, kind: type) -> Callable[[Any], Any] | None:
+        """Return how objects of NumPy, torch or Arrow are taken apart; None for all others."""
+        for library, name, reduce in (
+            ("numpy", "memmap", self._memmap),
+            ("torch", "Tensor", self._tensor),
+            *(("pyarrow", name, reduce_arrow) for name in ("Table", "RecordBatch", "Array", "ChunkedArray")),
+        ):
+            if (base := getattr(modules.get(library), name, None)) is not None and issubclass(kind, base):
+                return reduce
+        if kind is getattr(modules.get("numpy"), "ndarray", None):
+            return self._array
+        return reduce_dtype if kind is getattr(modules.get("numpy.dtypes"), "VoidDType", None) else None
+
+    def _reducer_of_instance(self, kind: type) -> Callable[[Any], Any] | None:
+        if instances.asks_itself(kind):
+            return instances.reduce_plainly
+        return self._own_way if kind.__module__ == "__main__" and losses.pickles_its_own_way(kind) else None
 
     def _function(self, function: types.FunctionType) -> Any:
         own = function.__globals__ is self._namespace
         reduced = reducers.reduce_function(function) if own else super().reducer_override(function)
         if function.__closure__ and reduced is not NotImplemented:
             self._filled_later |= {id(cell): cell for cell in function.__closure__}
+        if own:
+            self.functions.append(function)
         return reduced if own else reducers.with_cells(function, reduced)
 
     def _cell(self, cell: types.CellType) -> Any:
@@ -88,7 +121,36 @@ class Pickler(_CloudPickler):  # type: ignore[misc]  # cloudpickle ships no type
             self.classes.append((len(self.seen), last))
         return reduced
 
+    def _own_way(self, instance: Any) -> Any:
+        """Ask an instance once, as pickle would, and see what it leaves out; once for each class."""
+        self._by_kind[type(instance)] = _as_usual
+        reduced = instance.__reduce_ex__(5)
+        if lost := losses.left_out(instance, reduced):
+            name = type(instance).__qualname__
+            self.notes.append((instance, losses.MESSAGE.format(name=name, lost=", ".join(lost))))
+        return reduced
+
+    def _exception(self, error: BaseException) -> Any:
+        if error.__traceback__ is not None:
+            self.notes.append((error, "comes back without its traceback"))
+        return instances.reduce_exception(error, self._can_save)
+
+    def _can_save(self, part: Any) -> bool:
+        """Tell whether a part that can be left out can be pickled."""
+        try:
+            Pickler(len, self._namespace, self._overlaps, lambda _: False).dump(part)
+        except Exception:  # noqa: BLE001  whatever the part's own pickling raises
+            return False
+        return True
+
+    def _view(self, view: memoryview) -> Any:
+        owner = view.obj
+        return reducers.reduce_memoryview(view, owner if self._overlaps.owned(owner) else None)
+
     def _array(self, array: Any) -> Any:
+        owner = reducers.owner_of(array)
+        if owner is not None and self._overlaps.owned(owner):
+            return reducers.reduce_owned(array, owner)
         reduced = reducers.reduce_array(array, self._overlaps.covers)
         strided = not (array.flags.c_contiguous or array.flags.f_contiguous)
         if strided and array.size and not array.dtype.hasobject:
@@ -96,3 +158,32 @@ class Pickler(_CloudPickler):  # type: ignore[misc]  # cloudpickle ships no type
             low, high = reducers.byte_range(array)
             self.reach.append(Span(low, high - low, memoryview(b"")))
         return reduced
+
+    def _memmap(self, array: Any) -> Any:
+        numpy = modules["numpy"]
+        if getattr(array, "filename", None) is not None:
+            self.notes.append(
+                (array, f"comes back with its contents, but apart from the file {array.filename}")
+            )
+        return (
+            (numpy.ndarray.view, (array.view(numpy.ndarray), type(array)))
+            if type(array) is numpy.memmap
+            else NotImplemented
+        )
+
+    def _tensor(self, tensor: Any) -> Any:
+        reduced = (
+            reducers.reduce_tensor(tensor) if type(tensor) is modules["torch"].Tensor else NotImplemented
+        )
+        if not tensor.is_leaf:
+            self.notes.append((tensor, "comes back as a leaf: the computation that gave it is not saved"))
+            return reduced
+        gradient = instances.gradient_of(tensor, self._can_save)
+        if gradient is None:
+            return reduced
+        reduced = tensor.__reduce_ex__(5) if reduced is NotImplemented else reduced
+        return (*reduced, gradient, None, None, instances.set_gradient) if len(reduced) == 2 else reduced
+
+
+def _as_usual(_: object) -> Any:
+    return NotImplemented

@@ -7,6 +7,7 @@ their meaning.
 
 from __future__ import annotations
 
+import array
 import ctypes
 import sys
 import threading
@@ -17,6 +18,8 @@ from contextvars import ContextVar
 from operator import countOf
 from pickle import PickleBuffer
 from typing import TYPE_CHECKING, Any
+
+from nbckpt.core.spans import address_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -138,17 +141,51 @@ def reduce_rlock(lock: Any) -> Any:
 # Views of memory.
 
 
-def reduce_memoryview(view: memoryview) -> tuple[Any, ...]:
-    """Take a view apart into the memory that it is of, so that the two stay connected."""
+def reduce_memoryview(view: memoryview, owner: Any = None) -> tuple[Any, ...]:
+    """Take a view apart into the memory that it is of, so that the two stay connected.
+
+    The memory of an *owner* that is saved as an object is that object.
+    """
     if not view.c_contiguous:
         raise TypeError("a memoryview with gaps cannot be saved")
-    return make_memoryview, (PickleBuffer(view.cast("B")), view.format, view.shape)
+    flat = view.cast("B")
+    if owner is None:
+        return make_memoryview, (PickleBuffer(flat), view.format, view.shape)
+    start = address_of(flat) - address_of(memoryview(owner).cast("B"))
+    return make_memoryview, (owner, view.format, view.shape, start, len(flat), view.readonly)
 
 
-def make_memoryview(memory: Any, form: str, shape: tuple[int, ...]) -> memoryview:
+def make_memoryview(
+    memory: Any,
+    form: str,
+    shape: tuple[int, ...],
+    start: int = 0,
+    size: int | None = None,
+    readonly: bool = False,  # noqa: FBT001, FBT002  as in the record
+) -> memoryview:
     """Make a view of restored memory."""
-    view = memoryview(memory).cast("B")
-    return view if form == "B" and len(shape) == 1 else view.cast(form, shape)  # type: ignore[call-overload]  # any
+    view = memoryview(memory).cast("B")[start : None if size is None else start + size]
+    view = view if form == "B" and len(shape) == 1 else view.cast(form, shape)  # type: ignore[call-overload]  # any
+    return view.toreadonly() if readonly else view
+
+
+OWNERS = (bytearray, array.array)
+"""Types of objects that have memory of their own in the record, in which views and arrays can be."""
+
+
+def owner_of(data: np.ndarray[Any, Any]) -> Any:
+    """Return the object of one of the `OWNERS` whose memory an array reaches; None for any other memory."""
+    base: Any = data.base
+    while isinstance(base, type(data)):
+        base = base.base
+    base = base.obj if type(base) is memoryview else base
+    return base if type(base) in OWNERS and data.flags.writeable else None
+
+
+def reduce_owned(data: np.ndarray[Any, Any], owner: Any) -> tuple[Any, ...]:
+    """Take an array over the memory of an owner apart into that and where it is in it."""
+    start = data.__array_interface__["data"][0] - address_of(memoryview(owner).cast("B"))
+    return make_strided, (owner, data.dtype, data.shape, data.strides, start)
 
 
 # NumPy arrays.
@@ -323,7 +360,7 @@ def reduce_tensor(tensor: Any) -> Any:
         or tensor.is_conj()
     ):
         return NotImplemented
-    if not tensor.is_leaf or tensor.is_neg() or tensor._backward_hooks:
+    if tensor.is_neg():
         return NotImplemented
     raw = torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage())
     how = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 
@@ -23,9 +23,10 @@ class Span:
 
 
 class Overlaps:
-    """Which ranges of memory are reached by more than one span."""
+    """Which ranges of memory more than one span reaches; *owners* are objects with memory of their own."""
 
-    def __init__(self, spans: Sequence[Span]) -> None:
+    def __init__(self, spans: Sequence[Span], owners: Iterable[object] = ()) -> None:
+        self._owners = {id(owner) for owner in owners}
         self._ranges: list[tuple[int, int]] = []
         low = high = shared = 0
         for span in sorted(spans, key=lambda span: (span.address, -span.size)):
@@ -40,6 +41,10 @@ class Overlaps:
 
     def __bool__(self) -> bool:
         return bool(self._ranges)
+
+    def owned(self, owner: object) -> bool:
+        """Tell whether an object's memory is reached through the object itself, too."""
+        return id(owner) in self._owners
 
     def covers(self, low: int, high: int) -> bool:
         """Tell whether more than one span reaches into this range."""

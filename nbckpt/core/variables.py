@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from nbckpt.core.algorithms import Algorithms
-from nbckpt.core.blame import blame, losses
+from nbckpt.core.blame import blame, global_names, path_to
 from nbckpt.core.codec import Pickled, dump, paused_gc
 from nbckpt.core.manifest import Content, Group, Skipped, Value
 from nbckpt.core.packer import Packer, Stored
@@ -84,11 +84,17 @@ class Captured:
 
 
 def capture(
-    items: Mapping[str, Any], namespace: dict[str, Any], packer: Packer, *, previews: bool = True
+    items: Mapping[str, Any],
+    namespace: dict[str, Any],
+    packer: Packer,
+    *,
+    previews: bool = True,
+    left: Iterable[str] = (),
 ) -> Captured:
     """Hand every value of *items* to *packer*; a value that cannot be pickled is skipped by name.
 
-    The namespace is not changed. Other threads may change it, and its values, see docs/decisions/0043.
+    The namespace is not changed. Other threads may change it, and its values, see docs/decisions/0043. If a
+    function needs a variable that was *left* out, or skipped, a warning says so.
     """
     captured = Captured(list(items))
     take = _Taker(packer, {})
@@ -100,9 +106,11 @@ def capture(
             except Exception as error:  # noqa: BLE001  each could be pickled alone, a moment ago
                 reason = _why_changing(error)
                 captured.skipped += [Skipped(name, name, reason) for it in group for name in it.names]
+        members = [it for draft in captured.drafts for it in draft.members]
         if previews:
             # Last: the disk is busy with the memory of the arrays meanwhile.
-            _look_at([it for draft in captured.drafts for it in draft.members], namespace, captured)
+            _look_at(members, captured)
+        _warn(members, {*left, *(skipped.name for skipped in captured.skipped)}, captured)
     return captured
 
 
@@ -277,7 +285,9 @@ def _connected(members: list[_Member]) -> list[list[_Member]]:
 def _draft(members: list[_Member], namespace: dict[str, Any], take: _Taker, packer: Packer) -> _Draft:
     """Pickle a group together, unless it is one value that shares no memory with itself."""
     pickled = members[0].pickled
-    overlaps = Overlaps([span for member in members for span in member.pickled.reached])
+    parts = [member.pickled for member in members]
+    owners = [owner for part in parts for owner in part.owners]
+    overlaps = Overlaps([span for part in parts for span in part.reached], owners)
     if len(members) > 1 or overlaps:
         pickled = _dump([member.value for member in members], namespace, overlaps)
     roots, buffers = merged(pickled.buffers) if overlaps else _separate(pickled.buffers)
@@ -288,14 +298,21 @@ def _separate(spans: list[Span]) -> tuple[list[Span], list[tuple[int, int, int]]
     return spans, [(at, 0, span.size) for at, span in enumerate(spans)]
 
 
-def _look_at(members: list[_Member], namespace: dict[str, Any], captured: Captured) -> None:
+def _look_at(members: list[_Member], captured: Captured) -> None:
     for member in members:
-        name = member.names[0]
         preview = describe(member.value)
         preview["bytes"] = len(member.pickled.record) + sum(span.size for span in member.pickled.buffers)
-        captured.previews[name] = preview
-        for kind, lost in losses(member.pickled.links, namespace):
-            captured.warnings.append(
-                f"{name}: a restored {kind.__qualname__} will not have {', '.join(lost)} as it is now, "
-                f"because of the way {kind.__qualname__} defines its pickling"
-            )
+        captured.previews[member.names[0]] = preview
+
+
+def _warn(members: list[_Member], missing: set[str], captured: Captured) -> None:
+    """Note what comes back as less than it was, and what needs variables that are *missing*."""
+    for member in members:
+        name = member.names[0]
+        found = [f"{path_to(name, member.value, part)}: {lost}" for part, lost in member.pickled.notes]
+        captured.warnings += dict.fromkeys(found)
+        codes = [function.__code__ for function in member.pickled.functions] if missing else []
+        needed = sorted({it for code in codes for it in global_names(code)} & missing)
+        if needed:
+            are = "is" if len(needed) == 1 else "are"
+            captured.warnings.append(f"{name}: needs {', '.join(needed)}, which {are} not saved with it")

@@ -18,6 +18,7 @@ from contextlib import suppress
 from typing import IO, Any
 
 from nbckpt.core import codec, spans
+from nbckpt.core.blame import path_to
 from nbckpt.core.reducers import main_namespace
 from nbckpt.errors import CodecError, CorruptError
 from nbckpt.state.registry import current
@@ -200,10 +201,12 @@ def write(value: Any, file: IO[bytes]) -> None:
     """
     try:
         pickled = codec.dump(value, main_namespace())
-        if overlaps := spans.Overlaps(pickled.reached):
+        if overlaps := spans.Overlaps(pickled.reached, pickled.owners):
             pickled = codec.dump(value, main_namespace(), overlaps)
     except Exception as error:
         raise CodecError(f"cannot save a {type(value).__name__}: {type(error).__name__}: {error}") from error
+    for part, lost in pickled.notes:
+        _log.warning("%s: %s", path_to("value", value, part), lost)
     roots, buffers = spans.merged(pickled.buffers)
     parts = [memoryview(pickled.record), *(span.view for span in roots)]
     file.write(_MAGIC)

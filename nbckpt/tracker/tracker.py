@@ -142,6 +142,7 @@ class Tracker(Rich):
         self.history.check_format()
         selection = Selection(tuple(variables), tuple(exclude), hidden)
         chosen, whole = selection.of(namespace), selection.whole
+        left = set() if whole else Selection(hidden=hidden).of(namespace).keys() - chosen.keys()
         beside = surroundings.read_states() if whole else {}
         if states:
             beside |= self._snapshots()
@@ -151,7 +152,7 @@ class Tracker(Rich):
                 with Packer(
                     self.store, self._known, algorithms=self.history.algorithms, salted=attempt > 0
                 ) as packer:
-                    captured = capture(chosen | beside, namespace, packer)
+                    captured = capture(chosen | beside, namespace, packer, left=left)
                     if captured.skipped and not captured.drafts:
                         raise _nothing_left(captured)
                     packer.finish(progress)

@@ -20,11 +20,12 @@ import cloudpickle
 
 
 class Row(NamedTuple):
-    """A cell, and an expression that gives the same after a restore."""
+    """A cell, an expression that gives the same after a restore, and a word that the save says of it."""
 
     case: str
     setup: str
     expression: str
+    told: str = ""
 
 
 def _rows() -> list[Row]:
@@ -32,7 +33,8 @@ def _rows() -> list[Row]:
     for text in ("\n" + Path(__file__).with_suffix(".txt").read_text("utf-8")).split("\n## ")[1:]:
         case, rest = text.split("\n", 1)
         setup, expression = rest.split("\n>>> ")
-        rows.append(Row(case, setup, expression.strip()))
+        case, _, told = case.removesuffix("]").partition(" [")
+        rows.append(Row(case, setup, expression.strip(), told))
     return rows
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from core.behaviour import ROUTES, ROWS
+from core.behaviour import ROUTES, ROWS, Row
 
 CASES = [row.case for row in ROWS]
 RESTORED = [route for route in ROUTES if route != "plain"]
@@ -57,6 +57,7 @@ def test_a_restore_breaks_nothing_in_its_own_kernel(case: str, answers: dict[str
     assert answers[case]["live"] == answers[case]["before"]
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_a_save_says_nothing_of_what_works(case: str, answers: dict[str, dict[str, str]]) -> None:
-    assert answers[case]["told"] == ""
+@pytest.mark.parametrize("row", ROWS, ids=CASES)
+def test_a_save_says_nothing_of_what_works(row: Row, answers: dict[str, dict[str, str]]) -> None:
+    told = answers[row.case]["told"]
+    assert row.told in told if row.told else not told

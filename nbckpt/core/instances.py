@@ -1,0 +1,137 @@
+"""Instances: reducers of objects that pickling makes again without what they had, or refuses to make again.
+
+Like those in `reducers`, the functions that put objects together are named in records and keep their meaning.
+"""
+
+from __future__ import annotations
+
+import functools
+import typing
+from collections.abc import Callable
+from copyreg import dispatch_table
+from sys import modules
+from typing import Any
+
+from nbckpt.core.reducers import found_by_name
+
+Reduced = Any
+"""What `object.__reduce_ex__` returns."""
+
+
+# Functions with a cache, which say by name where they are.
+
+
+def reduce_cached(function: Any) -> Reduced:
+    """Take a function that `functools.lru_cache` made apart; what is in its cache is left out."""
+    if found_by_name(function) or not hasattr(function, "cache_parameters"):
+        return NotImplemented
+    attributes = {name: it for name, it in vars(function).items() if name != "cache_parameters"}
+    parameters = function.cache_parameters()
+    return make_cached, (function.__wrapped__, parameters["maxsize"], parameters["typed"]), attributes
+
+
+def make_cached(function: Callable[..., Any], maxsize: int | None, typed: bool) -> Any:  # noqa: FBT001  as in the record
+    """Give a function an empty cache."""
+    return functools.lru_cache(maxsize, typed)(function)
+
+
+def reduce_new_type(kind: Any) -> Reduced:
+    """Take a `typing.NewType` apart, which says by name where it is."""
+    if found_by_name(kind):
+        return NotImplemented
+    return typing.NewType, (kind.__name__, kind.__supertype__), {"__module__": kind.__module__}
+
+
+# Instances of classes with a `__getattr__`, which pickle would ask for `__setstate__` while they are empty.
+
+
+def asks_itself(kind: type) -> bool:
+    """Tell whether instances of a type look up what they lack in themselves, and leave pickling to pickle."""
+    own = any("__getattr__" in vars(base) for base in kind.__mro__)
+    return own and not hasattr(kind, "__setstate__") and not reduces_itself(kind)
+
+
+def reduces_itself(kind: type) -> bool:
+    """Tell whether a type has a way of its own to be taken apart."""
+    names = ("__reduce__", "__reduce_ex__")
+    return kind in dispatch_table or any(getattr(kind, it) is not getattr(object, it) for it in names)
+
+
+def reduce_plainly(instance: Any) -> Reduced:
+    """Take an instance apart so that it is filled without being asked."""
+    make, arguments, state, *items = instance.__reduce_ex__(5)
+    items = [*items, None, None][:2]
+    return (
+        (make, arguments, state, *items, set_state) if state is not None else (make, arguments, None, *items)
+    )
+
+
+def set_state(instance: Any, state: Any) -> None:
+    """Fill an instance as pickle does, but without looking anything up in it."""
+    attributes, slots = state if type(state) is tuple else (state, None)
+    if attributes:
+        object.__getattribute__(instance, "__dict__").update(attributes)
+    for name, value in (slots or {}).items():
+        object.__setattr__(instance, name, value)
+
+
+# Exceptions, with what they were raised from.
+
+
+def reduce_exception(error: BaseException, can_save: Callable[[Any], bool]) -> Reduced:
+    """Take an exception apart with its cause and its context, where those can be saved."""
+    reduced: Any = error.__reduce_ex__(5)
+    cause, context = (it if can_save(it) else None for it in (error.__cause__, error.__context__))
+    chained = cause is not None or context is not None or error.__suppress_context__
+    if not chained or type(reduced) is not tuple or len(reduced) > 3:
+        return reduced
+    make, arguments, *state = reduced
+    chain = (state[0] if state else None, cause, context, error.__suppress_context__)
+    return make, arguments, chain, None, None, set_exception
+
+
+def set_exception(error: BaseException, chain: tuple[Any, BaseException, BaseException, bool]) -> None:
+    """Give an exception its attributes, its cause and its context."""
+    state, error.__cause__, error.__context__, error.__suppress_context__ = chain
+    if state is not None:
+        error.__setstate__(state)
+
+
+# Gradients of tensors.
+
+
+def gradient_of(tensor: Any, can_save: Callable[[Any], bool]) -> tuple[Any, Any, Any] | None:
+    """Return a leaf's gradient, its hooks and those that run after it, without what cannot be saved."""
+    hooks = (tensor._backward_hooks, getattr(tensor, "_post_accumulate_grad_hooks", None))
+    found = (tensor.grad, *(it if it and can_save(it) else None for it in hooks))
+    return found if any(it is not None for it in found) else None
+
+
+def set_gradient(tensor: Any, found: tuple[Any, Any, Any]) -> None:
+    """Give a tensor its gradient and its hooks, under the numbers that their handles know."""
+    from torch.utils.hooks import RemovableHandle
+
+    tensor.grad, hooks, after = found
+    if hooks:
+        tensor._backward_hooks = hooks
+    if after:
+        tensor._post_accumulate_grad_hooks = after
+    RemovableHandle.next_id = max(
+        RemovableHandle.next_id, *(at + 1 for it in (hooks, after) for at in it or (-1,))
+    )
+
+
+# Arrow's columns: a slice has the memory of all that it is a slice of.
+
+_SPARED, _MOST_COPIED = 64 << 10, 32 << 20
+
+
+def reduce_arrow(data: Any) -> Reduced:
+    """Take a slice of a much larger column or table apart as a copy of its own rows."""
+    size = data.nbytes
+    if size > _MOST_COPIED or data.get_total_buffer_size() < 4 * size + _SPARED:
+        return NotImplemented
+    try:
+        return data.take(modules["pyarrow"].array(range(len(data)))).__reduce_ex__(5)
+    except modules["pyarrow"].ArrowNotImplementedError:  # a type of which no rows can be taken
+        return NotImplemented

@@ -1,0 +1,48 @@
+"""Losses: what an instance's own way of pickling leaves out, seen without making it again."""
+
+from __future__ import annotations
+
+import enum
+import types
+from typing import Any
+
+MESSAGE = (
+    "a restored {name} will not have {lost} as it is now, because of the way {name} defines its pickling"
+)
+
+_FILLERS = ("__setstate__", "__array_finalize__")
+
+
+def pickles_its_own_way(kind: type) -> bool:
+    """Tell whether a class says itself what is pickled of its instances."""
+    names = ("__reduce__", "__reduce_ex__", "__getstate__")
+    return not issubclass(kind, enum.Enum) and any(
+        getattr(kind, name, None) is not getattr(object, name, None) for name in names
+    )
+
+
+def left_out(instance: Any, reduced: Any) -> list[str]:
+    """Return the attributes of an instance that are not in what it was *reduced* to.
+
+    An attribute is there if its name or its value is. What the class's `__setstate__` names is made again.
+    """
+    if type(reduced) is not tuple:
+        return []
+    arguments, state = reduced[1], reduced[2] if len(reduced) > 2 else None
+    states = state if type(state) is tuple else (state,)
+    dicts = [it for it in states if isinstance(it, dict)]
+    dicts += [it for outer in dicts for it in outer.values() if isinstance(it, dict)]
+    names = {name for it in dicts for name in it} | _mentioned(type(instance))
+    values = {id(it) for part in (arguments, *states, *(it.values() for it in dicts)) for it in _items(part)}
+    attributes = getattr(instance, "__dict__", {})
+    return [name for name, value in attributes.items() if name not in names and id(value) not in values]
+
+
+def _items(part: Any) -> list[Any]:
+    return list(part) if isinstance(part, (tuple, list, type({}.values()))) else [part]
+
+
+def _mentioned(kind: type) -> set[str]:
+    """Return the names that a class's way of making instances again uses."""
+    codes = [getattr(getattr(kind, name, None), "__code__", None) for name in _FILLERS]
+    return {name for code in codes if isinstance(code, types.CodeType) for name in code.co_names}

@@ -1,0 +1,165 @@
+"""What comes back as less than it was is said when it is saved, with the path to it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.rows import fresh
+from nbckpt import Checkpoint
+from nbckpt.store import MemoryStore
+from nbckpt.tracker import Tracker
+from nbckpt.tracker.results import Saved
+
+TOLD = {
+    "result of a computation": (
+        "import torch\nx = torch.ones(2, requires_grad=True)\nd = {'loss': [(x * 2).sum()]}",
+        ["d['loss'][0]: comes back as a leaf: the computation that gave it is not saved"],
+    ),
+    "memmap": (
+        "import numpy as np, tempfile\nf = tempfile.NamedTemporaryFile()\n"
+        "d = [np.memmap(f, np.uint8, 'w+', shape=9)]\ndel f",
+        ["d[0]: comes back with its contents, but apart from the file "],
+    ),
+    "traceback": (
+        "try: 1 / 0\nexcept Exception as error: d = {'e': error}",
+        ["d['e']: comes back without its traceback"],
+    ),
+    "own way of pickling": (
+        "class C:\n    def __init__(s): s.kept, s.gone = 1, [2]\n"
+        "    def __getstate__(s): return {'kept': s.kept}\nd = [C()]",
+        ["d[0]: a restored C will not have gone as it is now, because of the way C defines"],
+    ),
+    "made again by the class": (
+        "class C:\n    def __init__(s): s.kept, s.gone = 1, [2]\n"
+        "    def __getstate__(s): return {'kept': s.kept}\n"
+        "    def __setstate__(s, state): s.__dict__ = state; s.gone = [2]\nd = [C()]",
+        [],
+    ),
+    "arguments of __reduce__": (
+        "class C:\n    def __init__(s, x): s.x = x\n    def __reduce__(s): return C, (s.x,)\nd = C([1])",
+        [],
+    ),
+    "helper that cannot be saved": (
+        "g = (i for i in [1])\ndef f(): return list(g)",
+        ["f: needs g, which is not saved with it"],
+    ),
+}  # fmt: skip
+
+
+def saved(setup: str, *names: str) -> Saved:
+    namespace = fresh()
+    exec(setup, namespace)
+    with Tracker(MemoryStore()) as tracker:
+        return tracker.save(namespace, "x", variables=names)
+
+
+@pytest.mark.parametrize("case", TOLD)
+def test_a_save_says_what_will_be_missing(case: str) -> None:
+    setup, expected = TOLD[case]
+    warnings = saved(setup).manifest.warnings
+    assert len(warnings) == len(expected)
+    assert all(map(str.startswith, warnings, expected))
+
+
+HELPERS = """
+import math
+def helper(): return math.pi
+def f(): return helper()
+class C:
+    def go(self): return [helper() for _ in range(2)]
+c = C()
+def alone(x): return x.helper
+"""
+
+
+def test_a_part_names_the_helpers_that_it_leaves() -> None:
+    needs = "needs helper, which is not saved with it"
+    assert saved(HELPERS, "f", "C", "alone").manifest.warnings == (f"f: {needs}", f"C: {needs}")
+    assert saved(HELPERS, "c").manifest.warnings == (f"c: {needs}",)
+    assert saved(HELPERS, "helper").manifest.warnings == ("helper: needs math, which is not saved with it",)
+
+
+def test_nothing_is_said_of_helpers_that_are_saved() -> None:
+    assert saved(HELPERS).manifest.warnings == ()
+    assert saved(HELPERS, "f", "helper", "math").manifest.warnings == ()
+
+
+COUNTED = """
+calls = []
+class Made:
+    def __init__(self, x): calls.append("made"); self.x = x; self.y = 2
+    def __reduce__(self): calls.append("reduced"); return Made, (self.x,)
+made = Made([1])
+calls.clear()
+"""
+
+
+def test_a_save_makes_no_instance_and_asks_each_once() -> None:
+    namespace = fresh()
+    exec(COUNTED, namespace)
+    with Tracker(MemoryStore()) as tracker:
+        told = tracker.save(namespace, "x", variables=["made"]).manifest.warnings
+    assert namespace["calls"] == ["reduced"]
+    assert "will not have y" in told[0]
+
+
+def test_a_dict_checkpoint_warns_with_its_path() -> None:
+    try:
+        raise ValueError("x")
+    except ValueError as error:
+        with pytest.warns(UserWarning, match=r"\['e'\]\[0\]: comes back without its traceback"):
+            Checkpoint.from_dict({"e": [error]})
+
+
+def test_a_slice_of_a_table_saves_only_its_rows() -> None:
+    setup = "import pyarrow as pa\ntable = pa.table({'x': [1.5] * 500_000, 's': ['ab'] * 500_000})\n"
+    setup += "part = table.slice(10, 10); column = table['x'][5:9]; batch = table.to_batches()[0].slice(3, 2)"
+    namespace = fresh()
+    exec(setup, namespace)
+    with Tracker(MemoryStore()) as tracker:
+        names = ["part", "column", "batch"]
+        assert tracker.save(namespace, "x", variables=names).new_bytes < 20_000
+        new = fresh()
+        tracker.restore("x", new)
+        assert all(new[name].equals(namespace[name]) for name in names)
+
+
+MEASURED = """
+import sys
+import numpy as np
+from nbckpt import Tracker
+def peak():
+    return int(open("/proc/self/status").read().split("VmHWM:")[1].split()[0])
+class Kept:
+    def __init__(self, a): self.a = a; self.cache = a[:10]
+    def __getstate__(self): return {"a": self.a}
+for code in sys.argv[2:]:
+    exec(code)
+with Tracker(sys.argv[1] + "/first") as tracker:
+    tracker.save({"small": np.zeros(1000)}, "warm")
+with Tracker(sys.argv[1] + "/store") as tracker:
+    open("/proc/self/clear_refs", "w").write("5")
+    before = peak()
+    tracker.save(dict(value=value), "x")
+print(peak() - before)
+"""
+
+BIG = "a = np.ones(40 << 20)"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize(
+    "code", ["value = Kept(a)", "value = {1: a, 2: [a[5:]]}", "value = a.reshape(2, -1).T"]
+)
+def test_a_save_takes_at_most_64_mib(tmp_path: Path, code: str) -> None:
+    environment = {**os.environ, "NBCKPT_SECRET_FILE": str(tmp_path / "secret")}
+    command: list[Any] = [sys.executable, "-c", MEASURED, tmp_path, BIG, code]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    assert int(done.stdout) < 64 << 10
