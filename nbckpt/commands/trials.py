@@ -154,7 +154,7 @@ def _ask(session: Session, target: str, verb: Literal["pause", "stop", "checkpoi
     asked = [it for it in (experiment.trials if trial is None else [trial]) if _can(verb, it, states)]
     if not asked:
         raise UsageError(f"there is nothing to {verb} in {name}: {counted(states)}")
-    running = [it for it in asked if it.status == Status.RUNNING and experiment.running]
+    running = [it for it in asked if it.status == Status.RUNNING and states[it.id] != CUT]
     getattr(experiment, verb)(trial)
     names = ", ".join(it.id for it in asked[:8]) + (", …" if len(asked) > 8 else "")
     what = {

@@ -98,7 +98,8 @@ class Crew:
                 self._orders.begin()
             self.drivers += max(missing, 0)
         if not concurrent:
-            self._drive()
+            if missing > 0:  # else another thread drives, and takes them from the line
+                self._drive()
             return
         for at in range(missing):
             # With the context of the cell, so that what the trial prints lands below that cell.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import logging
 import weakref
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,25 +15,26 @@ from nbckpt.render import Page, Result
 from nbckpt.store.locks import Timeout, file_lock
 from nbckpt.sync import SyncConfig
 from nbckpt.sync.ending import before_the_end
-from nbckpt.trials import journal, shutdown
+from nbckpt.trials import control, journal, shutdown
 from nbckpt.trials import spec as spec_file
-from nbckpt.trials.callbacks import Callback, Callbacks
+from nbckpt.trials.callbacks import Callbacks
 from nbckpt.trials.crew import Crew, Orders
 from nbckpt.trials.driver import Rules, Wish, trainable_class
 from nbckpt.trials.executors import Executor, open_executor
-from nbckpt.trials.params import FILE as PARAMS
 from nbckpt.trials.recorder import TrialRecorder
 from nbckpt.trials.search import Search, Suggestions
-from nbckpt.trials.space import canonical, recalled
+from nbckpt.trials.space import recalled
 from nbckpt.trials.spec import Spec
 from nbckpt.trials.stopping import Stopper
-from nbckpt.trials.syncing import SyncerCallback
+from nbckpt.trials.syncing import callbacks_of
 from nbckpt.trials.table import MOST_ROWS, TrialTable, inferred, metric_columns
-from nbckpt.trials.trial import STOPPED, Status, Trial
+from nbckpt.trials.trial import STOPPED, Status, Trial, read_trials
 
 _KILLED_S = 5.0
 """How long an interrupt waits for what it has killed."""
 _LOCK_S = 1.0
+
+_log = logging.getLogger("nbckpt")
 
 _live: weakref.WeakValueDictionary[Path, Any] = shutdown.live
 
@@ -59,6 +60,7 @@ class Experiment(Result):
         self._version = 0
         self._spec_at: Any = None
         self._search = Suggestions()
+        self._owner: control.Owner | None = None
         self._lock = file_lock(folder.parent / f".{folder.name}.lock", thread_local=False)
 
     @classmethod
@@ -292,7 +294,10 @@ class Experiment(Result):
 
         An interrupt ends the waiting only; the trials go on.
         """
-        return self._crew.wait(timeout)
+        ended = self._crew.wait(timeout)
+        if ended and self._owner is not None:
+            self._owner.join()
+        return ended
 
     def rest(self) -> None:
         """Pause all trials, and wait until none runs. An interrupt meanwhile stops them instead."""
@@ -309,16 +314,22 @@ class Experiment(Result):
 
         Paused trials hold no thread and no memory; `resume` goes on from their last checkpoint.
 
+        If another process runs the experiment, that one is asked to, and has answered when this returns.
+
         Raises:
-            UsageError: There is no such trial, or it runs elsewhere.
+            UsageError: There is no such trial.
+            StoreError: The disk failed.
         """
         self._ask("pause", trial)
 
     def stop(self, trial: str | Trial | None = None) -> None:
         """Stop one trial or all, each after its next result. A stopped trial is finished.
 
+        If another process runs the experiment, that one is asked to, as by `pause`.
+
         Raises:
-            UsageError: There is no such trial, or it runs elsewhere.
+            UsageError: There is no such trial.
+            StoreError: The disk failed.
         """
         self._ask("stop", trial)
 
@@ -328,10 +339,15 @@ class Experiment(Result):
         A Trainable class is saved; a function saves the states that it has, or what it reports when
         `nbckpt.should_checkpoint()` is true. Where no checkpoint comes of it, the trial's note says so.
 
+        If another process runs the experiment, that one is asked to, as by `pause`.
+
         Raises:
-            UsageError: There is no such trial, or it runs elsewhere.
+            UsageError: There is no such trial.
+            StoreError: The disk failed.
         """
-        for it in self._here(trial):
+        if self._hand_over("checkpoint", trial):
+            return
+        for it in self._chosen(trial):
             attempt = self._crew.running.get(it.id)
             if attempt is not None:
                 attempt.ask_for_checkpoint()
@@ -354,6 +370,7 @@ class Experiment(Result):
         """Go on with what is paused or was cut off, each from its last checkpoint; return at once.
 
         A search goes on too, in the kernel that it was given to; in another one, `nbckpt.run` takes it again.
+        If another process runs the experiment, that one is asked to, as by `pause`.
 
         Args:
             trial: Only this one, whatever ended it.
@@ -361,31 +378,50 @@ class Experiment(Result):
             trust: Load the function even if someone else kept it.
 
         Raises:
-            UsageError: There is nothing to go on with, or it runs elsewhere.
+            UsageError: There is nothing to go on with.
             UntrustedError: Someone else kept the function.
             NotFoundError: The function was not kept.
         """
+        if self.runs_elsewhere():
+            self._resumable(trial, errored=errored)
+            if self._hand_over("resume", trial, errored=errored):
+                return self
         with self.claimed():
             self._resume(trial, errored=errored, trust=trust)
         return self
 
     def _resume(self, trial: str | Trial | None, *, errored: bool, trust: bool) -> None:
-        chosen = self.trials if trial is None else (self.trial(trial),)
-        resumes = [it for it in chosen if trial is not None or self._resumes(it, errored=errored)]
-        wanted = [it for it in resumes if not self._crew.has(it)]
-        for it in wanted:
-            if it.status == Status.DAMAGED:
-                raise UsageError(f"{self.name}/{it.id} cannot go on: {it.damage}. Run {self.name!r} again")
         if trial is None:
             self._search.resume()
-        if not wanted and not self._to_suggest:
-            failed = any(it.status == Status.ERROR for it in self.trials)
-            hint = "; those that failed need --errored" if failed else ""
-            raise UsageError(f"{self.name!r} has nothing to resume{hint}")
+        wanted = self._resumable(trial, errored=errored)
         if self.spec.trainable is None:
             self.spec = spec_file.read(self.folder).load(open_signer(), trust=trust)
             self.recall_configs()
         self.launch(wanted)
+
+    def _resumable(self, trial: str | Trial | None, *, errored: bool) -> list[Trial]:
+        """Return the trials that `resume` means; they do not run.
+
+        Raises:
+            UsageError: There are none, nor more to come of the search.
+        """
+        self.refresh()
+        elsewhere = self.runs_elsewhere()
+        wanted = [
+            it
+            for it in self._chosen(trial)
+            if (trial is not None or self._resumes(it, errored=errored))
+            and not self._crew.has(it)
+            and not (elsewhere and it.status in {Status.RUNNING, Status.PENDING})
+        ]
+        for it in wanted:
+            if it.status == Status.DAMAGED:
+                raise UsageError(f"{self.name}/{it.id} cannot go on: {it.damage}. Run {self.name!r} again")
+        if not wanted and not self._to_suggest:
+            failed = any(it.status == Status.ERROR for it in self.trials)
+            hint = "; those that failed need --errored" if failed else ""
+            raise UsageError(f"{self.name!r} has nothing to resume{hint}")
+        return wanted
 
     def _resumes(self, trial: Trial, *, errored: bool) -> bool:
         if trial.status == Status.ERROR:
@@ -413,7 +449,7 @@ class Experiment(Result):
                 spec.keep,
                 spec.checkpoint_every,
                 spec.max_failures,
-                Callbacks(_callbacks(spec)),
+                Callbacks(callbacks_of(spec)),
                 self._search if search is None else Suggestions(search),
                 self.touch,
                 spec.sync or SyncConfig(),
@@ -421,7 +457,7 @@ class Experiment(Result):
             orders = Orders(
                 lambda: self._to_suggest,
                 self._suggested,
-                self._acquire,
+                self._begin,
                 lambda: rules.callbacks.call("on_experiment_end", self.trials),
                 self._over,
                 self.pause,
@@ -464,8 +500,8 @@ class Experiment(Result):
 
     def _elsewhere(self) -> UsageError:
         return UsageError(
-            f"{self.name!r} is run by another kernel or process: pause or stop it there, or choose another "
-            "name"
+            f"{self.name!r} is run by another kernel or process. Pause it first: %ckpt pause {self.name}. "
+            "Or choose another name"
         )
 
     def _suggested(self) -> Trial | None:
@@ -503,29 +539,62 @@ class Experiment(Result):
         newest = next(reversed(self._trials), "t-1")
         return f"t{int(newest[1:]) + 1}"
 
-    def _here(self, trial: str | Trial | None) -> tuple[Trial, ...]:
-        """Return one trial or all, which are to be asked something."""
-        chosen = self.trials if trial is None else (self.trial(trial),)
-        if self.runs_elsewhere():
-            raise self._elsewhere()
-        return chosen
+    def _chosen(self, trial: str | Trial | None) -> tuple[Trial, ...]:
+        return self.trials if trial is None else (self.trial(trial),)
 
-    def _ask(self, wish: Any, trial: str | Trial | None) -> None:
-        chosen = self._here(trial)
+    def _hand_over(self, do: control.Verb, trial: str | Trial | None, *, errored: bool = False) -> bool:
+        """Ask another process to do it if that one runs the experiment; tell whether it was asked."""
+        name = "" if trial is None else self.trial(trial).id
+        if not self.runs_elsewhere():
+            return False
+        file = control.ask(self.folder, control.ControlRequest(do, name, errored=errored))
+        answer = control.answered(file, self.runs_elsewhere)
+        if answer is None:
+            _log.warning(
+                "the process that runs %s has not answered within %g s; it will %s when it can",
+                *(self.name, control.ANSWER_S, do),
+            )
+        self.refresh()
+        return answer is not False
+
+    def _begin(self) -> None:
+        """Own the experiment while it runs, and answer what other processes ask."""
+        self._acquire()
+        self._owner = control.Owner(self.folder, self._crew.wait, self._do, self._note_refusal)
+
+    def _do(self, request: control.ControlRequest) -> bool:
+        """Do what another process asks for; False if nothing runs any more."""
+        with self._crew.changed:
+            if self.running:
+                _log.info("%s is asked to %s by %s", self.name, request.do, request.by)
+                options = {"errored": request.errored} if request.do == "resume" else {}
+                getattr(self, request.do)(request.trial or None, **options)
+            return self.running
+
+    def _note_refusal(self, error: Exception) -> None:
+        self._crew.notes.append(f"a request of another process was refused: {error}")
+        self.touch()
+
+    def _ask(self, wish: Literal["pause", "stop"], trial: str | Trial | None) -> None:
+        if not self._hand_over(wish, trial):
+            with self.claimed(), self._crew.changed:
+                self._wish(wish, trial)
+
+    def _wish(self, wish: Literal["pause", "stop"], trial: str | Trial | None) -> None:
+        """Ask running trials to pause or stop, and have those do so at once that do not run."""
         crew = self._crew
-        with crew.changed:
-            for it in chosen:
-                attempt = crew.running.get(it.id)
-                if attempt is not None:
-                    attempt.ask(wish)
-                elif it in crew.line or not it.finished:
-                    self._put_aside(it, wish)
-                    if it in crew.line:
-                        crew.line.remove(it)
-            if trial is None:
-                self._search.open = False
-            self._version += 1
-            crew.changed.notify_all()
+        for it in self._chosen(trial):
+            attempt = crew.running.get(it.id)
+            if attempt is not None:
+                attempt.ask(wish)
+            elif it in crew.line or not it.finished:
+                self._put_aside(it, wish)
+                if it in crew.line:
+                    crew.line.remove(it)
+        if trial is None:
+            self._search.open = False
+        self._version += 1
+        crew.changed.notify_all()
 
     def _put_aside(self, trial: Trial, wish: Wish) -> None:
         """Stop or pause a trial that does not run."""
@@ -558,22 +627,6 @@ class Experiment(Result):
             yield f"stop waits for {name!r}, which no trial reports: there are {self._metrics()}"
 
 
-def read_trials(folder: Path, known: Mapping[str, Trial]) -> list[Trial]:
-    """Return the trials in an experiment's folder, in the order in which they were made.
-
-    Those that are *known*, and nobody wrote to since, are not read again.
-    """
-    names = [it.name for it in folder.iterdir() if it.name[:1] == "t" and it.name[1:].isdigit()]
-    trials = []
-    for name in sorted(names, key=lambda name: int(name[1:])):
-        trial, place = known.get(name), folder / name
-        if trial is not None and not trial.changed:
-            trials.append(trial)
-        elif (place / journal.FILE).exists() or (place / PARAMS).exists():  # else it is being made
-            trials.append(Trial.read(place))
-    return trials
-
-
 def read_experiment(folder: Path) -> Experiment:
     """See `Experiment.read`, which cloudpickle would take along as a function of the notebook's."""
     return Experiment.read(folder)
@@ -582,23 +635,3 @@ def read_experiment(folder: Path) -> Experiment:
 def read_trial(folder: Path) -> Trial:
     """Return the trial in *folder*, which is that of its experiment where it runs in this process."""
     return Experiment.read(folder.parent).trial(folder.name)
-
-
-def match(
-    trials: Iterable[Trial], configs: Iterable[Mapping[str, Any]]
-) -> Iterator[tuple[Trial | None, Mapping[str, Any]]]:
-    """Yield each configuration with the trial that has it already, each trial once."""
-    waiting: dict[str, deque[Trial]] = {}
-    for trial in trials:
-        if trial.status != Status.DAMAGED:  # nobody knows its configuration
-            waiting.setdefault(canonical(trial.config), deque()).append(trial)
-    for config in configs:
-        same = waiting.get(canonical(config))
-        yield (same.popleft() if same else None), config
-
-
-def _callbacks(spec: Spec) -> Iterator[Callback]:
-    """Yield what follows an experiment; last what sends it, with all that the others write."""
-    yield from spec.callbacks
-    if spec.sync is not None and not any(isinstance(it, SyncerCallback) for it in spec.callbacks):
-        yield SyncerCallback(config=spec.sync)

@@ -6,7 +6,8 @@ import os
 import random
 import re
 import string
-from collections.abc import Callable, Iterable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from itertools import count, product
@@ -19,16 +20,16 @@ from nbckpt.trials import spec as spec_file
 from nbckpt.trials.callbacks import Callback
 from nbckpt.trials.driver import trainable_class
 from nbckpt.trials.executors import Executor, open_executor
-from nbckpt.trials.experiment import Experiment, match
+from nbckpt.trials.experiment import Experiment
 from nbckpt.trials.home import experiments_folder as experiments_folder
 from nbckpt.trials.keeping import Keep
 from nbckpt.trials.search import Search, open_search
-from nbckpt.trials.space import configs
+from nbckpt.trials.space import canonical, configs
 from nbckpt.trials.spec import Spec
 from nbckpt.trials.stopping import Stop
 from nbckpt.trials.syncing import SyncerCallback, fetch, is_there
 from nbckpt.trials.trainable import Trainable
-from nbckpt.trials.trial import Trial
+from nbckpt.trials.trial import Status, Trial
 
 Resume = Literal["auto", "must", "never"]
 
@@ -228,6 +229,19 @@ def _trials(experiment: Experiment, search: Search | None) -> list[Trial]:
             trial.config = dict(config)
             trials.append(trial)
     return trials
+
+
+def match(
+    trials: Iterable[Trial], configs: Iterable[Mapping[str, Any]]
+) -> Iterator[tuple[Trial | None, Mapping[str, Any]]]:
+    """Yield each configuration with the trial that has it already, each trial once."""
+    waiting: dict[str, deque[Trial]] = {}
+    for trial in trials:
+        if trial.status != Status.DAMAGED:  # nobody knows its configuration
+            waiting.setdefault(canonical(trial.config), deque()).append(trial)
+    for config in configs:
+        same = waiting.get(canonical(config))
+        yield (same.popleft() if same else None), config
 
 
 def _new_seed() -> int:

@@ -65,6 +65,7 @@ def finish_all() -> None:
     A kernel pauses its trials instead: whoever closes it does not wait. Ctrl-C pauses them too, and once
     more ends the process at once; all of them can be resumed.
     """
+    # see docs/decisions/0047
     busy = [experiment for experiment in list(live.values()) if experiment.unfinished]
     if busy and not _is_kernel():
         names = ", ".join(it.name for it in busy)

@@ -33,7 +33,7 @@ from nbckpt.sync.queue import Request
 from nbckpt.sync.syncer import TIMEOUT_S
 from nbckpt.sync.work import Terms
 from nbckpt.trials import journal, log, spec
-from nbckpt.trials.callbacks import BackgroundCallback
+from nbckpt.trials.callbacks import BackgroundCallback, Callback
 from nbckpt.trials.checkpoints import PREFIX, TEMPORARY, Record
 from nbckpt.trials.durable import DurableTrainable
 from nbckpt.trials.params import FILE as PARAMS
@@ -302,6 +302,13 @@ class _Way:
     def trouble(self) -> str:
         """Why the target is not what it should be; empty where it is."""
         return self.failure or "; ".join(self.syncer.status().failures)
+
+
+def callbacks_of(experiment: spec.Spec) -> Iterator[Callback]:
+    """Yield what follows an experiment; last what sends it, with all that the others write."""
+    yield from experiment.callbacks
+    if experiment.sync is not None and not any(isinstance(it, SyncerCallback) for it in experiment.callbacks):
+        yield SyncerCallback(config=experiment.sync)
 
 
 def place(config: SyncConfig, name: str) -> str:

@@ -382,7 +382,7 @@ def last_line(trial: Trial) -> str:
 def _hints(experiment: Experiment, states: Mapping[str, str]) -> tuple[Hint, ...]:
     name, there = experiment.name, {state: trial for trial, state in reversed(list(states.items()))}
     details = Hint("Details", f"%ckpt show {name}/t0")
-    if experiment.running:
+    if experiment.running or there.keys() & {Status.RUNNING, Status.PENDING}:  # or another process runs it
         return Hint("Pause", f"%ckpt pause {name}"), Hint("Stop", f"%ckpt stop {name}"), details
     if there.keys() & {CUT, Status.PAUSED}:
         return (Hint("Resume", f"%ckpt resume {name}"),)

@@ -185,6 +185,22 @@ class Trial(Rich):
         return read_trial, (self.folder,)
 
 
+def read_trials(folder: Path, known: Mapping[str, Trial]) -> list[Trial]:
+    """Return the trials in an experiment's folder, in the order in which they were made.
+
+    Those that are *known*, and nobody wrote to since, are not read again.
+    """
+    names = [it.name for it in folder.iterdir() if it.name[:1] == "t" and it.name[1:].isdigit()]
+    trials = []
+    for name in sorted(names, key=lambda name: int(name[1:])):
+        trial, place = known.get(name), folder / name
+        if trial is not None and not trial.changed:
+            trials.append(trial)
+        elif (place / journal.FILE).exists() or (place / params.FILE).exists():  # else it is being made
+            trials.append(Trial.read(place))
+    return trials
+
+
 def fold(trial: Trial, event: Event) -> None:
     """Take one event of its journal into a trial: its whole state is a fold over these."""
     kind = event.get("event")

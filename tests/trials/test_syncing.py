@@ -515,8 +515,9 @@ class Watch(Callback):
 
 reached = threading.Event()
 sync = nbckpt.SyncConfig(sys.argv[1], sync_period=10**6)
-nbckpt.run(count, name="e", callbacks=[Watch()], sync_config=sync)
+experiment = nbckpt.run(count, name="e", callbacks=[Watch()], sync_config=sync)
 reached.wait()
+experiment.pause()
 """
 
 

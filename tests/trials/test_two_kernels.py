@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +15,12 @@ import pytest
 
 import nbckpt
 from nbckpt.errors import UsageError
-from nbckpt.trials import Experiment, Status
+from nbckpt.store.files import write_file
+from nbckpt.trials import Experiment, Status, control
 from nbckpt.trials.experiment import _live
 from nbckpt.trials.recorder import TrialRecorder
 from nbckpt.trials.trial import Trial
+from waiting import until
 
 SECONDS = 30
 
@@ -110,3 +116,139 @@ def test_no_public_method_of_a_trial_writes() -> None:
             assert method.__doc__
     assert str(trial) == "Trial(t0, TERMINATED, 1 results)"
     assert {it: it.read_bytes() for it in trial.folder.rglob("*") if it.is_file()} == before
+
+
+# What one kernel asks of the other.
+
+
+class Gate:
+    """A function that reports each time the test lets it, and saves when it is asked to."""
+
+    def __init__(self) -> None:
+        self.go = threading.Semaphore(0)
+
+    def train(self, config: dict[str, Any]) -> None:
+        checkpoint = nbckpt.get_checkpoint()
+        i = checkpoint.to_dict()["i"] if checkpoint else 0
+        while True:
+            assert self.go.acquire(timeout=SECONDS)
+            i += 1
+            nbckpt.report(i=i, checkpoint={"i": i} if nbckpt.should_checkpoint() else None)
+
+
+@pytest.fixture
+def gate() -> Gate:
+    return Gate()
+
+
+@pytest.fixture
+def here(gate: Gate) -> Iterator[Experiment]:
+    """An experiment of two trials that runs here until the test ends."""
+    space = {"x": nbckpt.grid_search([1, 2])}
+    experiment = nbckpt.run(gate.train, space, name="e", max_concurrent=2)
+    until(lambda: all(trial.status == Status.RUNNING for trial in experiment.trials))
+    yield experiment
+    experiment.stop()
+    gate.go.release(4)
+    assert experiment.wait(SECONDS)
+    assert control.pending(experiment.folder) == []
+
+
+def test_another_kernel_pauses_and_resumes_what_runs_here(here: Experiment, gate: Gate) -> None:
+    other = in_another_kernel(here)
+    other.pause("t0")
+    assert [here.asked(trial) for trial in here.trials] == ["pause", ""]
+    gate.go.release(2)
+    until(lambda: here.trials[0].status == Status.PAUSED)
+    assert here.trials[0].at_risk == 0
+    other.resume("t0")
+    until(lambda: here.trials[0].status == Status.RUNNING)
+
+
+def test_another_kernel_stops_all_that_runs_here(here: Experiment, gate: Gate) -> None:
+    in_another_kernel(here).stop()
+    gate.go.release(2)
+    assert here.wait(SECONDS)
+    assert [trial.note for trial in here.trials] == ["stopped"] * 2
+
+
+def test_another_kernel_asks_for_a_checkpoint(here: Experiment, gate: Gate) -> None:
+    in_another_kernel(here).checkpoint("t1")
+    assert [here.asked(trial) for trial in here.trials] == ["", "checkpoint"]
+    gate.go.release(4)
+    until(lambda: here.trials[1].checkpoint is not None)
+
+
+def test_what_cannot_be_resumed_elsewhere_is_not_asked_for(here: Experiment) -> None:
+    with pytest.raises(UsageError, match="nothing to resume"):
+        in_another_kernel(here).resume()
+
+
+def test_a_command_in_a_shell_reaches_the_kernel_that_runs(here: Experiment, store: Path) -> None:
+    environment = os.environ | {"NBCKPT_STORE": str(store)}
+    command = [sys.executable, "-m", "nbckpt", "pause", "e/t1"]
+    said = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    assert "pausing t1 of e, after the next result" in said
+    assert "nbckpt resume e/t1" in said
+    assert [here.asked(trial) for trial in here.trials] == ["", "pause"]
+
+
+@pytest.mark.parametrize("written", [b"", b"{}", b'{"format":1,"do":"rm"}', b'{"format":2,"do":"stop"}'])
+def test_a_request_that_is_none_is_removed_and_noted(here: Experiment, written: bytes) -> None:
+    file = control.ask(here.folder, control.ControlRequest("pause"))
+    until(lambda: not file.exists())
+    write_file(file, written)
+    until(lambda: not file.exists())
+    assert here.notes[0].startswith("a request of another process was refused")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
+def test_a_request_that_is_a_link_is_not_followed(here: Experiment, tmp_path: Path) -> None:
+    secret = control.ask(tmp_path, control.ControlRequest("stop"))
+    link = here.folder / control.FOLDER / secret.name
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(secret)
+    until(lambda: not os.path.lexists(link))
+    assert [here.asked(trial) for trial in here.trials] == ["", ""]
+    assert secret.exists()
+    secret.unlink()
+
+
+def test_a_request_for_an_unknown_trial_is_refused_at_once(here: Experiment) -> None:
+    with pytest.raises(UsageError, match="no trial 't7'"):
+        in_another_kernel(here).pause("t7")
+
+
+def test_who_asks_acts_itself_once_the_owner_is_gone(store: Path) -> None:
+    fails = [True]
+    first = nbckpt.run(failing(fails), name="e")
+    assert first.wait(SECONDS)
+    with TrialRecorder(first.trials[0]) as recorder:
+        recorder.pause()
+    other = in_another_kernel(first)
+    with first.claimed():  # as an owner that does not answer
+        asking = threading.Thread(target=other.stop)
+        asking.start()
+        until(lambda: bool(control.pending(first.folder)))
+    asking.join()
+    assert other.trials[0].status == Status.TERMINATED
+    assert control.pending(first.folder) == []
+
+
+def test_a_request_that_nobody_waits_for_does_not_reach_a_new_owner() -> None:
+    ran = nbckpt.run(failing([False]), name="e")
+    assert ran.wait(SECONDS)
+    old, new = (control.ask(ran.folder, control.ControlRequest("pause", by=it)) for it in ("old", "new"))
+    os.utime(old, (1, 1))
+    control.withdraw_stale(ran.folder)
+    assert control.pending(ran.folder) == [new]
+    control.withdraw([new])
+
+
+def test_an_owner_that_does_not_answer_keeps_the_request(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(control, "ANSWER_S", 0.0)
+    file = control.ask(tmp_path, control.ControlRequest("stop", "t3"))
+    assert control.answered(file, lambda: True) is None
+    assert control.read(file).trial == "t3"
