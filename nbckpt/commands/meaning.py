@@ -26,6 +26,8 @@ def is_trial(word: str) -> bool:
 
 def also_a_trial(session: Session, ref: str) -> str:
     """Return a sentence where a checkpoint has the name of a trial, too: the checkpoint is what is meant."""
+    if not is_trial(ref):
+        return ""
     try:
         experiment, trial = session.library.trial(ref.partition("@")[0])
     except NbckptError:

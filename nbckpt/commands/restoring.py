@@ -107,7 +107,7 @@ def restore(
     lazy: bool,  # noqa: FBT001
 ) -> RestoreResult | TrialRestored:
     """Put the variables of a checkpoint back; those of a trial's checkpoint, too."""
-    if not is_ref(session, ref) and is_trial(ref):
+    if is_trial(ref) and not is_ref(session, ref):
         return _restore_trial(session, ref, names, prefix, dry_run=dry_run, trust=trust)
     return RestoreResult(
         session.tracker.restore(

@@ -37,6 +37,7 @@ SHORT = 8
 _RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\.|$)", re.IGNORECASE)
 _ENTRY = re.compile(r"(checkpoints|trash)/([0-9TZ]+)-([0-9a-f]{64})\.json")
 _REF = re.compile(r"(?:trash/)?refs/([^/]+)/([0-9]{8})-([0-9a-f]{64})")
+_VERSION = len("00000001-") + 64
 _PREFIX = re.compile(r"[0-9a-f]{4,64}")
 _NUMBER = re.compile(r"[0-9]{1,9}")
 _MOST_VERSIONS = 10**8 - 1
@@ -168,15 +169,16 @@ class History:
         """
         self.ensure(manifest.algorithms)
         # A name that leads nowhere is not seen: the manifest, put last of all, shows both at once.
-        ref = self.add_ref(name, manifest.id) if name else None
+        entry = _entry(manifest)
+        ref = self.add_ref(name, entry) if name else None
         try:
             self._guard(manifest)
-            self.store.put(_entry_key(manifest), data)
+            self.store.put(entry.key, data)
             # A collector may have looked for the last time while the manifest was on its way.
             self._guard(manifest)
         except BaseException:
             with suppress(StoreError):  # the first failure is the one to tell
-                self.store.delete(_entry_key(manifest))
+                self.store.delete(entry.key)
                 if ref is not None:
                     self.store.delete(ref.key)
             raise
@@ -185,7 +187,7 @@ class History:
     def entries(self, folder: str = "checkpoints") -> list[Entry]:
         """Return the checkpoints, newest first. Their manifests are not read."""
         found = (_ENTRY.fullmatch(key) for key in self.store.keys(f"{folder}/"))
-        return sorted((Entry(it[2], it[3], it[0]) for it in found if it), reverse=True)
+        return sorted((_listed(it) for it in found if it), reverse=True)
 
     def read(self, entry: Entry) -> Manifest:
         """Return a checkpoint's manifest.
@@ -306,8 +308,8 @@ class History:
                 keys += [ref.key for ref in trashed if ref.id in ids]
         return keys
 
-    def add_ref(self, name: str, target: str) -> Ref:
-        """Give the checkpoint with the id *target* the next version of *name*.
+    def add_ref(self, name: str, target: Entry) -> Ref:
+        """Give a checkpoint the next version of *name*.
 
         A version that `rm` took away is not given again.
 
@@ -315,12 +317,25 @@ class History:
             UsageError: No checkpoint can have the name, or not once more.
         """
         check_name(name)
-        version = max((ref.version for ref in self._all_refs(name)), default=0) + 1
+        version = self._last_version(name) + 1
         if version > _MOST_VERSIONS:
             raise UsageError(f"{name!r} has the version {version - 1} already, the last: choose another name")
-        key = f"refs/{encode_name(name)}/{version:08d}-{target}"
-        self.store.put(key, f"{target}\n".encode())
-        return Ref(version, target, name, key)
+        key = f"refs/{encode_name(name)}/{version:08d}-{target.id}"
+        self.store.put(key, f"{target.id}\n{target.moment}\n".encode())
+        return Ref(version, target.id, name, key)
+
+    def _last_version(self, name: str) -> int:
+        """Return the number of the last version of *name*, a removed one or not.
+
+        A save asks for it, so it looks at nothing of a version but the number in its key.
+        """
+        below = f"refs/{encode_name(name)}/"
+        keys = [*self.store.keys(f"trash/{below}"), *self.store.keys(below)]
+        last = 0
+        for version in sorted({key[-_VERSION:] for key in keys}):
+            if version[:8].isdecimal():
+                last = max(int(version[:8]), last + 1)
+        return last
 
     def resolve(self, ref: str) -> Entry:
         """Return the checkpoint that *ref* means.
@@ -335,6 +350,8 @@ class History:
         base, tilde, back = ref.partition("~")
         if tilde and not _NUMBER.fullmatch(back):
             raise UsageError(f"{ref!r}: behind '~' goes a number, as in 'latest~2'")
+        if not tilde and (entry := self._newest(base)):
+            return entry
         entries = self.entries()
         candidates = self._candidates(base, entries)
         if not candidates:
@@ -345,6 +362,32 @@ class History:
                 f"{ref!r} reaches too far back: {base!r} has {len(candidates)}. See `%ckpt ls`"
             )
         return candidates[at]
+
+    def _newest(self, base: str) -> Entry | None:
+        """Return what `latest` or a name means, by one listing; None where only a longer look can tell."""
+        if base == "latest":
+            found = (_ENTRY.fullmatch(key) for key in reversed(list(self.store.keys("checkpoints/"))))
+            return next((_listed(it) for it in found if it), None)
+        name, _, version = (
+            base.rpartition("@") if _NUMBER.fullmatch(base.rpartition("@")[2]) else (base, "", "")
+        )
+        if _name_trouble(name):
+            return None
+        if version:
+            keys = [ref.key for ref in self.refs(name) if ref.version == int(version)]
+        else:
+            keys = list(self.store.keys(f"refs/{encode_name(name)}/"))
+        return self._named_by(keys[-1]) if keys else None
+
+    def _named_by(self, key: str) -> Entry | None:
+        """Return the checkpoint of a ref that says where it is; None where it does not, or there is none."""
+        ref = _REF.fullmatch(key)
+        with suppress(NotFoundError):
+            moment = self.store.get(key, 0, _MOST).decode("ascii", "replace").split()[1:2]
+            it = _ENTRY.fullmatch(f"checkpoints/{''.join(moment)}-{ref[3]}.json") if ref else None
+            if it and self.store.exists(it[0]):
+                return _listed(it)
+        return None
 
     def _candidates(self, base: str, entries: list[Entry]) -> list[Entry]:
         """Return what *base* can mean, the one it means first."""
@@ -404,7 +447,7 @@ def decode_entry(key: str, data: bytes) -> Manifest:
     file = key.rpartition("/")[2]
     what = f"checkpoint {file.partition('-')[2][:SHORT]}"
     manifest = decode(data, what)
-    if file != _entry_key(manifest).rpartition("/")[2]:
+    if file != _entry(manifest).key.rpartition("/")[2]:
         raise CorruptError(
             f"{what} is damaged: its key holds the manifest of {manifest.id[:SHORT]}, made at "
             f"{manifest.created_at or 'no time'}"
@@ -456,9 +499,14 @@ def _percent(character: str) -> str:
     return quote(character.encode("utf-8", "surrogatepass"), safe="")
 
 
-def _entry_key(manifest: Manifest) -> str:
+def _entry(manifest: Manifest) -> Entry:
+    """Return the place of a checkpoint in the listing."""
     moment = re.sub(r"[^0-9TZ]", "", manifest.created_at)
-    return f"checkpoints/{moment}-{manifest.id}.json"
+    return Entry(moment, manifest.id, f"checkpoints/{moment}-{manifest.id}.json")
+
+
+def _listed(found: re.Match[str]) -> Entry:
+    return Entry(found[2], found[3], found[0])
 
 
 def _trashed(key: str) -> str:

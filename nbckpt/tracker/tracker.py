@@ -487,7 +487,7 @@ class Tracker(Rich):
 
     def tag(self, ref: str, name: str) -> Ref:
         """Give a checkpoint one more name."""
-        return self.history.add_ref(name, self.find(ref).id)
+        return self.history.add_ref(name, self.find(ref))
 
     def remove(self, refs: Iterable[str]) -> list[tuple[Entry, list[Ref]]]:
         """Take checkpoints out of sight; `undo` brings them back until `gc` frees their space."""

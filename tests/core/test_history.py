@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from nbckpt.core.history import History, VanishedError, check_name, encode_name
+from nbckpt.core.history import Entry, History, VanishedError, check_name, encode_name
 from nbckpt.core.manifest import Content, Group, Manifest, now
 from nbckpt.core.trust import open_signer
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError, UsageError
@@ -77,7 +77,7 @@ def test_a_name_that_cannot_be_is_refused_with_the_reason(history: History, name
     with pytest.raises(UsageError, match="cannot be a checkpoint's name: "):
         check_name(name)
     with pytest.raises(UsageError):
-        history.add_ref(name, "0" * 64)
+        history.add_ref(name, Entry("", "0" * 64, ""))
     assert list(history.store.keys()) == []
 
 
@@ -115,7 +115,7 @@ def test_two_writers_of_one_version_are_both_kept(history: History, store: Memor
     for made in (a, b):
         store.put(f"refs/x/00000001-{made}", b"")
     assert (history.resolve("x@1").id, history.resolve("x@2").id) == (a, b)
-    assert history.add_ref("x", a).version == 3
+    assert history.add_ref("x", history.resolve(a)).version == 3
 
 
 def test_a_version_keeps_its_number_when_another_goes(history: History, store: MemoryStore) -> None:
@@ -220,7 +220,7 @@ def test_a_name_that_leads_nowhere_is_not_seen(history: History, store: MemorySt
 
 def test_a_removed_checkpoint_can_be_brought_back_with_its_names(history: History) -> None:
     made = saved(history, "a")
-    history.add_ref("b", made)
+    history.add_ref("b", history.resolve(made))
     entry = history.resolve("a")
     refs = history.remove(entry)
     assert history.entries() == []
