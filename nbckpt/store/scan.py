@@ -26,6 +26,7 @@ def scan(
     *,
     skip: Callable[[str], bool] = lambda _: False,
     below: str = "",
+    linked_folders: bool = True,
 ) -> Iterator[tuple[str, os.DirEntry[str]]]:
     """Yield every file below a folder by its path, those in a folder before those in the folders in it.
 
@@ -36,6 +37,7 @@ def scan(
         refuse: Called with a path, and why nothing is yielded for it; it may raise.
         skip: Tells which paths are not looked at.
         below: The path of the folder in *folder* to begin with.
+        linked_folders: Whether links to folders are followed.
 
     Raises:
         OSError: A folder cannot be read.
@@ -57,6 +59,8 @@ def scan(
             links += link
             if link and (why := _unfit(entry.path, top, above, links)):
                 refuse(name, why)
+            elif link and entry.is_dir() and not linked_folders:
+                refuse(name, "it is a link to a folder")
             elif entry.is_dir():
                 at = os.path.realpath(entry.path) if link else f"{above[-1]}{os.sep}{entry.name}"
                 folders.append((name, entry, (*above, at)))

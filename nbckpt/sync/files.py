@@ -7,9 +7,6 @@ becomes shorter ends the process.
 from __future__ import annotations
 
 import os
-import shutil
-import time
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -17,13 +14,13 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from nbckpt.core.algorithms import of_checksum
-from nbckpt.errors import NbckptError, StoreError
-from nbckpt.store import STAGING, Data, LocalStore, Pieces, check_key
+from nbckpt.errors import NbckptError, StoreError, UsageError
+from nbckpt.store import Data, Pieces, check_key
 from nbckpt.store.base import pieces_of
+from nbckpt.store.files import discard, hidden, sweep, sync_folders, sync_tree
+from nbckpt.store.scan import can_be_named
+from nbckpt.store.scan import scan as files_in
 from nbckpt.sync.exclude import parents
-
-_STAGE = f"{STAGING}-sync-"
-_STALE_S = 24 * 3600
 
 
 class Seen(NamedTuple):
@@ -43,29 +40,15 @@ def scan(folder: Path, excluded: Callable[[str], bool], left_out: dict[str, str]
     """Return the files in a folder with their sizes and times; what vanishes meanwhile is no matter.
 
     A folder is looked at before the folders in it: what a file in it tells of those can be found there.
-    Links to files count as the files; what is neither a file nor a folder is noted in *left_out*.
+    A link counts as the file in the folder that it points to; other links, and what is neither a file nor a
+    folder, are noted in *left_out*.
     """
     found: dict[str, Seen] = {}
-    waiting = [(folder, "")]
-    while waiting:
-        place, prefix = waiting.pop()
-        try:
-            entries = sorted(os.scandir(place), key=lambda it: it.name)
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            raise StoreError(f"cannot read {str(place)!r}: {error.strerror or error}") from error
-        for entry in entries:
-            path = prefix + entry.name
-            if excluded(path):
-                continue
+    with explained("read", folder):
+        for path, entry in files_in(folder, left_out.__setitem__, skip=excluded, linked_folders=False):
             with suppress(FileNotFoundError):
-                if entry.is_dir(follow_symlinks=False):
-                    waiting.append((Path(entry.path), f"{path}/"))
-                elif entry.is_file():
+                if not path.endswith("/"):
                     found[check_key(path)] = Seen.of(entry.stat())
-                else:
-                    left_out[path] = "it is no file, or a link that leads to none"
     return found
 
 
@@ -121,11 +104,11 @@ class Stage:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._files = LocalStore(folder)
-        self._folder = self._files.folder
-        self._stage = self._folder / f"{_STAGE}{uuid.uuid4().hex[:12]}"
+        self._folder = folder.absolute()
+        self._stage = hidden(self._folder)
         self._former = self._stage / "former"
         self._removed: list[str] = []
+        self._changed: set[Path] = set()
         self._back: list[Callable[[], object]] = []
         """What takes each step back."""
 
@@ -143,15 +126,27 @@ class Stage:
         if error is not None:
             self._undo()
             return
-        shutil.rmtree(self._stage, ignore_errors=True)
+        try:
+            with explained("write", self._folder):
+                sync_folders(folder for folder in self._changed if folder.is_dir())
+        except BaseException:
+            self._undo()
+            raise
+        discard(self._stage)
         for path in self._removed:
             with suppress(OSError):
                 for folder in parents(path):
                     (self._folder / folder).rmdir()
-        for left in self._folder.glob(f"{_STAGE}*"):  # by transfers that were killed
-            with suppress(OSError):
-                if time.time() - left.stat().st_mtime > _STALE_S:
-                    shutil.rmtree(left, ignore_errors=True)
+        sweep(self._folder)  # of transfers that were killed
+
+    def seal(self) -> None:
+        """Make what was written to its places durable, before it is put.
+
+        Raises:
+            StoreError: The disk failed.
+        """
+        with explained("write", self._folder):
+            sync_tree(self._stage)
 
     def place(self, number: int) -> Path:
         """Return where a file can be written."""
@@ -164,7 +159,7 @@ class Stage:
             StoreError: The disk failed.
             UsageError: No file can have this path here.
         """
-        target = self._files.path(path)
+        target = self._at(path)
         with explained("write", target):
             for folder in reversed([self._folder / it for it in parents(path)]):
                 if folder.is_symlink() or not folder.is_dir():
@@ -181,10 +176,16 @@ class Stage:
             StoreError: The disk failed.
         """
         with explained("remove", self._folder / path):
-            self._put_away(self._files.path(path))
+            self._put_away(self._at(path))
         self._removed.append(path)
 
+    def _at(self, path: str) -> Path:
+        if not can_be_named(check_key(path)):
+            raise UsageError(f"{path!r} cannot be a file name in {self._folder}")
+        return self._folder / path
+
     def _put_away(self, target: Path) -> None:
+        self._changed.add(target.parent)
         if os.path.lexists(target):
             away = self._former / str(len(self._back))
             target.replace(away)
@@ -195,6 +196,7 @@ class Stage:
             if folder.parent != folder:
                 self._make(folder.parent)
             folder.mkdir()
+            self._changed.add(folder.parent)
             self._back.append(folder.rmdir)
 
     def _undo(self) -> None:

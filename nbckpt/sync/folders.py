@@ -349,6 +349,7 @@ class _Download:
                 self._work.all(
                     partial(self._fetch, path, stage.place(number)) for number, path in enumerate(needed)
                 )
+                stage.seal()
                 for path in gone:
                     stage.remove(path)
                 for path, staged in sorted(self._fetched.items()):

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from nbckpt.errors import StoreError
 from nbckpt.render import short, visible
-from nbckpt.store import STAGING
+from nbckpt.store.files import write_file
+from nbckpt.store.scan import link_outside
 
 FILE = "log.txt"
 LARGEST = 1 << 20
@@ -64,6 +65,7 @@ class Log:
 
     def _open(self) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
+        flags |= getattr(os, "O_NOFOLLOW", 0)  # a folder from elsewhere may hold a link to anywhere
         self._fd = os.open(self._file, flags, 0o666)
         self._size = os.fstat(self._fd).st_size
 
@@ -71,15 +73,11 @@ class Log:
         """Keep the newer half, from the beginning of a line; whoever reads sees the one or the other."""
         self._close()
         kept = self._file.read_bytes()[-LARGEST // 2 :]
-        stage = self._file.with_name(f"{STAGING}-{FILE}")
         try:
-            stage.write_bytes(kept[kept.find(b"\n") + 1 :])
-            stage.replace(self._file)
+            write_file(self._file, kept[kept.find(b"\n") + 1 :])
         except PermissionError:  # on Windows, while somebody reads it: it is tried again with the next
             if self._size > 2 * LARGEST:
                 raise
-        finally:
-            stage.unlink(missing_ok=True)
         self._open()
 
     def close(self) -> None:
@@ -100,6 +98,8 @@ def last_lines(folder: Path, most: int) -> list[str]:
     Of a line that was written over again and again, as progress bars are, the last state counts. Colours
     are left out, and other control characters made visible.
     """
+    if link_outside(folder, FILE):
+        return []
     try:
         text = (folder / FILE).read_bytes().decode("utf-8", "replace")
     except OSError:

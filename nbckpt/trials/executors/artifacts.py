@@ -6,13 +6,14 @@ their own: the trial's own target is written by the machine that drives it.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
 from nbckpt.errors import NbckptError, UsageError
-from nbckpt.store import STAGING, check_key
+from nbckpt.store import check_key
+from nbckpt.store.files import writing
+from nbckpt.store.scan import link_outside
 from nbckpt.sync import SyncConfig
 from nbckpt.sync.exclude import excluding
 from nbckpt.sync.files import Seen, explained, scan
@@ -105,15 +106,11 @@ def take_in(folder: Path, changed: Mapping[str, Seen], read: Callable[[str, int]
 
 
 def _put(folder: Path, path: str, size: int, first: bytes, read: Callable[[int], bytes]) -> None:
-    target = folder.joinpath(*path.split("/"))
-    stage = folder / f"{STAGING}-{uuid.uuid4().hex[:12]}"
+    target = folder / path
     with explained("write", target):
-        try:
-            with stage.open("wb") as file:
-                file.write(first)
-                while file.tell() < size and (piece := read(file.tell())):
-                    file.write(piece)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            stage.replace(target)
-        finally:
-            stage.unlink(missing_ok=True)
+        if link := link_outside(folder, path):
+            raise UsageError(f"{link!r} in {str(folder)!r} is a link that leads outside: remove it")
+        with writing(target) as file:
+            file.write(first)
+            while file.tell() < size and (piece := read(file.tell())):
+                file.write(piece)
