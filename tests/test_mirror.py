@@ -15,6 +15,8 @@ import pytest
 
 import nbckpt
 from nbckpt import Tracker
+from nbckpt.core import schema
+from nbckpt.core.trust import open_signer
 from nbckpt.errors import NotFoundError, StoreError, UsageError
 from nbckpt.mirror import AutoMirror, Mirror
 from nbckpt.store import LocalStore, MemoryStore, open_store
@@ -272,6 +274,10 @@ def test_a_note_that_a_stranger_wrote_or_changed_sends_nothing_anywhere(
     note = (here / "sync.json").read_text()
     (here / "sync.json").write_text(note.replace("there", "elsewhere"))
     assert AutoMirror(LocalStore(here)).status is None
+    assert "do not match its checksum" in caplog.text
+    changed = {name: value for name, value in json.loads(note).items() if name != schema.CHECKSUM}
+    (here / "sync.json").write_bytes(schema.seal(changed | {"url": str(tmp_path / "elsewhere")}))
+    assert AutoMirror(LocalStore(here)).status is None
     assert "written by someone else" in caplog.text
     (here / "sync.json").write_text(note)
     assert AutoMirror(LocalStore(here), in_background=False).status is not None
@@ -328,3 +334,27 @@ def test_the_last_push_of_a_program_reaches_a_host_by_its_name_after_the_trials_
     journals = [(it / "experiments/e/t0/events.jsonl").read_text() for it in (here, here.parent / "fresh")]
     assert journals[0] == journals[1]
     assert '"event":"pause"' in journals[1].splitlines()[-1]
+
+
+SECRET = "p4ss/w0rd".replace("/", "")
+
+
+def test_a_password_in_the_url_of_a_sync_is_refused_and_never_kept(auto: AutoMirror, here: Path) -> None:
+    for url in (f"sftp://me:{SECRET}@host/x", f"https://host/x?token={SECRET}"):
+        with pytest.raises(UsageError, match=r"\*\*\*.*would be kept in sync\.json.*SSH key") as caught:
+            auto.start(url)
+        assert SECRET not in str(caught.value)
+    assert auto.status is None
+    assert not (here / "sync.json").exists()
+
+
+def test_a_note_with_a_password_is_not_followed_and_not_shown(
+    here: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    here.mkdir()
+    url = f"sftp://me:{SECRET}@host/x"
+    signature = open_signer().sign_bytes("sync", f"{url}\n7.0".encode())
+    (here / "sync.json").write_text(json.dumps({"url": url, "period": 7, "signature": signature}))
+    assert AutoMirror(LocalStore(here)).status is None
+    assert "me:***@host" in caplog.text
+    assert SECRET not in caplog.text

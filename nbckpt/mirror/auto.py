@@ -16,7 +16,7 @@ from nbckpt.core.pools import starts
 from nbckpt.errors import StoreError, UsageError
 from nbckpt.mirror import note
 from nbckpt.render import visible
-from nbckpt.store import Cancel, Store, local_folder
+from nbckpt.store import Cancel, Store, check_no_secret, local_folder
 from nbckpt.trials.home import experiments_folder
 
 if TYPE_CHECKING:
@@ -124,6 +124,7 @@ class AutoMirror:
         """
         if not period > 0:
             raise UsageError(f"--period {period:g}: give seconds above 0")
+        check_no_secret(url, note.FILE)
         self._mirror(url)
         where = local_folder(url)
         self.stop()

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from pathlib import Path
+from typing import Any
 
+from nbckpt.core import schema
 from nbckpt.core.trust import open_signer
-from nbckpt.errors import StoreError
+from nbckpt.errors import NbckptError, StoreError, UsageError
+from nbckpt.store import check_no_secret
+from nbckpt.store.files import write_file
+from nbckpt.store.scan import OUTSIDE, link_outside
 
 FILE = "sync.json"
+FORMAT = 2
+
+_FORM = {"url": str, "period": float, "signature": str}
 
 _log = logging.getLogger("nbckpt")
 
@@ -19,11 +26,12 @@ def read(file: Path) -> tuple[str, float] | None:
     if not file.is_file():
         return None
     try:
-        read = json.loads(file.read_bytes())
-        url, period = str(read["url"]), float(read["period"])
-        if open_signer().signed_bytes("sync", _signed(url, period), str(read["signature"])):
-            return url, period
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        found = _read(file)
+        url, period = found["url"], found["period"]
+        check_no_secret(url, FILE)
+        if open_signer().signed_bytes("sync", _signed(url, period), found["signature"]):
+            return url, float(period)
+    except (OSError, NbckptError) as error:
         _log.warning("%s cannot be read, so nothing is synced: %s", file, error)
     else:
         # Or a folder from a stranger would send what is saved in it to the stranger.
@@ -33,16 +41,28 @@ def read(file: Path) -> tuple[str, float] | None:
     return None
 
 
+def _read(file: Path) -> Any:
+    if link_outside(file.parent, file.name):
+        raise UsageError(OUTSIDE)
+    data = file.read_bytes()
+    found = schema.parse(data, FILE)
+    if isinstance(found, dict) and "format" not in found:  # format 1 did not say it
+        return schema.check(found, _FORM, FILE)
+    return schema.unseal(data, _FORM, FILE)
+
+
 def write(file: Path, url: str, period: float) -> None:
-    """Write the note.
+    """Write the note, which is whole and durable when this returns.
 
     Raises:
+        UsageError: The URL has a password in it.
         StoreError: The disk failed.
     """
+    check_no_secret(url, FILE)
     signature = open_signer().sign_bytes("sync", _signed(url, period))
+    sealed = schema.seal({"format": FORMAT, "url": url, "period": period, "signature": signature})
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps({"url": url, "period": period, "signature": signature}))
+        write_file(file, sealed)
     except OSError as error:
         raise StoreError(f"cannot write {str(file)!r}: {error.strerror or error}") from error
 

@@ -138,8 +138,6 @@ class Save:
         read = None if data is None else schema.parse(data, repr(str(place)))
         if not isinstance(read, dict) or read.keys().isdisjoint({"states", "replicas"}):
             raise NotFoundError(f"{str(folder)!r} has no {MANIFEST} of nbckpt's")
-        if (number := read.get("format")) not in range(1, FORMAT + 1):
-            raise FormatError(f"{str(place)!r} has format {number!r}, this nbckpt reads {FORMAT}")
         assert data is not None
         read = schema.unseal(data, _FORM, repr(str(place)))
         states = {name: _kept(name, *it) for name, it in read["states"].items()}

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from nbckpt.errors import UsageError
+
 _MOST = 8  # an SSH server turns away more than about ten at once
 
 # paramiko mixes up the answers to two threads that share a connection.
@@ -14,8 +16,7 @@ _ONE_THREAD = frozenset({"sftp", "ssh"})
 
 # s3fs would believe an old listing of its own, and ask for an object's size before each object.
 _S3 = {"use_listings_cache": False, "max_concurrency": 1}
-_OWN = {"skip_instance_cache": True}
-_OPTIONS: dict[str, dict[str, Any]] = {"s3": _S3, "s3a": _S3, "sftp": _OWN, "ssh": _OWN}
+_OPTIONS: dict[str, dict[str, Any]] = {"s3": _S3, "s3a": _S3}
 
 
 class Connections:
@@ -29,7 +30,8 @@ class Connections:
 
     def __init__(self, url: str, options: dict[str, Any]) -> None:
         protocol = url.partition("://")[0]
-        is_shared = protocol not in _ONE_THREAD
+        self._protocols = {link.partition("://")[0] for link in url.split("::")}
+        is_shared = not self._protocols & _ONE_THREAD
         self._url = url
         self._options = _OPTIONS.get(protocol, {}) | options
         first, root = self._connect()
@@ -67,6 +69,8 @@ class Connections:
         return self._connect()[0]
 
     def _connect(self) -> tuple[Any, str]:
+        if self._protocols & _ONE_THREAD:
+            return self._connect_to_known()
         import fsspec
 
         fs, root = fsspec.core.url_to_fs(self._url, **self._options)
@@ -75,3 +79,12 @@ class Connections:
 
             fs = Cancellable(fs)
         return fs, str(root)
+
+    def _connect_to_known(self) -> tuple[Any, str]:
+        """Connect over SSH, which fsspec itself would do to whoever answers."""
+        from nbckpt.store.sftp import KnownHosts
+
+        if len(self._protocols) > 1:
+            raise UsageError("with :: the key of the host is not checked: give the URL of the host alone")
+        options = KnownHosts._get_kwargs_from_urls(self._url) | self._options
+        return KnownHosts(**options), KnownHosts._strip_protocol(self._url)

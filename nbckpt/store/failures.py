@@ -6,6 +6,7 @@ They are known by their names, so that none of those libraries need be imported.
 from __future__ import annotations
 
 from nbckpt.errors import RefusedError, StoreError
+from nbckpt.store.masking import masked
 
 _DENIED = {
     "AuthenticationException",
@@ -28,7 +29,7 @@ _AWAY = {
 def explained(error: Exception, what: str) -> StoreError:
     """Return the error that says *what* failed, by which cause, and what to do."""
     names = {kind.__name__ for kind in type(error).__mro__}
-    said = (str(error).splitlines() or [""])[0]
+    said = masked((str(error).splitlines() or [""])[0])
     cause = f"{type(error).__name__}: {said}"
     if names & _DENIED or getattr(error, "status_code", None) in {401, 403} or "No authentication" in said:
         return RefusedError(f"{what}: access is denied ({cause}). Check the credentials and what they allow")

@@ -103,7 +103,7 @@ def writing(file: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def staged(
-    file: Path, staging: Path | None = None, rename: Callable[[Path, Path], object] = Path.replace
+    file: Path, staging: Path | None = None, rename: Callable[[Path, Path], object] | None = None
 ) -> Iterator[Path]:
     """Lend a hidden path for the block; the file that the block makes there, and syncs, becomes *file*.
 
@@ -116,7 +116,7 @@ def staged(
     stage = hidden(staging or file.parent)
     try:
         yield stage
-        rename(stage, file)
+        (rename or Path.replace)(stage, file)
     except BaseException:
         discard(stage)
         raise

@@ -13,6 +13,7 @@ from nbckpt.store.base import PIECE, STAGING, Data, Pieces, Store, check_key, pa
 from nbckpt.store.cancel import wanted
 from nbckpt.store.connections import Connections
 from nbckpt.store.failures import explained
+from nbckpt.store.masking import masked
 
 # Their put is one request that shows whole or not at all; elsewhere we write aside and rename.
 _WHOLE_PUTS = frozenset({"memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl"})
@@ -66,11 +67,13 @@ def check_protocol(url: str) -> None:
 
 @contextmanager
 def _reaching(url: str) -> Iterator[None]:
-    protocol = url.rpartition("::")[2].partition("://")[0]
+    protocol, url = url.rpartition("::")[2].partition("://")[0], masked(url)
     try:
         yield
+    except NbckptError as error:
+        raise type(error)(f"cannot reach {url!r}: {error}") from error
     except ValueError as error:
-        raise UsageError(f"cannot reach {url!r}: {error}") from error
+        raise UsageError(f"cannot reach {url!r}: {masked(str(error))}") from error
     except ImportError as error:
         extra = _EXTRAS.get(protocol)
         advice = f"pip install 'nbckpt[{extra}]'" if extra else str(error)
@@ -80,10 +83,13 @@ def _reaching(url: str) -> Iterator[None]:
 
 
 class RemoteStore(Store):
-    """One object per key below *url*, for example `s3://bucket/folder` or `memory://demo`."""
+    """One object per key below *url*, for example `s3://bucket/folder` or `memory://demo`.
+
+    Its own `url` shows no password and no token.
+    """
 
     def __init__(self, url: str, **options: Any) -> None:
-        self.url = url.rstrip("/")
+        self.url = masked(url.rstrip("/"))
         protocol = url.partition("://")[0]
         with _reaching(url):
             self._connections = Connections(url, options)

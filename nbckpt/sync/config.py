@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 
 from nbckpt.errors import UsageError
 from nbckpt.render import Column, Page, Result, Table
+from nbckpt.store import check_no_secret
 from nbckpt.sync.background import DefaultSyncer
 from nbckpt.sync.syncer import PERIOD_S, TIMEOUT_S, Syncer, checked_period, checked_timeout, seconds
 
@@ -38,6 +39,7 @@ class SyncConfig(Result):
     def __post_init__(self) -> None:
         checked_period("sync_period", self.sync_period)
         checked_timeout("sync_timeout", self.sync_timeout)
+        check_no_secret(str(self.upload_dir or ""), "the experiment's file")
         if self.upload_dir and self.syncer is None:
             raise UsageError(
                 f"upload_dir={self.upload_dir!r} needs a syncer: leave syncer out for the usual one"

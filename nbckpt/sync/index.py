@@ -10,21 +10,21 @@ at whichever moment the writer is killed.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Self
 
+from nbckpt.core import schema
 from nbckpt.core.algorithms import Algorithms, of_checksum
-from nbckpt.errors import CorruptError, FormatError, NotFoundError
+from nbckpt.errors import CorruptError, NotFoundError, UsageError
 from nbckpt.store import Store, check_key
 from nbckpt.sync.exclude import OWN
 
-FORMAT = 1
+FORMAT = 2
 KEY = f"{OWN}/index.json"
 
-_END_OF_TIME_NS = 2**63
+_FORM = {"format": int, "looked_at": int, "aside": [str], "files": {str: (int, int, str)}}
 
 _RACY_NS = 2_000_000_000
 """A file that changed so shortly before it was looked at may change again without a new time."""
@@ -71,19 +71,17 @@ class Index:
             FormatError: A newer nbckpt wrote it.
             StoreError: The storage failed.
         """
+        what = f"{KEY} in {store.url}"
         try:
-            read = json.loads(store.get(KEY))
+            data = store.get(KEY)
         except NotFoundError:
             return None
-        except (ValueError, RecursionError) as error:
-            raise CorruptError(f"{KEY} in {store.url} is damaged: {error}") from error
+        found = schema.unseal(data, _FORM, what)
         try:
-            if read["format"] != FORMAT:
-                raise FormatError(f"{KEY} in {store.url} has format {read['format']!r}: upgrade nbckpt")
-            items = {check_key(path): _item(*it) for path, it in read["files"].items()}
-            return cls(items, frozenset(read["aside"]) & items.keys(), int(read["looked_at"]))
-        except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
-            raise CorruptError(f"{KEY} in {store.url} is damaged: {error}") from error
+            items = {check_key(path): Item(*it) for path, it in found["files"].items()}
+        except UsageError as error:
+            raise CorruptError(f"{what} is damaged: {error}") from error
+        return cls(items, frozenset(found["aside"]) & items.keys(), found["looked_at"])
 
     def write(self, store: Store) -> None:
         """Put the index, which shows everything that it says at once.
@@ -93,7 +91,7 @@ class Index:
         """
         files = {path: [it.size, it.time, it.digest] for path, it in sorted(self.items.items())}
         text = {"format": FORMAT, "looked_at": self.looked_at, "aside": sorted(self.aside), "files": files}
-        store.put(KEY, json.dumps(text, separators=(",", ":")).encode())
+        store.put(KEY, schema.seal(text))
 
     def algorithms(self, where: str) -> Algorithms:
         """Return with which algorithms the target is written; its first file tells.
@@ -140,13 +138,6 @@ def key_aside(path: str, item: Item) -> str:
     """Return the key of new contents of a file whose path has the former ones still."""
     algorithms = of_checksum(item.digest, f"{path!r} in the target")
     return f"{OWN}/{algorithms.digest(f'{path}/{item.digest}'.encode(errors='surrogatepass')).hex()}"
-
-
-def _item(size: int, time_ns: int, digest: str) -> Item:
-    item = Item(int(size), int(time_ns), str(digest))
-    if item.size < 0 or not 0 <= item.time < _END_OF_TIME_NS:
-        raise ValueError(f"a file of {size} bytes at {time_ns}")
-    return item
 
 
 def now_ns() -> int:

@@ -66,7 +66,11 @@ def sftp_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SftpServer
                 served._running.append(process)
 
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Connection) as server:
-        served = SftpServer(f"{getpass.getuser()}@127.0.0.1:{server.server_address[1]}", folder)
+        port = server.server_address[1]
+        served = SftpServer(f"{getpass.getuser()}@127.0.0.1:{port}", folder)
+        (folder / ".ssh" / "known_hosts").write_text(
+            f"[127.0.0.1]:{port} {(folder / 'host.pub').read_text()}"
+        )
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         yield served

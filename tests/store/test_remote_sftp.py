@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 import pytest
 
-from nbckpt.errors import StoreError
+from nbckpt.errors import RefusedError, StoreError, UsageError
 from nbckpt.store import Store, open_store
 from nbckpt.testing import StoreTests
 from servers.sftp import SftpServer
@@ -71,3 +71,30 @@ def test_a_folder_that_cannot_be_listed_is_an_error(sftp_folder: str) -> None:
         for listing in (store.keys, store.sizes):
             with pytest.raises(StoreError, match="Permission denied"):
                 list(listing())
+
+
+def test_a_host_that_is_not_known_is_refused(
+    sftp_server: SftpServer, sftp_folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    port = sftp_server.address.rpartition(":")[2]
+    add = rf"ssh-keyscan -p {port} 127\.0\.0\.1 >> ~/\.ssh/known_hosts"
+    with pytest.raises(RefusedError, match=rf"is not in ~/\.ssh/known_hosts.*ed25519 SHA256:.*{add}"):
+        open_store(sftp_folder)
+
+
+def test_a_host_with_another_key_is_refused(
+    sftp_server: SftpServer, sftp_folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = (sftp_server.home / ".ssh" / "known_hosts").read_text().split()[0]
+    other = (sftp_server.home / ".ssh" / "id_ed25519.pub").read_text()
+    (tmp_path / ".ssh").mkdir()
+    (tmp_path / ".ssh" / "known_hosts").write_text(f"{known} {other}")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(RefusedError, match=r"shows another key .*somebody may be in between.*ssh-keygen -R"):
+        open_store(sftp_folder)
+
+
+def test_a_chain_over_ssh_is_refused(sftp_folder: str) -> None:
+    with pytest.raises(UsageError, match="give the URL of the host alone"):
+        open_store(f"simplecache::{sftp_folder}")

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from nbckpt.core import schema
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError, UsageError
 from nbckpt.store import STAGING, Data, LocalStore, MemoryStore, Store
 from nbckpt.store.base import parts_of
@@ -391,9 +392,36 @@ def test_an_index_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
 def test_what_is_ours_in_a_hostile_index_is_not_written(tmp_path: Path) -> None:
     store, other = damaged(tmp_path)
     names = {f"{STAGING}-x/y": [2, 1, ""], f"{OWN}/y": [2, 1, ""]}
-    store.put(KEY, json.dumps(index_of(store) | {"files": names}).encode())
+    found = index_of(store) | {"files": names}
+    store.put(KEY, schema.seal({name: value for name, value in found.items() if name != schema.CHECKSUM}))
     download(store, other)
     assert read(other) == {"a": b"mine", "old": b"old"}
+
+
+def test_a_changed_byte_in_an_index_is_found(tmp_path: Path) -> None:
+    store, other = damaged(tmp_path)
+    time = str(index_of(store)["looked_at"]).encode()
+    store.put(KEY, store.get(KEY).replace(time, b"1" + time[1:-1] + b"7"))
+    with pytest.raises(CorruptError, match="do not match its checksum"):
+        download(store, other)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs POSIX")
+def test_a_link_that_leads_outside_is_left_out_of_an_upload(tmp_path: Path) -> None:
+    folder = write(tmp_path / "folder", {"a": b"a", "sub/b": b"b"})
+    write(tmp_path / "private", {"key": b"secret"})
+    (folder / "file").symlink_to(tmp_path / "private" / "key")
+    (folder / "sub" / "all").symlink_to(tmp_path / "private")
+    (folder / "alias").symlink_to("a")
+    (folder / "inner").symlink_to("sub")
+    store = MemoryStore()
+    moved = upload(folder, store)
+    assert moved.left_out == {
+        "file": "it is a link that leads outside",
+        "sub/all": "it is a link that leads outside",
+        "inner": "it is a link to a folder",
+    }
+    assert [key for key, _ in store.sizes() if not key.startswith(OWN)] == ["a", "alias", "sub/b"]
 
 
 def test_a_link_in_the_folder_is_not_followed_outside(tmp_path: Path) -> None:

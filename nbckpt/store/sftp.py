@@ -1,0 +1,65 @@
+"""Sftp: file systems over SSH, to hosts only whose key is in `known_hosts`."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from contextlib import suppress
+from typing import Any
+
+import paramiko
+from fsspec.implementations.sftp import SFTPFileSystem
+
+from nbckpt.errors import RefusedError
+
+_OF_ALL_USERS = "/etc/ssh/ssh_known_hosts"
+
+
+class KnownHosts(SFTPFileSystem):  # type: ignore[misc]  # fsspec has no types
+    """One connection to a host that proves to be the one that the user knows.
+
+    Raises:
+        RefusedError: The host is not known, or shows another key; nothing was sent to it.
+    """
+
+    cachable = False
+
+    def _connect(self) -> None:
+        self.client = paramiko.SSHClient()
+        self.client.load_system_host_keys()
+        with suppress(OSError):
+            self.client.load_system_host_keys(_OF_ALL_USERS)
+        self.client.set_missing_host_key_policy(_Refuse())
+        try:
+            self.client.connect(self.host, **self.ssh_kwargs)
+            self.ftp = self.client.open_sftp()
+        except paramiko.BadHostKeyException as error:
+            self.client.close()
+            raise RefusedError(
+                f"{self.host} shows another key than the one in ~/.ssh/known_hosts ({_told(error.key)}): "
+                "somebody may be in between. If its owner has changed the key, remove the old one: "
+                f"ssh-keygen -R '{error.hostname}'"
+            ) from error
+        except BaseException:
+            self.client.close()
+            raise
+
+
+class _Refuse(paramiko.MissingHostKeyPolicy):  # type: ignore[misc]  # nor has paramiko
+    """Refuses a host that is not known."""
+
+    def missing_host_key(self, client: Any, hostname: str, key: Any) -> None:
+        """See `MissingHostKeyPolicy`."""
+        del client
+        host, _, port = hostname.removeprefix("[").partition("]:")
+        scan = f"ssh-keyscan {f'-p {port} ' if port else ''}{host}"
+        raise RefusedError(
+            f"the host {hostname} is not in ~/.ssh/known_hosts, so it may be any other. It shows "
+            f"{_told(key)}. If that is right, add it: {scan} >> ~/.ssh/known_hosts"
+        )
+
+
+def _told(key: Any) -> str:
+    """Return a key's fingerprint as OpenSSH shows it."""
+    digest = base64.b64encode(hashlib.sha256(key.asbytes()).digest()).decode().rstrip("=")
+    return f"{key.get_name()} SHA256:{digest}"

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nbckpt import SyncConfig, UsageError
+from nbckpt.errors import NbckptError
+from nbckpt.store import check_no_secret, check_protocol, masked, open_store
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("s3://bucket/a", "s3://bucket/a"),
+        ("sftp://me@host:22/a", "sftp://me@host:22/a"),
+        ("sftp://me:pw@host:22/a", "sftp://me:***@host:22/a"),
+        ("sftp://me:p@w:x@host/a", "sftp://me:***@host/a"),
+        ("cannot reach 'ftp://a:b@c/d': ftp://a:b@c/d", "cannot reach 'ftp://a:***@c/d': ftp://a:***@c/d"),
+        ("simplecache::https://:pw@host/a", "simplecache::https://:***@host/a"),
+        ("https://h/a?token=abc&x=1", "https://h/a?token=***&x=1"),
+        ("https://h/a?x=1&X-Amz-Signature=abc", "https://h/a?x=1&X-Amz-Signature=***"),
+        ("see https://h/a?sig=abc' now", "see https://h/a?sig=***' now"),
+        ("/a/b@c:d", "/a/b@c:d"),
+    ],
+)
+def test_passwords_and_tokens_are_masked(text: str, shown: str) -> None:
+    assert masked(text) == shown
+    assert masked(shown) == shown
+
+
+def test_a_store_never_shows_the_password_of_its_url() -> None:
+    store = open_store("memory://me:pw@place/?token=abc")
+    store.put("a", b"x")
+    assert store.get("a") == b"x"
+    assert "pw" not in repr(store)
+    assert "abc" not in store.url
+    with pytest.raises(NbckptError) as caught:
+        store.get("b")
+    assert "pw" not in str(caught.value)
+
+
+@pytest.mark.parametrize("url", ["nosuch://me:pw@host/x", "sftp://me:pw@localhost:1/x"])
+def test_an_error_never_shows_a_password(url: str) -> None:
+    for call in (check_protocol, open_store):
+        try:
+            call(url)
+        except NbckptError as error:
+            assert "pw" not in str(error)  # noqa: PT017  not each URL is an error for each
+
+
+def test_what_is_kept_has_no_password(tmp_path: Path) -> None:
+    check_no_secret("s3://bucket/x", "a file")
+    with pytest.raises(UsageError, match=r"a:\*\*\*@b.* would be kept in the experiment's file"):
+        SyncConfig(upload_dir="sftp://a:pw@b/c")
