@@ -42,7 +42,10 @@ class Diagnosis(Result):
     def page(self) -> Page:
         """See `Result.page`."""
         bad = sum(not it.good for it in self.checks)
-        headline = f"{count(bad, 'problem')} found" if bad else "everything works here"
+        problems = [count(bad, "problem")] if bad else []
+        if self.culprits:
+            problems.append(f"{count(len(self.culprits), 'variable')} that cannot be saved")
+        headline = f"Found {' and '.join(problems)}." if problems else "No problem found."
         checks = tuple((it.what, "ok" if it.good else "problem", it.finding) for it in self.checks)
         columns = (Column("variable", code=True), Column("because of", code=True), Column("reason"))
         return Page(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from nbckpt.commands.meaning import is_ref, is_trial
@@ -201,23 +201,42 @@ def verify(session: Session, refs: Sequence[str], repair: bool) -> Verification:
 
 @dataclass(frozen=True, repr=False)
 class Trusted(Result):
-    """Checkpoints that are now signed as one's own."""
+    """Checkpoints that are now signed as one's own.
+
+    Attributes:
+        signed: Those that were not yet.
+        unread: Those that cannot be read, by their ids, and why.
+    """
 
     signed: tuple[Manifest, ...]
+    unread: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def warns(self) -> bool:
+        """See `Result.warns`."""
+        return bool(self.unread)
 
     def page(self) -> Page:
         """See `Result.page`."""
-        if not self.signed:
-            return Page("nothing to do: all of it is signed by you already")
         ids = short(", ".join(it.id[:SHORT] for it in self.signed), 100)
-        return Page(f"signed {count(len(self.signed), 'checkpoint')} as your own: {ids}")
+        headline = f"Signed {count(len(self.signed), 'checkpoint')} as your own{ids and ': '}{ids}."
+        if not self.signed:
+            headline = "Nothing to sign: every readable checkpoint is signed by you already."
+        rows = tuple((name[:SHORT], why) for name, why in self.unread.items())
+        table = Table(
+            "not signed, since they cannot be read", (Column("id", code=True), Column("reason")), rows
+        )
+        return Page(headline, (table,))
 
 
 def trust(session: Session, refs: Sequence[str], whole_store: bool) -> Trusted:  # noqa: FBT001  argparse
     """Sign someone else's checkpoints as your own, so that they can be restored."""
     if bool(refs) == whole_store:
         raise UsageError("say which: `trust REF`, or `trust --store` for every checkpoint here")
-    return Trusted(tuple(session.tracker.trust(refs)))
+    if refs:
+        return Trusted(tuple(session.tracker.trust(refs)))
+    signed, unread = session.tracker.trust_all()
+    return Trusted(tuple(signed), unread)
 
 
 @dataclass(frozen=True, repr=False)

@@ -187,7 +187,9 @@ def build_parser(table: Mapping[str, Command], prog: str) -> argparse.ArgumentPa
         sub = verbs.add_parser(command.name, add_help=False, description=command.help)
         _add_common(sub, store=all("--store" not in it.flags for it in command.options))
         for it in command.options:
-            sub.add_argument(*it.flags, help=it.help, **it.extra)
+            # Without a default argparse takes an argument of any number of words for required.
+            default: dict[str, Any] = {"default": []} if it.extra.get("nargs") == "*" else {}
+            sub.add_argument(*it.flags, help=it.help, **default | dict(it.extra))
     return parser
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from IPython.core.completer import (
     CompletionContext,
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 _LINE = re.compile(r"^\s*%{1,2}ckpt\s+(.*)$")
 _MARK = "_nbckpt_matcher"
-_MOST_IDS = 20
 
 
 def register(shell: InteractiveShell, session: Callable[[], Session]) -> None:
@@ -37,11 +36,14 @@ def register(shell: InteractiveShell, session: Callable[[], Session]) -> None:
             return SimpleMatcherResult(completions=[])
         words = found[1].split(" ")
         fragment = words[-1]
-        options = sorted(
-            {text for text in candidates(words[:-1], fragment, session) if text.startswith(fragment)}
+        found_words = candidates(words[:-1], fragment, session)
+        options = dict.fromkeys(text for text in found_words if text.startswith(fragment))
+        return SimpleMatcherResult(
+            completions=[SimpleCompletion(text, type="nbckpt") for text in options],
+            matched_fragment=fragment,
+            suppress=bool(options),
+            ordered=True,
         )
-        completions = [SimpleCompletion(text, type="nbckpt") for text in options]
-        return SimpleMatcherResult(completions=completions, matched_fragment=fragment, suppress=bool(options))
 
     setattr(matcher, _MARK, True)
     shell.Completer.custom_matchers.append(matcher)
@@ -54,17 +56,17 @@ def unregister(shell: InteractiveShell) -> None:
 
 
 def candidates(before: list[str], fragment: str, session: Callable[[], Session]) -> Iterable[str]:
-    """Return the words that can stand behind *before*."""
+    """Return the words that can stand behind *before*, those that people most likely mean first."""
     given = [word for word in before if word]
     if not given:
-        return TABLE
-    command = TABLE.get(given[0])
-    if command is None:
+        return sorted(TABLE)
+    if given[0] not in TABLE:
         return ()
+    command = TABLE[given[0]]
     if fragment.startswith("-"):
-        return (flag for it in command.options for flag in it.flags if flag.startswith("--"))
+        return sorted(flag for it in command.options for flag in it.flags if flag.startswith("--"))
     option = _option_at(command, given[1:])
-    return _values(option, session()) if option else ()
+    return _values(option, session(), fragment) if option else ()
 
 
 def _option_at(command: Command, words: list[str]) -> Option | None:
@@ -81,52 +83,68 @@ def _option_at(command: Command, words: list[str]) -> Option | None:
     return arguments[min(place, len(arguments) - 1)] if arguments else None
 
 
-def _values(option: Option, session: Session) -> Iterable[str]:
+def _values(option: Option, session: Session, fragment: str) -> Iterable[str]:
     live = session.namespace or {}
-    variables = [it for it in live if it not in session.hidden and not it.startswith("__")]
+    variables = sorted(it for it in live if it not in session.hidden and not it.startswith("__"))
     match option.kind:
         case "variable":
             return variables
         case "function":
             return [it for it in variables if callable(live[it])]
         case "command":
-            return TABLE
+            return sorted(TABLE)
         case "name":
-            return _refs(session.tracker, ids=False)
+            return _names(session.tracker)
         case "text" | "file":
             return ()
     kinds = option.kind.split(" or ")
-    refs = _refs(session.tracker, ids=True) if "ref" in kinds else []
-    return [*refs, *_in_experiments(session.library, kinds[-1])]
+    refs = _refs(session.tracker, fragment) if "ref" in kinds else []
+    return [*refs, *_in_experiments(session.library, kinds[-1], fragment)]
 
 
-def _in_experiments(library: Library, kind: str) -> Iterable[str]:
-    """Yield the names of experiments, of the newest one's trials, or of its trials' checkpoints."""
+def _in_experiments(library: Library, kind: str, fragment: str) -> Iterable[str]:
+    """Yield the names of experiments, of the newest one's trials, or of its trials' checkpoints.
+
+    There may be hundreds of checkpoints: they are only offered when the trial is written.
+    """
     names = library.names()
     if kind in {"experiment", "trial"}:
-        yield from names
-    if kind in {"trial", "step"} and names:
-        for trial in library.open().trials:
-            steps = [f"@{it.step}" for it in trial.checkpoints.records()] if kind == "step" else [""]
-            yield from (f"{place}{trial.id}{step}" for step in steps for place in ("", f"{names[-1]}/"))
+        yield from reversed(names)
+    if kind not in {"trial", "step"} or not names:
+        return
+    word, at, _ = fragment.partition("@")
+    for trial in library.open().trials:
+        for name in (trial.id, f"{names[-1]}/{trial.id}"):
+            if not at:
+                yield name
+            elif kind == "step" and name == word:
+                yield from (f"{name}@{it.step}" for it in reversed(trial.checkpoints.records()))
 
 
-def _refs(tracker: Tracker, *, ids: bool) -> list[str]:
-    """Return the names, with *ids* also versions, ids and `latest`; none where the store cannot be read."""
-    from nbckpt.core.history import SHORT
-
-    history = tracker.history
+def _names(tracker: Tracker) -> list[str]:
+    """Return the names of checkpoints, the newest first; none where the store cannot be read."""
     try:
-        refs = history.refs()
-        entries: list[Any] = history.entries()[:_MOST_IDS] if ids else []
+        refs = [ref for ref in tracker.history.refs() if " " not in ref.name]
+        moments = {entry.id: entry.moment for entry in tracker.history.entries()}
     except NbckptError:
         return []
-    names = [ref.name for ref in refs if " " not in ref.name]
-    if not ids:
-        return names
-    return [
-        *names,
-        *(str(ref) for ref in refs if " " not in ref.name),
-        *(it.id[:SHORT] for it in entries),
-        "latest",
-    ]
+    newest: dict[str, str] = {}
+    for ref in refs:
+        newest[ref.name] = max(newest.get(ref.name, ""), moments.get(ref.id, ""))
+    return sorted(newest, key=lambda name: newest[name], reverse=True)
+
+
+def _refs(tracker: Tracker, fragment: str) -> Iterable[str]:
+    """Yield names, `latest`, a name's versions once it is written, and ids once one is begun."""
+    from nbckpt.core.history import SHORT
+
+    names = _names(tracker)
+    yield from names
+    yield "latest"
+    try:
+        if fragment.partition("@")[0] in names:
+            yield from (str(ref) for ref in reversed(tracker.history.refs(fragment.partition("@")[0])))
+        if fragment:
+            yield from (entry.id[:SHORT] for entry in tracker.history.entries())
+    except NbckptError:
+        return

@@ -21,7 +21,7 @@ from nbckpt.errors import Interrupted, NbckptError, UsageError
 from nbckpt.notebook import completer
 from nbckpt.notebook.fate import fate
 from nbckpt.notebook.live import Live
-from nbckpt.notebook.progress import bar
+from nbckpt.notebook.progress import ProgressLine
 from nbckpt.notebook.words import split
 from nbckpt.render import Result, visible
 
@@ -60,42 +60,47 @@ class CheckpointMagics(Magics):
         quiet = line.endswith(";")
         try:
             with _one_line_errors():
-                result = self._answer(line.rstrip(";"), cell)
+                result, progress = self._answer(line.rstrip(";"), cell)
         except HelpRequest as request:
             from nbckpt.commands.about import Help
 
-            result = Help("%ckpt", usage=request.text)
-        return self._show_once(result, quiet=quiet)
+            result, progress = Help("%ckpt", usage=request.text), ProgressLine()
+        return self._show_once(result, progress, quiet=quiet)
 
-    def _answer(self, line: str, cell: str | None) -> Result | None:
-        """Run a command, after the cell that it heads; None where it showed its result itself."""
+    def _answer(self, line: str, cell: str | None) -> tuple[Result | None, ProgressLine]:
+        """Run a command, after the cell that it heads; return no result where it showed it itself."""
         request = parse(TABLE, split(line), "%ckpt")
         if cell is not None:
             if request.command.name != "save":
                 raise UsageError(f"%%ckpt goes with save, not with {request.command.name}: use %ckpt")
             self._run(cell)
-        with bar() as progress:
+        with ProgressLine() as progress:
             session = self.session(request.store, progress, cell)
             result = request.run(session)
         if self._panel is not None:
             self._panel.refresh()
         if trouble := session.auto.trouble():
             print(f"nbckpt: {visible(trouble)}", file=sys.stderr)  # noqa: T201
-        return result
+        return result, progress
 
-    def _show_once(self, result: Result | None, *, quiet: bool) -> Result | None:
+    def _show_once(self, result: Result | None, progress: ProgressLine, *, quiet: bool) -> Result | None:
         """Show a result that the cell would not show; return it for the caller.
 
         A semicolon silences a result, unless it warns of something.
         """
-        ours = fate()
-        if result is None or ours == "kept":
-            return result
-        silenced = ours == "shown" and self.shell.displayhook.quiet()  # by a semicolon behind the call
-        wanted = result.warns or not (quiet or silenced)
+        ours, hook = fate(), self.shell.displayhook
+        silenced = ours == "shown" and hook.quiet()  # by a semicolon behind the call
+        if result is None or ours == "kept" or not (result.warns or not (quiet or silenced)):
+            progress.end()
+            return None if quiet and ours == "shown" else result
+        is_shown = progress.become(result)
         if ours == "shown" and not silenced:
-            return result if wanted else None
-        if wanted:
+            if not is_shown:
+                return result
+            hook.update_user_ns(result)
+            hook.fill_exec_result(result)
+            return None  # it is shown already, where the progress was
+        if not is_shown:
             display(result)
         return result
 

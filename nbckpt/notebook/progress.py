@@ -1,14 +1,13 @@
-"""Progress of long saves and restores: one line that comes late and goes when the work is done."""
+"""Progress of long saves and restores: one line that comes late and whose place the result takes."""
 
 from __future__ import annotations
 
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from IPython.core.getipython import get_ipython
 from IPython.display import HTML, display
@@ -16,41 +15,63 @@ from IPython.display import HTML, display
 from nbckpt.render import size, visible
 
 if TYPE_CHECKING:
-    from nbckpt.commands.table import Bar
+    from nbckpt.render import Result
     from nbckpt.sync.progress import Progress
 
 _DELAY_S = 0.7
 _PERIOD_S = 0.25
 
 
-@contextmanager
-def bar(clock: Callable[[], float] = time.monotonic) -> Iterator[Bar]:
-    """Show progress during the block, if it lasts; at most four updates a second, in this cell."""
-    started = shown = clock()
-    handle: Any = None
+class ProgressLine:
+    """Shows the progress of one command, if it lasts; at most four updates a second, in this cell.
 
-    def show(done: int, total: int, transfer: Progress | None = None) -> None:
-        nonlocal shown, handle
-        if clock() - started < _DELAY_S or clock() - shown < _PERIOD_S:
+    In a kernel the output that it makes stays in the notebook: in the end the command's result takes its
+    place, or a sentence that says how far the work came.
+
+    Args:
+        clock: Tells the time in seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._began = self._shown = clock()
+        self._text = ""
+        self._handle: Any = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._text and self._handle is None:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)  # noqa: T201
+        elif kind is not None:
+            self.end("stopped at ")
+
+    def __call__(self, done: int, total: int, transfer: Progress | None = None) -> None:
+        """See `Bar`."""
+        now = self._clock()
+        if now - self._began < _DELAY_S or now - self._shown < _PERIOD_S:
             return
-        shown = clock()
-        text = f"{size(done)} of {size(total)}" if transfer is None else visible(str(transfer))
+        self._shown = now
+        self._text = f"{size(done)} of {size(total)}" if transfer is None else visible(str(transfer))
         if not is_kernel(get_ipython()):
             width = shutil.get_terminal_size().columns - 1
-            print(f"\r{text[:width].ljust(width)}", end="", file=sys.stderr, flush=True)  # noqa: T201
-            handle = False
-        elif handle is None:
-            handle = display(HTML(_html(done, total, text)), display_id=True)
+            print(f"\r{self._text[:width].ljust(width)}", end="", file=sys.stderr, flush=True)  # noqa: T201
+        elif self._handle is None:
+            self._handle = display(HTML(_html(done, total, self._text)), display_id=True)
         else:
-            handle.update(HTML(_html(done, total, text)))
+            self._handle.update(HTML(_html(done, total, self._text)))
 
-    try:
-        yield show
-    finally:
-        if handle is False:
-            print("\r\033[K", end="", file=sys.stderr, flush=True)  # noqa: T201
-        elif handle:
-            handle.update(HTML(""))
+    def become(self, result: Result) -> bool:
+        """Show a result in the place of the progress; return False if there is no such place."""
+        if self._handle is not None:
+            self._handle.update(result)
+        return self._handle is not None
+
+    def end(self, before: str = "") -> None:
+        """Leave a sentence where the progress was shown."""
+        if self._handle is not None:
+            self._handle.update(HTML(escape(before + self._text)))
 
 
 def _html(done: int, total: int, text: str) -> str:

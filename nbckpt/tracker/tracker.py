@@ -515,13 +515,38 @@ class Tracker(Rich):
         return collected
 
     def trust(self, refs: Iterable[str]) -> list[Manifest]:
-        """Sign the checkpoints as one's own, by default all of the store; return those newly signed."""
-        entries = [self.find(ref) for ref in refs] or self.entries()
-        manifests = [self.history.read(entry) for entry in entries]
-        signed = [manifest for manifest in manifests if not self.history.trusted(manifest)]
-        for manifest in signed:
-            self.history.trust(manifest)
-        return signed
+        """Sign the checkpoints as one's own; return those newly signed.
+
+        Without any they are all of the store: see `trust_all`.
+        """
+        entries = [self.find(ref) for ref in refs]
+        if not entries:
+            return self.trust_all()[0]
+        return [manifest for manifest in map(self.history.read, entries) if self._sign(manifest)]
+
+    def trust_all(self) -> tuple[list[Manifest], dict[str, str]]:
+        """Sign every checkpoint of the store as one's own, except those that cannot be read.
+
+        Returns:
+            Those newly signed; and for each that cannot be read, by its id, why.
+        """
+        signed, unread = [], {}
+        for entry in self.entries():
+            try:
+                manifest = self.history.read(entry)
+            except NbckptError as error:
+                unread[entry.id] = str(error)
+                continue
+            if self._sign(manifest):
+                signed.append(manifest)
+        return signed, unread
+
+    def _sign(self, manifest: Manifest) -> bool:
+        """Sign a checkpoint as one's own; tell whether it was not yet."""
+        if self.history.trusted(manifest):
+            return False
+        self.history.trust(manifest)
+        return True
 
     def export(self, ref: str, file: str | os.PathLike[str], *, overwrite: bool = False) -> int:
         """Write one checkpoint into a file; return the file's size."""

@@ -92,7 +92,7 @@ def test_importing_a_strangers_runs_nothing(me: Tracker, fuse: Path, tmp_path: P
     there = person(tmp_path, "theirs", MemoryStore())
     there.save({"b": Bomb(fuse)}, "b")
     there.export("b", tmp_path / "b.ckpt")
-    assert "someone else made it" in ask(me, f"import {tmp_path}/b.ckpt")
+    assert "Not signed by you" in ask(me, f"import {tmp_path}/b.ckpt")
     with pytest.raises(UntrustedError):
         me.restore("b", {})
     assert not fuse.exists()
@@ -133,12 +133,24 @@ def test_trust_of_one_is_kept_and_is_of_one_only(me: Tracker, stranger: Tracker)
 def test_trust_of_the_store_is_of_all_that_is_there_now(me: Tracker, stranger: Tracker) -> None:
     for name in "bc":
         stranger.save({name: 1}, name)
-    assert "signed 2 checkpoints" in ask(me, "trust --store")
+    assert "Signed 2 checkpoints" in ask(me, "trust --store")
     me.restore("b", {})
     me.restore("c", {})
     stranger.save({"d": 1}, "d")
     with pytest.raises(UntrustedError):
         me.restore("d", {})
+
+
+def test_trust_of_the_store_passes_over_what_cannot_be_read(me: Tracker, stranger: Tracker) -> None:
+    damaged = [stranger.save({name: 1}, name).manifest.id for name in "bcd"][1]
+    key = me.find("c").key
+    me.store.delete(key)
+    me.store.put(key, b"{}")
+    said = ask(me, "trust --store")
+    assert said.startswith("Signed 2 checkpoints")
+    assert f"{damaged[:8]}  checkpoint {damaged[:8]} is not an nbckpt manifest" in said
+    me.restore("d", {})
+    assert ask(me, "trust --store").startswith("Nothing to sign: every readable checkpoint")
 
 
 def test_what_is_not_signed_says_so(me: Tracker, store: MemoryStore) -> None:

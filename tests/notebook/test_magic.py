@@ -133,7 +133,7 @@ def test_a_cell_with_await_is_refused_in_words(notebook: Notebook) -> None:
         ("%ckpt save 'a@b'", "cannot be a checkpoint's name"),
         ('%ckpt save -m "open', "Close the quotation marks"),
         ("%ckpt undo", "there is nothing to undo"),
-        ("%ckpt restore", "required: REF"),
+        ("%ckpt restore", "required: REF. See"),
         ("%%ckpt ls\n1", "%%ckpt goes with save"),
     ],
 )
@@ -172,12 +172,27 @@ def test_the_verbs_are_completed(notebook: Notebook) -> None:
 def test_references_variables_and_options_are_completed(notebook: Notebook) -> None:
     notebook.run("apple = 1; avocado = 2")
     notebook.run("%ckpt save morning")
-    assert completions(notebook, "%ckpt restore mor") == ["morning", "morning@1"]
+    assert completions(notebook, "%ckpt restore mor") == ["morning"]
+    assert completions(notebook, "%ckpt restore morning") == ["morning", "morning@1"]
     assert completions(notebook, "%ckpt restore morning a") == ["apple", "avocado"]
     assert completions(notebook, "%ckpt restore lat") == ["latest"]
     assert completions(notebook, "%ckpt save --m") == ["--message"]
     assert completions(notebook, "%ckpt save n -x av") == ["avocado"]
     assert completions(notebook, "%%ckpt sa") == ["save"]
+
+
+def test_ones_own_names_are_completed_first_and_ids_once_begun(notebook: Notebook) -> None:
+    notebook.run("import nbckpt\ndef f(config):\n    for i in range(9): nbckpt.report(checkpoint={'i': i})")
+    notebook.run("x = 1\nr = %ckpt save zebra x\nr = %ckpt save apple x\nr = %ckpt save zebra x")
+    notebook.run("r = %ckpt run f --name e --executor inline --wait")
+    assert completions(notebook, "%ckpt restore ") == ["zebra", "apple", "latest", "t0", "e/t0"]
+    assert completions(notebook, "%ckpt restore zebra@") == ["zebra@2", "zebra@1"]
+    assert completions(notebook, "%ckpt restore e/t0@") == [f"e/t0@{at}" for at in range(9, 0, -1)]
+    assert completions(notebook, "%ckpt restore t0@1") == ["t0@1"]
+    found = notebook.names["r"]
+    del found
+    entry = notebook.run("l = %ckpt ls\nl.rows[0].id")
+    assert completions(notebook, f"%ckpt restore {entry[:3]}") == [entry[:8]]
 
 
 def test_loading_twice_unloading_and_reloading_behave(notebook: Notebook) -> None:
@@ -220,3 +235,5 @@ def test_doctor_finds_the_culprits(notebook: Notebook) -> None:
     notebook.run("bad['k'][0].close()")
     assert [it[1] for it in result.culprits] == ["bad['k'][0]: _io.TextIOWrapper"]
     assert all(it.good for it in result.checks)
+    assert str(result).startswith("Found 1 variable that cannot be saved.")
+    assert str(notebook.run("del bad\n%ckpt doctor")).startswith("No problem found.")

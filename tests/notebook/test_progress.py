@@ -25,7 +25,7 @@ class Handle:
         self.shown: list[str] = []
 
     def update(self, html: object) -> None:
-        self.shown.append(html.data)
+        self.shown.append(getattr(html, "data", html))
 
 
 @pytest.fixture
@@ -44,40 +44,51 @@ def handle(monkeypatch: pytest.MonkeyPatch) -> Handle:
 
 
 def test_short_work_shows_nothing(handle: Handle) -> None:
-    with progress.bar(Clock()) as report:
+    with progress.ProgressLine(Clock()) as report:
         report(1, 2)
         report(2, 2)
     assert handle.shown == []
 
 
-def test_long_work_shows_a_line_that_goes_when_it_is_done(handle: Handle) -> None:
+def test_long_work_shows_a_line_that_its_result_replaces(handle: Handle) -> None:
     clock = Clock()
-    with progress.bar(clock) as report:
+    with progress.ProgressLine(clock) as report:
         for done in range(100):
             clock.now += 0.05
             report(done * 1_000_000, 100_000_000)
+    assert report.become("the result")
     assert 10 <= len(handle.shown) <= 20
     assert '<progress value="13000000" max="100000000"' in handle.shown[0]
-    assert handle.shown[-1] == ""
+    assert handle.shown[-1] == "the result"
 
 
-def test_the_line_goes_when_the_work_fails(handle: Handle) -> None:
+def test_a_line_without_a_result_says_how_far_it_came(handle: Handle) -> None:
+    clock = Clock()
+    with progress.ProgressLine(clock) as report:
+        clock.now = 5
+        report(1_000_000, 2_000_000)
+    report.end()
+    assert handle.shown[-1] == "1 MB of 2 MB"
+    assert not progress.ProgressLine(clock).become("nothing was shown")
+
+
+def test_a_line_says_where_the_work_failed(handle: Handle) -> None:
     clock = Clock()
 
     def work() -> None:
-        with progress.bar(clock) as report:
+        with progress.ProgressLine(clock) as report:
             clock.now = 5
             report(1, 2)
             raise OSError("disk")
 
     with pytest.raises(OSError, match="disk"):
         work()
-    assert handle.shown[-1] == ""
+    assert handle.shown[-1] == "stopped at 1 bytes of 2 bytes"
 
 
 def test_a_terminal_gets_one_line_that_is_wiped(capsys: pytest.CaptureFixture[str]) -> None:
     clock = Clock()
-    with progress.bar(clock) as report:
+    with progress.ProgressLine(clock) as report:
         clock.now = 5
         report(1_000_000, 2_000_000)
     assert capsys.readouterr().err.startswith("\r1 MB of 2 MB")
@@ -86,7 +97,7 @@ def test_a_terminal_gets_one_line_that_is_wiped(capsys: pytest.CaptureFixture[st
 def test_a_transfer_shows_files_rate_rest_and_the_current_file(handle: Handle) -> None:
     clock = Clock()
     transfer = Progress(10, 2, 40_000_000, 10_000_000, "packs/<b>", seconds=5)
-    with progress.bar(clock) as report:
+    with progress.ProgressLine(clock) as report:
         clock.now = 5
         report(transfer.done, transfer.size, transfer)
     said = "2 of 10 files, 10 MB of 40 MB, 2 MB/s, 15 s left: packs/&lt;b&gt;"

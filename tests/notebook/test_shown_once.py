@@ -122,3 +122,18 @@ def test_in_terminal_ipython_a_result_is_shown_once(tmp_path: Path) -> None:
         1,
         0,
     ]
+
+
+def test_in_a_kernel_the_result_takes_the_place_of_its_progress(tmp_path: Path) -> None:
+    soon = "import nbckpt.notebook.progress as p\np._DELAY_S = p._PERIOD_S = -1.0\nb = b'x' * 9_000_000"
+    saves = ["%ckpt save n b", "r = %ckpt save n b", "%ckpt save n b\nz = 1", "%ckpt save n b;"]
+    sources = [MAKE, soon, saves[0], "print(_.saved.ref)", *saves[1:]]
+    made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(it) for it in sources])
+    NotebookClient(made, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    outputs = [cell.outputs for cell in made.cells]
+    assert [len(it) for it in outputs] == [0, 0, 1, 1, 1, 1, 1]
+    assert outputs[2][0].data["text/plain"].startswith("saved n@1")
+    assert outputs[3][0].text == "n@1\n"
+    assert " of " in outputs[4][0].data["text/html"]
+    assert outputs[5][0].data["text/plain"].startswith("saved n@3")
+    assert " of " in outputs[6][0].data["text/html"]
