@@ -18,14 +18,6 @@ from nbckpt.core.instances import reduce_arrow
 from nbckpt.core.reducers import reduce_dtype
 from nbckpt.core.spans import Overlaps, Span
 
-_REDUCERS: dict[type, Callable[[Any], Any]] = {
-    type(Lock()): reducers.reduce_lock,
-    type(RLock()): reducers.reduce_rlock,
-    type(functools.lru_cache(len)): instances.reduce_cached,
-    typing.NewType: instances.reduce_new_type,
-    type(dataclasses.MISSING): lambda _: "MISSING",  # the one in its module: code asks whether it is that
-}
-
 
 class Pickler(_CloudPickler):  # type: ignore[misc]  # cloudpickle ships no types
     """Takes one value apart and tells what it met.
@@ -57,48 +49,15 @@ class Pickler(_CloudPickler):  # type: ignore[misc]  # cloudpickle ships no type
         self._namespace = namespace
         self._overlaps = overlaps
         self._filled_later: dict[int, types.CellType] = {}
-        self._by_kind: dict[type, Callable[[Any], Any]] = {}
+        self._by_kind: dict[type, _Reduce] = {}
 
     def reducer_override(self, obj: Any) -> Any:
         """See `pickle.Pickler.reducer_override`."""
         kind = type(obj)
         reduce = self._by_kind.get(kind)
         if reduce is None:
-            reduce = self._by_kind[kind] = self._reducer_of(kind)
-        return reduce(obj)
-
-    def _reducer_of(self, kind: type) -> Callable[[Any], Any]:
-        if issubclass(kind, type):
-            return self._class
-        own: dict[type, Callable[[Any], Any]] = {
-            types.FunctionType: self._function,
-            types.CellType: self._cell,
-            memoryview: self._view,
-            **_REDUCERS,
-        }
-        if kind in own:
-            return own[kind]
-        if issubclass(kind, BaseException):
-            return self._exception
-        return self._reducer_of_library(kind) or self._reducer_of_instance(kind) or _as_usual
-
-    def _reducer_of_library(self, kind: type) -> Callable[[Any], Any] | None:
-        """Return how objects of NumPy, torch or Arrow are taken apart; None for all others."""
-        for library, name, reduce in (
-            ("numpy", "memmap", self._memmap),
-            ("torch", "Tensor", self._tensor),
-            *(("pyarrow", name, reduce_arrow) for name in ("Table", "RecordBatch", "Array", "ChunkedArray")),
-        ):
-            if (base := getattr(modules.get(library), name, None)) is not None and issubclass(kind, base):
-                return reduce
-        if kind is getattr(modules.get("numpy"), "ndarray", None):
-            return self._array
-        return reduce_dtype if kind is getattr(modules.get("numpy.dtypes"), "VoidDType", None) else None
-
-    def _reducer_of_instance(self, kind: type) -> Callable[[Any], Any] | None:
-        if instances.asks_itself(kind):
-            return instances.reduce_plainly
-        return self._own_way if kind.__module__ == "__main__" and losses.pickles_its_own_way(kind) else None
+            reduce = self._by_kind[kind] = _reducer_of(kind)
+        return reduce(self, obj)
 
     def _function(self, function: types.FunctionType) -> Any:
         own = function.__globals__ is self._namespace
@@ -185,5 +144,56 @@ class Pickler(_CloudPickler):  # type: ignore[misc]  # cloudpickle ships no type
         return (*reduced, gradient, None, None, instances.set_gradient) if len(reduced) == 2 else reduced
 
 
-def _as_usual(_: object) -> Any:
+_Reduce = Callable[[Pickler, Any], Any]
+"""Takes an object apart for a pickler; never a bound method, since garbage collection crashes on one."""
+
+
+def _as_usual(_: Pickler, __: object) -> Any:
     return NotImplemented
+
+
+def _alone(reduce: Callable[[Any], Any]) -> _Reduce:
+    return lambda _, obj: reduce(obj)
+
+
+_REDUCERS: dict[type, _Reduce] = {
+    types.FunctionType: Pickler._function,
+    types.CellType: Pickler._cell,
+    memoryview: Pickler._view,
+    type(Lock()): _alone(reducers.reduce_lock),
+    type(RLock()): _alone(reducers.reduce_rlock),
+    type(functools.lru_cache(len)): _alone(instances.reduce_cached),
+    typing.NewType: _alone(instances.reduce_new_type),
+    type(dataclasses.MISSING): _alone(
+        lambda _: "MISSING"
+    ),  # the one in its module: code asks whether it is that
+}
+_LIBRARIES: tuple[tuple[str, str, _Reduce], ...] = (
+    ("numpy", "memmap", Pickler._memmap),
+    ("torch", "Tensor", Pickler._tensor),
+    *(("pyarrow", it, _alone(reduce_arrow)) for it in ("Table", "RecordBatch", "Array", "ChunkedArray")),
+)
+"""For a type of a library and its subtypes; a library that is not imported has no objects."""
+
+
+def _reducer_of(kind: type) -> _Reduce:
+    if issubclass(kind, type):
+        return Pickler._class
+    if kind in _REDUCERS:
+        return _REDUCERS[kind]
+    if kind is getattr(modules.get("numpy"), "ndarray", None):
+        return Pickler._array
+    if kind is getattr(modules.get("numpy.dtypes"), "VoidDType", None):
+        return _alone(reduce_dtype)
+    for library, name, reduce in _LIBRARIES:
+        if (base := getattr(modules.get(library), name, None)) is not None and issubclass(kind, base):
+            return reduce
+    return Pickler._exception if issubclass(kind, BaseException) else _reducer_of_instance(kind)
+
+
+def _reducer_of_instance(kind: type) -> _Reduce:
+    if instances.asks_itself(kind):
+        return _alone(instances.reduce_plainly)
+    return (
+        Pickler._own_way if kind.__module__ == "__main__" and losses.pickles_its_own_way(kind) else _as_usual
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,9 @@ import pytest
 
 from core.rows import fresh
 from nbckpt import Checkpoint
+from nbckpt.core.codec import paused_gc
+from nbckpt.core.pickler import Pickler
+from nbckpt.core.spans import NO_OVERLAPS
 from nbckpt.store import MemoryStore
 from nbckpt.tracker import Tracker
 from nbckpt.tracker.results import Saved
@@ -107,6 +111,17 @@ def test_a_save_makes_no_instance_and_asks_each_once() -> None:
         told = tracker.save(namespace, "x", variables=["made"]).manifest.warnings
     assert namespace["calls"] == ["reduced"]
     assert "will not have y" in told[0]
+
+
+def test_a_pickler_is_freed_without_the_garbage_collector() -> None:
+    namespace = fresh()
+    exec(HELPERS + COUNTED + "\nl = [f, C, c, made, KeyError(1), memoryview(b'a'), lambda: made]", namespace)
+    pickler = Pickler(len, namespace, NO_OVERLAPS, lambda _: True)
+    gone = weakref.ref(pickler)
+    with paused_gc():
+        pickler.dump(namespace["l"])
+        del pickler
+        assert gone() is None
 
 
 def test_a_dict_checkpoint_warns_with_its_path() -> None:
