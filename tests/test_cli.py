@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -75,6 +76,55 @@ def test_help_is_shown_and_is_no_error(capsys: pytest.CaptureFixture[str]) -> No
 def test_diff_of_two_checkpoints_works_in_a_shell(store: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["diff", "one@1", "one@2", "--store", store]) == 0
     assert "1 -> 2 (+100.0%)" in capsys.readouterr().out
+
+
+def test_a_removal_is_undone_by_another_process(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rm", "one@1", "--store", store]) == 0
+    assert main(["rm", "one@2", "--store", store]) == 0
+    out = capsys.readouterr().out
+    assert "Undo: nbckpt undo" in out
+    for versions in (["one@2"], ["one@2", "one@1"]):
+        assert main(["undo", "--store", store]) == 0
+        assert capsys.readouterr().out.startswith("took back the removal of ")
+        with Tracker(store) as tracker:
+            assert [str(ref) for ref in reversed(tracker.history.refs())] == versions
+    assert main(["undo", "--store", store]) == 1
+    assert "there is nothing to undo" in capsys.readouterr().err
+
+
+def test_a_removal_of_two_is_undone_as_one(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rm", "one@1", "one@2", "--store", store]) == 0
+    assert main(["undo", "--store", store]) == 0
+    with Tracker(store) as tracker:
+        assert len(tracker.entries()) == 2
+        assert not tracker.verify().damages
+
+
+def test_what_gc_deleted_cannot_be_undone(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rm", "one@1", "--store", store]) == 0
+    assert main(["gc", "--store", store]) == 0
+    assert main(["undo", "--store", store]) == 1
+    with Tracker(store) as tracker:
+        assert list(tracker.store.keys("removals/")) == []
+
+
+def test_the_recorded_cell_is_shown_as_it_was_typed(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+    source = "%ckpt save two -m 'see %ckpt ls'"
+    with Tracker(store) as tracker:
+        tracker.save({"x": 1}, "two", provenance={"cell": {"count": 1, "source": source}})
+    assert main(["show", "two", "--store", store]) == 0
+    assert f"    {source}\n" in capsys.readouterr().out
+
+
+def test_a_shell_hints_only_at_commands_that_it_has(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], store: str
+) -> None:
+    for words in ([], ["ls"], ["help"], ["ls", "--store", store], ["show", "one", "--store", store]):
+        main([*words] if "--store" in words else [*words, "--store", str(tmp_path / "empty")])
+        out = capsys.readouterr().out
+        assert not re.search(r"nbckpt (save|restore|panel)\b", out)
+        assert "%ckpt" not in out
+    assert main(["diff", "one@1", "--store", store]) == 1
 
 
 def test_damage_is_exit_status_two(store: str) -> None:

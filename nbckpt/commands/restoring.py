@@ -212,7 +212,7 @@ class Undone(Result):
 
 def undo(session: Session) -> Undone:
     """Take back the last restore or rm; again, to do it again."""
-    what, names = session.tracker.undo(session.live("undo"))
+    what, names = session.tracker.undo(session.namespace if session.namespace is not None else {})
     return Undone(what, tuple(names))
 
 

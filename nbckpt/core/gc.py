@@ -21,6 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
+from nbckpt.core import removals
 from nbckpt.core.history import Entry, History
 from nbckpt.core.manifest import now
 from nbckpt.core.moved import find_index, locate, moved_key, table
@@ -254,6 +255,9 @@ class _Collector:
             for key in list(self.store.keys(f"signatures/{entry.id}/")):
                 self.store.delete(key)
             self.store.delete(entry.key)
+        for note in list(self.store.keys(removals.FOLDER)):
+            if self._is_old(note) or ids.issuperset(removals.noted(self.store, note)):
+                self.store.delete(note)
         for mark in list(self.store.keys("condemned/")):
             if self._is_old(mark):  # a collector died, and a save should not heed it for ever
                 self.store.delete(mark)

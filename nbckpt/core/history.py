@@ -16,7 +16,7 @@ import re
 import secrets
 from collections.abc import Callable, Container, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
 from urllib.parse import quote, unquote
@@ -212,6 +212,17 @@ class History:
             for ref in refs:
                 self.store.delete(ref.key)
         return refs
+
+    def trash(self) -> dict[str, tuple[Entry, list[Ref]]]:
+        """Return what `bring_back` takes for each checkpoint that is in the trash, by its id."""
+        found: dict[str, tuple[Entry, list[Ref]]] = {}
+        for entry in self.entries("trash"):
+            key = f"checkpoints/{entry.key.removeprefix('trash/')}"
+            found[entry.id] = replace(entry, key=key), []
+        for ref in self._all_refs() if found else ():
+            if ref.id in found and ref.key.startswith("trash/"):
+                found[ref.id][1].append(replace(ref, key=ref.key.removeprefix("trash/")))
+        return found
 
     def bring_back(self, entry: Entry, refs: Iterable[Ref]) -> None:
         """Undo `remove`, as long as `gc` has not emptied the trash; asked again, it goes on.

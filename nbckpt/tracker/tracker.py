@@ -19,6 +19,7 @@ from nbckpt.core.loading import Failure, load_values
 from nbckpt.core.manifest import Manifest, Value, now
 from nbckpt.core.packer import Packer, Progress
 from nbckpt.core.reader import Reader
+from nbckpt.core.removals import Removal, last_removal, note
 from nbckpt.core.selection import Selection, values_of
 from nbckpt.core.trust import open_signer, stranger
 from nbckpt.core.variables import Captured, capture
@@ -422,7 +423,8 @@ class Tracker(Rich):
     def undo(self, namespace: dict[str, Any]) -> tuple[str, list[str]]:
         """Take back the last restore or removal; asked again, it is done again.
 
-        The very objects that a restore replaced come back.
+        The very objects that a restore replaced come back. If nothing was restored or removed with this
+        tracker, the last removal by any other comes back.
 
         Returns:
             What was taken back, and the names of the variables that it touched.
@@ -432,9 +434,13 @@ class Tracker(Rich):
         """
         last = self._undo
         if last is None:
-            raise UsageError(
-                "there is nothing to undo: nothing was restored or removed since the kernel started"
-            )
+            removal = self.last_removal()
+            if removal is None:
+                raise UsageError(
+                    "there is nothing to undo: nothing was restored here, and the trash is empty"
+                )
+            removal.bring_back(self.history)
+            return str(removal), []
         if last.removed:
             for entry, refs in last.removed:
                 self.history.bring_back(entry, refs)
@@ -442,6 +448,10 @@ class Tracker(Rich):
             return last.what, []
         self._bind(last.bindings, last.settings, last.states, namespace, last.what, [])
         return last.what, sorted([*last.bindings, *last.states])
+
+    def last_removal(self) -> Removal | None:
+        """Return the last removal of checkpoints, by whichever process, that can be undone."""
+        return last_removal(self.history)
 
     def _foresee(
         self,
@@ -493,6 +503,7 @@ class Tracker(Rich):
         """Take checkpoints out of sight; `undo` brings them back until `gc` frees their space."""
         entries = list(dict.fromkeys(self.find(ref) for ref in refs))
         undo = Undo("removal of no checkpoint")
+        note(self.store, entries)
         for entry in entries:  # one that fails leaves those before it to be brought back
             undo.removed.append((entry, self.history.remove(entry)))
             undo.what = f"removal of {', '.join(entry.id[:SHORT] for entry, _ in undo.removed)}"
