@@ -11,7 +11,7 @@ from nbckpt.commands.meaning import is_ref, is_trial
 from nbckpt.commands.table import Command, Session, option
 from nbckpt.core.checkpoint import Checkpoint
 from nbckpt.core.diff import Difference
-from nbckpt.core.files import FILES
+from nbckpt.core.files import FILES, KIND
 from nbckpt.render import Column, Fold, Page, Result, Table, count
 from nbckpt.tracker import Compared
 from nbckpt.tracker.comparing import Comparable, by_name
@@ -81,7 +81,7 @@ def _side(session: Session, ref: str) -> Comparable:
     @cache
     def fields() -> dict[str, Any]:
         kept = Checkpoint.from_directory(trial.folder / record.name).to_dict()
-        return {str(key): value for key, value in kept.items() if key is not FILES}
+        return {str(key): value for key, value in kept.items() if key not in {FILES, KIND}}
 
     files = {path: it for path, it in record.files.items() if path in manifest.files}
     load = (lambda name: fields()[name]) if is_ours or not manifest.values else None

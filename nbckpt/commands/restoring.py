@@ -11,7 +11,7 @@ from nbckpt.commands.meaning import also_a_trial, is_ref, is_trial
 from nbckpt.commands.saving import counted, torn_note
 from nbckpt.commands.table import Command, Session, option, switch
 from nbckpt.core.checkpoint import Checkpoint
-from nbckpt.core.files import FILES
+from nbckpt.core.files import FILES, KIND
 from nbckpt.core.history import SHORT
 from nbckpt.core.loading import Failure
 from nbckpt.core.manifest import Manifest
@@ -178,7 +178,7 @@ def _restore_trial(
     trial.checkpoints.check(record)
     label = f"{trial.folder.parent.name}/{trial.id}@{record.step}"
     checkpoint = Checkpoint.from_directory(trial.folder / record.name, trust=trust)
-    fields = {str(key): value for key, value in checkpoint.to_dict().items() if key is not FILES}
+    fields = {str(key): value for key, value in checkpoint.to_dict().items() if key not in {FILES, KIND}}
     if not fields:
         return TrialRestored(label, trial.checkpoints.path(record), {}, (), (), dry_run)
     namespace = session.live("restore")

@@ -10,17 +10,19 @@ from __future__ import annotations
 import io
 import os
 import pickle
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property
+from inspect import signature
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 from nbckpt.core import lending
 from nbckpt.core.algorithms import PREFERRED, of_checksum
 from nbckpt.core.fields import encode_fields, with_attributes
-from nbckpt.core.files import FILES, Files, make_files
+from nbckpt.core.files import FILES, KIND, Files, Kind, make_files
 from nbckpt.core.history import History, VanishedError
 from nbckpt.core.kinds import class_name, narrower, recorded_class
 from nbckpt.core.known import Known
@@ -51,7 +53,7 @@ from nbckpt.errors import (
     UsageError,
 )
 from nbckpt.render import Hint, Page, Rich, age, count, visible
-from nbckpt.store import ArchiveStore, ArchiveWriter, MemoryStore, Store, local_folder, open_store
+from nbckpt.store import ArchiveStore, ArchiveWriter, MemoryStore, Store, local_folder, masked, open_store
 
 _MOST_REPR = 60
 _MOST_ROWS = 20
@@ -95,6 +97,8 @@ class Checkpoint(Rich):
         data_dict: Mapping[Any, Any] | None = None,
         uri: str | None = None,
     ) -> None:
+        if "_kind" in vars(self):  # a `from_` method filled it, and runs the subclass's `__init__`
+            return
         given = {"local_path": local_path, "data_dict": data_dict, "uri": uri}
         sources = [name for name, it in given.items() if it is not None]
         if len(sources) != 1:
@@ -103,12 +107,14 @@ class Checkpoint(Rich):
                 f"a checkpoint is made from one of local_path, data_dict and uri; given: {found}"
             )
         if local_path is not None:
-            other: Checkpoint = self.from_directory(local_path)
+            source = _folder_source(local_path)
         elif data_dict is not None:
-            other = self.from_dict(data_dict)
+            source = _dict_source(data_dict)
         else:
-            other = self.from_uri(uri)  # type: ignore[arg-type]  # it says itself what it takes
-        self.__dict__.update(other.__dict__)
+            source = _uri_source(uri)  # type: ignore[arg-type]  # it says itself what it takes
+        self._fill(source)
+        self._class_of(source)
+        self._restore(source)
 
     # The dict form.
 
@@ -123,22 +129,12 @@ class Checkpoint(Rich):
             UsageError: *data* is no mapping, or its files are none that a checkpoint can have.
             CodecError: A value cannot be pickled; the message has the path to it.
         """
-        if not isinstance(data, Mapping):
-            raise UsageError(f"from_dict takes a dict, not {type(data).__name__}")
-        files = _files_of(data.get(FILES, {}))
-        fields = {key: value for key, value in data.items() if key is not FILES}
-        store = MemoryStore()
-        with Packer(store) as packer:
-            encoded = encode_fields(fields, packer)
-            packer.finish()
-            values, groups = encoded()
-        manifest = Manifest(created_at=now(), values=values, groups=groups, inline=packer.inline)
-        tree = replace(files.tree, manifest=manifest, reader=Reader(store, manifest.inline))
-        return cls._make(tree, "dict", own=True)
+        return cls._make(_dict_source(data))
 
     def to_dict(self) -> dict[Any, Any]:
         """Return the fields in their order, and the files, if there are any, under the key `FILES`.
 
+        That of a subclass has one key more, from which `from_dict` knows the class and its attributes.
         Every call gives new objects.
 
         Raises:
@@ -150,6 +146,8 @@ class Checkpoint(Rich):
             data |= {loaded[0]: loaded[1]} if value.keyed else {value.name: loaded}
         if self._tree.files or self._tree.folders:
             data[FILES] = Files(self._tree)
+        if type(self) is not Checkpoint:
+            data[KIND] = Kind(type(self), self._attributes())
         return data
 
     # The folder form.
@@ -171,8 +169,7 @@ class Checkpoint(Rich):
                 outside, nowhere, or back up.
             CorruptError: Its fields are not whole.
         """
-        folder = Path(path).absolute()
-        return cls._make(folder_tree(folder), "folder", str(folder), told=trust)
+        return cls._make(_folder_source(path, told=trust))
 
     def to_directory(self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False) -> str:
         """Write the checkpoint into a folder, whole or not at all, and return its path.
@@ -231,7 +228,7 @@ class Checkpoint(Rich):
         if len(list(store.keys("checkpoints/"))) != 1:
             raise CorruptError("these bytes hold no checkpoint, or more than one")
         manifest, _ = read_archive(store)
-        return cls._make(packed_tree(manifest, store), "bytes", told=trust)
+        return cls._make(_Source(packed_tree(manifest, store), "bytes", told=trust))
 
     def to_bytes(self) -> bytes:
         """Return the whole checkpoint as bytes: an archive that any zip tool opens."""
@@ -259,16 +256,7 @@ class Checkpoint(Rich):
             StoreError: The storage did not answer.
             CorruptError: The upload was not finished.
         """
-        if "://" not in str(uri):
-            raise UsageError(f"{uri!r} is no URI: use from_directory for a folder")
-        if (folder := local_folder(uri)) is not None:
-            return cls.from_directory(folder, trust=trust)
-        store = open_store(uri)
-        try:
-            tree = remote_tree(store)
-        except NotFoundError:
-            tree = None
-        return cls._make(tree, "uri", uri, told=trust)
+        return cls._make(_uri_source(uri, told=trust))
 
     def to_uri(self, uri: str, *, overwrite: bool = False) -> str:
         """Write the checkpoint to *uri* and return it. It becomes visible there when it is whole.
@@ -295,7 +283,7 @@ class Checkpoint(Rich):
         history = History(opened, open_signer)
         manifest = history.read(history.resolve(ref))
         tree, where = packed_tree(manifest, opened), f"{ref} in {opened.url}"
-        return cls._make(tree, "store", where, told=trust, own=history.trusted(manifest))
+        return cls._make(_Source(tree, "store", where, told=trust, own=history.trusted(manifest)))
 
     def to_store(self, store: Store | str, name: str = "", *, message: str = "") -> str:
         """Keep the checkpoint in a store and return its id; what the store has is not written again.
@@ -334,9 +322,7 @@ class Checkpoint(Rich):
         """Return *other* as this class, with the attributes that both have."""
         if type(other) is cls:
             return other
-        made = cls.__new__(cls)
-        made.__dict__.update(other.__dict__)
-        return made
+        return cls._initialised(other, {})
 
     @property
     def uri(self) -> str | None:
@@ -385,13 +371,13 @@ class Checkpoint(Rich):
         return hash(self.digest())
 
     def __repr__(self) -> str:
-        where = visible(self._where or self._kind)
+        where = visible(masked(self._where) or self._kind)
         short = where if len(where) <= _MOST_REPR else f"…{where[1 - _MOST_REPR :]}"
         return f"{type(self).__name__}({short})"
 
     def page(self) -> Page:
         """See `Rich.page`. Nothing is loaded for it, and nothing is fetched."""
-        name = f"{type(self).__name__} {_PLACES.get(self._kind, '')}{self._where}"
+        name = f"{type(self).__name__} {_PLACES.get(self._kind, '')}{masked(self._where)}"
         tree: Tree | None = vars(self).get("_tree")
         if tree is None:
             return Page(f"{name}: nothing was there when it was made, and it was not read since")
@@ -443,28 +429,55 @@ class Checkpoint(Rich):
         attributes = self._attributes()
         if self._kind == "folder":
             return _reopen, (type(self), "from_directory", self._where, self._told), attributes
-        if self._kind == "uri":
+        if self._kind == "uri" and masked(self._where) == self._where:  # a password is kept nowhere
             return _reopen, (type(self), "from_uri", self._where, self._told), attributes
         return _reopen, (type(self), "from_bytes", self.to_bytes(), self._trusted)
 
     # How it is made and read.
 
     @classmethod
-    def _make(
-        cls, tree: Tree | None, kind: str, where: str = "", *, told: bool = False, own: bool = False
-    ) -> Self:
-        """Return a checkpoint of the class that wrote the tree, as far as that is a narrower *cls*."""
+    def _make(cls, source: _Source) -> Self:
+        """Return a checkpoint of the class that wrote the source, as far as that is a narrower *cls*."""
         made = cls.__new__(cls)
-        made._kind, made._where, made._told, made._own = kind, where, told, own
-        if tree is None:
-            return made
-        made._tree = tree
-        kind_of_it = narrower(cls, recorded_class(tree.manifest.cls, Checkpoint, load=made._trusted))
-        made = kind_of_it.from_checkpoint(made)
-        if made._trusted:
-            for value, loaded in made._load(tree.manifest.attributes):
-                setattr(made, value.name, loaded)
+        made._fill(source)
+        made = made._class_of(source)._initialised(made, source.given)
+        made._restore(source)
         return made
+
+    @classmethod
+    def _initialised(cls, other: Checkpoint, given: Mapping[str, Any]) -> Self:
+        """Return *other* as this class, whose `__init__` has run, with *given* if it takes that."""
+        made = cls.__new__(cls)
+        made.__dict__.update(other.__dict__)
+        run = signature(cls.__init__)
+        for arguments in (given, {}):
+            with suppress(TypeError):
+                run.bind(made, **arguments)
+                break
+        else:
+            warnings.warn(f"{cls.__name__}.__init__ was not run: it needs other arguments", stacklevel=4)
+            return made
+        cls.__init__(made, **arguments)
+        made.__dict__.update(other.__dict__)
+        return made
+
+    def _fill(self, source: _Source) -> None:
+        self._kind, self._where, self._told, self._own = source[1:5]
+        if source.tree is not None:
+            self._tree = source.tree
+
+    def _class_of(self, source: _Source) -> type[Self]:
+        """Return the class that wrote the source, or this one where that is narrower."""
+        if source.tree is None:
+            return type(self)
+        recorded = recorded_class(source.tree.manifest.cls, Checkpoint, load=self._trusted)
+        return narrower(type(self), source.wrote or recorded)
+
+    def _restore(self, source: _Source) -> None:
+        """Set the attributes that came with the source, after the `__init__` that sets their defaults."""
+        if source.tree is not None and self._trusted:
+            for value, loaded in self._load(source.tree.manifest.attributes):
+                setattr(self, value.name, loaded)
 
     @cached_property
     def _tree(self) -> Tree:
@@ -531,6 +544,58 @@ class Checkpoint(Rich):
             if any(folder.iterdir()):
                 return Checkpoint.from_directory(folder).digest() == self.digest()
         return False
+
+
+class _Source(NamedTuple):
+    """What a checkpoint is made from; the names are those of `Checkpoint`'s own attributes."""
+
+    tree: Tree | None
+    kind: str
+    where: str = ""
+    told: bool = False
+    own: bool = False
+    given: Mapping[str, Any] = {}
+    """The argument of `__init__` that would say the same."""
+    wrote: type[Any] | None = None
+
+
+def _dict_source(data: Mapping[Any, Any]) -> _Source:
+    if not isinstance(data, Mapping):
+        raise UsageError(f"from_dict takes a dict, not {type(data).__name__}")
+    files = _files_of(data.get(FILES, {}))
+    wrote = data.get(KIND)
+    if not (wrote is None or (isinstance(wrote, Kind) and issubclass(wrote.cls, Checkpoint))):
+        raise UsageError(f"{KIND} in a dict is what to_dict gave it, not {type(wrote).__name__}")
+    fields = {key: value for key, value in data.items() if key not in {FILES, KIND}}
+    store = MemoryStore()
+    with Packer(store) as packer:
+        encoded = encode_fields(fields, packer)
+        packer.finish()
+        values, groups = encoded()
+    manifest = Manifest(created_at=now(), values=values, groups=groups, inline=packer.inline)
+    tree = replace(files.tree, manifest=manifest, reader=Reader(store, manifest.inline))
+    if wrote is None:
+        return _Source(tree, "dict", own=True, given={"data_dict": data})
+    tree = with_attributes(tree, class_name(wrote.cls, Checkpoint), wrote.attributes)
+    return _Source(tree, "dict", own=True, given={"data_dict": data}, wrote=wrote.cls)
+
+
+def _folder_source(path: str | os.PathLike[str], *, told: bool = False) -> _Source:
+    folder = Path(path).absolute()
+    return _Source(folder_tree(folder), "folder", str(folder), told=told, given={"local_path": str(folder)})
+
+
+def _uri_source(uri: str, *, told: bool = False) -> _Source:
+    if "://" not in str(uri):
+        raise UsageError(f"{uri!r} is no URI: use from_directory for a folder")
+    if (folder := local_folder(uri)) is not None:
+        return _folder_source(folder, told=told)
+    store = open_store(uri)
+    try:
+        tree = remote_tree(store)
+    except NotFoundError:
+        tree = None
+    return _Source(tree, "uri", uri, told=told, given={"uri": uri})
 
 
 def _sum_of(tree: Tree, path: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from nbckpt.core.manifest import Manifest
 from nbckpt.core.reader import Reader
@@ -12,20 +12,33 @@ from nbckpt.errors import UsageError
 from nbckpt.store import MemoryStore
 
 
-class _FilesKey:
-    """The key of a checkpoint's files in its dict form; it equals no key of a user's."""
+class _Key:
+    """A key of a checkpoint's dict form that equals no key of a user's."""
 
-    __slots__ = ()
+    __slots__ = ("_name",)
+
+    def __init__(self, name: str) -> None:
+        self._name = name
 
     def __repr__(self) -> str:
-        return "<files>"
+        return f"<{self._name.lower()}>"
 
     def __reduce__(self) -> str:
-        return "FILES"
+        return self._name
 
 
-FILES = _FilesKey()
+FILES = _Key("FILES")
 """The key of the files in `to_dict`: `checkpoint.to_dict()[FILES]["model/weights.bin"]`."""
+
+KIND = _Key("KIND")
+"""The key of a `Kind` in `to_dict`, where the checkpoint is of a subclass."""
+
+
+class Kind(NamedTuple):
+    """Of which class a checkpoint in its dict form is, and the attributes that travel with it."""
+
+    cls: type
+    attributes: dict[str, Any]
 
 
 class Files(Mapping[str, bytes]):

@@ -9,12 +9,12 @@ import sys
 import uuid
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from nbckpt.core.checkpoint import Checkpoint
-from nbckpt.core.files import FILES
+from nbckpt.core.files import FILES, KIND, Kind
 from nbckpt.errors import UntrustedError, UsageError
 from nbckpt.store import MemoryStore
 
@@ -91,7 +91,7 @@ def test_listed_attributes_survive_and_others_do_not(tmp_path: Path) -> None:
         assert isinstance(back, Model)
         assert (back.epochs, back.tags) == (3, ["x"])
         assert not hasattr(back, "unlisted")
-        assert back.to_dict() == {"a": 1}
+        assert back.to_dict() == {"a": 1, KIND: Kind(Model, {"epochs": 3, "tags": ["x"]})}
 
 
 def test_attributes_survive_a_chain_and_a_change(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_another_class_keeps_the_attributes_of_both() -> None:
     other = Deeper.from_checkpoint(made)
     assert type(other) is Deeper
     assert other.epochs == 3
-    assert other.to_dict() == {"a": 1}
+    assert other.to_dict() == {"a": 1, KIND: Kind(Deeper, {"epochs": 3})}
     back = Checkpoint.from_bytes(other.to_bytes())
     assert isinstance(back, Deeper)
     assert back.epochs == 3
@@ -131,7 +131,7 @@ def test_a_pickled_uri_stays_a_uri() -> None:
     back = pickle.loads(data)
     assert type(back) is Model
     assert back.uri == uri
-    assert back.to_dict() == {"a": bytes(10_000)}
+    assert back.to_dict() == {"a": bytes(10_000), KIND: Kind(Model, {})}
     assert len(data) < 500
 
 
@@ -262,3 +262,92 @@ def test_a_class_is_imported_where_it_is_needed(tmp_path: Path, monkeypatch: pyt
         command = [sys.executable, "-c", code]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
         assert done.stdout == said
+
+
+class Counting(Checkpoint):
+    """A class with a default that its `__init__` sets, and an attribute that travels."""
+
+    _SERIALIZED_ATTRS = ("tags",)
+    made: ClassVar[list[dict[str, object]]] = []
+
+    def __init__(self, local_path: Any = None, data_dict: Any = None, uri: Any = None) -> None:
+        super().__init__(local_path, data_dict, uri)
+        self.made.append({"local_path": local_path, "data_dict": data_dict, "uri": uri})
+        self.cache: list[str] = []
+        self.tags = ["default"]
+
+
+def each_form(made: Checkpoint, place: Path) -> dict[str, Callable[[], Checkpoint]]:
+    made.to_directory(place / "folder")
+    made.to_uri(f"memory://{place.name}/x")
+    ref, data, dict_form = made.to_store(str(place / "store")), made.to_bytes(), made.to_dict()
+    return {
+        "dict": lambda: Checkpoint.from_dict(dict_form),
+        "folder": lambda: Checkpoint.from_directory(place / "folder"),
+        "uri": lambda: Checkpoint.from_uri(f"memory://{place.name}/x"),
+        "bytes": lambda: Checkpoint.from_bytes(data),
+        "store": lambda: Checkpoint.from_store(str(place / "store"), ref),
+        "pickle": lambda: pickle.loads(pickle.dumps(made)),
+        "class": lambda: Counting.from_dict({"a": 1} | {KIND: dict_form[KIND]}),
+        "other class": lambda: Counting.from_checkpoint(Checkpoint.from_dict({"a": 1})),
+    }
+
+
+@pytest.mark.parametrize(
+    "form", ["dict", "folder", "uri", "bytes", "store", "pickle", "class", "other class"]
+)
+def test_every_form_has_the_class_its_attributes_and_its_init(tmp_path: Path, form: str) -> None:
+    made = Counting(data_dict={"a": 1})
+    made.tags = ["kept"]
+    read = each_form(made, tmp_path)[form]
+    Counting.made.clear()
+    found = read()
+    assert type(found) is Counting
+    assert found.cache == []
+    assert found.tags == (["default"] if form == "other class" else ["kept"])
+    assert found.tags is not made.tags
+    assert found.to_dict()["a"] == 1
+    assert len(Counting.made) == 1
+
+
+def test_a_class_is_initialised_once_by_its_own_call(tmp_path: Path) -> None:
+    Counting.made.clear()
+    assert Counting(data_dict={"a": 1}).tags == ["default"]
+    assert [it["data_dict"] for it in Counting.made] == [{"a": 1}]
+
+
+def test_a_dict_form_with_a_field_more_keeps_class_and_attributes() -> None:
+    made = Counting.from_dict({"a": 1})
+    made.tags = ["kept"]
+    more = Checkpoint.from_dict({**made.to_dict(), "epoch": 3})
+    assert type(more) is Counting
+    assert more.tags == ["kept"]
+    assert {key: more.to_dict()[key] for key in ("a", "epoch")} == {"a": 1, "epoch": 3}
+
+
+def test_the_dict_form_of_a_plain_checkpoint_has_the_fields_alone() -> None:
+    assert Checkpoint.from_dict({"a": 1}).to_dict() == {"a": 1}
+
+
+def test_a_class_that_is_made_of_something_else_is_read_with_a_warning() -> None:
+    class OfModel(Checkpoint):
+        def __init__(self, model: object) -> None:
+            super().__init__(data_dict={"model": model})
+
+    assert OfModel([1]).to_dict()["model"] == [1]
+    with pytest.warns(UserWarning, match=r"OfModel\.__init__ was not run"):
+        assert OfModel.from_dict({"model": [2]}).to_dict()["model"] == [2]
+
+
+def test_a_kind_that_is_none_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"<kind> in a dict is what to_dict gave it, not int"):
+        Checkpoint.from_dict({KIND: 3})
+
+
+def test_a_pickle_of_a_checkpoint_at_a_uri_has_no_password() -> None:
+    Checkpoint.from_dict({"a": 1}).to_uri("memory://me:pw@pickled/x", overwrite=True)
+    made = Checkpoint.from_uri("memory://me:pw@pickled/x")
+    data = pickle.dumps(made)
+    assert b"pw@" not in data
+    assert "pw@" not in repr(made)
+    assert pickle.loads(data).to_dict() == {"a": 1}

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from nbckpt.core.checkpoint import Checkpoint
-from nbckpt.core.files import FILES
+from nbckpt.core.checkpoint import Checkpoint, _Source
+from nbckpt.core.files import FILES, KIND
 from nbckpt.core.tree import remote_tree
 from nbckpt.errors import NbckptError, NotFoundError, UntrustedError, UsageError
 from nbckpt.store import MemoryStore
@@ -87,7 +87,7 @@ def test_a_strangers_fields_are_not_loaded(stranger: dict[str, Any], form: str) 
 
 @each_form
 def test_a_strangers_fields_are_loaded_with_trust(stranger: dict[str, Any], form: str) -> None:
-    assert set(stranger[form](trust=True).to_dict()) == {"bomb", FILES}
+    assert set(stranger[form](trust=True).to_dict()) == {"bomb", FILES, KIND}
     assert RAN == ["it ran"] * 2
 
 
@@ -202,7 +202,7 @@ def test_no_file_at_a_hostile_uri_leads_outside(tmp_path: Path, path: str) -> No
     """D13."""
     store = MemoryStore()
     store._data[path] = b"1"
-    made = Checkpoint._make(remote_tree(store), "uri", "memory://hostile")
+    made = Checkpoint._make(_Source(remote_tree(store), "uri", "memory://hostile"))
     with pytest.raises(UsageError):
         made.to_directory(tmp_path / "a" / "b")
     assert not (tmp_path / "out").exists()
