@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from nbckpt.commands.meaning import is_ref, is_trial
@@ -19,6 +20,7 @@ from nbckpt.core.verify import Damage, Verified
 from nbckpt.errors import UsageError
 from nbckpt.render import Column, Hint, Page, Result, Table, count, short, size
 from nbckpt.trials.found import Found, metric_of
+from nbckpt.trials.trash import empty
 
 _MOST_KEPT = 10
 
@@ -62,60 +64,56 @@ class Removed(Result):
         labels: The checkpoints.
         freed: The bytes that the next gc frees.
         dry_run: Whether nothing was done.
-        for_good: Experiments and checkpoints of trials, in words, with the bytes that they took.
+        experiments: Experiments and checkpoints of trials, in words, with the bytes that they take.
     """
 
     labels: tuple[str, ...]
     freed: int
     dry_run: bool
-    for_good: tuple[tuple[str, int], ...] = ()
+    experiments: tuple[tuple[str, int], ...] = ()
 
     def page(self) -> Page:
         """See `Result.page`."""
-        done = "would remove" if self.dry_run else "removed"
-        notes = tuple(
-            f"{done} {what}, {size(taken)}: that cannot be taken back" for what, taken in self.for_good
-        )
-        what = ", ".join(self.labels)
-        if not what:
-            return Page(notes[0], notes=notes[1:])
+        what = ", ".join((*self.labels, *(label for label, _ in self.experiments)))
+        freed = size(self.freed + sum(taken for _, taken in self.experiments))
         if self.dry_run:
-            return Page(f"{done} {what}, and free up to {size(self.freed)} at the next gc", notes=notes)
-        hints = Hint("Undo", "%ckpt undo"), Hint(f"Free up to {size(self.freed)}", "%ckpt gc")
-        return Page(f"removed {what}", notes=notes, hints=hints)
+            return Page(f"would remove {what}, and free up to {freed} at the next gc")
+        return Page(
+            f"removed {what}", hints=(Hint("Undo", "%ckpt undo"), Hint(f"Free up to {freed}", "%ckpt gc"))
+        )
 
 
 def rm(session: Session, refs: Sequence[str], dry_run: bool) -> Removed:  # noqa: FBT001  argparse gives it by name
-    """Remove checkpoints, which undo brings back until gc; experiments or their checkpoints, for good."""
+    """Remove checkpoints, also those of trials, or experiments; undo brings them back until gc."""
     tracker, library = session.tracker, session.library
     others = [ref for ref in refs if not is_ref(session, ref)]
-    experiments = [ref for ref in others if ref in library.names()]
-    steps = [ref for ref in others if "@" in ref and is_trial(ref)]
-    refs = [ref for ref in refs if ref not in {*experiments, *steps}]
+    names = library.names()
+    others = [ref for ref in dict.fromkeys(others) if ref in names or ("@" in ref and is_trial(ref))]
+    refs = [ref for ref in refs if ref not in others]
     entries = [tracker.find(ref) for ref in refs]
-    names = {entry.id: [str(it) for it in tracker.history.refs() if it.id == entry.id] for entry in entries}
-    labels = tuple(", ".join(names[entry.id]) or entry.id[:SHORT] for entry in entries)
+    its = {entry.id: [str(it) for it in tracker.history.refs() if it.id == entry.id] for entry in entries}
+    labels = tuple(", ".join(its[entry.id]) or entry.id[:SHORT] for entry in entries)
     freed = tracker.only_in(entries) if entries else 0
     # What cannot be removed is refused before anything is.
-    for_good = [(it, library.remove_checkpoint(it, dry_run=True)) for it in steps]
-    for it in experiments:
-        for_good.append((f"the experiment {it} with all its trials", library.remove(it, dry_run=True)))
+    sizes = [(f"the experiment {it}" if it in names else it, library.size_of(it)) for it in others]
     if not dry_run:
-        if refs:
-            tracker.remove(refs)
-        for it in steps:
-            library.remove_checkpoint(it)
-        for it in experiments:
-            library.remove(it)
-    return Removed(labels, freed, dry_run, tuple(for_good))
+        tracker.remove(refs, partial(library.remove, *others) if others else None)
+    return Removed(labels, freed, dry_run, tuple(sizes))
 
 
 @dataclass(frozen=True, repr=False)
 class Collection(Result):
-    """What gc did, or with a dry run would do."""
+    """What gc did, or with a dry run would do.
+
+    Attributes:
+        collected: What it did in the store.
+        dry_run: Whether nothing was done.
+        experiments: The removed experiments and checkpoints of trials that it deleted, and their bytes.
+    """
 
     collected: Collected
     dry_run: bool
+    experiments: tuple[Sequence[str], int] = ((), 0)
 
     def page(self) -> Page:
         """See `Result.page`."""
@@ -133,12 +131,16 @@ class Collection(Result):
                 f"no pack was deleted: it may hold what {count(len(it.kept), 'damaged checkpoint')} needs. "
                 f"See what is lost with %ckpt verify, then remove it: %ckpt rm {ids}"
             )
-        return Page(f"{done} {size(it.freed)}", notes=tuple(notes))
+        labels, taken = self.experiments
+        if labels:
+            notes.append(f"deleted {short(', '.join(labels), 100)}, {size(taken)}")
+        return Page(f"{done} {size(it.freed + taken)}", notes=tuple(notes))
 
 
 def gc(session: Session, dry_run: bool) -> Collection:  # noqa: FBT001  argparse gives it by name
     """Free the space of what was removed and of what nothing needs."""
-    return Collection(session.tracker.collect(dry_run=dry_run), dry_run)
+    experiments = empty(session.library.folder, dry_run=dry_run)  # first: it needs no space, and gives some
+    return Collection(session.tracker.collect(dry_run=dry_run), dry_run, experiments)
 
 
 @dataclass(frozen=True, repr=False)

@@ -20,6 +20,7 @@ from nbckpt.errors import NotFoundError
 from nbckpt.render import Column, Hint, Page, Result, Table, age, duration, short
 from nbckpt.state.snapshot import is_state
 from nbckpt.tracker import Restored
+from nbckpt.trials.trash import removals
 
 _UNDO = Hint("Undo", "%ckpt undo")
 
@@ -212,7 +213,13 @@ class Undone(Result):
 
 def undo(session: Session) -> Undone:
     """Take back the last restore or rm; again, to do it again."""
-    what, names = session.tracker.undo(session.namespace if session.namespace is not None else {})
+    tracker = session.tracker
+    removed = [] if tracker.undoable else removals(session.library.folder)
+    before = tracker.last_removal() if removed else None
+    if removed and (before is None or before.stamp < removed[-1].stamp):
+        removed[-1].bring_back()
+        return Undone(f"removal of {', '.join(removed[-1].labels)}", ())
+    what, names = tracker.undo(session.namespace if session.namespace is not None else {})
     return Undone(what, tuple(names))
 
 

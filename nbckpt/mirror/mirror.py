@@ -94,7 +94,7 @@ class Mirror:
         turns = _turns(terms or Terms())
         checkpoints = mirror(self.store, self.target, next(turns))
         set_aside_all(self.store, (pack_of(key) for key in checkpoints.left_out if key.endswith(".pack")))
-        names = sorted(it.parent.name for it in self._experiments.glob("*/experiment.json"))
+        names = sorted(it.parent.name for it in self._experiments.glob("[!.]*/experiment.json"))
         moved = {
             name: upload(self._experiments / name, self._there(name), terms=next(turns)) for name in names
         }
@@ -128,7 +128,8 @@ class Mirror:
 
     def _names_there(self) -> list[str]:
         keys = self.target.keys(f"{EXPERIMENTS}/")
-        return sorted({parts[1] for key in keys if len(parts := key.split("/")) > 2})
+        names = {parts[1] for key in keys if len(parts := key.split("/")) > 2}
+        return sorted(name for name in names if not name.startswith("."))
 
 
 def _turns(terms: Terms) -> Iterator[Terms]:

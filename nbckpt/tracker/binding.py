@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nbckpt.core.history import Entry, Ref
 from nbckpt.state.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from nbckpt.trials.trash import Removal
 
 GONE = object()
 """Stands for the value of a name that is not bound."""
@@ -23,6 +26,7 @@ class Undo:
         settings: The former settings of libraries.
         states: What the live states were.
         removed: The checkpoints that it took away, with their names.
+        beside: What it took away of experiments.
     """
 
     what: str
@@ -30,6 +34,12 @@ class Undo:
     settings: dict[str, Any] = field(default_factory=dict)
     states: dict[str, Snapshot] = field(default_factory=dict)
     removed: list[tuple[Entry, list[Ref]]] = field(default_factory=list)
+    beside: Removal | None = None
+
+    @property
+    def is_removal(self) -> bool:
+        """Whether it was a removal."""
+        return bool(self.removed or self.beside)
 
 
 def change(namespace: dict[str, Any], name: str, value: Any) -> str:

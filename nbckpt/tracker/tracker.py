@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Container, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from nbckpt.core import gc, surroundings, transfer
 from nbckpt.core.classes import Classes
@@ -33,6 +33,9 @@ from nbckpt.store import CachedStore, RemoteStore, Store, open_store
 from nbckpt.tracker.binding import GONE, Undo, change, swap
 from nbckpt.tracker.comparing import Comparable, by_name, compared, is_whole
 from nbckpt.tracker.results import Compared, Restored, Saved
+
+if TYPE_CHECKING:
+    from nbckpt.trials import trash
 
 _MOST_TRIES = 3
 _CACHE_SIZE = 4 << 30
@@ -441,7 +444,9 @@ class Tracker(Rich):
                 )
             removal.bring_back(self.history)
             return str(removal), []
-        if last.removed:
+        if last.is_removal:
+            if last.beside:
+                last.beside.bring_back()  # first: it is refused as a whole, or done
             for entry, refs in last.removed:
                 self.history.bring_back(entry, refs)
             self._undo = None
@@ -499,14 +504,27 @@ class Tracker(Rich):
         """Give a checkpoint one more name."""
         return self.history.add_ref(name, self.find(ref))
 
-    def remove(self, refs: Iterable[str]) -> list[tuple[Entry, list[Ref]]]:
-        """Take checkpoints out of sight; `undo` brings them back until `gc` frees their space."""
+    def remove(
+        self, refs: Iterable[str], beside: Callable[[], trash.Removal] | None = None
+    ) -> list[tuple[Entry, list[Ref]]]:
+        """Take checkpoints out of sight; `undo` brings them back until `gc` frees their space.
+
+        Args:
+            refs: The checkpoints.
+            beside: Called before they are removed, to take away what `undo` is to bring back with them.
+        """
         entries = list(dict.fromkeys(self.find(ref) for ref in refs))
         undo = Undo("removal of no checkpoint")
-        note(self.store, entries)
+        if beside is not None:
+            undo.beside = beside()
+            undo.what = f"removal of {', '.join(undo.beside.labels)}"
+            self._undo = undo
+        if entries:
+            note(self.store, entries)
         for entry in entries:  # one that fails leaves those before it to be brought back
             undo.removed.append((entry, self.history.remove(entry)))
-            undo.what = f"removal of {', '.join(entry.id[:SHORT] for entry, _ in undo.removed)}"
+            names = [entry.id[:SHORT] for entry, _ in undo.removed]
+            undo.what = f"removal of {', '.join([*names, *(undo.beside.labels if undo.beside else ())])}"
             self._undo = undo
         return undo.removed
 
@@ -521,7 +539,7 @@ class Tracker(Rich):
         collected = gc.collect(self.history, dry_run=dry_run)
         if not dry_run:
             self._known = Known(self.store)
-            if self._undo and self._undo.removed:
+            if self._undo and self._undo.is_removal:
                 self._undo = None
         return collected
 

@@ -265,7 +265,10 @@ class CheckpointFolder:
                 elif name.startswith(PREFIX) and name + SUFFIX not in names:
                     _log.warning("%s was not finished: it is skipped", self.folder / name)
             except (CorruptError, FormatError, StoreError) as error:
-                damages.append(str(error))
+                if name.removeprefix(PREFIX).removesuffix(SUFFIX).isdecimal():
+                    damages.append(str(error))
+                else:  # it may be a file of the user's
+                    _log.warning("%s: it is skipped", error)
             except NotFoundError:  # removed meanwhile
                 continue
         kept = [record for record in found if not record.temporary and record.kind != "null"]

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-import shutil
-from contextlib import suppress
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError, UsageError
+from nbckpt.store.locks import Timeout, file_lock
 from nbckpt.trials import spec as spec_file
-from nbckpt.trials.checkpoints import Record
+from nbckpt.trials.checkpoints import SUFFIX, Record
 from nbckpt.trials.experiment import Experiment
+from nbckpt.trials.trash import Removal, size_of, take_away
 from nbckpt.trials.trial import Trial
+
+_LOCK_S = 1.0
+
+_log = logging.getLogger("nbckpt")
 
 
 @dataclass(frozen=True)
@@ -24,8 +32,11 @@ class Library:
         """Return the names of the experiments, the newest last."""
         if not self.folder.is_dir():
             return []
-        files = [(it / spec_file.FILE) for it in self.folder.iterdir() if not it.name.startswith(".")]
-        there = [(file.parent.stat().st_ctime, file.parent.name) for file in files if file.is_file()]
+        there = []
+        for place in self.folder.iterdir():
+            with suppress(OSError):  # a folder that may not be read
+                if not place.name.startswith(".") and (place / spec_file.FILE).is_file():
+                    there.append((place.stat().st_ctime, place.name))
         return [name for _, name in sorted(there)]
 
     def open(self, name: str = "") -> Experiment:
@@ -83,13 +94,42 @@ class Library:
             )
         return trial, found[-1]
 
-    def remove_checkpoint(self, ref: str, *, dry_run: bool = False) -> int:
-        """Remove one checkpoint of a trial for good, and return the bytes that it takes.
+    def remove(self, *refs: str) -> Removal:
+        """Take experiments, and checkpoints of trials, away; `undo` brings them back until `gc`.
 
         Raises:
-            NotFoundError: There is none.
-            UsageError: The trial runs, or would go on from it.
+            NotFoundError: One is not there; nothing was removed.
+            UsageError: One runs, or a trial would go on from it; nothing was removed.
+            StoreError: The disk failed; nothing was removed.
         """
+        with ExitStack() as held:
+            paths = [path for ref in refs for path in self._paths(ref)]
+            whole = [path for path in paths if "/" not in path]
+            for name in whole:
+                held.enter_context(self._at_rest(name))
+            return take_away(
+                self.folder, [it for it in paths if it in whole or it.split("/")[0] not in whole]
+            )
+
+    def size_of(self, ref: str) -> int:
+        """Return the bytes that an experiment or a checkpoint of a trial takes.
+
+        Raises:
+            NotFoundError: It is not there.
+            UsageError: It could not be removed now, see `remove`.
+        """
+        paths = self._paths(ref)
+        if paths == [ref]:
+            with self._at_rest(ref):
+                pass
+        return sum(size_of(self.folder / path) for path in paths)
+
+    def _paths(self, ref: str) -> list[str]:
+        """Return the paths that belong to an experiment or to a checkpoint of a trial that can be removed."""
+        if ref in self.names():
+            return [ref]
+        if "@" not in ref:
+            self.open(ref)  # which says what there is
         trial, record = self.checkpoint(ref)
         experiment = self.open(trial.folder.parent.name)
         if not trial.finished and (experiment.running or experiment.runs_elsewhere()):
@@ -98,24 +138,26 @@ class Library:
             )
         if not trial.finished and record.name == trial.checkpoint:
             raise UsageError(f"{ref!r} is what the trial goes on from: resume it to its end or stop it first")
-        if not dry_run:
-            trial.checkpoints.delete(record)
-        return record.size
+        folder = f"{experiment.name}/{trial.id}/{record.name}"
+        return [path for path in (folder, f"{folder}{SUFFIX}") if os.path.lexists(self.folder / path)]
 
-    def remove(self, name: str, *, dry_run: bool = False) -> int:
-        """Remove an experiment with all its checkpoints, and return the bytes that it takes.
+    @contextmanager
+    def _at_rest(self, name: str) -> Iterator[None]:
+        """Hold the lock of an experiment during the block, so that nobody begins to run it.
 
         Raises:
-            NotFoundError: There is none.
             UsageError: It runs.
         """
-        experiment = self.open(name)
-        if experiment.running or experiment.runs_elsewhere():
-            raise UsageError(f"{name!r} runs: stop it first, with %ckpt stop {name}")
-        size = sum(it.stat().st_size for it in experiment.folder.rglob("*") if it.is_file())
-        if not dry_run:
-            # The spec goes first: what a crash leaves is no experiment.
-            (experiment.folder / spec_file.FILE).unlink()
-            shutil.rmtree(experiment.folder)
-            (self.folder / f".{name}.lock").unlink(missing_ok=True)
-        return size
+        lock = file_lock(self.folder / f".{name}.lock")
+        try:
+            lock.acquire(timeout=_LOCK_S)  # whoever only looks whether it runs holds it for a moment
+        except Timeout:
+            raise UsageError(f"{name!r} runs: stop it first, with %ckpt stop {name}") from None
+        except (
+            OSError
+        ):  # a folder that may only be read: nobody runs it, and removing it fails with the cause
+            pass
+        try:
+            yield
+        finally:
+            lock.release()

@@ -289,12 +289,11 @@ def test_an_experiment_is_removed_beside_checkpoints(trained: Notebook, tmp_path
     folder = tmp_path / ".nbckpt" / "experiments" / "e"
     assert "would remove the experiment e" in str(trained.run("%ckpt rm e --dry-run"))
     assert folder.is_dir()
-    said = str(trained.run("%ckpt rm kept e"))
-    assert "removed kept@1" in said
-    assert "removed the experiment e" in said
+    assert "removed kept@1, the experiment e" in str(trained.run("%ckpt rm kept e"))
     assert not folder.exists()
-    trained.run("%ckpt undo")
+    assert "took back the removal of " in str(trained.run("%ckpt undo"))
     assert trained.run("%ckpt ls").total == 1
+    assert "e/t0: TERMINATED" in str(trained.run("%ckpt show e/t0"))
 
 
 def test_an_experiment_that_runs_is_not_removed(trained: Notebook) -> None:

@@ -1,0 +1,204 @@
+"""Trash: what `rm` took away from a folder of experiments, under hidden names beside them, until `gc`.
+
+    .removed~<stamp>~<path>     an experiment's folder; or a checkpoint of a trial: its folder, and its record
+    .deleted~<stamp>~<path>     the same, while it is being deleted
+
+The stamp is one removal's. In a path `~` stands for `/`. Only names change: that needs no space, so it works
+on a full disk, and whatever is killed in the middle leaves everything under one of its two names.
+
+see docs/decisions/0056
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import quote, unquote
+
+from nbckpt.errors import NotFoundError, StoreError, UsageError
+from nbckpt.store.files import discard, sync_folder
+from nbckpt.store.scan import link_outside
+
+_REMOVED, _DELETED = ".removed", ".deleted"
+_NAME = re.compile(rf"({re.escape(_REMOVED)}|{re.escape(_DELETED)})~(\d{{8}}T\d{{12}}Z-[0-9a-f]{{8}})~(.+)")
+_PATH = re.compile(r"([^./\\][^/\\]*)(?:/(t\d+)/checkpoint_0*([^/\\]+?)(\.json)?)?")
+
+
+@dataclass(frozen=True)
+class Removal:
+    """What one `rm` took away.
+
+    Attributes:
+        folder: The folder of experiments.
+        stamp: When, and a random number.
+        paths: The paths in the folder that it had. A checkpoint's folder is before its record, so that
+            there is never a folder without a record, which the trial would sweep.
+    """
+
+    folder: Path
+    stamp: str
+    paths: tuple[str, ...]
+
+    @property
+    def labels(self) -> list[str]:
+        """What it is, as people ask for it."""
+        return list(dict.fromkeys(label_of(path) for path in self.paths))
+
+    def bring_back(self) -> None:
+        """Give everything its path again; what has it already stays there.
+
+        Raises:
+            UsageError: Something else has one of the paths now; nothing was brought back.
+            NotFoundError: `gc` has deleted some of it, or the trial is not there any more.
+            StoreError: The disk failed; doing it again goes on.
+        """
+        for path in self.paths:
+            if os.path.lexists(self.folder / path) and os.path.lexists(self._place(path)):
+                raise UsageError(f"{label_of(path)!r} is there again: remove that first, or keep it")
+        back: list[str] = []
+        for path in reversed(self.paths):
+            if not os.path.lexists(self._place(path)) and os.path.lexists(self.folder / path):
+                continue
+            try:
+                _move(self.folder, self._place(path), self.folder / path)
+                back.append(path)
+            except FileNotFoundError:
+                if f"{path}.json" in back:  # no record is left without its files
+                    discard(self.folder / f"{path}.json")
+                raise NotFoundError(self._why_not(path)) from None
+            except OSError as error:
+                raise _failed("bring back", path, error) from error
+
+    def _why_not(self, path: str) -> str:
+        """Return why a path could not be given back."""
+        above = Path(path).parent.as_posix()
+        why = f"there is no {above!r}" if os.path.lexists(self._place(path)) else "`gc` has deleted it"
+        return f"{label_of(path)!r} cannot be brought back: {why}"
+
+    def delete(self) -> int:
+        """Delete it for good, and return the bytes that this freed."""
+        freed = 0
+        for path in self.paths:
+            place, doomed = self._place(path), self._place(path, _DELETED)
+            size = size_of(place)
+            try:
+                place.rename(doomed)  # from here on nobody brings it back
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                raise _failed("delete", path, error) from error
+            discard(doomed)
+            freed += size - size_of(doomed)
+        return freed
+
+    @property
+    def size(self) -> int:
+        """The bytes of its files."""
+        return sum(size_of(self._place(path)) for path in self.paths)
+
+    def _place(self, path: str, state: str = _REMOVED) -> Path:
+        parts = (quote(part, safe="").replace("~", "%7E") for part in path.split("/"))
+        return self.folder / "~".join((state, self.stamp, *parts))
+
+
+def take_away(folder: Path, paths: Sequence[str]) -> Removal:
+    """Move what has these paths in a folder of experiments into its trash.
+
+    Raises:
+        UsageError: A path leads out of the folder through a link; everything is where it was.
+        StoreError: The disk failed; everything is where it was.
+    """
+    for path in paths:
+        above = path.rpartition("/")[0]
+        if not _PATH.fullmatch(path) or (above and link_outside(folder, above)):
+            raise UsageError(f"{label_of(path)!r} is not inside {folder}: remove it where it is")
+    stamp = f"{datetime.now(UTC):%Y%m%dT%H%M%S%f}Z-{secrets.token_hex(4)}"
+    removal = Removal(folder, stamp, tuple(paths))
+    moved: list[str] = []
+    try:
+        for path in paths:
+            _move(folder, folder / path, removal._place(path))
+            moved.append(path)
+    except OSError as error:
+        for path in reversed(moved):
+            _move(folder, removal._place(path), folder / path)
+        raise _failed("remove", paths[len(moved)], error) from error
+    return removal
+
+
+def removals(folder: Path) -> list[Removal]:
+    """Return what was removed from a folder of experiments and can be brought back, the last removal last."""
+    found: dict[str, list[str]] = {}
+    for stamp, path in _entries(folder, _REMOVED):
+        found.setdefault(stamp, []).append(path)
+    return [Removal(folder, stamp, tuple(sorted(paths))) for stamp, paths in sorted(found.items())]
+
+
+def empty(folder: Path, *, dry_run: bool = False) -> tuple[list[str], int]:
+    """Delete for good what was removed; return what that was, and the bytes that it freed."""
+    there = removals(folder)
+    freed = sum(it.size if dry_run else it.delete() for it in there)
+    for stamp, path in _entries(folder, _DELETED):  # a collection was killed
+        left = Removal(folder, stamp, (path,))._place(path, _DELETED)
+        freed += size_of(left)
+        if not dry_run:
+            discard(left)
+            freed -= size_of(left)
+    return [label for it in there for label in it.labels], freed
+
+
+def label_of(path: str) -> str:
+    """Return how people ask for what has a path: `EXP`, or `EXP/t3@10` for a checkpoint of a trial.
+
+    >>> label_of("net"), label_of("net/t0/checkpoint_000010"), label_of("net/t0/checkpoint_000010.json")
+    ('net', 'net/t0@10', 'net/t0@10')
+    """
+    found = _PATH.fullmatch(path)
+    return f"{found[1]}/{found[2]}@{found[3]}" if found and found[2] else path
+
+
+def size_of(place: Path) -> int:
+    """Return the bytes of the files in a folder, or of a file; links are not followed."""
+    total = 0
+    for folder, _, names in os.walk(place):
+        for name in names:
+            total += _bytes(os.path.join(folder, name))  # noqa: PTH118  a tenth of the time of a Path
+    return total or _bytes(place)
+
+
+def _bytes(file: str | Path) -> int:
+    try:
+        found = os.lstat(file)
+    except OSError:
+        return 0
+    return 0 if os.path.isdir(file) else found.st_size  # noqa: PTH112
+
+
+def _entries(folder: Path, state: str) -> list[tuple[str, str]]:
+    """Return the stamps and paths of what is in the trash; a name that nbckpt does not give is nobody's."""
+    try:
+        names = os.listdir(folder)  # noqa: PTH208
+    except OSError:
+        return []
+    found = []
+    for match in filter(None, map(_NAME.fullmatch, names)):
+        path = "/".join(map(unquote, match[3].split("~")))
+        is_ours = Removal(folder, match[2], ())._place(path, match[1]).name == match[0]
+        if match[1] == state and is_ours and _PATH.fullmatch(path):
+            found.append((match[2], path))
+    return sorted(found)
+
+
+def _move(folder: Path, source: Path, target: Path) -> None:
+    source.rename(target)
+    for parent in {source.parent, target.parent, folder}:
+        sync_folder(parent)
+
+
+def _failed(action: str, path: str, error: OSError) -> StoreError:
+    return StoreError(f"cannot {action} {label_of(path)!r}: {error.strerror or error}")

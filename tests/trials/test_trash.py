@@ -1,0 +1,293 @@
+"""rm takes experiments and trials' checkpoints away, undo brings them back, and only gc deletes them."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+
+import nbckpt
+from nbckpt.cli import main
+from nbckpt.trials import trash
+from nbckpt.trials.library import Library
+
+
+def train(config: dict[str, Any]) -> None:
+    for step in (1, 2, 3):
+        nbckpt.report(loss=1 / step, checkpoint={"step": step})
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder of a store with two experiments."""
+    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "store"))
+    for name in ("e", "f"):
+        assert nbckpt.run(train, name=name).wait(60)
+    return tmp_path / "store"
+
+
+@pytest.fixture
+def library(store: Path) -> Library:
+    return Library(store / "experiments")
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {
+        it.relative_to(folder).as_posix(): it.read_bytes()
+        for it in folder.rglob("*")
+        if it.is_file() and it.suffix != ".lock"
+    }
+
+
+def steps(library: Library, name: str = "e/t0") -> list[int]:
+    return [it.step for it in library.trial(name)[1].checkpoints.records()]
+
+
+def test_undo_brings_back_what_rm_took_away(library: Library) -> None:
+    before = contents(library.folder)
+    removal = library.remove("e", "f/t0@2")
+    assert removal.labels == ["e", "f/t0@2"]
+    assert library.names() == ["f"]
+    assert steps(library, "f/t0") == [1, 3]
+    (found,) = trash.removals(library.folder)
+    assert found == removal
+    found.bring_back()
+    assert contents(library.folder) == before
+    assert trash.removals(library.folder) == []
+
+
+def test_a_checkpoint_of_a_removed_experiment_goes_with_it(library: Library) -> None:
+    before = contents(library.folder)
+    library.remove("e/t0@1", "e").bring_back()
+    assert contents(library.folder) == before
+
+
+def test_gc_deletes_and_counts_what_rm_took_away(
+    library: Library, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["rm", "e"]) == 0
+    size = trash.removals(library.folder)[0].size
+    assert size > 0
+    before = contents(library.folder)
+    assert main(["gc", "--dry-run"]) == 0
+    assert contents(library.folder) == before
+    assert "deleted e, " in capsys.readouterr().out
+    assert main(["gc"]) == 0
+    assert set(contents(library.folder)) == {path for path in before if path.startswith("f/")}
+    assert main(["undo"]) == 1
+
+
+def test_rm_and_undo_work_in_a_shell(library: Library, capsys: pytest.CaptureFixture[str]) -> None:
+    before = contents(library.folder)
+    assert main(["rm", "e", "f/t0@1"]) == 0
+    assert "Undo: nbckpt undo" in capsys.readouterr().out
+    assert main(["rm", "f"]) == 0
+    assert library.names() == []
+    assert main(["undo"]) == 0
+    assert "took back the removal of f" in capsys.readouterr().out
+    assert library.names() == ["f"]
+    assert main(["undo"]) == 0
+    assert contents(library.folder) == before
+
+
+def test_an_undo_that_would_replace_something_is_refused(library: Library) -> None:
+    removal = library.remove("f", "e")
+    assert nbckpt.run(train, name="e").wait(60)
+    before = contents(library.folder)
+    with pytest.raises(nbckpt.UsageError, match="'e' is there again"):
+        removal.bring_back()
+    assert contents(library.folder) == before
+    library.remove("e")
+    removal.bring_back()
+    assert sorted(library.names()) == ["e", "f"]
+
+
+def test_an_experiment_that_runs_is_not_removed(library: Library) -> None:
+    go, began = Event(), Event()
+
+    def waits(config: dict[str, Any]) -> None:
+        began.set()
+        assert go.wait(60)
+
+    experiment = nbckpt.run(waits, name="live")
+    assert began.wait(60)
+    before = set(contents(library.folder))
+    with pytest.raises(nbckpt.UsageError, match="'live' runs: stop it first"):
+        library.remove("e", "live")
+    assert set(contents(library.folder)) == before
+    go.set()
+    assert experiment.wait(60)
+    library.remove("live")
+
+
+def test_a_damaged_experiment_can_be_removed(library: Library) -> None:
+    (library.folder / "e" / "experiment.json").write_bytes(b"")
+    library.remove("e")
+    assert library.names() == ["f"]
+
+
+def test_an_experiment_that_is_a_link_loses_only_the_link(library: Library, tmp_path: Path) -> None:
+    outside = (library.folder / "e").rename(tmp_path / "outside")
+    before = contents(outside)
+    (library.folder / "e").symlink_to(outside)
+    library.remove("e").bring_back()
+    assert library.names() == ["f", "e"]
+    library.remove("e")
+    trash.empty(library.folder)
+    assert contents(outside) == before
+
+
+def test_a_checkpoint_behind_a_link_is_not_moved(library: Library, tmp_path: Path) -> None:
+    outside = (library.folder / "e" / "t0").rename(tmp_path / "outside")
+    before = contents(outside)
+    (library.folder / "e" / "t0").symlink_to(outside)
+    with pytest.raises(nbckpt.UsageError, match="is not inside"):
+        library.remove("e/t0@1")
+    assert contents(outside) == before
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        ".removed~20260101T000000000000Z-00000000~..",
+        ".removed~20260101T000000000000Z-00000000~..%2F..%2Fx",
+        ".removed~20260101T000000000000Z-00000000~e~..~checkpoint_1",
+        ".removed~20260101T000000000000Z-00000000~%2e%2e",
+        ".removed~20260101T000000000000Z-00000000~.hidden",
+        ".removed~now~e",
+        ".removed~~",
+    ],
+)
+def test_a_name_in_the_trash_that_leads_elsewhere_is_nobodys(library: Library, name: str) -> None:
+    (library.folder / name).mkdir()
+    assert trash.removals(library.folder) == []
+    trash.empty(library.folder)
+    assert (library.folder / name).is_dir()
+
+
+def killed_after(monkeypatch: pytest.MonkeyPatch, moves: int) -> None:
+    move, done = trash._move, []
+
+    def dies(*args: Path) -> None:
+        if len(done) == moves:
+            raise KeyboardInterrupt
+        done.append(args)
+        move(*args)
+
+    monkeypatch.setattr(trash, "_move", dies)
+
+
+@pytest.mark.parametrize("moves", range(3))
+def test_a_removal_killed_anywhere_loses_nothing(
+    library: Library, monkeypatch: pytest.MonkeyPatch, moves: int
+) -> None:
+    before = contents(library.folder)
+    with monkeypatch.context() as patch:
+        killed_after(patch, moves)
+        with pytest.raises(KeyboardInterrupt):
+            library.remove("e/t0@1", "f")
+    trial = library.trial("e/t0")[1]
+    trial.checkpoints.sweep()
+    for removal in trash.removals(library.folder):
+        removal.bring_back()
+    assert contents(library.folder) == before
+
+
+@pytest.mark.parametrize("moves", range(3))
+def test_an_undo_killed_anywhere_goes_on_when_asked_again(
+    library: Library, monkeypatch: pytest.MonkeyPatch, moves: int
+) -> None:
+    before = contents(library.folder)
+    removal = library.remove("e/t0@1", "f")
+    with monkeypatch.context() as patch:
+        killed_after(patch, moves)
+        with pytest.raises(KeyboardInterrupt):
+            removal.bring_back()
+    library.trial("e/t0")[1].checkpoints.sweep()
+    for left in trash.removals(library.folder):
+        left.bring_back()
+    removal.bring_back()
+    assert contents(library.folder) == before
+
+
+def test_a_collection_that_was_killed_is_finished_by_the_next(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    removal = library.remove("e")
+    with monkeypatch.context() as patch:
+        patch.setattr(trash, "discard", lambda place: None)
+        trash.empty(library.folder)
+    with pytest.raises(nbckpt.NotFoundError, match="`gc` has deleted it"):
+        removal.bring_back()
+    _, freed = trash.empty(library.folder)
+    assert freed > 0
+    assert not any(path.startswith(".") for path in contents(library.folder))
+
+
+@pytest.mark.parametrize("first", ["folder", "record"])
+def test_a_collection_during_an_undo_leaves_no_half_checkpoint(
+    library: Library, monkeypatch: pytest.MonkeyPatch, first: str
+) -> None:
+    removal = library.remove("e/t0@1")
+    move = trash._move
+
+    def collects(folder: Path, source: Path, target: Path) -> None:
+        if (source.suffix == ".json") == (first == "record"):
+            monkeypatch.setattr(trash, "_move", move)
+            trash.empty(folder)
+        move(folder, source, target)
+
+    monkeypatch.setattr(trash, "_move", collects)
+    with pytest.raises(nbckpt.NotFoundError, match="`gc` has deleted it"):
+        removal.bring_back()
+    assert steps(library) == [2, 3]
+    assert not (library.folder / "e/t0/checkpoint_000001.json").exists()
+
+
+def test_rm_and_gc_of_experiments_need_no_space(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*args: Any, **kwargs: Any) -> Any:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    for name in ("mkdir", "open", "write", "link", "symlink"):
+        monkeypatch.setattr(os, name, full if name != "open" else opens_only_to_read(full))
+    library.remove("e", "f/t0@1")
+    labels, freed = trash.empty(library.folder)
+    monkeypatch.undo()
+    assert labels == ["e", "f/t0@1"]
+    assert freed > 0
+    assert library.names() == ["f"]
+
+
+def opens_only_to_read(full: Any) -> Any:
+    opens = os.open
+    return lambda path, flags, *more, **names: (full if flags & os.O_CREAT else opens)(
+        path, flags, *more, **names
+    )
+
+
+def test_a_removal_that_the_disk_refuses_changes_nothing(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = contents(library.folder)
+    move = trash._move
+
+    def refuses(folder: Path, source: Path, target: Path) -> None:
+        if source.name == "f":
+            raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+        move(folder, source, target)
+
+    monkeypatch.setattr(trash, "_move", refuses)
+    with pytest.raises(nbckpt.StoreError, match="cannot remove 'f': Permission denied"):
+        library.remove("e", "f")
+    monkeypatch.undo()
+    assert contents(library.folder) == before
+
+
+def test_a_push_leaves_the_trash_at_home(library: Library, store: Path) -> None:
+    library.remove("e")
+    made = nbckpt.mirror.Mirror(nbckpt.Tracker(str(store)).store, library.folder, "memory://trash-push")
+    assert list(made.push().experiments) == ["f"]
