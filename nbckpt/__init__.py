@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from nbckpt.errors import UsageError as UsageError
     from nbckpt.notebook.magic import panel as panel
     from nbckpt.settings import Settings as Settings
+    from nbckpt.state import RandomState as RandomState
     from nbckpt.state import State as State
     from nbckpt.state import load_state as load_state
     from nbckpt.state import replica as replica
@@ -77,6 +78,7 @@ _HOMES = {
     "loguniform": "nbckpt.trials.space",
     "panel": "nbckpt.notebook.magic",
     "State": "nbckpt.state",
+    "RandomState": "nbckpt.state",
     "states": "nbckpt.state",
     "states_checkpoint": "nbckpt.state",
     "load_state": "nbckpt.state",

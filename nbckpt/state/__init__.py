@@ -4,6 +4,7 @@ Carries on AdaptDL's `adaptdl.checkpoint`: a program written for it runs with it
 """
 
 from nbckpt.state import replica
+from nbckpt.state.generators import RandomState
 from nbckpt.state.registry import Registry, states
 from nbckpt.state.saving import load_state, save_all_states, save_state
 from nbckpt.state.signals import save_and_exit, save_on_signal, should_stop
@@ -11,6 +12,7 @@ from nbckpt.state.snapshot import states_checkpoint
 from nbckpt.state.state import State
 
 __all__ = [
+    "RandomState",
     "Registry",
     "State",
     "load_state",

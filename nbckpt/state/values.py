@@ -10,10 +10,9 @@ from __future__ import annotations
 import json
 import logging
 import os
-import random
 import sys
 import weakref
-from collections.abc import Callable, MutableMapping, MutableSequence, MutableSet
+from collections.abc import Callable
 from contextlib import suppress
 from typing import IO, Any
 
@@ -21,6 +20,7 @@ from nbckpt.core import codec, spans
 from nbckpt.core.blame import path_to
 from nbckpt.core.reducers import main_namespace
 from nbckpt.errors import CodecError, CorruptError
+from nbckpt.state.refill import SCALARS, placed, tells_its_state, told
 from nbckpt.state.registry import current
 from nbckpt.state.state import State, name_of
 
@@ -35,9 +35,9 @@ class ValueState(State):
 
     An object with `state_dict()` and `load_state_dict()` is loaded in place; while it is alive it is saved,
     whether the state is kept or not. A dict, a list, a set, a generator of random numbers, or an array of
-    the same shape and type is refilled in place, and so are the objects in a dict that have these two
-    methods. Anything else is replaced: it is the state's `value` after a load. For all these keep the
-    state in a variable.
+    the same shape and type is refilled in place, and so is all of this in dicts, lists and tuples. Anything
+    else is replaced: it is the state's `value` after a load, and a warning says so, except for numbers and
+    text. For all these keep the state in a variable.
 
     Args:
         name: The name of the state.
@@ -107,7 +107,7 @@ class ValueState(State):
             CodecError: The value, or what its `state_dict()` returns, cannot be pickled.
         """
         value, self._is_used = self.value, True
-        write(_told(value), fileobj)
+        write(told(value), fileobj)
 
     def load(self, fileobj: IO[bytes]) -> None:
         """See `State.load`.
@@ -116,81 +116,21 @@ class ValueState(State):
             CorruptError: The file is none that `save` wrote.
         """
         value, loaded, self._is_used = self.value, read(fileobj), True
-        if _tells_its_state(value):
-            value.load_state_dict(loaded)
-        elif not _refill(value, loaded):
-            self.value = loaded
-
-
-def _told(value: Any) -> Any:
-    """Return what is saved of a value: what it tells, also of what is in a dict."""
-    if _tells_its_state(value):
-        return value.state_dict()
-    if type(value) is not dict:
-        return value
-    told = {key: it.state_dict() for key, it in value.items() if _tells_its_state(it)}
-    return value | told if told else value
-
-
-def _refill(value: Any, loaded: Any) -> bool:
-    """Give a container the contents of another of its type; tell whether it was one."""
-    if type(value) is not type(loaded):
-        return False
-    if isinstance(value, MutableMapping):
-        if type(value) is dict:
-            _refill_objects(value, loaded)
-        value.clear()
-        value.update(loaded)
-    elif isinstance(value, MutableSet):
-        value.clear()
-        value |= loaded
-    elif isinstance(value, MutableSequence) and hasattr(value, "clear"):
-        value.clear()
-        value.extend(loaded)
-    elif isinstance(value, random.Random):
-        value.setstate(loaded.getstate())
-    elif (source := _source(value)) is not None and type(source) is type(loaded.bit_generator):
-        source.state = loaded.bit_generator.state
-    elif (target := _array(value)) is not None and (value.shape, value.dtype) == (loaded.shape, loaded.dtype):
-        target[...] = _array(loaded)
-    else:
-        return False
-    getattr(value, "__dict__", {}).update(getattr(loaded, "__dict__", {}))
-    return True
-
-
-def _refill_objects(value: dict[Any, Any], loaded: dict[Any, Any]) -> None:
-    """Have what tells its state in a dict take what it told, and its own place among what is loaded."""
-    for key, it in value.items():
-        if key in loaded and _tells_its_state(it):
-            it.load_state_dict(loaded[key])
-            loaded[key] = it
-
-
-def _array(value: Any) -> Any:
-    """Return an array that can be written to, of a tensor what no gradient follows; None if it is neither."""
-    if type(value) is getattr(sys.modules.get("numpy"), "ndarray", None):
-        return value if value.flags.writeable else None
-    torch = sys.modules.get("torch")
-    return value.detach() if torch and isinstance(value, torch.Tensor) else None
-
-
-def _source(value: Any) -> Any:
-    """Return where a generator of NumPy has its random numbers from; None if it is none."""
-    kind = getattr(sys.modules.get("numpy.random"), "Generator", None)
-    return value.bit_generator if kind and isinstance(value, kind) else None
+        self.value = placed(value, loaded)
+        if self.value is not value and not isinstance(value, SCALARS):
+            _log.warning(
+                "state %r: a %s cannot be filled in place. What was loaded is a new object: state.value",
+                name_of(self),
+                type(value).__name__,
+            )
 
 
 def _weak(value: Any) -> Callable[[], Any]:
     """Return a weak reference to a value that tells its own state; to anything else one that is dead."""
-    if _tells_its_state(value):
+    if tells_its_state(value):
         with suppress(TypeError):  # not everything can be referred to weakly
             return weakref.ref(value)
     return lambda: None
-
-
-def _tells_its_state(value: Any) -> bool:
-    return callable(getattr(value, "state_dict", None)) and callable(getattr(value, "load_state_dict", None))
 
 
 def write(value: Any, file: IO[bytes]) -> None:

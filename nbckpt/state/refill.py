@@ -1,0 +1,125 @@
+"""Refill: loaded values go into the objects that are there, so that whoever has these sees them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import MutableMapping, MutableSequence, MutableSet
+from sys import modules
+from typing import Any
+
+SCALARS = (int, float, complex, str, bytes, type(None))
+"""Types whose values are nothing but themselves: that one is replaced needs no word."""
+
+
+def tells_its_state(value: Any) -> bool:
+    """Tell whether a value has `state_dict()` and `load_state_dict()`."""
+    return callable(getattr(value, "state_dict", None)) and callable(getattr(value, "load_state_dict", None))
+
+
+def told(value: Any, within: tuple[int, ...] = ()) -> Any:
+    """Return what is saved of a value: what it tells, also in dicts, lists and tuples."""
+    if tells_its_state(value):
+        return value.state_dict()
+    if type(value) not in (dict, list, tuple) or id(value) in within:
+        return value
+    within = (*within, id(value))
+    if type(value) is dict:
+        parts: Any = {key: told(it, within) for key, it in value.items()}
+        return parts if any(parts[key] is not it for key, it in value.items()) else value
+    parts = type(value)(told(it, within) for it in value)
+    return parts if any(part is not it for part, it in zip(parts, value, strict=True)) else value
+
+
+def placed(value: Any, loaded: Any, met: dict[int, Any] | None = None) -> Any:
+    """Fill a value with what was loaded and return it; return what was loaded if it cannot be filled.
+
+    *met* has by its id what was loaded before, and what took its place: what was one object stays one.
+    """
+    met = {} if met is None else met
+    if isinstance(loaded, SCALARS) and not tells_its_state(value):
+        return loaded
+    if id(loaded) not in met:
+        met[id(loaded)] = (
+            value if tells_its_state(value) or type(value) is type(loaded) in (dict, list) else loaded
+        )
+        met[id(loaded)] = _filled(value, loaded, met)
+    return met[id(loaded)]
+
+
+def _filled(value: Any, loaded: Any, met: dict[int, Any]) -> Any:
+    if tells_its_state(value):
+        value.load_state_dict(loaded.state_dict() if tells_its_state(loaded) else loaded)
+        return value
+    fits = type(value) is type(loaded)
+    if type(loaded) is dict:
+        known = {key: placed(value[key], loaded[key], met) for key in loaded if fits and key in value}
+        target, parts = value if fits else loaded, {key: known.get(key, loaded[key]) for key in loaded}
+        parts = {key: it if key in known else placed(None, it, met) for key, it in parts.items()}
+    elif type(loaded) in (list, tuple):
+        old = [*(value if fits else ()), *[None] * len(loaded)]
+        target = value if fits else loaded
+        parts = type(loaded)(placed(before, it, met) for before, it in zip(old, loaded, strict=False))
+        if type(loaded) is tuple:
+            return next((it for it in (target, loaded) if _are_same(it, parts)), parts)
+    else:
+        return value if fits and _refill(value, loaded) else loaded
+    _refill(target, parts)
+    return target
+
+
+def _are_same(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+    return len(one) == len(other) and all(a is b for a, b in zip(one, other, strict=True))
+
+
+def _refill(value: Any, loaded: Any) -> bool:
+    """Give a value the contents of another of its type; tell whether it is one that can be filled."""
+    if isinstance(value, MutableMapping):
+        value.clear()
+        value.update(loaded)
+    elif isinstance(value, MutableSet):
+        value.clear()
+        value |= loaded
+    elif isinstance(value, MutableSequence) and hasattr(value, "clear"):
+        value.clear()
+        value.extend(loaded)
+    elif not (_refill_generator(value, loaded) or _refill_array(value, loaded)):
+        return False
+    getattr(value, "__dict__", {}).update(getattr(loaded, "__dict__", {}))
+    return True
+
+
+def _refill_generator(value: Any, loaded: Any) -> bool:
+    """Do so with a generator of random numbers: of the standard library, NumPy or torch."""
+    numpy, torch = modules.get("numpy.random"), modules.get("torch")
+    if isinstance(value, random.Random):
+        value.setstate(loaded.getstate())
+    elif torch and isinstance(value, torch.Generator) and value.device == loaded.device:
+        value.set_state(loaded.get_state())
+    elif numpy and isinstance(value, numpy.RandomState):
+        value.set_state(loaded.get_state(legacy=False))
+    elif numpy and isinstance(value, numpy.Generator) and _source(value) is _source(loaded):
+        value.bit_generator.state = loaded.bit_generator.state
+    else:
+        return False
+    return True
+
+
+def _source(generator: Any) -> type:
+    return type(generator.bit_generator)
+
+
+def _refill_array(value: Any, loaded: Any) -> bool:
+    """Do so with an array or a tensor, if the other one has its shape and type."""
+    target = _array(value)
+    if target is None or (value.shape, value.dtype) != (loaded.shape, loaded.dtype):
+        return False
+    target[...] = _array(loaded)
+    return True
+
+
+def _array(value: Any) -> Any:
+    """Return an array that can be written to, of a tensor what no gradient follows; None if it is neither."""
+    if type(value) is getattr(modules.get("numpy"), "ndarray", None):
+        return value if value.flags.writeable else None
+    torch = modules.get("torch")
+    return value.detach() if torch and isinstance(value, torch.Tensor) else None

@@ -1,0 +1,118 @@
+"""What is loaded goes into the objects that the program has."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nbckpt
+
+torch = pytest.importorskip("torch", reason="needs PyTorch")
+pytestmark = pytest.mark.usefixtures("job")
+
+
+class Model:
+    def __init__(self, weight: int) -> None:
+        self.weight = weight
+
+    def state_dict(self) -> dict[str, int]:
+        return {"weight": self.weight}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        self.weight = state["weight"]
+
+
+def loaded(value: Any, other: Any) -> Any:
+    """Save a value, load it into another one; return the state's value."""
+    state = nbckpt.State.of("value", value)
+    nbckpt.save_all_states()
+    state.close()
+    state = nbckpt.State.of("value", other)
+    assert nbckpt.load_state(state)
+    state.close()
+    return state.value
+
+
+GENERATORS: dict[str, tuple[Any, Any]] = {
+    "torch.Generator": (
+        lambda seed: torch.Generator().manual_seed(seed),
+        lambda it: torch.rand(3, generator=it).tolist(),
+    ),
+    "RandomState": (lambda seed: np.random.RandomState(seed), lambda it: it.standard_normal(3).tolist()),
+    "Random": (random.Random, lambda it: [it.gauss(0, 1) for _ in range(3)]),
+    "Generator": (np.random.default_rng, lambda it: it.random(3).tolist()),
+}
+
+
+@pytest.mark.parametrize("kind", GENERATORS)
+@pytest.mark.parametrize(
+    "wrap", [lambda it: it, lambda it: [it], lambda it: (1, {"rng": it})], ids=["alone", "list", "nested"]
+)
+def test_a_generator_goes_on_where_it_was(kind: str, wrap: Any) -> None:
+    make, draw = GENERATORS[kind]
+    saved, other = make(1), make(2)
+    draw(saved)
+    loaded(wrap(saved), wrap(other))
+    assert draw(other) == draw(saved)
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [lambda *it: list(it), lambda *it: tuple(it), lambda a, b: {"x": {"a": [a], "b": b}}],
+    ids=["list", "tuple", "dicts"],
+)
+def test_objects_in_containers_are_loaded_in_place(wrap: Any) -> None:
+    array = np.zeros(3)
+    model = Model(1)
+    value = loaded(wrap(Model(5), np.arange(3.0)), other := wrap(model, array))
+    assert value is other
+    assert model.weight == 5
+    assert array.tolist() == [0, 1, 2]
+
+
+def test_a_list_takes_on_the_length_that_it_had() -> None:
+    first = Model(1)
+    shorter, longer = [first, Model(2)], [first]
+    assert loaded([Model(7)], shorter) is shorter
+    assert shorter == [first]
+    assert first.weight == 7
+    loaded([Model(8), 9], longer)
+    assert longer == [first, 9]
+
+
+def test_a_container_in_itself_is_loaded() -> None:
+    saved: list[Any] = [1]
+    saved.append(saved)
+    found = loaded(saved, other := [])
+    assert found is other
+    assert found[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [((1, 2), "tuple"), (np.zeros(4), "ndarray"), (frozenset(), "frozenset")],
+    ids=["tuple", "array", "set"],
+)
+def test_what_stays_as_it_is_is_named(other: Any, words: str, caplog: pytest.LogCaptureFixture) -> None:
+    loaded({"a": 1}, other)
+    assert f"state 'value': a {words} cannot be filled in place" in caplog.text
+
+
+def test_a_number_is_replaced_without_a_word(caplog: pytest.LogCaptureFixture) -> None:
+    assert loaded(5, 0) == 5
+    assert caplog.text == ""
+
+
+def test_the_global_generators_go_on_where_they_were() -> None:
+    def draw() -> tuple[Any, ...]:
+        return random.random(), np.random.rand(2).tolist(), torch.rand(2).tolist()
+
+    state = nbckpt.RandomState()
+    nbckpt.save_all_states()
+    wanted = draw()
+    assert draw() != wanted
+    assert nbckpt.load_state(state)
+    assert draw() == wanted
