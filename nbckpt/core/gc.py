@@ -3,10 +3,9 @@
 The danger is a save that found a blob in a pack, and names that pack in its manifest, while a collector
 that read the manifests earlier deletes it. So the collector first puts a mark that names the packs,
 `condemned/<collector>`, waits, looks at the manifests a second time, and deletes what still nothing
-names. A save looks at the marks right before its manifest, and starts again without the marked packs.
-Either the save sees the mark or, where putting one small manifest takes less than the wait, the second
-look sees the manifest. Where it takes longer, the save's own second look, behind its manifest, sees the
-mark or that the pack is gone.
+names. A save first claims its packs in a key of its own, then looks at the marks, and starts again
+without the marked packs; after that it puts its manifest. Either the save sees the mark, or the second
+look sees the claim or the manifest, see docs/decisions/0045.
 
 A pack that nothing ever named may belong to a save that is still running: it is only noted, and taken
 by a collection at least an hour later.
@@ -26,6 +25,7 @@ from nbckpt.core.history import Entry, History
 from nbckpt.core.manifest import now
 from nbckpt.core.moved import find_index, locate, moved_key, table
 from nbckpt.core.pack import (
+    MOST_BLOBS,
     PAGE,
     RAW,
     Blob,
@@ -88,6 +88,8 @@ class _Collector:
         self.dry_run = dry_run
         self.wait = wait
         self.result = Collected()
+        self.claimed: set[str] = set()
+        self.spent: list[str] = []
 
     def run(self) -> Collected:
         # In this order: what is brought back in between is living, and not doomed.
@@ -96,32 +98,33 @@ class _Collector:
         doomed = [entry for entry in trash if entry.id not in living]
         uses = self._uses(doomed)
         if uses is not None:
-            uses = self._collect(*self._candidates(doomed, uses), doomed, uses)
-        if uses is not None:
-            self.result.removed = [entry.id for entry in doomed]
-            self._empty_aside(uses)
-            self._empty_trash(doomed)
+            dead, shrinking = self._candidates(doomed, uses)
+            if self.dry_run or not (dead or shrinking or doomed):
+                self._take(dead, shrinking, doomed, uses)
+            else:
+                self._condemn(dead, shrinking, doomed)
         return self.result
 
-    def _collect(self, dead: list[str], shrinking: list[str], doomed: list[Entry], uses: Uses) -> Uses | None:
-        """Condemn, look a second time, delete; a dry run only tells. Return what the last look saw."""
-        if self.dry_run or not (dead or shrinking):
-            self._take(dead, shrinking, uses)
-            return uses
+    def _condemn(self, dead: list[str], shrinking: list[str], doomed: list[Entry]) -> None:
+        """Mark what is going to be deleted, look a second time, delete."""
         # A mark of our own: another collector, at work at the same time, does not take it away. One
         # for all of the packs: on a full disk there may be no room for more.
         mark = f"condemned/{secrets.token_hex(8)}"
         try:
-            self.store.put(mark, "\n".join((now(), *dead, *shrinking)).encode())
-            self.wait(GRACE_S)
+            ids = (entry.id for entry in doomed)
+            self.store.put(mark, "\n".join((now(), *dead, *shrinking, *ids)).encode())
+            if dead or shrinking:
+                self.wait(GRACE_S)
+            living = {entry.id for entry in self.history.entries()}
+            doomed = [entry for entry in doomed if entry.id not in living]  # the others were brought back
             last = self._uses(doomed)
             if last is not None:
-                self._take(dead, shrinking, last)
+                self._take(dead, shrinking, doomed, last)
         finally:
             self.store.delete(mark)
-        return last
 
-    def _take(self, dead: list[str], shrinking: list[str], uses: Uses) -> None:
+    def _take(self, dead: list[str], shrinking: list[str], doomed: list[Entry], uses: Uses) -> None:
+        self.result.removed = [entry.id for entry in doomed]
         for pack in dead:
             if pack not in uses:
                 self._delete(pack)
@@ -129,6 +132,8 @@ class _Collector:
             if pack in uses:
                 with suppress(NotFoundError, CorruptError):  # `verify` tells; here it stays as it is
                     self._shrink(pack, uses[pack])
+        self._empty_aside(uses)
+        self._empty_trash(doomed)
 
     def _uses(self, doomed: list[Entry]) -> Uses | None:
         """Return which blobs of which packs are named; None where a manifest cannot be read.
@@ -137,6 +142,7 @@ class _Collector:
         """
         uses: Uses = {}
         self.result.kept = []
+        claims = self.history.claims()  # before the manifests: a claim may go once its manifest is there
         entries = (*self.history.entries(), *self.history.entries("trash"))
         counted = [entry for entry in entries if entry not in doomed]
         for entry in counted:
@@ -148,7 +154,22 @@ class _Collector:
                 self.result.kept.append(entry.id)
         if lost := self._follow_moves(uses):
             self.result.kept += [it.id for it in counted if lost & self._packs_of(it)]
+        self._heed(claims, {entry.id for entry in entries}, uses)
         return None if lost or self.result.kept else uses
+
+    def _heed(self, claims: list[tuple[str, str]], there: Container[str], uses: Uses) -> None:
+        """Count all blobs of the packs that a save is about to name; after an hour it has ended or died."""
+        self.spent.clear()
+        for key, target in claims:
+            if target in there:
+                continue
+            if self._is_old_orphan(target):
+                self.spent += [key, f"orphans/{target}"]
+            else:
+                for pack in self.history.claimed(key):
+                    if self.store.exists(pack_key(pack)):
+                        self.claimed |= {pack} - uses.keys()
+                        uses.setdefault(pack, Places()).add(0, MOST_BLOBS)
 
     def _packs_of(self, entry: Entry) -> set[str]:
         try:
@@ -196,6 +217,8 @@ class _Collector:
                 continue
             pack = pack_of(key)
             if pack in uses:
+                if pack in self.claimed and not self._is_old_orphan(pack):
+                    self.result.waiting += 1
                 if self._living_share(pack, uses[pack]) < _MOSTLY_DEAD:
                     shrinking.append(pack)
             elif pack in named_before or self._is_old_orphan(pack):
@@ -249,7 +272,7 @@ class _Collector:
             if ref.id in ids:  # left by a removal that was cut off
                 self.store.put(f"trash/{ref.key}", self.store.get(ref.key))
                 self.store.delete(ref.key)
-        for key in self.history.spent_refs(ids):
+        for key in (*self.spent, *self.history.spent_refs(ids)):
             self.store.delete(key)
         for entry in doomed:
             for key in list(self.store.keys(f"signatures/{entry.id}/")):

@@ -14,6 +14,7 @@ from __future__ import annotations
 import difflib
 import re
 import secrets
+import time
 from collections.abc import Callable, Container, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -39,6 +40,10 @@ _ENTRY = re.compile(r"(checkpoints|trash)/([0-9TZ]+)-([0-9a-f]{64})\.json")
 _REF = re.compile(r"(?:trash/)?refs/([^/]+)/([0-9]{8})-([0-9a-f]{64})")
 _VERSION = len("00000001-") + 64
 _PREFIX = re.compile(r"[0-9a-f]{4,64}")
+_ID = re.compile(r"[0-9a-f]{64}")
+_PENDING = "pending/"
+_CLAIM_S = 1800.0  # half as long as a collector heeds a claim
+_MOST_CLAIMED = 16 << 20
 _NUMBER = re.compile(r"[0-9]{1,9}")
 _MOST_VERSIONS = 10**8 - 1
 _ABOUT = {"format": int, "digest?": str, "id?": str, "key?": str}
@@ -156,7 +161,7 @@ class History:
         """Sign a checkpoint and make it visible, its name included; see `adopt`."""
         self.ensure(manifest.algorithms)
         manifest, data = encode(manifest, self.signer.sign)
-        return manifest, self.adopt(manifest, data, name)
+        return manifest, self._show(manifest, data, name, is_own=True)
 
     def adopt(self, manifest: Manifest, data: bytes, name: str = "") -> Ref | None:
         """Make a checkpoint visible, whole and named or not at all, in the very bytes *data*.
@@ -168,21 +173,58 @@ class History:
             FormatError: The store has another digest; nothing was published.
         """
         self.ensure(manifest.algorithms)
-        # A name that leads nowhere is not seen: the manifest, put last of all, shows both at once.
-        entry = _entry(manifest)
-        ref = self.add_ref(name, entry) if name else None
+        return self._show(manifest, data, name, is_own=False)
+
+    def _show(self, manifest: Manifest, data: bytes, name: str, *, is_own: bool) -> Ref | None:
+        """Put a name, or a note, that claims the packs; look whether they stay; put the manifest.
+
+        A name that leads nowhere is not seen: the manifest, put last of all, shows both at once. And
+        whoever dies before that leaves only the claim. See docs/decisions/0045.
+        """
+        packs, entry = sorted(manifest.packs()), _entry(manifest)
+        ref = self.add_ref(name, entry, packs) if name else None
+        claim = ref.key if ref else f"{_PENDING}{manifest.id}"
+        began, is_put = time.time(), False
         try:
+            if ref is None and packs:
+                self.store.put(claim, _claim(entry, packs))
             self._guard(manifest)
+            is_put = True
             self.store.put(entry.key, data)
-            # A collector may have looked for the last time while the manifest was on its way.
-            self._guard(manifest)
-        except BaseException:
+            if time.time() - began > _CLAIM_S:  # a collector may not have heeded the claim any more
+                self._guard(manifest)
+        except BaseException as error:
+            is_broken = is_put and isinstance(error, VanishedError)
             with suppress(StoreError):  # the first failure is the one to tell
-                self.store.delete(entry.key)
-                if ref is not None:
-                    self.store.delete(ref.key)
+                if is_own or is_broken:
+                    self.store.delete(entry.key)
+                self._unclaim(claim, entry, packs)
             raise
+        with suppress(StoreError):  # it is visible, and what is left here is small
+            if ref is None and packs:
+                self.store.delete(claim)
+            elif ref and not (is_own or self.store.exists(claim)):  # another import of it has failed
+                self.store.put(claim, _claim(entry, packs))
         return ref
+
+    def _unclaim(self, claim: str, entry: Entry, packs: list[str]) -> None:
+        """Take a claim back, unless the checkpoint is there: another import may have put both just now."""
+        if not self.store.exists(entry.key):
+            self.store.delete(claim)
+            if not claim.startswith(_PENDING) and self.store.exists(entry.key):
+                self.store.put(claim, _claim(entry, packs))
+
+    def claims(self) -> list[tuple[str, str]]:
+        """Return the keys of names and notes that may claim packs for a checkpoint, and its id."""
+        found = [(ref.key, ref.id) for ref in self.refs()]
+        return found + [(key, key.removeprefix(_PENDING)) for key in self.store.keys(_PENDING)]
+
+    def claimed(self, key: str) -> set[str]:
+        """Return the packs that a claim names."""
+        with suppress(NotFoundError):
+            lines = self.store.get(key, 0, _MOST_CLAIMED).decode("ascii", "replace").split()[1:]
+            return {it for it in lines if _ID.fullmatch(it)}
+        return set()
 
     def entries(self, folder: str = "checkpoints") -> list[Entry]:
         """Return the checkpoints, newest first. Their manifests are not read."""
@@ -237,23 +279,28 @@ class History:
                 if not self.store.exists(key):
                     self.store.put(key, self.store.get(_trashed(key)))
                     back.append(key)
-            self._check_contents(entry)
+            self._check_contents(entry, from_trash=entry.key in back)
         except NotFoundError:
             for key in reversed(back):
                 self.store.delete(key)
             raise NotFoundError(
-                f"checkpoint {entry.id[:SHORT]} cannot be brought back: `gc` has taken it"
+                f"checkpoint {entry.id[:SHORT]} cannot be brought back: `gc` has taken it, or is about to"
             ) from None
         for key in keys:
             self.store.delete(_trashed(key))
 
-    def _check_contents(self, entry: Entry) -> None:
+    def _check_contents(self, entry: Entry, *, from_trash: bool) -> None:
         """Make sure that no collector has taken or is about to take what a checkpoint needs."""
+        condemned, uses = self._condemned(), Uses()
+        if entry.id in condemned:
+            raise NotFoundError(f"checkpoint {entry.id[:SHORT]} is being collected")
+        # After the marks: a collector that found it in the trash only has marked it, or is done with it.
+        if from_trash and not self.store.exists(_trashed(entry.key)):
+            raise NotFoundError(f"checkpoint {entry.id[:SHORT]} was collected")
         try:
             manifest = self.read(entry)
         except (CorruptError, FormatError):
             return  # it was damaged before, and nothing of it can be read anyway
-        condemned, uses = self._condemned(), Uses()
         add_uses(uses, manifest)
         for pack, places in uses.items():
             if pack in condemned:
@@ -274,7 +321,7 @@ class History:
             raise VanishedError(gone)
 
     def _condemned(self) -> set[str]:
-        """Return the packs that collectors are about to take: each says so in a mark of its own."""
+        """Return the packs and checkpoints that collectors are about to take: each marks its own."""
         condemned: set[str] = set()
         for key in self.store.keys("condemned/"):
             with suppress(NotFoundError):
@@ -319,10 +366,10 @@ class History:
                 keys += [ref.key for ref in trashed if ref.id in ids]
         return keys
 
-    def add_ref(self, name: str, target: Entry) -> Ref:
+    def add_ref(self, name: str, target: Entry, packs: Iterable[str] = ()) -> Ref:
         """Give a checkpoint the next version of *name*.
 
-        A version that `rm` took away is not given again.
+        A version that `rm` took away is not given again. Until the checkpoint is there it claims *packs*.
 
         Raises:
             UsageError: No checkpoint can have the name, or not once more.
@@ -332,7 +379,7 @@ class History:
         if version > _MOST_VERSIONS:
             raise UsageError(f"{name!r} has the version {version - 1} already, the last: choose another name")
         key = f"refs/{encode_name(name)}/{version:08d}-{target.id}"
-        self.store.put(key, f"{target.id}\n{target.moment}\n".encode())
+        self.store.put(key, _claim(target, packs))
         return Ref(version, target.id, name, key)
 
     def _last_version(self, name: str) -> int:
@@ -451,6 +498,10 @@ class History:
             return [Signature(self.signer.key, self.store.get(key, 0, _MOST).decode("ascii", "replace"))]
         except NotFoundError:
             return []
+
+
+def _claim(target: Entry, packs: Iterable[str]) -> bytes:
+    return "".join(f"{it}\n" for it in (target.id, target.moment, *packs)).encode()
 
 
 def decode_entry(key: str, data: bytes) -> Manifest:

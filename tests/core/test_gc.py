@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from nbckpt import Checkpoint
 from nbckpt.core import gc
 from nbckpt.core.gc import Collected, collect
 from nbckpt.core.pack import pack_of
 from nbckpt.errors import NotFoundError, StoreError
 from nbckpt.store import LocalStore, MemoryStore, Store
-from nbckpt.testing import FaultyStore, RecordingStore
+from nbckpt.testing import Call, FaultyStore, RecordingStore
 from nbckpt.tracker import Tracker
 
 KB = 1024
@@ -519,3 +521,138 @@ def test_every_pack_is_marked_before_it_is_deleted() -> None:
     deleted = [call for call in store.changes if call.op == "delete" and call.key.startswith("packs/")]
     assert {pack_of(call.key) for call in deleted} <= set(mark.data.decode().split()[1:])
     assert all(store.changes.index(mark) < store.changes.index(call) for call in deleted)
+
+
+# Beside a save that stalls or dies, an undo and an import.
+
+
+class Stalled(BaseException):
+    """What a process dies of."""
+
+
+class Dying(MemoryStore):
+    """The store of a process that stalls before its manifest, while all is collected, and then dies."""
+
+    def put(self, key: str, data: Any) -> None:
+        if not key.startswith("checkpoints/"):
+            super().put(key, data)
+            return
+        living = MemoryStore()
+        living._data = self._data
+        run(living)
+        super().put(key, data)
+        raise Stalled
+
+    def delete(self, key: str) -> None:
+        raise Stalled
+
+
+@pytest.mark.parametrize("name", ["s", ""])
+def test_a_save_that_stalls_and_dies_leaves_no_broken_checkpoint(name: str) -> None:
+    store, dying = MemoryStore(), Dying()
+    save(store, {"a": noise(300 * KB)}, "old")
+    Tracker(store).remove(["old"])
+    dying._data = store._data
+    with pytest.raises(Stalled):
+        Checkpoint.from_dict({"a": noise(300 * KB)}).to_store(dying, name)
+    assert len(Tracker(store).entries()) == 1
+    assert Tracker(store).verify().damages == []
+
+
+def test_what_a_dead_save_claimed_goes_after_an_hour() -> None:
+    store = MemoryStore()
+    dying = FaultyStore(
+        store, when=lambda call: call.key.startswith("checkpoints/") or call.op == "delete", error=Stalled()
+    )
+    for name in ("x", ""):
+        with pytest.raises(Stalled):
+            Checkpoint.from_dict({"a": noise(300 * KB)}).to_store(dying, name)
+    assert run(store).waiting == 1
+    make_old(store, "orphans/")
+    assert len(run(store).packs) == 1
+    assert list(store.keys()) == ["store.json"]
+
+
+@pytest.mark.parametrize("array", [np.arange(3), noise(300 * KB)], ids=["inline", "pack"])
+@pytest.mark.parametrize("at", range(12))
+def test_an_undo_amid_a_collection_brings_back_all_or_nothing(at: int, array: np.ndarray) -> None:
+    """The undo begins and ends before the collection's call number *at*."""
+    store = MemoryStore()
+    save(store, {"a": array})
+    tracker = Tracker(store)
+    tracker.remove(["s"])
+    outcome: list[bool] = []
+
+    def undo(call: Call) -> bool:
+        if not outcome and (meanwhile.counted == at):
+            outcome.append(True)
+            try:
+                tracker.undo({})
+            except NotFoundError:
+                outcome.append(False)
+        return True
+
+    meanwhile = FaultyStore(store, when=undo, fail_at=-1)
+    run(meanwhile)
+    if outcome and outcome[-1]:
+        assert np.array_equal(restored(store, "s")["a"], array)
+        assert Tracker(store).verify().damages == []
+    else:
+        assert Tracker(store).entries() == []
+
+
+@pytest.mark.parametrize("array", [np.arange(3), noise(300 * KB)], ids=["inline", "pack"])
+@pytest.mark.parametrize("at", range(14))
+def test_a_collection_amid_an_undo_takes_all_or_nothing(at: int, array: np.ndarray) -> None:
+    """The collection begins and ends before the undo's call number *at*."""
+    store = MemoryStore()
+    save(store, {"a": array})
+    tracker = Tracker(store)
+    tracker.remove(["s"])
+
+    def collect_now(_: Call) -> bool:
+        if meanwhile.counted == at:
+            run(store)
+        return True
+
+    meanwhile = FaultyStore(store, when=collect_now, fail_at=-1)
+    tracker.history.store = meanwhile
+    try:
+        tracker.undo({})
+    except NotFoundError:
+        assert Tracker(store).entries() == []
+    else:
+        assert np.array_equal(restored(store, "s")["a"], array)
+        assert Tracker(store).verify().damages == []
+
+
+def test_an_interrupted_import_removes_nobody_elses_checkpoint(tmp_path: Path) -> None:
+    save(there := MemoryStore(), {"a": noise(300 * KB)})
+    Tracker(there).export("s", tmp_path / "s.ckpt")
+    store = MemoryStore()
+
+    def import_first(call: Call) -> bool:
+        if call.op == "put" and call.key.startswith("refs/") and not Tracker(store).entries():
+            Tracker(store).import_file(tmp_path / "s.ckpt")
+        return call.op == "put" and call.key.startswith("checkpoints/")
+
+    second = FaultyStore(store, when=import_first, error=KeyboardInterrupt(), halfway=True)
+    with pytest.raises(KeyboardInterrupt):
+        Tracker(second).import_file(tmp_path / "s.ckpt")
+    assert [str(ref) for ref in Tracker(store).history.refs()] == ["s@1"]
+    assert np.array_equal(restored(store, "s")["a"], noise(300 * KB))
+
+
+@pytest.mark.parametrize("halfway", [False, True])
+@pytest.mark.parametrize("at", range(1, 6))
+def test_an_import_that_fails_leaves_all_or_nothing(tmp_path: Path, at: int, halfway: bool) -> None:
+    save(there := MemoryStore(), {"a": noise(300 * KB)})
+    Tracker(there).export("s", tmp_path / "s.ckpt")
+    store = MemoryStore()
+    failing = FaultyStore(store, when=lambda call: call.op == "put", fail_at=at, halfway=halfway)
+    with suppress(StoreError):
+        Tracker(failing).import_file(tmp_path / "s.ckpt")
+    tracker = Tracker(store)
+    assert {it.id for it in tracker.entries()} <= {it.id for it in tracker.history.refs()}
+    if tracker.entries():
+        assert np.array_equal(restored(store, "s")["a"], noise(300 * KB))
