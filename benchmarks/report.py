@@ -199,7 +199,7 @@ def _start_rows(measured: Measured) -> list[Row]:
     listing = _ratios(samples(OURS, "ls"), samples(IPYTHON, "process"))
     return [
         _row("%load_ext nbckpt", "import of IPython", loading, 0.3),
-        _row("nbckpt ls", "a process that imports IPython", listing, 1.25),
+        _row("nbckpt ls", "a process that imports IPython", listing, 2),
     ]
 
 

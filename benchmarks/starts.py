@@ -43,6 +43,8 @@ def measure(measured: Measured, folder: Path, rounds: int, say: Callable[[str], 
         say: Told what is going on.
     """
     _python(folder, "-c", _STORE)
+    for words in (("-c", _EXTENSION), ("-m", "nbckpt", "ls")):  # once, for the bytecode
+        _python(folder, *words)
     for round_ in range(rounds):
         say(f"starts {round_ + 1}/{rounds}")
         there, ours = map(float, _python(folder, "-c", _EXTENSION).split()[-2:])
@@ -59,7 +61,12 @@ def _timed(folder: Path, *words: str) -> float:
 
 
 def _python(folder: Path, *words: str) -> str:
-    environment = os.environ | {"PYTHONPATH": str(REPOSITORY), "IPYTHONDIR": str(folder)}
+    environment = os.environ | {
+        "PYTHONPATH": str(REPOSITORY),
+        "IPYTHONDIR": str(folder),
+        "PYTHONDONTWRITEBYTECODE": "",
+        "PYTHONPYCACHEPREFIX": str(folder / "bytecode"),
+    }
     done = subprocess.run(
         [sys.executable, *words], cwd=folder, env=environment, capture_output=True, text=True, check=True
     )

@@ -30,7 +30,6 @@ HOMES = {
     "ipywidgets": "notebook",
     "fsspec": "store",
     "jinja2": "render",
-    "tabulate": "render",
     "ray": "trials",
     "optuna": "trials",
     "mlflow": "integrations",

@@ -84,3 +84,20 @@ def test_a_users_own_template_may_be_a_part_of_the_usual_one(
 def test_every_command_has_help_and_so_has_every_option() -> None:
     assert [it.name for it in TABLE.values() if not it.help.endswith(".")] == []
     assert [it.flags for command in TABLE.values() for it in command.options if not it.help] == []
+
+
+def test_a_table_is_aligned_also_where_characters_are_wide() -> None:
+    columns = (Column("name"), Column("size", number=True), Column("of"))
+    rows = (("a", "10", "x"), ("日本", "9", ""), ("é", Cell("-", course=(1.0, 2.0)), "y"))
+    shown = str(
+        type("Shown", (Tagged,), {"page": lambda _: Page("", (Table("t", columns, rows),))})(
+            Ref(1, "", "", "")
+        )
+    )
+    assert shown.splitlines()[2:] == [
+        "name      size  of",
+        "------  ------  ----",
+        "a           10  x",
+        "日本         9",
+        "é         ▁█ -  y",
+    ]
