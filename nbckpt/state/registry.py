@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -19,6 +20,8 @@ from nbckpt.state.place import Place, place_of
 
 if TYPE_CHECKING:
     from nbckpt.state.state import State
+
+_log = logging.getLogger("nbckpt")
 
 KEEP = 2
 """How many saves are kept."""
@@ -71,12 +74,18 @@ class Registry:
         self.source = self._origin = origin
         self._path = path
         self._entries: dict[str, Entry] = {}
+        self._dropped: set[str] = set()
         self._lock = threading.RLock()
 
     @property
     def path(self) -> Path | None:
         """Where the states are saved."""
         return self._path or (replica.checkpoint_path() if self._origin is None else None)
+
+    @property
+    def is_nowhere(self) -> bool:
+        """Whether states are alive that no save keeps, since no folder is set."""
+        return self.path is None and self._origin is None and bool(self.live())
 
     def saved(self) -> None:
         """Load from here on what was saved last."""
@@ -111,6 +120,7 @@ class Registry:
         # the order is the same, whenever memory is collected there.
         self._entries.pop(name, None)
         self._entries[name] = entry
+        self._dropped.discard(name)
 
     def live(self) -> list[tuple[str, State]]:
         """Return the states that are alive, in the order in which they were made."""
@@ -118,6 +128,19 @@ class Registry:
             found = [(name, entry.state()) for name, entry in self._entries.items()]
             self._entries = {name: self._entries[name] for name, state in found if state is not None}
         return [(name, state) for name, state in found if state is not None]
+
+    def drop(self, name: str) -> None:
+        """Note that nobody kept a state that was neither saved nor loaded."""
+        with self._lock:
+            self._dropped.add(name)
+
+    def to_save(self) -> list[tuple[str, State]]:
+        """Return the live states, for a save; the log tells of those that nobody kept until then."""
+        with self._lock:
+            dropped, self._dropped = self._dropped, set()
+        for name in sorted(dropped):
+            _log.warning("state %r is not saved: it was dropped. Keep what State.of returns", name)
+        return self.live()
 
     def find(self, name: str) -> State | None:
         """Return the live state called *name*."""

@@ -14,6 +14,10 @@ from nbckpt.state.folder import StateFolder, at_least_one, local, write_alone
 from nbckpt.state.registry import current
 from nbckpt.state.state import State, name_of
 
+NO_FOLDER = (
+    "no state is saved, since no folder is set: set NBCKPT_CHECKPOINT_PATH or use nbckpt.states()"
+)
+
 _log = logging.getLogger("nbckpt")
 
 
@@ -38,8 +42,8 @@ def save_all_states(
         keep: How many saves are kept, by default that of `nbckpt.states`, two.
 
     Returns:
-        The save's folder on replica 0. None on the others, and where there is no folder to save in, in
-        which case nothing was done, or no state to save.
+        The save's folder on replica 0. None on the others, and where there is no state to save, or no
+        folder to save in: then nothing was done, and the log says so, but in a trial.
 
     Raises:
         UsageError: The folder is a URL, or *keep* is below one; nothing was done.
@@ -49,10 +53,12 @@ def save_all_states(
     registry = current.get()
     place = registry.path if checkpoint_dir is None else checkpoint_dir
     if place is None:
+        if registry.is_nowhere:
+            _log.warning(NO_FOLDER)
         return None
     folder, keep = StateFolder(place), at_least_one(registry.keep if keep is None else keep)
     wait = barrier or registry.barrier or _alone
-    states = registry.live()
+    states = registry.to_save()
     for _, state in states:
         state.sync()
     wait()

@@ -20,7 +20,8 @@ from typing import Any, NoReturn, Self
 
 from nbckpt.errors import Interrupted, UsageError
 from nbckpt.state.place import in_notebook
-from nbckpt.state.saving import save_all_states
+from nbckpt.state.registry import current
+from nbckpt.state.saving import NO_FOLDER, save_all_states
 
 EXIT_CODE = 143
 """With this a job ends that was asked to: 128 and SIGTERM, as in AdaptDL."""
@@ -90,14 +91,18 @@ def should_stop(reduce: Callable[[bool], Any] | None = None) -> bool:
 def save_and_exit(**options: Any) -> NoReturn:
     """Save all states and end: the process with exit code 143, in a notebook the cell only.
 
+    Where no folder is set, nothing is saved; then the message says so, and the exit code is 1.
+
     Args:
         options: Those of `save_all_states`.
 
     Raises:
-        SystemExit: All is saved; let it pass.
+        SystemExit: Let it pass.
         KeyboardInterrupt: In a notebook.
     """
-    save_all_states(**options)
+    is_nowhere = options.get("checkpoint_dir") is None and current.get().is_nowhere
+    if not is_nowhere:
+        save_all_states(**options)
     if in_notebook():
-        raise Interrupted("interrupted: all states are saved")
-    sys.exit(EXIT_CODE)
+        raise Interrupted(f"interrupted: {NO_FOLDER if is_nowhere else 'all states are saved'}")
+    sys.exit(f"nbckpt: {NO_FOLDER}" if is_nowhere else EXIT_CODE)

@@ -71,7 +71,7 @@ def snapshots() -> dict[str, Snapshot]:
     Raises:
         Exception: Whatever a state's `sync` or `save` raises.
     """
-    states = current.get().live()
+    states = current.get().to_save()
     for _, state in states:
         state.sync()
     return {PREFIX + name: take(state) for name, state in states}

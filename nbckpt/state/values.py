@@ -72,15 +72,12 @@ class ValueState(State):
         return find
 
     def __del__(self) -> None:
-        """Warn of a state that nobody kept."""
+        """Have the next save warn of a state that nobody kept."""
         if self._is_used or sys.is_finalizing() or self._weakly[0]() is not None:
             return
         found = self._registry.find(name_of(self))
         if found is None or found is self:
-            _log.warning(
-                "state %r was dropped before it was saved or loaded: keep what State.of returns",
-                name_of(self),
-            )
+            self._registry.drop(name_of(self))
 
     @property
     def value(self) -> Any:

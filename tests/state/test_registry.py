@@ -437,7 +437,10 @@ def test_a_program_that_uses_a_shell_is_no_prompt(tmp_path: Path) -> None:
         "except nbckpt.UsageError:\n"
         "    nbckpt.save_and_exit()\n"
     )
-    env = os.environ | {"IPYTHONDIR": str(tmp_path / "ipython")}
+    env = os.environ | {
+        "IPYTHONDIR": str(tmp_path / "ipython"),
+        "NBCKPT_CHECKPOINT_PATH": str(tmp_path / "job"),
+    }
     done = subprocess.run([sys.executable, program], env=env, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (143, "")
 

@@ -873,3 +873,18 @@ def test_the_order_on_disk_is_files_manifest_folder_rename_folder(
     save(2, keep=1)
     assert sorted(events[:2]) == ["sync manifest.json", "sync n.state"]
     assert events[2:] == ["sync stage", "rename stage", "sync job", "rename checkpoint-1", "sync job"]
+
+
+def test_without_a_folder_a_save_says_that_nothing_is_saved(
+    caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with nbckpt.states():
+        assert nbckpt.save_all_states() is None
+        assert caplog.messages == []
+        kept = Number("n", 1)
+        assert nbckpt.save_all_states() is None
+        assert len(caplog.messages) == 1
+        assert "no state is saved, since no folder is set: set NBCKPT_CHECKPOINT_PATH" in caplog.text
+        with pytest.raises(SystemExit, match="no state is saved"):
+            nbckpt.save_and_exit()
+        del kept

@@ -287,14 +287,29 @@ def warned(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [it.getMessage() for it in caplog.records if it.levelno == logging.WARNING]
 
 
-DROPPED = "state 'list' was dropped before it was saved or loaded: keep what State.of returns"
+DROPPED = "state 'list' is not saved: it was dropped. Keep what State.of returns"
 
 
 def test_a_state_that_nobody_kept_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
     values = [1]
     nbckpt.State.of("list", values)
+    assert warned(caplog) == []
+    kept = nbckpt.State.of("other", [1])
+    nbckpt.save_all_states()
     assert warned(caplog) == [DROPPED]
-    assert names() == []
+    nbckpt.save_all_states()
+    assert warned(caplog) == [DROPPED]
+    assert names() == ["other"]
+    del kept
+
+
+def test_a_state_that_ends_with_its_function_is_not_called_dropped(caplog: pytest.LogCaptureFixture) -> None:
+    def train() -> None:
+        state = nbckpt.State.of("list", [1])
+        assert state.value == [1]
+
+    train()
+    assert warned(caplog) == []
 
 
 @pytest.mark.parametrize("use", ["save", "load"])
