@@ -51,7 +51,10 @@ class BackgroundSyncer(Syncer):
 
     @abstractmethod
     def carry_out(self, request: Request, terms: Terms) -> object:
-        """Do what a request says, and end when the terms say so. Called in the background."""
+        """Do what a request says, and end when the terms say so.
+
+        Called in the background, for several trials of an experiment at once.
+        """
 
     def sync_up(self, local_dir: str, remote_dir: str, exclude: Iterable[str] | None = None) -> bool:
         """See `Syncer.sync_up` and above."""

@@ -67,7 +67,7 @@ class Syncer(ABC):
     """Brings folders to remote storage and back; subclass it to use a tool of your own.
 
     A subclass gives `sync_up`, `sync_down` and `delete`. Where these return before the work is done, it
-    gives `wait` and `retry` too.
+    gives `wait` and `retry` too. One object serves all trials of an experiment, one call at a time.
 
     Args:
         sync_period: For so many seconds after one that began well, `sync_up_if_needed` and

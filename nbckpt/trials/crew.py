@@ -63,6 +63,7 @@ class Crew:
         self.rules: Rules | None = None
         self.notes: list[str] = []
         self._name = name
+        self._unanswered: set[str] = set()
         self._orders: Orders | None = None
 
     def begin(self, rules: Rules, orders: Orders) -> None:
@@ -148,6 +149,8 @@ class Crew:
                 self.running.pop(trial.id, None)
                 if trial.status == Status.PENDING:
                     self.line.append(trial)
+                    if attempt.saves:  # the next attempt answers it
+                        self._unanswered.add(trial.id)
 
     def _next(self) -> Attempt | None:
         assert self.rules is not None
@@ -157,6 +160,9 @@ class Crew:
             if trial is None:
                 return None
             attempt = self.running[trial.id] = Attempt(self.rules, trial, f"{self._name}/{trial.id}")
+            if trial.id in self._unanswered:
+                self._unanswered.remove(trial.id)
+                attempt.ask_for_checkpoint()
             return attempt
 
     def _left(self) -> bool:

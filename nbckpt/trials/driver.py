@@ -139,7 +139,7 @@ class Attempt:
     @contextmanager
     def _keeping_log(self) -> Iterator[None]:
         """Have what is printed in this context, and in copies of it, kept in the trial's log, too."""
-        log = Log(self.trial.folder, self._warn)
+        log = Log(self.trial.folder, self._warn, is_new=not self.trial.attempts)
         token = listener.set(log.write)
         try:
             with teeing():

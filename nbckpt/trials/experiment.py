@@ -468,7 +468,10 @@ class Experiment(Result):
             before_the_end(shutdown.finish_all)
             self._search.setup(self)
             rules.callbacks.call("setup", self)
-        self._crew.work(trials, self.spec.max_concurrent)
+        try:
+            self._crew.work(trials, self.spec.max_concurrent)
+        finally:
+            self.wait(0)  # where trials run in this thread, all has ended
 
     @contextmanager
     def claimed(self) -> Iterator[None]:

@@ -23,19 +23,31 @@ _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)
 _ANEW = re.compile(r"\r|\x08{8,}")
 
 
+class _TheirsError(StoreError):
+    """The trial itself writes a file of this name, which stays as it is."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__(
+            f"what it prints is not kept any more: the trial writes {str(file)!r} itself. Give its own file "
+            "another name"
+        )
+
+
 class Log:
     """Appends to one trial's log. Any thread may write; nothing that fails stops who prints.
 
     Args:
         folder: The trial's folder.
         warns: Told once why nothing can be written.
+        is_new: Whether the trial begins for the first time: a file that is there is the user's then.
     """
 
-    def __init__(self, folder: Path, warns: Callable[[Exception], object]) -> None:
+    def __init__(self, folder: Path, warns: Callable[[Exception], object], *, is_new: bool = False) -> None:
         self._file = folder / FILE
         self._warns = warns
         self._lock = threading.Lock()
         self._fd: int | None = None
+        self._is_new = is_new
         self._size = 0
         self._ended = False
 
@@ -46,6 +58,9 @@ class Log:
         try:
             with self._lock:
                 self._append(text.encode("utf-8", "backslashreplace")[-LARGEST // 2 :])
+        except _TheirsError as error:
+            self._ended = True
+            self._warns(error)
         except OSError as error:
             self._ended = True  # first: a warning is printed, too
             reason = error.strerror or error
@@ -56,6 +71,13 @@ class Log:
             return
         if self._fd is None:
             self._open()
+            if self._is_new and self._size:
+                raise _TheirsError(self._file)
+            self._is_new = False
+        assert self._fd is not None
+        found = os.fstat(self._fd)
+        if found.st_size != self._size or not found.st_nlink:
+            raise _TheirsError(self._file)
         if self._size + len(data) > LARGEST:
             self._halve()
         assert self._fd is not None

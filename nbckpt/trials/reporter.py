@@ -19,7 +19,7 @@ from nbckpt.trials.checkpoints import CheckpointFolder, Kind, Record, name_of, p
 from nbckpt.trials.handoff import Handoff
 from nbckpt.trials.request import Request
 from nbckpt.trials.session import CheckpointLike
-from nbckpt.trials.trainable import all_plain, as_plain
+from nbckpt.trials.trainable import all_plain, as_plain, check_done
 
 
 @dataclass
@@ -236,7 +236,7 @@ class StatusReporter:
         """Report a result, and return when the driver asks for the next.
 
         Raises:
-            UsageError: The function was not started by a runner.
+            UsageError: The function was not started by a runner, or `done` is neither True nor False.
             StopTrial: The trial was stopped: let it pass.
         """
         self.report(metrics, None)
@@ -246,6 +246,7 @@ class StatusReporter:
         handoff = self._handoff
         if handoff is None:
             raise UsageError("this reporter reports to nobody: let nbckpt.run start the function")
+        check_done(metrics)
         result = metrics if all_plain(metrics) else {key: _copied(value) for key, value in metrics.items()}
         request = self._request
         if checkpoint is None and (self._states is not None or request.stands) and not self._offers.has_new:

@@ -69,7 +69,8 @@ def report(
 
     Raises:
         StopTrial: The trial was stopped or paused: let it pass.
-        UsageError: The metrics are no dict.
+        UsageError: The metrics are not a dict, or have a `done`, which ends the trial, that is neither True
+            nor False.
         NotFoundError: There is no such folder.
         CodecError: The dict cannot be pickled.
     """

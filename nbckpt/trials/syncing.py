@@ -15,6 +15,7 @@ import math
 import shutil
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -26,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from nbckpt.errors import NbckptError, StoreError, UsageError
 from nbckpt.render import size
 from nbckpt.settings import sync_thresholds
-from nbckpt.store import Store, open_store
+from nbckpt.store import STAGING, Store, open_store
 from nbckpt.sync import BackgroundSyncer, DefaultSyncer, SyncConfig, Syncer, get_node_to_storage_syncer
 from nbckpt.sync.config import AUTO
 from nbckpt.sync.queue import Request
@@ -42,8 +43,8 @@ from nbckpt.trials.trial import Trial
 if TYPE_CHECKING:
     from nbckpt.trials.experiment import Experiment
 
-EXCLUDE = (f"{TEMPORARY}*",)
-"""What is in a trial's folder for a moment only, beside what no sync takes along."""
+EXCLUDE = (f"{TEMPORARY}*", f"*{STAGING}*")
+"""What is in a trial's folder for a moment only. Our syncers know the second; a user's must be told."""
 
 _LOOK_S = 0.25
 _MOST_AT_ONCE = 16
@@ -365,14 +366,40 @@ def _store(config: SyncConfig, name: str) -> Store:
 
 
 def background(config: SyncConfig, clock: Callable[[], float] = time.monotonic) -> BackgroundSyncer:
-    """Return a syncer of its own, which works in the background."""
+    """Return a syncer with a queue and a period of its own, which works in the background.
+
+    All that come of one user's syncer call the methods of that one object, so that what they set on
+    `self` stays. See docs/decisions/0048.
+    """
     if config.syncer == AUTO:
         return DefaultSyncer(config.sync_period, config.sync_timeout, clock=clock)
-    syncer = copy.copy(get_node_to_storage_syncer(config))
+    syncer = get_node_to_storage_syncer(config)
     assert syncer is not None
-    if isinstance(syncer, BackgroundSyncer):
-        return syncer
-    return _Adapted(syncer, config.sync_timeout, clock)
+    if not isinstance(syncer, BackgroundSyncer) or _asks_itself(type(syncer)):
+        return _Adapted(syncer, config.sync_timeout, clock)
+    own = copy.copy(syncer)
+    vars(own)["carry_out"] = syncer.carry_out
+    return own
+
+
+def _asks_itself(kind: type[BackgroundSyncer]) -> bool:
+    """Tell whether a class has a way of its own to take requests."""
+    return any(
+        getattr(kind, name) is not getattr(BackgroundSyncer, name)
+        for name in ("sync_up", "sync_down", "delete")
+    )
+
+
+_turns: dict[int, threading.Lock] = {}
+"""The locks of users' syncers, by the ids of these."""
+
+
+def _turn_of(syncer: Syncer) -> threading.Lock:
+    """Return what is held while a user's syncer is called: it may know one transfer at a time only."""
+    if id(syncer) not in _turns:
+        _turns.setdefault(id(syncer), threading.Lock())
+        weakref.finalize(syncer, _turns.pop, id(syncer), None)
+    return _turns[id(syncer)]
 
 
 class _Adapted(BackgroundSyncer):
@@ -387,11 +414,18 @@ class _Adapted(BackgroundSyncer):
     def __init__(self, syncer: Syncer, timeout: float | None, clock: Callable[[], float]) -> None:
         super().__init__(syncer.sync_period, timeout, clock=clock)
         self._syncer = syncer
+        self._turn = _turn_of(syncer)
 
     def carry_out(self, request: Request, terms: Terms) -> object:
         """See `BackgroundSyncer.carry_out`."""
-        work = replace(terms, attempts=1).work(request.remote)
-        return work.one(partial(self._explained, request))
+        while not self._turn.acquire(timeout=_LOOK_S):
+            if terms.cancel is not None:
+                terms.cancel.check()
+        try:
+            # One that hangs is given up here, and others have their turn.
+            return replace(terms, attempts=1).work(request.remote).one(partial(self._explained, request))
+        finally:
+            self._turn.release()
 
     def _explained(self, request: Request) -> None:
         try:
@@ -442,7 +476,7 @@ def _left_out(folder: Path, *, artifacts: bool) -> Iterator[str]:
 
 def _trials(folder: Path) -> Iterable[str]:
     """Return the patterns of all but an experiment's own file."""
-    return [glob.escape(it.name) for it in sorted(folder.iterdir()) if it.is_dir()]
+    return [*EXCLUDE, *(glob.escape(it.name) for it in sorted(folder.iterdir()) if it.is_dir())]
 
 
 def _so_far(syncer: BackgroundSyncer) -> str:

@@ -131,6 +131,7 @@ class Trainable:
             raise failure(error) from error
         if not isinstance(metrics, (dict, Mapping)):  # a dict first, which is seen at once
             raise TrialError(f"step() must return a dict of metrics, not {type(metrics).__name__}")
+        check_done(metrics)
         result = dict(metrics)
         if DUPLICATE not in result:
             self._count(result, time.perf_counter() - started)
@@ -301,6 +302,19 @@ class Trainable:
 
 PLAIN = frozenset({int, float, str, bool, type(None)})
 _NAMES = frozenset({str})
+
+
+def check_done(metrics: Mapping[str, Any]) -> None:
+    """Refuse a metric called `done`, which says whether the trial has ended.
+
+    Raises:
+        UsageError: It is neither True nor False.
+    """
+    if DONE in metrics and type(as_plain(metrics[DONE])) is not bool:
+        raise UsageError(
+            f"{DONE}={metrics[DONE]!r}: {DONE!r} says whether the trial has ended, True or False. Give this "
+            "metric another name, for example 'progress'"
+        )
 
 
 def own_config(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -339,3 +339,38 @@ def test_a_trial_that_is_shown_has_it_and_nothing_of_it_takes_effect() -> None:
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in shown["text/html"]
     assert "    <script>alert(1)</script>\n" in shown["text/plain"] + "\n"
     assert "\x1b" not in shown["text/plain"] + shown["text/html"]
+
+
+@pytest.mark.parametrize("executor", ["thread", "process"])
+@pytest.mark.parametrize("prints_first", [True, False])
+def test_a_log_txt_of_the_trial_s_own_stays_and_is_said(
+    executor: str, prints_first: bool, tmp_path: Path
+) -> None:
+    def train(config: dict[str, Any]) -> None:
+        file = Path(config["file"])
+        if prints_first:
+            print("ours")
+            nbckpt.report(i=0)
+            while not file.exists():  # a process's output comes a little later
+                pass
+        file.write_text("theirs\n")
+        print("ours")
+        nbckpt.report(i=1)
+
+    file = tmp_path / "store/experiments/e/t0/log.txt"
+    trial = finished(train, {"file": str(file)}, executor=executor).trials[0]
+    assert file.read_text() == "theirs\n"
+    assert "writes" in trial.note
+    assert "Give its own file another name" in trial.note
+
+
+def test_a_log_txt_that_the_trial_replaced_is_left_alone(tmp_path: Path) -> None:
+    said: list[Exception] = []
+    log = Log(tmp_path, said.append, is_new=True)
+    log.write("ours\n")
+    (tmp_path / "new").write_text("ours\n")
+    (tmp_path / "new").replace(tmp_path / "log.txt")
+    log.write("more\n")
+    log.close()
+    assert (tmp_path / "log.txt").read_text() == "ours\n"
+    assert len(said) == 1

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -106,6 +107,59 @@ class Tool(Syncer):
     @classmethod
     def validate_upload_dir(cls, upload_dir: str) -> bool:
         return True
+
+
+class Counting(Remote):
+    """Counts on itself what it is asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lock, self.count = threading.Lock(), 0
+
+    def carry_out(self, request: Any, terms: Any) -> object:
+        with self.lock:
+            self.count += 1
+        return super().carry_out(request, terms)
+
+
+class Asking(Remote):
+    """Counts on itself what it is asked for, where that is asked."""
+
+    count = 0
+
+    def sync_up(self, local_dir: str, remote_dir: str, exclude: Any = None) -> bool:
+        self.count += 1
+        return super().sync_up(local_dir, remote_dir, exclude)
+
+
+class Plain(Tool):
+    """Knows one transfer at a time, and counts them."""
+
+    count = 0
+
+    def sync_up(self, local_dir: str, remote_dir: str, exclude: list[str] | None = None) -> bool:
+        assert not self.__dict__.get("busy"), "called by two threads at once"
+        self.busy = True
+        done = super().sync_up(local_dir, remote_dir, exclude)
+        self.count += 1
+        self.busy = False
+        return done
+
+
+@pytest.mark.parametrize("kind", [Counting, Asking, Plain])
+def test_what_a_user_s_syncer_sets_on_itself_stays(kind: Any, store: Path) -> None:
+    syncer = kind()
+    space = {"x": nbckpt.grid_search([1, 2, 3])}
+    experiment = run(space, sync_config=nbckpt.SyncConfig(URL, syncer), max_concurrent=3)
+    assert experiment.notes == []
+    assert syncer.count >= 3 + 2  # each trial, and the experiment's file at its begin and end
+
+
+def test_a_user_s_syncer_is_told_to_leave_out_what_is_half_written(store: Path) -> None:
+    tool = Tool()
+    run(sync_config=nbckpt.SyncConfig(URL, tool))
+    assert tool.excluded
+    assert all(fnmatch(".nbckpt-tmp-1234/weights", excluded[1]) for excluded in tool.excluded)
 
 
 class Clock:
@@ -360,7 +414,7 @@ def test_one_error_names_each_trial_that_failed_and_the_next_call_is_clean(store
     stage = Stage(store, tool)
     for trial in (stage.trial(), stage.trial()):
         stage.callback.on_trial_complete(trial)
-        assert tool.begun.acquire(timeout=SECONDS)
+    assert tool.begun.acquire(timeout=SECONDS)  # the other one waits for its turn
     gate.set()
     with pytest.raises(StoreError, match=r"\A1 syncs failed:\n  t[01]: .*net down \(after 1 attempt\)\Z"):
         stage.callback.wait_for_all()

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import nbckpt
@@ -186,8 +187,9 @@ def test_one_interrupt_of_inline_trials_pauses_all_of_them() -> None:
 
     def train(config: dict[str, Any]) -> None:
         started.append(config["x"])
+        is_first = nbckpt.get_checkpoint() is None
         nbckpt.report(loss=1.0, checkpoint={"i": 1})
-        if len(started) == 1:
+        if is_first and config["x"] == 1:
             signal.raise_signal(signal.SIGINT)
         nbckpt.report(loss=0.5)
 
@@ -197,7 +199,7 @@ def test_one_interrupt_of_inline_trials_pauses_all_of_them() -> None:
     assert not experiment.running
     experiment.resume()
     assert [trial.status for trial in experiment.trials] == [Status.TERMINATED] * 3
-    assert started == [1, 1, 2, 3]
+    assert [trial.attempts for trial in experiment.trials] == [2, 1, 1]
 
 
 @interrupts
@@ -218,3 +220,50 @@ def test_an_interrupt_after_a_trial_s_end_leaves_it_finished() -> None:
 
     experiment = interrupted_run(report_once, callbacks=[Interrupts()])
     assert [trial.status for trial in experiment.trials] == ["TERMINATED", "PAUSED", "PAUSED"]
+
+
+@pytest.mark.parametrize("value", [0.5, 1, "no", None])
+def test_a_metric_called_done_is_refused_by_name(value: Any) -> None:
+    def train(config: dict[str, Any]) -> None:
+        nbckpt.report(done=value)
+
+    class Step(nbckpt.Trainable):
+        def step(self) -> dict[str, Any]:
+            return {"done": value}
+
+    for trainable in (train, Step):
+        experiment = nbckpt.run(trainable)
+        assert experiment.wait(SECONDS)
+        trial = experiment.trials[0]
+        assert (trial.status, trial.results) == (Status.ERROR, [])
+        assert f"done={value!r}: 'done' says whether the trial has ended, True or False" in trial.error
+
+
+def test_done_may_be_a_truth_of_numpy() -> None:
+    def train(config: dict[str, Any]) -> None:
+        nbckpt.report(done=np.bool_(False))
+        nbckpt.report(done=np.bool_(True))
+        raise AssertionError("it was done")
+
+    experiment = nbckpt.run(train)
+    assert experiment.wait(SECONDS)
+    assert (experiment.trials[0].status, experiment.trials[0].iteration) == (Status.TERMINATED, 2)
+
+
+def test_a_retry_keeps_the_request_for_a_checkpoint() -> None:
+    reported, go = threading.Event(), threading.Event()
+
+    def train(config: dict[str, Any]) -> None:
+        nbckpt.should_checkpoint()
+        if not go.is_set():
+            reported.set()
+            assert go.wait(SECONDS)
+            raise RuntimeError("once")
+        nbckpt.report(i=1, checkpoint={"i": 1} if nbckpt.should_checkpoint() else None)
+
+    experiment = nbckpt.run(train, max_failures=1)
+    assert reported.wait(SECONDS)
+    experiment.checkpoint()
+    go.set()
+    assert experiment.wait(SECONDS)
+    assert [it.iteration for it in experiment.trials[0].checkpoints.records()] == [1]

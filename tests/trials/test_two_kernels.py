@@ -127,6 +127,10 @@ class Gate:
     def __init__(self) -> None:
         self.go = threading.Semaphore(0)
 
+    def until(self, holds: Callable[[], bool]) -> None:
+        """Let the trials report, whichever it is, until something holds."""
+        until(lambda: holds() or self.go.release() is not None)
+
     def train(self, config: dict[str, Any]) -> None:
         checkpoint = nbckpt.get_checkpoint()
         i = checkpoint.to_dict()["i"] if checkpoint else 0
@@ -158,8 +162,7 @@ def test_another_kernel_pauses_and_resumes_what_runs_here(here: Experiment, gate
     other = in_another_kernel(here)
     other.pause("t0")
     assert [here.asked(trial) for trial in here.trials] == ["pause", ""]
-    gate.go.release(2)
-    until(lambda: here.trials[0].status == Status.PAUSED)
+    gate.until(lambda: here.trials[0].status == Status.PAUSED)
     assert here.trials[0].at_risk == 0
     other.resume("t0")
     until(lambda: here.trials[0].status == Status.RUNNING)
@@ -175,8 +178,7 @@ def test_another_kernel_stops_all_that_runs_here(here: Experiment, gate: Gate) -
 def test_another_kernel_asks_for_a_checkpoint(here: Experiment, gate: Gate) -> None:
     in_another_kernel(here).checkpoint("t1")
     assert [here.asked(trial) for trial in here.trials] == ["", "checkpoint"]
-    gate.go.release(4)
-    until(lambda: here.trials[1].checkpoint is not None)
+    gate.until(lambda: here.trials[1].checkpoint is not None)
 
 
 def test_what_cannot_be_resumed_elsewhere_is_not_asked_for(here: Experiment) -> None:
