@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from typing import IO
 
@@ -31,3 +32,18 @@ def test_a_restore_that_was_interrupted_while_states_were_loaded_can_be_taken_ba
     state.close()
     tracker.undo(namespace)
     assert namespace["x"] == "mine"
+
+
+def test_a_random_state_that_a_library_refuses_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tracker = nbckpt.Tracker(tmp_path)
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(random, "getstate", lambda: "of another version")
+        tracker.save({"x": 1}, "n")
+    namespace: dict[str, object] = {}
+    restored = tracker.restore("n", namespace)
+    assert namespace == {"x": 1}
+    assert [it.names for it in restored.failed] == [("random.state",)]
+    tracker.undo(namespace)
+    assert namespace == {}

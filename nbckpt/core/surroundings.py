@@ -49,15 +49,24 @@ def read_states() -> dict[str, Any]:
     }
 
 
-def write_states(states: dict[str, Any]) -> dict[str, Any]:
-    """Set the states of the libraries; return those that were replaced."""
+def write_states(states: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Set the states of the libraries; return those that were replaced, and why others could not be set.
+
+    A library may be missing here, or of another version, whose states look different.
+    """
     before: dict[str, Any] = {}
+    reasons: dict[str, str] = {}
     for name, state in states.items():
         setting = _SETTINGS[name]
-        module = modules.get(setting.module) or __import__(setting.module)
-        before[name] = setting.read(module)
-        setting.write(module, state)
-    return before
+        try:
+            module = modules.get(setting.module) or __import__(setting.module)
+            former = setting.read(module)
+            setting.write(module, state)
+        except Exception as error:  # noqa: BLE001  a library's own check of what is not its state
+            reasons[name] = f"{type(error).__name__}: {error}"
+        else:
+            before[name] = former
+    return before, reasons
 
 
 def packages() -> dict[str, str]:

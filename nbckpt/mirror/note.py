@@ -69,4 +69,4 @@ def write(file: Path, url: str, period: float) -> None:
 
 def _signed(url: str, period: float) -> bytes:
     """Return what the signature is of."""
-    return f"{url}\n{float(period)!r}".encode()
+    return f"{url}\n{float(period)!r}".encode("utf-8", "backslashreplace")

@@ -416,10 +416,11 @@ class Tracker(Rich):
         """Put everything in its place, once all of it was loaded; add to *failed* what could not be."""
         changes = {name: change(namespace, name, value) for name, value in bindings.items()}
         before = held(states)
+        former, reasons = surroundings.write_states(settings)
         # Before the states are loaded: whoever interrupts that can take back what was bound.
-        self._undo = Undo(what, swap(namespace, bindings), surroundings.write_states(settings), before)
+        self._undo = Undo(what, swap(namespace, bindings), former, before)
         adopt(bindings.values())  # of two states of one name the restored variable is the one to load
-        reasons = put_back(states)
+        reasons |= put_back(states)
         failed += [Failure((name,), reason) for name, reason in reasons.items()]
         return changes | {name: "changed" for name in states if name not in reasons}
 

@@ -1,0 +1,468 @@
+"""Every kind of file, mutated at random, and read by everything that reads it.
+
+    python -m attack.mutations FOLDER FIRST LAST
+
+tries the cases FIRST to LAST - 1 in FOLDER, and prints a line `WRONG …` for each thing that must not be: data
+that is not what was saved, an exception that is not ours. A case is the same each time, wherever it runs.
+A hang or too much memory ends the process.
+"""
+
+from __future__ import annotations
+
+import base64
+import copy
+import json
+import os
+import random
+import shutil
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attack.limits import begin, limit_memory
+from format import test_format, trainables
+from nbckpt import Checkpoint, State, load_state
+from nbckpt.commands import TABLE, Session, parse
+from nbckpt.core.algorithms import PREFERRED
+from nbckpt.core.manifest import canonical
+from nbckpt.core.trust import open_signer
+from nbckpt.errors import NbckptError
+from nbckpt.mirror import AutoMirror, Mirror
+from nbckpt.render import html_of
+from nbckpt.state import states
+from nbckpt.store import LocalStore, MemoryStore
+from nbckpt.tracker import Tracker
+
+V1 = Path(test_format.__file__).parent / "v1"
+NAMED = {"one": test_format.ONE, "two@1": None, "two@2": test_format.TWO, "kept": {"kept": test_format.KEPT}}
+_DEEP = "<deep>"  # becomes 3,000 lists in each other
+EVIL = [
+    *(0, -1, 1, 2**31, 2**62, 2**63, 2**200, 10**400, 1e308, -0.5, float("nan"), float("inf")),
+    *("", "x", "../../../etc/passwd", "/etc/passwd", "\x1b[2J\x07", "\ud800", "a\0b", "9" * 5000, "é" * 300),
+    *(None, True, False, [], {}, [[]], {"": {}}, [1] * 5000, {"x": 1}, "2026-13-45T99:99:99.000000Z"),
+]
+
+Ask = Callable[[Path], Iterator[str]]
+
+
+def equal(one: Any, other: Any) -> bool:
+    if isinstance(other, np.ndarray):
+        return isinstance(one, np.ndarray) and np.array_equal(one, other)
+    return bool(type(one) is type(other) and one == other)
+
+
+def ask(tracker: Tracker, words: str, namespace: dict[str, Any] | None = None) -> str:
+    auto = AutoMirror(tracker.store, in_background=False)
+    result = parse(TABLE, words.split(), "%ckpt").run(
+        Session(tracker, auto, {} if namespace is None else namespace)
+    )
+    return f"{result}{html_of(result)}"
+
+
+# What reads each kind of file. Each yields what is wrong; an error of ours ends only what it was raised in.
+
+
+def tried(work: Callable[[], object], what: str) -> Iterator[str]:
+    try:
+        work()
+    except NbckptError as error:
+        str(error)
+    except AssertionError as error:
+        yield f"{what}: wrong data: {error}"
+    except Exception:
+        yield f"{what}: {traceback.format_exc(limit=-3)}"
+
+
+def restored(folder: Path, ref: str, expected: dict[str, Any] | None) -> None:
+    namespace: dict[str, Any] = {}
+    tracker = Tracker(folder)
+    tracker.restore(ref, namespace, trust=True)
+    for name, value in (expected or {}).items():
+        assert name not in namespace or equal(namespace[name], value), f"{ref}: {name}"
+
+
+def exported(folder: Path) -> None:
+    file = folder / "out.ckpt"
+    file.unlink(missing_ok=True)
+    Tracker(folder).export("one", file)
+    there = Tracker(MemoryStore())
+    there.import_file(file)
+    namespace: dict[str, Any] = {}
+    there.restore("latest", namespace, trust=True)
+    assert all(equal(namespace.get(name), value) for name, value in test_format.ONE.items()), "exported"
+
+
+def pulled(folder: Path) -> None:
+    """Pull from a hostile store: one's own store works as before, whatever came."""
+    own = folder / "own"
+    shutil.rmtree(own, ignore_errors=True)
+    Tracker(own).save({"mine": 1}, "mine")
+    try:
+        Mirror(LocalStore(own), own / "experiments", folder / "store").pull()
+    finally:
+        try:
+            namespace: dict[str, Any] = {}
+            Tracker(own).restore("mine", namespace)
+            ask(Tracker(own), "ls -n 0")
+            Tracker(own).save({"mine": 2}, "mine2")
+        except NbckptError as error:
+            raise AssertionError(f"after a pull one's own store fails: {error}") from error
+        assert namespace == {"mine": 1}, "after a pull"
+
+
+def ask_store(folder: Path) -> Iterator[str]:
+    store = folder / "store"
+    for words in (
+        "",
+        "ls -n 0",
+        "verify",
+        "gc --dry-run",
+        "show one",
+        "show kept",
+        "diff one two",
+        "rm two --dry-run",
+    ):
+        yield from tried(lambda words=words: ask(Tracker(store), words), words)
+    for ref, expected in NAMED.items():
+        yield from tried(lambda ref=ref, expected=expected: restored(store, ref, expected), f"restore {ref}")
+    yield from tried(lambda: exported(store), "export")
+    yield from tried(lambda: pulled(folder), "pull")
+
+
+def ask_resealed(folder: Path) -> Iterator[str]:
+    """Ask a store in which a manifest was written anew, right in itself."""
+    store = folder / "store"
+    ids = [entry.id for entry in Tracker(store).entries()]
+    for words in ("ls -n 0", "verify", "gc --dry-run"):
+        yield from tried(lambda words=words: ask(Tracker(store), words), words)
+    (new,) = [it for it in ids if it not in _IDS] or ids[:1]
+    for words in (
+        f"show {new}",
+        f"restore {new} --trust",
+        f"diff {new} one",
+        f"diff {new}",
+        f"rm {new}",
+        "gc --dry-run",
+    ):
+        yield from tried(lambda words=words: ask(Tracker(store), words), words)
+
+
+def ask_archive(folder: Path) -> Iterator[str]:
+    file = folder / "two.ckpt"
+
+    def imported() -> None:
+        there, namespace = Tracker(MemoryStore()), {}
+        there.import_file(file)
+        there.restore("latest", namespace, trust=True)
+        assert all(equal(namespace.get(name), it) for name, it in test_format.TWO.items()), "imported"
+
+    def opened() -> None:
+        fields = Checkpoint.from_bytes(file.read_bytes(), trust=True).to_dict()
+        assert all(equal(fields.get(name), it) for name, it in test_format.TWO.items()), "from_bytes"
+
+    yield from tried(imported, "import")
+    if file.is_file():
+        yield from tried(opened, "from_bytes")
+
+
+def ask_folder(folder: Path) -> Iterator[str]:
+    def opened() -> None:
+        checkpoint = Checkpoint.from_directory(folder / "folder", trust=True)
+        fields = checkpoint.to_dict()
+        checkpoint.digest(), checkpoint.to_bytes(), checkpoint.page()
+        fields = {key: value for key, value in fields.items() if isinstance(key, str)}
+        assert not fields or repr(fields) == _PRISTINE["folder"], "from_directory"
+
+    yield from tried(opened, "from_directory")
+
+
+def ask_experiments(folder: Path) -> Iterator[str]:
+    machine = folder / "machine"
+    words = [
+        "",
+        "ls --all",
+        "trials counts",
+        "show counts/t0",
+        "show counts/t1",
+        "show class/t0",
+        "best counts",
+    ]
+    words += [
+        "restore counts/t0@3 --trust",
+        "trials class",
+        "trials states",
+        "show states/t0",
+        "show counts/t2",
+    ]
+    words += ["tag counts/t0@2 kept", "rm counts/t1 --dry-run", "rm counts --dry-run"]
+    for one in words:
+        yield from tried(lambda one=one: ask(Tracker(machine), one), one)
+
+
+def ask_states(folder: Path) -> Iterator[str]:
+    def loaded() -> None:
+        with states():
+            steps = trainables.Steps()
+            model = State.of("Größe", {"weights": np.zeros(6), "name": ""})
+            if load_state(steps):
+                assert steps.done in {1, 2}, f"steps {steps.done}"
+            if load_state(model):
+                weights = model.value["weights"]
+                assert any(np.array_equal(weights, np.arange(6.0) + done) for done in (1, 2)), "weights"
+
+    yield from tried(loaded, "load_state")
+
+
+def ask_target(folder: Path) -> Iterator[str]:
+    own = folder / "own"
+
+    def pull() -> None:
+        shutil.rmtree(own, ignore_errors=True)
+        Mirror(LocalStore(own), own / "experiments", folder / "target").pull()
+        namespace: dict[str, Any] = {}
+        Tracker(own).restore("first", namespace, trust=True)
+        assert namespace["numbers"] == [1, 2], "pulled"
+
+    yield from tried(pull, "pull")
+    if own.exists():
+        for words in ("ls -n 0", "trials counts", "verify"):
+            yield from tried(lambda words=words: ask(Tracker(own), words), words)
+
+
+def ask_note(folder: Path) -> Iterator[str]:
+    note = folder / "machine" / "sync.json"
+
+    def status() -> None:
+        for words in ("", "sync --status", "ls"):
+            ask(Tracker(folder / "machine"), words)
+
+    if (folder / "sync.json").is_file():
+        shutil.copy(folder / "sync.json", note)
+        yield from tried(status, "status")
+        note.unlink()
+
+
+def ask_durable(folder: Path) -> Iterator[str]:
+    def restore() -> None:
+        shutil.rmtree(folder / "trial", ignore_errors=True)
+        counter = trainables.DurableCounter(str(folder / "durable"), {}, str(folder / "trial"))
+        try:
+            counter.restore(str(folder / "trial" / "checkpoint_000003"))
+            assert counter.done == 3, f"done {counter.done}"
+        finally:
+            counter.stop()
+
+    yield from tried(restore, "restore")
+
+
+AREAS: dict[str, tuple[Ask, int]] = {
+    "store": (ask_store, 6),
+    "two.ckpt": (ask_archive, 4),
+    "folder": (ask_folder, 2),
+    "machine/experiments": (ask_experiments, 5),
+    "states": (ask_states, 2),
+    "target": (ask_target, 3),
+    "sync.json": (ask_note, 1),
+    "durable": (ask_durable, 1),
+}
+"""What is mutated, what reads it, and how often it comes."""
+
+
+SWAPPED = ("store", "machine/experiments")
+"""Where a file has one place only, so that another one's contents are damage."""
+
+
+# Mutations of bytes.
+
+
+def flip(data: bytes, rng: random.Random) -> bytes:
+    at = rng.randrange(len(data))
+    return data[:at] + bytes([data[at] ^ 1 << rng.randrange(8)]) + data[at + 1 :]
+
+
+def cut(data: bytes, rng: random.Random) -> bytes:
+    return data[: rng.randrange(len(data))]
+
+
+def remove(data: bytes, rng: random.Random) -> bytes:
+    at = rng.randrange(len(data))
+    return data[:at] + data[at + rng.randrange(1, 40) :]
+
+
+def insert(data: bytes, rng: random.Random) -> bytes:
+    at = rng.randrange(len(data))
+    return data[:at] + rng.randbytes(rng.randrange(1, 40)) + data[at:]
+
+
+def repeat(data: bytes, rng: random.Random) -> bytes:
+    at = rng.randrange(len(data))
+    return data[: at + rng.randrange(1, 99)] + data[at:]
+
+
+def overwrite(data: bytes, rng: random.Random) -> bytes:
+    at, new = rng.randrange(len(data)), rng.choice([bytes(8), b"\xff" * 8, rng.randbytes(8)])
+    return data[:at] + new + data[at + len(new) :]
+
+
+def replace(data: bytes, rng: random.Random) -> bytes:
+    del data
+    return rng.choice(
+        [b"", b"{}", b"[]", b"null", b"0", b'"x"', b"[" * 100_000, b'{"format":1}', rng.randbytes(99)]
+    )
+
+
+def edit(data: bytes, rng: random.Random) -> bytes:
+    """Change one thing in a JSON document, or in one line of a journal."""
+    lines = data.split(b"\n") if data.count(b"}\n{") else [data]
+    at = rng.randrange(len(lines))
+    try:
+        document = json.loads(lines[at])
+    except ValueError:
+        return flip(data, rng)
+    lines[at] = written(edited(document, rng))
+    return b"\n".join(lines)
+
+
+def edited(document: Any, rng: random.Random) -> Any:
+    """Return a document with one node replaced, removed or taken from elsewhere in it."""
+    holders = [document] if isinstance(document, (dict, list)) and document else []
+    for holder in holders:
+        inner = holder.values() if isinstance(holder, dict) else holder
+        holders += [it for it in inner if isinstance(it, (dict, list)) and it]
+    if not holders:
+        return copy.deepcopy(rng.choice(EVIL))
+    holder = rng.choice(holders)
+    key = rng.choice(sorted(holder)) if isinstance(holder, dict) else rng.randrange(len(holder))
+    match rng.randrange(6):
+        case 0:
+            del holder[key]
+        case 1:
+            holder[key] = _DEEP
+        case 2:
+            other = rng.choice(holders)
+            holder[key] = json.loads(
+                json.dumps(rng.choice(list(other.values() if isinstance(other, dict) else other)))
+            )
+        case 3 if isinstance(holder, list):
+            holder *= rng.choice([2, 100])
+        case _:
+            holder[key] = copy.deepcopy(rng.choice(EVIL))
+    return document
+
+
+def written(document: Any) -> bytes:
+    text = json.dumps(document, separators=(",", ":"), sort_keys=True)
+    return text.encode().replace(json.dumps(_DEEP).encode(), b"[" * 3000 + b"]" * 3000)
+
+
+BYTES = [flip, flip, cut, remove, insert, repeat, overwrite, replace, edit, edit, edit, edit]
+
+
+# A case: one file mutated, asked about, and put back.
+
+
+class Attack:
+    """Mutates copies of the samples in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        for area in AREAS:
+            self._copy(area)
+        self.files = {
+            area: sorted(it for it in [folder / area, *(folder / area).rglob("*")] if it.is_file())
+            for area in AREAS
+        }
+
+    def _copy(self, area: str) -> None:
+        name = area.split("/")[0]
+        place = self.folder / name
+        if place.is_dir() and not place.is_symlink():
+            shutil.rmtree(place)
+        place.unlink(missing_ok=True)
+        shutil.copytree(V1 / name, place) if (V1 / name).is_dir() else shutil.copy(V1 / name, place)
+
+    def case(self, number: int) -> Iterator[str]:
+        """Try one case, and yield what is wrong."""
+        rng = random.Random(number)
+        area = rng.choice([area for area, (_, weight) in AREAS.items() for _ in range(weight)])
+        file = rng.choice(self.files[area])
+        reseal = "checkpoints" in file.parts and area == "store" and rng.random() < 0.6
+        others = ["swap", "link", "folder", "gone"] if area in SWAPPED else ["link", "folder", "gone"]
+        how = "reseal" if reseal else rng.choice(["bytes"] * 12 + others)
+        name = f"{file.relative_to(self.folder)} {how}"
+        ask_about = ask_resealed if reseal else AREAS[area][0]
+        try:
+            name += f" {self._mutate(file, how, rng)}"
+            begin(f"{number} {name}")
+            for wrong in ask_about(self.folder):
+                yield f"WRONG {number} {name}: {wrong}"
+        finally:
+            self._copy(area)
+
+    def _mutate(self, file: Path, how: str, rng: random.Random) -> str:
+        data = file.read_bytes()
+        if how == "bytes":
+            mutate = rng.choice(BYTES) if data else replace
+            file.write_bytes(mutate(data, rng))
+            return mutate.__name__
+        if how == "reseal":
+            file.unlink()
+            return self._reseal(data, file.parent, rng)
+        if how == "swap":
+            files = [it for area in SWAPPED for it in self.files[area] if it.suffix == file.suffix]
+            other = rng.choice(files)
+            file.write_bytes(other.read_bytes())
+            return str(other.relative_to(self.folder))
+        file.unlink()
+        if how == "folder":
+            file.mkdir()
+        if how == "link":
+            file.symlink_to(rng.choice([self.folder / "outside", file, file.parent, Path("nowhere")]))
+        return ""
+
+    def _reseal(self, data: bytes, folder: Path, rng: random.Random) -> str:
+        """Write an edited manifest anew, with the id, the key and the signature that belong to it."""
+        body = json.loads(data)["checkpoint"]
+        for _ in range(rng.choice([1, 1, 2])):
+            body = edited(body, rng)
+        raw = written(body)
+        name = PREFERRED.digest(raw).hex()
+        signature = open_signer().sign(name)
+        tail = canonical({"id": name, "signature": {"hmac": signature.hmac, "key": signature.key}})
+        moment = str(body.get("created_at")) if isinstance(body, dict) else ""
+        moment = "".join(c for c in moment if c in "0123456789TZ")[:40]
+        folder.joinpath(f"{moment}-{name}.json").write_bytes(b'{"checkpoint":' + raw + b"," + tail[1:])
+        return base64.b32encode(rng.randbytes(2)).decode()
+
+
+_IDS = {entry.id for entry in Tracker(V1 / "store").entries()}
+_PRISTINE = {
+    "folder": repr(
+        {
+            key: value
+            for key, value in Checkpoint.from_directory(V1 / "folder", trust=True).to_dict().items()
+            if isinstance(key, str)
+        }
+    )
+}
+
+
+def main(folder: Path, first: int, last: int) -> None:
+    os.environ["NBCKPT_CHECKPOINT_PATH"] = str(folder / "states")
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "outside").write_text('{"format":1,"secret":"outside"}')
+    attack = Attack(folder)
+    for number in range(-1, -3, -1):  # what is imported and made once is there before memory is limited
+        list(attack.case(number))
+    limit_memory()
+    for number in range(first, last):
+        for line in attack.case(number):
+            print(line)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
