@@ -54,7 +54,9 @@ class LocalStore(Store):
                 file.seek(start)
             if stop is None:
                 return file.readall()
-            return _read_up_to(file.fileno(), max(0, stop - start))
+            # Memory is taken for as much as is asked for, which may be far more than there is.
+            there = min(stop, os.fstat(file.fileno()).st_size)
+            return _read_up_to(file.fileno(), max(0, there - start))
 
     def put(self, key: str, data: Data) -> None:
         """See `Store.put`."""

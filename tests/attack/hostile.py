@@ -8,11 +8,14 @@ builds all of them and asks of each what a user would. It prints the cases, and 
 from __future__ import annotations
 
 import io
+import os
+import shutil
 import struct
 import sys
 import traceback
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +29,9 @@ from nbckpt.core.manifest import canonical
 from nbckpt.core.moved import moved_key, table
 from nbckpt.core.pack import RAW, Piece, build, compressed, pack_key, read_head
 from nbckpt.errors import NbckptError
-from nbckpt.mirror import AutoMirror
+from nbckpt.mirror import AutoMirror, Mirror
 from nbckpt.render import html_of
-from nbckpt.store import LocalStore, Store
+from nbckpt.store import STAGING, LocalStore, Store
 from nbckpt.tracker import Tracker
 
 GOOD = {"text": "mine", "array": np.arange(200_000)}
@@ -228,6 +231,42 @@ ARCHIVES: dict[str, Callable[[], bytes]] = {
 }
 
 
+def linked(name: str) -> Callable[[Path, Path], None]:
+    """Return what puts a link in place of a part of a store, to what is like it outside."""
+
+    def build_it(store: Path, outside: Path) -> None:
+        place = store / name
+        target = outside / place.name
+        if place.is_dir():
+            shutil.copytree(place, target)
+            shutil.rmtree(place)
+        else:
+            target.write_bytes(place.read_bytes() if place.exists() else b"x" * 300)
+            place.unlink(missing_ok=True)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.symlink_to(target)
+
+    return build_it
+
+
+def staging(store: Path, outside: Path) -> None:
+    shutil.rmtree(store / STAGING, ignore_errors=True)
+    (store / STAGING).symlink_to(outside)
+
+
+def device(store: Path, outside: Path) -> None:
+    del outside
+    (store / "packs" / "zz").mkdir(parents=True)
+    (store / "packs" / "zz" / f"{'0' * 64}.pack").symlink_to("/dev/zero")
+    (store / "checkpoints" / f"20260101T000000000000Z-{'0' * 64}.json").symlink_to("/dev/zero")
+
+
+LINKS: dict[str, Callable[[Path, Path], None]] = {
+    it: linked(it)
+    for it in ("refs", "packs", "checkpoints", "trash", "signatures", "condemned", "store.json")
+} | {"staging": staging, "device": device}
+
+
 def ask(tracker: Tracker, words: str, namespace: dict[str, Any] | None = None) -> str:
     session = Session(tracker, AutoMirror(tracker.store), {} if namespace is None else namespace)
     result = parse(TABLE, words.split(), "%ckpt").run(session)
@@ -241,7 +280,7 @@ def try_store(folder: Path, build_it: Callable[[Store], None]) -> list[str]:
     mine = tracker.find("good").id
     build_it(LocalStore(folder))
     strange = [entry.id for entry in tracker.entries() if entry.id != mine]
-    wrong = []
+    wrong = try_pull(folder.with_name(f"{folder.name}-own"), folder)
     commands = ["", "ls", "ls -n 0", "verify", "gc --dry-run", f"restore {mine}", "doctor", "gc"]
     of_each = ["show {}", "diff {}", "export {} " + f"{folder}.ckpt --overwrite", "rm {} --dry-run"]
     commands += [one.format(name) for name in strange for one in of_each]
@@ -260,6 +299,57 @@ def try_store(folder: Path, build_it: Callable[[Store], None]) -> list[str]:
     if left := [entry.id for entry in Tracker(folder).entries() if entry.id != mine]:
         wrong.append(f"{left} cannot be removed")
     Tracker(folder).save({"new": 1}, "new")
+    return wrong
+
+
+def try_pull(own: Path, hostile: Path) -> list[str]:
+    """Return what goes wrong in one's own store after a pull, whatever that brought."""
+    Tracker(own).save(dict(GOOD), "mine")
+    with suppress(NbckptError):
+        Mirror(LocalStore(own), own / "experiments", hostile).pull()
+    wrong = []
+    for words in ("ls", "verify", "gc", "restore mine"):
+        try:
+            ask(Tracker(own), words)
+        except BaseException:
+            wrong.append(f"{words} after a pull: {traceback.format_exc(limit=-4)}")
+    Tracker(own).save({"new": 1}, "new")
+    return wrong
+
+
+def try_links(folder: Path, build_it: Callable[[Path, Path], None]) -> list[str]:
+    """Return what goes wrong with a store in which a link leads outside: nothing there may change."""
+    store, outside = folder / "store", folder / "outside"
+    outside.mkdir(parents=True)
+    (outside / "precious").write_bytes(b"mine")
+    os.utime(outside / "precious", (0, 0))  # older than anything that is swept
+    tracker = Tracker(store)
+    for name in ("good", "bad"):
+        tracker.save(dict(GOOD), name)
+    tracker.remove(["bad"])
+    mine = tracker.find("good").id
+    build_it(store, outside)
+    before = {it: it.read_bytes() for it in outside.rglob("*") if it.is_file()}
+    wrong = []
+    saves = [lambda: Tracker(store).save({"new": 1}, "new"), lambda: Tracker(store).trust([mine])]
+    words = [
+        "ls",
+        "verify",
+        "gc --dry-run",
+        "restore good",
+        f"rm {mine}",
+        "gc",
+        f"export good {folder}/x.ckpt",
+    ]
+    for work in [*saves, *(lambda words=words: ask(Tracker(store), words) for words in words)]:
+        try:
+            work()
+        except NbckptError:
+            pass
+        except BaseException:
+            wrong.append(traceback.format_exc(limit=-4))
+    if {it: it.read_bytes() for it in outside.rglob("*") if it.is_file()} != before:
+        wrong.append("what is outside has changed")
     return wrong
 
 
@@ -287,6 +377,10 @@ def main(folder: Path) -> None:
     for name, build_it in STORES.items():
         begin(name)
         for line in try_store(folder / name, build_it):
+            print(f"WRONG {name}: {line}")
+    for name, link in LINKS.items():
+        begin(f"a link: {name}")
+        for line in try_links(folder / f"link-{name}", link):
             print(f"WRONG {name}: {line}")
     for name, make in ARCHIVES.items():
         begin(name)
