@@ -51,6 +51,7 @@ def load_values(
     values = [value for value in manifest.values if value.name in wanted]
     sizes = {at: _size(manifest.groups[at]) for at in {value.group for value in values}}
     last = last_slots(values)
+    reader.look_up(manifest.packs_of(wanted))
     slots: dict[int, list[Any]] = {}
     errors: dict[int, BaseException] = {}
     checks: dict[int, Checks] = {}

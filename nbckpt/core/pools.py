@@ -43,9 +43,8 @@ class Pool(Executor):
 _QUIET = frozenset({"ipykernel", "IPython", "zmq", "tqdm", "tornado"})
 """Packages whose threads live in every kernel and write to nobody's arrays."""
 
-_OURS = tuple(
-    f"nbckpt-{it}" for it in ("hash", "write", "check", "verify", "sync", "mirror", "watch", "output")
-)
+_HARMLESS = ("hash", "write", "check", "verify", "fetch", "sync", "mirror", "watch", "output")
+_OURS = tuple(f"nbckpt-{it}" for it in _HARMLESS)
 """How the names of our threads begin that run nothing of the user's; a trial's threads do."""
 
 

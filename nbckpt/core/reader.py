@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import mmap
 import os
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from contextvars import copy_context
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, chain, islice
 from typing import TypeVar
 
 from nbckpt.core.algorithms import Algorithms
@@ -17,8 +19,8 @@ from nbckpt.core.mapping import MAPS, MOST_PIECES, overlay, prefault, reserve
 from nbckpt.core.moved import find_index
 from nbckpt.core.pack import PAGE, RAW, Blob, pack_key, parse_index, total
 from nbckpt.core.packer import ALIGNED_SIZE, Run
-from nbckpt.core.pools import Pool
-from nbckpt.errors import CorruptError, NotFoundError, StoreError, UsageError
+from nbckpt.core.pools import InlineExecutor, Pool
+from nbckpt.errors import CorruptError, NbckptError, NotFoundError, StoreError, UsageError
 from nbckpt.store import Buffer, Store
 
 CHECKERS = 2
@@ -26,9 +28,11 @@ CHECKERS = 2
 
 _CHECK_STEP = 8 << 20
 _READ_STEP = 8 << 20
+_AT_ONCE = 8
 _READ_GAP = 64 << 10  # so much is sooner read and thrown away than asked for apart
 
 
+_A = TypeVar("_A")
 _T = TypeVar("_T")
 
 
@@ -159,11 +163,40 @@ class Reader:
                 at += len(chunk)
 
     def _decoded(self, blobs: Iterable[Blob]) -> Iterator[Buffer]:
-        for stretch in _stretches(blobs):
-            start, stop = stretch[0].offset, max(blob.offset + blob.stored for blob in stretch)
-            data = memoryview(self._fetch(stretch[0], start, stop))
+        for stretch, fetched in self._side_by_side(self._fetch, _stretches(blobs)):
+            start, data = stretch[0].offset, memoryview(fetched)
             for blob in stretch:
                 yield blob.decode(data[blob.offset - start : blob.offset - start + blob.stored])
+
+    def _side_by_side(self, fetch: Callable[[_A], _T], things: Iterable[_A]) -> Iterator[tuple[_A, _T]]:
+        """Yield each thing with what *fetch* returns for it, in order.
+
+        Over a network some are fetched ahead, so many that they take at most 64 MiB.
+        """
+        rest = iter(things)
+        two = list(islice(rest, 2))
+        at_once = _AT_ONCE if len(two) > 1 and self.store.path(pack_key("0" * 64)) is None else 1
+        ahead: deque[tuple[_A, Future[_T]]] = deque()
+        pool = Pool(at_once, "nbckpt-fetch") if at_once > 1 else InlineExecutor()
+        try:
+            for thing in chain(two, rest):
+                ahead.append((thing, pool.submit(copy_context().run, fetch, thing)))
+                if len(ahead) == at_once:
+                    first, found = ahead.popleft()
+                    yield first, found.result()
+            for thing, found in ahead:
+                yield thing, found.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+    def look_up(self, packs: Iterable[str]) -> None:
+        """Read the indexes of packs, several at once; what is wrong with one is told when it is used."""
+
+        def look(pack: str) -> None:
+            with suppress(NbckptError):
+                self._index(pack)
+
+        deque(self._side_by_side(look, [it for it in packs if it not in self._indexes]), maxlen=0)
 
     def _map(self, blobs: list[Blob]) -> mmap.mmap | None:
         """Map the blobs into one range; None where they have to be read."""
@@ -234,7 +267,9 @@ class Reader:
         except MemoryError:
             raise StoreError("there is not enough memory for what is to be read: read less at once") from None
 
-    def _fetch(self, first: Blob, start: int, stop: int) -> bytes:
+    def _fetch(self, stretch: list[Blob]) -> bytes:
+        first = stretch[0]
+        start, stop = first.offset, max(blob.offset + blob.stored for blob in stretch)
         if first.pack in self._inline:
             return self._inline[first.pack][start:stop]
         try:

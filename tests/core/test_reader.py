@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -204,3 +205,67 @@ def test_a_file_that_shrank_never_ends_the_process(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert all(line.split()[1] == "False" for line in done.stdout.splitlines())
+
+
+# Over a network.
+
+
+class Far(MemoryStore):
+    """A store whose reads of blobs wait until *together* of them are under way."""
+
+    def __init__(self, together: int = 1) -> None:
+        super().__init__()
+        self.gate = threading.Barrier(together)
+        self.reads = 0
+
+    def get(self, key: str, start: int = 0, stop: int | None = None) -> bytes:
+        if key.startswith("packs/") and start:
+            self.gate.wait(timeout=30)
+            self.reads += 1
+        return super().get(key, start, stop)
+
+
+def far(together: int, pieces: int, monkeypatch: pytest.MonkeyPatch) -> tuple[Far, bytes, list[Run]]:
+    """Return a store, what it holds, and where: each piece is read alone."""
+    store = Far()
+    data = np.random.default_rng(0).bytes(pieces << 18)
+    with Packer(store, inline=False) as packer:
+        stored = packer.add(data)
+        packer.finish()
+    store.gate = threading.Barrier(together)
+    monkeypatch.setattr("nbckpt.core.reader._READ_STEP", 1 << 18)
+    return store, data, packer.runs(stored)
+
+
+def test_eight_pieces_are_fetched_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    store, data, runs = far(8, 32, monkeypatch)
+    assert Reader(store).read(runs) == data
+    assert store.reads == 32
+
+
+def test_no_more_is_fetched_ahead_than_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    store, data, runs = far(1, 32, monkeypatch)
+    chunks = Reader(store).chunks(runs)
+    assert bytes(next(iter(chunks))) == data[: 1 << 18]
+    chunks.close()  # type: ignore[attr-defined]  # it is a generator
+    assert store.reads <= 8
+
+
+def test_damage_far_away_is_found_and_ends_the_fetching(monkeypatch: pytest.MonkeyPatch) -> None:
+    store, _, runs = far(1, 32, monkeypatch)
+    (key,) = store.keys("packs/")
+    broken = bytearray(store.get(key))
+    broken[-5] ^= 1
+    store.put(key, bytes(broken))
+    with pytest.raises(CorruptError, match="is damaged in bytes"):
+        Reader(store).read(runs)
+
+
+def test_a_pack_that_goes_while_it_is_fetched_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    store, _, runs = far(1, 32, monkeypatch)
+    (key,) = store.keys("packs/")
+    reading = Reader(store)
+    reading.blobs(runs)
+    store.delete(key)
+    with pytest.raises(CorruptError, match="is missing"):
+        reading.read(runs)
