@@ -10,14 +10,14 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks import cells, report, starts, syncs, trials
+from benchmarks import cells, far, report, starts, syncs, trials
 from benchmarks.peers import HERE, OWN, PEERS, RUNNERS, SYNCERS, InstallError, install, interpreter
 from benchmarks.suite import OURS, Suite
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_PARTS = ("starts", "arrays", "mixed", "memory", "trials", "sync")
+_PARTS = ("starts", "arrays", "mixed", "memory", "far", "trials", "sync")
 _QUICK_MIB = 64
 _REST_S = 3.0
 
@@ -40,6 +40,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for workload in (cells.arrays(size), cells.mixed(size)):
             if "memory" in options.only:
                 suite.memory(workload)
+        if "far" in options.only:
+            far.measure(suite.measured, folder, options.rounds, _say)
         if "trials" in options.only:
             running = {name: it for name, it in pythons.items() if name in (OURS, *RUNNERS)}
             trials.measure(suite.measured, folder, running, options.rounds, _say)

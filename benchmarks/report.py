@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from tabulate import tabulate
 
 from benchmarks.cells import MIB
+from benchmarks.far import IN_A_ROW
+from benchmarks.far import WORKLOAD as FAR
 from benchmarks.peers import RUNNERS
 from benchmarks.starts import IPYTHON
 from benchmarks.starts import WORKLOAD as STARTS
@@ -73,6 +75,7 @@ def rows(measured: Measured, parts: Sequence[str]) -> list[Row]:
         "arrays": _array_rows,
         "mixed": _mixed_rows,
         "memory": _memory_rows,
+        "far": _far_rows,
         "trials": _trial_rows,
         "sync": _sync_rows,
     }
@@ -201,6 +204,12 @@ def _start_rows(measured: Measured) -> list[Row]:
         _row("%load_ext nbckpt", "import of IPython", loading, 0.3),
         _row("nbckpt ls", "a process that imports IPython", listing, 2),
     ]
+
+
+def _far_rows(measured: Measured) -> list[Row]:
+    ours, in_a_row = (measured.seconds.get((FAR, name, "restore"), []) for name in (OURS, IN_A_ROW))
+    ratios = _ratios(ours, in_a_row)
+    return [_row("restore 256 MiB, 50 ms for each answer", "the answers in a row", ratios, 0.6)]
 
 
 def _trial_rows(measured: Measured) -> list[Row]:

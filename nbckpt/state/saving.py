@@ -14,9 +14,7 @@ from nbckpt.state.folder import StateFolder, at_least_one, local, write_alone
 from nbckpt.state.registry import current
 from nbckpt.state.state import State, name_of
 
-NO_FOLDER = (
-    "no state is saved, since no folder is set: set NBCKPT_CHECKPOINT_PATH or use nbckpt.states()"
-)
+NO_FOLDER = "no state is saved, since no folder is set: set NBCKPT_CHECKPOINT_PATH or use nbckpt.states()"
 
 _log = logging.getLogger("nbckpt")
 

@@ -1,0 +1,68 @@
+"""Far: a restore from a store whose every answer takes a while, against the same answers one after another.
+
+The floor is the time that the answers alone would take in a row.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from benchmarks.cells import MIB
+from benchmarks.suite import OURS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from benchmarks.suite import Measured
+
+WORKLOAD = "far"
+"""What the measurements are filed under."""
+IN_A_ROW = "answers in a row"
+
+_ANSWER_S = 0.05
+_SIZE = 256 * MIB
+
+
+def measure(measured: Measured, folder: Path, rounds: int, say: Callable[[str], None]) -> None:
+    """Add to *measured* what a restore of 256 MiB takes where each answer takes 50 ms.
+
+    Args:
+        measured: What was found so far.
+        folder: For the secret.
+        rounds: How often.
+        say: Told what is going on.
+    """
+    from nbckpt import Tracker
+    from nbckpt.store import MemoryStore
+
+    class Far(MemoryStore):
+        """A store in memory that answers a read late."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.reads = 0
+            self.lock = threading.Lock()
+
+        def get(self, key: str, start: int = 0, stop: int | None = None) -> bytes:
+            with self.lock:
+                self.reads += 1
+            time.sleep(_ANSWER_S)
+            return super().get(key, start, stop)
+
+    os.environ.setdefault("NBCKPT_SECRET_FILE", str(folder / "secret"))
+    import numpy as np
+
+    store = Far()
+    tracker = Tracker(store)
+    tracker.save({"a": np.random.default_rng(0).random(_SIZE // 8)}, "far")
+    for round_ in range(rounds):
+        say(f"far {round_ + 1}/{rounds}")
+        store.reads = 0
+        began = time.perf_counter()
+        tracker.restore("far", {})
+        measured.seconds[WORKLOAD, OURS, "restore"].append(time.perf_counter() - began)
+        measured.seconds[WORKLOAD, IN_A_ROW, "restore"].append(store.reads * _ANSWER_S)
