@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -20,10 +21,12 @@ from nbckpt.core.trust import open_signer
 from nbckpt.errors import NotFoundError, StoreError, UsageError
 from nbckpt.mirror import AutoMirror, Mirror
 from nbckpt.store import LocalStore, MemoryStore, open_store
+from nbckpt.store.locks import file_lock
 from nbckpt.sync.progress import Progress
 from nbckpt.sync.work import Terms
 from nbckpt.testing import FaultyStore, RecordingStore
 from nbckpt.trials import Library
+from nbckpt.trials.journal import Journal
 from waiting import until
 
 SECONDS = 20
@@ -103,14 +106,118 @@ def test_a_cut_experiment_is_resumed_where_it_was_pulled_to(here: Path) -> None:
     assert [it["i"] for it in experiment.trials[0].results] == [1, 2]
 
 
-def test_a_pull_leaves_an_experiment_that_is_here_as_it_is(here: Path) -> None:
+def trials_of(folder: Path) -> dict[str, list[int]]:
+    return {
+        it.id: [row["i"] for row in it.results] for it in Library(folder / "experiments").open("e").trials
+    }
+
+
+def test_a_pull_keeps_files_that_are_only_here_and_takes_nothing_twice(here: Path) -> None:
     assert nbckpt.run(count, {"n": 1}, name="e", executor="inline").wait(SECONDS)
     target = MemoryStore()
     mirror(here, target).push()
     mine = here / "experiments" / "e" / "mine.txt"
     mine.write_text("mine")
     pulled = mirror(here, target).pull()
-    assert (pulled.kept, mine.read_text()) == (("e",), "mine")
+    assert (pulled.kept, pulled.files, mine.read_text()) == ((), 0, "mine")
+
+
+@pytest.fixture
+def parted(here: Path) -> tuple[Path, Path, MemoryStore]:
+    """Return one experiment with two trials at two places, and a third that both sync to."""
+    assert nbckpt.run(count, {"n": nbckpt.grid_search([1, 2])}, name="e", executor="inline").wait(SECONDS)
+    target, there = MemoryStore(), here.parent / "other"
+    mirror(here, target).push()
+    mirror(there, target).pull()
+    return here, there, target
+
+
+def go_on(folder: Path, trial: str, *numbers: int) -> None:
+    """Have a trial go on, as its journal tells it."""
+    journal = Journal(folder / "experiments" / "e" / trial / "events.jsonl")
+    for number in numbers:
+        journal.append({"event": "result", "result": {"i": number, "training_iteration": number}})
+    journal.close()
+
+
+def test_a_pull_takes_trials_that_went_on_there(parted: tuple[Path, Path, MemoryStore]) -> None:
+    here, there, target = parted
+    go_on(there, "t0", 2, 3)
+    shutil.copytree(there / "experiments" / "e" / "t1", there / "experiments" / "e" / "t2")
+    mirror(there, target).push()
+    pulled = mirror(here, target).pull()
+    assert trials_of(here) == {"t0": [1, 2, 3], "t1": [1, 2], "t2": [1, 2]}
+    assert pulled.experiments["e"].left_out == {}
+
+
+def test_a_pull_keeps_trials_that_went_on_here(parted: tuple[Path, Path, MemoryStore]) -> None:
+    here, there, target = parted
+    go_on(there, "t0", 2)
+    mirror(there, target).push()
+    go_on(here, "t1", 3)
+    shutil.rmtree(here / "experiments" / "e" / "t1" / "checkpoint_000001")
+    pulled = mirror(here, target).pull()
+    assert trials_of(here) == {"t0": [1, 2], "t1": [1, 2, 3]}
+    assert not (here / "experiments" / "e" / "t1" / "checkpoint_000001").exists()
+    assert pulled.experiments["e"].left_out == {}
+
+
+def test_a_pull_leaves_a_trial_that_went_on_at_both_places(parted: tuple[Path, Path, MemoryStore]) -> None:
+    here, there, target = parted
+    go_on(here, "t0", 7)
+    go_on(there, "t0", 8)
+    go_on(there, "t1", 3)
+    mirror(there, target).push()
+    pulled = mirror(here, target).pull()
+    assert trials_of(here) == {"t0": [1, 7], "t1": [1, 2, 3]}
+    assert pulled.experiments["e"].left_out == {"t0": "it went on here and there: both are as they were"}
+
+
+def test_a_pull_never_replaces_a_file_of_the_user(parted: tuple[Path, Path, MemoryStore]) -> None:
+    here, there, target = parted
+    for place, text in ((here, "mine"), (there, "theirs")):
+        for path in ("notes[1].txt", "t0/plot.txt"):
+            (place / "experiments" / "e" / path).write_text(text)
+    go_on(there, "t0", 2)
+    mirror(there, target).push()
+    pulled = mirror(here, target).pull()
+    assert trials_of(here)["t0"] == [1, 2]
+    for path in ("notes[1].txt", "t0/plot.txt"):
+        assert (here / "experiments" / "e" / path).read_text() == "mine"
+        assert pulled.experiments["e"].left_out[path] == "it is not the same here"
+
+
+def test_a_pull_completes_a_trial_of_which_a_file_is_missing(parted: tuple[Path, Path, MemoryStore]) -> None:
+    here, _, target = parted
+    (here / "experiments" / "e" / "t0" / "params.json").unlink()
+    mirror(here, target).pull()
+    assert trials_of(here) == {"t0": [1], "t1": [1, 2]}
+
+
+def test_a_pull_leaves_an_experiment_that_runs_here(parted: tuple[Path, Path, MemoryStore]) -> None:
+    here, there, target = parted
+    go_on(there, "t0", 2)
+    mirror(there, target).push()
+    with file_lock(here / "experiments" / ".e.lock"):
+        assert mirror(here, target).pull().kept == ("e",)
+    assert trials_of(here)["t0"] == [1]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs POSIX")
+def test_an_experiment_behind_a_link_is_neither_sent_nor_changed(
+    parted: tuple[Path, Path, MemoryStore],
+) -> None:
+    (here, there, target), name = parted, "experiments/e"
+    go_on(there, "t0", 2)
+    mirror(there, target).push()
+    (here / name).rename(here.parent / "away")
+    (here / name).symlink_to(here.parent / "away")
+    left_out = {name: "it is a link that leads outside"}
+    assert mirror(here, target).pull().experiments["e"].left_out == left_out
+    assert trials_of(here)["t0"] == [1]
+    fresh = MemoryStore()
+    assert mirror(here, fresh).push().experiments["e"].left_out == left_out
+    assert list(fresh.keys("experiments/")) == []
 
 
 def test_a_push_that_was_killed_does_not_stop_a_pull(here: Path) -> None:

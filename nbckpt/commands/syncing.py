@@ -60,9 +60,7 @@ class Transferred(Result):
         notes = [self.note] if self.note else []
         notes += [_left_out(name, it) for name, it in parts.items() if it.left_out]
         if moved.kept:
-            notes.append(
-                f"left as they are here: {', '.join(moved.kept)}. To take them anew, %ckpt rm them first"
-            )
+            notes.append(f"left as they are, since they run here: {', '.join(moved.kept)}")
         if not moved.files:
             nothing = f"nothing new for {self.place}" if pushed else f"nothing new at {self.place}"
             same = sum(it.same for it in parts.values())

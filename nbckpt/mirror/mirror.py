@@ -17,7 +17,10 @@ from nbckpt.core.history import History
 from nbckpt.core.pack import pack_of
 from nbckpt.core.trust import open_signer
 from nbckpt.errors import FormatError, NotFoundError, UsageError
+from nbckpt.mirror.merge import left
 from nbckpt.store import PrefixStore, Store, open_store
+from nbckpt.store.locks import Timeout, file_lock
+from nbckpt.store.scan import OUTSIDE, link_outside
 from nbckpt.sync.folders import Moved, download, upload
 from nbckpt.sync.progress import Progress
 from nbckpt.sync.stores import mirror
@@ -33,7 +36,7 @@ class Mirrored:
     Attributes:
         checkpoints: Keys of the store.
         experiments: Files of each experiment, by its name.
-        kept: Experiments that were here already, and were left as they are.
+        kept: Experiments that run here, and were left as they are.
     """
 
     checkpoints: Moved
@@ -95,15 +98,20 @@ class Mirror:
         checkpoints = mirror(self.store, self.target, next(turns))
         set_aside_all(self.store, (pack_of(key) for key in checkpoints.left_out if key.endswith(".pack")))
         names = sorted(it.parent.name for it in self._experiments.glob("[!.]*/experiment.json"))
-        moved = {
-            name: upload(self._experiments / name, self._there(name), terms=next(turns)) for name in names
-        }
-        return Mirrored(checkpoints, moved)
+        return Mirrored(checkpoints, {name: self._send(name, next(turns)) for name in names})
+
+    def _send(self, name: str, terms: Terms) -> Moved:
+        """Bring an experiment there; a link out of the store is left out."""
+        if link := link_outside(self._experiments.parent, f"{self._experiments.name}/{name}"):
+            return Moved(left_out={link: OUTSIDE})
+        return upload(self._experiments / name, self._there(name), terms=terms)
 
     def pull(self, terms: Terms | None = None) -> Mirrored:
         """Bring here what the other place has and this one lacks.
 
-        An experiment that is here already is left as it is, since both may have gone on.
+        Of an experiment that is here already the trials are taken that are new or have gone on there; what
+        is newer here stays, and what differs otherwise is left out, see merge.py. One that runs here is left
+        as it is, and so is one that is a link out of the store.
 
         Raises:
             NotFoundError: There is nothing.
@@ -115,13 +123,31 @@ class Mirror:
         if not (names or checkpoints.files or checkpoints.same):
             raise NotFoundError(f"there are no checkpoints at {self.target.url}: push some there first")
         moved: dict[str, Moved] = {}
-        kept = tuple(name for name in names if (self._experiments / name).exists())
+        kept = []
         for name in names:
-            if name not in kept:
-                # One whose first push has not ended has nothing to show yet.
-                with suppress(NotFoundError):
-                    moved[name] = download(self._there(name), self._experiments / name, terms=next(turns))
-        return Mirrored(checkpoints, moved, kept)
+            # One whose first push has not ended has nothing to show yet.
+            with suppress(NotFoundError):
+                try:
+                    moved[name] = self._take(name, next(turns))
+                except Timeout:
+                    kept.append(name)
+        return Mirrored(checkpoints, moved, tuple(kept))
+
+    def _take(self, name: str, terms: Terms) -> Moved:
+        """Bring an experiment here.
+
+        Raises:
+            Timeout: It runs here.
+        """
+        folder, there = self._experiments / name, self._there(name)
+        if link := link_outside(self._experiments.parent, f"{self._experiments.name}/{name}"):
+            return Moved(left_out={link: OUTSIDE})
+        if not folder.exists():
+            return download(there, folder, terms=terms)
+        with file_lock(self._experiments / f".{name}.lock", timeout=0):
+            patterns, told = left(folder, there, terms.work(there.url))
+            moved = download(there, folder, exclude=patterns, terms=terms)
+            return replace(moved, left_out={**moved.left_out, **told})
 
     def _there(self, name: str) -> Store:
         return PrefixStore(self.target, f"{EXPERIMENTS}/{name}")

@@ -274,18 +274,18 @@ def download(
     work, excluded = terms.work(f"down:{place}"), excluding(exclude)
     tries = 0
     while True:
-        index = _index_of(store, work)
+        index = index_of(store, work)
         load = _Download(place, store, index, excluded, work, Meter(terms.told))
         try:
             return load.run(delete_missing=delete_missing)
         except CorruptError:
             tries += 1
             # A writer may have replaced what the index showed.
-            if tries == _MOST_TRIES or _index_of(store, work) == index:
+            if tries == _MOST_TRIES or index_of(store, work) == index:
                 raise
 
 
-def _index_of(store: Store, work: Work) -> Index:
+def index_of(store: Store, work: Work) -> Index:
     """Return what a target holds; without an index, what can be told from its files and those below."""
     index = work.one(partial(Index.read, store)) or _joined(store, work)
     if not index.items and not index.looked_at:

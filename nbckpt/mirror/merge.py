@@ -1,0 +1,84 @@
+"""Merge: what a pull takes of an experiment that is here already.
+
+A trial is newer there if its journal begins with the one that is here, and newer here the other way round.
+If both went on, the trial stays as it is. No file of the user's is ever replaced. See docs/decisions/0054.
+"""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+from nbckpt.store import Store
+from nbckpt.sync.files import contents, digest_of, explained
+from nbckpt.sync.folders import index_of
+from nbckpt.sync.index import Index
+from nbckpt.sync.work import Work
+from nbckpt.trials import journal, log
+from nbckpt.trials.checkpoints import PREFIX
+from nbckpt.trials.params import FILE as PARAMS
+
+Newer = Literal["here", "there", "both", "neither"]
+
+_OTHER = "it is not the same here"
+_BOTH = "it went on here and there: both are as they were"
+
+
+def left(folder: Path, store: Store, work: Work) -> tuple[list[str], dict[str, str]]:
+    """Return what is not taken into an experiment's folder: the patterns, and the reasons to be told.
+
+    Args:
+        folder: The experiment's folder here.
+        store: Its target there.
+        work: How requests are made.
+
+    Raises:
+        NotFoundError: There is nothing yet.
+        StoreError: The storage or the disk failed.
+    """
+    index = index_of(store, work)
+    with explained("read", folder):
+        newer = {
+            trial: _newer(folder, trial, index, store, work)
+            for trial in {path.partition("/")[0] for path in index.items if "/" in path}
+            if (folder / trial / journal.FILE).is_file()
+        }
+        both = {trial: _BOTH for trial, where in newer.items() if where == "both"}
+        paths = {path for path in index.items if path.partition("/")[0] not in both}
+        kept = dict(_kept(folder, index, newer, paths))
+    told = both | {path: why for path, why in kept.items() if why}
+    return [glob.escape(path) for path in (*both, *kept)], told
+
+
+def _newer(folder: Path, trial: str, index: Index, store: Store, work: Work) -> Newer:
+    """Return where a trial has gone further: one of two journals is then the beginning of the other."""
+    path = f"{trial}/{journal.FILE}"
+    if path not in index.items:
+        return "here"
+    there, here = index.items[path], (folder / path).read_bytes()
+    common = min(there.size, len(here))
+    if work.one(partial(store.get, index.key(path), 0, common)) != here[:common]:
+        return "both"
+    if there.size == len(here):
+        return "neither"
+    return "there" if there.size > len(here) else "here"
+
+
+def _kept(folder: Path, index: Index, newer: dict[str, Newer], paths: set[str]) -> Iterator[tuple[str, str]]:
+    """Yield the paths that are not taken, and what is said of each."""
+    for path in sorted(paths):
+        trial, _, rest = path.partition("/")
+        where, is_ours = newer.get(trial), rest in {journal.FILE, PARAMS, log.FILE} or rest.startswith(PREFIX)
+        if not (folder / path).is_file():
+            if where == "here" and rest.startswith(PREFIX):  # it was removed here since
+                yield path, ""
+        elif not (_is_same(folder / path, path, index) or (where == "there" and is_ours)):
+            yield path, "" if where == "here" or (is_ours and where) else _OTHER
+
+
+def _is_same(file: Path, path: str, index: Index) -> bool:
+    size, digest = file.stat().st_size, index.items[path].digest
+    return size == index.items[path].size and digest_of(contents(file, size), digest) == digest
