@@ -19,7 +19,7 @@ from nbckpt.trials.recorder import TrialRecorder
 from nbckpt.trials.remote import NotDurableError
 from nbckpt.trials.search import Suggestions
 from nbckpt.trials.stopping import Stopper
-from nbckpt.trials.tee import listener, teeing
+from nbckpt.trials.tee import Speaker, listener, speaker, teeing
 from nbckpt.trials.trainable import DONE, DUPLICATE, IN_VAIN, SHOULD_CHECKPOINT, Trainable
 from nbckpt.trials.trial import STOPPED, Status, Trial
 
@@ -140,13 +140,16 @@ class Attempt:
     def _keeping_log(self) -> Iterator[None]:
         """Have what is printed in this context, and in copies of it, kept in the trial's log, too."""
         log = Log(self.trial.folder, self._warn, is_new=not self.trial.attempts)
-        token = listener.set(log.write)
+        by = Speaker(self.trial.id)
+        tokens = listener.set(log.write), speaker.set(by)
         try:
             with teeing():
                 yield
         finally:
-            listener.reset(token)
+            listener.reset(tokens[0])
+            speaker.reset(tokens[1])
             log.close()
+            by.ends()
 
     def _finish(self) -> None:
         trial = self.trial

@@ -7,6 +7,7 @@ of their own while a trial runs.
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -21,11 +22,55 @@ Writes = Callable[[str], object]
 listener: ContextVar[Writes | None] = ContextVar("nbckpt_listener", default=None)
 """What is told of all that is printed in this context."""
 
+speaker: ContextVar[Speaker | None] = ContextVar("nbckpt_speaker", default=None)
+"""Who prints in this context."""
+
+_LINES = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
 _MOST = 1 << 16
 _lock = threading.Lock()
 _users = 0
 _teed: list[tuple[Any, Writes, Writes, bool]] = []
 """The streams, our `write` of each and the one below, and whether a stream had that as its own attribute."""
+
+
+class Speaker:
+    """A trial whose lines have its name while others run in this process, so that they can be told apart.
+
+    A line is printed in one piece then, when it ends; what prints alone is printed as it comes.
+
+    Args:
+        name: The trial's.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._begun: dict[Any, str] = {}
+        self._lock = threading.Lock()
+
+    def says(self, stream: Any, text: str) -> str:
+        """Return what is to be printed now of all that was said to a stream."""
+        with self._lock:
+            before = self._begun.pop(stream, "")
+            alone = _users < 2
+            if alone and not before:
+                return text
+            text = before + text
+            end = len(text) if alone else max(text.rfind("\n"), text.rfind("\r")) + 1
+            if end < len(text):
+                self._begun[stream] = text[end:][-_MOST:]
+            return self._named(text[:end])
+
+    def ends(self) -> None:
+        """Print the lines that have not ended."""
+        with self._lock:
+            left, self._begun = self._begun, {}
+        for stream, text in left.items():
+            with suppress(OSError, ValueError):  # the stream is closed
+                stream.write(self._named(f"{text}\n"))
+
+    def _named(self, text: str) -> str:
+        lines = _LINES.findall(text)
+        return "".join(line if line == "\r" else f"[{self._name}] {line}" for line in lines)
 
 
 class Printed:
@@ -79,8 +124,9 @@ def _put_on(stream: Any) -> None:
         token = listener.set(None)  # a stream may pass it on to another one, which is teed too
         try:
             writes(str(text))  # first: a terminal that was closed takes nothing, and fails no trial
+            by = speaker.get()
             with suppress(OSError):
-                return write(text)
+                write(text if by is None else by.says(stream, text))
             return len(text)
         finally:
             listener.reset(token)

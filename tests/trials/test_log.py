@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 import sys
 import tempfile
 import threading
@@ -19,7 +20,7 @@ import nbckpt
 from nbckpt.trials import Experiment, Trainable, Trial
 from nbckpt.trials.log import LARGEST, WIDEST, Log, last_lines
 from nbckpt.trials.shown import TrialShown
-from nbckpt.trials.tee import teeing
+from nbckpt.trials.tee import Speaker, teeing
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # as the functions of a notebook
 
@@ -67,8 +68,9 @@ def test_each_trial_keeps_what_it_prints_and_it_is_seen_where_it_was_too(
         [f"out {x} 0", f"out {x} 1", f"out {x} 2", "the end"] for x in (1, 2)
     ]
     seen = capsys.readouterr()
-    assert sorted(seen.out.splitlines()) == [f"out {x} {i}" for x in (1, 2) for i in range(3)]
-    assert seen.err.splitlines() == ["the end"] * 2
+    out, err = (re.sub(r"(?m)^\[t\d\] ", "", text).splitlines() for text in seen)  # named while both run
+    assert sorted(out) == [f"out {x} {i}" for x in (1, 2) for i in range(3)]
+    assert err == ["the end"] * 2
 
 
 @pytest.mark.parametrize("executor", ["thread", "inline", "process"])
@@ -374,3 +376,57 @@ def test_a_log_txt_that_the_trial_replaced_is_left_alone(tmp_path: Path) -> None
     log.close()
     assert (tmp_path / "log.txt").read_text() == "ours\n"
     assert len(said) == 1
+
+
+def side_by_side(train: Any, executor: str) -> Experiment:
+    space = {"x": nbckpt.grid_search([0, 1])}
+    return finished(train, space, executor=executor, max_concurrent=2)
+
+
+@pytest.mark.parametrize("executor", ["thread", "process"])
+def test_lines_of_trials_side_by_side_have_their_names(
+    executor: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def train(config: dict[str, Any]) -> None:
+        meet(tmp_path, "begin", config["x"])
+        for i in range(50):
+            print("line", i, "of", config["x"])
+        print("no end", end="")
+        nbckpt.report(i=0)
+        meet(tmp_path, "end", config["x"])
+
+    experiment = side_by_side(train, executor)
+    lines = capsys.readouterr().out.splitlines()
+    for x in (0, 1):
+        named = [line for line in lines if line.startswith(f"[t{x}] ")]
+        assert named == [f"[t{x}] line {i} of {x}" for i in range(50)] + [f"[t{x}] no end"]
+        assert experiment.trials[x].log(100) == [f"line {i} of {x}" for i in range(50)] + ["no end"]
+    assert len(lines) == 102
+
+
+def meet(folder: Path, place: str, x: int) -> None:
+    """Wait until both trials are there; they may be in processes of their own."""
+    import time
+
+    folder.joinpath(f"{place}{x}").touch()
+    while not folder.joinpath(f"{place}{1 - x}").exists():
+        time.sleep(0.001)
+
+
+def test_a_trial_that_runs_alone_prints_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    def train(config: dict[str, Any]) -> None:
+        print("50%", end="\r")
+        print("no end", end="")
+
+    finished(train, {"x": nbckpt.grid_search([0, 1])}, max_concurrent=1)
+    assert capsys.readouterr().out == "50%\rno end" * 2
+
+
+def test_progress_bars_side_by_side_have_names_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    speaker = Speaker("t3")
+    monkeypatch.setattr("nbckpt.trials.tee._users", 2)
+    assert speaker.says(sys.stdout, "\r 10%") == "\r"
+    assert speaker.says(sys.stdout, "\r 20%") == "[t3]  10%\r"
+    monkeypatch.setattr("nbckpt.trials.tee._users", 1)
+    assert speaker.says(sys.stdout, "\r 30%") == "[t3]  20%\r[t3]  30%"
+    assert speaker.says(sys.stdout, "\n") == "\n"

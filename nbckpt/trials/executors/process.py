@@ -32,7 +32,7 @@ from nbckpt.trials.checkpoints import CheckpointFolder, Record
 from nbckpt.trials.executors.base import Executor, Handle, Job, Worker, WorkerEndedError, WorkerLostError
 from nbckpt.trials.executors.transport import pack, result_of
 from nbckpt.trials.function import STOP_TIMEOUT_S
-from nbckpt.trials.tee import listener
+from nbckpt.trials.tee import listener, speaker
 from nbckpt.trials.trainable import DONE
 
 _BOOT = (
@@ -241,8 +241,8 @@ class _Output:
                 if logs is not None:
                     logs(text)
                 with suppress(Exception):  # whatever stream the user has there, the process must not block
-                    stream = getattr(sys, self._stream)
-                    stream.write(text)
+                    stream, by = getattr(sys, self._stream), speaker.get()
+                    stream.write(text if by is None else by.says(stream, text))
                     stream.flush()
 
     def join(self) -> None:
