@@ -10,14 +10,14 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks import cells, far, report, starts, syncs, trials
+from benchmarks import cells, far, histories, report, starts, syncs, trials
 from benchmarks.peers import HERE, OWN, PEERS, RUNNERS, SYNCERS, InstallError, install, interpreter
 from benchmarks.suite import OURS, Suite
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_PARTS = ("starts", "arrays", "mixed", "memory", "far", "trials", "sync")
+_PARTS = ("starts", "history", "arrays", "mixed", "memory", "far", "trials", "sync")
 _QUICK_MIB = 64
 _REST_S = 3.0
 
@@ -34,6 +34,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if "starts" in options.only:
             starts.measure(suite.measured, folder, options.rounds, _say)
+        if "history" in options.only:
+            many = histories.QUICK if options.quick else histories.MANY
+            histories.measure(suite.measured, folder, options.rounds, many, _say)
         for workload in (cells.arrays(size), cells.mixed(size)):
             if workload.name in options.only:
                 suite.times(workload)

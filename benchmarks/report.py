@@ -12,6 +12,8 @@ from tabulate import tabulate
 from benchmarks.cells import MIB
 from benchmarks.far import IN_A_ROW
 from benchmarks.far import WORKLOAD as FAR
+from benchmarks.histories import FEW, MANY
+from benchmarks.histories import WORKLOAD as HISTORY
 from benchmarks.peers import RUNNERS
 from benchmarks.starts import IPYTHON
 from benchmarks.starts import WORKLOAD as STARTS
@@ -27,6 +29,7 @@ _LAZY_MS = 50
 _REPORT_US = 10
 _TRIAL_MS = 2
 _MS, _US = 1e-3, 1e-6
+_HISTORY = {"restore": 7.0, "save": 2.0}  # 2 us for each version
 _TUNE, _TUNE_1 = RUNNERS
 _CALLS = {"report": "report()", "report, process": "in a process", "trial": "an empty trial"}
 _SYNCS = {
@@ -72,6 +75,7 @@ def rows(measured: Measured, parts: Sequence[str]) -> list[Row]:
     """Return the budgets' rows of some parts, in the design's order."""
     made = {
         "starts": _start_rows,
+        "history": _history_rows,
         "arrays": _array_rows,
         "mixed": _mixed_rows,
         "memory": _memory_rows,
@@ -210,6 +214,21 @@ def _far_rows(measured: Measured) -> list[Row]:
     ours, in_a_row = (measured.seconds.get((FAR, name, "restore"), []) for name in (OURS, IN_A_ROW))
     ratios = _ratios(ours, in_a_row)
     return [_row("restore 256 MiB, 50 ms for each answer", "the answers in a row", ratios, 0.6)]
+
+
+def _history_rows(measured: Measured) -> list[Row]:
+    def samples(task: str) -> list[float]:
+        return measured.seconds.get((HISTORY, OURS, task), [])
+
+    return [
+        _row(
+            f"{task} by name, {MANY:,} versions",
+            f"with {FEW}",
+            _ratios(samples(f"{task}, many"), samples(f"{task}, few")),
+            budget,
+        )
+        for task, budget in _HISTORY.items()
+    ]
 
 
 def _trial_rows(measured: Measured) -> list[Row]:

@@ -42,12 +42,12 @@ def measure(measured: Measured, folder: Path, rounds: int, say: Callable[[str], 
         rounds: How often.
         say: Told what is going on.
     """
-    _python(folder, "-c", _STORE)
+    run_python(folder, "-c", _STORE)
     for words in (("-c", _EXTENSION), ("-m", "nbckpt", "ls")):  # once, for the bytecode
-        _python(folder, *words)
+        run_python(folder, *words)
     for round_ in range(rounds):
         say(f"starts {round_ + 1}/{rounds}")
-        there, ours = map(float, _python(folder, "-c", _EXTENSION).split()[-2:])
+        there, ours = map(float, run_python(folder, "-c", _EXTENSION).split()[-2:])
         measured.seconds[WORKLOAD, IPYTHON, "import"].append(there)
         measured.seconds[WORKLOAD, OURS, "load_ext"].append(ours)
         measured.seconds[WORKLOAD, IPYTHON, "process"].append(_timed(folder, "-c", "import IPython"))
@@ -56,11 +56,12 @@ def measure(measured: Measured, folder: Path, rounds: int, say: Callable[[str], 
 
 def _timed(folder: Path, *words: str) -> float:
     began = time.perf_counter()
-    _python(folder, *words)
+    run_python(folder, *words)
     return time.perf_counter() - began
 
 
-def _python(folder: Path, *words: str) -> str:
+def run_python(folder: Path, *words: str) -> str:
+    """Run Python in a folder, and return what it printed."""
     environment = os.environ | {
         "PYTHONPATH": str(REPOSITORY),
         "IPYTHONDIR": str(folder),
