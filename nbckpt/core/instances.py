@@ -121,6 +121,31 @@ def set_gradient(tensor: Any, found: tuple[Any, Any, Any]) -> None:
     )
 
 
+# Figures: parts that are numbered by address, or anew each time, would make different bytes of equal figures.
+
+
+def reduce_callbacks(registry: Any) -> Reduced:
+    """Take a figure's callbacks apart; the next number is the one after the last that is saved."""
+
+    def after_last(state: dict[str, Any]) -> int:
+        return 1 + max((number for named in state["callbacks"].values() for number in named), default=-1)
+
+    return _with(registry, "_cid_gen", after_last)
+
+
+def reduce_node(node: Any) -> Reduced:
+    """Take a node of a figure's transforms apart; the nodes that follow it are numbered in their order."""
+    return _with(node, "_parents", lambda state: dict(enumerate(state["_parents"].values())))
+
+
+def _with(instance: Any, name: str, make: Callable[[dict[str, Any]], Any]) -> Reduced:
+    """Take an instance apart with another value for one attribute of its state."""
+    reduced: Any = instance.__reduce_ex__(5)
+    if type(reduced) is not tuple or len(reduced) < 3 or name not in (reduced[2] or ()):
+        return reduced
+    return (*reduced[:2], reduced[2] | {name: make(reduced[2])}, *reduced[3:])
+
+
 # Arrow's columns: a slice has the memory of all that it is a slice of.
 
 _SPARED, _MOST_COPIED = 64 << 10, 32 << 20

@@ -171,6 +171,8 @@ _REDUCERS: dict[type, _Reduce] = {
 _LIBRARIES: tuple[tuple[str, str, _Reduce], ...] = (
     ("numpy", "memmap", Pickler._memmap),
     ("torch", "Tensor", Pickler._tensor),
+    ("matplotlib.cbook", "CallbackRegistry", _alone(instances.reduce_callbacks)),
+    ("matplotlib.transforms", "TransformNode", _alone(instances.reduce_node)),
     *(("pyarrow", it, _alone(reduce_arrow)) for it in ("Table", "RecordBatch", "Array", "ChunkedArray")),
 )
 """For a type of a library and its subtypes; a library that is not imported has no objects."""

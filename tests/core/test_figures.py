@@ -1,0 +1,58 @@
+"""An untouched figure is saved as the same bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import matplotlib.pyplot as plt
+import pytest
+
+from core.rows import fresh
+from nbckpt.store import MemoryStore
+from nbckpt.tracker import Tracker
+
+FIGURE = """
+import matplotlib
+matplotlib.use("agg")
+import matplotlib.pyplot as plt
+fig, (left, right) = plt.subplots(1, 2)
+left.plot([1, 2, 3])
+left.set_title("title")
+left.legend(["a"])
+left.callbacks.connect("xlim_changed", print)
+fig.colorbar(right.imshow([[1, 2]]), ax=right)
+"""
+
+
+@pytest.fixture
+def namespace() -> Any:
+    made = fresh()
+    exec(FIGURE, made)
+    yield made
+    plt.close("all")
+
+
+def changed(tracker: Tracker, namespace: dict[str, Any]) -> list[str]:
+    return [it.name for it in tracker.diff("x", namespace=namespace).differences if it.change != "same"]
+
+
+def test_an_untouched_figure_adds_nothing_and_differs_in_nothing(namespace: dict[str, Any]) -> None:
+    with Tracker(MemoryStore()) as tracker:
+        tracker.save(namespace, "x")
+        assert changed(tracker, namespace) == []
+        assert [tracker.save(namespace, "x").new_bytes for _ in range(2)] == [0, 0]
+        assert changed(tracker, namespace) == []
+        namespace["left"].set_title("other")
+        assert "fig" in changed(tracker, namespace)
+
+
+def test_a_restored_figure_takes_new_callbacks(namespace: dict[str, Any]) -> None:
+    with Tracker(MemoryStore()) as tracker:
+        tracker.save(namespace, "x")
+        tracker.restore("x", new := fresh())
+        heard: list[Any] = []
+        new["left"].callbacks.connect("xlim_changed", heard.append)
+        new["left"].set_xlim(0, 50)
+        assert heard == [new["left"]]
+        new["fig"].canvas.draw()
+        assert new["left"].transData.transform([50, 0])[0] == pytest.approx(new["left"].bbox.x1)
