@@ -14,7 +14,7 @@ import sys
 import types
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from nbckpt.core import reducers
@@ -25,6 +25,8 @@ from nbckpt.core.spans import NO_OVERLAPS, Overlaps, Span, address_of
 from nbckpt.store import Buffer
 
 _MANY = 200_000
+_ATOMS = frozenset({int, float, complex, bool, str, bytes, type(None)})
+_SHORT, _FEW = 1000, 100
 SMALL = 4 << 10
 """Memory smaller than this stays in the record, unless another array shares it."""
 
@@ -46,13 +48,13 @@ class Pickled:
     """
 
     record: bytes
-    buffers: list[Span]
-    reached: list[Span]
-    links: list[object]
-    class_links: list[object]
-    owners: list[Any]
-    functions: list[types.FunctionType]
-    notes: list[tuple[object, str]]
+    buffers: list[Span] = field(default_factory=list)
+    reached: list[Span] = field(default_factory=list)
+    links: list[object] = field(default_factory=list)
+    class_links: list[object] = field(default_factory=list)
+    owners: list[Any] = field(default_factory=list)
+    functions: list[types.FunctionType] = field(default_factory=list)
+    notes: list[tuple[object, str]] = field(default_factory=list)
 
 
 def dump(value: Any, namespace: dict[str, Any], overlaps: Overlaps = NO_OVERLAPS) -> Pickled:
@@ -64,6 +66,8 @@ def dump(value: Any, namespace: dict[str, Any], overlaps: Overlaps = NO_OVERLAPS
     Raises:
         Exception: Whatever the value's own way of pickling raises.
     """
+    if (links := _plain_links(value)) is not None:
+        return Pickled(pickle.dumps(value, 5), links=links)
     chunks: list[bytes] = []
     buffers: list[Span] = []
     reached: list[Span] = []
@@ -99,6 +103,23 @@ def dump(value: Any, namespace: dict[str, Any], overlaps: Overlaps = NO_OVERLAPS
         pickler.functions,
         pickler.notes,
     )
+
+
+def _plain_links(value: Any) -> list[object] | None:
+    """Return the links of a short list of plain values and short containers of those; None for all else.
+
+    Their record needs no pickler of ours, which costs more to make than thousands of them.
+    """
+    if type(value) is not list or len(value) != 1:
+        return None
+    (only,) = value
+    if type(only) in _ATOMS:
+        return [] if not isinstance(only, (str, bytes)) or len(only) < _SHORT else None
+    if type(only) not in (list, tuple, dict) or len(only) > _FEW:
+        return None
+    parts = [*only, *only.values()] if type(only) is dict else only
+    plain = all(type(it) in _ATOMS and (type(it) not in (str, bytes) or len(it) < _SHORT) for it in parts)
+    return [only] * (type(only) is not tuple) if plain else None
 
 
 def load(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from nbckpt.core.classes import Classes
@@ -14,7 +14,10 @@ from nbckpt.core.manifest import Group, Manifest, Value
 from nbckpt.core.packer import Progress
 from nbckpt.core.pools import Pool
 from nbckpt.core.reader import CHECKERS, Reader
+from nbckpt.core.reducers import live_namespace
 from nbckpt.errors import CodecError, CorruptError
+
+_SMALL, _AT_ONCE = 4 << 10, 1000
 
 Checks = list[Future[None]]
 """Comparisons with digests that are still going on; each raises when the bytes are damaged."""
@@ -46,7 +49,7 @@ def load_values(
     unpickled; the memory of arrays is checked meanwhile, and a value is only returned when its check has
     passed.
     """
-    unpickle = partial(load, namespace=namespace, classes=classes or Classes())
+    unpickle = (classes or Classes()).load
     wanted = set(names)
     values = [value for value in manifest.values if value.name in wanted]
     sizes = {at: _size(manifest.groups[at]) for at in {value.group for value in values}}
@@ -56,11 +59,12 @@ def load_values(
     errors: dict[int, BaseException] = {}
     checks: dict[int, Checks] = {}
     done = 0
-    with Pool(CHECKERS, "nbckpt-check") as checkers, paused_gc():
-        for at in sorted(sizes, key=lambda at: -sizes[at]):
+    with Pool(CHECKERS, "nbckpt-check") as checkers, paused_gc(), live_namespace(namespace):
+        largest_first = sorted(sizes, key=lambda at: -sizes[at])
+        for at, record in _with_records(largest_first, manifest.groups, reader):
             try:
-                group = manifest.groups[at]
-                slots[at], checks[at] = _load(group, reader, unpickle, checkers if verify else None, last[at])
+                group, pool = manifest.groups[at], checkers if verify else None
+                slots[at], checks[at] = _load(group, reader, unpickle, pool, last[at], record)
             except Exception as error:  # noqa: BLE001  unpickling runs anyone's code; the others are loaded
                 errors[at] = error
             done += sizes[at]
@@ -93,12 +97,37 @@ def load_group(group: Group, reader: Reader, last: int) -> list[Any]:
     return slots
 
 
+def _with_records(
+    order: Sequence[int], groups: Sequence[Group], reader: Reader
+) -> Iterator[tuple[int, memoryview | None]]:
+    """Yield the groups, the small ones last, with the checked bytes of their records, read many at once."""
+    large = [at for at in order if groups[at].roots or groups[at].record.size > _SMALL]
+    yield from ((at, None) for at in large)
+    apart = set(large)
+    small = [at for at in order if at not in apart]
+    for start in range(0, len(small), _AT_ONCE):
+        batch = small[start : start + _AT_ONCE]
+        records: Sequence[memoryview | None] = [None] * len(batch)
+        with suppress(Exception):  # each is read alone then, and says what is wrong with it
+            wanted = [reader.sized(groups[at].record) for at in batch]
+            records, _ = reader.load_later(wanted, None, checked=len(batch))
+        yield from zip(batch, records, strict=True)
+
+
 def _load(
-    group: Group, reader: Reader, unpickle: Callable[..., Any], checkers: Executor | None, last: int
+    group: Group,
+    reader: Reader,
+    unpickle: Callable[..., Any],
+    checkers: Executor | None,
+    last: int,
+    record: memoryview | None = None,
 ) -> tuple[list[Any], Checks]:
     """Load a group; its memory may still be being checked, with *checkers*, or is not checked without."""
-    contents = (*group.roots, group.record)
-    (*roots, record), checks = reader.load_later(list(map(reader.sized, contents)), checkers, checked=1)
+    roots: list[memoryview] = []
+    checks: Checks = []
+    if record is None:
+        contents = list(map(reader.sized, (*group.roots, group.record)))
+        (*roots, record), checks = reader.load_later(contents, checkers, checked=1)
     buffers = [roots[at][offset : offset + size] for at, offset, size in group.buffers]
     slots = unpickle(record, buffers)
     if not isinstance(slots, list):

@@ -6,6 +6,7 @@ import inspect
 import io
 import re
 import reprlib
+from collections.abc import Callable
 from sys import modules
 from types import FunctionType, ModuleType
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 MOST_TEXT = 200
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]{4,16}")  # says nothing, and differs each time
 _MOST_COLUMNS = 200
+_NUMBERS = frozenset({float, complex, bool, type(None)})  # an int can have more digits than can be shown
 _PICTURE = 480  # pixels along the longer side: sharp at the height that a page shows
 
 
@@ -28,12 +30,9 @@ def describe(value: Any) -> dict[str, Any]:
     Never raises: a value whose own `repr` or `len` fails is described by its type.
     """
     preview: dict[str, Any] = {"type": type_name(type(value))}
-    for name, read in (
-        ("shape", _shape),
-        ("dtype", _dtype),
-        ("length", _length),
-        ("columns", _columns),
-    ):
+    if type(value) in _NUMBERS:
+        return preview | {"text": str(value)}
+    for name, read in _PLAIN if type(value) in _BUILT_IN else _READ:
         try:
             found = read(value)
         except Exception:  # noqa: BLE001  a value of the user's may do anything when asked
@@ -49,7 +48,7 @@ def describe(value: Any) -> dict[str, Any]:
 def text_of(value: Any) -> str:
     """Return a few words of *value*'s content on one line."""
     try:
-        text = _code_text(value) or _numpy_text(value) or _Repr().repr(value)
+        text = _code_text(value) or _numpy_text(value) or _REPR.repr(value)
     except Exception as error:  # noqa: BLE001  the same
         text = f"<repr failed: {type(error).__name__}>"
     text = _ADDRESS.sub("", " ".join(text.split()))
@@ -78,6 +77,9 @@ class _Repr(reprlib.Repr):
         self.maxstring = self.maxother = self.maxlong = MOST_TEXT
         self.maxdict = self.maxlist = self.maxtuple = self.maxset = 6
         self.maxlevel = 3
+
+
+_REPR = _Repr()
 
 
 def _code_text(value: Any) -> str:
@@ -117,3 +119,8 @@ def _columns(value: Any) -> list[list[str]] | None:
     if pandas is None or not isinstance(value, pandas.DataFrame):
         return None
     return [[str(name), str(dtype)] for name, dtype in list(value.dtypes.items())[:_MOST_COLUMNS]]
+
+
+_PLAIN: tuple[tuple[str, Callable[[Any], Any]], ...] = (("length", _length),)
+_READ = (("shape", _shape), ("dtype", _dtype), *_PLAIN, ("columns", _columns))
+_BUILT_IN = frozenset({int, str, bytes, list, tuple, dict, set})

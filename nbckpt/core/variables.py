@@ -23,6 +23,7 @@ from nbckpt.core.reducers import Made
 from nbckpt.core.spans import NO_OVERLAPS, Overlaps, Span, merged
 
 _LARGE = 1 << 20
+_SMALL = frozenset({int, float, bool, str, bytes, list, tuple, dict, set, type(None)})
 _MOST_TRIES = 3
 
 
@@ -227,6 +228,8 @@ def _by_size(
 
 def _rough_size(value: Any) -> int:
     """Return the size that a value itself tells, cheaply, or 0."""
+    if type(value) in _SMALL:
+        return 0
     with suppress(Exception):
         return int(value.nbytes if hasattr(value, "nbytes") else value.memory_usage().sum())
     return 0
@@ -286,6 +289,8 @@ def _draft(members: list[_Member], namespace: dict[str, Any], take: _Taker, pack
     """Pickle a group together, unless it is one value that shares no memory with itself."""
     pickled = members[0].pickled
     parts = [member.pickled for member in members]
+    if len(parts) == 1 and not pickled.reached:
+        return _Draft(members, packer.add_record(pickled.record), [], [])
     owners = [owner for part in parts for owner in part.owners]
     overlaps = Overlaps([span for part in parts for span in part.reached], owners)
     if len(members) > 1 or overlaps:

@@ -494,9 +494,10 @@ class Tracker(Rich):
         *,
         dry_run: bool = False,
     ) -> Restored:
-        groups = {value.group for value in manifest.values if value.name in wanted}
-        apart = tuple(it.name for it in manifest.values if it.group in groups and it.name not in wanted)
-        torn = tuple(it.name for it in manifest.values if it.changed and it.name in wanted)
+        names = set(wanted)
+        groups = {value.group for value in manifest.values if value.name in names}
+        apart = tuple(it.name for it in manifest.values if it.group in groups and it.name not in names)
+        torn = tuple(it.name for it in manifest.values if it.changed and it.name in names)
         return Restored(manifest, changes, failed, apart, time.perf_counter() - started, dry_run, torn)
 
     # Keeping house.
@@ -605,7 +606,8 @@ def _is_far(store: Store) -> bool:
 
 def _classes_for(manifest: Manifest, names: list[str], namespace: dict[str, Any]) -> Classes:
     """Let instances alone get the live classes; with a class come those of its time."""
-    kinds = any(value.preview.get("class") for value in manifest.values if value.name in names)
+    wanted = set(names)
+    kinds = any(value.preview.get("class") for value in manifest.values if value.name in wanted)
     return Classes("new" if kinds else "live", namespace)
 
 
