@@ -420,10 +420,11 @@ def test_the_last_push_of_a_program_reaches_a_host_by_its_name_after_the_trials_
         "        i += 1\n"
         "        nbckpt.report(i=i, checkpoint={'i': i})\n"
         "tracker = Tracker()\n"
-        "nbckpt.run(train, name='e')\n"
+        "experiment = nbckpt.run(train, name='e')\n"
         "auto = AutoMirror(tracker.store)\n"
         f"auto.start('{s3_bucket}/there', 1000)\n"
         "tracker.save({'x': 1}, 'one')\n"
+        "experiment.pause()\n"
     )
     by_name = os.environ["AWS_ENDPOINT_URL"].replace("127.0.0.1", "localhost")
     environment = os.environ | {"AWS_ENDPOINT_URL": by_name}

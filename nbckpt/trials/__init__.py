@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from nbckpt.trials.checkpoints import CheckpointFolder as CheckpointFolder
     from nbckpt.trials.checkpoints import Record as Record
     from nbckpt.trials.durable import DurableTrainable as DurableTrainable
-    from nbckpt.trials.durable import durable as durable
     from nbckpt.trials.executors import Executor as Executor
     from nbckpt.trials.executors import Worker as Worker
     from nbckpt.trials.executors import WorkerLostError as WorkerLostError
@@ -32,7 +31,6 @@ _HOMES = {
     "CheckpointFolder": "nbckpt.trials.checkpoints",
     "Record": "nbckpt.trials.checkpoints",
     "DurableTrainable": "nbckpt.trials.durable",
-    "durable": "nbckpt.trials.durable",
     "Executor": "nbckpt.trials.executors",
     "Worker": "nbckpt.trials.executors",
     "WorkerLostError": "nbckpt.trials.executors",

@@ -16,11 +16,12 @@ from typing import Any
 import pytest
 
 import nbckpt
+from nbckpt import durable
 from nbckpt.errors import CorruptError, NotFoundError, StoreError, UsageError
 from nbckpt.store import Data, MemoryStore, Store, open_store
 from nbckpt.sync import work
 from nbckpt.testing import Call, FaultyStore, RecordingStore
-from nbckpt.trials import DurableTrainable, Keep, NotDurableError, Status, Trainable, durable, remote
+from nbckpt.trials import DurableTrainable, Keep, NotDurableError, Status, Trainable, remote
 
 
 @pytest.fixture(autouse=True)
