@@ -8,6 +8,7 @@ import shlex
 from nbckpt.errors import UsageError
 
 _VALUE = re.compile(r"(--[a-z]+=)?[A-Za-z_][\w/.-]*=")
+_OPEN = "close the quotation marks"
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 
 
@@ -21,10 +22,18 @@ def split(line: str) -> list[str]:
     """
     try:
         if not line.lstrip().startswith("run "):
-            return shlex.split(line)
-        return [word if _VALUE.match(word) else "".join(shlex.split(word)) for word in _words(line)]
+            return _plain(line)
+        return [word if _VALUE.match(word) else "".join(_plain(word)) for word in _words(line)]
     except ValueError as error:
-        raise UsageError(f"cannot read {line!r}: {error}. Close the quotation marks") from error
+        raise UsageError(f"Cannot read {line!r}: {error}.") from error
+
+
+def _plain(line: str) -> list[str]:
+    """Return the words of a line as a shell would."""
+    try:
+        return shlex.split(line)
+    except ValueError:  # of quotation marks, or of a backslash at the end
+        raise ValueError(_OPEN if {"'", '"'} & set(line) else "a backslash stands at its end") from None
 
 
 def _words(line: str) -> list[str]:
@@ -56,7 +65,7 @@ def _end(line: str, start: int) -> int:
             open_brackets.pop()
         at += 1
     if open_brackets:
-        raise UsageError(f"cannot read {line[start:]!r}: {open_brackets[-1]!r} is missing")
+        raise ValueError(f"close the brackets, {open_brackets[-1]!r} is missing")
     return at
 
 
@@ -66,6 +75,6 @@ def _behind_quotes(line: str, at: int) -> int:
     at += len(quote)
     while not line.startswith(quote, at):
         if at >= len(line):
-            raise ValueError("No closing quotation")
+            raise ValueError(_OPEN)
         at += 2 if line[at] == "\\" else 1
     return at + len(quote)

@@ -131,7 +131,7 @@ def test_a_cell_with_await_is_refused_in_words(notebook: Notebook) -> None:
         ("%ckpt sav", "Did you mean 'save'?"),
         ("%ckpt ls --nope", "ls takes no '--nope'"),
         ("%ckpt save 'a@b'", "cannot be a checkpoint's name"),
-        ('%ckpt save -m "open', "Close the quotation marks"),
+        ('%ckpt save -m "open', "close the quotation marks"),
         ("%ckpt undo", "there is nothing to undo"),
         ("%ckpt restore", "required: REF. See"),
         ("%%ckpt ls\n1", "%%ckpt goes with save"),

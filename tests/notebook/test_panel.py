@@ -347,7 +347,7 @@ def test_an_experiment_is_started_from_the_panel(notebook: Notebook) -> None:
     for line, said in [
         ("", "error: write what to run first"),
         ("nothing", "error: there is no function"),
-        ("train 'x", "Close the quotation marks"),
+        ("train 'x", "close the quotation marks"),
     ]:
         tab._run.value = line
         press(panel, "Run")

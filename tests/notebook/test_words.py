@@ -35,10 +35,22 @@ def test_a_line_is_split_where_words_end(line: str, words: list[str]) -> None:
     assert split(line) == words
 
 
-@pytest.mark.parametrize("line", ["run f a=[1, 2", "run f a={'k': [1}", "run f a='x", "run f a=[']"])
-def test_a_bracket_or_quote_that_is_not_closed_is_named(line: str) -> None:
-    with pytest.raises(UsageError, match=r"is missing|Close the quotation marks"):
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("run f a=[1, 2", "close the brackets, ']' is missing."),
+        ("run f a={'k': [1}", "close the brackets, ']' is missing."),
+        ("run f a='x", "close the quotation marks."),
+        ("run f a=[']", "close the quotation marks."),
+        ("run 'f a=1", "close the quotation marks."),
+        ("save 'f", "close the quotation marks."),
+        ("save f\\", "a backslash stands at its end."),
+    ],
+)
+def test_what_is_not_closed_is_named(line: str, said: str) -> None:
+    with pytest.raises(UsageError) as caught:
         split(line)
+    assert str(caught.value) == f"Cannot read {line!r}: {said}"
 
 
 values = st.recursive(
