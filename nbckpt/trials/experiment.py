@@ -15,7 +15,7 @@ from nbckpt.render import Page, Result
 from nbckpt.store.locks import Timeout, file_lock
 from nbckpt.sync import SyncConfig
 from nbckpt.sync.ending import before_the_end
-from nbckpt.trials import control, journal, shutdown
+from nbckpt.trials import control, journal, params, shutdown
 from nbckpt.trials import spec as spec_file
 from nbckpt.trials.callbacks import Callbacks
 from nbckpt.trials.crew import Crew, Orders
@@ -532,10 +532,15 @@ class Experiment(Result):
 
     def add(self, config: Mapping[str, Any]) -> Trial:
         """Make a new trial of a configuration; it does not run yet."""
-        trial = Trial(self.folder / self._new_id(), config)
-        TrialRecorder(trial).create()
-        self._trials[trial.id] = trial
-        return trial
+        return self.add_all([config])[0]
+
+    def add_all(self, configs: Iterable[Mapping[str, Any]]) -> list[Trial]:
+        """Make new trials; none of them runs yet."""
+        first = int(self._new_id()[1:])
+        trials = [Trial(self.folder / f"t{number}", config) for number, config in enumerate(configs, first)]
+        params.write({trial.folder: trial.config for trial in trials})
+        self._trials |= {trial.id: trial for trial in trials}
+        return trials
 
     def _new_id(self) -> str:
         # Not their number: where a machine was lost, not all of them are there.

@@ -18,7 +18,7 @@ from typing import Any
 
 from nbckpt.core.schema import OneOf, check, parse
 from nbckpt.errors import CorruptError, StoreError
-from nbckpt.store import sync_folder
+from nbckpt.store.files import sync, sync_folder
 
 FILE = "events.jsonl"
 
@@ -82,6 +82,7 @@ class Journal:
     def __init__(self, file: Path) -> None:
         self._file = file
         self._fd: int | None = None
+        self._is_shown = False
 
     def append(self, event: Event, *, durable: bool = False) -> None:
         """Write one event.
@@ -97,22 +98,26 @@ class Journal:
             while line:
                 line = line[os.write(fd, line) :]
             if durable:
-                os.fsync(fd)
+                sync(fd)
+                self._show()
         except OSError as error:
             self.close()  # the next event marks what may have been torn now
             raise StoreError(f"cannot write to {str(self._file)!r}: {error.strerror or error}") from error
 
     def _open(self) -> int:
-        is_new = not self._file.exists()
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
         self._fd = os.open(self._file, flags, 0o666)
-        if is_new:
-            sync_folder(self._file.parent)
         size = os.fstat(self._fd).st_size
         # What a crash tore is ended here, or the next event would be torn with it.
         if size and _last_byte(self._fd, size) != b"\n":
             os.write(self._fd, _TORN + b"\n")
         return self._fd
+
+    def _show(self) -> None:
+        """Make the journal's name durable, once."""
+        if not self._is_shown:
+            sync_folder(self._file.parent)
+            self._is_shown = True
 
     def close(self) -> None:
         """Let go of the file."""

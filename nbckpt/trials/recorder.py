@@ -9,7 +9,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from nbckpt.errors import StoreError
 from nbckpt.trials import journal, params
 from nbckpt.trials.checkpoints import Record
 from nbckpt.trials.journal import Event, Journal
@@ -39,12 +38,7 @@ class TrialRecorder:
 
     def create(self) -> None:
         """Make the trial's folder and write its configuration."""
-        folder = self.trial.folder
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / params.FILE).write_bytes(params.encode(self.trial.config))
-        except OSError as error:
-            raise StoreError(f"cannot make the trial {str(folder)!r}: {error.strerror or error}") from error
+        params.write({self.trial.folder: self.trial.config})
 
     def queue(self) -> None:
         """The trial waits for its turn again."""

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from nbckpt.errors import NotFoundError, StoreError, UsageError
+from nbckpt.store.files import make_folder, sync_folder
 from nbckpt.sync import SyncConfig
 from nbckpt.trials import spec as spec_file
 from nbckpt.trials.callbacks import Callback
@@ -205,7 +206,9 @@ def _new_folder(top: Path, spec: Spec) -> Path:
 def _make(folder: Path) -> bool:
     """Make an experiment's folder with an empty spec; tell whether it is new."""
     try:
-        folder.mkdir(parents=True)
+        make_folder(folder.parent)
+        folder.mkdir()
+        sync_folder(folder.parent)
     except FileExistsError:
         return False
     except OSError as error:
@@ -221,10 +224,11 @@ def _trials(experiment: Experiment, search: Search | None) -> list[Trial]:
         return [trial for trial in experiment.trials if not trial.finished]
     spec = experiment.spec
     found = list(match(experiment.trials, configs(spec.config, spec.num_samples, spec.seed)))
+    made = iter(experiment.add_all(config for trial, config in found if trial is None))
     trials = []
     for trial, config in found:
         if trial is None:
-            trials.append(experiment.add(config))
+            trials.append(next(made))
         elif not trial.finished:
             trial.config = dict(config)
             trials.append(trial)

@@ -16,7 +16,7 @@ from nbckpt.core.manifest import now
 from nbckpt.core.schema import SEALED, OneOf, seal, unseal
 from nbckpt.core.trust import Signer
 from nbckpt.errors import CodecError, CorruptError, NotFoundError, StoreError, UntrustedError, UsageError
-from nbckpt.store import LocalStore
+from nbckpt.store.files import write_file
 from nbckpt.sync import SyncConfig
 from nbckpt.trials.callbacks import Callback
 from nbckpt.trials.keeping import Keep
@@ -135,8 +135,10 @@ def write(folder: Path, spec: Spec, signer: Signer) -> None:
         "config": plain(dict(spec.config)),
         "trainable": {"name": spec.function_name, **_packed(spec, signer)},
     }
-    LocalStore(folder).put(FILE, seal(text))
-    (folder / ".nbckpt-tmp").rmdir()
+    try:
+        write_file(folder / FILE, seal(text))
+    except OSError as error:
+        raise StoreError(f"cannot write {str(folder / FILE)!r}: {error.strerror or error}") from error
 
 
 def _packed(spec: Spec, signer: Signer) -> dict[str, Any]:

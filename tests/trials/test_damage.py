@@ -327,13 +327,17 @@ def test_a_disk_that_fills_in_a_line_harms_no_other_line(
     assert list(journal.read(tmp_path / "events.jsonl")) == [RESULTS[0], RESULTS[2]]
 
 
-def test_the_folder_entry_of_a_new_journal_is_durable(
+def test_the_name_of_a_journal_is_durable_with_its_first_event(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced: list[Path] = []
     monkeypatch.setattr(journal, "sync_folder", synced.append)
-    written(tmp_path / "events.jsonl", *RESULTS)
-    written(tmp_path / "events.jsonl", *RESULTS)
+    lines = Journal(tmp_path / "events.jsonl")
+    lines.append(RESULTS[0])
+    assert synced == []
+    for result in RESULTS[1:]:
+        lines.append(result, durable=True)
+    lines.close()
     assert synced == [tmp_path]
 
 
@@ -430,3 +434,28 @@ def test_a_path_in_a_record_never_leads_outside(path: str, where: str) -> None:
         return
     with pytest.raises((CorruptError, ValueError)):
         Record.decode(record.encode(), "it")
+
+
+def test_all_trials_of_a_run_are_made_durable_as_one_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches: list[int] = []
+    write = params.write_files
+
+    def counts(files: Any) -> None:
+        batches.append(len(files))
+        write(files)
+
+    monkeypatch.setattr(params, "write_files", counts)
+    experiment = nbckpt.run(train, {"lr": nbckpt.grid_search(range(1, 9))}, folder=tmp_path)
+    assert experiment.wait(60)
+    assert batches == [8]
+
+
+def test_a_link_in_the_place_of_a_new_trial_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "experiments" / "e").mkdir(parents=True)
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "experiments" / "e" / "t0").symlink_to(tmp_path / "outside")
+    with pytest.raises(nbckpt.StoreError, match="is a link"):
+        nbckpt.run(train, {"lr": 1}, name="e", folder=tmp_path / "experiments")
+    assert list((tmp_path / "outside").iterdir()) == []
