@@ -414,9 +414,10 @@ class Experiment(Result):
             and not self._crew.has(it)
             and not (elsewhere and it.status in {Status.RUNNING, Status.PENDING})
         ]
-        for it in wanted:
-            if it.status == Status.DAMAGED:
-                raise UsageError(f"{self.name}/{it.id} cannot go on: {it.damage}. Run {self.name!r} again")
+        if bad := [it for it in wanted if it.status == Status.DAMAGED]:
+            raise UsageError(
+                f"{self.name}/{bad[0].id} cannot go on: {bad[0].damage}. Run {self.name!r} again"
+            )
         if not wanted and not self._to_suggest:
             failed = any(it.status == Status.ERROR for it in self.trials)
             hint = "; those that failed need --errored" if failed else ""
@@ -514,7 +515,7 @@ class Experiment(Result):
             if config is None:
                 break
             try:
-                return self.add(config)
+                return self.add(config)[0]
             except StoreError as error:
                 lost = self._trials[self._new_id()] = Trial(self.folder / self._new_id(), config)
                 TrialRecorder(lost).lose(str(error))
@@ -530,12 +531,8 @@ class Experiment(Result):
         self._lock.release()
         self._version += 1
 
-    def add(self, config: Mapping[str, Any]) -> Trial:
-        """Make a new trial of a configuration; it does not run yet."""
-        return self.add_all([config])[0]
-
-    def add_all(self, configs: Iterable[Mapping[str, Any]]) -> list[Trial]:
-        """Make new trials; none of them runs yet."""
+    def add(self, *configs: Mapping[str, Any]) -> list[Trial]:
+        """Make a new trial of each configuration, all at once; none of them runs yet."""
         first = int(self._new_id()[1:])
         trials = [Trial(self.folder / f"t{number}", config) for number, config in enumerate(configs, first)]
         params.write({trial.folder: trial.config for trial in trials})

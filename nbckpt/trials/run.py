@@ -224,7 +224,7 @@ def _trials(experiment: Experiment, search: Search | None) -> list[Trial]:
         return [trial for trial in experiment.trials if not trial.finished]
     spec = experiment.spec
     found = list(match(experiment.trials, configs(spec.config, spec.num_samples, spec.seed)))
-    made = iter(experiment.add_all(config for trial, config in found if trial is None))
+    made = iter(experiment.add(*(config for trial, config in found if trial is None)))
     trials = []
     for trial, config in found:
         if trial is None:

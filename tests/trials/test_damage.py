@@ -20,10 +20,10 @@ from nbckpt.render.text import text
 from nbckpt.trials import Experiment, Record, Status, Trial, journal, params
 from nbckpt.trials import spec as spec_file
 from nbckpt.trials.checkpoints import CheckpointFolder
-from nbckpt.trials.experiment import read_trials
 from nbckpt.trials.journal import Damage, Journal
 from nbckpt.trials.library import Library
 from nbckpt.trials.recorder import TrialRecorder
+from nbckpt.trials.trial import read_trials
 
 DEEP = b"[" * 100_000
 DEEP_ENOUGH = b"[" * 500 + b"]" * 500

@@ -182,7 +182,7 @@ class Stage:
         self.ended()
 
     def trial(self) -> Trial:
-        return self.experiment.add({})
+        return self.experiment.add({})[0]
 
     def result(self, trial: Trial, **result: Any) -> None:
         self.callback.on_trial_result(trial, {"training_iteration": 2, "time_total_s": 0.0} | result)
