@@ -416,7 +416,7 @@ class Experiment(Result):
         ]
         if bad := [it for it in wanted if it.status == Status.DAMAGED]:
             raise UsageError(
-                f"{self.name}/{bad[0].id} cannot go on: {bad[0].damage}. Run {self.name!r} again"
+                f"{self.name}/{bad[0].id} cannot go on: {bad[0].damage}. Run the experiment again"
             )
         if not wanted and not self._to_suggest:
             failed = any(it.status == Status.ERROR for it in self.trials)
