@@ -415,9 +415,7 @@ class Experiment(Result):
             and not (elsewhere and it.status in {Status.RUNNING, Status.PENDING})
         ]
         if bad := [it for it in wanted if it.status == Status.DAMAGED]:
-            raise UsageError(
-                f"{self.name}/{bad[0].id} cannot go on: {bad[0].damage}. Run the experiment again"
-            )
+            raise UsageError(f"{self.name}/{bad[0].id} cannot go on: {bad[0].damage}. Run it again")
         if not wanted and not self._to_suggest:
             failed = any(it.status == Status.ERROR for it in self.trials)
             hint = "; those that failed need --errored" if failed else ""
