@@ -159,17 +159,16 @@ class _Collector:
 
     def _heed(self, claims: list[tuple[str, str]], there: Container[str], uses: Uses) -> None:
         """Count all blobs of the packs that a save is about to name; after an hour it has ended or died."""
+        dangling = [(key, target) for key, target in claims if target not in there]
+        present = {pack_of(key) for key in self.store.keys("packs/")} if dangling else set()
         self.spent.clear()
-        for key, target in claims:
-            if target in there:
-                continue
+        for key, target in dangling:
             if self._is_old_orphan(target):
                 self.spent += [key, f"orphans/{target}"]
-            else:
-                for pack in self.history.claimed(key):
-                    if self.store.exists(pack_key(pack)):
-                        self.claimed |= {pack} - uses.keys()
-                        uses.setdefault(pack, Places()).add(0, MOST_BLOBS)
+                continue
+            for pack in self.history.claimed(key) & present:
+                self.claimed |= {pack} - uses.keys()
+                uses.setdefault(pack, Places()).add(0, MOST_BLOBS)
 
     def _packs_of(self, entry: Entry) -> set[str]:
         try:

@@ -43,8 +43,9 @@ class Pool(Executor):
 _QUIET = frozenset({"ipykernel", "IPython", "zmq", "tqdm", "tornado"})
 """Packages whose threads live in every kernel and write to nobody's arrays."""
 
-_HARMLESS = ("hash", "write", "check", "verify", "fetch", "sync", "mirror", "watch", "output")
-_OURS = tuple(f"nbckpt-{it}" for it in _HARMLESS)
+_SAVING = ("hash", "write", "check", "verify", "fetch")
+_OTHERS = ("sync", "mirror", "watch", "output", "live", "panel")
+_OURS = tuple(f"nbckpt-{it}" for it in (*_SAVING, *_OTHERS))
 """How the names of our threads begin that run nothing of the user's; a trial's threads do."""
 
 

@@ -16,7 +16,7 @@ from nbckpt.errors import CodecError, StoreError
 from nbckpt.mirror import Mirror
 from nbckpt.store import CachedStore, LocalStore, MemoryStore, Store
 from nbckpt.sync.stores import mirror
-from nbckpt.testing import FaultyStore
+from nbckpt.testing import FaultyStore, RecordingStore
 
 KB = 1 << 10
 
@@ -261,6 +261,22 @@ def test_a_set_aside_that_fails_leaves_the_pack(tracker: Tracker) -> None:
         set_aside(full, pack)
     assert tracker.store.exists(pack_key(pack))
     assert len(tracker.verify().damages) == 1
+
+
+def test_a_crash_while_damage_is_set_aside_or_repaired_loses_nothing() -> None:
+    copy, store = MemoryStore(), MemoryStore()
+    Tracker(store).save({"a": A, "b": B}, "old", variables=["a", "b"])
+    mirror(store, copy)
+    flip(store)
+    recording = RecordingStore(store)
+    Tracker(recording).verify(repair_from=copy)
+    for crashed in recording.crashes():
+        tracker = Tracker(crashed)
+        assert np.array_equal(restored(tracker, "old")["b"], B)
+        tracker.save({"a": A}, "new", variables=["a"])
+        assert is_whole(tracker, "new")
+        tracker.verify(repair_from=copy)
+        assert is_whole(tracker, "old")
 
 
 def test_a_damaged_range_in_a_cache_is_read_again(tmp_path: Path) -> None:
