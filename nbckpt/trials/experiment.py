@@ -86,7 +86,8 @@ class Experiment(Result):
     @classmethod
     def at(cls, folder: Path, spec: Spec) -> Experiment:
         """Return the experiment that this process knows in *folder*, or else one that is to do *spec*."""
-        return _live.get(folder) or cls(folder, spec)
+        known: Experiment = _live.get(folder) or cls(folder, spec)
+        return known if known.running or (folder / spec_file.FILE).exists() else cls(folder, spec)
 
     def refresh(self) -> None:
         """Take in what another process did since; nothing else writes what this process runs.
@@ -99,7 +100,10 @@ class Experiment(Result):
             if self.running or stamp is None:
                 return
             if stamp != self._spec_at:
-                self.spec, self._spec_at = spec_file.read(self.folder).spec, stamp
+                spec = spec_file.read(self.folder).spec
+                if spec.created_at != self.spec.created_at:  # another experiment of this name
+                    self._trials.clear()
+                self.spec, self._spec_at = spec, stamp
             for trial in read_trials(self.folder, self._trials):
                 if self._trials.get(trial.id) is not trial:  # new, or written to since
                     known = self._trials.setdefault(trial.id, trial)
@@ -226,11 +230,8 @@ class Experiment(Result):
         except ImportError:
             raise UsageError("dataframe() needs pandas: pip install pandas") from None
         self.refresh()
-        rows = [
-            {"trial": trial.id, **{f"config/{key}": value for key, value in trial.config.items()}, **result}
-            for trial in self.trials
-            for result in list(trial.results)
-        ]
+        configs = {it: {f"config/{key}": value for key, value in it.config.items()} for it in self.trials}
+        rows = [{"trial": it.id, **configs[it], **result} for it in configs for result in list(it.results)]
         return pandas.DataFrame(rows)
 
     def plot(self, metric: str = "", trials: Iterable[str | Trial] | None = None) -> Any:
@@ -496,15 +497,12 @@ class Experiment(Result):
             # Not at once: whoever only looks whether it runs holds the lock for a moment.
             self._lock.acquire(timeout=_LOCK_S)
         except Timeout:
-            raise self._elsewhere() from None
+            raise UsageError(
+                f"{self.name!r} is run by another kernel or process. Pause it first, with "
+                f"%ckpt pause {self.name}, or choose another name"
+            ) from None
         except OSError as error:
             raise StoreError(f"cannot lock {str(self.folder)!r}: {error.strerror or error}") from error
-
-    def _elsewhere(self) -> UsageError:
-        return UsageError(
-            f"{self.name!r} is run by another kernel or process. Pause it first: %ckpt pause {self.name}. "
-            "Or choose another name"
-        )
 
     def _suggested(self) -> Trial | None:
         """Return a trial of what the search suggests; one that cannot be made fails with the cause."""

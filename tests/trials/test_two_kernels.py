@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -91,6 +92,27 @@ def test_a_run_that_is_refused_changes_nothing_of_what_runs(store: Path) -> None
     with here.claimed(), pytest.raises(UsageError, match="another kernel"):
         nbckpt.run(train, {"x": nbckpt.grid_search([1, 2])}, name="e")
     assert content() == before
+
+
+def test_a_name_that_was_removed_begins_anew(store: Path) -> None:
+    ran = nbckpt.run(failing([False]), {"x": nbckpt.grid_search([1, 2])}, name="e")
+    assert ran.wait(SECONDS)
+    shutil.rmtree(ran.folder)
+    again = nbckpt.run(failing([False]), {"x": 1}, name="e")
+    assert again.wait(SECONDS)
+    assert [trial.attempts for trial in again.trials] == [1]
+    assert [trial.attempts for trial in Experiment.read(ran.folder).trials] == [1]
+
+
+def test_an_experiment_that_another_one_replaced_is_not_mixed_with_it(store: Path) -> None:
+    here = nbckpt.run(failing([False]), {"x": nbckpt.grid_search([1, 2])}, name="e")
+    assert here.wait(SECONDS)
+    shutil.rmtree(here.folder)
+    _live.pop(here.folder)
+    other = nbckpt.run(failing([False]), {"x": 3}, name="e")
+    assert other.wait(SECONDS)
+    here.refresh()
+    assert [trial.config for trial in here.trials] == [{"x": 3}]
 
 
 def test_a_new_name_that_two_kernels_start_at_once_runs_in_one(store: Path) -> None:
