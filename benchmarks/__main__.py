@@ -10,14 +10,14 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks import cells, far, histories, report, starts, syncs, trials
+from benchmarks import cells, far, histories, report, small, starts, syncs, trials
 from benchmarks.peers import HERE, OWN, PEERS, RUNNERS, SYNCERS, InstallError, install, interpreter
 from benchmarks.suite import OURS, Suite
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_PARTS = ("starts", "history", "arrays", "mixed", "memory", "far", "trials", "sync")
+_PARTS = ("starts", "history", "arrays", "mixed", "memory", "small", "far", "trials", "sync")
 _QUICK_MIB = 64
 _REST_S = 3.0
 
@@ -43,6 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for workload in (cells.arrays(size), cells.mixed(size)):
             if "memory" in options.only:
                 suite.memory(workload)
+        if "small" in options.only:
+            small.measure(suite.measured, folder, options.rounds, _say)
         if "far" in options.only:
             far.measure(suite.measured, folder, options.rounds, _say)
         if "trials" in options.only:

@@ -15,6 +15,8 @@ from benchmarks.far import WORKLOAD as FAR
 from benchmarks.histories import FEW, MANY
 from benchmarks.histories import WORKLOAD as HISTORY
 from benchmarks.peers import RUNNERS
+from benchmarks.small import ALONE
+from benchmarks.small import WORKLOAD as SMALL
 from benchmarks.starts import IPYTHON
 from benchmarks.starts import WORKLOAD as STARTS
 from benchmarks.suite import HASH, HASH_TWO, OURS, WRITE, Measured
@@ -79,6 +81,7 @@ def rows(measured: Measured, parts: Sequence[str]) -> list[Row]:
         "arrays": _array_rows,
         "mixed": _mixed_rows,
         "memory": _memory_rows,
+        "small": _small_rows,
         "far": _far_rows,
         "trials": _trial_rows,
         "sync": _sync_rows,
@@ -208,6 +211,14 @@ def _start_rows(measured: Measured) -> list[Row]:
         _row("%load_ext nbckpt", "import of IPython", loading, 0.3),
         _row("nbckpt ls", "a process that imports IPython", listing, 2),
     ]
+
+
+def _small_rows(measured: Measured) -> list[Row]:
+    found = []
+    for step in ("save", "restore"):
+        ours, alone = (measured.seconds.get((SMALL, name, step), []) for name in (OURS, ALONE))
+        found.append(_row(f"{step} 5,000 small variables", "cloudpickle for each", _ratios(ours, alone), 8))
+    return found
 
 
 def _far_rows(measured: Measured) -> list[Row]:

@@ -289,7 +289,7 @@ def _draft(members: list[_Member], namespace: dict[str, Any], take: _Taker, pack
     """Pickle a group together, unless it is one value that shares no memory with itself."""
     pickled = members[0].pickled
     parts = [member.pickled for member in members]
-    if len(parts) == 1 and not pickled.reached:
+    if len(parts) == 1 and not (pickled.reached or pickled.buffers):
         return _Draft(members, packer.add_record(pickled.record), [], [])
     owners = [owner for part in parts for owner in part.owners]
     overlaps = Overlaps([span for part in parts for span in part.reached], owners)

@@ -1,0 +1,73 @@
+"""Small: 5,000 variables of a few bytes each, against cloudpickle for each of them alone.
+
+The floor is to pickle, hash and write them, or to pickle, hash and load them. Compared is the processor's
+time: what the disk takes for its `fsync` does not count.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+import time
+from typing import TYPE_CHECKING, Any
+
+import cloudpickle
+
+from benchmarks.suite import OURS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from benchmarks.suite import Measured
+
+WORKLOAD = "small"
+"""What the measurements are filed under."""
+ALONE = "each alone"
+
+_COUNT = 5000
+
+
+def measure(measured: Measured, folder: Path, rounds: int, say: Callable[[str], None]) -> None:
+    """Add to *measured* what a save and a restore of 5,000 small variables take.
+
+    Args:
+        measured: What was found so far.
+        folder: For the store, on the disk to measure.
+        rounds: How often.
+        say: Told what is going on.
+    """
+    from nbckpt import Tracker
+
+    os.environ.setdefault("NBCKPT_SECRET_FILE", str(folder / "secret"))
+    kinds: list[Callable[[int], Any]] = [int, str, lambda at: [at, at / 2], lambda at: {"at": at}]
+    variables = {f"v{at}": kinds[at % len(kinds)](at) for at in range(_COUNT)}
+    with Tracker(folder / "small") as tracker:
+        for round_ in range(rounds):
+            say(f"small {round_ + 1}/{rounds}")
+            variables["v0"] = round_
+            steps: dict[tuple[str, str], Callable[[], Any]] = {
+                (OURS, "save"): lambda: tracker.save(variables, "small"),
+                (ALONE, "save"): lambda: _save(variables, folder / "alone"),
+                (OURS, "restore"): lambda: tracker.restore("small", {}),
+                (ALONE, "restore"): lambda: list(map(pickle.loads, _pickled(variables))),
+            }
+            for (name, step), work in steps.items():
+                began = time.process_time()
+                work()
+                measured.seconds[WORKLOAD, name, step].append(time.process_time() - began)
+
+
+def _pickled(variables: dict[str, Any]) -> list[bytes]:
+    found = [cloudpickle.dumps(value) for value in variables.values()]
+    for record in found:
+        hashlib.blake2b(record).digest()
+    return found
+
+
+def _save(variables: dict[str, Any], path: Path) -> None:
+    with path.open("wb") as file:
+        file.write(b"".join(_pickled(variables)))
+        file.flush()
+        os.fsync(file.fileno())
