@@ -137,3 +137,19 @@ def test_in_a_kernel_the_result_takes_the_place_of_its_progress(tmp_path: Path) 
     assert " of " in outputs[4][0].data["text/html"]
     assert outputs[5][0].data["text/plain"].startswith("saved n@3")
     assert " of " in outputs[6][0].data["text/html"]
+
+
+def test_in_a_kernel_an_experiment_is_shown_once_in_the_middle_and_in_a_loop(tmp_path: Path) -> None:
+    define = "def f(config):\n    nbckpt.report(loss=1)"
+    cells = [
+        "%ckpt run f --name a --wait\nz = 1",
+        "for i in range(2):\n    %ckpt run f --executor inline",
+        "%ckpt trials a\nz = 1",
+        "%ckpt trials a",
+    ]
+    sources = [MAKE, define, *cells]
+    made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(it) for it in sources])
+    NotebookClient(made, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    shown = [[it for it in cell.outputs if "data" in it] for cell in made.cells[2:]]
+    assert [len(it) for it in shown] == [1, 2, 1, 1]
+    assert shown[0][0].data["text/plain"].startswith("a: 1 trial, 1 TERMINATED")
