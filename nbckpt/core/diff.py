@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from nbckpt.core.manifest import Manifest, Value
 from nbckpt.core.reducers import contents_of, found_by_name
+from nbckpt.render import short
 
 Change = Literal["added", "removed", "changed", "same"]
 Loaded = Callable[[str], Any]
@@ -46,6 +47,9 @@ class Side:
     load: Loaded | None
 
 
+_MOST_DETAIL = 2000
+
+
 def compare(old: Side, new: Side) -> list[Difference]:
     """Return the differences by name; those that are the same come last."""
     found = []
@@ -58,7 +62,8 @@ def compare(old: Side, new: Side) -> list[Difference]:
         elif before.digest == after.digest and before.digest:
             found.append(Difference(name, "same"))
         else:
-            details = _details(before, after, old, new)
+            # What previews say may be a stranger's, and of any length.
+            details = tuple(short(it, _MOST_DETAIL) for it in _details(before, after, old, new))
             found.append(Difference(name, "changed" if details else "same", details))
     return sorted(found, key=lambda it: it.change == "same")
 
@@ -82,7 +87,7 @@ def _summary(value: Value | None) -> str:
         return ""
     shape = value.preview.get("shape")
     size = f" {shape}" if shape else ""
-    return f"{value.preview.get('type', '?')}{size}"
+    return short(f"{value.preview.get('type', '?')}{size}", _MOST_DETAIL)
 
 
 def _details(before: Value, after: Value, old: Side, new: Side) -> tuple[str, ...]:

@@ -6,9 +6,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from nbckpt.core.manifest import Value
+from nbckpt.core.preview import MOST_TEXT
 from nbckpt.render import Cell, Column, Table, count, short, size
 
 Row = tuple[Cell | str, ...]
+
+# A preview may be a stranger's, and of any length.
+_MOST_HINT = 8000
+_MOST_DIMENSIONS = 64
 
 
 def values_table(
@@ -39,20 +44,20 @@ def files_table(sizes: Mapping[str, int | None], most: int | None = None) -> Tab
 def _extent(preview: Mapping[str, Any]) -> str:
     """Return a value's shape or length in words."""
     if preview.get("shape") is not None:
-        return " x ".join(map(str, preview["shape"])) or "scalar"
+        return " x ".join(map(str, preview["shape"][:_MOST_DIMENSIONS])) or "scalar"
     return count(preview["length"], "item") if preview.get("length") is not None else ""
 
 
 def _row(name: str, preview: Mapping[str, Any]) -> Row:
-    dtype = f" {preview['dtype']}" if preview.get("dtype") else ""
+    dtype = short(f" {preview['dtype']}", MOST_TEXT) if preview.get("dtype") else ""
     columns = ", ".join(f"{name}: {kind}" for name, kind in preview.get("columns", ()))
     text = columns or str(preview.get("text", ""))
     return (
         name,
-        Cell(str(preview.get("type", "?")), columns),
+        Cell(short(str(preview.get("type", "?")), MOST_TEXT), short(columns, _MOST_HINT)),
         _extent(preview) + dtype,
         size(preview["bytes"]) if "bytes" in preview else "",
-        Cell(short(text, 80), text),
+        Cell(short(text, 80), short(text, _MOST_HINT)),
     )
 
 

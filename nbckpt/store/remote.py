@@ -117,7 +117,7 @@ class RemoteStore(Store):
                 info = self._fs.info(self._at(key))
                 if info["type"] != "file":
                     raise IsADirectoryError(key) from None
-                if not start or start < info["size"]:
+                if start < info["size"]:
                     raise
                 return b""
 

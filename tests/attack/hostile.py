@@ -37,6 +37,8 @@ from nbckpt.tracker import Tracker
 GOOD = {"text": "mine", "array": np.arange(200_000)}
 MOMENT = "2026-01-01T00:00:00.000000Z"
 
+MOST_SHOWN = 1_000_000
+
 Body = dict[str, Any]
 
 
@@ -151,6 +153,12 @@ def deep_preview(store: Store) -> None:
     put(store, values=[body()["values"][0] | {"preview": {"type": "int", "other": deep}}])
 
 
+def long_preview(store: Store) -> None:
+    long = "x" * 3_000_000
+    preview = {"type": long, "text": long, "dtype": long, "shape": [1] * 100_000, "columns": [[long, long]]}
+    put(store, values=[body()["values"][0] | {"preview": preview}])
+
+
 def other_types(store: Store) -> None:
     put(store, provenance={"cell": "x"}, message=[], warnings={"a": 1})
 
@@ -186,6 +194,7 @@ STORES: dict[str, Callable[[Store], None]] = {
         overlapping_blobs,
         count_without_end,
         deep_preview,
+        long_preview,
         other_types,
         no_such_day,
         strange_refs,
@@ -270,7 +279,9 @@ LINKS: dict[str, Callable[[Path, Path], None]] = {
 def ask(tracker: Tracker, words: str, namespace: dict[str, Any] | None = None) -> str:
     session = Session(tracker, AutoMirror(tracker.store), {} if namespace is None else namespace)
     result = parse(TABLE, words.split(), "%ckpt").run(session)
-    return f"{result}{html_of(result)}"
+    shown = f"{result}{html_of(result)}"
+    assert len(shown) < MOST_SHOWN, f"{words} shows {len(shown)} characters"
+    return shown
 
 
 def try_store(folder: Path, build_it: Callable[[Store], None]) -> list[str]:
