@@ -26,8 +26,8 @@ from nbckpt.core import schema
 from nbckpt.core.algorithms import PREFERRED, Algorithms, of_checksum
 from nbckpt.core.manifest import now
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError, UsageError
-from nbckpt.store import STAGING, sync_file
-from nbckpt.store.files import commit, make_folder, remove, staged, staged_folder, sweep
+from nbckpt.store import STAGING, sync_file, sync_folder
+from nbckpt.store.files import commit, make_folder, remove, staged_folder, sweep
 from nbckpt.store.locks import Timeout, file_lock
 from nbckpt.store.scan import OUTSIDE, link_outside
 
@@ -308,9 +308,10 @@ def write_alone(name: str, state: Writes, folder: Path) -> None:
         with _explained("write", folder):
             stage = staging.enter_context(staged_folder(folder))
         kept = write_state(name, state, stage / file_name(name))
-        with _explained("write", folder), staged(folder / kept.file) as place:
-            (stage / kept.file).replace(place)
-            sync_file(place)
+        with _explained("write", folder):
+            sync_file(stage / kept.file)
+            (stage / kept.file).replace(folder / kept.file)
+            sync_folder(folder)
 
 
 def file_name(name: str, algorithms: Algorithms = PREFERRED) -> str:

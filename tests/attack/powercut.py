@@ -1,0 +1,143 @@
+"""Power cut: what of a program's files would be lost if the power went when its last call returned.
+
+`install` notes every file and folder that is written, named, made and synced from there on, and `lost` says
+which of them are not durable. A file survives if its data was synced after it was opened for writing and before
+it was renamed, and if each name on the way to it was synced with its folder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+_NOT_PROMISED = (".lock", "log.txt")
+
+
+class Disk:
+    """What a disk would have after a power cut, below one folder."""
+
+    def __init__(self, top: str) -> None:
+        self.top = os.path.realpath(top)
+        self.lost: list[str] = []
+        self._dirty: set[str] = set()
+        self._names: set[str] = set()
+        self._lock = threading.RLock()
+
+    def opened(self, path: str) -> None:
+        """Note that a file is going to be written."""
+        self._dirty.add(path)
+        if not os.path.lexists(path):
+            self._names.add(path)
+
+    def made(self, path: str) -> None:
+        """Note that a folder is going to be made, if it is not there."""
+        if not os.path.lexists(path):
+            self._names.add(path)
+
+    def synced(self, path: str) -> None:
+        """Note that a file's data, or the names in a folder, are on the disk."""
+        self._dirty.discard(path)
+        self._names = {name for name in self._names if str(Path(name).parent) != path}
+
+    def renamed(self, source: str, target: str) -> None:
+        """Note that something has another name; all of it must be on the disk by then."""
+        below = f"{source}/"
+        for path in sorted(self._dirty | (self._names - {source})):
+            if path == source or path.startswith(below):
+                self.lost.append(f"{self._told(target)} was named before {self._told(path)} was synced")
+        self._dirty = {self._moved(path, source, target) for path in self._dirty}
+        self._names = {self._moved(path, source, target) for path in self._names - {source}} | {target}
+
+    def removed(self, path: str) -> None:
+        """Note that a name is gone."""
+        self._dirty = {it for it in self._dirty if it != path and not it.startswith(f"{path}/")}
+        self._names = {it for it in self._names if it != path and not it.startswith(f"{path}/")}
+
+    def found(self) -> list[str]:
+        """Return what is lost if the power goes now."""
+        for folder, folders, names in os.walk(self.top):
+            for path in (f"{folder}/{name}" for name in (*folders, *names)):
+                if path.endswith(_NOT_PROMISED) or ".nbckpt-tmp" in path:
+                    continue
+                if path in self._dirty:
+                    self.lost.append(f"the data of {self._told(path)} was not synced")
+                if path in self._names:
+                    self.lost.append(f"the name {self._told(path)} was not synced")
+        return self.lost
+
+    def event(self, name: str, arguments: tuple[Any, ...]) -> None:
+        """Take in an event of `sys.addaudithook`."""
+        with self._lock:
+            if name == "open" and isinstance(arguments[0], (str, bytes)):
+                path, _, flags = arguments
+                if flags & (os.O_WRONLY | os.O_RDWR) and (place := self._inside(path)):
+                    self.opened(place)
+            elif name in {"os.mkdir", "os.remove", "os.rmdir"}:
+                if place := self._inside(arguments[0]):
+                    (self.made if name == "os.mkdir" else self.removed)(place)
+            elif name in {"os.rename", "os.link"}:
+                source, target = self._inside(arguments[0]), self._inside(arguments[1])
+                if target and source:
+                    (self.renamed if name == "os.rename" else self._linked)(source, target)
+
+    def _linked(self, source: str, target: str) -> None:
+        if source in self._dirty:
+            self.lost.append(f"{self._told(target)} was linked before its data was synced")
+        self._names.add(target)
+
+    def _inside(self, path: Any) -> str:
+        """Return a path as it is kept here; "" for one that is elsewhere."""
+        place = os.fsdecode(path)
+        place = os.path.join(
+            os.path.realpath(os.path.dirname(os.path.abspath(place))), os.path.basename(place)
+        )
+        return place if place.startswith(f"{self.top}/") else ""
+
+    def _moved(self, path: str, source: str, target: str) -> str:
+        return target + path[len(source) :] if path == source or path.startswith(f"{source}/") else path
+
+    def _told(self, path: str) -> str:
+        return os.path.relpath(path, self.top)
+
+
+def install(top: str) -> Disk:
+    """Return what notes each change below a folder, in this process."""
+    disk, fsync = Disk(top), os.fsync
+
+    def synced(fd: int) -> None:
+        fsync(fd)
+        with disk._lock:
+            disk.synced(str(Path(f"/proc/self/fd/{fd}").readlink()))
+
+    os.fsync = synced
+    sys.addaudithook(disk.event)
+    return disk
+
+
+def lost(code: str, top: Path) -> list[str]:
+    """Run a program in a process of its own, and return what a power cut at its end would lose.
+
+    Args:
+        code: The program; `top` is the folder there.
+        top: The folder below which it writes.
+    """
+    program = (
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        "import json, powercut\n"
+        "from pathlib import Path\n"
+        f"top = Path({str(top)!r})\n"
+        "disk = powercut.install(str(top))\n"
+        f"exec({code!r}, globals())\n"
+        "print('LOST', json.dumps(disk.found()))\n"
+    )
+    env = os.environ | {"NBCKPT_SECRET_FILE": str(top / "home" / "of" / "me" / "secret"), "NBCKPT_CACHE": "0"}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=top, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = next(line for line in done.stdout.splitlines() if line.startswith("LOST "))
+    return list(json.loads(found.removeprefix("LOST ")))

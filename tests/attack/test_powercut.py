@@ -1,0 +1,106 @@
+"""What a call promised is there after a power cut, when the call has returned."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from attack.powercut import lost
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+SAVE = """
+from nbckpt import Tracker
+tracker = Tracker(str(top / "new" / "store"))
+tracker.save({"a": 1, "large": bytearray(300_000)}, "one")
+"""
+RUN = """
+import nbckpt
+from nbckpt.trials import Library
+def train(config):
+    nbckpt.report(loss=1, checkpoint={"i": 1})
+e = nbckpt.run(train, {"lr": nbckpt.grid_search([1, 2, 3])}, name="e", executor="inline", folder=top / "x")
+e.wait(60)
+"""
+PROMISES = {
+    "save": SAVE,
+    "tag and rm": SAVE + "tracker.save({'b': 2}, 'two')\ntracker.remove(['one'])\n",
+    "export": SAVE + "tracker.export('one', top / 'one.ckpt')\n",
+    "import": SAVE + "tracker.export('one', top / 'one.ckpt')\n"
+    "Tracker(str(top / 'other')).import_file(top / 'one.ckpt')\n",
+    "to_directory": """
+from nbckpt import Checkpoint
+from nbckpt.core.files import FILES
+made = Checkpoint.from_dict({"a": 1, FILES: {"x/y": b"1", "z": b"2"}})
+made.to_directory(top / "new" / "folder" / "c")
+made.to_directory(top / "again")
+Checkpoint.from_dict({"a": 2}).to_directory(top / "again", overwrite=True)
+""",
+    "states": """
+import nbckpt
+kept = nbckpt.State.of("n", [1])
+for _ in range(3):
+    nbckpt.save_all_states(top / "new" / "job")
+nbckpt.save_state(kept, top / "new" / "own")
+nbckpt.save_state(kept, top / "new" / "own")
+""",
+    "run": RUN,
+    "pull": SAVE
+    + RUN.replace('top / "x"', 'top / "new" / "store" / "experiments"')
+    + """
+from nbckpt.mirror import Mirror
+from nbckpt.store import LocalStore
+def mirror(name):
+    return Mirror(LocalStore(top / name), top / name / "experiments", str(top / "url"))
+mirror("new/store").push()
+mirror("there").pull()
+with open(top / "new" / "store" / "experiments" / "e" / "mine.txt", "w") as file:
+    file.write("x")
+    file.flush()
+    import os
+    os.fsync(file.fileno())
+fd = os.open(top / "new" / "store" / "experiments" / "e", 0)
+os.fsync(fd)
+mirror("new/store").push()
+mirror("there").pull()
+""",
+    "sync note": """
+from nbckpt.mirror import note
+note.write(top / "new" / "store" / "sync.json", "memory://x", 7)
+note.write(top / "new" / "store" / "sync.json", "memory://y", 7)
+""",
+    "trust": SAVE + "tracker.trust(['one'])\n",
+    "artifacts": """
+from nbckpt.sync.files import Seen
+from nbckpt.trials.executors.artifacts import take_in
+(top / "t0").mkdir()
+import os
+fd = os.open(top, 0)
+os.fsync(fd)
+take_in(top / "t0", {"a/b.txt": Seen(1, 0, 0)}, lambda path, at: b"x"[at:])
+""",
+}
+
+
+@pytest.mark.parametrize("code", PROMISES.values(), ids=PROMISES)
+def test_nothing_that_was_promised_is_lost_in_a_power_cut(tmp_path: Path, code: str) -> None:
+    assert lost(code, tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "what"),
+    [
+        ("(top / 'a').write_bytes(b'x')", ["the data of a was not synced", "the name a was not synced"]),
+        ("(top / 'a').mkdir()", ["the name a was not synced"]),
+        (
+            "from nbckpt.store.files import sync_folder\n"
+            "(top / 'b').write_bytes(b'x')\n(top / 'b').replace(top / 'a')\nsync_folder(top)",
+            ["a was named before b was synced", "the data of a was not synced"],
+        ),
+        ("from nbckpt.store.files import *\nwrite_file(top / 'a' / 'b', b'x')", []),
+    ],
+)
+def test_the_check_finds_what_is_not_synced(tmp_path: Path, code: str, what: list[str]) -> None:
+    assert lost(code, tmp_path) == what
