@@ -12,6 +12,7 @@ from typing import Any, Literal
 from nbckpt.core.trust import open_signer
 from nbckpt.errors import StoreError, UsageError
 from nbckpt.render import Page, Result
+from nbckpt.store.files import make_folder
 from nbckpt.store.locks import Timeout, file_lock
 from nbckpt.sync import SyncConfig
 from nbckpt.sync.ending import before_the_end
@@ -493,7 +494,7 @@ class Experiment(Result):
     def _acquire(self) -> None:
         """Lock it once more in this process; with as many releases it is free."""
         try:
-            self.folder.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(self.folder.parent)
             # Not at once: whoever only looks whether it runs holds the lock for a moment.
             self._lock.acquire(timeout=_LOCK_S)
         except Timeout:

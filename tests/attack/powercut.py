@@ -1,8 +1,7 @@
 """Power cut: what of a program's files would be lost if the power went when its last call returned.
 
 `install` notes every file and folder that is written, named, made and synced from there on, and `lost` says
-which of them are not durable. A file survives if its data was synced after it was opened for writing and before
-it was renamed, and if each name on the way to it was synced with its folder.
+which x, and if each name on the way to it was synced with its folder.
 """
 
 from __future__ import annotations
@@ -92,10 +91,8 @@ class Disk:
 
     def _inside(self, path: Any) -> str:
         """Return a path as it is kept here; "" for one that is elsewhere."""
-        place = os.fsdecode(path)
-        place = os.path.join(
-            os.path.realpath(os.path.dirname(os.path.abspath(place))), os.path.basename(place)
-        )
+        named = Path(os.fsdecode(path)).absolute()
+        place = str(named.parent.resolve() / named.name)
         return place if place.startswith(f"{self.top}/") else ""
 
     def _moved(self, path: str, source: str, target: str) -> str:
