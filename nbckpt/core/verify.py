@@ -96,6 +96,11 @@ def verify(
             ]
             if progress is not None:
                 progress(at + 1, len(packs))
+    if result.damages:  # what was removed and collected meanwhile is not damaged
+        living = {entry.id for entry in history.entries()}
+        result.damages = [
+            it for it in result.damages if not it.touches or any(target in living for target, _ in it.touches)
+        ]
     for pack in dict.fromkeys(it.pack for it in result.damages if it.pack):
         with suppress(StoreError):  # it is named all the same; here nothing can be written
             set_aside(history.store, pack)

@@ -14,6 +14,7 @@ from nbckpt.core.gc import collect
 from nbckpt.core.pack import pack_of
 from nbckpt.core.verify import Verified
 from nbckpt.store import LocalStore, MemoryStore, Store
+from nbckpt.testing import Call, FaultyStore
 from nbckpt.tracker import Tracker
 
 KB = 1 << 10
@@ -207,3 +208,16 @@ def test_progress_reaches_the_end(tracker: Tracker) -> None:
     seen: list[tuple[int, int]] = []
     tracker.verify(progress=lambda done, total: seen.append((done, total)))
     assert seen[-1] == (2, 2)
+
+
+def test_what_is_collected_meanwhile_is_not_damage() -> None:
+    store = MemoryStore()
+    Tracker(store).save({"a": A}, "one", variables=["a"])
+
+    def collect_now(call: Call) -> bool:
+        if call.key.startswith("packs/") and Tracker(store).entries():
+            Tracker(store).remove(["one"])
+            collect(Tracker(store).history, wait=lambda _: None)
+        return False
+
+    assert Tracker(FaultyStore(store, when=collect_now)).verify().damages == []
