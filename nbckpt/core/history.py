@@ -423,6 +423,7 @@ class History:
 
     def _newest(self, base: str) -> Entry | None:
         """Return what `latest` or a name means, by one listing; None where only a longer look can tell."""
+        # see docs/decisions/0059
         if base == "latest":
             found = (_ENTRY.fullmatch(key) for key in reversed(list(self.store.keys("checkpoints/"))))
             return next((_listed(it) for it in found if it), None)
