@@ -17,7 +17,7 @@ from nbckpt.core.manifest import Manifest
 from nbckpt.core.transfer import write_file
 from nbckpt.core.tree import Tree
 from nbckpt.core.verify import Damage, Verified
-from nbckpt.errors import UsageError
+from nbckpt.errors import NbckptError, UsageError
 from nbckpt.render import Column, Hint, Page, Result, Table, count, short, size
 from nbckpt.trials.found import Found, metric_of
 from nbckpt.trials.trash import empty
@@ -207,11 +207,13 @@ class Trusted(Result):
 
     Attributes:
         signed: Those that were not yet.
-        unread: Those that cannot be read, by their ids, and why.
+        unread: Those that cannot be read, by their ids or names, and why.
+        experiments: The experiments and checkpoints of trials that were not signed yet.
     """
 
     signed: tuple[Manifest, ...]
     unread: Mapping[str, str] = field(default_factory=dict)
+    experiments: tuple[str, ...] = ()
 
     @property
     def warns(self) -> bool:
@@ -220,9 +222,13 @@ class Trusted(Result):
 
     def page(self) -> Page:
         """See `Result.page`."""
-        ids = short(", ".join(it.id[:SHORT] for it in self.signed), 100)
-        headline = f"Signed {count(len(self.signed), 'checkpoint')} as your own{ids and ': '}{ids}."
-        if not self.signed:
+        steps = [name for name in self.experiments if "@" in name]
+        functions = len(self.experiments) - len(steps)
+        what = count(len(self.signed) + len(steps), "checkpoint")
+        what += f" and {count(functions, 'experiment')}" if functions else ""
+        ids = short(", ".join([it.id[:SHORT] for it in self.signed] + list(self.experiments)), 100)
+        headline = f"Signed {what} as your own: {ids}."
+        if not (self.signed or self.experiments):
             headline = "Nothing to sign: every readable checkpoint is signed by you already."
         rows = tuple((name[:SHORT], why) for name, why in self.unread.items())
         table = Table(
@@ -235,10 +241,21 @@ def trust(session: Session, refs: Sequence[str], whole_store: bool) -> Trusted: 
     """Sign someone else's checkpoints as your own, so that they can be restored."""
     if bool(refs) == whole_store:
         raise UsageError("say which: `trust REF`, or `trust --store` for every checkpoint here")
+    library, signer = session.library, session.tracker.history.signer
     if refs:
-        return Trusted(tuple(session.tracker.trust(refs)))
+        names = library.names()
+        others = [ref for ref in refs if not is_ref(session, ref) and (ref in names or is_trial(ref))]
+        refs = [ref for ref in refs if ref not in others]
+        signed = session.tracker.trust(refs) if refs else []
+        return Trusted(tuple(signed), {}, tuple(it for ref in others for it in library.trust(ref, signer)))
     signed, unread = session.tracker.trust_all()
-    return Trusted(tuple(signed), unread)
+    experiments: list[str] = []
+    for name in library.names():
+        try:
+            experiments += library.trust(name, signer)
+        except NbckptError as error:
+            unread[name] = str(error)
+    return Trusted(tuple(signed), unread, tuple(experiments))
 
 
 @dataclass(frozen=True, repr=False)
@@ -327,7 +344,13 @@ COMMANDS = (
         "trust",
         trust,
         (
-            option("refs", nargs="*", metavar="REF", kind="ref", help="which"),
+            option(
+                "refs",
+                nargs="*",
+                metavar="REF|EXP",
+                kind="ref or experiment",
+                help="which checkpoints, those of trials too (EXP/t3), or experiments with all of them",
+            ),
             option("--store", dest="whole_store", action="store_true", help="all that is in this store"),
         ),
     ),

@@ -345,7 +345,7 @@ COMMANDS = (
         (
             _TARGET,
             switch("--errored", help="with what failed, too"),
-            switch("--trust", help="load the function even if someone else kept it"),
+            switch("--trust", help="load the function and the checkpoints even if someone else wrote them"),
             _WAIT,
         ),
     ),

@@ -30,6 +30,7 @@ from nbckpt.trials.stopping import Stopper
 from nbckpt.trials.syncing import callbacks_of
 from nbckpt.trials.table import MOST_ROWS, TrialTable, inferred, metric_columns
 from nbckpt.trials.trial import STOPPED, Status, Trial, read_trials
+from nbckpt.trials.trusting import load_spec
 
 _KILLED_S = 5.0
 """How long an interrupt waits for what it has killed."""
@@ -377,7 +378,7 @@ class Experiment(Result):
         Args:
             trial: Only this one, whatever ended it.
             errored: With those that failed too.
-            trust: Load the function even if someone else kept it.
+            trust: Load the function even if someone else kept it, and sign the checkpoints.
 
         Raises:
             UsageError: There is nothing to go on with.
@@ -397,7 +398,7 @@ class Experiment(Result):
             self._search.resume()
         wanted = self._resumable(trial, errored=errored)
         if self.spec.trainable is None:
-            self.spec = spec_file.read(self.folder).load(open_signer(), trust=trust)
+            self.spec = load_spec(self.folder, wanted, trust=trust)
             self.recall_configs()
         self.launch(wanted)
 
@@ -623,8 +624,7 @@ class Experiment(Result):
         """Yield a sentence for each metric that a condition waits for and no trial with results has."""
         if self._crew.rules is None:
             return
-        stopper = self._crew.rules.stopper
-        unknown = [set(stopper.unknown(trial)) for trial in self.trials if trial.results]
+        unknown = [set(self._crew.rules.stopper.unknown(trial)) for trial in self.trials if trial.results]
         for name in sorted(set.intersection(*unknown)) if unknown else ():
             yield f"stop waits for {name!r}, which no trial reports: there are {self._metrics()}"
 

@@ -9,13 +9,15 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from nbckpt.core.trust import Signer
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError, UsageError
 from nbckpt.store.locks import Timeout, file_lock
 from nbckpt.trials import spec as spec_file
 from nbckpt.trials.checkpoints import SUFFIX, Record
 from nbckpt.trials.experiment import Experiment
-from nbckpt.trials.trash import Removal, size_of, take_away
+from nbckpt.trials.trash import Removal, label_of, size_of, take_away
 from nbckpt.trials.trial import Trial
+from nbckpt.trials.trusting import sign_checkpoints
 
 _LOCK_S = 1.0
 
@@ -93,6 +95,30 @@ class Library:
                 f"{name} has no checkpoint{f' of step {step}' if step else ''}: there are {steps}"
             )
         return trial, found[-1]
+
+    def trust(self, ref: str, signer: Signer) -> list[str]:
+        """Sign an experiment with its trials' checkpoints, those of a trial, or one; return what was signed.
+
+        Nothing of it is loaded.
+
+        Raises:
+            NotFoundError: It is not there.
+            UsageError: The experiment runs, or has no such trial.
+            CorruptError: It is damaged; what was signed before stays so.
+        """
+        if whole := ref in self.names():
+            trials, step = self.open(ref).trials, None
+        else:
+            step = self.checkpoint(ref)[1] if "@" in ref else None
+            trials = (self.trial(ref.partition("@")[0])[1],)
+        folder = self.folder / ref if whole else trials[0].folder.parent
+        with self._at_rest(folder.name):
+            signed = [folder.name] if whole and spec_file.sign(folder, signer) else []
+            for trial in trials:
+                records = [step] if step else trial.checkpoints.records()
+                names = sign_checkpoints(trial.checkpoints, records, signer)
+                signed += [label_of(f"{folder.name}/{trial.id}/{name}") for name in names]
+        return signed
 
     def remove(self, *refs: str) -> Removal:
         """Take experiments, and checkpoints of trials, away; `undo` brings them back until `gc`.

@@ -135,8 +135,28 @@ def write(folder: Path, spec: Spec, signer: Signer) -> None:
         "config": plain(dict(spec.config)),
         "trainable": {"name": spec.function_name, **_packed(spec, signer)},
     }
+    _put(folder, text)
+
+
+def sign(folder: Path, signer: Signer) -> bool:
+    """Sign a function that somebody else kept, without loading it; tell whether it was not signed yet.
+
+    Raises:
+        CorruptError: The file is damaged.
+        StoreError: The disk failed; the file is as it was.
+    """
+    kept = read(folder)
+    if not kept._pickle or signer.signed_bytes("experiment", kept._pickle, kept._signature):
+        return False
+    document = unseal((folder / FILE).read_bytes(), _FORM, str(folder / FILE))
+    document["trainable"]["signature"] = signer.sign_bytes("experiment", kept._pickle)
+    _put(folder, document)
+    return True
+
+
+def _put(folder: Path, document: dict[str, Any]) -> None:
     try:
-        write_file(folder / FILE, seal(text))
+        write_file(folder / FILE, seal(document | {"format": SEALED}))
     except OSError as error:
         raise StoreError(f"cannot write {str(folder / FILE)!r}: {error.strerror or error}") from error
 

@@ -1,0 +1,89 @@
+"""A machine with another secret resumes trials and signs what it trusts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import nbckpt
+from nbckpt.cli import main
+from nbckpt.trials import Experiment
+from nbckpt.trials.library import Library
+
+
+def train(config: dict[str, Any]) -> None:
+    found = nbckpt.get_checkpoint()
+    done = found.to_dict()["done"] if found else 0
+    for step in range(done + 1, 5):
+        nbckpt.report(loss=1 / step, checkpoint={"done": step})
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Library:
+    """Return a paused experiment of somebody with another secret, on a machine that has no object of it."""
+    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "mine"))
+    made = nbckpt.run(train, name="e", folder=tmp_path / "theirs" / "experiments", num_samples=2)
+    assert made.wait(60)
+    for trial in made.trials:  # as if the kernel had died after the second checkpoint
+        journal = trial.folder / "events.jsonl"
+        journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:5]))
+        for record in trial.checkpoints.records()[2:]:
+            trial.checkpoints.delete(record)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "theirs" / "experiments").rename(tmp_path / "mine" / "experiments")
+    monkeypatch.setenv("NBCKPT_SECRET_FILE", str(tmp_path / "another"))
+    return Library(tmp_path / "mine" / "experiments")
+
+
+def finished(experiment: Experiment) -> bool:
+    assert experiment.wait(60)
+    return [(it.status, it.iteration, it.error) for it in experiment.trials] == [("TERMINATED", 4, "")] * 2
+
+
+def test_resume_with_trust_goes_on_from_the_checkpoints(elsewhere: Library) -> None:
+    experiment = elsewhere.open("e")
+    with pytest.raises(nbckpt.UntrustedError):
+        experiment.resume()
+    before = [trial.iteration for trial in experiment.trials]
+    assert before == [2, 2]
+    assert finished(experiment.resume(trust=True))
+    assert [len(trial.results) for trial in experiment.trials] == [4, 4]
+
+
+def test_trust_signs_an_experiment_with_its_checkpoints(
+    elsewhere: Library, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["trust", "e"]) == 0
+    assert "Signed 4 checkpoints and 1 experiment as your own" in capsys.readouterr().out
+    assert finished(elsewhere.open("e").resume())
+
+
+def test_trust_of_a_store_includes_experiments(
+    elsewhere: Library, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["trust", "--store"]) == 0
+    assert "Signed 4 checkpoints and 1 experiment as your own" in capsys.readouterr().out
+    assert main(["trust", "--store"]) == 0
+    assert "Nothing to sign" in capsys.readouterr().out
+
+
+def test_trust_signs_one_trial_or_one_checkpoint(
+    elsewhere: Library, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["trust", "e/t0@2"]) == 0
+    assert "Signed 1 checkpoint as your own: e/t0@2." in capsys.readouterr().out
+    assert main(["trust", "e/t0"]) == 0
+    assert "Signed 1 checkpoint as your own: e/t0@1." in capsys.readouterr().out
+    trial, record = elsewhere.checkpoint("e/t0@2")
+    trial.checkpoints.check(record)
+    assert nbckpt.Checkpoint.from_directory(trial.checkpoints.path(record)).to_dict() == {"done": 2}
+
+
+def test_a_damaged_checkpoint_is_not_signed(elsewhere: Library) -> None:
+    trial, record = elsewhere.checkpoint("e/t0@2")
+    (pack,) = (trial.folder / record.name).rglob("checkpoint.json")
+    pack.write_bytes(pack.read_bytes() + b" ")
+    with pytest.raises(nbckpt.CorruptError, match="is not what was saved"):
+        elsewhere.trust("e/t0@2", nbckpt.Tracker().history.signer)
