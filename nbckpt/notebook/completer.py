@@ -135,16 +135,17 @@ def _names(tracker: Tracker) -> list[str]:
 
 
 def _refs(tracker: Tracker, fragment: str) -> Iterable[str]:
-    """Yield names, `latest`, a name's versions once it is written, and ids once one is begun."""
+    """Yield names and `latest`; once a word is begun also versions, the newest first, and ids."""
     from nbckpt.core.history import SHORT
 
     names = _names(tracker)
     yield from names
     yield "latest"
+    if not fragment:
+        return
     try:
-        if fragment.partition("@")[0] in names:
-            yield from (str(ref) for ref in reversed(tracker.history.refs(fragment.partition("@")[0])))
-        if fragment:
-            yield from (entry.id[:SHORT] for entry in tracker.history.entries())
+        refs = [ref for ref in tracker.history.refs() if ref.name in names]
+        yield from (str(ref) for ref in reversed(refs))
+        yield from (entry.id[:SHORT] for entry in tracker.history.entries())
     except NbckptError:
         return
