@@ -1,4 +1,4 @@
-"""Refill: loaded values go into the objects that are there, so that whoever has these sees them."""
+"""Refill: loaded values go into the objects that are there (see docs/decisions/0042)."""
 
 from __future__ import annotations
 
