@@ -1,4 +1,4 @@
-"""Losses: what an instance's way of pickling leaves out, seen without making it again (docs/decisions/0041)."""
+"""Losses: what an instance's way of pickling leaves out, without making it again (docs/decisions/0041)."""
 
 from __future__ import annotations
 

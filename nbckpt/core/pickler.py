@@ -7,6 +7,7 @@ import functools
 import types
 import typing
 from collections.abc import Callable
+from functools import partial
 from sys import modules
 from threading import Lock, RLock
 from typing import Any
@@ -92,13 +93,14 @@ class Pickler(_CloudPickler):  # type: ignore[misc]  # cloudpickle ships no type
     def _exception(self, error: BaseException) -> Any:
         if error.__traceback__ is not None:
             self.notes.append((error, "comes back without its traceback"))
-        return instances.reduce_exception(error, self._can_save)
+        return instances.reduce_exception(error, partial(self._can_save, error, "cause"))
 
-    def _can_save(self, part: Any) -> bool:
-        """Tell whether a part that can be left out can be pickled."""
+    def _can_save(self, whole: Any, name: str, part: Any) -> bool:
+        """Tell whether a part that can be left out can be pickled; note it if not."""
         try:
             Pickler(len, self._namespace, self._overlaps, lambda _: False).dump(part)
         except Exception:  # noqa: BLE001  whatever the part's own pickling raises
+            self.notes.append((whole, f"comes back without its {name}, which cannot be saved"))
             return False
         return True
 
@@ -137,7 +139,7 @@ class Pickler(_CloudPickler):  # type: ignore[misc]  # cloudpickle ships no type
         if not tensor.is_leaf:
             self.notes.append((tensor, "comes back as a leaf: the computation that gave it is not saved"))
             return reduced
-        gradient = instances.gradient_of(tensor, self._can_save)
+        gradient = instances.gradient_of(tensor, partial(self._can_save, tensor, "hooks"))
         if gradient is None:
             return reduced
         reduced = tensor.__reduce_ex__(5) if reduced is NotImplemented else reduced

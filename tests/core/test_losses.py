@@ -49,6 +49,15 @@ TOLD = {
         "class C:\n    def __init__(s, x): s.x = x\n    def __reduce__(s): return C, (s.x,)\nd = C([1])",
         [],
     ),
+    "hook that cannot be saved": (
+        "import torch\np = torch.ones(2, requires_grad=True)\ng = (i for i in [1])\n"
+        "_ = p.register_hook(lambda grad, g=g: grad)\ndel g, _",
+        ["p: comes back without its hooks, which cannot be saved"],
+    ),
+    "cause that cannot be saved": (
+        "e = ValueError(1)\ne.__cause__ = OSError(i for i in [1])",
+        ["e: comes back without its cause, which cannot be saved"],
+    ),
     "helper that cannot be saved": (
         "g = (i for i in [1])\ndef f(): return list(g)",
         ["f: needs g, which is not saved with it"],
