@@ -12,6 +12,7 @@ from pathlib import Path
 from nbckpt.core.trust import Signer
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError, UsageError
 from nbckpt.store.locks import Timeout, file_lock
+from nbckpt.store.scan import link_outside
 from nbckpt.trials import spec as spec_file
 from nbckpt.trials.checkpoints import SUFFIX, Record
 from nbckpt.trials.experiment import Experiment
@@ -31,13 +32,16 @@ class Library:
     folder: Path
 
     def names(self) -> list[str]:
-        """Return the names of the experiments, the newest last."""
+        """Return the names of the experiments, the newest last; a link that leads outside is none."""
         if not self.folder.is_dir():
             return []
         there = []
         for place in self.folder.iterdir():
             with suppress(OSError):  # a folder that may not be read
-                if not place.name.startswith(".") and (place / spec_file.FILE).is_file():
+                spec = f"{place.name}/{spec_file.FILE}"
+                if place.name.startswith(".") or link_outside(self.folder, spec):
+                    continue
+                if (self.folder / spec).is_file():
                     there.append((place.stat().st_ctime, place.name))
         return [name for _, name in sorted(there)]
 
@@ -165,6 +169,8 @@ class Library:
         if not trial.finished and record.name == trial.checkpoint:
             raise UsageError(f"{ref!r} is what the trial goes on from: resume it to its end or stop it first")
         folder = f"{experiment.name}/{trial.id}/{record.name}"
+        if link := link_outside(self.folder, folder):
+            raise UsageError(f"{ref!r} is not removed: {link} leads outside. Remove the link instead")
         return [path for path in (folder, f"{folder}{SUFFIX}") if os.path.lexists(self.folder / path)]
 
     @contextmanager

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from nbckpt.errors import NotFoundError, StoreError, UsageError
 from nbckpt.store.files import make_folder, sync_folder
+from nbckpt.store.scan import link_outside
 from nbckpt.sync import SyncConfig
 from nbckpt.trials import spec as spec_file
 from nbckpt.trials.callbacks import Callback
@@ -177,6 +178,8 @@ def _prepare(experiment: Experiment, spec: Spec, resume: Resume, *, keep_seed: b
 def _find(experiment: Experiment, spec: Spec, resume: Resume) -> None:
     """Fetch the experiment if it is only at its remote place, and make its folder if it is nowhere."""
     folder, name = experiment.folder, experiment.name
+    if link_outside(folder.parent, name):
+        raise UsageError(f"{name!r} in {folder.parent} is a link that leads outside: remove it")
     there = (folder / spec_file.FILE).is_file()
     if not there:
         there = bool(is_there(spec.sync, name)) if resume == "never" else fetch(spec.sync, name, folder)

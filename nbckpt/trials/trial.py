@@ -10,6 +10,7 @@ from typing import Any, TypeGuard, TypeVar
 
 from nbckpt.errors import CorruptError, FormatError, NbckptError, StoreError
 from nbckpt.render import Page, Rich, count
+from nbckpt.store.scan import OUTSIDE, link_outside
 from nbckpt.trials import journal, log, params
 from nbckpt.trials.checkpoints import CheckpointFolder
 from nbckpt.trials.journal import Damage, Event
@@ -76,6 +77,10 @@ class Trial(Rich):
         It does not fail: `damage` says what of it cannot be read.
         """
         trial = cls(folder, {})
+        for name in (journal.FILE, params.FILE):
+            if link := link_outside(folder.parent, f"{folder.name}/{name}"):
+                trial.status, trial.damage = Status.DAMAGED, f"{link} is not read: {OUTSIDE}"
+                return trial
         file = folder / journal.FILE
         trial.read_at = journal.stamp(file)  # first: what comes while it is read is seen later
         try:

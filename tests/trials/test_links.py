@@ -1,0 +1,61 @@
+"""Experiments in a folder that somebody else made: no link leads out of it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+import nbckpt
+from nbckpt.errors import NotFoundError, UsageError
+from nbckpt.trials import Library
+from nbckpt.trials.trial import Status
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="needs POSIX")
+
+
+def train(config: dict[str, int]) -> None:
+    nbckpt.report(loss=1, checkpoint={"i": 1})
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {it.relative_to(folder).as_posix(): it.read_bytes() for it in folder.rglob("*") if it.is_file()}
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Path:
+    """Return an experiment elsewhere."""
+    assert nbckpt.run(train, name="e", executor="inline", folder=tmp_path / "theirs").wait(60)
+    return tmp_path / "theirs" / "e"
+
+
+def test_an_experiment_behind_a_link_is_neither_read_run_nor_removed(tmp_path: Path, outside: Path) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "e").symlink_to(outside)
+    before = contents(outside)
+    assert Library(mine).names() == []
+    for ref in ("e", "e/t0@1"):
+        with pytest.raises(NotFoundError):
+            Library(mine).remove(ref)
+    with pytest.raises(UsageError, match=r"'e' in .* is a link that leads outside: remove it"):
+        nbckpt.run(train, name="e", executor="inline", folder=mine)
+    assert contents(outside) == before
+
+
+@pytest.mark.parametrize("name", ["t0", "t0/events.jsonl", "t0/params.json"])
+def test_a_trial_behind_a_link_is_a_damaged_row(tmp_path: Path, outside: Path, name: str) -> None:
+    shutil.copytree(outside, tmp_path / "mine" / "e")
+    place = tmp_path / "mine" / "e" / name
+    place.rename(tmp_path / "away")
+    place.symlink_to(outside / name)
+    (trial,) = Library(tmp_path / "mine").open("e").trials
+    assert trial.status == Status.DAMAGED
+    assert trial.damage == f"{name} is not read: it is a link that leads outside"
+
+
+def test_a_folder_of_experiments_may_be_a_link_itself(tmp_path: Path, outside: Path) -> None:
+    (tmp_path / "chosen").symlink_to(outside.parent)
+    assert Library(tmp_path / "chosen").open("e").trials[0].results[0]["loss"] == 1
