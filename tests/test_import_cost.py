@@ -71,18 +71,7 @@ def test_the_first_command_in_a_notebook_imports_no_retries_and_no_trials() -> N
 
 def test_a_list_in_a_shell_imports_what_it_shows_only() -> None:
     loaded = loaded_by("from nbckpt.cli import main\nmain(['ls'])")
-    used = {
-        "tenacity",
-        "asyncio",
-        "jinja2",
-        "tabulate",
-        "ipywidgets",
-        "fsspec",
-        "IPython",
-        "numpy",
-        "pandas",
-        "filelock",
-    }
+    used = {"tenacity", "asyncio", "jinja2", "ipywidgets", "fsspec", "IPython", "numpy", "pandas", "filelock"}
     assert loaded.isdisjoint(used)
     ours = {name for name in loaded if name.startswith(("nbckpt.trials.", "nbckpt.sync", "nbckpt.notebook"))}
     assert ours == {"nbckpt.trials.home"}

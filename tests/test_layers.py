@@ -30,6 +30,7 @@ HOMES = {
     "ipywidgets": "notebook",
     "fsspec": "store",
     "jinja2": "render",
+    "tabulate": "render",
     "ray": "trials",
     "optuna": "trials",
     "mlflow": "integrations",

@@ -1,4 +1,4 @@
-"""Rendering: a result becomes a page, a page becomes text or HTML. jinja2 is used here only."""
+"""Rendering: a result becomes a page, a page becomes text or HTML. jinja2 and tabulate are used here only."""
 
 from nbckpt.render.course import thinned
 from nbckpt.render.page import Cell, Column, Fold, Hint, Page, Picture, Table

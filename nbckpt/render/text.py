@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from unicodedata import combining, east_asian_width
 
 from nbckpt.render.course import blocks
 from nbckpt.render.page import Cell, Page, Table
 from nbckpt.render.values import short
 
 _WIDEST = 60
-_ROOM = 2
-"""How much wider than its heading a column is at least."""
 
 
 def text(page: Page) -> str:
@@ -48,34 +45,17 @@ def _lines(page: Page) -> Iterator[str]:
 
 
 def _table(table: Table) -> list[str]:
-    """Return the lines of a table: headings, a rule, and the rows, each column as wide as it needs.
+    import tabulate
 
-    See docs/decisions/0051.
-    """
-    heads = [visible(column.name).strip() for column in table.columns]
-    rows = [[_cell(cell).strip() for cell in row] for row in table.rows]
-    widths = [
-        max(_width(head) + _ROOM, *map(_width, cells))
-        for head, cells in zip(heads, zip(*rows, strict=True), strict=True)
-    ]
-    lines = [heads, ["-" * width for width in widths], *rows]
-    return [_line(line, widths, table).rstrip() for line in lines]
-
-
-def _line(cells: list[str], widths: list[int], table: Table) -> str:
-    """Return a row of a table; numbers stand to the right."""
-    parts = []
-    for cell, width, column in zip(cells, widths, table.columns, strict=True):
-        room = " " * (width - _width(cell))
-        parts.append(room + cell if column.number else cell + room)
-    return "  ".join(parts)
-
-
-def _width(text: str) -> int:
-    """Return how many places of a terminal a text takes: characters of East Asia take two, accents none."""
-    if text.isascii():
-        return len(text)
-    return sum(0 if combining(c) else 2 if east_asian_width(c) in "WF" else 1 for c in text)
+    rows = [list(map(_cell, row)) for row in table.rows]
+    text = tabulate.tabulate(
+        rows,
+        headers=[visible(column.name) for column in table.columns],
+        tablefmt="simple",
+        disable_numparse=True,
+        colalign=["right" if column.number else "left" for column in table.columns],
+    )
+    return [line.rstrip() for line in text.splitlines()]
 
 
 def _cell(cell: Cell | str) -> str:
