@@ -16,7 +16,7 @@ from nbckpt.commands.table import Command, Session, option, switch
 from nbckpt.errors import Interrupted, NbckptError, UsageError
 from nbckpt.mirror import PERIOD_S, AutoStatus, Mirror, Mirrored
 from nbckpt.render import Column, Hint, Page, Result, Table, age, count, duration, size
-from nbckpt.store import Cancel
+from nbckpt.store import Cancel, masked
 from nbckpt.sync import SyncConfig
 from nbckpt.sync.folders import Moved
 from nbckpt.sync.work import Terms
@@ -217,10 +217,10 @@ def expanded(place: str, namespace: Mapping[str, Any] | None) -> str:
         return Template(place).substitute(ChainMap(dict(namespace or {}), dict(os.environ)))
     except KeyError as error:
         raise UsageError(
-            f"{place}: there is no variable {error.args[0]!r}, here or in the environment"
+            f"{masked(place)}: there is no variable {error.args[0]!r}, here or in the environment"
         ) from None
     except ValueError as error:
-        raise UsageError(f"{place}: {error}. Write $$ for a dollar sign") from None
+        raise UsageError(f"{masked(place)}: {error}. Write $$ for a dollar sign") from None
 
 
 def _mirror(session: Session, url: str) -> Mirror:

@@ -164,6 +164,16 @@ def test_the_cell_and_the_packages_are_kept(notebook: Notebook) -> None:
     assert provenance["packages"]["numpy"] == np.__version__
 
 
+def test_a_password_in_the_cell_is_not_kept_with_the_checkpoint(notebook: Notebook) -> None:
+    manifest = notebook.run("url = 'sftp://me:pw@host/x'\n%ckpt save n").saved.manifest
+    assert manifest.provenance["cell"]["source"] == "url = 'sftp://me:***@host/x'\n%ckpt save n"
+
+
+def test_a_place_with_an_unknown_name_shows_no_password(notebook: Notebook) -> None:
+    assert "me:***@$host" in (said := notebook.error("%ckpt push sftp://me:pw@$host/x"))
+    assert "pw@" not in said
+
+
 def test_the_verbs_are_completed(notebook: Notebook) -> None:
     assert completions(notebook, "%ckpt re") == ["restore", "resume"]
     assert "snippet" in completions(notebook, "x = 1\n%ckpt ")
