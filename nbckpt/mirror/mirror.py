@@ -2,6 +2,7 @@
 
 <url>/…                          the store's keys, as in the store
 <url>/experiments/<name>/…       an experiment's files, with their index
+<url>/<name>/…                   an experiment that a run syncs there itself (trials/syncing.py): it is pulled
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from nbckpt.sync.stores import mirror
 from nbckpt.sync.work import Terms
 
 EXPERIMENTS = "experiments"
+FILE = "experiment.json"
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,7 @@ class Mirror:
         turns = _turns(terms or Terms())
         checkpoints = mirror(self.store, self.target, next(turns))
         set_aside_all(self.store, (pack_of(key) for key in checkpoints.left_out if key.endswith(".pack")))
-        names = sorted(it.parent.name for it in self._experiments.glob("[!.]*/experiment.json"))
+        names = sorted(it.parent.name for it in self._experiments.glob(f"[!.]*/{FILE}"))
         return Mirrored(checkpoints, {name: self._send(name, next(turns)) for name in names})
 
     def _send(self, name: str, terms: Terms) -> Moved:
@@ -119,27 +121,27 @@ class Mirror:
         """
         turns = _turns(terms or Terms())
         checkpoints = mirror(self.target, self.store, next(turns))
-        names = self._names_there()
-        if not (names or checkpoints.files or checkpoints.same):
+        places = self._places_there()
+        if not (places or checkpoints.files or checkpoints.same):
             raise NotFoundError(f"there are no checkpoints at {self.target.url}: push some there first")
         moved: dict[str, Moved] = {}
         kept = []
-        for name in names:
+        for name, place in places:
             # One whose first push has not ended has nothing to show yet.
             with suppress(NotFoundError):
                 try:
-                    moved[name] = self._take(name, next(turns))
+                    moved[name] = self._take(name, place, next(turns))
                 except Timeout:
                     kept.append(name)
         return Mirrored(checkpoints, moved, tuple(kept))
 
-    def _take(self, name: str, terms: Terms) -> Moved:
+    def _take(self, name: str, place: str, terms: Terms) -> Moved:
         """Bring an experiment here.
 
         Raises:
             Timeout: It runs here.
         """
-        folder, there = self._experiments / name, self._there(name)
+        folder, there = self._experiments / name, PrefixStore(self.target, place)
         if link := link_outside(self._experiments.parent, f"{self._experiments.name}/{name}"):
             return Moved(left_out={link: OUTSIDE})
         if not folder.exists():
@@ -152,10 +154,14 @@ class Mirror:
     def _there(self, name: str) -> Store:
         return PrefixStore(self.target, f"{EXPERIMENTS}/{name}")
 
-    def _names_there(self) -> list[str]:
-        keys = self.target.keys(f"{EXPERIMENTS}/")
-        names = {parts[1] for key in keys if len(parts := key.split("/")) > 2}
-        return sorted(name for name in names if not name.startswith("."))
+    def _places_there(self) -> list[tuple[str, str]]:
+        """Return the experiments there and their places: of pushes, and of runs that sync to the same URL."""
+        keys = list(self.target.keys())
+        pushed = {parts[1] for key in keys if len(parts := key.split("/")) > 2 and parts[0] == EXPERIMENTS}
+        synced = {parts[0] for key in keys if len(parts := key.split("/")) == 2 and parts[1] == FILE}
+        places = [(name, f"{EXPERIMENTS}/{name}") for name in pushed]
+        places += [(name, name) for name in synced - pushed]
+        return sorted((name, place) for name, place in places if not name.startswith("."))
 
 
 def _turns(terms: Terms) -> Iterator[Terms]:

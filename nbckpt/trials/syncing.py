@@ -326,13 +326,20 @@ def is_there(config: SyncConfig | None, name: str) -> bool | None:
     if config is None or config.syncer is None or not config.upload_dir:
         return False
     try:
-        store = _store(config, name)
+        return bool(_place_there(config, name))
     except UsageError:
         if config.syncer == AUTO:
             raise
         return None
-    terms = Terms(config.sync_timeout)
-    return terms.work(store.url).one(partial(store.exists, spec.FILE))
+
+
+def _place_there(config: SyncConfig, name: str) -> str:
+    """Return where an experiment is: where a run syncs it, or where a push brings it; "" for nowhere."""
+    for where in (place(config, name), place(config, f"experiments/{name}")):
+        store = _store(config, where)
+        if Terms(config.sync_timeout).work(store.url).one(partial(store.exists, spec.FILE)):
+            return where
+    return ""
 
 
 def fetch(config: SyncConfig | None, name: str, folder: Path) -> bool:
@@ -347,7 +354,8 @@ def fetch(config: SyncConfig | None, name: str, folder: Path) -> bool:
         return False
     was_there, syncer = folder.exists(), background(config)
     try:
-        syncer.sync_down(place(config, name), str(folder))
+        where = _place_there(config, name) if known else place(config, name)
+        syncer.sync_down(where, str(folder))
         syncer.wait()
     except BaseException as error:
         syncer.cancel()
@@ -360,9 +368,9 @@ def fetch(config: SyncConfig | None, name: str, folder: Path) -> bool:
     return (folder / spec.FILE).is_file()
 
 
-def _store(config: SyncConfig, name: str) -> Store:
+def _store(config: SyncConfig, where: str) -> Store:
     opens = config.syncer.open_storage if isinstance(config.syncer, DefaultSyncer) else open_store
-    return opens(place(config, name))
+    return opens(where)
 
 
 def background(config: SyncConfig, clock: Callable[[], float] = time.monotonic) -> BackgroundSyncer:

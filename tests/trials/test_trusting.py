@@ -87,3 +87,31 @@ def test_a_damaged_checkpoint_is_not_signed(elsewhere: Library) -> None:
     pack.write_bytes(pack.read_bytes() + b" ")
     with pytest.raises(nbckpt.CorruptError, match="is not what was saved"):
         elsewhere.trust("e/t0@2", nbckpt.Tracker().history.signer)
+
+
+def test_a_pull_finds_what_a_run_syncs_to_the_same_url(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = (tmp_path / "there").as_uri()
+    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "one"))
+    assert nbckpt.run(train, name="e", sync_config=nbckpt.SyncConfig(upload_dir=url)).wait(60)
+    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "two"))
+    assert main(["pull", url]) == 0
+    trial, record = Library(tmp_path / "two" / "experiments").checkpoint("e/t0@4")
+    assert trial.iteration == 4
+    trial.checkpoints.check(record)
+    assert main(["pull", url]) == 0
+
+
+def test_a_run_goes_on_with_what_a_push_brought_to_its_url(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = (tmp_path / "there").as_uri()
+    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "one"))
+    assert nbckpt.run(train, name="e").wait(60)
+    assert main(["push", url]) == 0
+    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "two"))
+    again = nbckpt.run(train, name="e", resume="must", sync_config=nbckpt.SyncConfig(upload_dir=url))
+    assert again.wait(60)
+    (trial,) = again.trials
+    assert (trial.attempts, trial.iteration) == (1, 4)
