@@ -192,6 +192,7 @@ def test_run_waits_and_shows_the_table(job: Path, capsys: pytest.CaptureFixture[
     assert capsys.readouterr().out.startswith("best of e by loss (max): e/t1")
 
 
+@pytest.mark.slow
 def test_pages_curves_and_the_log_are_there_in_a_shell(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (job / "cli_says.py").write_text(
         TRAIN.replace("    for i", "    print('begins', config['lr'])\n    for i")

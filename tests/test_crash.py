@@ -151,6 +151,7 @@ def orders(recording: RecordingStore) -> Iterator[list[Any]]:
         yield packs + rest[:count]
 
 
+@pytest.mark.slow
 def test_packs_may_arrive_in_any_order() -> None:
     store = MemoryStore()
     Tracker(store).save({"a": A}, "old", variables=["a"])
@@ -197,6 +198,7 @@ def started(code: str, *arguments: object, **more: Any) -> subprocess.Popen[str]
     return subprocess.Popen(words, env=env, stdout=subprocess.PIPE, text=True, **more)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no kill -9")
 def test_kill_9_at_any_moment_of_a_save(tmp_path: Path) -> None:
     store = LocalStore(tmp_path / "s")
@@ -259,6 +261,7 @@ AT_ONCE = """
 """
 
 
+@pytest.mark.slow
 def test_two_processes_that_save_and_collect_lose_nothing(tmp_path: Path) -> None:
     store = LocalStore(tmp_path / "s")
     processes = [started(AT_ONCE, store.folder, name, SECONDS, stderr=subprocess.PIPE) for name in ("p", "q")]

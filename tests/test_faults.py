@@ -66,6 +66,7 @@ def tells(words: str) -> Iterator[None]:
             raise
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("halfway", [False, True], ids=["before", "halfway"])
 @pytest.mark.parametrize("command", EVERYTHING)
 def test_a_call_of_the_store_that_fails_loses_nothing(
@@ -90,6 +91,7 @@ def test_a_call_of_the_store_that_fails_loses_nothing(
         raise AssertionError("there is no end to the calls")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", range(1, 30))
 def test_a_save_that_fails_is_not_seen_and_the_next_is_whole(n: int) -> None:
     store, tracker = filled()
@@ -161,6 +163,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
         assert tracker.restore("s", {}).failed == ()
 
 
+@pytest.mark.slow
 @needs_mount
 def test_a_disk_that_fills_up_can_be_emptied(tmp_path: Path) -> None:
     with mounted(tmp_path / "disk", "-t", "tmpfs", "-o", "size=4m", "none") as disk:
@@ -263,6 +266,7 @@ WORDS = [
 WORDS += ["tag s t", "export s {}/out", "trust s", "trust --store", "snippet s", "doctor", "save t", "rm s"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGE)
 @pytest.mark.parametrize("words", WORDS)
 def test_damage_gives_an_answer_or_one_clear_error(tmp_path: Path, damage: str, words: str) -> None:

@@ -9,6 +9,8 @@ import tempfile
 from importlib import import_module
 from pathlib import Path
 
+import pytest
+
 HEAVY = ["IPython", "ipywidgets", "jinja2", "tabulate", "fsspec", "numpy", "pandas", "cloudpickle", "blake3"]
 
 
@@ -64,6 +66,7 @@ def test_loading_the_extension_imports_no_command_and_no_library() -> None:
     assert not {name for name in loaded if name.startswith("nbckpt.commands.")} - {"nbckpt.commands.table"}
 
 
+@pytest.mark.slow
 def test_the_first_command_in_a_notebook_imports_no_retries_and_no_trials() -> None:
     loaded = loaded_by(SHELL + LOAD + "x = shell.run_line_magic('ckpt', 'ls')\n") - loaded_by(SHELL)
     assert loaded.isdisjoint({"tenacity", "asyncio", "ipywidgets", "fsspec", "nbckpt.trials.experiment"})

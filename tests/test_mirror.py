@@ -220,6 +220,7 @@ def test_an_experiment_behind_a_link_is_neither_sent_nor_changed(
     assert list(fresh.keys("experiments/")) == []
 
 
+@pytest.mark.slow
 def test_a_push_that_was_killed_does_not_stop_a_pull(here: Path) -> None:
     save(here, 1)
     for name in ("d", "e"):
@@ -406,6 +407,7 @@ def test_the_end_of_a_program_makes_the_last_push(here: Path, tmp_path: Path) ->
         assert len(there.entries()) == 1
 
 
+@pytest.mark.slow
 def test_the_last_push_of_a_program_reaches_a_host_by_its_name_after_the_trials_rest(
     here: Path, s3_bucket: str
 ) -> None:

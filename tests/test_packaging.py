@@ -39,6 +39,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return next(folder.glob("*.whl"))
 
 
+@pytest.mark.slow
 def test_the_wheel_carries_the_templates_and_no_tests(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     ours = {f"nbckpt/templates/{path.name}" for path in (ROOT / "templates").iterdir()}
@@ -46,6 +47,7 @@ def test_the_wheel_carries_the_templates_and_no_tests(wheel: Path) -> None:
     assert not [name for name in names if name.startswith("tests")]
 
 
+@pytest.mark.slow
 def test_an_installed_wheel_renders_from_its_own_templates(wheel: Path, tmp_path: Path) -> None:
     venv.create(tmp_path / "env", system_site_packages=True, with_pip=False)
     python = tmp_path / "env" / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")

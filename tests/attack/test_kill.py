@@ -109,6 +109,7 @@ def check_experiments(library: Library, ran: set[str]) -> None:
                 assert (trial.status, trial.iteration) == (Status.TERMINATED, STEPS)
 
 
+@pytest.mark.slow
 def test_whatever_was_acknowledged_survives_kill_9(tmp_path: Path) -> None:
     draw, promised = random.Random(11), Promised()
     store = LocalStore(tmp_path / "store")

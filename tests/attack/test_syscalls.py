@@ -52,6 +52,7 @@ def contents(store: LocalStore) -> list[object]:
     return sorted((row[1:] for row in view(store)), key=repr)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ACTS)
 def test_a_system_call_that_fails_loses_nothing(command: str, tmp_path: Path) -> None:
     whole = fill(tmp_path / "whole")

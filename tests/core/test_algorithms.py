@@ -143,6 +143,7 @@ def test_a_store_keeps_its_algorithms_where_the_packages_are(portable: Tracker) 
     assert portable.verify().damages == []
 
 
+@pytest.mark.slow
 def test_a_store_goes_from_one_python_to_the_other_and_back(portable: Tracker) -> None:
     portable.save(dict(VALUES), "one")
     done = without_packages(LOOK, portable.store.url)
@@ -154,6 +155,7 @@ def test_a_store_goes_from_one_python_to_the_other_and_back(portable: Tracker) -
     assert portable.save(back, "home").new_bytes == 0
 
 
+@pytest.mark.slow
 def test_collecting_keeps_the_algorithms(portable: Tracker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nbckpt.core.gc.GRACE_S", 0.0)
     arrays = {f"a{n}": np.random.default_rng(n).bytes(100_000) for n in range(8)}
@@ -211,6 +213,7 @@ class _State:
         fileobj.write(b"state")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", REFUSED)
 def test_what_was_written_with_the_packages_is_refused_without_them(
     what: str, fast: Tracker, tmp_path: Path

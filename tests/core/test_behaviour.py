@@ -41,6 +41,7 @@ def _environment(folder: Path) -> dict[str, str]:
     return {**os.environ, "NBCKPT_SECRET_FILE": str(folder / "secret"), "PYTHONPATH": path}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_the_rows_themselves_work(case: str, answers: dict[str, dict[str, str]]) -> None:
     assert not answers[case]["before"].startswith("raised")

@@ -78,6 +78,7 @@ def test_an_array_that_changes_is_kept_and_marked() -> None:
     assert [it.name for it in tracker.manifest("n").values if it.changed] == ["array"]
 
 
+@pytest.mark.slow
 def test_no_pack_of_a_save_differs_from_its_index() -> None:
     array = np.random.default_rng(0).random(PACK_SIZE // 4)  # three packs
     store = Meddler(array, times=2)
@@ -178,6 +179,7 @@ def test_the_main_thread_is_suspected_by_another_one() -> None:
     assert found == [True]
 
 
+@pytest.mark.slow
 def test_a_kernels_own_threads_are_not_suspected(notebook_kernel: str) -> None:
     assert notebook_kernel == "False"
 

@@ -193,6 +193,7 @@ def said(process: subprocess.Popen[str]) -> tuple[str, int, int]:
     return path, int(whole), int(fetched)
 
 
+@pytest.mark.slow
 def test_one_of_many_processes_downloads_and_the_last_removes(temporary: Path, uri: str) -> None:
     """Behaviour 24."""
     processes = [lender(temporary, uri) for _ in range(5)]

@@ -269,6 +269,7 @@ def take(step: Any, made: Checkpoint, model: Model, place: Path) -> Checkpoint:
     raise AssertionError(step)
 
 
+@pytest.mark.slow
 @laws
 @given(model=models, chain=st.lists(steps, max_size=6))
 def test_what_goes_in_comes_out(model: Model, chain: list[Any]) -> None:
@@ -280,6 +281,7 @@ def test_what_goes_in_comes_out(model: Model, chain: list[Any]) -> None:
         holds(made, model)
 
 
+@pytest.mark.slow
 @laws
 @given(
     model=models, chain=st.lists(st.sampled_from(["folder", "bytes", "memory", "local", "store", "pickle"]))
@@ -294,6 +296,7 @@ def test_no_form_changes_the_digest(model: Model, chain: list[str]) -> None:
         assert last == made
 
 
+@pytest.mark.slow
 @laws
 @given(model=models, step=st.sampled_from(["dict", "folder", "bytes", "memory", "local", "store", "pickle"]))
 def test_a_conversion_leaves_its_source_as_it_was(model: Model, step: str) -> None:
@@ -311,6 +314,7 @@ def test_a_conversion_leaves_its_source_as_it_was(model: Model, step: str) -> No
         holds(made, model)
 
 
+@pytest.mark.slow
 @laws
 @given(
     value=values.filter(lambda it: isinstance(it, (list, dict, Thing, bytearray, np.ndarray))),

@@ -36,6 +36,7 @@ def _env(folder: Path) -> dict[str, str]:
     return {**os.environ, "NBCKPT_SECRET_FILE": str(folder / "secret")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", CASES)
 @pytest.mark.parametrize("kernel", ["live", "new"])
 @pytest.mark.parametrize("moment", ["before", "after"])

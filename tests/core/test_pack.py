@@ -117,6 +117,7 @@ def test_compression_is_kept_where_it_pays(data: bytes, codec: int) -> None:
     assert len(piece.data) <= len(data)
 
 
+@pytest.mark.slow
 def test_a_large_index_is_read_whole() -> None:
     store = MemoryStore()
     blobs = [b"%d" % n for n in range(70_000)]

@@ -49,6 +49,7 @@ def test_a_whole_model_needs_no_other() -> None:
     assert torch.equal(found(x), model(x))
 
 
+@pytest.mark.slow
 def test_a_restored_model_trains() -> None:
     model = TorchCheckpoint.from_model(net()).get_model()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

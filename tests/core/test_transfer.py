@@ -156,6 +156,7 @@ def test_a_damaged_checkpoint_is_not_exported(file: Path) -> None:
     assert [it.name for it in file.parent.iterdir()] == [file.name]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("namespace", [SMALL, LARGE], ids=["small", "large"])
 def test_no_flipped_bit_is_taken_in(file: Path, namespace: dict[str, Any]) -> None:
     exported(file, namespace)

@@ -191,6 +191,7 @@ def test_an_error_is_one_line_in_the_panel(notebook: Notebook) -> None:
     assert "error: there is nothing to undo" in shown(panel)
 
 
+@pytest.mark.slow
 def test_trials_are_followed_by_one_thread_that_ends_with_them(notebook: Notebook) -> None:
     notebook.run(TRAIN)
     notebook.run("%ckpt run train --grid lr=1,2 --name e --concurrent 2")
@@ -275,6 +276,7 @@ def test_what_failed_is_tried_again(notebook: Notebook) -> None:
     until(lambda: not ticks())
 
 
+@pytest.mark.slow
 def test_a_button_on_one_trial_says_so_where_none_is_chosen(notebook: Notebook) -> None:
     notebook.run(TRAIN)
     notebook.run("%ckpt run train lr=1 --name e\ngate.release(9)")
@@ -301,6 +303,7 @@ def test_the_best_first_by_the_metric_that_is_chosen(notebook: Notebook) -> None
     assert order() == ["t2", "t0", "t1"]
 
 
+@pytest.mark.slow
 def test_a_long_table_is_paged(notebook: Notebook) -> None:
     notebook.run("def train(config): yield config['x']")
     notebook.run("import nbckpt\ngrid = nbckpt.grid_search(list(range(230)))")
@@ -358,6 +361,7 @@ def test_an_experiment_is_started_from_the_panel(notebook: Notebook) -> None:
     until(lambda: not ticks())
 
 
+@pytest.mark.slow
 def test_a_long_list_is_paged_and_found_in_from_its_first_page_on(notebook: Notebook) -> None:
     with Tracker() as tracker:
         for at in range(101):
@@ -388,6 +392,7 @@ def test_what_was_deleted_is_freed_with_a_second_press(notebook: Notebook) -> No
     assert "0 checkpoints" in shown(panel)
 
 
+@pytest.mark.slow
 def test_what_a_stranger_exported_is_imported_and_trusted(
     notebook: Notebook, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
@@ -454,6 +459,7 @@ def test_stopping_leaves_nothing_to_do_by_itself(notebook: Notebook) -> None:
     until(lambda: not ticks())
 
 
+@pytest.mark.slow
 def test_the_sync_tab_sets_the_place_and_takes_it_away(notebook: Notebook, tmp_path: Any) -> None:
     notebook.run("x = 1\n%ckpt save one")
     panel = opened(notebook, "sync")
@@ -469,6 +475,7 @@ def test_the_sync_tab_sets_the_place_and_takes_it_away(notebook: Notebook, tmp_p
     until(lambda: not ticks())
 
 
+@pytest.mark.slow
 def test_a_hundred_panels_leave_no_more_widgets_or_threads_than_one(notebook: Notebook) -> None:
     notebook.run("x = 1\n%ckpt save one")
     opened(notebook)
@@ -518,6 +525,7 @@ def test_what_asks_for_help_shows_it(notebook: Notebook) -> None:
     assert "save …" not in shown(panel)
 
 
+@pytest.mark.slow
 def test_an_error_that_is_none_of_ours_is_said_and_the_next_press_works(
     notebook: Notebook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -543,6 +551,7 @@ def raising(error: BaseException) -> Any:
     return fail
 
 
+@pytest.mark.slow
 def test_trials_are_followed_on_after_an_error_and_it_spoils_no_command(
     notebook: Notebook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -560,6 +569,7 @@ def test_trials_are_followed_on_after_an_error_and_it_spoils_no_command(
     until(lambda: not ticks())
 
 
+@pytest.mark.slow
 def test_a_question_stays_while_the_list_changes_and_is_about_what_it_says(
     notebook: Notebook, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -95,6 +95,7 @@ def outputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[n
     return {name: cell.outputs for name, cell in zip(["make", *cells], made.cells, strict=True)}
 
 
+@pytest.mark.slow
 def test_in_a_kernel_a_result_is_shown_once(outputs: dict[str, list[nbformat.NotebookNode]]) -> None:
     shown = {
         name: sum("saved " in it.data["text/plain"] for it in found if "data" in it)

@@ -111,6 +111,7 @@ def test_a_state_that_is_a_variable_comes_back_as_the_one_that_is_saved(made: No
     made.run("%ckpt undo\n%ckpt undo")
 
 
+@pytest.mark.slow
 def test_a_new_kernel_gets_states_that_are_variables_back(made: Notebook, tmp_path: Path) -> None:
     from nbckpt import Tracker
     from nbckpt.state.registry import current

@@ -221,6 +221,7 @@ def test_best_uses_the_experiments_metric_or_the_one_that_is_said(trained: Noteb
     assert trained.run("%ckpt trials --sort").page().tables[0].rows[0][0].text == "t1"
 
 
+@pytest.mark.slow
 def test_learning_curves_are_a_picture_with_words(trained: Notebook) -> None:
     trained.run("%ckpt run train --grid lr=2,1,3 --name e --wait")
     trained.run("%ckpt run folders --name f --wait")

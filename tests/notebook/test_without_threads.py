@@ -37,6 +37,7 @@ def test_the_fixture_holds_what_it_says(no_threads: Notebook) -> None:
         threading.Thread(target=print).start()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_the_quickstart_runs_to_its_end(no_threads: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MPLBACKEND", "agg")

@@ -62,6 +62,7 @@ values = st.recursive(
 ).filter(lambda value: "inf" not in repr(value))
 
 
+@pytest.mark.slow
 @given(st.lists(values, max_size=4))
 def test_every_literal_is_one_word(given_values: list[object]) -> None:
     words = split("run f " + " ".join(f"k{at}={value!r}" for at, value in enumerate(given_values)))

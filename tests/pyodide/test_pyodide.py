@@ -6,10 +6,13 @@ import subprocess
 import zipfile
 from pathlib import Path
 
+import pytest
+
 from pyodide.packages import HERE, needed, requirements
 from servers.started import program
 
 
+@pytest.mark.slow
 def test_the_wheel_asks_for_nothing_compiled_in_a_browser(wheels: Path) -> None:
     names = set(needed(requirements(next(wheels.glob("nbckpt-*.whl")))))
     assert {"cloudpickle", "filelock", "fsspec", "ipython", "markupsafe"} <= names

@@ -65,6 +65,7 @@ def both(job: Path) -> int:
 STATE_ERRORS = ERRORS | {"gone": lambda: FileNotFoundError(2, "No such file or directory")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", STATE_ERRORS)
 @pytest.mark.parametrize("keep", [1, 2])
 def test_whichever_call_of_a_save_fails_the_one_before_is_whole_and_the_next_works(
@@ -91,6 +92,7 @@ def test_whichever_call_of_a_save_fails_the_one_before_is_whole_and_the_next_wor
         assert all(it.startswith("checkpoint-") for it in saves(job))
 
 
+@pytest.mark.slow
 def test_wherever_the_process_ends_the_save_before_is_whole_or_the_new_one_is(job: Path) -> None:
     values = itertools.count(1)
     seen = set()
@@ -202,6 +204,7 @@ def started(job: Path, code: str, *arguments: str) -> Iterator[subprocess.Popen[
 needs_kill = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no kill -9")
 
 
+@pytest.mark.slow
 @needs_kill
 def test_kill_9_at_random_moments_leaves_the_last_save_that_returned_or_the_next(tmp_path: Path) -> None:
     """Behaviour 101, D6, D39."""
@@ -222,6 +225,7 @@ def test_kill_9_at_random_moments_leaves_the_last_save_that_returned_or_the_next
         assert sum(it.startswith("checkpoint-") for it in saves(job)) <= 3
 
 
+@pytest.mark.slow
 @needs_kill
 def test_kill_9_at_each_call_of_a_save_leaves_the_one_before_or_the_new_one(tmp_path: Path) -> None:
     job = tmp_path / "job"

@@ -38,6 +38,7 @@ class Number(nbckpt.State):
         self.number = pickle.load(fileobj)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", ["NBCKPT", "ADAPTDL"])
 def test_what_one_replica_saved_two_load(tmp_path: Path, names: str) -> None:
     def job(group: Group) -> int:
@@ -55,6 +56,7 @@ def test_what_one_replica_saved_two_load(tmp_path: Path, names: str) -> None:
     assert run(job, tmp_path, names) == [2, 0]
 
 
+@pytest.mark.slow
 def test_every_replica_syncs_every_state_and_the_first_alone_saves(tmp_path: Path) -> None:
     def job(group: Group) -> list[Any]:
         states = [Number("one", 1), Number("two", 2)]
@@ -65,6 +67,7 @@ def test_every_replica_syncs_every_state_and_the_first_alone_saves(tmp_path: Pat
     assert done == [(True, [["sync", "save"]] * 2), (False, [["sync"]] * 2), (False, [["sync"]] * 2)]
 
 
+@pytest.mark.slow
 def test_after_a_save_every_replica_finds_it(tmp_path: Path) -> None:
     def job(group: Group) -> list[int]:
         del group
@@ -80,6 +83,7 @@ def test_after_a_save_every_replica_finds_it(tmp_path: Path) -> None:
     assert generation(job, tmp_path, 3).value == [1, 2, 3, 4, 5]
 
 
+@pytest.mark.slow
 def test_in_a_first_run_nothing_is_loaded(tmp_path: Path) -> None:
     def job(group: Group) -> tuple[bool, int]:
         del group
@@ -89,6 +93,7 @@ def test_in_a_first_run_nothing_is_loaded(tmp_path: Path) -> None:
     assert generation(job, tmp_path, 2).value == (False, 7)
 
 
+@pytest.mark.slow
 def test_replicas_are_told_the_same_in_whatever_order_they_ask() -> None:
     def job(group: Group) -> Any:
         asked = [group.later(10**number * (replica.rank() + 1)) for number in range(6)]
@@ -101,6 +106,7 @@ def test_replicas_are_told_the_same_in_whatever_order_they_ask() -> None:
     assert (said, ones) == ("replica 0", [1, 1, 1, 1])
 
 
+@pytest.mark.slow
 def test_an_epoch_that_was_cut_off_is_repeated(tmp_path: Path) -> None:
     def job(group: Group) -> int:
         del group
@@ -131,6 +137,7 @@ def test_loops_over_epochs_do_not_overlap(tmp_path: Path) -> None:
         assert list(epochs.until(2)) == [0, 1]
 
 
+@pytest.mark.slow
 def test_each_sample_is_read_once_whoever_reads_it(tmp_path: Path) -> None:
     def job(group: Group) -> int:
         data = Data("data", range(100), Epochs(), group.any)
@@ -148,6 +155,7 @@ def test_each_sample_is_read_once_whoever_reads_it(tmp_path: Path) -> None:
     assert run(job, tmp_path) == [4, 2, 0]
 
 
+@pytest.mark.slow
 def test_loops_that_an_epoch_has_finished_are_passed_over(tmp_path: Path) -> None:
     def job(group: Group) -> list[list[int]]:
         epochs = Epochs()
@@ -170,6 +178,7 @@ def test_loops_that_an_epoch_has_finished_are_passed_over(tmp_path: Path) -> Non
     assert generation(job, tmp_path, 2, restarts=1).value == [[], [], []]
 
 
+@pytest.mark.slow
 def test_sums_are_whole_after_each_restart(tmp_path: Path) -> None:
     def job(group: Group) -> int:
         sums = Sums("sums", Epochs(), group.gather)
@@ -229,6 +238,7 @@ def check_trained(value: Any) -> None:
     assert weight == [total * EPOCHS] * 3
 
 
+@pytest.mark.slow
 def test_one_two_five_and_one_replicas_are_as_good_as_one(tmp_path: Path) -> None:
     for restarts, (replicas, end) in enumerate([(1, (0, 90)), (2, (1, 150)), (5, (3, 30))]):
         done = generation(train, tmp_path, replicas, restarts=restarts, end=end)
@@ -238,6 +248,7 @@ def test_one_two_five_and_one_replicas_are_as_good_as_one(tmp_path: Path) -> Non
     check_trained(done.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_whenever_a_job_is_asked_to_end_it_loses_nothing(tmp_path: Path, seed: int) -> None:
     drawn = random.Random(seed)
@@ -254,6 +265,7 @@ def test_whenever_a_job_is_asked_to_end_it_loses_nothing(tmp_path: Path, seed: i
     check_trained(done.value)
 
 
+@pytest.mark.slow
 def test_where_a_replica_fails_none_is_left(tmp_path: Path) -> None:
     def job(group: Group) -> None:
         (tmp_path / f"{replica.rank()}").write_text(str(os.getpid()))

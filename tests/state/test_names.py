@@ -44,6 +44,7 @@ def folded(file: str) -> str:
     return unicodedata.normalize("NFKC", file.casefold()).casefold().rstrip(". ")
 
 
+@pytest.mark.slow
 @settings(max_examples=500)
 @given(texts, texts)
 def test_two_names_never_share_a_file_on_any_system(one: str, other: str) -> None:
@@ -67,6 +68,7 @@ def test_every_file_s_name_is_good_on_every_system_and_leads_nowhere_else(name: 
     assert not PureWindowsPath(file).is_reserved()
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @example(ODD)
 @given(st.lists(texts, min_size=1, max_size=5, unique=True))

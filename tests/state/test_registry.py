@@ -61,6 +61,7 @@ def test_making_one_state_keeps_no_other_variable_of_the_function_alive() -> Non
     assert made_in_turn(1) == ["second", "Number"]
 
 
+@pytest.mark.slow
 def test_a_state_that_a_cycle_keeps_is_saved_until_it_is_collected() -> None:
     state = Number()
     state.me = state  # type: ignore[attr-defined]
@@ -200,6 +201,7 @@ def test_a_block_is_that_of_its_thread_and_of_copies_of_its_context(tmp_path: Pa
     assert found == [False, True]
 
 
+@pytest.mark.slow
 def test_many_threads_make_and_drop_states_while_others_are_saved(job: Path) -> None:
     registry = current.get()
     errors: list[BaseException] = []
@@ -323,6 +325,7 @@ def saved(job: Path) -> list[bytes]:
     return [it.read_bytes() for it in sorted(Path(folder).glob("*.state"))]
 
 
+@pytest.mark.slow
 def test_a_cell_that_is_run_again_replaces_its_state(cells: Cells, job: Path) -> None:
     """D31; the new one is the one that is saved."""
     for value in (1, 2, 3):
@@ -334,6 +337,7 @@ def test_a_cell_that_is_run_again_replaces_its_state(cells: Cells, job: Path) ->
     assert names() == []
 
 
+@pytest.mark.slow
 def test_a_cell_may_define_the_class_anew_and_make_several_states(cells: Cells, job: Path) -> None:
     for value in (1, 2):
         code = CELL.format(value=value) + 'old = globals().get("new"); new = [Mine("a"), Mine("b")]'
@@ -342,6 +346,7 @@ def test_a_cell_may_define_the_class_anew_and_make_several_states(cells: Cells, 
     assert cells.run("old[0].value, new[0].value") == (1, 2)
 
 
+@pytest.mark.slow
 def test_a_function_of_a_cell_that_is_called_from_a_cell_run_again(cells: Cells) -> None:
     cells.run("def make(name):\n    return Mine(name)", "function")
     for _ in range(2):
@@ -349,12 +354,14 @@ def test_a_function_of_a_cell_that_is_called_from_a_cell_run_again(cells: Cells)
     assert names() == ["a"]
 
 
+@pytest.mark.slow
 def test_a_module_s_function_called_from_a_cell_run_again(cells: Cells) -> None:
     for _ in range(2):
         cells.run('from state.conftest import remade\nold = globals().get("a")\na = remade("a")', "cell")
     assert names() == ["a"]
 
 
+@pytest.mark.slow
 def test_one_cell_cannot_make_two_states_of_one_name(cells: Cells) -> None:
     with pytest.raises(UsageError, match="'a' already exists"):
         cells.run('one = Mine("a")\nother = Mine("a")', "cell")
@@ -362,6 +369,7 @@ def test_one_cell_cannot_make_two_states_of_one_name(cells: Cells) -> None:
         cells.run('many = [Mine("b") for _ in range(2)]', "other cell")
 
 
+@pytest.mark.slow
 def test_another_cell_with_another_line_is_an_error_that_names_both(cells: Cells) -> None:
     cells.run('one = Mine("a")', "cell")
     message = '`other = Mine("a")` makes it, and cell [2], `one = Mine("a")` made it before'
@@ -378,6 +386,7 @@ def test_a_state_of_another_class_is_not_replaced(cells: Cells) -> None:
         cells.run('kept.append(kind("a"))', "cell")
 
 
+@pytest.mark.slow
 def test_a_cell_that_failed_after_it_made_a_state_can_be_run_again(cells: Cells) -> None:
     for _ in range(2):
         with pytest.raises(ZeroDivisionError):
@@ -385,6 +394,7 @@ def test_a_cell_that_failed_after_it_made_a_state_can_be_run_again(cells: Cells)
     assert names() == ["a"]
 
 
+@pytest.mark.slow
 def test_a_state_of_a_value_that_is_made_again_warns_of_nothing(
     cells: Cells, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -394,6 +404,7 @@ def test_a_state_of_a_value_that_is_made_again_warns_of_nothing(
     assert (names(), caplog.messages) == (["numbers"], [])
 
 
+@pytest.mark.slow
 def test_a_cell_that_was_edited_is_known_by_its_id_alone(cells: Cells) -> None:
     cells.run('a = Mine("a")', "cell")
     if not cells.tells_ids:

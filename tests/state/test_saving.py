@@ -282,6 +282,7 @@ def test_one_state_is_a_file_in_a_folder_of_the_caller_s(
     assert not (tmp_path / "other replica").exists()
 
 
+@pytest.mark.slow
 def test_a_program_for_the_seed_s_interface_runs_with_its_import_changed(tmp_path: Path) -> None:
     program = textwrap.dedent(
         """
@@ -616,6 +617,7 @@ def two_saves(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return job
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), both=st.booleans())
 def test_whatever_byte_is_changed_or_cut_off_the_older_save_is_loaded_or_a_documented_error_raised(

@@ -224,6 +224,7 @@ def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[KernelMa
     manager.shutdown_kernel(now=True)
 
 
+@pytest.mark.slow
 def test_interrupt_in_a_notebook_saves_and_ends_the_cell_not_the_kernel(
     kernel: KernelManager, tmp_path: Path
 ) -> None:

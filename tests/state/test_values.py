@@ -290,6 +290,7 @@ def warned(caplog: pytest.LogCaptureFixture) -> list[str]:
 DROPPED = "state 'list' is not saved: it was dropped. Keep what State.of returns"
 
 
+@pytest.mark.slow
 def test_a_state_that_nobody_kept_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
     values = [1]
     nbckpt.State.of("list", values)
@@ -324,6 +325,7 @@ def test_a_state_that_was_used_may_go_without_a_word(caplog: pytest.LogCaptureFi
     assert warned(caplog) == []
 
 
+@pytest.mark.slow
 def test_a_state_whose_name_was_taken_is_told_of_by_the_error_alone(caplog: pytest.LogCaptureFixture) -> None:
     state = nbckpt.State.of("list", [1])
     with pytest.raises(ValueError, match="already exists"):
@@ -333,6 +335,7 @@ def test_a_state_whose_name_was_taken_is_told_of_by_the_error_alone(caplog: pyte
     assert warned(caplog) == []
 
 
+@pytest.mark.slow
 def test_a_state_that_is_dropped_while_one_that_cannot_be_hashed_has_its_name(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

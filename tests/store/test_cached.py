@@ -106,6 +106,7 @@ def test_what_is_not_there_is_not_kept(below: RecordingStore, tmp_path: Path) ->
     assert store.get("packs/none") == b"1"
 
 
+@pytest.mark.slow
 def test_a_tracker_at_a_url_fetches_only_what_it_needs_and_that_once(
     s3_bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

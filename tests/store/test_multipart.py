@@ -45,12 +45,14 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     return Calls(monkeypatch)
 
 
+@pytest.mark.slow
 def test_a_large_object_is_put_in_parts(calls: Calls, s3_bucket: str) -> None:
     store = open_store(s3_bucket)
     store.put("big", DATA)
     assert (calls.count("upload_part"), store.get("big") == DATA) == (4, True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", [1, 2, 4])
 def test_a_put_that_fails_shows_nothing_and_the_next_sends_the_rest(
     calls: Calls, s3_bucket: str, at: int
@@ -68,6 +70,7 @@ def test_a_put_that_fails_shows_nothing_and_the_next_sends_the_rest(
     assert (calls.count("create_multipart_upload"), store.get("big") == DATA) == (0, True)
 
 
+@pytest.mark.slow
 def test_parts_of_other_contents_are_sent_again(calls: Calls, s3_bucket: str) -> None:
     store = open_store(s3_bucket)
     calls.fail = ("upload_part", 4)
@@ -80,6 +83,7 @@ def test_parts_of_other_contents_are_sent_again(calls: Calls, s3_bucket: str) ->
     assert (calls.count("upload_part"), store.get("big") == other) == (2, True)
 
 
+@pytest.mark.slow
 def test_what_another_has_finished_meanwhile_is_begun_anew(calls: Calls, s3_bucket: str) -> None:
     store = open_store(s3_bucket)
     calls.fail = ("upload_part", 3)
@@ -98,6 +102,7 @@ def test_who_may_not_list_uploads_sends_all_of_it(calls: Calls, s3_bucket: str) 
     assert (calls.count("upload_part"), store.get("big") == DATA) == (4, True)
 
 
+@pytest.mark.slow
 def test_an_end_that_fails_leaves_no_parts(calls: Calls, s3_bucket: str) -> None:
     store = open_store(s3_bucket)
     calls.fail = ("complete_multipart_upload", 1)

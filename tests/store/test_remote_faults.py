@@ -60,6 +60,7 @@ def puts(request: Request) -> bool:
     return request.method == "PUT"
 
 
+@pytest.mark.slow
 @each(ANY | UP)
 def test_a_put_is_whole_or_nothing(
     direct: Store, store: Store, s3_proxy: Proxy, fault: partial[Fault]
@@ -77,6 +78,7 @@ def test_a_put_is_whole_or_nothing(
     assert direct.get("a") == DATA
 
 
+@pytest.mark.slow
 @each(ANY | DOWN)
 @pytest.mark.parametrize("place", [(0, None), (1000, 200_000)], ids=["whole", "range"])
 def test_what_is_got_is_right_or_an_error(
@@ -95,6 +97,7 @@ def test_what_is_got_is_right_or_an_error(
     assert store.get("a", *place) == DATA[slice(*place)]
 
 
+@pytest.mark.slow
 @each(ANY)
 def test_keys_are_all_of_them_or_an_error(
     direct: Store, store: Store, s3_proxy: Proxy, fault: partial[Fault]
@@ -121,6 +124,7 @@ def test_what_cannot_be_reached_is_not_missing(
     assert direct.get("a") == DATA
 
 
+@pytest.mark.slow
 def test_the_parts_of_a_large_put_show_together(direct: Store, store: Store, s3_proxy: Proxy) -> None:
     data = memoryview(bytearray(129 << 20))
     s3_proxy.fail(Fault("reset", sent=1 << 20, when=lambda it: "partNumber=2" in it.path))

@@ -21,6 +21,7 @@ class TestS3(StoreTests):
         fsspec.filesystem("s3").pipe_file(f"{store.url}/{key}", data)
 
 
+@pytest.mark.slow
 def test_a_large_buffer_goes_up_in_pieces(s3_bucket: str) -> None:
     store = open_store(s3_bucket)
     data = memoryview(bytearray(range(256)) * (129 << 12))

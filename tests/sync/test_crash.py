@@ -58,6 +58,7 @@ FILES = st.dictionaries(
 ).filter(no_clash)
 
 
+@pytest.mark.slow
 @given(old=st.none() | FILES, new=FILES, mirrored=st.booleans(), foreign=st.booleans())
 @settings(deadline=None, max_examples=60)
 def test_every_point_of_an_upload_shows_the_old_or_the_new_and_the_next_one_heals(
@@ -84,6 +85,7 @@ def test_every_point_of_an_upload_shows_the_old_or_the_new_and_the_next_one_heal
     assert shown == ([before, after] if before != after else [after])
 
 
+@pytest.mark.slow
 def test_a_crash_within_the_healing_of_a_crash_heals_too(tmp_path: Path) -> None:
     target = MemoryStore()
     old, new = {"a": b"1", "b": b"2", "x": b"3"}, {"a": b"one", "b": b"two", "x/y": b"4"}

@@ -173,6 +173,7 @@ class Model:
         assert download(self.store, self.other, delete_missing=mirrored, exclude=exclude).files == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["memory", "folder"])
 @given(steps=st.lists(STEPS, max_size=25))
 @settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
@@ -200,6 +201,7 @@ def test_a_tree_goes_up_and_comes_down_and_is_there_plainly(store: Store, tmp_pa
     assert upload(folder, store).files == download(store, tmp_path / "new" / "er").files == 0
 
 
+@pytest.mark.slow
 def test_many_files_in_one_folder_go_up_and_down(store: Store, tmp_path: Path) -> None:
     files = {f"many/{n}": b"%d" % n for n in range(256)}
     assert upload(write(tmp_path / "folder", files), store).files == 256
@@ -230,6 +232,7 @@ def test_a_deleted_target_is_empty_and_a_download_says_so(store: Store, tmp_path
     assert delete(store) == 0
 
 
+@pytest.mark.slow
 def test_a_second_upload_of_ten_thousand_files_is_one_listing_and_one_get(tmp_path: Path) -> None:
     store = RecordingStore(MemoryStore())
     folder = write(tmp_path / "folder", {f"{n % 50}/{n}": b"x" for n in range(10_000)})
@@ -625,6 +628,7 @@ def test_a_file_that_cannot_be_read_is_told_and_what_the_target_has_of_it_stays(
 LARGE = 40 << 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_new", [True, False])
 @pytest.mark.parametrize("how", ["rewritten", "shorter", "replaced", "gone", "appended"])
 def test_a_large_file_that_changes_while_it_is_sent_is_left_out_unless_it_only_grew(
@@ -728,6 +732,7 @@ class Reading(FaultyStore):
         return found
 
 
+@pytest.mark.slow
 def test_large_files_are_never_in_memory_whole(tmp_path: Path) -> None:
     store, folder = LocalStore(tmp_path / "target"), tmp_path / "folder"
     folder.mkdir()

@@ -24,6 +24,7 @@ ITEMS = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(items=st.dictionaries(PATHS, ITEMS), looked_at=st.integers(0, 2**62), data=st.data())
 def test_what_is_written_is_read(items: dict[str, Item], looked_at: int, data: st.DataObject) -> None:
     aside = data.draw(st.sets(st.sampled_from(sorted(items)))) if items else set()

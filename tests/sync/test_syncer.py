@@ -543,6 +543,7 @@ def test_50_a_timeout_needs_nobody_who_asks_or_waits(tmp_path: Path) -> None:
     assert not store.exists("one")
 
 
+@pytest.mark.slow
 def test_50_the_next_to_a_target_waits_for_a_put_that_cannot_be_cancelled(tmp_path: Path) -> None:
     goes_on, began, done = threading.Event(), threading.Event(), []
     puts = itertools.count(1)
@@ -738,6 +739,7 @@ PATTERNS = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(st.sets(PATHS, min_size=1, max_size=6), PATTERNS)
 @settings(max_examples=25, deadline=None)
 def test_58_and_97_a_pattern_means_the_same_up_down_and_in_a_retry(
@@ -1124,6 +1126,7 @@ def test_a_fork_does_not_wait_for_what_its_parent_does(steered: Steered) -> None
     assert steered.wait(0) is False
 
 
+@pytest.mark.slow
 def test_the_end_of_the_interpreter_can_be_told_to_wait_no_more(source: Path, tmp_path: Path) -> None:
     script = SCRIPT.format(does="terms.cancel.event.wait(); terms.cancel.check()")
     command = [sys.executable, "-c", script, str(source), str(tmp_path / "target")]

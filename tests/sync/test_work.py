@@ -296,6 +296,7 @@ def slow(s3_bucket: str, s3_proxy: Proxy) -> Store:
     return RemoteStore(f"{s3_bucket}/t", endpoint_url=s3_proxy.url)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["cancel", "timeout"])
 @pytest.mark.parametrize(
     "fault",
@@ -338,6 +339,7 @@ def test_an_upload_to_s3_is_let_go_of_and_nothing_of_it_comes_later(
     assert (tmp_path / "other" / "x").read_bytes() == direct.get("x") == b"newer"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["get", "list"])
 def test_a_download_from_s3_is_let_go_of(
     slow: Store, s3_bucket: str, s3_proxy: Proxy, tmp_path: Path, what: str

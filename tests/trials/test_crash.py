@@ -61,6 +61,7 @@ def reported(folder: Path) -> list[int]:
     return [event["result"]["i"] for event in read(folder / "events.jsonl") if event["event"] == "result"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(ROUNDS))
 def test_after_a_kill_every_report_that_returned_is_there_and_the_trials_go_on(
     tmp_path: Path, seed: int

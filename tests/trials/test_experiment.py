@@ -472,6 +472,7 @@ def test_must_and_never_refuse_what_they_say() -> None:
     assert nbckpt.run(count, name="e", resume="must").wait(SECONDS)
 
 
+@pytest.mark.slow
 def test_two_processes_do_not_run_one_experiment(store: Path) -> None:
     gate = Gate()
     experiment = nbckpt.run(gate.train, name="e")
@@ -726,6 +727,7 @@ def test_removing_an_experiment_says_what_it_frees(store: Path) -> None:
     assert library.names() == []
 
 
+@pytest.mark.slow
 def test_a_finished_experiment_is_not_kept_in_memory() -> None:
     experiment = nbckpt.run(count)
     assert experiment.wait(SECONDS)

@@ -28,6 +28,7 @@ json_values = st.recursive(
 events = st.lists(st.dictionaries(st.text(), json_values, max_size=3), max_size=6)
 
 
+@pytest.mark.slow
 @given(events, st.integers(0, 500))
 def test_a_journal_cut_anywhere_gives_a_beginning_of_its_events(
     tmp_path_factory: pytest.TempPathFactory, written: list[dict[str, Any]], cut: int
@@ -44,6 +45,7 @@ def test_a_journal_cut_anywhere_gives_a_beginning_of_its_events(
         assert list(read(file)) == written[: data[:cut].count(b"\n")]
 
 
+@pytest.mark.slow
 @given(events, events, st.integers(2, 30))
 def test_what_is_written_after_a_torn_line_is_whole(
     tmp_path_factory: pytest.TempPathFactory,
@@ -146,6 +148,7 @@ def test_numbers_that_json_has_no_word_for_come_back(tmp_path: Path) -> None:
     assert math.isnan(result["other"])
 
 
+@pytest.mark.slow
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats() | st.text(),

@@ -59,6 +59,7 @@ class Prints(Trainable):
         print("clean", self.config["x"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("executor", ["thread", "inline", "process"])
 def test_each_trial_keeps_what_it_prints_and_it_is_seen_where_it_was_too(
     executor: str, capsys: pytest.CaptureFixture[str]

@@ -64,6 +64,7 @@ def train(config: dict[str, Any]) -> None:
             raise ValueError("once")
 
 
+@pytest.mark.slow
 def test_each_trial_is_a_run_with_its_params_and_metrics(uri: str) -> None:
     run(train, uri, "grid", {"lr": nbckpt.grid_search([0.1, 0.2]), "opt": {"kind": "sgd"}})
     one, two = runs(uri, "grid")

@@ -183,6 +183,7 @@ def cut_off(given: Any, space: dict[str, Any]) -> Experiment:
     return experiment
 
 
+@pytest.mark.slow
 def test_a_cut_trial_goes_on_in_a_new_kernel_without_a_new_question(tmp_path: Path) -> None:
     space = {"x": nbckpt.uniform(0, 1), "model": nbckpt.choice(MODELS)}
     storage = f"sqlite:///{tmp_path}/study.db"

@@ -114,6 +114,7 @@ def test_a_grid_runs_side_by_side_each_trial_in_a_process_of_its_own() -> None:
     assert os.getpid() not in pids
 
 
+@pytest.mark.slow
 def test_a_paused_trial_goes_on_from_its_checkpoint_in_a_new_process() -> None:
     experiment = start(counting(), callbacks=[Follows(once(6, lambda _: experiment.pause()))])
     assert experiment.wait(60)
@@ -124,6 +125,7 @@ def test_a_paused_trial_goes_on_from_its_checkpoint_in_a_new_process() -> None:
     assert len({result["pid"] for result in experiment.trials[0].results}) == 2
 
 
+@pytest.mark.slow
 def test_a_trainable_is_saved_and_restored() -> None:
     class Counter(nbckpt.Trainable):
         def setup(self, config: dict[str, Any]) -> None:
@@ -171,6 +173,7 @@ def test_what_the_function_prints_is_printed_here(capsys: pytest.CaptureFixture[
     assert captured.err == "beside\n"
 
 
+@pytest.mark.slow
 def test_classes_of_the_function_s_own_arrive_as_the_live_ones() -> None:
     class Score(float):
         pass
@@ -208,6 +211,7 @@ def test_one_result_after_the_other_when_threads_of_the_function_report() -> Non
     assert [result["training_iteration"] for result in trial.results] == list(range(1, 41))
 
 
+@pytest.mark.slow
 def test_nothing_is_left_open() -> None:
     finished(counting())
     before = open_files()
@@ -218,6 +222,7 @@ def test_nothing_is_left_open() -> None:
 # What fails.
 
 
+@pytest.mark.slow
 def test_an_exception_arrives_with_its_traceback() -> None:
     class OwnError(Exception):
         def __init__(self, code: int) -> None:
@@ -238,6 +243,7 @@ def test_an_exception_arrives_with_its_traceback() -> None:
     assert "raise OwnError(7)" in trial.traceback
 
 
+@pytest.mark.slow
 def test_an_exception_that_cannot_be_taken_along_is_told_by_its_traceback() -> None:
     class OwnError(Exception):
         def __init__(self, code: int, lock: object) -> None:
@@ -309,6 +315,7 @@ def test_a_process_killed_in_its_cleanup_is_only_mentioned(caplog: pytest.LogCap
     assert "was killed by SIGKILL (perhaps for want of memory) while it was stopped" in caplog.text
 
 
+@pytest.mark.slow
 def test_a_killed_trial_goes_on_from_its_last_checkpoint() -> None:
     kill = once(5, send(signal.SIGKILL))
     experiment = finished(counting(), max_failures=1, callbacks=[Follows(kill)])
@@ -504,12 +511,14 @@ def script(tmp_path: Path) -> Callable[..., subprocess.Popen[str]]:
     )
 
 
+@pytest.mark.slow
 def test_a_function_of_a_script_without_a_guard_runs(script: Callable[..., subprocess.Popen[str]]) -> None:
     with script(0, "busy") as kernel:
         assert kernel.stdout is not None
         assert kernel.stdout.read() == "top\nTERMINATED\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["busy", "asleep"])
 def test_a_killed_kernel_leaves_no_process_and_the_next_goes_on(
     tmp_path: Path, store: Path, script: Callable[..., subprocess.Popen[str]], how: str

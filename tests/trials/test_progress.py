@@ -61,6 +61,7 @@ numbers = st.floats() | st.integers() | st.just("text") | st.none()
 metrics = st.dictionaries(st.sampled_from(["training_iteration", "time_total_s"]), numbers)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(
     st.lists(st.fixed_dictionaries({}, optional={"time_this_iter_s": numbers}), max_size=12),

@@ -423,6 +423,7 @@ def test_two_runners_whose_steps_alternate_each_get_their_own(start: Start) -> N
     assert kept == [0, 1]
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from(["train", "save", "restore", "stop"]))))
 def test_in_any_order_of_their_steps_no_runner_sees_anothers(

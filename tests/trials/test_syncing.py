@@ -478,6 +478,7 @@ def test_storage_that_fails_and_comes_back_is_up_to_date_at_the_end(
     assert Trial.read(fetched(f"{URL}/e/t0", tmp_path / "there")).iteration == 4
 
 
+@pytest.mark.slow
 def test_a_sync_that_hangs_is_given_up_and_holds_nobody_up_for_ever(store: Path) -> None:
     """[D67]"""
     gate = threading.Event()
@@ -575,6 +576,7 @@ experiment.pause()
 """
 
 
+@pytest.mark.slow
 def test_the_end_of_the_interpreter_waits_for_the_last_sync(store: Path, tmp_path: Path) -> None:
     """[58] [D73]"""
     target = tmp_path / "target"
