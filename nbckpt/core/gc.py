@@ -115,8 +115,10 @@ class _Collector:
             self.store.put(mark, "\n".join((now(), *dead, *shrinking, *ids)).encode())
             if dead or shrinking:
                 self.wait(GRACE_S)
-            living = {entry.id for entry in self.history.entries()}
-            doomed = [entry for entry in doomed if entry.id not in living]  # the others were brought back
+            # An undo claims what it brings back before it looks at the marks, see docs/decisions/0045.
+            claimed = {it for it in self.history.pending() if not self._is_old_orphan(it)}
+            back = claimed | {entry.id for entry in self.history.entries()}
+            doomed = [entry for entry in doomed if entry.id not in back]
             last = self._uses(doomed)
             if last is not None:
                 self._take(dead, shrinking, doomed, last)

@@ -217,7 +217,11 @@ class History:
     def claims(self) -> list[tuple[str, str]]:
         """Return the keys of names and notes that may claim packs for a checkpoint, and its id."""
         found = [(ref.key, ref.id) for ref in self.refs()]
-        return found + [(key, key.removeprefix(_PENDING)) for key in self.store.keys(_PENDING)]
+        return found + [(f"{_PENDING}{target}", target) for target in self.pending()]
+
+    def pending(self) -> list[str]:
+        """Return the ids of checkpoints that are about to be put, or to be brought back from the trash."""
+        return [key.removeprefix(_PENDING) for key in self.store.keys(_PENDING)]
 
     def claimed(self, key: str) -> set[str]:
         """Return the packs that a claim names."""
@@ -273,30 +277,31 @@ class History:
             NotFoundError: It has.
         """
         keys = [*(ref.key for ref in refs), entry.key]
+        claim = f"{_PENDING}{entry.id}"
         back = []
         try:
+            if not self.store.exists(entry.key):
+                # First the claim, then the look at the marks: see docs/decisions/0045.
+                self.store.put(claim, _claim(entry, ()))
+                self._check_contents(replace(entry, key=_trashed(entry.key)))
             for key in keys:  # the checkpoint last: it shows its names and itself at once
                 if not self.store.exists(key):
                     self.store.put(key, self.store.get(_trashed(key)))
                     back.append(key)
-            self._check_contents(entry, from_trash=entry.key in back)
         except NotFoundError:
-            for key in reversed(back):
+            for key in (*reversed(back), claim):
                 self.store.delete(key)
             raise NotFoundError(
                 f"checkpoint {entry.id[:SHORT]} cannot be brought back: `gc` has taken it, or is about to"
             ) from None
-        for key in keys:
-            self.store.delete(_trashed(key))
+        for key in (claim, *map(_trashed, keys)):
+            self.store.delete(key)
 
-    def _check_contents(self, entry: Entry, *, from_trash: bool) -> None:
-        """Make sure that no collector has taken or is about to take what a checkpoint needs."""
+    def _check_contents(self, entry: Entry) -> None:
+        """Make sure that no collector has taken or is about to take a checkpoint, or what it needs."""
         condemned, uses = self._condemned(), Uses()
         if entry.id in condemned:
             raise NotFoundError(f"checkpoint {entry.id[:SHORT]} is being collected")
-        # After the marks: a collector that found it in the trash only has marked it, or is done with it.
-        if from_trash and not self.store.exists(_trashed(entry.key)):
-            raise NotFoundError(f"checkpoint {entry.id[:SHORT]} was collected")
         try:
             manifest = self.read(entry)
         except (CorruptError, FormatError):

@@ -1,0 +1,167 @@
+"""Races: while one command stands between two calls of the store, another one runs from beginning to end.
+
+Every window is as wide as it can be: the other command runs at each call of the first, which then goes on,
+fails or dies there, or dies one call later. `gc` does not wait between its mark and its second look.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from test_crash import KB, A, B
+
+from nbckpt.core import gc
+from nbckpt.errors import NbckptError, StoreError
+from nbckpt.store import MemoryStore, Store
+from nbckpt.testing.around import Call, _Around
+from nbckpt.tracker import Tracker
+
+STEP = 1 if os.environ.get("NBCKPT_ATTACK") == "full" else 3
+DISTANT = 10**9
+NEW = {"a": A, "b": B[::-1].copy(), "n": 7}
+IMPORTED = {"b": B, "c": np.arange(90_000)}
+
+Act = Callable[[Tracker, Path], object]
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+class Between(_Around):
+    """A store that calls *meanwhile* before the call number *at*, after which something *ends* what calls it.
+
+    Attributes:
+        counted: How many calls there were.
+    """
+
+    def __init__(self, store: Store, at: int, meanwhile: Callable[[], object], ends: str) -> None:
+        super().__init__(store)
+        self.counted = 0
+        self._at, self._meanwhile, self._ends = at, meanwhile, ends
+
+    @contextmanager
+    def _around(self, call: Call) -> Iterator[None]:
+        with self._lock:
+            self.counted += 1
+            number = self.counted
+        if number == self._at:
+            self._meanwhile()
+            if self._ends == "fails":
+                raise StoreError("the storage failed, as the test asked")
+        if number >= self._at + {"dies": 0, "dies later": 1}.get(self._ends, DISTANT):
+            raise Killed
+        yield
+
+
+def prepared(file: Path) -> MemoryStore:
+    """Return a store with checkpoints that share arrays; some were removed."""
+    store = MemoryStore()
+    tracker = Tracker(store)
+    tracker.save({"a": A, "b": B}, "both", variables=["*"])
+    tracker.save({"a": A}, "gone", variables=["*"])
+    tracker.save({"b": B, "x": A[: 90 * KB]}, "other", variables=["*"])
+    tracker.remove(["gone"])
+    if not file.exists():
+        there = Tracker(MemoryStore())
+        there.save(dict(IMPORTED), "imported", variables=["*"])
+        there.export("imported", file)
+    return store
+
+
+def collect(tracker: Tracker, _: Path) -> None:
+    for _ in range(2):  # the first notes what nothing names
+        gc.collect(tracker.history, wait=lambda _: None)
+
+
+def remove_all(tracker: Tracker, _: Path) -> None:
+    """Remove everything, so that a `gc` takes every pack."""
+    if ids := [entry.id for entry in tracker.entries()]:
+        tracker.remove(ids)
+    collect(tracker, _)
+
+
+def undo_removal(tracker: Tracker, _: Path) -> None:
+    tracker.remove(["both"])
+    tracker.undo({})
+
+
+FIRST: dict[str, Act] = {
+    "save": lambda it, _: it.save(dict(NEW), "new", variables=["*"]),
+    "import": lambda it, file: it.import_file(file),
+    "undo of rm": undo_removal,
+    "rm": lambda it, _: it.remove(["both"]),
+    "gc": collect,
+    "tag": lambda it, _: it.tag("other", "best"),
+    "restore": lambda it, _: it.restore("both", {}),
+}
+SECOND: dict[str, Act] = {
+    "gc": collect,
+    "rm and gc": remove_all,
+    "save": lambda it, _: it.save(dict(NEW), "new", variables=["*"]),
+    "import": lambda it, file: it.import_file(file),
+    "rm": lambda it, _: it.remove(["other"]),
+}
+
+
+def check(store: Store) -> dict[str, dict[str, Any]]:
+    """Hold that everything that can be seen is whole, and return the values by name and version."""
+    tracker = Tracker(store)
+    assert tracker.verify().damages == []
+    ids = {entry.id for entry in tracker.entries()}
+    refs = [ref for ref in tracker.history.refs() if ref.id in ids]
+    assert len({str(ref) for ref in refs}) == len(refs)
+    values: dict[str, dict[str, Any]] = {}
+    for ref in refs:
+        assert tracker.restore(str(ref), values.setdefault(str(ref), {})).failed == ()
+    for entry in tracker.entries():
+        assert tracker.restore(entry.id, {}).failed == ()
+    return values
+
+
+@pytest.mark.parametrize("ends", ["goes on", "fails", "dies", "dies later"])
+@pytest.mark.parametrize("second", SECOND)
+@pytest.mark.parametrize("first", FIRST)
+def test_two_commands_at_once_leave_nothing_broken(
+    first: str, second: str, ends: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "x.ckpt"
+    for at in itertools.count(1, STEP):
+        store = prepared(file)
+        acknowledged: list[str] = []
+
+        def meanwhile(store: Store = store, done: list[str] = acknowledged) -> None:
+            with suppress(NbckptError):
+                SECOND[second](Tracker(store), file)
+                done.append(second)
+
+        between = Between(store, at, meanwhile, ends)
+        with suppress(NbckptError, Killed):
+            FIRST[first](Tracker(between), file)
+            acknowledged.append(first)
+        values = check(store)
+        removed = "rm and gc" in acknowledged
+        if first in acknowledged and not removed:
+            if first == "save":
+                assert any(name.startswith("new@") for name in values), at
+            if first == "undo of rm":
+                assert "both@1" in values, at
+            if first == "import":
+                assert any(name.startswith("imported@") for name in values), at
+        if second == "save" and second in acknowledged:
+            assert any(name.startswith("new@") for name in values), at
+        if second == "import" and second in acknowledged:
+            assert any(name.startswith("imported@") for name in values), at
+        for name, value in values.items():
+            if name.startswith("new@"):
+                assert np.array_equal(value["a"], A), at
+                assert np.array_equal(value["b"], NEW["b"]), at
+        if between.counted < at:
+            return
