@@ -251,7 +251,7 @@ class History:
         """Take a checkpoint and its names out of sight, into the trash; return the names."""
         refs = [ref for ref in self.refs() if ref.id == entry.id]
         for key in (entry.key, *(ref.key for ref in refs)):
-            self.store.put(_trashed(key), self.store.get(key))
+            self.store.copy(key, _trashed(key))
         self.store.delete(entry.key)
         # From here on the names lead nowhere and are not seen; what stays of them now, `gc` removes.
         with suppress(StoreError):
@@ -286,7 +286,7 @@ class History:
                 self._check_contents(replace(entry, key=_trashed(entry.key)))
             for key in keys:  # the checkpoint last: it shows its names and itself at once
                 if not self.store.exists(key):
-                    self.store.put(key, self.store.get(_trashed(key)))
+                    self.store.copy(_trashed(key), key)
                     back.append(key)
         except NotFoundError:
             for key in (*reversed(back), claim):

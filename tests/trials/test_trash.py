@@ -292,3 +292,17 @@ def test_a_push_leaves_the_trash_at_home(library: Library, store: Path) -> None:
     library.remove("e")
     made = nbckpt.mirror.Mirror(nbckpt.Tracker(str(store)).store, library.folder, "memory://trash-push")
     assert list(made.push().experiments) == ["f"]
+
+
+def test_rm_of_a_checkpoint_needs_no_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*args: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    tracker = nbckpt.Tracker(tmp_path / "store")
+    tracker.save({"x": 1}, "one")
+    monkeypatch.setattr("nbckpt.store.files.write_all", full)
+    monkeypatch.setattr("nbckpt.store.local.write_all", full, raising=False)
+    tracker.remove(["one"])
+    assert tracker.entries() == []
+    tracker.undo({})
+    assert [entry.id for entry in tracker.entries()] == [tracker.find("one").id]
