@@ -304,5 +304,6 @@ def test_rm_of_a_checkpoint_needs_no_space(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(os, "writev", full, raising=False)
     tracker.remove(["one"])
     assert tracker.entries() == []
+    monkeypatch.undo()
     tracker.undo({})
     assert [entry.id for entry in tracker.entries()] == [tracker.find("one").id]
