@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from types import ModuleType
 from typing import Any
 
 from nbckpt.core.algorithms import Algorithms
@@ -111,7 +112,10 @@ def capture(
         if previews:
             # Last: the disk is busy with the memory of the arrays meanwhile.
             _look_at(members, captured)
-        _warn(members, {*left, *(skipped.name for skipped in captured.skipped)}, captured)
+        absent = (*left, *(skipped.name for skipped in captured.skipped))
+        # A module is no loss: the cell that imports it is there.
+        missing = {name for name in absent if not isinstance(namespace.get(name), ModuleType)}
+        _warn(members, missing, captured)
     return captured
 
 

@@ -24,7 +24,6 @@ from nbckpt.notebook.live import Live
 from nbckpt.notebook.progress import ProgressLine
 from nbckpt.notebook.words import split
 from nbckpt.render import Result, visible
-from nbckpt.store import masked
 
 if TYPE_CHECKING:
     from nbckpt.mirror import AutoMirror
@@ -305,4 +304,6 @@ def _cell(shell: InteractiveShell, body: str | None) -> dict[str, Any]:
     parent = shell.get_parent() if hasattr(shell, "get_parent") else None
     if isinstance(parent, dict) and (name := parent.get("metadata", {}).get("cellId")):
         cell["id"] = str(name)
+    from nbckpt.store import masked  # loading the extension needs no store
+
     return cell | {"source": masked(cell["source"])} if "source" in cell else cell

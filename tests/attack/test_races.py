@@ -23,7 +23,7 @@ from nbckpt.store import MemoryStore, Store
 from nbckpt.testing.around import Call, _Around
 from nbckpt.tracker import Tracker
 
-STEP = 1 if os.environ.get("NBCKPT_ATTACK") == "full" else 3
+STEP = 1 if os.environ.get("NBCKPT_ATTACK") == "full" else 11
 DISTANT = 10**9
 NEW = {"a": A, "b": B[::-1].copy(), "n": 7}
 IMPORTED = {"b": B, "c": np.arange(90_000)}

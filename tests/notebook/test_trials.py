@@ -309,9 +309,9 @@ def test_functions_experiments_and_trials_are_completed(trained: Notebook) -> No
     assert completions(trained, "%ckpt run tr") == ["train"]
     assert "seen" not in completions(trained, "%ckpt run ")
     assert completions(trained, "%ckpt trials mor") == ["morning"]
-    assert completions(trained, "%ckpt pause ") == ["evening", "evening/t0", "morning", "t0"]
+    assert completions(trained, "%ckpt pause ") == ["evening", "morning", "t0", "evening/t0"]
     assert completions(trained, "%ckpt show t") == ["t0"]
-    assert completions(trained, "%ckpt restore t0@") == ["t0@1", "t0@2", "t0@3", "t0@4"]
+    assert completions(trained, "%ckpt restore t0@") == ["t0@4", "t0@3", "t0@2", "t0@1"]
     assert completions(trained, "%ckpt rm eve") == ["evening"]
     assert completions(trained, "%ckpt run train --sa") == ["--samples"]
 

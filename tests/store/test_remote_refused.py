@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,8 @@ def test_a_wrong_key_for_azure(azure_container: str, azure_server: str) -> None:
 
 
 def test_no_key_for_sftp(sftp_folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / ".ssh").mkdir()
+    shutil.copy(Path.home() / ".ssh" / "known_hosts", tmp_path / ".ssh")
     monkeypatch.setenv("HOME", str(tmp_path))
     with pytest.raises(RefusedError, match=r"cannot reach 'sftp://.*" + DENIED):
         open_store(sftp_folder)

@@ -40,7 +40,7 @@ class Made:
         self.experiment = Experiment(folder, Spec(None, **spec))
 
     def trial(self, *results: dict[str, Any], end: bool = True, **config: Any) -> Trial:
-        trial = self.experiment.add(config)
+        (trial,) = self.experiment.add(config)
         with TrialRecorder(trial) as recorder:
             recorder.start("thread", None)
             for at, result in enumerate(results, 1):
