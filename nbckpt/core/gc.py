@@ -39,7 +39,7 @@ from nbckpt.core.pack import (
     salt,
 )
 from nbckpt.core.uses import Places, Uses, add_uses
-from nbckpt.errors import CorruptError, FormatError, NbckptError, NotFoundError
+from nbckpt.errors import CorruptError, FormatError, NbckptError, NotFoundError, RefusedError, StoreError
 
 GRACE_S = 2.0
 """How long the collector waits between its mark and its second look."""
@@ -92,6 +92,13 @@ class _Collector:
         self.spent: list[str] = []
 
     def run(self) -> Collected:
+        while self._collect():
+            pass
+        return self.result
+
+    def _collect(self) -> bool:
+        """Collect; tell whether there was too little space to do it all at once, so that more is left."""
+        self.result.waiting = 0
         # In this order: what is brought back in between is living, and not doomed.
         trash = self.history.entries("trash")
         living = {entry.id for entry in self.history.entries()}
@@ -102,17 +109,18 @@ class _Collector:
             if self.dry_run or not (dead or shrinking or doomed):
                 self._take(dead, shrinking, doomed, uses)
             else:
-                self._condemn(dead, shrinking, doomed)
-        return self.result
+                return self._condemn(dead, shrinking, doomed)
+        return False
 
-    def _condemn(self, dead: list[str], shrinking: list[str], doomed: list[Entry]) -> None:
-        """Mark what is going to be deleted, look a second time, delete."""
-        # A mark of our own: another collector, at work at the same time, does not take it away. One
-        # for all of the packs: on a full disk there may be no room for more.
+    def _condemn(self, dead: list[str], shrinking: list[str], doomed: list[Entry]) -> bool:
+        """Mark what is going to be deleted, look a second time, delete; tell whether more is left."""
+        # A mark of our own: another collector, at work at the same time, does not take it away.
         mark = f"condemned/{secrets.token_hex(8)}"
         try:
-            ids = (entry.id for entry in doomed)
-            self.store.put(mark, "\n".join((now(), *dead, *shrinking, *ids)).encode())
+            is_whole = self._mark(mark, [*dead, *shrinking, *(entry.id for entry in doomed)], doomed)
+            if not is_whole:
+                dead = [pack for pack in dead if pack in self._packs_of(doomed[0])]
+                shrinking, doomed = [], doomed[:1]
             if dead or shrinking:
                 self.wait(GRACE_S)
             # An undo claims what it brings back before it looks at the marks, see docs/decisions/0045.
@@ -122,11 +130,29 @@ class _Collector:
             last = self._uses(doomed)
             if last is not None:
                 self._take(dead, shrinking, doomed, last)
+            return not is_whole and last is not None and bool(doomed)
         finally:
             self.store.delete(mark)
 
+    def _mark(self, mark: str, ids: list[str], doomed: list[Entry]) -> bool:
+        """Mark packs and checkpoints; tell whether there was room for that.
+
+        Where there is none, only the first removed checkpoint is marked: its manifest names it and its packs,
+        and on a local disk a copy of it is a link, which takes no space.
+        """
+        try:
+            self.store.put(mark, "\n".join((now(), *ids)).encode())
+        except RefusedError:
+            raise
+        except StoreError:
+            if not doomed:
+                raise
+            self.store.copy(doomed[0].key, mark)
+            return False
+        return True
+
     def _take(self, dead: list[str], shrinking: list[str], doomed: list[Entry], uses: Uses) -> None:
-        self.result.removed = [entry.id for entry in doomed]
+        self.result.removed += [entry.id for entry in doomed]
         for pack in dead:
             if pack not in uses:
                 self._delete(pack)
@@ -298,7 +324,8 @@ class _Collector:
         """Tell whether an earlier collection, long enough ago, found the pack unnamed; note it if not."""
         note = f"orphans/{pack}"
         if not self.dry_run and not self.store.exists(note):
-            self.store.put(note, now().encode())
+            with suppress(StoreError):  # a full disk: it is noted when there is room
+                self.store.put(note, now().encode())
         return self._is_old(note)
 
     def _is_old(self, note: str) -> bool:

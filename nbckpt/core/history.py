@@ -330,7 +330,7 @@ class History:
         condemned: set[str] = set()
         for key in self.store.keys("condemned/"):
             with suppress(NotFoundError):
-                condemned.update(self.store.get(key, 0, MOST).decode("ascii", "replace").split()[1:])
+                condemned.update(_ID.findall(self.store.get(key, 0, MOST).decode("ascii", "replace")))
         return condemned
 
     # Names.

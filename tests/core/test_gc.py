@@ -656,3 +656,32 @@ def test_an_import_that_fails_leaves_all_or_nothing(tmp_path: Path, at: int, hal
     assert {it.id for it in tracker.entries()} <= {it.id for it in tracker.history.refs()}
     if tracker.entries():
         assert np.array_equal(restored(store, "s")["a"], noise(300 * KB))
+
+
+class Full(LocalStore):
+    """A store on a disk without any room, except for links."""
+
+    is_full = False
+
+    def put(self, key: str, data: Any) -> None:
+        if self.is_full:
+            raise StoreError("No space left on device")
+        super().put(key, data)
+
+
+def test_a_full_disk_is_freed_by_rm_and_gc(tmp_path: Path) -> None:
+    store = Full(tmp_path / "s")
+    kept, gone = noise(300 * KB, 1), [noise(300 * KB, seed) for seed in (2, 3)]
+    save(store, {"kept": kept, "shared": gone[0][: 90 * KB]}, "kept")
+    for number, array in enumerate(gone):
+        save(store, {"array": array}, f"gone{number}")
+    before = len(packs(store))
+    store.is_full = True
+    Tracker(store).remove(["gone0", "gone1"])
+    collected = run(store)
+    assert len(collected.removed) == 2
+    assert collected.freed >= 2 * 300 * KB
+    assert len(packs(store)) == before - 2
+    assert not [*store.keys("condemned/"), *store.keys("trash/checkpoints")]
+    assert np.array_equal(restored(store, "kept")["kept"], kept)
+    assert Tracker(store).verify().damages == []
