@@ -12,7 +12,7 @@ from nbckpt.core.pack import check_pack, pack_key
 from nbckpt.core.packer import Packer
 from nbckpt.core.reader import Reader
 from nbckpt.core.tree import Sign, Tree, pack, packed_tree
-from nbckpt.errors import CorruptError, FormatError, StoreError, UsageError
+from nbckpt.errors import CorruptError, FormatError, NbckptError, StoreError, UsageError
 from nbckpt.store import ArchiveStore, ArchiveWriter
 from nbckpt.store.files import writing
 
@@ -36,17 +36,18 @@ def export(
 
 def write_file(tree: Tree, file: Path, sign: Sign | None, name: str = "", *, overwrite: bool = False) -> int:
     """Write a checkpoint from wherever it is into *file*; see `export`."""
-    if file.exists() and not overwrite:
-        raise UsageError(f"{str(file)!r} exists: choose another name, or say --overwrite")
     try:
+        if file.exists() and not overwrite:
+            raise UsageError(f"{str(file)!r} exists: choose another name, or say --overwrite")
         file.parent.stat()  # a folder that is not there was typed wrong
-        with writing(file) as opened, closing(ArchiveWriter(opened)) as archive:
-            _write(tree, archive, name, sign)
+        with writing(file) as opened:
+            with closing(ArchiveWriter(opened)) as archive:
+                _write(tree, archive, name, sign)
+            return opened.tell()
+    except NbckptError:
+        raise
     except OSError as error:
-        if isinstance(error, StoreError):
-            raise
         raise StoreError(f"cannot write {str(file)!r}: {error.strerror or error}") from error
-    return file.stat().st_size
 
 
 def _write(tree: Tree, archive: ArchiveWriter, name: str, sign: Sign | None) -> None:

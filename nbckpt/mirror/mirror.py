@@ -22,6 +22,7 @@ from nbckpt.mirror.merge import left
 from nbckpt.store import PrefixStore, Store, open_store
 from nbckpt.store.locks import Timeout, file_lock
 from nbckpt.store.scan import OUTSIDE, link_outside
+from nbckpt.sync.files import explained
 from nbckpt.sync.folders import Moved, download, upload
 from nbckpt.sync.progress import Progress
 from nbckpt.sync.stores import mirror
@@ -99,12 +100,13 @@ class Mirror:
         turns = _turns(terms or Terms())
         checkpoints = mirror(self.store, self.target, next(turns))
         set_aside_all(self.store, (pack_of(key) for key in checkpoints.left_out if key.endswith(".pack")))
-        names = sorted(it.parent.name for it in self._experiments.glob(f"[!.]*/{FILE}"))
+        with explained("list", self._experiments):
+            names = sorted(it.parent.name for it in self._experiments.glob(f"[!.]*/{FILE}"))
         return Mirrored(checkpoints, {name: self._send(name, next(turns)) for name in names})
 
     def _send(self, name: str, terms: Terms) -> Moved:
         """Bring an experiment there; a link out of the store is left out."""
-        if link := link_outside(self._experiments.parent, f"{self._experiments.name}/{name}"):
+        if link := self._link_of(name):
             return Moved(left_out={link: OUTSIDE})
         return upload(self._experiments / name, self._there(name), terms=terms)
 
@@ -142,14 +144,21 @@ class Mirror:
             Timeout: It runs here.
         """
         folder, there = self._experiments / name, PrefixStore(self.target, place)
-        if link := link_outside(self._experiments.parent, f"{self._experiments.name}/{name}"):
+        if link := self._link_of(name):
             return Moved(left_out={link: OUTSIDE})
-        if not folder.exists():
+        with explained("read", folder):
+            is_new = not folder.exists()
+        if is_new:
             return download(there, folder, terms=terms)
         with file_lock(self._experiments / f".{name}.lock", timeout=0):
             patterns, told = left(folder, there, terms.work(there.url))
             moved = download(there, folder, exclude=patterns, terms=terms)
             return replace(moved, left_out={**moved.left_out, **told})
+
+    def _link_of(self, name: str) -> str:
+        """Return the link by which an experiment leaves the store; nothing if it does not."""
+        with explained("read", self._experiments / name):
+            return link_outside(self._experiments.parent, f"{self._experiments.name}/{name}")
 
     def _there(self, name: str) -> Store:
         return PrefixStore(self.target, f"{EXPERIMENTS}/{name}")
