@@ -21,6 +21,7 @@ from nbckpt.listing import Row as Row
 from nbckpt.listing import Rows, listing_table, read_rows
 from nbckpt.render import Column, Fold, Hint, Page, Picture, Result, Table, age, count, size
 from nbckpt.store import LocalStore
+from nbckpt.store.scan import link_outside
 from nbckpt.tracker import Tracker
 from nbckpt.trials.home import experiments_folder
 
@@ -184,7 +185,8 @@ def status(session: Session) -> Status:
 
 def _newest_trials(session: Session) -> str:
     """Return how the newest experiment goes, in a sentence."""
-    if not any(experiments_folder(session.tracker.store.url).glob("*/experiment.json")):
+    folder = experiments_folder(session.tracker.store.url)
+    if link_outside(folder.parent, folder.name) or not any(folder.glob("*/experiment.json")):
         return ""
     from nbckpt.trials.table import counted, states_of
 

@@ -79,11 +79,15 @@ class Session:
 
     @property
     def library(self) -> Library:
-        """The experiments that belong to the store."""
-        from nbckpt.trials.home import experiments_folder
+        """The experiments that belong to the store.
+
+        Raises:
+            UsageError: Their folder is a link out of the store.
+        """
+        from nbckpt.trials.home import experiments_folder, inside_store
         from nbckpt.trials.library import Library
 
-        return Library(experiments_folder(self.tracker.store.url))
+        return Library(inside_store(experiments_folder(self.tracker.store.url)))
 
     def live(self, command: str) -> dict[str, Any]:
         """Return the live variables.

@@ -4,11 +4,27 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from nbckpt.errors import UsageError
 from nbckpt.settings import Settings
 from nbckpt.store import local_folder
+from nbckpt.store.scan import link_outside
 
 
 def experiments_folder(store: str | None = None) -> Path:
     """Return where experiments are kept: in the store's folder, or in `.nbckpt` where that is remote."""
     folder = local_folder(Settings.load().store if store is None else store)
     return (Path(".nbckpt") if folder is None else folder).absolute() / "experiments"
+
+
+def inside_store(folder: Path) -> Path:
+    """Return the folder of experiments of a store, which is not a link out of it.
+
+    Raises:
+        UsageError: It is.
+    """
+    if link_outside(folder.parent, folder.name):
+        raise UsageError(
+            f"{str(folder)!r} is a link that leads outside its store: its experiments are not used. "
+            "Remove it, or move the whole store there"
+        )
+    return folder

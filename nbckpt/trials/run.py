@@ -24,6 +24,7 @@ from nbckpt.trials.driver import trainable_class
 from nbckpt.trials.executors import Executor, open_executor
 from nbckpt.trials.experiment import Experiment
 from nbckpt.trials.home import experiments_folder as experiments_folder
+from nbckpt.trials.home import inside_store
 from nbckpt.trials.keeping import Keep
 from nbckpt.trials.search import Search, open_search
 from nbckpt.trials.space import canonical, configs
@@ -153,7 +154,7 @@ def _place(folder: str | os.PathLike[str] | None, name: str, spec: Spec, resume:
         raise UsageError(f"resume={resume!r} is unknown: it is 'auto', 'must' or 'never'")
     if name and not _NAME.fullmatch(name):
         raise UsageError(f"{name!r} cannot name an experiment: use letters, digits, '_', '-' and '.'")
-    top = experiments_folder() if folder is None else Path(folder).absolute()
+    top = inside_store(experiments_folder()) if folder is None else Path(folder).absolute()
     if name:
         return top / name
     if resume == "must":

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 import nbckpt
-from nbckpt.errors import NotFoundError, UsageError
+from nbckpt.commands import TABLE, Session, parse
+from nbckpt.errors import NbckptError, NotFoundError, UsageError
+from nbckpt.mirror import AutoMirror
 from nbckpt.trials import Library
 from nbckpt.trials.trial import Status
 
@@ -59,3 +61,25 @@ def test_a_trial_behind_a_link_is_a_damaged_row(tmp_path: Path, outside: Path, n
 def test_a_folder_of_experiments_may_be_a_link_itself(tmp_path: Path, outside: Path) -> None:
     (tmp_path / "chosen").symlink_to(outside.parent)
     assert Library(tmp_path / "chosen").open("e").trials[0].results[0]["loss"] == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["trials", "ls --all", "show e", "show t0", "rm e", "rm e/t0@1", "resume e", "best", "stop e", "gc"],
+)
+def test_a_stores_experiments_behind_a_link_are_not_used(
+    tmp_path: Path, outside: Path, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "store"))
+    with nbckpt.Tracker() as tracker:
+        tracker.save({"x": 1}, "one")
+        (tmp_path / "store" / "experiments").symlink_to(outside.parent)
+        before = contents(outside)
+        session = Session(tracker, AutoMirror(tracker.store), {})
+        with pytest.raises(NbckptError, match="is a link that leads outside its store"):
+            parse(TABLE, words.split(), "%ckpt").run(session)
+        with pytest.raises(UsageError, match="is a link that leads outside its store"):
+            nbckpt.run(train, name="new", executor="inline")
+        for usual in ("ls", "status", "show one", "restore one", "verify"):
+            parse(TABLE, [] if usual == "status" else usual.split(), "%ckpt").run(session)
+    assert contents(outside) == before
