@@ -9,9 +9,11 @@ from __future__ import annotations
 import gc
 import importlib
 import json
+import re
 import sys
 import warnings
 from collections.abc import Callable
+from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -38,7 +40,14 @@ def _rows() -> list[Row]:
     return rows
 
 
+def missing(row: Row) -> str:
+    """Return a library that a row imports and that is not installed here; nothing if all are."""
+    libraries = re.findall(r"^(?:import|from) (\w+)", row.setup, re.MULTILINE)
+    return next((name for name in libraries if find_spec(name) is None), "")
+
+
 ROWS = _rows()
+HERE = [row for row in ROWS if not missing(row)]
 ROUTES = ("restored", "from_dict", "state", "plain")
 _MAIN = vars(sys.modules["__main__"])
 
@@ -51,7 +60,7 @@ def save(folder: str) -> None:
     answers: dict[str, dict[str, str]] = {}
     before = _settled()
     with Tracker(Path(folder) / "store") as tracker:
-        for at, row in enumerate(ROWS):
+        for at, row in enumerate(HERE):
             exec(row.setup, _MAIN)
             items = {name: it for name, it in _MAIN.items() if name not in before}
             saved = tracker.save(_MAIN, f"row{at}", hidden=before)
@@ -82,7 +91,7 @@ def load(folder: str) -> None:
     answers: dict[str, dict[str, str]] = {}
     before = _settled()
     with Tracker(Path(folder) / "store") as tracker:
-        for at, row in enumerate(ROWS):
+        for at, row in enumerate(HERE):
             answers[row.case] = {}
             for route in ROUTES:
                 try:
@@ -114,7 +123,8 @@ def _settled() -> set[str]:
         "attrs",
         "pydantic",
     ):
-        importlib.import_module(library)
+        if find_spec(library.partition(".")[0]):
+            importlib.import_module(library)
     gc.freeze()
     return set(_MAIN)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ one, two = (RandomForestClassifier(2).fit(X.copy(), X[:, 0] > n) for n in (5, 8)
 del X
 """
 LOGGERS = "import logging\none = [logging.getLogger('a')]; two = {1: logging.getLogger('a')}"
+NEEDS_TORCH = pytest.mark.skipif(find_spec("torch") is None, reason="needs PyTorch")
 TENSORS = "import torch\none, two = torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)"
 
 
@@ -42,7 +44,9 @@ def restored(setup: str, *names: str) -> tuple[dict[str, Any], tuple[str, ...]]:
         return new, tracker.restore("x", new, names).apart
 
 
-@pytest.mark.parametrize("setup", [DATACLASS, FRAMES, SERIES, FORESTS, LOGGERS, TENSORS])
+@pytest.mark.parametrize(
+    "setup", [DATACLASS, FRAMES, SERIES, FORESTS, LOGGERS, pytest.param(TENSORS, marks=NEEDS_TORCH)]
+)
 def test_unrelated_values_are_restored_one_by_one(setup: str) -> None:
     assert restored(setup, "one")[1] == ()
 
