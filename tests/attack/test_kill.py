@@ -25,7 +25,7 @@ from nbckpt.tracker import Tracker
 from nbckpt.trials import Library, Status
 
 FULL = os.environ.get("NBCKPT_ATTACK") == "full"
-KILLS = 60 if FULL else 4
+KILLS = 40 if FULL else 4
 WORKING = Path(__file__).with_name("working.py")
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no kill -9")
