@@ -436,12 +436,13 @@ def count(config):
 too_much = nbckpt.run(count, {"n": 1}, executor="ray", resources_per_trial={"GPU": 1})
 too_much.wait()
 print(too_much.trials[0].error)
-nbckpt.run(count, {"n": 10**9}, name="e", executor="ray", callbacks=[Watch()])
+endless = nbckpt.run(count, {"n": 10**9}, name="e", executor="ray", callbacks=[Watch()])
 reached.wait()
+endless.pause()
 """
 
 
-def test_a_kernel_without_a_cluster_starts_one_and_pauses_what_runs_when_it_ends(tmp_path: Path) -> None:
+def test_a_script_without_a_cluster_starts_one_and_ends_after_a_pause(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", ALONE], capture_output=True, text=True, timeout=A_WHILE)
     assert done.returncode == 0, done.stderr
     assert "/t0 will never run: it asked for 1 CPU, 1 GPU; the cluster has" in done.stdout
