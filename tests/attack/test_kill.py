@@ -38,6 +38,7 @@ class Promised:
     Attributes:
         saved: Checkpoints that are there.
         gone: Checkpoints that are not there any more.
+        pushing: Checkpoints that the other place may have, so that `pull` may bring them back.
         pushed: Checkpoints that the other place has.
         ran: Experiments that ended.
         states: The number in the newest saved state.
@@ -45,6 +46,7 @@ class Promised:
 
     saved: set[str] = field(default_factory=set)
     gone: set[str] = field(default_factory=set)
+    pushing: set[str] = field(default_factory=set)
     pushed: set[str] = field(default_factory=set)
     ran: set[str] = field(default_factory=set)
     states: int = -1
@@ -62,7 +64,9 @@ class Promised:
         elif word == "undoing":
             self.gone -= set(rest)
         elif word == "pulling":
-            self.gone -= self.pushed
+            self.gone -= self.pushing
+        elif word == "pushing":
+            self.pushing |= set(rest)
         elif word == "pushed":
             self.pushed |= set(rest)
         elif word == "ran":

@@ -96,6 +96,7 @@ class Work:
 
     def push(self) -> None:
         there = [entry.id for entry in self.tracker.entries()]
+        self.say("pushing", *there)
         self.ask("push", str(self.folder / "remote"))
         self.say("pushed", *there)
 
