@@ -3,7 +3,8 @@
     write_file, write_files     data that is whole and durable under its name, or not there
     create_file                 the same for a file of which the first writer wins
     staged, writing             the same for what a block writes
-    staged_folder, commit       a folder that is filled under a hidden name and then takes its own
+    stage_folder, commit        a folder that is filled under a hidden name and then takes its own
+    staged_folder               the same for what a block fills
     sweep, remove, discard      what crashes left, and what is not needed any more
 
 Errors of the disk are OSErrors: callers know what was asked, and say so.
@@ -36,6 +37,7 @@ _WINDOWS = sys.platform == "win32"
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 _BATCH = 256 << 10  # what is copied on its way is in memory only so long, and still in the cache
 _MOST_PARTS = 512  # POSIX promises room for 1024 buffers in one writev; half of it is as fast
+_SIDE_BY_SIDE = 4  # fewer are synced before threads have started
 _MOST_THREADS = 32  # a journaling file system syncs many files about as fast as one
 
 
@@ -126,13 +128,19 @@ def staged(
 @contextmanager
 def staged_folder(folder: Path) -> Iterator[Path]:
     """Make a hidden folder in *folder* for the block; what `commit` has not taken is removed after it."""
-    make_folder(folder)
-    stage = hidden(folder)
+    stage = stage_folder(folder)
     try:
-        stage.mkdir()
         yield stage
     finally:
         discard(stage)
+
+
+def stage_folder(folder: Path) -> Path:
+    """Return a new hidden folder in *folder*, to be committed or discarded."""
+    make_folder(folder)
+    stage = hidden(folder)
+    stage.mkdir()
+    return stage
 
 
 def commit(stage: Path, folder: Path) -> None:
@@ -262,9 +270,9 @@ def sync(fd: int) -> None:
 
 
 def _each(work: Callable[[Path], None], places: Iterable[Path]) -> None:
-    """Do the work for each place, side by side where threads can start."""
+    """Do the work for each place: many side by side, where threads can start."""
     every = list(places)
-    if len(every) < 2 or not _side_by_side(work, every):
+    if len(every) < _SIDE_BY_SIDE or not _side_by_side(work, every):
         for place in every:
             work(place)
 

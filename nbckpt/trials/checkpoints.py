@@ -29,7 +29,8 @@ from nbckpt.core.schema import SEALED, OneOf, seal, unseal
 from nbckpt.core.tree import INSIDE, check_path
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError, UsageError
 from nbckpt.render import count
-from nbckpt.store import DAMAGE, STAGING, open_archive, sync_file, sync_folder
+from nbckpt.store import DAMAGE, STAGING, open_archive
+from nbckpt.store.files import commit, discard, stage_folder, sweep, sync_folder, write_file
 
 PREFIX = "checkpoint_"
 SUFFIX = ".json"
@@ -147,12 +148,10 @@ class CheckpointFolder:
 
     def stage(self) -> Path:
         """Return a new empty folder for a checkpoint that is being written."""
-        place = self._hidden()
         try:
-            place.mkdir(parents=True)
+            return stage_folder(self.folder)
         except OSError as error:
-            raise _failed("make", place, error) from error
-        return place
+            raise _failed("make", self.folder, error) from error
 
     @contextmanager
     def staged(self) -> Iterator[Path]:
@@ -161,7 +160,7 @@ class CheckpointFolder:
         try:
             yield place
         finally:
-            shutil.rmtree(place, ignore_errors=True)
+            discard(place)
 
     def commit(self, stage: Path | None, record: Record) -> Record:
         """Make the staged folder the checkpoint *record*, and return the record with its files.
@@ -174,7 +173,6 @@ class CheckpointFolder:
             StoreError: The disk failed.
         """
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
             if stage is not None:
                 files, folders = _contents(stage)
                 record = replace(record, files=files, folders=folders)
@@ -191,25 +189,19 @@ class CheckpointFolder:
         """
         folder, file = self.folder / record.name, self.folder / (record.name + SUFFIX)
         former, was = self._former(record.name)
-        written = self._hidden()
         self._bring_back(record.name)
         is_new = not file.exists()
         try:
-            written.write_bytes(record.encode())
-            sync_file(written)
             if stage is not None:
                 if not is_new:
                     file.replace(was)
                 if folder.exists():
                     folder.replace(former)
-                stage.replace(folder)
-                sync_folder(self.folder)
+                commit(stage, folder)
             # The record goes last: a crash above this line leaves a folder that is no checkpoint.
-            written.replace(file)
-            sync_folder(self.folder)
+            write_file(file, record.encode())
         except BaseException:
             with suppress(OSError):
-                written.unlink(missing_ok=True)
                 if is_new or was.exists():
                     file.unlink(missing_ok=True)
                 if stage is not None and not stage.exists():
@@ -220,28 +212,24 @@ class CheckpointFolder:
 
     def _bring_back(self, name: str) -> None:
         """Bring back the checkpoint that was being replaced when a crash came; forget one that was."""
+        folder, file = self.folder / name, self.folder / (name + SUFFIX)
         former, was = self._former(name)
-        file = self.folder / (name + SUFFIX)
         if was.exists() and not file.exists():
             if former.exists():
-                shutil.rmtree(self.folder / name, ignore_errors=True)
-                former.replace(self.folder / name)
+                discard(folder)
+                former.replace(folder)
             was.replace(file)
             sync_folder(self.folder)
         self._forget(name)
 
     def _forget(self, name: str) -> None:
         former, was = self._former(name)
-        with suppress(OSError):
-            was.unlink(missing_ok=True)
-        shutil.rmtree(former, ignore_errors=True)
+        discard(was)
+        discard(former)
 
     def _former(self, name: str) -> tuple[Path, Path]:
         """Return where a checkpoint's folder and record are while another takes their names."""
         return self.folder / f"{_FORMER}{name}", self.folder / f"{_FORMER}{name}{SUFFIX}"
-
-    def _hidden(self) -> Path:
-        return self.folder / f"{STAGING}-{uuid.uuid4().hex[:12]}"
 
     def records(self) -> list[Record]:
         """Return the committed checkpoints, the oldest iteration first; temporary ones are left out.
@@ -320,7 +308,7 @@ class CheckpointFolder:
             file.unlink(missing_ok=True)
         except OSError as error:
             raise _failed("remove", file, error) from error
-        shutil.rmtree(self.folder / record.name, ignore_errors=True)
+        discard(self.folder / record.name)
 
     def recover(self, newest: str) -> list[str]:
         """Bring back what the folder lost, where *newest* is not whole and it is kept elsewhere too.
@@ -341,17 +329,15 @@ class CheckpointFolder:
             StoreError: The disk failed; sweeping again may help.
         """
         try:
-            for file in self.folder.glob(f"{_FORMER}*{SUFFIX}"):
-                self._bring_back(file.name.removeprefix(_FORMER).removesuffix(SUFFIX))
+            for place in list(self.folder.glob(f"{_FORMER}*")):
+                self._bring_back(place.name.removeprefix(_FORMER).removesuffix(SUFFIX))
         except OSError as error:
             raise _failed("clean", self.folder, error) from error
+        sweep(self.folder, older_s=0)
         # Only names that are given here: `checkpoint_best` may be a folder of the user's.
         numbered = [it for it in self.folder.glob(f"{PREFIX}*") if it.name.removeprefix(PREFIX).isdecimal()]
-        unfinished = [it for it in numbered if not it.with_name(it.name + SUFFIX).exists()]
-        for place in (*self.folder.glob(f".*{STAGING[1:]}*"), *unfinished):
-            shutil.rmtree(place, ignore_errors=True)
-            with suppress(OSError):
-                place.unlink(missing_ok=True)
+        for place in (it for it in numbered if not it.with_name(it.name + SUFFIX).exists()):
+            discard(place)
         for place in self.folder.glob(f"{TEMPORARY}*"):
             self.delete(Record(place.name.removesuffix(SUFFIX), "files", 0))
 
@@ -458,7 +444,7 @@ def _safe(path: str) -> str:
 
 
 def _contents(stage: Path) -> tuple[dict[str, tuple[int, str]], tuple[str, ...]]:
-    """Make everything in a folder durable; return its files with size and digest, and the empty folders."""
+    """Return a folder's files with size and digest, and its empty folders; links become copies."""
     files: dict[str, tuple[int, str]] = {}
     empty: list[str] = []
     for place in _walk(stage):
@@ -466,10 +452,7 @@ def _contents(stage: Path) -> tuple[dict[str, tuple[int, str]], tuple[str, ...]]
         if place.is_dir():
             empty.append(path)
         else:
-            sync_file(place)
             files[path] = (place.stat().st_size, PREFERRED.checksum_of_file(place))
-    for folder, _, _ in os.walk(stage):
-        sync_folder(Path(folder))
     return dict(sorted(files.items())), tuple(sorted(empty))
 
 

@@ -47,6 +47,17 @@ nbckpt.save_state(kept, top / "new" / "own")
 nbckpt.save_state(kept, top / "new" / "own")
 """,
     "run": RUN,
+    "trial checkpoints": """
+from nbckpt.trials.checkpoints import CheckpointFolder, Record
+folder = CheckpointFolder(top / "new" / "t0")
+for _ in range(2):
+    with folder.staged() as stage:
+        (stage / "deep").mkdir()
+        (stage / "deep" / "model").write_bytes(b"x")
+        (stage / "config").write_bytes(b"y")
+        folder.commit(stage, Record("checkpoint_000001", "files", 1))
+folder.commit(None, Record("checkpoint_null_1", "null", 0))
+""",
     "pull": SAVE
     + RUN.replace('top / "x"', 'top / "new" / "store" / "experiments"')
     + """
