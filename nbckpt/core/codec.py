@@ -31,7 +31,7 @@ SMALL = 4 << 10
 """Memory smaller than this stays in the record, unless another array shares it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Pickled:
     """A value as a record.
 
@@ -45,6 +45,7 @@ class Pickled:
         owners: The objects among the links that have memory of their own in the record.
         functions: The functions that leave the namespace behind.
         notes: The parts that will not come back as they are, each with what will be missing.
+        plain: The value is short and of built-in types alone.
     """
 
     record: bytes
@@ -55,6 +56,7 @@ class Pickled:
     owners: list[Any] = field(default_factory=list)
     functions: list[types.FunctionType] = field(default_factory=list)
     notes: list[tuple[object, str]] = field(default_factory=list)
+    plain: bool = False
 
 
 def dump(value: Any, namespace: dict[str, Any], overlaps: Overlaps = NO_OVERLAPS) -> Pickled:
@@ -67,7 +69,7 @@ def dump(value: Any, namespace: dict[str, Any], overlaps: Overlaps = NO_OVERLAPS
         Exception: Whatever the value's own way of pickling raises.
     """
     if (links := _plain_links(value)) is not None:
-        return Pickled(pickle.dumps(value, 5), links=links)
+        return Pickled(pickle.dumps(value, 5), links=links, plain=True)
     chunks: list[bytes] = []
     buffers: list[Span] = []
     reached: list[Span] = []

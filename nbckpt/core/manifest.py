@@ -58,7 +58,7 @@ _BODY = {
     "created_at": _MOMENT,
     "packs": [re.compile("[0-9a-f]{64}")],
     "values": [_VALUE],
-    "groups": [{"record": _CONTENT, "roots": [_CONTENT], "buffers?": [(int, int, int)]}],
+    "groups": [{"record": _CONTENT, "roots": [_CONTENT], "buffers?": [(int, int, int)], "separate?": bool}],
     "attributes?": [_VALUE],
     "message?": str,
     "parent?": str,
@@ -92,17 +92,19 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Values that are saved together because they share something.
+    """Values that are saved together, since they share something or are small.
 
     Attributes:
         record: The pickle of the list of the values.
         roots: Stretches of memory, none overlapping another.
         buffers: For each buffer that the record asks for: its root, offset and size.
+        separate: The values share nothing.
     """
 
     record: Content
     roots: tuple[Content, ...] = ()
     buffers: tuple[tuple[int, int, int], ...] = ()
+    separate: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +214,7 @@ class Manifest:
         return replace(
             self,
             groups=tuple(
-                Group(change(group.record), tuple(map(change, group.roots)), group.buffers)
+                replace(group, record=change(group.record), roots=tuple(map(change, group.roots)))
                 for group in self.groups
             ),
             files={path: change(content) for path, content in self.files.items()},
@@ -302,8 +304,11 @@ def _write_group(it: Group, place: Mapping[str, int]) -> dict[str, Any]:
         "record": _write_content(it.record, place),
         "roots": [_write_content(root, place) for root in it.roots],
     }
-    plain = tuple((at, 0, root.size) for at, root in enumerate(it.roots))
-    return document if it.buffers == plain else document | {"buffers": it.buffers}
+    if it.buffers != tuple((at, 0, root.size) for at, root in enumerate(it.roots)):
+        document["buffers"] = it.buffers
+    if it.separate:
+        document["separate"] = True
+    return document
 
 
 def _to_json(manifest: Manifest) -> dict[str, Any]:
@@ -367,7 +372,7 @@ def _read_group(it: Any, packs: Sequence[str]) -> Group:
     for root, offset, size in buffers:
         if root >= len(roots) or offset + size > roots[root].size:
             raise ValueError("a buffer is in no root")
-    return Group(_read_content(it["record"], packs), roots, buffers)
+    return Group(_read_content(it["record"], packs), roots, buffers, it.get("separate", False))
 
 
 def _from_json(document: Mapping[str, Any]) -> Manifest:

@@ -14,7 +14,8 @@ from typing import Any
 MOST_TEXT = 200
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]{4,16}")  # says nothing, and differs each time
 _MOST_COLUMNS = 200
-_NUMBERS = frozenset({float, complex, bool, type(None)})  # an int can have more digits than can be shown
+_NUMBERS = frozenset({float, complex, bool, type(None)})
+_WIDE = 10**100  # an int can have more digits than can be shown
 _PICTURE = 480  # pixels along the longer side: sharp at the height that a page shows
 
 
@@ -30,28 +31,41 @@ def describe(value: Any) -> dict[str, Any]:
     Never raises: a value whose own `repr` or `len` fails is described by its type.
     """
     preview: dict[str, Any] = {"type": type_name(type(value))}
-    if type(value) in _NUMBERS:
-        return preview | {"text": str(value)}
-    for name, read in _PLAIN if type(value) in _BUILT_IN else _READ:
-        try:
-            found = read(value)
-        except Exception:  # noqa: BLE001  a value of the user's may do anything when asked
-            continue
-        if found is not None:
-            preview[name] = found
+    if type(value) in _NUMBERS or (type(value) is int and -_WIDE < value < _WIDE):
+        preview["text"] = str(value)
+        return preview
+    if type(value) in _SIZED:
+        preview["length"] = len(value)
+    elif type(value) is not int:
+        preview |= _asked(value)
     preview["text"] = text_of(value)
     if isinstance(value, type):
         preview["class"] = True
     return preview
 
 
+def _asked(value: Any) -> dict[str, Any]:
+    answers = {}
+    for name, read in _READ:
+        try:
+            answer = read(value)
+        except Exception:  # noqa: BLE001  a value of the user's may do anything when asked
+            continue
+        if answer is not None:
+            answers[name] = answer
+    return answers
+
+
 def text_of(value: Any) -> str:
     """Return a few words of *value*'s content on one line."""
     try:
-        text = _code_text(value) or _numpy_text(value) or _REPR.repr(value)
+        own = "" if type(value) in _SIZED else _code_text(value) or _numpy_text(value)
+        text = own or _REPR.repr(value)
     except Exception as error:  # noqa: BLE001  the same
         text = f"<repr failed: {type(error).__name__}>"
-    text = _ADDRESS.sub("", " ".join(text.split()))
+    text = " ".join(text.split())
+    if " at 0x" in text:
+        text = _ADDRESS.sub("", text)
     return text if len(text) <= MOST_TEXT else text[: MOST_TEXT - 1] + "…"
 
 
@@ -121,6 +135,10 @@ def _columns(value: Any) -> list[list[str]] | None:
     return [[str(name), str(dtype)] for name, dtype in list(value.dtypes.items())[:_MOST_COLUMNS]]
 
 
-_PLAIN: tuple[tuple[str, Callable[[Any], Any]], ...] = (("length", _length),)
-_READ = (("shape", _shape), ("dtype", _dtype), *_PLAIN, ("columns", _columns))
-_BUILT_IN = frozenset({int, str, bytes, list, tuple, dict, set})
+_READ: tuple[tuple[str, Callable[[Any], Any]], ...] = (
+    ("shape", _shape),
+    ("dtype", _dtype),
+    ("length", _length),
+    ("columns", _columns),
+)
+_SIZED = frozenset({str, bytes, list, tuple, dict, set})

@@ -2,11 +2,13 @@
 
 Knows nothing of IPython: the namespace comes in as a plain dict. Variables that reach one mutable
 object, or one stretch of memory, form a group and are pickled together, so that what they share stays
-shared; every other variable stands alone and can be loaded alone.
+shared; every other variable stands alone and can be loaded alone. Small plain ones share records,
+since a record for each costs more than they do, see docs/decisions/0060.
 """
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -26,9 +28,11 @@ from nbckpt.core.spans import NO_OVERLAPS, Overlaps, Span, merged
 _LARGE = 1 << 20
 _SMALL = frozenset({int, float, bool, str, bytes, list, tuple, dict, set, type(None)})
 _MOST_TRIES = 3
+_SMALL_RECORD, _IN_RECORD = 256, 32
+"""How many values that are how small share a record."""
 
 
-@dataclass
+@dataclass(slots=True)
 class _Member:
     """One distinct object, under all the names that are bound to it."""
 
@@ -47,6 +51,7 @@ class _Draft:
     record: Stored
     roots: list[Stored]
     buffers: list[tuple[int, int, int]]
+    separate: bool = False
 
 
 @dataclass
@@ -62,12 +67,13 @@ class Captured:
 
     def groups(self, packer: Packer) -> tuple[Group, ...]:
         """Return the groups, by where their bytes are."""
-
-        def content(stored: Stored) -> Content:
-            return Content(stored.size, tuple(packer.runs(stored)))
-
         return tuple(
-            Group(content(draft.record), tuple(map(content, draft.roots)), tuple(draft.buffers))
+            Group(
+                _content(draft.record, packer),
+                tuple(_content(root, packer) for root in draft.roots),
+                tuple(draft.buffers),
+                draft.separate,
+            )
             for draft in self.drafts
         )
 
@@ -76,13 +82,18 @@ class Captured:
         found: dict[str, Value] = {}
         for group, draft in enumerate(self.drafts):
             for slot, member in enumerate(draft.members):
+                digest, first = member.digest(), member.names[0]
                 changed = any(it.changed for it in (*member.stored, *draft.roots))
+                drawn = self.pictures.get(first)
+                picture = _content(drawn, packer) if drawn else None
+                preview = self.previews.get(first, {})
                 for name in member.names:
-                    stored = self.pictures.get(member.names[0])
-                    picture = Content(stored.size, tuple(packer.runs(stored))) if stored else None
-                    preview = self.previews.get(member.names[0], {})
-                    found[name] = Value(name, group, slot, member.digest(), preview, picture, changed=changed)
+                    found[name] = Value(name, group, slot, digest, preview, picture, changed=changed)
         return tuple(found[name] for name in self.order if name in found)
+
+
+def _content(stored: Stored, packer: Packer) -> Content:
+    return Content(stored.size, tuple(packer.runs(stored)))
 
 
 def capture(
@@ -102,7 +113,10 @@ def capture(
     take = _Taker(packer, {})
     with paused_gc():
         members = _pickle_each(items, namespace, captured, take)
-        for group in _connected(members):
+        small, groups = _small_apart(_connected(members))
+        for at in range(0, len(small), _IN_RECORD):
+            captured.drafts.append(_draft_small(small[at : at + _IN_RECORD], packer))
+        for group in groups:
             try:
                 captured.drafts.append(_draft(group, namespace, take, packer))
             except Exception as error:  # noqa: BLE001  each could be pickled alone, a moment ago
@@ -159,8 +173,13 @@ def _pickle_each(
         by_identity.setdefault(id(value), []).append(name)
     arrays, frames, others = _by_size(by_identity.values(), items)
     members: dict[str, _Member] = {}
+
+    def pickle_one(names: list[str]) -> None:
+        if member := _pickle_one(names, items[names[0]], namespace, captured, take):
+            members[names[0]] = member
+
     for names in arrays:
-        members |= _pickle_one(names, items[names[0]], namespace, captured, take)
+        pickle_one(names)
         # Pickling holds the interpreter's lock, and hashing needs it often: first the one, then the
         # other. Writing hardly needs it and goes on.
         take.packer.settle()
@@ -168,14 +187,14 @@ def _pickle_each(
     _draw({names[0]: items[names[0]] for names in others}, captured, take.packer)
     # The frames last: what is made of their strings waits in memory until it is written.
     for names in (*others, *frames):
-        members |= _pickle_one(names, items[names[0]], namespace, captured, take)
+        pickle_one(names)
     return [members[names[0]] for names in by_identity.values() if names[0] in members]
 
 
 def _pickle_one(
     names: list[str], value: Any, namespace: dict[str, Any], captured: Captured, take: _Taker
-) -> dict[str, _Member]:
-    """Return the object as a member under its first name; nothing where it cannot be pickled."""
+) -> _Member | None:
+    """Return the object as a member; None where it cannot be pickled."""
     try:
         pickled = _dump([value], namespace)
     except Exception as error:  # noqa: BLE001  a value's own pickling may raise anything; the others are saved
@@ -183,10 +202,10 @@ def _pickle_one(
         if not _is_changing(error):
             path, reason = blame(names[0], value, partial(dump, namespace=namespace))
         captured.skipped += [Skipped(name, path, reason) for name in names]
-        return {}
+        return None
     stored = take.whole(pickled)
     digest = _digest_later(pickled, stored, take.packer.algorithms)
-    return {names[0]: _Member(names, value, pickled, stored, digest)}
+    return _Member(names, value, pickled, stored, digest)
 
 
 def _dump(values: list[Any], namespace: dict[str, Any], overlaps: Overlaps = NO_OVERLAPS) -> Pickled:
@@ -249,7 +268,8 @@ def _digest_later(pickled: Pickled, stored: Sequence[Stored], algorithms: Algori
     digest, record = algorithms.digest, algorithms.digest(pickled.record)
 
     def whole() -> str:
-        return digest(b"".join([record, *(name for it in stored for name in it.digests)])).hex()[:32]
+        parts = b"".join([record, *(name for it in stored for name in it.digests)]) if stored else record
+        return digest(parts).hex()[:32]
 
     return whole
 
@@ -303,6 +323,26 @@ def _draft(members: list[_Member], namespace: dict[str, Any], take: _Taker, pack
     return _Draft(members, packer.add_record(pickled.record), [take(span) for span in roots], buffers)
 
 
+def _small_apart(groups: Iterable[list[_Member]]) -> tuple[list[_Member], list[list[_Member]]]:
+    """Return the small plain members that share nothing, also not between two names, and the other groups."""
+    small: list[_Member] = []
+    others: list[list[_Member]] = []
+    for group in groups:
+        first, pickled = group[0], group[0].pickled
+        is_alone = len(group) == 1 and (len(first.names) == 1 or not pickled.links)
+        if is_alone and pickled.plain and len(pickled.record) < _SMALL_RECORD:
+            small.append(first)
+        else:
+            others.append(group)
+    return small, others
+
+
+def _draft_small(members: list[_Member], packer: Packer) -> _Draft:
+    """Put members that share nothing into one record, as they were when each was pickled."""
+    values = [pickle.loads(member.pickled.record)[0] for member in members]
+    return _Draft(members, packer.add_record(pickle.dumps(values, 5)), [], [], separate=True)
+
+
 def _separate(spans: list[Span]) -> tuple[list[Span], list[tuple[int, int, int]]]:
     return spans, [(at, 0, span.size) for at, span in enumerate(spans)]
 
@@ -317,6 +357,8 @@ def _look_at(members: list[_Member], captured: Captured) -> None:
 def _warn(members: list[_Member], missing: set[str], captured: Captured) -> None:
     """Note what comes back as less than it was, and what needs variables that are *missing*."""
     for member in members:
+        if not (member.pickled.notes or (missing and member.pickled.functions)):
+            continue
         name = member.names[0]
         found = [f"{path_to(name, member.value, part)}: {lost}" for part, lost in member.pickled.notes]
         captured.warnings += dict.fromkeys(found)

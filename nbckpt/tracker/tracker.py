@@ -496,6 +496,7 @@ class Tracker(Rich):
     ) -> Restored:
         names = set(wanted)
         groups = {value.group for value in manifest.values if value.name in names}
+        groups -= {at for at, group in enumerate(manifest.groups) if group.separate}
         apart = tuple(it.name for it in manifest.values if it.group in groups and it.name not in names)
         torn = tuple(it.name for it in manifest.values if it.changed and it.name in names)
         return Restored(manifest, changes, failed, apart, time.perf_counter() - started, dry_run, torn)

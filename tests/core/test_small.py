@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nbckpt.core import codec
@@ -38,17 +39,68 @@ def test_shared_lists_stay_shared() -> None:
         assert new["a"] is new["b"][0]
 
 
-def test_a_damaged_record_fails_alone() -> None:
-    namespace = {f"v{at}": f"{at:04}" * 30 for at in range(2000)}
+def small_values() -> dict[str, bytes]:
+    draw = random.Random(7)
+    return {f"v{at}": draw.randbytes(120) for at in range(2000)}
+
+
+def test_a_damaged_record_takes_only_its_own_values() -> None:
+    namespace = small_values()
     store = MemoryStore()
     with Tracker(store) as tracker:
         manifest = tracker.save(namespace, "x").manifest
         (key,) = store.keys("packs/")
         data = bytearray(store.get(key))
-        at = data.index(b"1234" * 20)
+        at = data.index(namespace["v1234"])
         data[at] ^= 1
         damaged = MemoryStore()
         damaged.put(key, [bytes(data)])
         loaded, failed = load_values(manifest, Reader(damaged), namespace)
-    assert [it.names for it in failed] == [("v1234",)]
-    assert loaded == {name: it for name, it in namespace.items() if name != "v1234"}
+    value = manifest.find("v1234")
+    assert value
+    beside = tuple(it.name for it in manifest.values if it.group == value.group)
+    assert len(beside) == 32
+    assert [it.names for it in failed] == [beside]
+    assert loaded == {name: it for name, it in namespace.items() if name not in beside}
+
+
+def same(values: Any) -> str:
+    """Return text that is equal for equal values, NaN and the types of numbers included."""
+    return repr(values)
+
+
+@settings(deadline=None)
+@given(st.dictionaries(st.sampled_from([f"v{at}" for at in range(300)]), PLAIN, max_size=40), st.randoms())
+def test_plain_values_come_back_all_or_one_by_one(values: dict[str, Any], draw: Any) -> None:
+    with Tracker(MemoryStore()) as tracker:
+        tracker.save(values | {"other": [[1]]}, "x")
+        tracker.restore("x", everything := {})  # type: ignore[var-annotated]  # a namespace
+        assert same({name: everything[name] for name in values}) == same(values)
+        for name in draw.sample(sorted(values), min(3, len(values))):
+            restored = tracker.restore("x", alone := {}, [name])  # type: ignore[var-annotated]  # the same
+            assert same(alone) == same({name: values[name]})
+            assert restored.apart == ()
+
+
+def test_a_small_list_with_two_names_is_shared() -> None:
+    small = [1]
+    with Tracker(MemoryStore()) as tracker:
+        tracker.save({"a": small, "b": small, "c": 5, "d": 5}, "x")
+        assert tracker.restore("x", {}, ["a"]).apart == ("b",)
+        assert tracker.restore("x", {}, ["c"]).apart == ()
+
+
+def test_many_small_values_make_few_records() -> None:
+    with Tracker(MemoryStore()) as tracker:
+        manifest = tracker.save({f"v{at}": at for at in range(5000)}, "x").manifest
+    assert len(manifest.groups) < 300
+
+
+def test_one_changed_small_value_is_one_change() -> None:
+    values = small_values()
+    with Tracker(MemoryStore()) as tracker:
+        tracker.save(values, "x")
+        values["v250"] = b"new"
+        assert tracker.save(values, "x").new_bytes < 8000
+        differences = tracker.diff("x@1", "x@2").differences
+    assert [it.name for it in differences if it.change != "same"] == ["v250"]
