@@ -20,7 +20,7 @@ from nbckpt.core import schema
 from nbckpt.core.trust import open_signer
 from nbckpt.errors import NotFoundError, StoreError, UsageError
 from nbckpt.mirror import AutoMirror, Mirror
-from nbckpt.store import LocalStore, MemoryStore, open_store
+from nbckpt.store import LocalStore, MemoryStore, open_store, scan
 from nbckpt.store.locks import file_lock
 from nbckpt.sync.progress import Progress
 from nbckpt.sync.work import Terms
@@ -245,6 +245,17 @@ def test_there_must_be_something_to_pull_and_another_place(here: Path) -> None:
         mirror(here, MemoryStore()).pull()
     with pytest.raises(UsageError, match="is the store itself"):
         mirror(here, here)
+
+
+def test_a_pull_leaves_out_names_that_no_folder_can_have(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save(here, 1)
+    target = MemoryStore()
+    mirror(here, target).push()
+    target.put("experiments/c:evil/experiment.json", b"{}")
+    monkeypatch.setattr(scan, "_WINDOWS", True)
+    pulled = mirror(here.parent / "there", target).pull()
+    assert pulled.experiments["c:evil"].left_out == {"c:evil": "no folder here can have this name"}
+    assert not (here.parent / "there" / "experiments").exists()
 
 
 # In the background.

@@ -21,7 +21,7 @@ from nbckpt.errors import FormatError, NotFoundError, UsageError
 from nbckpt.mirror.merge import left
 from nbckpt.store import PrefixStore, Store, open_store
 from nbckpt.store.locks import Timeout, file_lock
-from nbckpt.store.scan import OUTSIDE, link_outside
+from nbckpt.store.scan import OUTSIDE, can_be_named, link_outside
 from nbckpt.sync.files import explained
 from nbckpt.sync.folders import Moved, download, upload
 from nbckpt.sync.progress import Progress
@@ -143,6 +143,8 @@ class Mirror:
         Raises:
             Timeout: It runs here.
         """
+        if not can_be_named(name):  # on Windows it could name another drive
+            return Moved(left_out={name: "no folder here can have this name"})
         folder, there = self._experiments / name, PrefixStore(self.target, place)
         if link := self._link_of(name):
             return Moved(left_out={link: OUTSIDE})

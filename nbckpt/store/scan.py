@@ -130,4 +130,4 @@ def can_be_named(path: str) -> bool:
         os.fsencode(path)
     except UnicodeEncodeError:
         return False
-    return not (_WINDOWS and any(map(_UNFIT.search, path.split("/"))))
+    return "\0" not in path and not (_WINDOWS and any(map(_UNFIT.search, path.split("/"))))

@@ -133,7 +133,7 @@ class Library:
             StoreError: The disk failed; nothing was removed.
         """
         with ExitStack() as held:
-            paths = [path for ref in refs for path in self._paths(ref)]
+            paths = list(dict.fromkeys(path for ref in refs for path in self._paths(ref)))
             whole = [path for path in paths if "/" not in path]
             for name in whole:
                 held.enter_context(self._at_rest(name))

@@ -15,6 +15,7 @@ import os
 import re
 import secrets
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,7 +23,7 @@ from urllib.parse import quote, unquote
 
 from nbckpt.errors import NotFoundError, StoreError, UsageError
 from nbckpt.store.files import discard, sync_folder
-from nbckpt.store.scan import link_outside
+from nbckpt.store.scan import can_be_named, link_outside
 
 _REMOVED, _DELETED = ".removed", ".deleted"
 _NAME = re.compile(rf"({re.escape(_REMOVED)}|{re.escape(_DELETED)})~(\d{{8}}T\d{{12}}Z-[0-9a-f]{{8}})~(.+)")
@@ -46,33 +47,44 @@ class Removal:
 
     @property
     def labels(self) -> list[str]:
-        """What it is, as people ask for it."""
+        """The names by which people ask for what it took away."""
         return list(dict.fromkeys(label_of(path) for path in self.paths))
 
     def bring_back(self) -> None:
         """Give everything its path again; what has it already stays there.
 
         Raises:
-            UsageError: Something else has one of the paths now; nothing was brought back.
+            UsageError: Something else has one of the paths now, or one leads out of the folder through a
+                link; nothing was brought back.
             NotFoundError: `gc` has deleted some of it, or the trial is not there any more.
             StoreError: The disk failed; doing it again goes on.
         """
         for path in self.paths:
+            if link := _link_above(self.folder, path):
+                raise UsageError(
+                    f"{label_of(path)!r} cannot be brought back: {link} in {self.folder} is a link that "
+                    "leads outside. Remove the link first"
+                )
             if os.path.lexists(self.folder / path) and os.path.lexists(self._place(path)):
                 raise UsageError(f"{label_of(path)!r} is there again: remove that first, or keep it")
         back: list[str] = []
         for path in reversed(self.paths):
-            if not os.path.lexists(self._place(path)) and os.path.lexists(self.folder / path):
+            if self._is_back(path):
                 continue
             try:
                 _move(self.folder, self._place(path), self.folder / path)
                 back.append(path)
             except FileNotFoundError:
+                if self._is_back(path):  # another undo was faster
+                    continue
                 if f"{path}.json" in back:  # no record is left without its files
                     discard(self.folder / f"{path}.json")
                 raise NotFoundError(self._why_not(path)) from None
             except OSError as error:
                 raise _failed("bring back", path, error) from error
+
+    def _is_back(self, path: str) -> bool:
+        return os.path.lexists(self.folder / path) and not os.path.lexists(self._place(path))
 
     def _why_not(self, path: str) -> str:
         """Return why a path could not be given back."""
@@ -87,7 +99,7 @@ class Removal:
             place, doomed = self._place(path), self._place(path, _DELETED)
             size = size_of(place)
             try:
-                place.rename(doomed)  # from here on nobody brings it back
+                _move(self.folder, place, doomed)  # from here on nobody brings it back
             except FileNotFoundError:
                 continue
             except OSError as error:
@@ -102,8 +114,8 @@ class Removal:
         return sum(size_of(self._place(path)) for path in self.paths)
 
     def _place(self, path: str, state: str = _REMOVED) -> Path:
-        parts = (quote(part, safe="").replace("~", "%7E") for part in path.split("/"))
-        return self.folder / "~".join((state, self.stamp, *parts))
+        parts = (quote(part, safe="", errors="surrogateescape") for part in path.split("/"))
+        return self.folder / "~".join((state, self.stamp, *(part.replace("~", "%7E") for part in parts)))
 
 
 def take_away(folder: Path, paths: Sequence[str]) -> Removal:
@@ -111,45 +123,45 @@ def take_away(folder: Path, paths: Sequence[str]) -> Removal:
 
     Raises:
         UsageError: A path leads out of the folder through a link; everything is where it was.
-        StoreError: The disk failed; everything is where it was.
+        StoreError: The disk failed; everything is where it was, or in the trash if the disk failed again.
     """
     for path in paths:
-        above = path.rpartition("/")[0]
-        if not _PATH.fullmatch(path) or (above and link_outside(folder, above)):
+        if not _PATH.fullmatch(path) or _link_above(folder, path):
             raise UsageError(f"{label_of(path)!r} is not inside {folder}: remove it where it is")
     stamp = f"{datetime.now(UTC):%Y%m%dT%H%M%S%f}Z-{secrets.token_hex(4)}"
     removal = Removal(folder, stamp, tuple(paths))
     moved: list[str] = []
     try:
         for path in paths:
+            moved.append(path)  # first: the sync can fail after the name has changed
             _move(folder, folder / path, removal._place(path))
-            moved.append(path)
     except OSError as error:
         for path in reversed(moved):
-            _move(folder, removal._place(path), folder / path)
-        raise _failed("remove", paths[len(moved)], error) from error
+            with suppress(OSError):
+                _move(folder, removal._place(path), folder / path)
+        raise _failed("remove", moved[-1], error) from error
     return removal
 
 
 def removals(folder: Path) -> list[Removal]:
     """Return what was removed from a folder of experiments and can be brought back, the last removal last."""
-    found: dict[str, list[str]] = {}
+    by_stamp: dict[str, list[str]] = {}
     for stamp, path in _entries(folder, _REMOVED):
-        found.setdefault(stamp, []).append(path)
-    return [Removal(folder, stamp, tuple(sorted(paths))) for stamp, paths in sorted(found.items())]
+        by_stamp.setdefault(stamp, []).append(path)
+    return [Removal(folder, stamp, tuple(sorted(paths))) for stamp, paths in sorted(by_stamp.items())]
 
 
 def empty(folder: Path, *, dry_run: bool = False) -> tuple[list[str], int]:
-    """Delete for good what was removed; return what that was, and the bytes that it freed."""
-    there = removals(folder)
-    freed = sum(it.size if dry_run else it.delete() for it in there)
+    """Delete for good what was removed; return its names, and the bytes that this freed, or would free."""
+    trash = removals(folder)
+    freed = sum(removal.size if dry_run else removal.delete() for removal in trash)
     for stamp, path in _entries(folder, _DELETED):  # a collection was killed
         left = Removal(folder, stamp, (path,))._place(path, _DELETED)
         freed += size_of(left)
         if not dry_run:
             discard(left)
             freed -= size_of(left)
-    return [label for it in there for label in it.labels], freed
+    return [label for removal in trash for label in removal.labels], freed
 
 
 def label_of(path: str) -> str:
@@ -158,8 +170,8 @@ def label_of(path: str) -> str:
     >>> label_of("net"), label_of("net/t0/checkpoint_000010"), label_of("net/t0/checkpoint_000010.json")
     ('net', 'net/t0@10', 'net/t0@10')
     """
-    found = _PATH.fullmatch(path)
-    return f"{found[1]}/{found[2]}@{found[3]}" if found and found[2] else path
+    match = _PATH.fullmatch(path)
+    return f"{match[1]}/{match[2]}@{match[3]}" if match and match[2] else path
 
 
 def size_of(place: Path) -> int:
@@ -173,10 +185,10 @@ def size_of(place: Path) -> int:
 
 def _bytes(file: str | Path) -> int:
     try:
-        found = os.lstat(file)
+        status = os.lstat(file)
     except OSError:
         return 0
-    return 0 if os.path.isdir(file) else found.st_size  # noqa: PTH112
+    return 0 if os.path.isdir(file) else status.st_size  # noqa: PTH112
 
 
 def _entries(folder: Path, state: str) -> list[tuple[str, str]]:
@@ -185,13 +197,19 @@ def _entries(folder: Path, state: str) -> list[tuple[str, str]]:
         names = os.listdir(folder)  # noqa: PTH208
     except OSError:
         return []
-    found = []
+    entries = []
     for match in filter(None, map(_NAME.fullmatch, names)):
-        path = "/".join(map(unquote, match[3].split("~")))
+        path = "/".join(unquote(part, errors="surrogateescape") for part in match[3].split("~"))
         is_ours = Removal(folder, match[2], ())._place(path, match[1]).name == match[0]
-        if match[1] == state and is_ours and _PATH.fullmatch(path):
-            found.append((match[2], path))
-    return sorted(found)
+        if match[1] == state and is_ours and _PATH.fullmatch(path) and can_be_named(path):
+            entries.append((match[2], path))
+    return sorted(entries)
+
+
+def _link_above(folder: Path, path: str) -> str:
+    """Return the folder above a path that is a link out of the folder of experiments; "" if none is."""
+    above = path.rpartition("/")[0]
+    return link_outside(folder, above) if above else ""
 
 
 def _move(folder: Path, source: Path, target: Path) -> None:

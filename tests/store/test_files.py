@@ -337,4 +337,5 @@ def test_names_that_windows_does_not_take(path: str, fits: bool, monkeypatch: py
 
 def test_names_that_are_no_text_are_none_anywhere() -> None:
     assert not scan.can_be_named("\ud800")
+    assert not scan.can_be_named("a\0b")
     assert hidden(Path("x")).name.isascii()

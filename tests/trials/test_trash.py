@@ -159,6 +159,7 @@ def test_a_checkpoint_behind_a_link_is_not_moved(library: Library, tmp_path: Pat
         ".removed~20260101T000000000000Z-00000000~e~..~checkpoint_1",
         ".removed~20260101T000000000000Z-00000000~%2e%2e",
         ".removed~20260101T000000000000Z-00000000~.hidden",
+        ".removed~20260101T000000000000Z-00000000~e%00f",
         ".removed~now~e",
         ".removed~~",
     ],
@@ -286,6 +287,75 @@ def test_a_removal_that_the_disk_refuses_changes_nothing(
         library.remove("e", "f")
     monkeypatch.undo()
     assert contents(library.folder) == before
+
+
+def test_a_removal_that_cannot_be_synced_changes_nothing(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = contents(library.folder)
+    sync, calls = trash.sync_folder, [0]
+
+    def fails(folder: Path) -> None:
+        calls[0] += 1
+        if calls[0] == 2:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        sync(folder)
+
+    monkeypatch.setattr(trash, "sync_folder", fails)
+    with pytest.raises(nbckpt.StoreError, match="cannot remove 'f': Input/output error"):
+        library.remove("e", "f")
+    assert contents(library.folder) == before
+
+
+def test_an_undo_never_writes_behind_a_link_that_leads_outside(library: Library, tmp_path: Path) -> None:
+    removal = library.remove("e/t0@1")
+    outside = (library.folder / "e").rename(tmp_path / "outside")
+    before = contents(outside)
+    (library.folder / "e").symlink_to(outside)
+    with pytest.raises(nbckpt.UsageError, match="a link that leads outside"):
+        removal.bring_back()
+    assert contents(outside) == before
+
+
+def test_two_undos_at_once_bring_back_the_whole_checkpoint(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = contents(library.folder)
+    removal, move = library.remove("e/t0@1"), trash._move
+
+    def is_second(folder: Path, source: Path, target: Path) -> None:
+        if source.suffix != ".json":
+            monkeypatch.setattr(trash, "_move", move)
+            removal.bring_back()
+        move(folder, source, target)
+
+    monkeypatch.setattr(trash, "_move", is_second)
+    removal.bring_back()
+    assert contents(library.folder) == before
+
+
+def test_a_removal_that_is_asked_for_twice_is_one(library: Library) -> None:
+    assert library.remove("e", "e").labels == ["e"]
+    assert library.remove("f/t0@1", "f/t0@001").labels == ["f/t0@1"]
+
+
+def test_a_name_that_is_no_text_is_removed_and_comes_back(library: Library) -> None:
+    name = os.fsdecode(b"\xff~%")
+    (library.folder / "e").rename(library.folder / name)
+    before = contents(library.folder)
+    library.remove(name).bring_back()
+    assert contents(library.folder) == before
+
+
+def test_a_power_cut_never_shows_what_is_half_deleted(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library.remove("e")
+    calls: list[str] = []
+    monkeypatch.setattr(trash, "sync_folder", lambda folder: calls.append("sync"))
+    monkeypatch.setattr(trash, "discard", lambda place: calls.append("delete"))
+    trash.empty(library.folder)
+    assert calls[:2] == ["sync", "delete"]
 
 
 def test_a_push_leaves_the_trash_at_home(library: Library, store: Path) -> None:
