@@ -253,6 +253,7 @@ class History:
         for key in (entry.key, *(ref.key for ref in refs)):
             self.store.copy(key, _trashed(key))
         self.store.delete(entry.key)
+        self.store.settle("checkpoints")
         # From here on the names lead nowhere and are not seen; what stays of them now, `gc` removes.
         with suppress(StoreError):
             for ref in refs:

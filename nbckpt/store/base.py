@@ -77,6 +77,13 @@ class Store(ABC):
     def delete(self, key: str) -> None:
         """Remove *key*; one that is not there is fine."""
 
+    def settle(self, folder: str) -> None:
+        """Let what was deleted in *folder* be gone after a crash of the machine, too.
+
+        This default does nothing: most storages promise that of each `delete`.
+        """
+        del folder
+
     def forget(self, key: str) -> None:
         """Let the next read of *key* ask the storage, whatever was kept of earlier ones."""
         del key

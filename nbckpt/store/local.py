@@ -11,7 +11,7 @@ from pathlib import Path
 
 from nbckpt.errors import NbckptError, NotFoundError, RefusedError, StoreError, UsageError
 from nbckpt.store.base import STAGING, Data, Store, check_key
-from nbckpt.store.files import make_folder, staged, sweep, write_new
+from nbckpt.store.files import make_folder, staged, sweep, sync_folder, write_new
 from nbckpt.store.scan import OUTSIDE, can_be_named, link_outside, scan
 
 _REFUSALS = {errno.EACCES, errno.EPERM, errno.EROFS}
@@ -103,6 +103,11 @@ class LocalStore(Store):
         with self._explained("delete", key), suppress(NotADirectoryError):
             if not file.is_dir():
                 file.unlink(missing_ok=True)
+
+    def settle(self, folder: str) -> None:
+        """See `Store.settle`."""
+        with self._explained("sync", folder), suppress(FileNotFoundError):
+            sync_folder(self.path(folder))
 
     def _entries(self, prefix: str) -> list[tuple[str, os.DirEntry[str]]]:
         """Return the keys that begin with *prefix*, in order, with the files that hold them."""

@@ -42,6 +42,10 @@ class PrefixStore(Store):
         """See `Store.delete`."""
         self._store.delete(self._folder + check_key(key))
 
+    def settle(self, folder: str) -> None:
+        """See `Store.settle`."""
+        self._store.settle(self._folder + check_key(folder))
+
     def copy(self, source: str, target: str) -> None:
         """See `Store.copy`."""
         self._store.copy(self._folder + check_key(source), self._folder + check_key(target))

@@ -1,13 +1,14 @@
 """Power cut: what of a program's files would be lost if the power went when its last call returned.
 
 `install` notes every file and folder that is written, named, made and synced from there on, and `lost` says
-which x, and if each name on the way to it was synced with its folder.
+what was not synced: the data of files, the names in folders, and the removals of names that were there.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -15,6 +16,10 @@ from pathlib import Path
 from typing import Any
 
 _NOT_PROMISED = (".lock", "log.txt")
+# What comes back there shows nothing; the next writer or `gc` removes it.
+_HARMLESS = re.compile(
+    r"\.nbckpt-tmp|/\.deleted~|/(?:pending|refs|trash|condemned|orphans|removals|packs|requests)/"
+)
 
 
 class Disk:
@@ -25,23 +30,28 @@ class Disk:
         self.lost: list[str] = []
         self._dirty: set[str] = set()
         self._names: set[str] = set()
+        self._gone: set[str] = set()
+        self._renamed: set[str] = set()
         self._lock = threading.RLock()
 
     def opened(self, path: str) -> None:
         """Note that a file is going to be written."""
         self._dirty.add(path)
-        if not os.path.lexists(path):
-            self._names.add(path)
+        self.made(path)
 
     def made(self, path: str) -> None:
-        """Note that a folder is going to be made, if it is not there."""
+        """Note that a file or a folder is going to be made, if it is not there."""
         if not os.path.lexists(path):
             self._names.add(path)
+            self._gone.discard(path)
 
     def synced(self, path: str) -> None:
         """Note that a file's data, or the names in a folder, are on the disk."""
         self._dirty.discard(path)
-        self._names = {name for name in self._names if str(Path(name).parent) != path}
+        self._names, self._gone, self._renamed = (
+            {name for name in names if str(Path(name).parent) != path}
+            for names in (self._names, self._gone, self._renamed)
+        )
 
     def renamed(self, source: str, target: str) -> None:
         """Note that something has another name; all of it must be on the disk by then."""
@@ -49,11 +59,19 @@ class Disk:
         for path in sorted(self._dirty | (self._names - {source})):
             if path == source or path.startswith(below):
                 self.lost.append(f"{self._told(target)} was named before {self._told(path)} was synced")
+        if source not in self._names:
+            self._gone.add(source)
+            self._renamed.add(target)
         self._dirty = {self._moved(path, source, target) for path in self._dirty}
         self._names = {self._moved(path, source, target) for path in self._names - {source}} | {target}
 
     def removed(self, path: str) -> None:
-        """Note that a name is gone."""
+        """Note that a name is gone, with all below it."""
+        if path in self._renamed or any(str(it) in self._renamed for it in Path(path).parents):
+            self.lost.append(f"{self._told(path)} was removed before its new name was synced")
+        self._gone = {it for it in self._gone if not it.startswith(f"{path}/")}
+        if path not in self._names:
+            self._gone.add(path)
         self._dirty = {it for it in self._dirty if it != path and not it.startswith(f"{path}/")}
         self._names = {it for it in self._names if it != path and not it.startswith(f"{path}/")}
 
@@ -67,6 +85,9 @@ class Disk:
                     self.lost.append(f"the data of {self._told(path)} was not synced")
                 if path in self._names:
                     self.lost.append(f"the name {self._told(path)} was not synced")
+        for path in sorted(self._gone):
+            if not path.endswith(_NOT_PROMISED) and not _HARMLESS.search(path):
+                self.lost.append(f"the removal of {self._told(path)} was not synced")
         return self.lost
 
     def event(self, name: str, arguments: tuple[Any, ...]) -> None:
@@ -77,10 +98,10 @@ class Disk:
                 if flags & (os.O_WRONLY | os.O_RDWR) and (place := self._inside(path)):
                     self.opened(place)
             elif name in {"os.mkdir", "os.remove", "os.rmdir"}:
-                if place := self._inside(arguments[0]):
+                if place := self._inside(arguments[0], arguments[-1]):
                     (self.made if name == "os.mkdir" else self.removed)(place)
             elif name in {"os.rename", "os.link"}:
-                source, target = self._inside(arguments[0]), self._inside(arguments[1])
+                source, target = (self._inside(*it) for it in zip(arguments[:2], arguments[2:], strict=True))
                 if target and source:
                     (self.renamed if name == "os.rename" else self._linked)(source, target)
 
@@ -89,9 +110,9 @@ class Disk:
             self.lost.append(f"{self._told(target)} was linked before its data was synced")
         self._names.add(target)
 
-    def _inside(self, path: Any) -> str:
-        """Return a path as it is kept here; "" for one that is elsewhere."""
-        named = Path(os.fsdecode(path)).absolute()
+    def _inside(self, path: Any, folder: int = -1) -> str:
+        """Return a path, as seen from an open folder or here, as it is kept; "" for one that is elsewhere."""
+        named = Path("." if folder == -1 else f"/proc/self/fd/{folder}", os.fsdecode(path)).absolute()
         place = str(named.parent.resolve() / named.name)
         return place if place.startswith(f"{self.top}/") else ""
 

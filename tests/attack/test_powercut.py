@@ -24,9 +24,34 @@ def train(config):
 e = nbckpt.run(train, {"lr": nbckpt.grid_search([1, 2, 3])}, name="e", executor="inline", folder=top / "x")
 e.wait(60)
 """
+OWNER = """
+import nbckpt, subprocess, sys, threading
+def train(config):
+    while True:
+        nbckpt.report(loss=1, checkpoint={"i": 1})
+        threading.Event().wait(0.01)
+e = nbckpt.run(train, {"lr": nbckpt.grid_search([1, 2])}, name="e", executor="thread", folder=top / "x")
+subprocess.run([sys.executable, "-c", ASK, str(top / "x")], check=True, timeout=60)
+e.wait(60)
+"""
+ASK = """
+import sys, threading
+from pathlib import Path
+from nbckpt.trials import Library, Status
+e = Library(Path(sys.argv[1])).open("e")
+e.pause("t0")
+while e.trial("t0").status != Status.PAUSED:
+    threading.Event().wait(0.01)
+    e.refresh()
+e.resume("t0")
+e.checkpoint("t0")
+e.stop()
+"""
 PROMISES = {
     "save": SAVE,
     "tag and rm": SAVE + "tracker.save({'b': 2}, 'two')\ntracker.remove(['one'])\n",
+    "rm and undo": SAVE + "tracker.save({'b': 2}, 'two')\ntracker.remove(['two'])\ntracker.undo({})\n",
+    "rm and gc": SAVE + "tracker.remove(['one'])\ntracker.collect()\n",
     "export": SAVE + "tracker.export('one', top / 'one.ckpt')\n",
     "import": SAVE + "tracker.export('one', top / 'one.ckpt')\n"
     "Tracker(str(top / 'other')).import_file(top / 'one.ckpt')\n",
@@ -47,6 +72,16 @@ nbckpt.save_state(kept, top / "new" / "own")
 nbckpt.save_state(kept, top / "new" / "own")
 """,
     "run": RUN,
+    "rm of an experiment": RUN + "Library(top / 'x').remove('e')\n",
+    "undo of rm of an experiment": RUN + "Library(top / 'x').remove('e').bring_back()\n",
+    "rm of a trial's checkpoint": RUN + "Library(top / 'x').remove('e/t0@1')\n",
+    "undo of rm of a trial's checkpoint": RUN + "Library(top / 'x').remove('e/t0@1').bring_back()\n",
+    "gc of an experiment": RUN
+    + """
+from nbckpt.trials.trash import empty
+Library(top / "x").remove("e")
+empty(top / "x")
+""",
     "trial checkpoints": """
 from nbckpt.trials.checkpoints import CheckpointFolder, Record
 folder = CheckpointFolder(top / "new" / "t0")
@@ -58,6 +93,9 @@ for _ in range(2):
         folder.commit(stage, Record("checkpoint_000001", "files", 1))
 folder.commit(None, Record("checkpoint_null_1", "null", 0))
 """,
+    "a request": RUN
+    + "from nbckpt.trials import control\ncontrol.ask(e.folder, control.ControlRequest('pause'))\n",
+    "another kernel pauses, resumes and stops": f"ASK = {ASK!r}\n{OWNER}",
     "pull": SAVE
     + RUN.replace('top / "x"', 'top / "new" / "store" / "experiments"')
     + """
@@ -109,6 +147,16 @@ def test_nothing_that_was_promised_is_lost_in_a_power_cut(tmp_path: Path, code: 
             "from nbckpt.store.files import sync_folder\n"
             "(top / 'b').write_bytes(b'x')\n(top / 'b').replace(top / 'a')\nsync_folder(top)",
             ["a was named before b was synced", "the data of a was not synced"],
+        ),
+        (
+            "from nbckpt.store.files import *\nwrite_file(top / 'a' / 'b', b'x')\n"
+            "(top / 'a').rename(top / 'c')\n(top / 'c' / 'b').unlink()",
+            [
+                "c/b was removed before its new name was synced",
+                "the name c was not synced",
+                "the removal of a was not synced",
+                "the removal of c/b was not synced",
+            ],
         ),
         ("from nbckpt.store.files import *\nwrite_file(top / 'a' / 'b', b'x')", []),
     ],
