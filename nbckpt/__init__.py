@@ -43,39 +43,39 @@ if TYPE_CHECKING:
     from nbckpt.sync.config import SyncConfig as SyncConfig
     from nbckpt.sync.syncer import Syncer as Syncer
     from nbckpt.tracker import Tracker as Tracker
-    from nbckpt.trials.callbacks import Callback as Callback
-    from nbckpt.trials.durable import DurableTrainable as DurableTrainable
-    from nbckpt.trials.durable import durable as durable
-    from nbckpt.trials.function import wrap_function as wrap_function
-    from nbckpt.trials.keeping import Keep as Keep
+    from nbckpt.trials.engine.callbacks import Callback as Callback
+    from nbckpt.trials.engine.upload import SyncerCallback as SyncerCallback
+    from nbckpt.trials.model.retention import Keep as Keep
+    from nbckpt.trials.model.space import choice as choice
+    from nbckpt.trials.model.space import grid_search as grid_search
+    from nbckpt.trials.model.space import loguniform as loguniform
+    from nbckpt.trials.model.space import uniform as uniform
     from nbckpt.trials.run import run as run
-    from nbckpt.trials.session import checkpoint_dir as checkpoint_dir
-    from nbckpt.trials.session import get_checkpoint as get_checkpoint
-    from nbckpt.trials.session import report as report
-    from nbckpt.trials.session import should_checkpoint as should_checkpoint
-    from nbckpt.trials.space import choice as choice
-    from nbckpt.trials.space import grid_search as grid_search
-    from nbckpt.trials.space import loguniform as loguniform
-    from nbckpt.trials.space import uniform as uniform
-    from nbckpt.trials.syncing import SyncerCallback as SyncerCallback
-    from nbckpt.trials.trainable import Trainable as Trainable
+    from nbckpt.trials.training.durable import DurableTrainable as DurableTrainable
+    from nbckpt.trials.training.durable import durable as durable
+    from nbckpt.trials.training.function import wrap_function as wrap_function
+    from nbckpt.trials.training.session import checkpoint_dir as checkpoint_dir
+    from nbckpt.trials.training.session import get_checkpoint as get_checkpoint
+    from nbckpt.trials.training.session import report as report
+    from nbckpt.trials.training.session import should_checkpoint as should_checkpoint
+    from nbckpt.trials.training.trainable import Trainable as Trainable
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "run": "nbckpt.trials.run",
-    "report": "nbckpt.trials.session",
-    "get_checkpoint": "nbckpt.trials.session",
-    "checkpoint_dir": "nbckpt.trials.session",
-    "should_checkpoint": "nbckpt.trials.session",
-    "Trainable": "nbckpt.trials.trainable",
-    "DurableTrainable": "nbckpt.trials.durable",
-    "durable": "nbckpt.trials.durable",
-    "wrap_function": "nbckpt.trials.function",
-    "grid_search": "nbckpt.trials.space",
-    "choice": "nbckpt.trials.space",
-    "uniform": "nbckpt.trials.space",
-    "loguniform": "nbckpt.trials.space",
+    "report": "nbckpt.trials.training.session",
+    "get_checkpoint": "nbckpt.trials.training.session",
+    "checkpoint_dir": "nbckpt.trials.training.session",
+    "should_checkpoint": "nbckpt.trials.training.session",
+    "Trainable": "nbckpt.trials.training.trainable",
+    "DurableTrainable": "nbckpt.trials.training.durable",
+    "durable": "nbckpt.trials.training.durable",
+    "wrap_function": "nbckpt.trials.training.function",
+    "grid_search": "nbckpt.trials.model.space",
+    "choice": "nbckpt.trials.model.space",
+    "uniform": "nbckpt.trials.model.space",
+    "loguniform": "nbckpt.trials.model.space",
     "panel": "nbckpt.notebook.magic",
     "State": "nbckpt.state",
     "RandomState": "nbckpt.state",
@@ -90,9 +90,9 @@ _HOMES = {
     "replica": "nbckpt.state",
     "SyncConfig": "nbckpt.sync.config",
     "Syncer": "nbckpt.sync.syncer",
-    "Keep": "nbckpt.trials.keeping",
-    "Callback": "nbckpt.trials.callbacks",
-    "SyncerCallback": "nbckpt.trials.syncing",
+    "Keep": "nbckpt.trials.model.retention",
+    "Callback": "nbckpt.trials.engine.callbacks",
+    "SyncerCallback": "nbckpt.trials.engine.upload",
     "TrialError": "nbckpt.errors",
     "FILES": "nbckpt.core.files",
     "Checkpoint": "nbckpt.core.checkpoint",

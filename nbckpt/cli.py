@@ -23,7 +23,7 @@ from nbckpt.tracker import Tracker
 if TYPE_CHECKING:
     from nbckpt.commands.table import Bar
     from nbckpt.sync.progress import Progress
-    from nbckpt.trials.experiment import Experiment
+    from nbckpt.trials.engine.experiment import Experiment
 
 _PERIOD_S = 0.5
 _COMMAND = re.compile(r"%ckpt ([\w-]+)")
@@ -54,7 +54,7 @@ def _main(words: Sequence[str]) -> int:
         _tell(str(interrupt), before="\n")
         return 130
     except KeyboardInterrupt:  # before anything could answer it
-        from nbckpt.trials.shutdown import pause_all
+        from nbckpt.trials.engine.shutdown import pause_all
 
         pause_all()
         _tell("interrupted; running trials are paused. Show them: %ckpt trials", before="\n")
@@ -122,7 +122,7 @@ class _Line:
             self._thread.start()
 
     def _follow(self, experiment: Experiment) -> None:
-        from nbckpt.trials.table import counted, states_of
+        from nbckpt.trials.views.table import counted, states_of
 
         while not self._end.wait(_PERIOD_S):
             width = shutil.get_terminal_size().columns - 1

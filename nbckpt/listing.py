@@ -8,15 +8,15 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nbckpt.core.environment import NAMES
 from nbckpt.core.history import SHORT, Entry, History, Ref
 from nbckpt.core.manifest import Manifest
-from nbckpt.core.surroundings import NAMES
 from nbckpt.errors import NbckptError
 from nbckpt.render import Cell, Column, Table, age, count, short, size
 from nbckpt.state.snapshot import PREFIX, is_state
 
 if TYPE_CHECKING:
-    from nbckpt.trials.found import Found
+    from nbckpt.trials.checkpoint_index import Found
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class Rows:
 
 
 def _metric_of(experiment: Path) -> str:
-    from nbckpt.trials.found import metric_of  # trials are imported where some are listed
+    from nbckpt.trials.checkpoint_index import metric_of  # trials are imported where some are listed
 
     return metric_of(experiment)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from nbckpt.state import states
-from nbckpt.trials import shutdown
+from nbckpt.trials.engine import shutdown
 
 pytest_plugins = ["servers.azure", "servers.s3", "servers.sftp"]
 

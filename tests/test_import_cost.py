@@ -69,7 +69,9 @@ def test_loading_the_extension_imports_no_command_and_no_library() -> None:
 @pytest.mark.slow
 def test_the_first_command_in_a_notebook_imports_no_retries_and_no_trials() -> None:
     loaded = loaded_by(SHELL + LOAD + "x = shell.run_line_magic('ckpt', 'ls')\n") - loaded_by(SHELL)
-    assert loaded.isdisjoint({"tenacity", "asyncio", "ipywidgets", "fsspec", "nbckpt.trials.experiment"})
+    assert loaded.isdisjoint(
+        {"tenacity", "asyncio", "ipywidgets", "fsspec", "nbckpt.trials.engine.experiment"}
+    )
 
 
 def test_a_list_in_a_shell_imports_what_it_shows_only() -> None:

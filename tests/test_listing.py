@@ -21,8 +21,8 @@ from nbckpt.core.history import History
 from nbckpt.errors import CorruptError, UsageError
 from nbckpt.listing import Row
 from nbckpt.mirror import AutoMirror
-from nbckpt.trials.checkpoints import CheckpointFolder
-from nbckpt.trials.trial import Trial
+from nbckpt.trials.checkpoints.folder import CheckpointFolder
+from nbckpt.trials.model.trial import Trial
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 

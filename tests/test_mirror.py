@@ -26,7 +26,7 @@ from nbckpt.sync.progress import Progress
 from nbckpt.sync.work import Terms
 from nbckpt.testing import FaultyStore, RecordingStore
 from nbckpt.trials import Library
-from nbckpt.trials.journal import Journal
+from nbckpt.trials.model.journal import Journal
 from waiting import until
 
 SECONDS = 20

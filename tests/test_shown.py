@@ -16,8 +16,8 @@ from nbckpt.core.trust import open_signer
 from nbckpt.errors import StoreError
 from nbckpt.render import Rich
 from nbckpt.store import MemoryStore, RemoteStore, open_store
-from nbckpt.trials.recorder import TrialRecorder
-from nbckpt.trials.trial import Trial
+from nbckpt.trials.model.recorder import TrialRecorder
+from nbckpt.trials.model.trial import Trial
 
 HOSTILE = "<img src=x onerror=alert(1)>\x1b[31m"
 

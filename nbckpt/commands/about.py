@@ -9,10 +9,10 @@ from importlib.metadata import version
 from importlib.util import find_spec
 
 from nbckpt.commands.table import IN_NOTEBOOKS, Command, HelpRequest, Session, option, parse
-from nbckpt.core.blame import blame
-from nbckpt.core.codec import dump
-from nbckpt.core.mapping import MAPS
-from nbckpt.core.surroundings import machine
+from nbckpt.core.environment import machine
+from nbckpt.core.packs.mapping import MAPS
+from nbckpt.core.values.codec import dump
+from nbckpt.core.values.diagnose import blame
 from nbckpt.errors import NbckptError, UsageError
 from nbckpt.render import Column, Hint, Page, Result, Table, count
 from nbckpt.store import LocalStore

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 from nbckpt.commands.meaning import also_a_trial, is_ref, is_trial
 from nbckpt.commands.saving import torn_note
 from nbckpt.commands.table import Command, Option, Session, option
+from nbckpt.core.environment import NAMES
 from nbckpt.core.history import Entry
 from nbckpt.core.manifest import Manifest
-from nbckpt.core.reader import Reader
-from nbckpt.core.shown import files_table, previews, values_table
-from nbckpt.core.surroundings import NAMES
+from nbckpt.core.packs.reader import Reader
+from nbckpt.core.tables import files_table, previews, values_table
 from nbckpt.errors import CorruptError, NbckptError, NotFoundError, UsageError
 from nbckpt.listing import Row as Row
 from nbckpt.listing import Rows, listing_table, read_rows
@@ -26,7 +26,7 @@ from nbckpt.tracker import Tracker
 from nbckpt.trials.home import experiments_folder
 
 if TYPE_CHECKING:
-    from nbckpt.trials.found import Found
+    from nbckpt.trials.checkpoint_index import Found
 
 _MOST_PICTURES = 12
 _MOST_PICTURE = 4 << 20
@@ -122,7 +122,7 @@ def _places(session: Session, name: str | None, trials: str) -> list[Entry | Fou
         entries = [entry for entry in entries if entry.id in targets]
     if not trials:
         return [*entries]
-    from nbckpt.trials.found import find
+    from nbckpt.trials.checkpoint_index import find
 
     found = find(session.library, newest=trials == "newest")
     places: list[Entry | Found] = [*entries, *found]
@@ -188,7 +188,7 @@ def _newest_trials(session: Session) -> str:
     folder = experiments_folder(session.tracker.store.url)
     if link_outside(folder.parent, folder.name) or not any(folder.glob("*/experiment.json")):
         return ""
-    from nbckpt.trials.table import counted, states_of
+    from nbckpt.trials.views.table import counted, states_of
 
     try:
         experiment = session.library.open()
@@ -299,8 +299,8 @@ def _pictures(manifest: Manifest, reader: Reader) -> Iterable[Picture]:
 
 def _trial(session: Session, ref: str) -> Result:
     """Show a trial, or one checkpoint of it."""
-    from nbckpt.trials.found import Found
-    from nbckpt.trials.shown import TrialShown
+    from nbckpt.trials.checkpoint_index import Found
+    from nbckpt.trials.views.trial_page import TrialShown
 
     if "@" not in ref:
         return TrialShown(*session.library.trial(ref))

@@ -72,7 +72,7 @@ def _side(session: Session, ref: str) -> Comparable:
     """Return a checkpoint, or one of a trial, as one side of a comparison."""
     if is_ref(session, ref) or not is_trial(ref):
         return session.tracker.comparable(ref)
-    from nbckpt.trials.found import Found
+    from nbckpt.trials.checkpoint_index import Found
 
     trial, record = session.library.checkpoint(ref)
     manifest, _ = Found(trial.folder, record.name).read()

@@ -19,7 +19,7 @@ from nbckpt.core.tree import Tree
 from nbckpt.core.verify import Damage, Verified
 from nbckpt.errors import NbckptError, UsageError
 from nbckpt.render import Column, Hint, Page, Result, Table, count, short, size
-from nbckpt.trials.found import Found, metric_of
+from nbckpt.trials.checkpoint_index import Found, metric_of
 from nbckpt.trials.trash import empty
 
 _MOST_KEPT = 10

@@ -11,11 +11,11 @@ from nbckpt.commands.meaning import also_a_trial, is_ref, is_trial
 from nbckpt.commands.saving import counted, torn_note
 from nbckpt.commands.table import Command, Session, option, switch
 from nbckpt.core.checkpoint import Checkpoint
+from nbckpt.core.environment import packages
 from nbckpt.core.files import FILES, KIND
 from nbckpt.core.history import SHORT
-from nbckpt.core.loading import Failure
 from nbckpt.core.manifest import Manifest
-from nbckpt.core.surroundings import packages
+from nbckpt.core.values.loading import Failure
 from nbckpt.errors import NotFoundError
 from nbckpt.render import Column, Hint, Page, Result, Table, age, duration, short
 from nbckpt.state.snapshot import is_state

@@ -20,8 +20,8 @@ from nbckpt.store import Cancel, masked
 from nbckpt.sync import SyncConfig
 from nbckpt.sync.folders import Moved
 from nbckpt.sync.work import Terms
-from nbckpt.trials import spec as spec_file
-from nbckpt.trials.table import tail
+from nbckpt.trials.model import spec as spec_file
+from nbckpt.trials.views.table import tail
 
 _MOST_EXPERIMENTS = 3
 _NO_THREADS = "threads cannot start here: it is pushed whenever you say %ckpt sync"

@@ -84,8 +84,8 @@ class Session:
         Raises:
             UsageError: Their folder is a link out of the store.
         """
+        from nbckpt.trials.catalog import Library
         from nbckpt.trials.home import experiments_folder, inside_store
-        from nbckpt.trials.library import Library
 
         return Library(inside_store(experiments_folder(self.tracker.store.url)))
 

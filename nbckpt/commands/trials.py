@@ -12,15 +12,15 @@ from nbckpt.commands.table import Command, Option, Session, option, switch
 from nbckpt.errors import Interrupted, NbckptError, UsageError
 from nbckpt.render import Hint, Page, Result
 from nbckpt.sync import SyncConfig
-from nbckpt.trials.curves import Curves, curves
-from nbckpt.trials.experiment import Experiment
-from nbckpt.trials.library import Library
+from nbckpt.trials.catalog import Library
+from nbckpt.trials.engine.experiment import Experiment
+from nbckpt.trials.model.space import grid_search
+from nbckpt.trials.model.stopping import Stop
+from nbckpt.trials.model.trial import Status, Trial
 from nbckpt.trials.run import run as run_experiment
-from nbckpt.trials.shown import TrialShown
-from nbckpt.trials.space import grid_search
-from nbckpt.trials.stopping import Stop
-from nbckpt.trials.table import CUT, MOST_ROWS, TrialTable, counted, states_of
-from nbckpt.trials.trial import Status, Trial
+from nbckpt.trials.views.curves import Curves, curves
+from nbckpt.trials.views.table import CUT, MOST_ROWS, TrialTable, counted, states_of
+from nbckpt.trials.views.trial_page import TrialShown
 
 _MOST_OTHERS = 10
 

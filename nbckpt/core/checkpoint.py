@@ -19,19 +19,17 @@ from inspect import signature
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
-from nbckpt.core import lending
-from nbckpt.core.algorithms import PREFERRED, of_checksum
+from nbckpt.core import shared_tempdir as lending
 from nbckpt.core.fields import encode_fields, with_attributes
 from nbckpt.core.files import FILES, KIND, Files, Kind, make_files
 from nbckpt.core.history import History, VanishedError
-from nbckpt.core.kinds import class_name, narrower, recorded_class
-from nbckpt.core.known import Known
-from nbckpt.core.loading import last_slots, load_group
 from nbckpt.core.manifest import Manifest, Signature, Value, encode, now
-from nbckpt.core.packer import Packer
-from nbckpt.core.preview import describe
-from nbckpt.core.reader import Reader
-from nbckpt.core.shown import files_table, previews, values_table
+from nbckpt.core.packs.algorithms import PREFERRED, of_checksum
+from nbckpt.core.packs.known import Known
+from nbckpt.core.packs.reader import Reader
+from nbckpt.core.packs.writer import Packer
+from nbckpt.core.subclasses import class_name, narrower, recorded_class
+from nbckpt.core.tables import files_table, previews, values_table
 from nbckpt.core.transfer import read_archive
 from nbckpt.core.tree import (
     Tree,
@@ -43,6 +41,8 @@ from nbckpt.core.tree import (
     write_remote,
 )
 from nbckpt.core.trust import open_signer
+from nbckpt.core.values.loading import last_slots, load_group
+from nbckpt.core.values.preview import describe
 from nbckpt.errors import (
     CodecError,
     CorruptError,

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import suppress
 
-from nbckpt.core.moved import find_index
-from nbckpt.core.pack import LARGEST_PACK, MAGIC, aside_key, check_pack, pack_key
+from nbckpt.core.packs.format import LARGEST_PACK, MAGIC, aside_key, check_pack, pack_key
+from nbckpt.core.packs.relocation import find_index
 from nbckpt.errors import CorruptError, FormatError, NbckptError, NotFoundError, StoreError
 from nbckpt.store import Store
 

@@ -9,12 +9,12 @@ from dataclasses import replace
 from typing import Any
 
 from nbckpt.core.manifest import Group, Manifest, Value
-from nbckpt.core.pack import pack_of
-from nbckpt.core.packer import Packer
-from nbckpt.core.preview import text_of
+from nbckpt.core.packs.format import pack_of
+from nbckpt.core.packs.writer import Packer
 from nbckpt.core.reducers import main_namespace
 from nbckpt.core.tree import Tree
-from nbckpt.core.variables import capture
+from nbckpt.core.values.preview import text_of
+from nbckpt.core.values.variables import capture
 from nbckpt.errors import CodecError
 from nbckpt.store import MemoryStore
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from nbckpt.core.manifest import Manifest
-from nbckpt.core.reader import Reader
+from nbckpt.core.packs.reader import Reader
 from nbckpt.core.tree import Chunks, Tree, check_path
 from nbckpt.errors import UsageError
 from nbckpt.store import MemoryStore

@@ -23,8 +23,7 @@ from datetime import UTC, datetime, timedelta
 from nbckpt.core import removals
 from nbckpt.core.history import Entry, History
 from nbckpt.core.manifest import now
-from nbckpt.core.moved import find_index, locate, moved_key, table
-from nbckpt.core.pack import (
+from nbckpt.core.packs.format import (
     MOST_BLOBS,
     PAGE,
     RAW,
@@ -38,6 +37,7 @@ from nbckpt.core.pack import (
     read_index,
     salt,
 )
+from nbckpt.core.packs.relocation import find_index, locate, moved_key, table
 from nbckpt.core.uses import Places, Uses, add_uses
 from nbckpt.errors import CorruptError, FormatError, NbckptError, NotFoundError, RefusedError, StoreError
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from nbckpt.core.algorithms import BLAKE3, PREFERRED, Algorithms, named
-from nbckpt.core.packer import Run
+from nbckpt.core.packs.algorithms import BLAKE3, PREFERRED, Algorithms, named
+from nbckpt.core.packs.writer import Run
 from nbckpt.core.schema import OneOf, check, read
 from nbckpt.errors import CorruptError, FormatError, UsageError
 

@@ -13,11 +13,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from nbckpt.core.algorithms import PREFERRED, of_checksum
 from nbckpt.core.manifest import MOST, Content, Manifest, Signature, decode, encode
-from nbckpt.core.pack import pack_key
-from nbckpt.core.packer import Packer, Stored
-from nbckpt.core.reader import Reader
+from nbckpt.core.packs.algorithms import PREFERRED, of_checksum
+from nbckpt.core.packs.format import pack_key
+from nbckpt.core.packs.reader import Reader
+from nbckpt.core.packs.writer import Packer, Stored
 from nbckpt.errors import CorruptError, NotFoundError, StoreError, UsageError
 from nbckpt.store import (
     STAGING,

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from nbckpt.errors import UsageError
 from nbckpt.integrations.flat import flat, numbers
-from nbckpt.trials.callbacks import Callback
-from nbckpt.trials.checkpoints import Record
-from nbckpt.trials.trial import Status, Trial
+from nbckpt.trials.checkpoints.folder import Record
+from nbckpt.trials.engine.callbacks import Callback
+from nbckpt.trials.model.trial import Status, Trial
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Metric
 
-    from nbckpt.trials.experiment import Experiment
+    from nbckpt.trials.engine.experiment import Experiment
 
 _SEND_EVERY_S = 1.0
 _MOST_METRICS, _MOST_PARAMS = 1000, 100  # of one request, as MLflow has it

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from nbckpt.errors import UsageError
 from nbckpt.integrations.flat import flat, numbers
-from nbckpt.trials.callbacks import Callback
-from nbckpt.trials.trial import Trial
+from nbckpt.trials.engine.callbacks import Callback
+from nbckpt.trials.model.trial import Trial
 
 if TYPE_CHECKING:
     from tensorboard.summary.writer.event_file_writer import EventFileWriter

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nbckpt.core.manifest import now
-from nbckpt.core.pools import starts
+from nbckpt.core.packs.pools import starts
 from nbckpt.errors import StoreError, UsageError
 from nbckpt.mirror import note
 from nbckpt.render import visible
@@ -213,7 +213,7 @@ class AutoMirror:
             raise StoreError(f"{self._status.url} is not up to date: {self._status.failure}")
 
     def _start_thread(self) -> None:
-        from nbckpt.sync.ending import before_the_end
+        from nbckpt.sync.shutdown import before_the_end
 
         assert self._status is not None
         self._status = replace(self._status, is_running=True)
@@ -292,7 +292,7 @@ _running: weakref.WeakSet[AutoMirror] = weakref.WeakSet()
 def _push_all() -> None:
     """Make the last push of each when the interpreter ends, and say how it goes if it lasts."""
     if _running:
-        from nbckpt.trials.shutdown import finish_all
+        from nbckpt.trials.engine.shutdown import finish_all
 
         finish_all()  # what trials write until they rest is to be sent, too
     for auto in list(_running):

@@ -17,9 +17,9 @@ from nbckpt.sync.files import contents, digest_of, explained
 from nbckpt.sync.folders import index_of
 from nbckpt.sync.index import Index
 from nbckpt.sync.work import Work
-from nbckpt.trials import journal, log
-from nbckpt.trials.checkpoints import PREFIX
-from nbckpt.trials.params import FILE as PARAMS
+from nbckpt.trials.checkpoints.folder import PREFIX
+from nbckpt.trials.model import journal, log
+from nbckpt.trials.model.params import FILE as PARAMS
 
 Newer = Literal["here", "there", "both", "neither"]
 

@@ -2,7 +2,7 @@
 
 <url>/…                          the store's keys, as in the store
 <url>/experiments/<name>/…       an experiment's files, with their index
-<url>/<name>/…                   an experiment that a run syncs there itself (trials/syncing.py): it is pulled
+<url>/<name>/…                   an experiment that a run syncs there itself (trials/engine/upload.py): it is pulled
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from nbckpt.core.damage import set_aside_all
 from nbckpt.core.history import History
-from nbckpt.core.pack import pack_of
+from nbckpt.core.packs.format import pack_of
 from nbckpt.core.trust import open_signer
 from nbckpt.errors import FormatError, NotFoundError, UsageError
 from nbckpt.mirror.merge import left

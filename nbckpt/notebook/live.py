@@ -15,12 +15,12 @@ from nbckpt.notebook.progress import is_kernel
 
 if TYPE_CHECKING:
     from nbckpt.render import Result
-    from nbckpt.trials.experiment import Experiment
+    from nbckpt.trials.engine.experiment import Experiment
 
 _PERIOD_S = 0.25
 _MOST_LIVE = 4
-_EXPERIMENT = "nbckpt.trials.experiment", "Experiment"
-_TABLE = "nbckpt.trials.table", "TrialTable"
+_EXPERIMENT = "nbckpt.trials.engine.experiment", "Experiment"
+_TABLE = "nbckpt.trials.views.table", "TrialTable"
 
 
 class View:

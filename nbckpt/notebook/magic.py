@@ -22,7 +22,7 @@ from nbckpt.notebook import completer
 from nbckpt.notebook.fate import fate
 from nbckpt.notebook.live import Live
 from nbckpt.notebook.progress import ProgressLine
-from nbckpt.notebook.words import split
+from nbckpt.notebook.tokenize import split
 from nbckpt.render import Result, visible
 
 if TYPE_CHECKING:

@@ -1,8 +1,8 @@
 """Rendering: a result becomes a page, a page becomes text or HTML. jinja2 and tabulate are used here only."""
 
-from nbckpt.render.course import thinned
 from nbckpt.render.page import Cell, Column, Fold, Hint, Page, Picture, Table
 from nbckpt.render.result import Result, Rich, html_of
+from nbckpt.render.sparkline import thinned
 from nbckpt.render.text import visible
 from nbckpt.render.values import age, count, duration, moment, short, size
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from nbckpt.render import course
+from nbckpt.render import sparkline as course
 from nbckpt.render.page import Page
 from nbckpt.render.text import visible
 from nbckpt.settings import Settings

@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 
-from nbckpt.render.course import blocks
 from nbckpt.render.page import Cell, Page, Table
+from nbckpt.render.sparkline import blocks
 from nbckpt.render.values import short
 
 _WIDEST = 60

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sys import modules
 from typing import IO, Any
 
-from nbckpt.core import surroundings
+from nbckpt.core import environment as surroundings
 from nbckpt.state.state import State
 from nbckpt.state.values import read, write
 

@@ -6,8 +6,8 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import IO, Any
 
-from nbckpt.core.preview import describe
-from nbckpt.core.shown import values_table
+from nbckpt.core.tables import values_table
+from nbckpt.core.values.preview import describe
 from nbckpt.errors import UsageError
 from nbckpt.render import Page, Rich, age
 from nbckpt.state.registry import current

@@ -16,9 +16,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import IO, Any
 
-from nbckpt.core import codec, spans
-from nbckpt.core.blame import path_to
 from nbckpt.core.reducers import main_namespace
+from nbckpt.core.values import codec, spans
+from nbckpt.core.values.diagnose import path_to
 from nbckpt.errors import CodecError, CorruptError
 from nbckpt.state.refill import SCALARS, placed, tells_its_state, told
 from nbckpt.state.registry import current

@@ -13,12 +13,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from nbckpt.core.pools import starts
+from nbckpt.core.packs.pools import starts
 from nbckpt.errors import NbckptError, StoreError
 from nbckpt.store import Cancel, CancelledError, TimedOutError
-from nbckpt.sync.ending import before_the_end
 from nbckpt.sync.exclude import excluding
 from nbckpt.sync.progress import Progress
+from nbckpt.sync.shutdown import before_the_end
 from nbckpt.sync.work import Terms
 
 _AT_EXIT_S = 300.0

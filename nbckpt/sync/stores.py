@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from nbckpt.core.history import decode_entry
-from nbckpt.core.moved import moved_key
-from nbckpt.core.pack import LARGEST_PACK, check_pack, pack_key, pack_of
+from nbckpt.core.packs.format import LARGEST_PACK, check_pack, pack_key, pack_of
+from nbckpt.core.packs.relocation import moved_key
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError
 from nbckpt.store import Buffer, Store
 from nbckpt.sync.folders import Moved

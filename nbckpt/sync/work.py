@@ -12,7 +12,7 @@ from contextvars import copy_context
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from nbckpt.core.pools import starts
+from nbckpt.core.packs.pools import starts
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, RefusedError, StoreError, UsageError
 from nbckpt.store import Cancel, CancelledError, TimedOutError
 from nbckpt.sync.progress import Told

@@ -8,7 +8,7 @@ import pytest
 
 pytest.register_assert_rewrite("nbckpt.testing.stores")
 
-from nbckpt.testing.around import Call, FaultyStore, RecordingStore  # noqa: E402
+from nbckpt.testing.faults import Call, FaultyStore, RecordingStore  # noqa: E402
 from nbckpt.testing.stores import ReadingTests, StoreTests  # noqa: E402
 
 __all__ = ["Call", "FaultyStore", "ReadingTests", "RecordingStore", "StoreTests"]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from nbckpt.core import surroundings
+from nbckpt.core import environment as surroundings
 from nbckpt.core.diff import Difference, Loaded, Side, compare, package_diff, source_diff
 from nbckpt.core.manifest import Manifest, Value
 from nbckpt.render import size

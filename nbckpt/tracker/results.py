@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from nbckpt.core.diff import Difference
 from nbckpt.core.history import Ref
-from nbckpt.core.loading import Failure
 from nbckpt.core.manifest import Manifest
+from nbckpt.core.values.loading import Failure
 from nbckpt.render import count, size, visible
 
 

@@ -10,19 +10,20 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from nbckpt.core import gc, surroundings, transfer
-from nbckpt.core.classes import Classes
+from nbckpt.core import environment as surroundings
+from nbckpt.core import gc, transfer
 from nbckpt.core.damage import set_aside_all
 from nbckpt.core.history import SHORT, Entry, History, Ref, VanishedError
-from nbckpt.core.known import Known
-from nbckpt.core.loading import Failure, load_values
 from nbckpt.core.manifest import Manifest, Value, now
-from nbckpt.core.packer import Packer, Progress
-from nbckpt.core.reader import Reader
+from nbckpt.core.packs.known import Known
+from nbckpt.core.packs.reader import Reader
+from nbckpt.core.packs.writer import Packer, Progress
 from nbckpt.core.removals import Removal, last_removal, note
 from nbckpt.core.selection import Selection, values_of
 from nbckpt.core.trust import open_signer, stranger
-from nbckpt.core.variables import Captured, capture
+from nbckpt.core.values.classes import Classes
+from nbckpt.core.values.loading import Failure, load_values
+from nbckpt.core.values.variables import Captured, capture
 from nbckpt.core.verify import Verified, verify
 from nbckpt.errors import CodecError, NbckptError, UsageError
 from nbckpt.listing import listing_table, read_rows

@@ -6,46 +6,46 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from nbckpt.trials.callbacks import Callback as Callback
-    from nbckpt.trials.checkpoints import CheckpointFolder as CheckpointFolder
-    from nbckpt.trials.checkpoints import Record as Record
-    from nbckpt.trials.durable import DurableTrainable as DurableTrainable
+    from nbckpt.trials.catalog import Library as Library
+    from nbckpt.trials.checkpoints.durable import NotDurableError as NotDurableError
+    from nbckpt.trials.checkpoints.folder import CheckpointFolder as CheckpointFolder
+    from nbckpt.trials.checkpoints.folder import Record as Record
+    from nbckpt.trials.engine.callbacks import Callback as Callback
+    from nbckpt.trials.engine.experiment import Experiment as Experiment
+    from nbckpt.trials.engine.search import Search as Search
     from nbckpt.trials.executors import Executor as Executor
     from nbckpt.trials.executors import Worker as Worker
     from nbckpt.trials.executors import WorkerLostError as WorkerLostError
-    from nbckpt.trials.experiment import Experiment as Experiment
-    from nbckpt.trials.function import FunctionRunner as FunctionRunner
-    from nbckpt.trials.function import wrap_function as wrap_function
-    from nbckpt.trials.keeping import Keep as Keep
-    from nbckpt.trials.library import Library as Library
-    from nbckpt.trials.remote import NotDurableError as NotDurableError
-    from nbckpt.trials.reporter import StatusReporter as StatusReporter
-    from nbckpt.trials.search import Search as Search
-    from nbckpt.trials.session import StopTrial as StopTrial
-    from nbckpt.trials.trainable import Trainable as Trainable
-    from nbckpt.trials.trial import Status as Status
-    from nbckpt.trials.trial import Trial as Trial
+    from nbckpt.trials.model.retention import Keep as Keep
+    from nbckpt.trials.model.trial import Status as Status
+    from nbckpt.trials.model.trial import Trial as Trial
+    from nbckpt.trials.training.durable import DurableTrainable as DurableTrainable
+    from nbckpt.trials.training.function import FunctionRunner as FunctionRunner
+    from nbckpt.trials.training.function import wrap_function as wrap_function
+    from nbckpt.trials.training.reporter import StatusReporter as StatusReporter
+    from nbckpt.trials.training.session import StopTrial as StopTrial
+    from nbckpt.trials.training.trainable import Trainable as Trainable
 
 _HOMES = {
-    "Callback": "nbckpt.trials.callbacks",
-    "CheckpointFolder": "nbckpt.trials.checkpoints",
-    "Record": "nbckpt.trials.checkpoints",
-    "DurableTrainable": "nbckpt.trials.durable",
+    "Callback": "nbckpt.trials.engine.callbacks",
+    "CheckpointFolder": "nbckpt.trials.checkpoints.folder",
+    "Record": "nbckpt.trials.checkpoints.folder",
+    "DurableTrainable": "nbckpt.trials.training.durable",
     "Executor": "nbckpt.trials.executors",
     "Worker": "nbckpt.trials.executors",
     "WorkerLostError": "nbckpt.trials.executors",
-    "Experiment": "nbckpt.trials.experiment",
-    "FunctionRunner": "nbckpt.trials.function",
-    "wrap_function": "nbckpt.trials.function",
-    "Keep": "nbckpt.trials.keeping",
-    "Library": "nbckpt.trials.library",
-    "NotDurableError": "nbckpt.trials.remote",
-    "StatusReporter": "nbckpt.trials.reporter",
-    "Search": "nbckpt.trials.search",
-    "StopTrial": "nbckpt.trials.session",
-    "Trainable": "nbckpt.trials.trainable",
-    "Status": "nbckpt.trials.trial",
-    "Trial": "nbckpt.trials.trial",
+    "Experiment": "nbckpt.trials.engine.experiment",
+    "FunctionRunner": "nbckpt.trials.training.function",
+    "wrap_function": "nbckpt.trials.training.function",
+    "Keep": "nbckpt.trials.model.retention",
+    "Library": "nbckpt.trials.catalog",
+    "NotDurableError": "nbckpt.trials.checkpoints.durable",
+    "StatusReporter": "nbckpt.trials.training.reporter",
+    "Search": "nbckpt.trials.engine.search",
+    "StopTrial": "nbckpt.trials.training.session",
+    "Trainable": "nbckpt.trials.training.trainable",
+    "Status": "nbckpt.trials.model.trial",
+    "Trial": "nbckpt.trials.model.trial",
 }
 
 __all__ = [*_HOMES]

@@ -83,7 +83,7 @@ Library(top / "x").remove("e")
 empty(top / "x")
 """,
     "trial checkpoints": """
-from nbckpt.trials.checkpoints import CheckpointFolder, Record
+from nbckpt.trials.checkpoints.folder import CheckpointFolder, Record
 folder = CheckpointFolder(top / "new" / "t0")
 for _ in range(2):
     with folder.staged() as stage:

@@ -20,7 +20,7 @@ from test_crash import KB, A, B
 from nbckpt.core import gc
 from nbckpt.errors import NbckptError, StoreError
 from nbckpt.store import MemoryStore, Store
-from nbckpt.testing.around import Call, _Around
+from nbckpt.testing.faults import Call, _Around
 from nbckpt.tracker import Tracker
 
 STEP = 1 if os.environ.get("NBCKPT_ATTACK") == "full" else 11

@@ -21,7 +21,7 @@ from cluster.conftest import Nodes, living_actors, until
 import nbckpt
 from nbckpt.errors import TrialError, UsageError
 from nbckpt.trials import Experiment, Status, Trial
-from nbckpt.trials.callbacks import Callback
+from nbckpt.trials.engine.callbacks import Callback
 from nbckpt.trials.executors import WorkerLostError, transport
 from nbckpt.trials.executors import ray as executor
 
@@ -420,7 +420,7 @@ def test_bad_requests_are_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> No
 
 ALONE = """
 import threading, nbckpt
-from nbckpt.trials.callbacks import Callback
+from nbckpt.trials.engine.callbacks import Callback
 
 reached = threading.Event()
 

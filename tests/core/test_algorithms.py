@@ -17,18 +17,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nbckpt import Checkpoint, Tracker
-from nbckpt.core.algorithms import BLAKE2B, BLAKE3, HERE, PORTABLE, PREFERRED, Algorithms, named, of_checksum
 from nbckpt.core.history import History
-from nbckpt.core.pack import pack_key, read_index
+from nbckpt.core.packs.algorithms import (
+    BLAKE2B,
+    BLAKE3,
+    HERE,
+    PORTABLE,
+    PREFERRED,
+    Algorithms,
+    named,
+    of_checksum,
+)
+from nbckpt.core.packs.format import pack_key, read_index
 from nbckpt.core.trust import open_signer
 from nbckpt.errors import CorruptError, FormatError
 from nbckpt.mirror import Mirror
 from nbckpt.state.folder import StateFolder
 from nbckpt.store import LocalStore, MemoryStore
 from nbckpt.sync.folders import download, upload
-from nbckpt.trials.checkpoints import CheckpointFolder, Record, name_of
-from nbckpt.trials.spec import Spec
-from nbckpt.trials.spec import write as write_spec
+from nbckpt.trials.checkpoints.folder import CheckpointFolder, Record, name_of
+from nbckpt.trials.model.spec import Spec
+from nbckpt.trials.model.spec import write as write_spec
 
 TESTS = Path(__file__).parents[1]
 BLOCKED = "import sys; sys.modules.update(blake3=None, zstandard=None)\n"
@@ -202,8 +211,8 @@ from nbckpt.core.trust import open_signer
 from nbckpt.state.folder import StateFolder
 from nbckpt.store import LocalStore
 from nbckpt.sync.folders import download, upload
-from nbckpt.trials.checkpoints import CheckpointFolder
-from nbckpt.trials.spec import read
+from nbckpt.trials.checkpoints.folder import CheckpointFolder
+from nbckpt.trials.model.spec import read
 os.chdir(sys.argv[1])
 """
 

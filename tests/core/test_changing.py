@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from nbckpt import Tracker
-from nbckpt.core import pools
-from nbckpt.core.codec import dump, load
-from nbckpt.core.pack import PACK_SIZE
-from nbckpt.core.packer import Packer
-from nbckpt.core.reader import Reader
+from nbckpt.core.packs import pools
+from nbckpt.core.packs.format import PACK_SIZE
+from nbckpt.core.packs.reader import Reader
+from nbckpt.core.packs.writer import Packer
+from nbckpt.core.values.codec import dump, load
 from nbckpt.errors import StoreError
 from nbckpt.store import Data, MemoryStore
 from nbckpt.store.base import parts_of
@@ -190,7 +190,7 @@ def notebook_kernel() -> str:
     import nbclient
     import nbformat
 
-    source = "from nbckpt.core.pools import others_run\nprint(others_run())"
+    source = "from nbckpt.core.packs.pools import others_run\nprint(others_run())"
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source)])
     nbclient.NotebookClient(notebook, kernel_name="python3").execute()
     return "".join(it["text"] for it in notebook.cells[0].outputs if it.get("name") == "stdout").strip()

@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from nbckpt.core import lending, tree
+from nbckpt.core import shared_tempdir as lending
+from nbckpt.core import tree
 from nbckpt.core.checkpoint import Checkpoint, _Source
 from nbckpt.core.files import FILES
 from nbckpt.core.trust import open_signer

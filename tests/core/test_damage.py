@@ -11,7 +11,7 @@ import pytest
 from nbckpt import Tracker
 from nbckpt.core.damage import repair, set_aside
 from nbckpt.core.gc import collect
-from nbckpt.core.pack import pack_key, pack_of
+from nbckpt.core.packs.format import pack_key, pack_of
 from nbckpt.errors import CodecError, StoreError
 from nbckpt.mirror import Mirror
 from nbckpt.store import CachedStore, LocalStore, MemoryStore, Store

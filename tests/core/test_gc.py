@@ -15,7 +15,7 @@ import pytest
 from nbckpt import Checkpoint
 from nbckpt.core import gc
 from nbckpt.core.gc import Collected, collect
-from nbckpt.core.pack import pack_of
+from nbckpt.core.packs.format import pack_of
 from nbckpt.errors import NotFoundError, StoreError
 from nbckpt.store import LocalStore, MemoryStore, Store
 from nbckpt.testing import Call, FaultyStore, RecordingStore

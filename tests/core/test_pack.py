@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nbckpt.core.algorithms import PREFERRED
-from nbckpt.core.moved import find_index, moved_key, table
-from nbckpt.core.pack import (
+from nbckpt.core.packs.algorithms import PREFERRED
+from nbckpt.core.packs.format import (
     PACK_SIZE,
     PAGE,
     RAW,
@@ -24,6 +23,7 @@ from nbckpt.core.pack import (
     read_index,
     salt,
 )
+from nbckpt.core.packs.relocation import find_index, moved_key, table
 from nbckpt.errors import CorruptError, FormatError, NotFoundError
 from nbckpt.store import MemoryStore
 

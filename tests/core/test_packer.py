@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nbckpt.core.algorithms import PREFERRED
-from nbckpt.core.known import Known
-from nbckpt.core.pack import PACK_SIZE, PAGE, RAW, read_index
-from nbckpt.core.packer import ALIGNED_SIZE, INLINE_SIZE, Packer, Stored
-from nbckpt.core.reader import Reader
+from nbckpt.core.packs.algorithms import PREFERRED
+from nbckpt.core.packs.format import PACK_SIZE, PAGE, RAW, read_index
+from nbckpt.core.packs.known import Known
+from nbckpt.core.packs.reader import Reader
+from nbckpt.core.packs.writer import ALIGNED_SIZE, INLINE_SIZE, Packer, Stored
 from nbckpt.errors import StoreError
 from nbckpt.store import MemoryStore, Store
 from nbckpt.testing import FaultyStore

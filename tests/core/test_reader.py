@@ -15,10 +15,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nbckpt.core.gc import collect
-from nbckpt.core.mapping import MAPS
-from nbckpt.core.pack import pack_key
-from nbckpt.core.packer import Packer, Run
-from nbckpt.core.reader import Reader
+from nbckpt.core.packs.format import pack_key
+from nbckpt.core.packs.mapping import MAPS
+from nbckpt.core.packs.reader import Reader
+from nbckpt.core.packs.writer import Packer, Run
 from nbckpt.errors import CorruptError
 from nbckpt.store import LocalStore, MemoryStore, Store
 from nbckpt.testing import RecordingStore
@@ -233,7 +233,7 @@ def far(together: int, pieces: int, monkeypatch: pytest.MonkeyPatch) -> tuple[Fa
         stored = packer.add(data)
         packer.finish()
     store.gate = threading.Barrier(together)
-    monkeypatch.setattr("nbckpt.core.reader._READ_STEP", 1 << 18)
+    monkeypatch.setattr("nbckpt.core.packs.reader._READ_STEP", 1 << 18)
     return store, data, packer.runs(stored)
 
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nbckpt.core import codec
-from nbckpt.core.loading import load_values
-from nbckpt.core.reader import Reader
+from nbckpt.core.packs.reader import Reader
+from nbckpt.core.values import codec
+from nbckpt.core.values.loading import load_values
 from nbckpt.store import MemoryStore
 from nbckpt.tracker import Tracker
 

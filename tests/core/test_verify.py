@@ -11,7 +11,7 @@ import pytest
 
 from nbckpt import Checkpoint
 from nbckpt.core.gc import collect
-from nbckpt.core.pack import pack_of
+from nbckpt.core.packs.format import pack_of
 from nbckpt.core.verify import Verified
 from nbckpt.store import LocalStore, MemoryStore, Store
 from nbckpt.testing import Call, FaultyStore

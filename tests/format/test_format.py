@@ -22,8 +22,9 @@ import pytest
 
 from nbckpt import Checkpoint
 from nbckpt.commands import TABLE, Session, parse
-from nbckpt.core import gc, history, manifest, pack, trust
-from nbckpt.core.packer import Packer
+from nbckpt.core import gc, history, manifest, trust
+from nbckpt.core.packs import format as pack
+from nbckpt.core.packs.writer import Packer
 from nbckpt.errors import UntrustedError
 from nbckpt.mirror import AutoMirror
 from nbckpt.settings import Settings

@@ -21,8 +21,8 @@ from nbckpt.state import states
 from nbckpt.store import LocalStore
 from nbckpt.sync.folders import download
 from nbckpt.trials import Experiment
-from nbckpt.trials.library import Library
-from nbckpt.trials.trial import Trial
+from nbckpt.trials.catalog import Library
+from nbckpt.trials.model.trial import Trial
 
 V1 = Path(__file__).parent / "v1"
 
@@ -106,7 +106,7 @@ def test_a_trial_with_states_is_resumed(library: Library) -> None:
 
 def test_a_trainable_class_and_its_sync_are_read(library: Library) -> None:
     from nbckpt.core.trust import open_signer
-    from nbckpt.trials import spec as spec_file
+    from nbckpt.trials.model import spec as spec_file
 
     spec = spec_file.read(library.folder / "class").load(open_signer())
     assert spec.trainable is trainables.Counter
@@ -119,7 +119,7 @@ def test_a_trainable_class_and_its_sync_are_read(library: Library) -> None:
 @pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="Python 3.11 wrote the function's byte code")
 def test_a_function_kept_by_value_is_loaded(library: Library) -> None:
     from nbckpt.core.trust import open_signer
-    from nbckpt.trials import spec as spec_file
+    from nbckpt.trials.model import spec as spec_file
 
     spec = spec_file.read(library.folder / "by-value").load(open_signer())
     assert spec.function_name == "train"

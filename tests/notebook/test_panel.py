@@ -14,7 +14,7 @@ import pytest
 from nbckpt import Tracker
 from nbckpt.notebook.magic import CheckpointMagics
 from nbckpt.notebook.panel import Panel
-from nbckpt.trials.library import Library
+from nbckpt.trials.catalog import Library
 from notebook.conftest import Notebook
 from waiting import until
 
@@ -84,7 +84,7 @@ def test_static_html_comes_first_and_then_the_panel(
     notebook: Notebook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     displayed: list[Any] = []
-    monkeypatch.setattr("nbckpt.notebook.standing.display", lambda it, **_: displayed.append(it))
+    monkeypatch.setattr("nbckpt.notebook.static_copy.display", lambda it, **_: displayed.append(it))
     monkeypatch.setattr("nbckpt.notebook.panel.display", lambda it, **_: displayed.append(it))
     notebook.run("x = 1\n%ckpt save one")
     panel = opened(notebook)
@@ -629,12 +629,12 @@ def test_the_html_stays_in_the_cell_of_the_panel_though_there_is_nothing_to_show
 ) -> None:
     displayed: list[Any] = []
     monkeypatch.setattr(
-        "nbckpt.notebook.standing.display", lambda *_, display_id, **__: displayed.append(display_id)
+        "nbckpt.notebook.static_copy.display", lambda *_, display_id, **__: displayed.append(display_id)
     )
     updated: list[Any] = []
-    monkeypatch.setattr("nbckpt.notebook.standing.is_kernel", lambda _: True)
+    monkeypatch.setattr("nbckpt.notebook.static_copy.is_kernel", lambda _: True)
     monkeypatch.setattr(
-        "nbckpt.notebook.standing.update_display", lambda _, display_id: updated.append(display_id)
+        "nbckpt.notebook.static_copy.update_display", lambda _, display_id: updated.append(display_id)
     )
     opened(notebook, "trials")
     assert len(displayed) == 1

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from nbckpt.core.pools import InlineExecutor, Pool
+from nbckpt.core.packs.pools import InlineExecutor, Pool
 from nbckpt.sync.background import DefaultSyncer
 from notebook.committed import FOLDER, code_cells, read
 from notebook.conftest import Notebook

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nbckpt.errors import UsageError
-from nbckpt.notebook.words import split
+from nbckpt.notebook.tokenize import split
 from notebook.conftest import Notebook
 
 LINES = {

@@ -12,8 +12,8 @@ import pytest
 
 import nbckpt
 from nbckpt.trials import Callback, Experiment, Record, Trial
-from nbckpt.trials.callbacks import Callbacks
-from nbckpt.trials.experiment import _live
+from nbckpt.trials.engine.callbacks import Callbacks
+from nbckpt.trials.engine.experiment import _live
 
 METHODS = [name for name in vars(Callback) if not name.startswith("_")]
 

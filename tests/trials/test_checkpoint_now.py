@@ -14,12 +14,12 @@ import pytest
 import nbckpt
 from nbckpt.errors import UsageError
 from nbckpt.trials import Experiment, Trainable
-from nbckpt.trials.driver import NOT_SAVED
+from nbckpt.trials.engine.attempt import NOT_SAVED
 from nbckpt.trials.executors import Job
 from nbckpt.trials.executors.process import ProcessExecutor
-from nbckpt.trials.function import wrap_function
-from nbckpt.trials.request import Request
-from nbckpt.trials.table import states_of
+from nbckpt.trials.training.function import wrap_function
+from nbckpt.trials.training.request import Request
+from nbckpt.trials.views.table import states_of
 from waiting import until
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # as the functions of a notebook

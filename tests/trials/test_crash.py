@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from nbckpt.trials import Library, Status
-from nbckpt.trials.journal import read
+from nbckpt.trials.model.journal import read
 
 ROUNDS = 12 if os.environ.get("CI") else 5
 LAST = 60

@@ -12,7 +12,7 @@ import pytest
 from trials.test_table import Made
 
 from nbckpt.errors import UsageError
-from nbckpt.trials.curves import Curves, curves
+from nbckpt.trials.views.curves import Curves, curves
 
 matplotlib = pytest.importorskip("matplotlib", reason="needs matplotlib")
 

@@ -17,13 +17,14 @@ import nbckpt
 from nbckpt.cli import main
 from nbckpt.errors import CorruptError, FormatError, NbckptError
 from nbckpt.render.text import text
-from nbckpt.trials import Experiment, Record, Status, Trial, journal, params
-from nbckpt.trials import spec as spec_file
-from nbckpt.trials.checkpoints import CheckpointFolder
-from nbckpt.trials.journal import Damage, Journal
-from nbckpt.trials.library import Library
-from nbckpt.trials.recorder import TrialRecorder
-from nbckpt.trials.trial import read_trials
+from nbckpt.trials import Experiment, Record, Status, Trial
+from nbckpt.trials.catalog import Library
+from nbckpt.trials.checkpoints.folder import CheckpointFolder
+from nbckpt.trials.model import journal, params
+from nbckpt.trials.model import spec as spec_file
+from nbckpt.trials.model.journal import Damage, Journal
+from nbckpt.trials.model.recorder import TrialRecorder
+from nbckpt.trials.model.trial import read_trials
 
 DEEP = b"[" * 100_000
 DEEP_ENOUGH = b"[" * 500 + b"]" * 500

@@ -21,7 +21,8 @@ from nbckpt.errors import CorruptError, NotFoundError, StoreError, UsageError
 from nbckpt.store import Data, MemoryStore, Store, open_store
 from nbckpt.sync import work
 from nbckpt.testing import Call, FaultyStore, RecordingStore
-from nbckpt.trials import DurableTrainable, Keep, NotDurableError, Status, Trainable, remote
+from nbckpt.trials import DurableTrainable, Keep, NotDurableError, Status, Trainable
+from nbckpt.trials.checkpoints.folder import durable as remote
 
 
 @pytest.fixture(autouse=True)

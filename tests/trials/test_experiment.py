@@ -18,7 +18,7 @@ import pytest
 
 import nbckpt
 from nbckpt.trials import Experiment, Library, Status, Trainable, Trial
-from nbckpt.trials.recorder import TrialRecorder
+from nbckpt.trials.model.recorder import TrialRecorder
 from nbckpt.trials.run import experiments_folder
 
 SECONDS = 30
@@ -81,7 +81,7 @@ def until(experiment: Experiment, holds: Callable[[], bool]) -> None:
 def forget(experiment: Experiment) -> Path:
     """Forget an experiment as a restart of the kernel does, and return its folder."""
     assert experiment.wait(SECONDS)
-    from nbckpt.trials.experiment import _live
+    from nbckpt.trials.engine.experiment import _live
 
     _live.pop(experiment.folder)
     return experiment.folder
@@ -734,6 +734,6 @@ def test_a_finished_experiment_is_not_kept_in_memory() -> None:
     folder = experiment.folder
     del experiment
     gc.collect()
-    from nbckpt.trials.experiment import _live
+    from nbckpt.trials.engine.experiment import _live
 
     assert folder not in _live

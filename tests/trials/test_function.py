@@ -33,7 +33,7 @@ from nbckpt.trials import (
     Trial,
     wrap_function,
 )
-from nbckpt.trials import function as module
+from nbckpt.trials.training import function as module
 
 SECONDS = 30
 

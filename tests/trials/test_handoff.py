@@ -15,9 +15,9 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from nbckpt.trials import FunctionRunner
-from nbckpt.trials import handoff as module
-from nbckpt.trials.handoff import Handoff
-from nbckpt.trials.session import StopTrial
+from nbckpt.trials.training import handoff as module
+from nbckpt.trials.training.handoff import Handoff
+from nbckpt.trials.training.session import StopTrial
 
 
 @contextmanager

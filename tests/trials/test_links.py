@@ -13,7 +13,7 @@ from nbckpt.commands import TABLE, Session, parse
 from nbckpt.errors import NbckptError, NotFoundError, UsageError
 from nbckpt.mirror import AutoMirror
 from nbckpt.trials import Library
-from nbckpt.trials.trial import Status
+from nbckpt.trials.model.trial import Status
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="needs POSIX")
 

@@ -12,7 +12,7 @@ import pytest
 import nbckpt
 from nbckpt.errors import StoreError
 from nbckpt.trials import Callback, Experiment, Status, Trial
-from nbckpt.trials.journal import Journal
+from nbckpt.trials.model.journal import Journal
 
 SECONDS = 30
 

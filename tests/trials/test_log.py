@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 import nbckpt
 from nbckpt.trials import Experiment, Trainable, Trial
-from nbckpt.trials.log import LARGEST, WIDEST, Log, last_lines
-from nbckpt.trials.shown import TrialShown
-from nbckpt.trials.tee import Speaker, teeing
+from nbckpt.trials.executors.output import Speaker, teeing
+from nbckpt.trials.model.log import LARGEST, WIDEST, Log, last_lines
+from nbckpt.trials.views.trial_page import TrialShown
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # as the functions of a notebook
 
@@ -425,9 +425,9 @@ def test_a_trial_that_runs_alone_prints_as_it_is(capsys: pytest.CaptureFixture[s
 
 def test_progress_bars_side_by_side_have_names_too(monkeypatch: pytest.MonkeyPatch) -> None:
     speaker = Speaker("t3")
-    monkeypatch.setattr("nbckpt.trials.tee._users", 2)
+    monkeypatch.setattr("nbckpt.trials.executors.output._users", 2)
     assert speaker.says(sys.stdout, "\r 10%") == "\r"
     assert speaker.says(sys.stdout, "\r 20%") == "[t3]  10%\r"
-    monkeypatch.setattr("nbckpt.trials.tee._users", 1)
+    monkeypatch.setattr("nbckpt.trials.executors.output._users", 1)
     assert speaker.says(sys.stdout, "\r 30%") == "[t3]  20%\r[t3]  30%"
     assert speaker.says(sys.stdout, "\n") == "\n"

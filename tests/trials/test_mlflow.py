@@ -14,7 +14,7 @@ import nbckpt
 from nbckpt.errors import UsageError
 from nbckpt.integrations.mlflow import MLflowCallback
 from nbckpt.trials import Experiment
-from nbckpt.trials.experiment import _live
+from nbckpt.trials.engine.experiment import _live
 
 mlflow = pytest.importorskip("mlflow", reason="needs MLflow")
 # MLflow's own use of SQLAlchemy.

@@ -12,7 +12,7 @@ import pytest
 import nbckpt
 from nbckpt.errors import UsageError
 from nbckpt.trials import Experiment, Status
-from nbckpt.trials.experiment import _live
+from nbckpt.trials.engine.experiment import _live
 
 optuna = pytest.importorskip("optuna", reason="needs Optuna")
 

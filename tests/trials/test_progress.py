@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nbckpt.trials.progress import Progress, progress, typical
+from nbckpt.trials.views.eta import Progress, progress, typical
 
 AT_TWO_S = [{"time_this_iter_s": it} for it in (9.0, *[2.0] * 10)]
 

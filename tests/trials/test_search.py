@@ -11,9 +11,9 @@ import pytest
 import nbckpt
 from nbckpt.errors import UsageError
 from nbckpt.trials import Experiment, Search, Status, Trial
-from nbckpt.trials.recorder import TrialRecorder
-from nbckpt.trials.search import Suggestions
-from nbckpt.trials.space import choice, grid_search, recalled, uniform
+from nbckpt.trials.engine.search import Suggestions
+from nbckpt.trials.model.recorder import TrialRecorder
+from nbckpt.trials.model.space import choice, grid_search, recalled, uniform
 
 
 @pytest.fixture(autouse=True)

@@ -25,8 +25,8 @@ import nbckpt
 from nbckpt import Checkpoint
 from nbckpt.errors import NotFoundError, UsageError
 from nbckpt.trials import CheckpointFolder, FunctionRunner, Status, StatusReporter, StopTrial, wrap_function
-from nbckpt.trials.reporter import Offers
-from nbckpt.trials.session import current
+from nbckpt.trials.training.reporter import Offers
+from nbckpt.trials.training.session import current
 
 SECONDS = 30
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from nbckpt.trials import Library, Status, shutdown
+from nbckpt.trials import Library, Status
+from nbckpt.trials.engine import shutdown
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a process cannot be interrupted there")
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nbckpt
-from nbckpt.trials.space import configs, domains, with_values
+from nbckpt.trials.model.space import configs, domains, with_values
 
 grids = st.dictionaries(
     st.text("abc", min_size=1), st.lists(st.integers(), min_size=1, max_size=3), max_size=3

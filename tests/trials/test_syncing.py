@@ -25,10 +25,10 @@ from nbckpt.sync.files import Seen
 from nbckpt.sync.folders import download
 from nbckpt.testing import FaultyStore, RecordingStore
 from nbckpt.trials import Callback, Experiment, Record, Status, Trial
+from nbckpt.trials.engine.experiment import _live
+from nbckpt.trials.engine.upload import SyncerCallback
 from nbckpt.trials.executors.artifacts import Artifacts, Sender, take_in
-from nbckpt.trials.experiment import _live
-from nbckpt.trials.spec import Spec
-from nbckpt.trials.syncing import SyncerCallback
+from nbckpt.trials.model.spec import Spec
 
 SECONDS = 20
 URL = "test://up"
@@ -557,7 +557,7 @@ def test_a_callback_that_was_pickled_works(store: Path) -> None:
 
 ENDS = """
 import sys, threading, nbckpt
-from nbckpt.trials.callbacks import Callback
+from nbckpt.trials.engine.callbacks import Callback
 
 def count(config):
     for i in range(10**9):

@@ -12,14 +12,15 @@ import pytest
 
 from nbckpt.errors import TrialError, UsageError
 from nbckpt.render import Page
-from nbckpt.render.course import blocks, svg
+from nbckpt.render.sparkline import blocks, svg
 from nbckpt.trials import Experiment, Status, Trial
-from nbckpt.trials import table as table_module
-from nbckpt.trials import trial as trial_module
-from nbckpt.trials.checkpoints import Record
-from nbckpt.trials.recorder import TrialRecorder
-from nbckpt.trials.spec import Spec
-from nbckpt.trials.table import (
+from nbckpt.trials.checkpoints.folder import Record
+from nbckpt.trials.model import trial as trial_module
+from nbckpt.trials.model.recorder import TrialRecorder
+from nbckpt.trials.model.spec import Spec
+from nbckpt.trials.model.trial import lookup
+from nbckpt.trials.views import table as table_module
+from nbckpt.trials.views.table import (
     TrialTable,
     elapsed,
     fair_share,
@@ -29,7 +30,6 @@ from nbckpt.trials.table import (
     tail,
     varying,
 )
-from nbckpt.trials.trial import lookup
 
 
 class Made:

@@ -14,7 +14,7 @@ import nbckpt
 from nbckpt.errors import UsageError
 from nbckpt.integrations.tensorboard import TensorBoardCallback
 from nbckpt.trials import Experiment
-from nbckpt.trials.recorder import TrialRecorder
+from nbckpt.trials.model.recorder import TrialRecorder
 
 pytest.importorskip("tensorboard", reason="needs TensorBoard")
 

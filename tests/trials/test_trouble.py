@@ -16,8 +16,8 @@ import pytest
 import nbckpt
 from nbckpt.errors import StoreError
 from nbckpt.trials import Callback, Experiment, Record, Search, Status, Trial
-from nbckpt.trials.callbacks import BackgroundCallback, Callbacks
-from nbckpt.trials.journal import Journal
+from nbckpt.trials.engine.callbacks import BackgroundCallback, Callbacks
+from nbckpt.trials.model.journal import Journal
 
 SECONDS = 30
 
@@ -104,7 +104,7 @@ def test_a_worker_thread_that_breaks_down_ends_the_wait(monkeypatch: pytest.Monk
     def broken(*_: object) -> None:
         raise RuntimeError("a defect of nbckpt itself")
 
-    monkeypatch.setattr("nbckpt.trials.crew.Attempt", broken)
+    monkeypatch.setattr("nbckpt.trials.engine.pool.Attempt", broken)
     experiment = nbckpt.run(report_once)
     assert experiment.wait(SECONDS)
     assert "a defect of nbckpt itself" in experiment.notes[0]

@@ -10,7 +10,7 @@ import pytest
 import nbckpt
 from nbckpt.cli import main
 from nbckpt.trials import Experiment
-from nbckpt.trials.library import Library
+from nbckpt.trials.catalog import Library
 
 
 def train(config: dict[str, Any]) -> None:

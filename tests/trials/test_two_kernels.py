@@ -17,10 +17,11 @@ import pytest
 import nbckpt
 from nbckpt.errors import UsageError
 from nbckpt.store.files import write_file
-from nbckpt.trials import Experiment, Status, control
-from nbckpt.trials.experiment import _live
-from nbckpt.trials.recorder import TrialRecorder
-from nbckpt.trials.trial import Trial
+from nbckpt.trials import Experiment, Status
+from nbckpt.trials.engine import control
+from nbckpt.trials.engine.experiment import _live
+from nbckpt.trials.model.recorder import TrialRecorder
+from nbckpt.trials.model.trial import Trial
 from waiting import until
 
 SECONDS = 30
@@ -116,7 +117,7 @@ def test_an_experiment_that_another_one_replaced_is_not_mixed_with_it(store: Pat
 
 
 def test_a_new_name_that_two_kernels_start_at_once_runs_in_one(store: Path) -> None:
-    first = Experiment(store / "experiments/e", nbckpt.trials.spec.Spec(print))
+    first = Experiment(store / "experiments/e", nbckpt.trials.model.spec.Spec(print))
     with first.claimed(), pytest.raises(UsageError, match="another kernel"):
         nbckpt.run(print, {"x": 1}, name="e")
     assert not (store / "experiments/e").exists()

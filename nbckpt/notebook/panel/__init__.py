@@ -12,7 +12,7 @@ import ipywidgets as widgets
 from IPython.display import display
 
 from nbckpt.commands import Session
-from nbckpt.core.pools import starts
+from nbckpt.core.packs.pools import starts
 from nbckpt.errors import UsageError
 from nbckpt.notebook.panel.checkpoints import CheckpointsTab
 from nbckpt.notebook.panel.desk import Desk

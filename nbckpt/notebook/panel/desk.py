@@ -14,7 +14,7 @@ from nbckpt.commands import TABLE, HelpRequest, Session, parse
 from nbckpt.commands.about import Help
 from nbckpt.errors import NbckptError
 from nbckpt.notebook.panel.parts import Region, line, sentence, wide
-from nbckpt.notebook.standing import Outlet
+from nbckpt.notebook.static_copy import Outlet
 from nbckpt.render import Result, html_of
 
 PAGE = 100

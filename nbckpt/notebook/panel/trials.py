@@ -9,12 +9,12 @@ import ipywidgets as widgets
 from nbckpt.errors import NbckptError, UsageError
 from nbckpt.notebook.panel.desk import Desk, Pager
 from nbckpt.notebook.panel.parts import SNUG, Region, line, marked, offer, wide
-from nbckpt.notebook.words import split
+from nbckpt.notebook.tokenize import split
 from nbckpt.render import count, short
-from nbckpt.trials.experiment import Experiment
-from nbckpt.trials.shown import TrialShown
-from nbckpt.trials.table import TrialTable, inferred
-from nbckpt.trials.trial import Status, Trial
+from nbckpt.trials.engine.experiment import Experiment
+from nbckpt.trials.model.trial import Status, Trial
+from nbckpt.trials.views.table import TrialTable, inferred
+from nbckpt.trials.views.trial_page import TrialShown
 
 _NONE = "<p>no experiments yet: %ckpt run FUNCTION --grid lr=0.1,0.01</p>"
 _MOST_NAMED = 4

@@ -17,11 +17,11 @@ from nbckpt.store.scan import link_outside
 from nbckpt.sync import SyncConfig
 from nbckpt.sync.exclude import excluding
 from nbckpt.sync.files import Seen, explained, scan
-from nbckpt.trials import journal, log
-from nbckpt.trials.checkpoints import PREFIX
+from nbckpt.trials.checkpoints.folder import PREFIX
+from nbckpt.trials.engine.upload import background, place
 from nbckpt.trials.executors.transport import PIECE
-from nbckpt.trials.params import FILE as PARAMS
-from nbckpt.trials.syncing import background, place
+from nbckpt.trials.model import journal, log
+from nbckpt.trials.model.params import FILE as PARAMS
 
 OTHERS = (f"{PREFIX}*", PARAMS, journal.FILE, log.FILE)
 """What is in a trial's folder and is none."""

@@ -10,8 +10,8 @@ from typing import Any
 
 from nbckpt.errors import TrialError
 from nbckpt.sync import SyncConfig
-from nbckpt.trials.checkpoints import Record
-from nbckpt.trials.trainable import Trainable
+from nbckpt.trials.checkpoints.folder import Record
+from nbckpt.trials.training.trainable import Trainable
 
 Handle = Callable[[dict[str, Any]], bool]
 """Given each result; tells whether the trial is to go on."""

@@ -29,8 +29,8 @@ from nbckpt.errors import CodecError
 from nbckpt.trials.executors.base import Job, Worker
 from nbckpt.trials.executors.local import FunctionWorker, InlineExecutor
 from nbckpt.trials.executors.transport import outcome
-from nbckpt.trials.session import StopTrial
-from nbckpt.trials.trainable import Trainable
+from nbckpt.trials.training.session import StopTrial
+from nbckpt.trials.training.trainable import Trainable
 
 GRACE_S = 2.0
 """How long the function's `finally` blocks may take when the parent is gone."""

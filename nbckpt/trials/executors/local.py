@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from nbckpt.trials.checkpoints import CheckpointFolder, Record
+from nbckpt.trials.checkpoints.folder import CheckpointFolder, Record
 from nbckpt.trials.executors.base import Executor, Handle, Job, Worker
-from nbckpt.trials.function import FunctionRunner
-from nbckpt.trials.trainable import DONE, Trainable
+from nbckpt.trials.training.function import FunctionRunner
+from nbckpt.trials.training.trainable import DONE, Trainable
 
 
 class LocalWorker(Worker):
@@ -102,7 +102,7 @@ def make(job: Job) -> Trainable:
     Raises:
         TrialError: The user's `setup` failed.
     """
-    from nbckpt.trials.trainable import failure
+    from nbckpt.trials.training.trainable import failure
 
     try:
         return job.trainable(job.config, job.folder, trial_name=job.name, trial_id=job.trial)

@@ -28,12 +28,12 @@ from contextvars import copy_context
 from multiprocessing.connection import Pipe
 from typing import IO, Any
 
-from nbckpt.trials.checkpoints import CheckpointFolder, Record
+from nbckpt.trials.checkpoints.folder import CheckpointFolder, Record
 from nbckpt.trials.executors.base import Executor, Handle, Job, Worker, WorkerEndedError, WorkerLostError
+from nbckpt.trials.executors.output import listener, speaker
 from nbckpt.trials.executors.transport import pack, result_of
-from nbckpt.trials.function import STOP_TIMEOUT_S
-from nbckpt.trials.tee import listener, speaker
-from nbckpt.trials.trainable import DONE
+from nbckpt.trials.training.function import STOP_TIMEOUT_S
+from nbckpt.trials.training.trainable import DONE
 
 _BOOT = (
     "import pickle, sys; sys.path[:], handle = pickle.load(sys.stdin.buffer); "

@@ -20,20 +20,20 @@ from typing import Any
 
 import cloudpickle
 
-from nbckpt.core.lending import lend
+from nbckpt.core.shared_tempdir import lend
 from nbckpt.errors import CodecError, NbckptError, StoreError, TrialError, UsageError
 from nbckpt.sync import SyncConfig
 from nbckpt.sync.files import Seen
-from nbckpt.trials.checkpoints import CheckpointFolder, Record
+from nbckpt.trials.checkpoints.folder import CheckpointFolder, Record
 from nbckpt.trials.executors.artifacts import Artifacts, Sender, take_in
 from nbckpt.trials.executors.base import Executor, Handle, Job, Worker, WorkerLostError
 from nbckpt.trials.executors.local import make as make_trainable
 from nbckpt.trials.executors.local import save
+from nbckpt.trials.executors.output import Printed, listener, teeing
 from nbckpt.trials.executors.transport import Bill, Depot, carry, outcome, pack, result_of
-from nbckpt.trials.function import STOP_TIMEOUT_S
-from nbckpt.trials.params import FILE as PARAMS
-from nbckpt.trials.tee import Printed, listener, teeing
-from nbckpt.trials.trainable import DONE, Trainable
+from nbckpt.trials.model.params import FILE as PARAMS
+from nbckpt.trials.training.function import STOP_TIMEOUT_S
+from nbckpt.trials.training.trainable import DONE, Trainable
 
 PATIENCE_S = 5.0
 """How long a trial waits for room on the cluster before it says so."""

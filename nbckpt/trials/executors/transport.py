@@ -17,16 +17,16 @@ from typing import Any, NoReturn
 
 import cloudpickle
 
-from nbckpt.core.blame import blame
-from nbckpt.core.classes import Classes
 from nbckpt.core.manifest import decode, encode
 from nbckpt.core.tree import INSIDE
 from nbckpt.core.trust import open_signer
+from nbckpt.core.values.classes import Classes
+from nbckpt.core.values.diagnose import blame
 from nbckpt.errors import CodecError, CorruptError, NbckptError, TrialError
-from nbckpt.trials.checkpoints import CheckpointFolder, Record
+from nbckpt.trials.checkpoints.folder import CheckpointFolder, Record
 from nbckpt.trials.executors.base import Job
-from nbckpt.trials.function import FunctionRunner
-from nbckpt.trials.trainable import failure, plain
+from nbckpt.trials.training.function import FunctionRunner
+from nbckpt.trials.training.trainable import failure, plain
 
 PIECE = 16 << 20
 """The most bytes of a file that are sent at once."""

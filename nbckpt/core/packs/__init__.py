@@ -1,0 +1,1 @@
+"""Packs: bytes by their digests, in packs."""

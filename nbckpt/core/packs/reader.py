@@ -1,0 +1,384 @@
+"""Reader: packs in, bytes out, checked; large buffers by mapping their files."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future
+from contextlib import ExitStack, suppress
+from contextvars import copy_context
+from functools import lru_cache
+from itertools import accumulate, chain, islice
+from typing import TypeVar
+
+from nbckpt.core.manifest import Content
+from nbckpt.core.packs.algorithms import Algorithms
+from nbckpt.core.packs.format import PAGE, RAW, Blob, pack_key, parse_index, total
+from nbckpt.core.packs.mapping import MAPS, MOST_PIECES, overlay, prefault, reserve
+from nbckpt.core.packs.pools import InlineExecutor, Pool
+from nbckpt.core.packs.relocation import find_index
+from nbckpt.core.packs.writer import ALIGNED_SIZE, Run
+from nbckpt.errors import CorruptError, NbckptError, NotFoundError, StoreError, UsageError
+from nbckpt.store import Buffer, Store
+
+CHECKERS = 2
+"""How many threads check what was mapped."""
+
+_CHECK_STEP = 8 << 20
+_READ_STEP = 8 << 20
+_AT_ONCE = 8
+_READ_GAP = 64 << 10  # so much is sooner read and thrown away than asked for apart
+
+
+_A = TypeVar("_A")
+_T = TypeVar("_T")
+
+
+_GONE = -(1 << 100)
+
+
+class _GoneError(CorruptError):
+    """A pack whose index was read is not there any more."""
+
+
+class Reader:
+    """Reads blobs of a store, and of the packs that a manifest carries *inline*.
+
+    Attributes:
+        mapping: Whether large buffers may be mapped; without it they are read.
+    """
+
+    def __init__(
+        self, store: Store, inline: Mapping[str, bytes] | None = None, *, mapping: bool = True
+    ) -> None:
+        self.store = store
+        self.mapping = mapping and MAPS
+        self._inline = dict(inline or {})
+        self._indexes: dict[str, list[Blob | None]] = {}
+        self._sums: dict[str, list[int]] = {}
+        self._pieces = 0
+
+    def carrying(self, inline: Mapping[str, bytes]) -> Reader:
+        """Return a reader that has these packs too."""
+        return Reader(self.store, self._inline | dict(inline), mapping=self.mapping)
+
+    def blobs(self, runs: Iterable[Run]) -> list[Blob]:
+        """Return the blobs of *runs* in order.
+
+        Raises:
+            CorruptError: A pack is missing or damaged, or has no such blob.
+        """
+        found: list[Blob] = []
+        for pack, first, count in runs:
+            index = self._index(pack)
+            if first < 0 or count < 0 or first + count > len(index):
+                raise _too_short(pack, len(index))
+            for blob in index[first : first + count]:
+                if blob is None:
+                    raise CorruptError(f"a blob of pack {pack[:12]} is gone: it was collected")
+                found.append(blob)
+        return found
+
+    def sized(self, content: Content) -> Sequence[Run]:
+        """Return the runs of *content*, once it is sure that they are as many bytes as it says.
+
+        Raises:
+            CorruptError: They are not, or a pack is missing or damaged, or has no such blob.
+        """
+        size = 0
+        for pack, first, count in content.runs:
+            sums = self._sums_of(pack)
+            if first + count >= len(sums):
+                raise _too_short(pack, len(sums) - 1)
+            size += sums[first + count] - sums[first]
+        if size != content.size:
+            raise CorruptError(
+                f"the packs hold {size} bytes where the manifest names {content.size}"
+                if size >= 0
+                else "a blob that the manifest names is gone: it was collected"
+            )
+        return content.runs
+
+    def read(self, runs: Sequence[Run]) -> bytes:
+        """Return the bytes of *runs*, checked."""
+        return self._settled(lambda: b"".join(self.chunks(runs)))
+
+    def chunks(self, runs: Sequence[Run]) -> Iterator[Buffer]:
+        """Yield the bytes of *runs* blob by blob, checked; neighbours are fetched together."""
+        return self._decoded(self._settled(lambda: self.blobs(runs)))
+
+    def load(self, runs: Sequence[Run]) -> memoryview:
+        """Return the bytes of *runs* as writable memory of their own, checked; see `load_later`."""
+        with Pool(CHECKERS, "nbckpt-check") as checkers:
+            memories, checks = self.load_later([runs], checkers)
+            for check in checks:
+                check.result()
+        return memories[0]
+
+    def load_later(
+        self, wanted: Sequence[Sequence[Run]], pool: Executor | None, *, checked: int = 0
+    ) -> tuple[list[memoryview], list[Future[None]]]:
+        """Return for each of *wanted* its bytes as writable memory of its own, and the checks of them.
+
+        Where the store has files and the blobs are raw and aligned, nothing is read: the files are
+        mapped copy-on-write, and hashed by *pool* while the caller goes on; without a pool they are
+        not checked. Elsewhere the bytes are read, neighbours together, and checked at once; so are
+        the last *checked* of *wanted* wherever they are, since what is unpickled has to be.
+
+        Raises:
+            CorruptError: A pack is missing, too short, or its bytes are not the ones that were saved.
+        """
+        return self._settled(lambda: self._load(wanted, pool, len(wanted) - checked))
+
+    def _load(
+        self, wanted: Sequence[Sequence[Run]], pool: Executor | None, mappable: int
+    ) -> tuple[list[memoryview], list[Future[None]]]:
+        memories: list[memoryview] = []
+        checks: list[Future[None]] = []
+        unread: list[tuple[memoryview, list[Blob]]] = []
+        for at, runs in enumerate(wanted):
+            blobs = self.blobs(runs)
+            region = self._map(blobs) if at < mappable else None
+            if region is None:
+                memory = memoryview(bytearray(total(blobs)))
+                unread.append((memory, blobs))
+            else:
+                memory = memoryview(region)
+                checks += _check(region, memory, blobs, pool) if pool else []
+            memories.append(memory)
+        self._fill(unread)
+        return memories, checks
+
+    def _fill(self, unread: Sequence[tuple[memoryview, list[Blob]]]) -> None:
+        """Read blobs into the memory that waits for them."""
+        nearest = sorted(unread, key=lambda it: [(blob.pack, blob.offset) for blob in it[1][:1]])
+        chunks = self._decoded(blob for _, blobs in nearest for blob in blobs)
+        for memory, blobs in nearest:
+            at = 0
+            for _ in blobs:
+                chunk = next(chunks)
+                memory[at : at + len(chunk)] = chunk
+                at += len(chunk)
+
+    def _decoded(self, blobs: Iterable[Blob]) -> Iterator[Buffer]:
+        for stretch, fetched in self._side_by_side(self._fetch, _stretches(blobs)):
+            start, data = stretch[0].offset, memoryview(fetched)
+            for blob in stretch:
+                yield blob.decode(data[blob.offset - start : blob.offset - start + blob.stored])
+
+    def _side_by_side(self, fetch: Callable[[_A], _T], things: Iterable[_A]) -> Iterator[tuple[_A, _T]]:
+        """Yield each thing with what *fetch* returns for it, in order.
+
+        Over a network some are fetched ahead, so many that they take at most 64 MiB.
+        """
+        rest = iter(things)
+        two = list(islice(rest, 2))
+        at_once = _AT_ONCE if len(two) > 1 and self.store.path(pack_key("0" * 64)) is None else 1
+        ahead: deque[tuple[_A, Future[_T]]] = deque()
+        pool = Pool(at_once, "nbckpt-fetch") if at_once > 1 else InlineExecutor()
+        try:
+            for thing in chain(two, rest):
+                ahead.append((thing, pool.submit(copy_context().run, fetch, thing)))
+                if len(ahead) == at_once:
+                    first, found = ahead.popleft()
+                    yield first, found.result()
+            for thing, found in ahead:
+                yield thing, found.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+    def look_up(self, packs: Iterable[str]) -> None:
+        """Read the indexes of packs, several at once; what is wrong with one is told when it is used."""
+
+        def look(pack: str) -> None:
+            with suppress(NbckptError):
+                self._index(pack)
+
+        deque(self._side_by_side(look, [it for it in packs if it not in self._indexes]), maxlen=0)
+
+    def _map(self, blobs: list[Blob]) -> mmap.mmap | None:
+        """Map the blobs into one range; None where they have to be read."""
+        if not self._can_map(blobs):
+            return None
+        try:
+            return self._mapped(blobs)
+        except NotFoundError as error:
+            raise _GoneError(str(error)) from None
+        except OSError:  # the system refused
+            return None
+
+    def _can_map(self, blobs: list[Blob]) -> bool:
+        return (
+            self.mapping
+            and bool(blobs)
+            and total(blobs) >= ALIGNED_SIZE
+            and all(it.codec == RAW and it.offset % PAGE == 0 and not it.aside for it in blobs)
+            and all(it.pack not in self._inline for it in blobs)
+            and self.store.path(pack_key(blobs[0].pack)) is not None
+        )
+
+    def _mapped(self, blobs: list[Blob]) -> mmap.mmap | None:
+        region = reserve(total(blobs))
+        spans = _spans(blobs)
+        if self._pieces + len(spans) > MOST_PIECES:
+            return None
+        self._pieces += len(spans)
+        with ExitStack() as opened:
+            files: dict[str, int] = {}
+            for _, first, last in spans:
+                if first.pack not in files:
+                    files[first.pack] = opened.enter_context(_descriptor(self.store, first.pack))
+                _require(files[first.pack], last)
+            overlay(
+                region,
+                [(at, files[a.pack], a.offset, b.offset + b.stored - a.offset) for at, a, b in spans],
+            )
+        return region
+
+    def _sums_of(self, pack: str) -> list[int]:
+        """Return how many bytes the first 0, 1, 2 … blobs of a pack are; less than 0 from a dead one on."""
+        if pack not in self._sums:
+            sizes = (blob.size if blob else _GONE for blob in self._index(pack))
+            self._sums[pack] = list(accumulate(sizes, initial=0))
+        return self._sums[pack]
+
+    def _index(self, pack: str) -> list[Blob | None]:
+        if pack not in self._indexes:
+            try:
+                carried = self._inline.get(pack)
+                self._indexes[pack] = (
+                    list(parse_index(carried, pack)) if carried else find_index(self.store, pack)
+                )
+            except (NotFoundError, UsageError):
+                raise CorruptError(f"pack {pack[:12]} is missing from {self.store.url}") from None
+        return self._indexes[pack]
+
+    def _settled(self, work: Callable[[], _T]) -> _T:
+        """Do *work*; once more when a pack went meanwhile, since a collector may have rewritten it."""
+        try:
+            try:
+                return work()
+            except _GoneError:
+                self._indexes.clear()
+                self._sums.clear()
+                return work()
+        except MemoryError:
+            raise StoreError("there is not enough memory for what is to be read: read less at once") from None
+
+    def _fetch(self, stretch: list[Blob]) -> bytes:
+        first = stretch[0]
+        start, stop = first.offset, max(blob.offset + blob.stored for blob in stretch)
+        if first.pack in self._inline:
+            return self._inline[first.pack][start:stop]
+        try:
+            return self.store.get(first.key, start, stop)
+        except NotFoundError:
+            raise _GoneError(f"pack {first.pack[:12]} is missing from {self.store.url}") from None
+
+
+def _too_short(pack: str, count: int) -> CorruptError:
+    return CorruptError(f"pack {pack[:12]} has {count} blobs, not those that the manifest names")
+
+
+class _descriptor:  # noqa: N801  used as a function
+    """A file descriptor of a pack, closed at the end of the block."""
+
+    def __init__(self, store: Store, pack: str) -> None:
+        path = store.path(pack_key(pack))
+        if path is None:
+            raise OSError(f"{store.url} has no files")
+        try:
+            self._fd = os.open(path, os.O_RDONLY)
+        except FileNotFoundError:
+            raise NotFoundError(f"pack {pack[:12]} is missing from {store.url}") from None
+
+    def __enter__(self) -> int:
+        return self._fd
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._fd)
+
+
+def _require(fd: int, last: Blob) -> None:
+    """Touching mapped memory past a file's end kills the process: make sure that it is all there."""
+    if os.fstat(fd).st_size < last.offset + last.stored:
+        raise last.damage()
+
+
+def _stretches(blobs: Iterable[Blob]) -> Iterator[list[Blob]]:
+    """Yield *blobs* in lists that lie in one pack close together, none longer than a read should be.
+
+    A blob may come again in a list, and lies never before the first.
+    """
+    stretch: list[Blob] = []
+    end = 0
+    for blob in blobs:
+        first = stretch[0] if stretch else blob
+        near = blob.pack == first.pack and first.offset <= blob.offset <= end + _READ_GAP
+        if stretch and not (near and end - first.offset < _READ_STEP):
+            yield stretch
+            stretch, end = [], 0
+        stretch.append(blob)
+        end = max(end, blob.offset + blob.stored)
+    if stretch:
+        yield stretch
+
+
+def _spans(blobs: Sequence[Blob]) -> list[tuple[int, Blob, Blob]]:
+    """Return what has to be mapped: where it goes in the range, and its first and last blob.
+
+    Blobs of zeros need no file: a fresh range is zero already.
+    """
+    spans: list[tuple[int, Blob, Blob]] = []
+    at = end = 0
+    for blob in blobs:
+        if not _is_zero(blob):
+            if spans and end == at and _adjacent(spans[-1][2], blob):
+                spans[-1] = (*spans[-1][:2], blob)
+            else:
+                spans.append((at, blob, blob))
+            end = at + blob.size
+        at += blob.size
+    return spans
+
+
+def _adjacent(one: Blob, other: Blob) -> bool:
+    return one.pack == other.pack and one.offset + one.stored == other.offset
+
+
+def _is_zero(blob: Blob) -> bool:
+    return blob.digest == _digest_of_zeros(blob.algorithms, blob.size)
+
+
+@lru_cache(maxsize=64)
+def _digest_of_zeros(algorithms: Algorithms, size: int) -> bytes:
+    return algorithms.digest(bytes(size))
+
+
+def _check(
+    region: mmap.mmap, memory: memoryview, blobs: Sequence[Blob], pool: Executor
+) -> list[Future[None]]:
+    """Have the mapped bytes hashed, a few megabytes at a time."""
+    checks: list[Future[None]] = []
+    at = size = 0
+    mine: list[Blob] = []
+    for blob in blobs:
+        mine.append(blob)
+        size += blob.size
+        if size >= _CHECK_STEP:
+            checks.append(pool.submit(_check_part, region, memory, at, mine))
+            at, size, mine = at + size, 0, []
+    if mine:
+        checks.append(pool.submit(_check_part, region, memory, at, mine))
+    return checks
+
+
+def _check_part(region: mmap.mmap, memory: memoryview, at: int, blobs: Sequence[Blob]) -> None:
+    if not all(map(_is_zero, blobs)):
+        prefault(region, at, total(blobs))
+    for blob in blobs:
+        if not _is_zero(blob) and blob.algorithms.digest(memory[at : at + blob.size]) != blob.digest:
+            raise blob.damage()
+        at += blob.size

@@ -1,0 +1,1 @@
+"""Values: objects to records and back."""

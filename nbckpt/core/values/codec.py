@@ -1,0 +1,158 @@
+"""Codec: values to records with the memory of their arrays beside them, and back.
+
+A record is a pickle of protocol 5. Large memory is not in it but handed over as *spans*, views of the
+objects' own memory, so that nothing is copied. What the pickler walks over is also how the identity of
+objects is known: `links` are the mutable objects that a record reaches.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import pickle
+import sys
+import types
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from nbckpt.core import reducers
+from nbckpt.core.values.classes import Classes
+from nbckpt.core.values.links import links_of
+from nbckpt.core.values.pickler import Pickler
+from nbckpt.core.values.spans import NO_OVERLAPS, Overlaps, Span, address_of
+from nbckpt.store import Buffer
+
+_MANY = 200_000
+_ATOMS = frozenset({int, float, complex, bool, str, bytes, type(None)})
+_SHORT, _FEW = 1000, 100
+SMALL = 4 << 10
+"""Memory smaller than this stays in the record, unless another array shares it."""
+
+
+@dataclass(slots=True)
+class Pickled:
+    """A value as a record.
+
+    Attributes:
+        record: The pickle.
+        buffers: The memory beside it, in the order in which the record asks for it.
+        reached: All the memory that the value's arrays reach, also what is copied in the record.
+        links: The mutable objects that the value reaches.
+        class_links: Those that it reaches as a part of the notebook's classes. A load makes each class once,
+            whatever number of records have it, so these stay shared without being in one record.
+        owners: The objects among the links that have memory of their own in the record.
+        functions: The functions that leave the namespace behind.
+        notes: The parts that will not come back as they are, each with what will be missing.
+        plain: The value is short and of built-in types alone.
+    """
+
+    record: bytes
+    buffers: list[Span] = field(default_factory=list)
+    reached: list[Span] = field(default_factory=list)
+    links: list[object] = field(default_factory=list)
+    class_links: list[object] = field(default_factory=list)
+    owners: list[Any] = field(default_factory=list)
+    functions: list[types.FunctionType] = field(default_factory=list)
+    notes: list[tuple[object, str]] = field(default_factory=list)
+    plain: bool = False
+
+
+def dump(value: Any, namespace: dict[str, Any], overlaps: Overlaps = NO_OVERLAPS) -> Pickled:
+    """Turn *value* into a record.
+
+    Functions whose globals are *namespace* leave them behind. Small memory goes into the record unless
+    *overlaps* says that it is shared.
+
+    Raises:
+        Exception: Whatever the value's own way of pickling raises.
+    """
+    if (links := _plain_links(value)) is not None:
+        return Pickled(pickle.dumps(value, 5), links=links, plain=True)
+    chunks: list[bytes] = []
+    buffers: list[Span] = []
+    reached: list[Span] = []
+
+    def take(buffer: pickle.PickleBuffer) -> bool:
+        view = buffer.raw()
+        span = Span(address_of(view), len(view), view)
+        if span.size and not isinstance(view.obj, reducers.Made):
+            reached.append(span)
+        if span.size < SMALL and not overlaps.covers(span.address, span.end):
+            return True  # in the record
+        buffers.append(span)
+        return False
+
+    pickler = Pickler(chunks.append, namespace, overlaps, take)
+    with paused_gc():
+        pickler.dump(value)
+        links, class_links = links_of(pickler.seen, pickler.classes)
+    owners: list[Any] = [link for link in links if type(link) in reducers.OWNERS]
+    for view in (memoryview(owner) for owner in owners):
+        reached.append(Span(address_of(view), view.nbytes, memoryview(b"")))
+    if len(pickler.seen) > _MANY:
+        pickler.seen.clear()
+        pickler.clear_memo()
+        _give_back()
+    return Pickled(
+        b"".join(chunks),
+        buffers,
+        reached + pickler.reach,
+        links,
+        class_links,
+        owners,
+        pickler.functions,
+        pickler.notes,
+    )
+
+
+def _plain_links(value: Any) -> list[object] | None:
+    """Return the links of a short list of plain values and short containers of those; None for all else.
+
+    Their record needs no pickler of ours, which costs more to make than thousands of them.
+    """
+    if type(value) is not list or len(value) != 1:
+        return None
+    (only,) = value
+    if type(only) in _ATOMS:
+        return [] if not isinstance(only, (str, bytes)) or len(only) < _SHORT else None
+    if type(only) not in (list, tuple, dict) or len(only) > _FEW:
+        return None
+    parts = [*only, *only.values()] if type(only) is dict else only
+    plain = all(type(it) in _ATOMS and (type(it) not in (str, bytes) or len(it) < _SHORT) for it in parts)
+    return [only] * (type(only) is not tuple) if plain else None
+
+
+def load(
+    record: Buffer,
+    buffers: Sequence[memoryview],
+    namespace: dict[str, Any] | None = None,
+    classes: Classes | None = None,
+) -> Any:
+    """Turn a record back into its value. This runs code that the record names.
+
+    Functions of a notebook read and write *namespace*, by default that of the running program. Its
+    classes come from *classes*, by default the live ones; those are not changed in any case.
+    """
+    with reducers.live_namespace(namespace), paused_gc():
+        return (classes or Classes()).load(record, buffers)
+
+
+def _give_back() -> None:
+    """Give free memory back to the system, where the C library can: a long walk leaves 20 MiB of it."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
+    if trim is not None:
+        trim(0)
+
+
+@contextmanager
+def paused_gc() -> Iterator[None]:
+    """Keep the cyclic garbage collector from walking over objects while many are made (4 times faster)."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

@@ -1,0 +1,107 @@
+"""Blame: where in a value the thing is that cannot be saved, or that comes back as less than it was."""
+
+from __future__ import annotations
+
+import dis
+import types
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from nbckpt.core.reducers import contents_of
+from nbckpt.core.values.preview import type_name
+
+_MOST_TRIES = 2000
+
+
+def blame(name: str, value: Any, pickle_it: Callable[[Any], object]) -> tuple[str, str]:
+    """Return the path to the guilty part of *value*, which *pickle_it* fails for, and the reason it gives.
+
+    The path reads like Python, `loader.file` or `d['k'][2]`, and ends in the part's type. It is the
+    shortest that was found within a bounded number of tries.
+    """
+    tries = _MOST_TRIES
+
+    def fails(part: Any) -> BaseException | None:
+        nonlocal tries
+        tries -= 1
+        try:
+            pickle_it(part)
+        except Exception as error:  # noqa: BLE001  whatever the part's own pickling raises
+            return error
+        return None
+
+    error = fails(value)
+    path, seen = name, {id(value)}
+    found = True
+    while found:
+        found = False
+        for step, child in _children(value):
+            if id(child) in seen or tries <= 0:
+                continue
+            seen.add(id(child))
+            if (deeper := fails(child)) is not None:
+                path, value, error, found = path + step, child, deeper, True
+                break
+    return f"{path}: {type_name(type(value))}", _reason(error)
+
+
+def path_to(name: str, value: Any, part: object) -> str:
+    """Return the way from the variable *name* to a part of its value; the name if it is not found soon."""
+    ways = deque([(name, value)])
+    seen = {id(value)}
+    while ways and len(seen) < _MOST_TRIES:
+        way, found = ways.popleft()
+        if found is part:
+            return way
+        children = [(step, child) for step, child in _children(found) if id(child) not in seen]
+        seen.update(id(child) for _, child in children)
+        ways.extend((way + step, child) for step, child in children)
+    return name
+
+
+def _children(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the parts of a value that pickling would visit, with the way to write them."""
+    if isinstance(value, dict):
+        yield from ((f"[{key!r}]", item) for key, item in list(value.items()))
+    elif isinstance(value, (list, tuple)):
+        yield from ((f"[{at}]", item) for at, item in enumerate(value))
+    elif isinstance(value, (set, frozenset)):
+        yield from (("{…}", item) for item in value)
+    if isinstance(value, types.MethodType):
+        yield ".__self__", value.__self__
+    if isinstance(value, types.FunctionType):
+        names = value.__code__.co_freevars
+        cells = value.__closure__ or ()
+        yield from (
+            (f".<{name}>", item)
+            for name, cell in zip(names, cells, strict=False)
+            for item in contents_of(cell)
+        )
+        yield from ((f".__defaults__[{at}]", item) for at, item in enumerate(value.__defaults__ or ()))
+    attributes = getattr(value, "__dict__", None)
+    if isinstance(attributes, (dict, types.MappingProxyType)):
+        yield from ((f".{name}", item) for name, item in list(attributes.items()))
+    for kind in type(value).__mro__:
+        slots = kind.__dict__.get("__slots__", ())
+        for slot in [slots] if isinstance(slots, str) else slots:
+            if hasattr(value, slot):
+                yield f".{slot}", getattr(value, slot)
+    if isinstance(value, types.FunctionType):
+        found = value.__globals__
+        yield from ((f".<{name}>", found[name]) for name in global_names(value.__code__) if name in found)
+
+
+def global_names(code: types.CodeType) -> Iterator[str]:
+    """Yield the names that a function's code looks up in its globals, the functions inside it included."""
+    yield from (
+        str(it.argval) for it in dis.get_instructions(code) if it.opname in ("LOAD_GLOBAL", "LOAD_NAME")
+    )
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from global_names(constant)
+
+
+def _reason(error: BaseException | None) -> str:
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= 300 else text[:299] + "…"

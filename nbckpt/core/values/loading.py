@@ -1,0 +1,150 @@
+"""Loading: records and memory back to values. This unpickles: only ask for what is trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, Future
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from nbckpt.core.manifest import Group, Manifest, Value
+from nbckpt.core.packs.pools import Pool
+from nbckpt.core.packs.reader import CHECKERS, Reader
+from nbckpt.core.packs.writer import Progress
+from nbckpt.core.reducers import live_namespace
+from nbckpt.core.values.classes import Classes
+from nbckpt.core.values.codec import load, paused_gc
+from nbckpt.errors import CodecError, CorruptError
+
+_SMALL, _AT_ONCE = 4 << 10, 1000
+
+Checks = list[Future[None]]
+"""Comparisons with digests that are still going on; each raises when the bytes are damaged."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Variables that could not be loaded, why, and whether that is since their bytes are damaged."""
+
+    names: tuple[str, ...]
+    reason: str
+    damaged: bool = False
+
+
+def load_values(
+    manifest: Manifest,
+    reader: Reader,
+    names: Iterable[str],
+    namespace: dict[str, Any] | None = None,
+    *,
+    classes: Classes | None = None,
+    verify: bool = True,
+    progress: Progress | None = None,
+) -> tuple[dict[str, Any], list[Failure]]:
+    """Load the values of these *names*; what they share, they share again.
+
+    A group that fails does not keep the others back. Functions of a notebook will read *namespace*,
+    which is not changed here, and classes come from *classes*. Records are checked before they are
+    unpickled; the memory of arrays is checked meanwhile, and a value is only returned when its check has
+    passed.
+    """
+    unpickle = (classes or Classes()).load
+    wanted = set(names)
+    values = [value for value in manifest.values if value.name in wanted]
+    sizes = {at: _size(manifest.groups[at]) for at in {value.group for value in values}}
+    last = last_slots(values)
+    reader.look_up(manifest.packs_of(wanted))
+    slots: dict[int, list[Any]] = {}
+    errors: dict[int, BaseException] = {}
+    checks: dict[int, Checks] = {}
+    done = 0
+    with Pool(CHECKERS, "nbckpt-check") as checkers, paused_gc(), live_namespace(namespace):
+        largest_first = sorted(sizes, key=lambda at: -sizes[at])
+        for at, record in _with_records(largest_first, manifest.groups, reader):
+            try:
+                group, pool = manifest.groups[at], checkers if verify else None
+                slots[at], checks[at] = _load(group, reader, unpickle, pool, last[at], record)
+            except Exception as error:  # noqa: BLE001  unpickling runs anyone's code; the others are loaded
+                errors[at] = error
+            done += sizes[at]
+            if progress is not None:
+                progress(done, sum(sizes.values()))
+        for at, pending in checks.items():
+            damages = [damage for check in pending if (damage := check.exception()) is not None]
+            if damages:
+                errors[at] = damages[0]
+    loaded = {it.name: slots[it.group][it.slot] for it in values if it.group not in errors}
+    return loaded, [_failure(_names(values, at), error) for at, error in errors.items()]
+
+
+def last_slots(values: Iterable[Value]) -> dict[int, int]:
+    """Return the highest slot that is named in each group."""
+    return {value.group: value.slot for value in sorted(values, key=lambda value: value.slot)}
+
+
+def load_group(group: Group, reader: Reader, last: int) -> list[Any]:
+    """Load the values of one group, in their order, which must reach to the slot *last*.
+
+    Raises:
+        CorruptError: The bytes are not those that were saved.
+        Exception: Whatever unpickling raises.
+    """
+    with Pool(CHECKERS, "nbckpt-check") as checkers:
+        slots, checks = _load(group, reader, load, checkers, last)
+        for check in checks:
+            check.result()
+    return slots
+
+
+def _with_records(
+    order: Sequence[int], groups: Sequence[Group], reader: Reader
+) -> Iterator[tuple[int, memoryview | None]]:
+    """Yield the groups, the small ones last, with the checked bytes of their records, read many at once."""
+    large = [at for at in order if groups[at].roots or groups[at].record.size > _SMALL]
+    yield from ((at, None) for at in large)
+    apart = set(large)
+    small = [at for at in order if at not in apart]
+    for start in range(0, len(small), _AT_ONCE):
+        batch = small[start : start + _AT_ONCE]
+        records: Sequence[memoryview | None] = [None] * len(batch)
+        with suppress(Exception):  # each is read alone then, and says what is wrong with it
+            wanted = [reader.sized(groups[at].record) for at in batch]
+            records, _ = reader.load_later(wanted, None, checked=len(batch))
+        yield from zip(batch, records, strict=True)
+
+
+def _load(
+    group: Group,
+    reader: Reader,
+    unpickle: Callable[..., Any],
+    checkers: Executor | None,
+    last: int,
+    record: memoryview | None = None,
+) -> tuple[list[Any], Checks]:
+    """Load a group; its memory may still be being checked, with *checkers*, or is not checked without."""
+    roots: list[memoryview] = []
+    checks: Checks = []
+    if record is None:
+        contents = list(map(reader.sized, (*group.roots, group.record)))
+        (*roots, record), checks = reader.load_later(contents, checkers, checked=1)
+    buffers = [roots[at][offset : offset + size] for at, offset, size in group.buffers]
+    slots = unpickle(record, buffers)
+    if not isinstance(slots, list):
+        raise CodecError("a record holds no list of values")
+    if last >= len(slots):
+        raise CorruptError("a record holds fewer values than the manifest names")
+    return slots, checks
+
+
+def _names(values: Iterable[Value], group: int) -> tuple[str, ...]:
+    return tuple(value.name for value in values if value.group == group)
+
+
+def _failure(names: tuple[str, ...], error: BaseException) -> Failure:
+    damaged = isinstance(error, CorruptError)
+    return Failure(names, str(error) if damaged else f"{type(error).__name__}: {error}", damaged)
+
+
+def _size(group: Group) -> int:
+    return group.record.size + sum(root.size for root in group.roots)

@@ -1,0 +1,204 @@
+"""Pickler: cloudpickle's, with our reducers before its own."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import types
+import typing
+from collections.abc import Callable
+from functools import partial
+from sys import modules
+from threading import Lock, RLock
+from typing import Any
+
+from cloudpickle import Pickler as _CloudPickler
+
+from nbckpt.core import instances, reducers
+from nbckpt.core.instances import reduce_arrow
+from nbckpt.core.reducers import reduce_dtype
+from nbckpt.core.values import losses
+from nbckpt.core.values.spans import Overlaps, Span
+
+
+class Pickler(_CloudPickler):  # type: ignore[misc]  # cloudpickle ships no types
+    """Takes one value apart and tells what it met.
+
+    Attributes:
+        seen: Every object that it met, in order; an object that is met again is there again.
+        reach: The memory of the strided arrays that it copied.
+        classes: For each class that it took apart: how many objects it had seen before, and the object that
+            comes last in the class.
+        functions: The functions that leave the namespace behind.
+        notes: Objects that will not come back as they are, each with what will be missing.
+    """
+
+    def __init__(
+        self,
+        write: Callable[[bytes], Any],
+        namespace: dict[str, Any],
+        overlaps: Overlaps,
+        take: Callable[..., Any],
+    ) -> None:
+        super().__init__(types.SimpleNamespace(write=write), 5, take)
+        self.seen: list[object] = []
+        self.reach: list[Span] = []
+        self.classes: list[tuple[int, object]] = []
+        self.functions: list[types.FunctionType] = []
+        self.notes: list[tuple[object, str]] = []
+        # Called for every object with C speed; a list's append answers None: "pickle it as usual".
+        self.persistent_id = self.seen.append
+        self._namespace = namespace
+        self._overlaps = overlaps
+        self._filled_later: dict[int, types.CellType] = {}
+        self._by_kind: dict[type, _Reduce] = {}
+
+    def reducer_override(self, obj: Any) -> Any:
+        """See `pickle.Pickler.reducer_override`."""
+        kind = type(obj)
+        reduce = self._by_kind.get(kind)
+        if reduce is None:
+            reduce = self._by_kind[kind] = _reducer_of(kind)
+        return reduce(self, obj)
+
+    def _function(self, function: types.FunctionType) -> Any:
+        own = function.__globals__ is self._namespace
+        reduced = reducers.reduce_function(function) if own else super().reducer_override(function)
+        if function.__closure__ and reduced is not NotImplemented:
+            self._filled_later |= {id(cell): cell for cell in function.__closure__}
+        if own:
+            self.functions.append(function)
+        return reduced if own else reducers.with_cells(function, reduced)
+
+    def _cell(self, cell: types.CellType) -> Any:
+        """Make a cell; where a function has it, empty: the function that has it may be what it holds."""
+        return types.CellType, () if id(cell) in self._filled_later else reducers.contents_of(cell)
+
+    def _class(self, kind: type) -> Any:
+        reduced = super().reducer_override(kind)
+        if isinstance(reduced, tuple) and len(reduced) > 2:
+            attributes, last = reduced[2]
+            attributes.pop("__slotnames__", None)  # is there once an instance was pickled
+            self.classes.append((len(self.seen), last))
+        return reduced
+
+    def _own_way(self, instance: Any) -> Any:
+        """Ask an instance once, as pickle would, and see what it leaves out; once for each class."""
+        self._by_kind[type(instance)] = _as_usual
+        reduced = instance.__reduce_ex__(5)
+        if lost := losses.left_out(instance, reduced):
+            name = type(instance).__qualname__
+            self.notes.append((instance, losses.MESSAGE.format(name=name, lost=", ".join(lost))))
+        return reduced
+
+    def _exception(self, error: BaseException) -> Any:
+        if error.__traceback__ is not None:
+            self.notes.append((error, "comes back without its traceback"))
+        return instances.reduce_exception(error, partial(self._can_save, error, "cause"))
+
+    def _can_save(self, whole: Any, name: str, part: Any) -> bool:
+        """Tell whether a part that can be left out can be pickled; note it if not."""
+        try:
+            Pickler(len, self._namespace, self._overlaps, lambda _: False).dump(part)
+        except Exception:  # noqa: BLE001  whatever the part's own pickling raises
+            self.notes.append((whole, f"comes back without its {name}, which cannot be saved"))
+            return False
+        return True
+
+    def _view(self, view: memoryview) -> Any:
+        owner = view.obj
+        return reducers.reduce_memoryview(view, owner if self._overlaps.owned(owner) else None)
+
+    def _array(self, array: Any) -> Any:
+        owner = reducers.owner_of(array)
+        if owner is not None and self._overlaps.owned(owner):
+            return reducers.reduce_owned(array, owner)
+        reduced = reducers.reduce_array(array, self._overlaps.covers)
+        strided = not (array.flags.c_contiguous or array.flags.f_contiguous)
+        if strided and array.size and not array.dtype.hasobject:
+            # A copy goes into the record, but what it was copied from may be shared.
+            low, high = reducers.byte_range(array)
+            self.reach.append(Span(low, high - low, memoryview(b"")))
+        return reduced
+
+    def _memmap(self, array: Any) -> Any:
+        numpy = modules["numpy"]
+        if getattr(array, "filename", None) is not None:
+            self.notes.append(
+                (array, f"comes back with its contents, but apart from the file {array.filename}")
+            )
+        return (
+            (numpy.ndarray.view, (array.view(numpy.ndarray), type(array)))
+            if type(array) is numpy.memmap
+            else NotImplemented
+        )
+
+    def _tensor(self, tensor: Any) -> Any:
+        reduced = (
+            reducers.reduce_tensor(tensor) if type(tensor) is modules["torch"].Tensor else NotImplemented
+        )
+        if not tensor.is_leaf:
+            self.notes.append((tensor, "comes back as a leaf: the computation that gave it is not saved"))
+            return reduced
+        gradient = instances.gradient_of(tensor, partial(self._can_save, tensor, "hooks"))
+        if gradient is None:
+            return reduced
+        reduced = tensor.__reduce_ex__(5) if reduced is NotImplemented else reduced
+        return (*reduced, gradient, None, None, instances.set_gradient) if len(reduced) == 2 else reduced
+
+
+_Reduce = Callable[[Pickler, Any], Any]
+"""Takes an object apart for a pickler; never a bound method, since garbage collection crashes on one."""
+
+
+def _as_usual(_: Pickler, __: object) -> Any:
+    return NotImplemented
+
+
+def _alone(reduce: Callable[[Any], Any]) -> _Reduce:
+    return lambda _, obj: reduce(obj)
+
+
+_REDUCERS: dict[type, _Reduce] = {
+    types.FunctionType: Pickler._function,
+    types.CellType: Pickler._cell,
+    memoryview: Pickler._view,
+    type(Lock()): _alone(reducers.reduce_lock),
+    type(RLock()): _alone(reducers.reduce_rlock),
+    type(functools.lru_cache(len)): _alone(instances.reduce_cached),
+    typing.NewType: _alone(instances.reduce_new_type),
+    type(dataclasses.MISSING): _alone(
+        lambda _: "MISSING"
+    ),  # the one in its module: code asks whether it is that
+}
+_LIBRARIES: tuple[tuple[str, str, _Reduce], ...] = (
+    ("numpy", "memmap", Pickler._memmap),
+    ("torch", "Tensor", Pickler._tensor),
+    ("matplotlib.cbook", "CallbackRegistry", _alone(instances.reduce_callbacks)),
+    ("matplotlib.transforms", "TransformNode", _alone(instances.reduce_node)),
+    *(("pyarrow", it, _alone(reduce_arrow)) for it in ("Table", "RecordBatch", "Array", "ChunkedArray")),
+)
+"""For a type of a library and its subtypes; a library that is not imported has no objects."""
+
+
+def _reducer_of(kind: type) -> _Reduce:
+    if issubclass(kind, type):
+        return Pickler._class
+    if kind in _REDUCERS:
+        return _REDUCERS[kind]
+    if kind is getattr(modules.get("numpy"), "ndarray", None):
+        return Pickler._array
+    if kind is getattr(modules.get("numpy.dtypes"), "VoidDType", None):
+        return _alone(reduce_dtype)
+    for library, name, reduce in _LIBRARIES:
+        if (base := getattr(modules.get(library), name, None)) is not None and issubclass(kind, base):
+            return reduce
+    return Pickler._exception if issubclass(kind, BaseException) else _reducer_of_instance(kind)
+
+
+def _reducer_of_instance(kind: type) -> _Reduce:
+    if instances.asks_itself(kind):
+        return _alone(instances.reduce_plainly)
+    return (
+        Pickler._own_way if kind.__module__ == "__main__" and losses.pickles_its_own_way(kind) else _as_usual
+    )

@@ -1,0 +1,369 @@
+"""Variables: a namespace to groups of records; `loading` is the way back.
+
+Knows nothing of IPython: the namespace comes in as a plain dict. Variables that reach one mutable
+object, or one stretch of memory, form a group and are pickled together, so that what they share stays
+shared; every other variable stands alone and can be loaded alone. Small plain ones share records,
+since a record for each costs more than they do, see docs/decisions/0060.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+from nbckpt.core.manifest import Content, Group, Skipped, Value
+from nbckpt.core.packs.algorithms import Algorithms
+from nbckpt.core.packs.writer import Packer, Stored
+from nbckpt.core.reducers import Made
+from nbckpt.core.values.codec import Pickled, dump, paused_gc
+from nbckpt.core.values.diagnose import blame, global_names, path_to
+from nbckpt.core.values.preview import describe, picture_of
+from nbckpt.core.values.spans import NO_OVERLAPS, Overlaps, Span, merged
+
+_LARGE = 1 << 20
+_SMALL = frozenset({int, float, bool, str, bytes, list, tuple, dict, set, type(None)})
+_MOST_TRIES = 3
+_SMALL_RECORD, _IN_RECORD = 256, 32
+"""How many values that are how small share a record."""
+
+
+@dataclass(slots=True)
+class _Member:
+    """One distinct object, under all the names that are bound to it."""
+
+    names: list[str]
+    value: Any
+    pickled: Pickled
+    stored: list[Stored]
+    digest: Callable[[], str]
+
+
+@dataclass
+class _Draft:
+    """A group whose bytes are on their way into packs."""
+
+    members: list[_Member]
+    record: Stored
+    roots: list[Stored]
+    buffers: list[tuple[int, int, int]]
+    separate: bool = False
+
+
+@dataclass
+class Captured:
+    """What `capture` found; `values` and `groups` can be asked for when the packer has finished."""
+
+    order: list[str]
+    drafts: list[_Draft] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    previews: dict[str, dict[str, Any]] = field(default_factory=dict)
+    pictures: dict[str, Stored] = field(default_factory=dict)
+
+    def groups(self, packer: Packer) -> tuple[Group, ...]:
+        """Return the groups, by where their bytes are."""
+        return tuple(
+            Group(
+                _content(draft.record, packer),
+                tuple(_content(root, packer) for root in draft.roots),
+                tuple(draft.buffers),
+                draft.separate,
+            )
+            for draft in self.drafts
+        )
+
+    def values(self, packer: Packer) -> tuple[Value, ...]:
+        """Return the values in the order in which they were given."""
+        found: dict[str, Value] = {}
+        for group, draft in enumerate(self.drafts):
+            for slot, member in enumerate(draft.members):
+                digest, first = member.digest(), member.names[0]
+                changed = any(it.changed for it in (*member.stored, *draft.roots))
+                drawn = self.pictures.get(first)
+                picture = _content(drawn, packer) if drawn else None
+                preview = self.previews.get(first, {})
+                for name in member.names:
+                    found[name] = Value(name, group, slot, digest, preview, picture, changed=changed)
+        return tuple(found[name] for name in self.order if name in found)
+
+
+def _content(stored: Stored, packer: Packer) -> Content:
+    return Content(stored.size, tuple(packer.runs(stored)))
+
+
+def capture(
+    items: Mapping[str, Any],
+    namespace: dict[str, Any],
+    packer: Packer,
+    *,
+    previews: bool = True,
+    left: Iterable[str] = (),
+) -> Captured:
+    """Hand every value of *items* to *packer*; a value that cannot be pickled is skipped by name.
+
+    The namespace is not changed. Other threads may change it, and its values, see docs/decisions/0043. If a
+    function needs a variable that was *left* out, or skipped, a warning says so.
+    """
+    captured = Captured(list(items))
+    take = _Taker(packer, {})
+    with paused_gc():
+        members = _pickle_each(items, namespace, captured, take)
+        small, groups = _small_apart(_connected(members))
+        for at in range(0, len(small), _IN_RECORD):
+            captured.drafts.append(_draft_small(small[at : at + _IN_RECORD], packer))
+        for group in groups:
+            try:
+                captured.drafts.append(_draft(group, namespace, take, packer))
+            except Exception as error:  # noqa: BLE001  each could be pickled alone, a moment ago
+                reason = _why_changing(error)
+                captured.skipped += [Skipped(name, name, reason) for it in group for name in it.names]
+        members = [it for draft in captured.drafts for it in draft.members]
+        if previews:
+            # Last: the disk is busy with the memory of the arrays meanwhile.
+            _look_at(members, captured)
+        absent = (*left, *(skipped.name for skipped in captured.skipped))
+        # A module is no loss: the cell that imports it is there.
+        missing = {name for name in absent if not isinstance(namespace.get(name), ModuleType)}
+        _warn(members, missing, captured)
+    return captured
+
+
+@dataclass(frozen=True)
+class _Taker:
+    """Hands each stretch of memory to the packer once, however many records refer to it.
+
+    The spans are kept alive, or another object's memory could take the place of a temporary one.
+    """
+
+    packer: Packer
+    taken: dict[tuple[int, int], tuple[Stored, Span]]
+
+    def __call__(self, span: Span) -> Stored:
+        key = (span.address, span.size)
+        if key not in self.taken:
+            self.taken[key] = self.packer.add(span.view), span
+        return self.taken[key][0]
+
+    def whole(self, pickled: Pickled) -> list[Stored]:
+        """Take all the memory of a record, and let go of what was only made for it."""
+        stored = []
+        for at, span in enumerate(pickled.buffers):
+            if isinstance(span.view.obj, Made):
+                # Another object may get its address: from here on it has one that none can have.
+                pickled.buffers[at] = Span(-1 - len(self.taken), span.size, memoryview(b""))
+                self.taken[pickled.buffers[at].address, span.size] = (
+                    self.packer.add(span.view, lent=False),
+                    pickled.buffers[at],
+                )
+            stored.append(self(pickled.buffers[at]))
+        return stored
+
+
+def _pickle_each(
+    items: Mapping[str, Any], namespace: dict[str, Any], captured: Captured, take: _Taker
+) -> list[_Member]:
+    """Pickle every distinct object alone, the largest first so that the disk has work early."""
+    by_identity: dict[int, list[str]] = {}
+    for name, value in items.items():
+        by_identity.setdefault(id(value), []).append(name)
+    arrays, frames, others = _by_size(by_identity.values(), items)
+    members: dict[str, _Member] = {}
+
+    def pickle_one(names: list[str]) -> None:
+        if member := _pickle_one(names, items[names[0]], namespace, captured, take):
+            members[names[0]] = member
+
+    for names in arrays:
+        pickle_one(names)
+        # Pickling holds the interpreter's lock, and hashing needs it often: first the one, then the
+        # other. Writing hardly needs it and goes on.
+        take.packer.settle()
+    # Drawing changes what a figure caches: before it is pickled.
+    _draw({names[0]: items[names[0]] for names in others}, captured, take.packer)
+    # The frames last: what is made of their strings waits in memory until it is written.
+    for names in (*others, *frames):
+        pickle_one(names)
+    return [members[names[0]] for names in by_identity.values() if names[0] in members]
+
+
+def _pickle_one(
+    names: list[str], value: Any, namespace: dict[str, Any], captured: Captured, take: _Taker
+) -> _Member | None:
+    """Return the object as a member; None where it cannot be pickled."""
+    try:
+        pickled = _dump([value], namespace)
+    except Exception as error:  # noqa: BLE001  a value's own pickling may raise anything; the others are saved
+        path, reason = names[0], _why_changing(error)
+        if not _is_changing(error):
+            path, reason = blame(names[0], value, partial(dump, namespace=namespace))
+        captured.skipped += [Skipped(name, path, reason) for name in names]
+        return None
+    stored = take.whole(pickled)
+    digest = _digest_later(pickled, stored, take.packer.algorithms)
+    return _Member(names, value, pickled, stored, digest)
+
+
+def _dump(values: list[Any], namespace: dict[str, Any], overlaps: Overlaps = NO_OVERLAPS) -> Pickled:
+    """Return `dump` of the values; what another thread changes meanwhile is tried again."""
+    for _ in range(_MOST_TRIES - 1):
+        try:
+            return dump(values, namespace, overlaps)
+        except RuntimeError as error:
+            if not _is_changing(error):
+                raise
+    return dump(values, namespace, overlaps)
+
+
+def _is_changing(error: BaseException) -> bool:
+    """Tell whether pickling failed because another thread changed a container meanwhile."""
+    return isinstance(error, RuntimeError) and str(error).endswith("during iteration")
+
+
+def _why_changing(error: BaseException) -> str:
+    if not _is_changing(error):
+        return f"{type(error).__name__}: {error}"
+    return f"it changed while it was saved, {_MOST_TRIES} times ({error}): save it when nothing writes to it"
+
+
+def _by_size(
+    objects: Iterable[list[str]], items: Mapping[str, Any]
+) -> tuple[list[list[str]], list[list[str]], list[list[str]]]:
+    """Return the names of the large arrays, the largest first, of the large frames, and of the others."""
+    arrays: list[tuple[int, list[str]]] = []
+    frames: list[tuple[int, list[str]]] = []
+    others: list[list[str]] = []
+    for names in objects:
+        value = items[names[0]]
+        size = _rough_size(value)
+        if size < _LARGE:
+            others.append(names)
+        else:
+            (arrays if hasattr(value, "nbytes") else frames).append((size, names))
+    for sized in (arrays, frames):
+        sized.sort(key=lambda pair: -pair[0])
+    return [names for _, names in arrays], [names for _, names in frames], others
+
+
+def _rough_size(value: Any) -> int:
+    """Return the size that a value itself tells, cheaply, or 0."""
+    if type(value) in _SMALL:
+        return 0
+    with suppress(Exception):
+        return int(value.nbytes if hasattr(value, "nbytes") else value.memory_usage().sum())
+    return 0
+
+
+def _draw(values: Mapping[str, Any], captured: Captured, packer: Packer) -> None:
+    for name, value in values.items():
+        if picture := picture_of(value):
+            captured.pictures[name] = packer.add(picture)
+
+
+def _digest_later(pickled: Pickled, stored: Sequence[Stored], algorithms: Algorithms) -> Callable[[], str]:
+    digest, record = algorithms.digest, algorithms.digest(pickled.record)
+
+    def whole() -> str:
+        parts = b"".join([record, *(name for it in stored for name in it.digests)]) if stored else record
+        return digest(parts).hex()[:32]
+
+    return whole
+
+
+def _connected(members: list[_Member]) -> list[list[_Member]]:
+    """Return the members in groups: two are together when they reach one object or overlapping memory."""
+    parent = list(range(len(members)))
+
+    def root(at: int) -> int:
+        while parent[at] != at:
+            parent[at] = parent[parent[at]]
+            at = parent[at]
+        return at
+
+    owner: dict[int, int] = {}
+    for at, member in enumerate(members):
+        for link in member.pickled.links:
+            first = owner.setdefault(id(link), at)
+            if first != at:
+                parent[root(at)] = root(first)
+    for at, member in enumerate(members):
+        for link in member.pickled.class_links:
+            if id(link) in owner:
+                parent[root(at)] = root(owner[id(link)])
+    reach = sorted(
+        (span.address, span.end, at) for at, member in enumerate(members) for span in member.pickled.reached
+    )
+    end, last = 0, -1
+    for low, high, at in reach:
+        if low < end:
+            parent[root(at)] = root(last)
+        if high > end:
+            end, last = high, at
+    groups: dict[int, list[_Member]] = {}
+    for at, member in enumerate(members):
+        groups.setdefault(root(at), []).append(member)
+    return list(groups.values())
+
+
+def _draft(members: list[_Member], namespace: dict[str, Any], take: _Taker, packer: Packer) -> _Draft:
+    """Pickle a group together, unless it is one value that shares no memory with itself."""
+    pickled = members[0].pickled
+    parts = [member.pickled for member in members]
+    if len(parts) == 1 and not (pickled.reached or pickled.buffers):
+        return _Draft(members, packer.add_record(pickled.record), [], [])
+    owners = [owner for part in parts for owner in part.owners]
+    overlaps = Overlaps([span for part in parts for span in part.reached], owners)
+    if len(members) > 1 or overlaps:
+        pickled = _dump([member.value for member in members], namespace, overlaps)
+    roots, buffers = merged(pickled.buffers) if overlaps else _separate(pickled.buffers)
+    return _Draft(members, packer.add_record(pickled.record), [take(span) for span in roots], buffers)
+
+
+def _small_apart(groups: Iterable[list[_Member]]) -> tuple[list[_Member], list[list[_Member]]]:
+    """Return the small plain members that share nothing, also not between two names, and the other groups."""
+    small: list[_Member] = []
+    others: list[list[_Member]] = []
+    for group in groups:
+        first, pickled = group[0], group[0].pickled
+        is_alone = len(group) == 1 and (len(first.names) == 1 or not pickled.links)
+        if is_alone and pickled.plain and len(pickled.record) < _SMALL_RECORD:
+            small.append(first)
+        else:
+            others.append(group)
+    return small, others
+
+
+def _draft_small(members: list[_Member], packer: Packer) -> _Draft:
+    """Put members that share nothing into one record, as they were when each was pickled."""
+    values = [pickle.loads(member.pickled.record)[0] for member in members]
+    return _Draft(members, packer.add_record(pickle.dumps(values, 5)), [], [], separate=True)
+
+
+def _separate(spans: list[Span]) -> tuple[list[Span], list[tuple[int, int, int]]]:
+    return spans, [(at, 0, span.size) for at, span in enumerate(spans)]
+
+
+def _look_at(members: list[_Member], captured: Captured) -> None:
+    for member in members:
+        preview = describe(member.value)
+        preview["bytes"] = len(member.pickled.record) + sum(span.size for span in member.pickled.buffers)
+        captured.previews[member.names[0]] = preview
+
+
+def _warn(members: list[_Member], missing: set[str], captured: Captured) -> None:
+    """Note what comes back as less than it was, and what needs variables that are *missing*."""
+    for member in members:
+        if not (member.pickled.notes or (missing and member.pickled.functions)):
+            continue
+        name = member.names[0]
+        found = [f"{path_to(name, member.value, part)}: {lost}" for part, lost in member.pickled.notes]
+        captured.warnings += dict.fromkeys(found)
+        codes = [function.__code__ for function in member.pickled.functions] if missing else []
+        needed = sorted({it for code in codes for it in global_names(code)} & missing)
+        if needed:
+            are = "is" if len(needed) == 1 else "are"
+            captured.warnings.append(f"{name}: needs {', '.join(needed)}, which {are} not saved with it")

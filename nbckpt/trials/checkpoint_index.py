@@ -1,0 +1,117 @@
+"""Checkpoints of trials as a listing finds them: by their names, none of them read before it is shown."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from nbckpt.core.manifest import Content, Manifest
+from nbckpt.core.tree import INSIDE, Tree, folder_tree, read_manifest
+from nbckpt.errors import NbckptError
+from nbckpt.trials.catalog import Library
+from nbckpt.trials.checkpoints.folder import PREFIX, SUFFIX, CheckpointFolder
+from nbckpt.trials.model import spec as spec_file
+from nbckpt.trials.model.trial import lookup
+from nbckpt.trials.views.table import numbers, shown_value
+
+_TRIAL = re.compile(r"t\d+")
+_NUMBERED = re.compile(rf"{PREFIX}\d+")
+
+_log = logging.getLogger("nbckpt")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A committed checkpoint of a trial, of which only the name was read.
+
+    Attributes:
+        trial: The trial's folder.
+        name: The name of its own folder there.
+        moment: When it was committed, as in the key of a store's checkpoint.
+    """
+
+    trial: Path
+    name: str
+    moment: str = ""
+
+    @property
+    def ref(self) -> str:
+        """By what people ask for it: `EXPERIMENT/t3@10`."""
+        return f"{self.trial.parent.name}/{self.trial.name}@{int(self.name.removeprefix(PREFIX))}"
+
+    def read(self, metric: str = "") -> tuple[Manifest, int]:
+        """Return what it is, as the manifest of a checkpoint says it, and the bytes that it takes.
+
+        The message is a metric's value then.
+
+        Args:
+            metric: Which one; by default the first that was reported.
+
+        Raises:
+            NbckptError: It cannot be read, or is gone.
+        """
+        record = CheckpointFolder(self.trial).read(self.name)
+        metric = metric or next(numbers(record.metrics), "")
+        value = lookup(record.metrics, metric)
+        files = {path: Content(size) for path, (size, _) in record.files.items()}
+        manifest = replace(
+            read_manifest(self.trial / self.name),
+            created_at=record.created_at,
+            message="" if value is None else f"{metric} {shown_value(value).text}",
+            files={path: it for path, it in files.items() if not path.startswith(f"{INSIDE}/")},
+        )
+        return manifest, record.size
+
+    def tree(self, metric: str = "") -> Tree:
+        """Return it as it can be written elsewhere; its files are read when they are written.
+
+        Raises:
+            NbckptError: It cannot be read, or is gone.
+        """
+        return replace(folder_tree(self.trial / self.name), manifest=self.read(metric)[0])
+
+
+def find(library: Library, *, newest: bool = False) -> Iterator[Found]:
+    """Yield the checkpoints of all trials, or the *newest* of each.
+
+    Those of a trial that cannot be looked at are left out.
+    """
+    for experiment in library.names():
+        for trial in _entries(library.folder / experiment):
+            if _TRIAL.fullmatch(trial.name):
+                found = sorted(_of_trial(Path(trial.path)), key=lambda it: it.moment)
+                yield from found[-1:] if newest else found
+
+
+def metric_of(experiment: Path) -> str:
+    """Return the metric by which an experiment's trials are compared; empty where none is known."""
+    try:
+        metric: object = spec_file.read(experiment).spec.metric
+    except NbckptError:
+        return ""
+    return metric if isinstance(metric, str) else ""  # anyone may have written the file
+
+
+def _of_trial(trial: Path) -> Iterator[Found]:
+    entries = {it.name: it for it in _entries(trial)}
+    for name in entries:
+        record = entries.get(name + SUFFIX)
+        if record is not None and _NUMBERED.fullmatch(name):
+            try:
+                written = datetime.fromtimestamp(record.stat().st_mtime, UTC)
+            except (OSError, OverflowError, ValueError):  # removed meanwhile, or from no year that there is
+                continue
+            yield Found(trial, name, f"{written:%Y%m%dT%H%M%S%f}Z")
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    try:
+        return list(os.scandir(folder))
+    except OSError as error:
+        _log.warning("%s is left out: %s", folder, error.strerror or error)
+        return []

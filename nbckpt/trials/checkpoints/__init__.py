@@ -1,0 +1,1 @@
+"""Checkpoints: a trial's checkpoints on disk."""

@@ -1,0 +1,1 @@
+"""Engine: what drives trials in this kernel."""

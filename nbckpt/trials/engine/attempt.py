@@ -1,0 +1,331 @@
+"""Driver: takes one trial through one attempt, from its checkpoint to its end, whatever runs it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from nbckpt.errors import CorruptError, NbckptError, StoreError, TrialError, UsageError
+from nbckpt.sync import SyncConfig
+from nbckpt.trials.checkpoints.durable import NotDurableError
+from nbckpt.trials.checkpoints.folder import CheckpointFolder, Record
+from nbckpt.trials.engine.callbacks import Callbacks
+from nbckpt.trials.engine.search import Suggestions
+from nbckpt.trials.executors import Executor, Job, Worker, WorkerEndedError
+from nbckpt.trials.executors.output import Speaker, listener, speaker, teeing
+from nbckpt.trials.model.log import Log
+from nbckpt.trials.model.recorder import TrialRecorder
+from nbckpt.trials.model.retention import Keep
+from nbckpt.trials.model.stopping import Stopper
+from nbckpt.trials.model.trial import STOPPED, Status, Trial
+from nbckpt.trials.training.trainable import DONE, DUPLICATE, IN_VAIN, SHOULD_CHECKPOINT, Trainable
+
+Wish = Literal["", "pause", "stop"]
+
+NOT_SAVED = (
+    "it was asked for a checkpoint and reported none: report(…, checkpoint=…) when nbckpt.should_checkpoint()"
+)
+
+_log = logging.getLogger("nbckpt")
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What holds for every trial of an experiment."""
+
+    trainable: type[Trainable]
+    executor: Executor
+    stopper: Stopper
+    keep: Keep | None
+    checkpoint_every: int
+    max_failures: int
+    callbacks: Callbacks
+    search: Suggestions
+    changed: Callable[[], None]
+    sync: SyncConfig = field(default_factory=SyncConfig)
+
+
+class Attempt:
+    """One attempt of one trial. `run` is called in the driver's thread, `ask` in any.
+
+    Attributes:
+        trial: The trial.
+        wish: What a user asked for, which is done after the next result.
+        saves: Whether a user asked for a checkpoint, which is saved with the next result.
+    """
+
+    def __init__(self, rules: Rules, trial: Trial, name: str) -> None:
+        self.trial = trial
+        self.wish: Wish = ""
+        self.saves = False
+        self._rules = rules
+        self._name = name
+        self._worker: Worker | None = None
+        self._origin: Record | None = None
+        self._reason = self._warning = ""
+        self._early = False
+        self._saves_itself = rules.trainable.tells_when_to_save()
+        self._saved_at = 0
+        self._checkpoints = trial.checkpoints
+        self._recorder = TrialRecorder(trial)
+
+    def ask(self, wish: Wish) -> None:
+        """Ask for a pause or a stop after the next result; a stop is the stronger of the two.
+
+        With a pause comes a checkpoint, where the trainable has one to give: it goes on from there.
+        """
+        if self.wish != "stop":
+            self.wish = wish
+            if wish == "pause":
+                self.ask_for_checkpoint()
+
+    def ask_for_checkpoint(self) -> None:
+        """Ask for a checkpoint with the next result, after which the trial goes on."""
+        if not self.saves:
+            self.saves = True
+            if self._worker is not None:
+                self._worker.ask_for_checkpoint()
+
+    def kill(self) -> None:
+        """End the attempt at once, where the executor can."""
+        self.wish = "stop"
+        if self._worker is not None:
+            self._worker.kill()
+
+    def run(self) -> None:
+        """Run the trial until it ends, fails, or is paused or stopped; its journal tells which.
+
+        Raises:
+            KeyboardInterrupt: The executor runs trials in the caller's thread, and was interrupted there. The
+                trial is paused.
+        """
+        try:
+            self._run()
+        except BaseException as error:  # whatever it is, the trial ends with it and the others go on
+            if self._is_interrupt(error):
+                self._rest()
+                raise KeyboardInterrupt from error
+            self._fail(error)
+        finally:
+            self._recorder.close()
+            self._rules.changed()
+
+    def _run(self) -> None:
+        try:
+            with self._keeping_log():
+                self._train()
+        except WorkerEndedError as error:  # as a kernel that shuts down asks all its processes
+            self.wish = self.wish or "pause"
+            self._warn(error)
+        self._finish()
+
+    def _is_interrupt(self, error: BaseException) -> bool:
+        """Tell whether an error is Ctrl-C, which reaches a trial only if it runs in the caller's thread."""
+        interrupted = isinstance(error, KeyboardInterrupt) or isinstance(error.__cause__, KeyboardInterrupt)
+        return interrupted and not self._rules.executor.concurrent
+
+    def _rest(self) -> None:
+        """Pause the trial after an interrupt; it goes on from its last checkpoint."""
+        self.wish = self.wish or "pause"
+        try:
+            if not self.trial.finished:
+                self._finish()
+        except NbckptError as error:
+            self._fail(error)
+
+    @contextmanager
+    def _keeping_log(self) -> Iterator[None]:
+        """Have what is printed in this context, and in copies of it, kept in the trial's log, too."""
+        log = Log(self.trial.folder, self._warn, is_new=not self.trial.attempts)
+        by = Speaker(self.trial.id)
+        tokens = listener.set(log.write), speaker.set(by)
+        try:
+            with teeing():
+                yield
+        finally:
+            listener.reset(tokens[0])
+            speaker.reset(tokens[1])
+            log.close()
+            by.ends()
+
+    def _finish(self) -> None:
+        trial = self.trial
+        if self.wish == "pause" and not self._reason:
+            self._recorder.pause(self._with_warning("paused"))
+        else:
+            early = self._early or not self._reason
+            self._recorder.end(self._with_warning(self._reason or STOPPED), early=early)
+            self._rules.callbacks.call("on_trial_complete", trial)
+
+    def _train(self) -> None:
+        rules, trial = self._rules, self.trial
+        self._checkpoints = rules.trainable.checkpoints_in(trial.folder, self._name)
+        self._origin, notes = newest_whole(trial, self._checkpoints)
+        self._recorder.start(rules.executor.name, self._origin)
+        trial.note = note = "; ".join(notes)
+        self._saved_at = trial.iteration
+        rules.callbacks.call("on_trial_start", trial)
+        rules.changed()
+        job = Job(
+            rules.trainable,
+            trial.config,
+            trial.folder,
+            trial.id,
+            self._name,
+            self._waits,
+            rules.sync,
+            self._warn,
+        )
+        self._worker = rules.executor.start(job)
+        trial.note = note
+        if self.saves:
+            self._worker.ask_for_checkpoint()
+        try:
+            if self._origin is not None and not self.wish:
+                self._worker.restore(self._origin)
+            if not self.wish:
+                self._worker.run(self._handle)
+        finally:
+            self._worker.stop()
+            self._origin = None
+            self._prune()
+
+    def _waits(self, missing: str) -> bool:
+        """Show what the trial waits for; tell whether it is still to begin."""
+        if missing and missing != self.trial.note:
+            self.trial.note = missing
+            self._rules.changed()
+        return not self.wish
+
+    def _handle(self, result: dict[str, Any]) -> bool:
+        """Take in one result; tell whether the trial is to go on."""
+        rules, trial = self._rules, self.trial
+        new = result.pop(DUPLICATE, None) is None
+        offered, in_vain = bool(result.pop(SHOULD_CHECKPOINT, False)), result.pop(IN_VAIN, False)
+        if new:
+            # Before the checkpoint: a crash in between does this result again, and none is missing.
+            self._recorder.result(result, durable=offered)
+        reason = given_up = ""
+        if new:
+            given_up = rules.search.reported(trial)
+            reason = rules.stopper.reason(trial, result) or given_up
+        ends = bool(reason or result.get(DONE))
+        if offered or self._is_due(ends=ends):
+            self._save()
+        elif in_vain:
+            self.saves, trial.note = False, NOT_SAVED
+        if new:
+            rules.callbacks.call("on_trial_result", trial, result)
+        rules.changed()
+        wish = self.wish  # once: what is asked for from here on is done after the next result
+        if wish == "pause" and self._is_due(ends=ends):
+            self._save()
+        if ends:
+            self._reason, self._early = reason or "done", bool(reason) and reason == given_up
+        return not (ends or wish)
+
+    def _is_due(self, *, ends: bool) -> bool:
+        """Tell whether a trainable that does not say so itself should be saved now."""
+        rules, trial = self._rules, self.trial
+        if self._saves_itself or trial.iteration == self._saved_at:
+            return False
+        every = rules.checkpoint_every
+        due = bool(every) and trial.iteration % every == 0
+        return due or self.saves or self.wish == "pause" or (ends and bool(every))
+
+    def _save(self) -> None:
+        rules, trial = self._rules, self.trial
+        assert self._worker is not None
+        self.saves = False
+        try:
+            record = self._worker.save()
+        except NotDurableError as error:
+            self._warn(error)
+            return
+        self._warning = ""
+        if trial.note == NOT_SAVED:
+            trial.note = ""
+        self._saved_at = trial.iteration
+        if record is None:
+            return
+        self._recorder.saved(record)
+        rules.callbacks.call("on_trial_checkpoint", trial, record)
+        self._prune()
+
+    def _prune(self) -> None:
+        """Remove the checkpoints that are not to be kept; what the function may still read stays."""
+        rules, checkpoints = self._rules, self._checkpoints
+        if rules.keep is not None:
+            # What was saved after the one that counts may be whole here only.
+            needed = {self.trial.checkpoint or "", self._origin.name if self._origin else ""}
+            try:
+                for old in rules.keep.superfluous(checkpoints.records(), needed):
+                    checkpoints.delete(old)
+            except StoreError as error:  # it is tried again after the next save
+                self._warn(error)
+
+    def _warn(self, error: Exception) -> None:
+        """Say in the trial's note what went wrong beside it; the trial goes on."""
+        self._warning = self.trial.note = str(error)
+        _log.warning("%s: %s", self._name, error)
+
+    def _with_warning(self, note: str) -> str:
+        return f"{note}; {self._warning}" if self._warning else note
+
+    def _fail(self, error: BaseException) -> None:
+        rules, trial = self._rules, self.trial
+        if not isinstance(error, NbckptError):
+            _log.error("%s: nbckpt itself failed", self._name, exc_info=error)
+        stopped = self.wish == "stop"
+        retry = not stopped and isinstance(error, TrialError) and trial.failures < rules.max_failures
+        try:
+            if stopped:
+                self._recorder.end(f"{STOPPED}; {error}", early=True)
+            else:
+                self._recorder.fail(error, retry=retry)
+        except NbckptError as second:
+            self._recorder.lose(f"{error}; and its journal cannot be written: {second}")
+        rules.callbacks.call("on_trial_error", trial, error)
+        if trial.status == Status.PENDING and self.wish:
+            self._rest()
+
+
+def newest_whole(trial: Trial, checkpoints: CheckpointFolder) -> tuple[Record | None, list[str]]:
+    """Return the newest checkpoint of a trial whose files are all there, and what was passed over.
+
+    Raises:
+        StoreError: What the folder lost cannot be brought back now.
+    """
+    checkpoints.sweep()
+    notes = checkpoints.recover(trial.checkpoint) if trial.checkpoint else []
+    for record in reversed(checkpoints.records()):
+        try:
+            checkpoints.check(record)
+        except CorruptError as error:
+            notes.append(f"{error}; going on from an older checkpoint")
+            _log.warning("%s", notes[-1])
+        else:
+            return record, notes
+    return None, notes
+
+
+def trainable_class(given: Any, states_every: int = 0) -> type[Trainable]:
+    """Return the class that runs what a user gave: a function, or a Trainable class.
+
+    Args:
+        given: What the user gave.
+        states_every: How often a function's states are saved, see `wrap_function`.
+
+    Raises:
+        UsageError: It is neither, or the function takes other arguments than a trial's.
+    """
+    from nbckpt.trials.training.function import wrap_function
+
+    if isinstance(given, type):
+        if issubclass(given, Trainable):
+            return given
+        raise UsageError(f"{given.__name__} is no Trainable: subclass nbckpt.Trainable, or give a function")
+    return wrap_function(given, states_every=states_every)

@@ -1,0 +1,193 @@
+"""Control: what another process asks of the one that runs an experiment, a small file for each request.
+
+    <experiment>/requests/<time>-<random>.json
+
+Whoever asks writes the file, durably and in one step. The process that holds the experiment's lock, its
+owner, does what is asked and then removes the file: a file that is gone was answered. Where the lock is
+free there is no owner, so whoever asked withdraws the request and acts itself. See docs/decisions/0046.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, cast
+
+from nbckpt.core import schema
+from nbckpt.core.packs.pools import starts
+from nbckpt.errors import CorruptError, StoreError
+from nbckpt.store.files import write_file
+
+FOLDER = "requests"
+FORMAT = 1
+LARGEST = 1 << 16
+"""The most bytes of a request that is read."""
+ANSWER_S = 10.0
+"""How long whoever asks waits for the owner, who may be busy; the request stays there after that."""
+
+Verb = Literal["pause", "stop", "checkpoint", "resume"]
+
+_LOOK_S = 0.05
+_PERIOD_S = 0.25
+_MOST = 1000
+_FILE = re.compile(r"\d{20}-[0-9a-f]{32}\.json")
+_FORM = {
+    "format": int,
+    "do": re.compile("pause|stop|checkpoint|resume"),
+    "trial?": re.compile(r"t\d{1,18}"),
+    "errored?": bool,
+    "by?": str,
+}
+
+
+@dataclass(frozen=True)
+class ControlRequest:
+    """What the owner of an experiment is asked to do.
+
+    Attributes:
+        do: What.
+        trial: The trial's short name; empty for all trials.
+        errored: With `resume`, whether failed trials are meant too.
+        by: Who asks, for people.
+    """
+
+    do: Verb
+    trial: str = ""
+    errored: bool = False
+    by: str = ""
+
+
+def ask(folder: Path, request: ControlRequest) -> Path:
+    """Write a request to the owner of the experiment in *folder*, and return its file.
+
+    Raises:
+        StoreError: The disk failed; nothing was asked.
+    """
+    file = folder / FOLDER / f"{time.time_ns():020}-{uuid.uuid4().hex}.json"
+    document = {"format": FORMAT, "do": request.do, "errored": request.errored, "by": request.by or _me()}
+    if request.trial:
+        document["trial"] = request.trial
+    try:
+        write_file(file, json.dumps(document).encode())
+    except OSError as error:
+        raise StoreError(f"cannot write {str(file)!r}: {error.strerror or error}") from error
+    return file
+
+
+def answered(file: Path, has_owner: Callable[[], bool]) -> bool | None:
+    """Wait until a request is answered; None if the owner has not answered in time, but may still do.
+
+    It is False if there is no owner any more: the request is withdrawn then.
+    """
+    deadline = time.monotonic() + ANSWER_S
+    while file.exists():
+        if not has_owner():
+            withdraw([file])
+            return False
+        if time.monotonic() >= deadline:
+            return None
+        time.sleep(_LOOK_S)
+    return True
+
+
+def pending(folder: Path) -> list[Path]:
+    """Return the requests to the owner of the experiment in *folder*, the oldest first."""
+    try:
+        names = sorted(it.name for it in os.scandir(folder / FOLDER) if _FILE.fullmatch(it.name))
+    except OSError:  # nobody ever asked
+        return []
+    return [folder / FOLDER / name for name in names[:_MOST]]
+
+
+def read(file: Path) -> ControlRequest:
+    """Return a request.
+
+    Raises:
+        CorruptError: It is not one, or of a newer format.
+    """
+    what = f"the request {file.name}"
+    try:
+        if file.is_symlink() or file.stat().st_size > LARGEST:
+            raise CorruptError(f"{what} is damaged: it is a link, or larger than a request can be")
+        document = schema.read(file.read_bytes(), _FORM, what)
+    except OSError as error:
+        raise CorruptError(f"cannot read {what}: {error.strerror or error}") from error
+    if document["format"] != FORMAT:
+        raise CorruptError(
+            f"{what} has format {document['format']}, this nbckpt reads {FORMAT}: upgrade nbckpt"
+        )
+    verb = cast("Verb", document["do"])
+    errored, by = document.get("errored", False), document.get("by", "")
+    return ControlRequest(verb, document.get("trial", ""), errored, by)
+
+
+def withdraw_stale(folder: Path) -> None:
+    """Remove requests to a former owner that nobody waits for any more."""
+    for file in pending(folder):
+        with suppress(OSError):
+            if time.time() - file.stat().st_mtime > ANSWER_S:
+                file.unlink()
+
+
+def withdraw(files: Iterable[Path]) -> None:
+    """Remove requests; one that is gone already is no trouble."""
+    for file in files:
+        with suppress(OSError):
+            file.unlink()
+
+
+class Owner:
+    """Answers in a thread of its own what other processes ask, while an experiment runs here.
+
+    Args:
+        folder: The experiment's.
+        ended: Waits for the end of the experiment; tells whether it came within some seconds.
+        act: Does what is asked; False if the experiment has ended, and the request is left to who asked.
+        fail: Told what cannot be done.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        ended: Callable[[float], bool],
+        act: Callable[[ControlRequest], bool],
+        fail: Callable[[Exception], object],
+    ) -> None:
+        self._folder = folder
+        self._ended = ended
+        self._act = act
+        self._fail = fail
+        self._thread = threading.Thread(target=self._answer_until_end, name="nbckpt-requests", daemon=True)
+        withdraw_stale(folder)
+        self._answers = starts(self._thread)  # without threads there is no other process either
+
+    def join(self) -> None:
+        """Wait for the thread, which ends with the experiment."""
+        if self._answers and self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def _answer_until_end(self) -> None:
+        while not self._ended(_PERIOD_S):
+            for file in pending(self._folder):
+                if self._answer(file):
+                    withdraw([file])
+
+    def _answer(self, file: Path) -> bool:
+        try:
+            return self._act(read(file))
+        except Exception as error:  # noqa: BLE001  the trials go on whatever somebody else asked for
+            self._fail(error)
+            return True
+
+
+def _me() -> str:
+    return f"process {os.getpid()} on {socket.gethostname()}"

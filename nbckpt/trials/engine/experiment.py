@@ -1,0 +1,640 @@
+"""Experiment: many trials of one function, run side by side in the background."""
+
+from __future__ import annotations
+
+import logging
+import weakref
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+from nbckpt.core.trust import open_signer
+from nbckpt.errors import StoreError, UsageError
+from nbckpt.render import Page, Result
+from nbckpt.store.files import make_folder
+from nbckpt.store.locks import Timeout, file_lock
+from nbckpt.sync import SyncConfig
+from nbckpt.sync.shutdown import before_the_end
+from nbckpt.trials.engine import control, shutdown
+from nbckpt.trials.engine.attempt import Rules, Wish, trainable_class
+from nbckpt.trials.engine.callbacks import Callbacks
+from nbckpt.trials.engine.pool import Crew, Orders
+from nbckpt.trials.engine.search import Search, Suggestions
+from nbckpt.trials.engine.upload import callbacks_of
+from nbckpt.trials.executors import Executor, open_executor
+from nbckpt.trials.model import journal, params
+from nbckpt.trials.model import spec as spec_file
+from nbckpt.trials.model.recorder import TrialRecorder
+from nbckpt.trials.model.space import recalled
+from nbckpt.trials.model.spec import Spec
+from nbckpt.trials.model.stopping import Stopper
+from nbckpt.trials.model.trial import STOPPED, Status, Trial, read_trials
+from nbckpt.trials.model.trust import load_spec
+from nbckpt.trials.views.table import MOST_ROWS, TrialTable, inferred, metric_columns
+
+_KILLED_S = 5.0
+"""How long an interrupt waits for what it has killed."""
+_LOCK_S = 1.0
+
+_log = logging.getLogger("nbckpt")
+
+_live: weakref.WeakValueDictionary[Path, Any] = shutdown.live
+
+
+class Experiment(Result):
+    """Trials of one function, and how they go. Every method may be called from any thread.
+
+    It reads like its table; in a notebook it shows it. One process at a time runs an experiment; any
+    number may look at it.
+
+    Attributes:
+        name: Its name, which is that of its folder.
+        folder: Where it is kept.
+        spec: What it is to do.
+        notes: What went wrong beside the trials, a sentence each.
+    """
+
+    def __init__(self, folder: Path, spec: Spec, trials: Iterable[Trial] = ()) -> None:
+        self.folder = folder
+        self.spec = spec
+        self._trials = {trial.id: trial for trial in trials}
+        self._crew = Crew(folder.name)
+        self._version = 0
+        self._spec_at: Any = None
+        self._search = Suggestions()
+        self._owner: control.Owner | None = None
+        self._lock = file_lock(folder.parent / f".{folder.name}.lock", thread_local=False)
+
+    @classmethod
+    def read(cls, folder: Path) -> Experiment:
+        """Return the experiment in *folder*: the one that ran in this process, or what the disk tells.
+
+        It is one object while anybody has it, so that whoever has it sees what another one starts. What
+        another process did is taken in, unless the experiment runs here.
+
+        Raises:
+            NotFoundError: There is none.
+            CorruptError: Its file is damaged.
+        """
+        experiment: Experiment | None = _live.get(folder)
+        if experiment is None:
+            experiment = cls(folder, spec_file.read(folder).spec)
+            experiment.refresh()
+            _live[folder] = experiment
+        else:
+            experiment.refresh()
+        return experiment
+
+    @classmethod
+    def at(cls, folder: Path, spec: Spec) -> Experiment:
+        """Return the experiment that this process knows in *folder*, or else one that is to do *spec*."""
+        known: Experiment = _live.get(folder) or cls(folder, spec)
+        return known if known.running or (folder / spec_file.FILE).exists() else cls(folder, spec)
+
+    def refresh(self) -> None:
+        """Take in what another process did since; nothing else writes what this process runs.
+
+        Raises:
+            CorruptError: The experiment's file is damaged.
+        """
+        with self._crew.changed:
+            stamp = journal.stamp(self.folder / spec_file.FILE)
+            if self.running or stamp is None:
+                return
+            if stamp != self._spec_at:
+                spec = spec_file.read(self.folder).spec
+                if spec.created_at != self.spec.created_at:  # another experiment of this name
+                    self._trials.clear()
+                self.spec, self._spec_at = spec, stamp
+            for trial in read_trials(self.folder, self._trials):
+                if self._trials.get(trial.id) is not trial:  # new, or written to since
+                    known = self._trials.setdefault(trial.id, trial)
+                    vars(known).update(vars(trial) | {"config": recalled(self.spec.config, trial.config)})
+                    self._version += 1
+
+    def write_spec(self, spec: Spec) -> None:
+        """Keep what the experiment is to do from now on. The caller has claimed it."""
+        self.spec = spec
+        spec_file.write(self.folder, spec, open_signer())
+        self._spec_at = journal.stamp(self.folder / spec_file.FILE)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle where it is: a copy would not know what happened since."""
+        return read_experiment, (self.folder,)
+
+    # What there is.
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.folder.name
+
+    @property
+    def trials(self) -> tuple[Trial, ...]:
+        """Its trials, in the order in which they were made."""
+        return tuple(self._trials.values())
+
+    def trial(self, name: str | Trial) -> Trial:
+        """Return a trial by its short name.
+
+        Raises:
+            UsageError: There is none.
+        """
+        found = self._trials.get(name.id if isinstance(name, Trial) else name)
+        if found is None:
+            known = ", ".join(list(self._trials)[:8]) or "none yet"
+            raise UsageError(f"{self.name!r} has no trial {name!r}: there are {known}")
+        return found
+
+    @property
+    def running(self) -> bool:
+        """Whether it runs in this process, or waits to."""
+        return self._crew.drivers > 0
+
+    @property
+    def ending(self) -> bool:
+        """Whether no trial runs any more, and only its callbacks are still at work."""
+        return self._crew.ending
+
+    @property
+    def unfinished(self) -> int:
+        """How many trials run here, or are to, that nobody asked to pause or to stop."""
+        crew = self._crew
+        with crew.changed:
+            waiting = len(crew.line) + self._to_suggest
+            return waiting + sum(not it.wish for it in crew.running.values()) if crew.drivers else 0
+
+    @property
+    def version(self) -> int:
+        """A number that grows whenever something changed."""
+        return self._version
+
+    @property
+    def notes(self) -> list[str]:
+        """What went wrong beside the trials, a sentence each."""
+        rules = self._crew.rules
+        callbacks = rules.callbacks.notes if rules else []
+        return [*self._crew.notes, *self._search.notes, *callbacks, *self._unknown_metrics()]
+
+    def runs_elsewhere(self) -> bool:
+        """Tell whether another process runs it."""
+        if self.running or not Path(self._lock.lock_file).exists():
+            return False
+        try:
+            with self._crew.changed, self._lock.acquire(timeout=0):
+                return False
+        except Timeout:
+            return True
+        except OSError:
+            return False  # a folder that only may be read is run by nobody here
+
+    def cut(self, trial: Trial) -> bool:
+        """Tell whether a trial was cut off: it runs as far as its journal knows, and nobody runs it."""
+        waits = trial.status in {Status.RUNNING, Status.PENDING}
+        return waits and not self.running and not self.runs_elsewhere()
+
+    def asked(self, trial: Trial) -> Wish | Literal["checkpoint"]:
+        """Return what a running trial was asked to do next: pause, stop, checkpoint, or nothing."""
+        attempt = self._crew.running.get(trial.id)
+        if attempt is None:
+            return ""
+        return attempt.wish or ("checkpoint" if attempt.saves else "")
+
+    def best(self, metric: str = "", mode: str = "") -> Trial:
+        """Return the trial with the best last value of a metric; trials without one are left out.
+
+        Args:
+            metric: Its name, `a/b` for the metric b in a dict a; by default the experiment's own.
+            mode: `min` or `max`; by default the experiment's own.
+
+        Raises:
+            UsageError: No trial reported it, or it is not said what is best.
+        """
+        self.refresh()
+        metric, mode = metric or self.spec.metric, mode or self.spec.mode
+        if not metric or mode not in {"min", "max"}:
+            raise UsageError("say what is best: best(metric='loss', mode='min'), or mode='max'")
+        values = [(trial.metric(metric)[-1:], trial) for trial in self.trials]
+        found = [(value[0], trial) for value, trial in values if value and value[0] == value[0]]  # not NaN
+        if not found:
+            raise UsageError(f"no trial of {self.name!r} reported {metric!r}: there are {self._metrics()}")
+        pick = min if mode == "min" else max
+        return pick(found, key=lambda pair: pair[0])[1]
+
+    def dataframe(self) -> Any:
+        """Return every result as a row of a pandas DataFrame, with the trial and its configuration.
+
+        Raises:
+            UsageError: pandas is not installed.
+        """
+        try:
+            import pandas
+        except ImportError:
+            raise UsageError("dataframe() needs pandas: pip install pandas") from None
+        self.refresh()
+        configs = {it: {f"config/{key}": value for key, value in it.config.items()} for it in self.trials}
+        rows = [{"trial": it.id, **configs[it], **result} for it in configs for result in list(it.results)]
+        return pandas.DataFrame(rows)
+
+    def plot(self, metric: str = "", trials: Iterable[str | Trial] | None = None) -> Any:
+        """Draw a metric's course, a line for each trial, and return the matplotlib figure.
+
+        Args:
+            metric: Its name, `a/b` for the metric b in a dict a; by default the experiment's own.
+            trials: Which trials; by default all, but at most 20: the best, where that is known, or the first.
+
+        Raises:
+            UsageError: No trial reported it, there is no such trial, or matplotlib is not installed.
+        """
+        from nbckpt.trials.views.curves import figure
+
+        self.refresh()
+        metric = metric or self.spec.metric
+        if not metric:
+            raise UsageError(f"say what to draw: plot('loss'), one of {self._metrics()}")
+        return figure(self, metric, trials)
+
+    @property
+    def exit_status(self) -> int:
+        """See `Result.exit_status`: 1 if a trial failed."""
+        return int(any(trial.status == Status.ERROR for trial in self.trials))
+
+    def page(self) -> Page:
+        """See `Result.page`."""
+        return self.table().page()
+
+    def table(
+        self,
+        metrics: Sequence[str] | Mapping[str, str] | None = None,
+        *,
+        most: int = MOST_ROWS,
+        sort: bool = False,
+        page: int = 0,
+        metric: str = "",
+        mode: str = "",
+    ) -> TrialTable:
+        """Return its table with other columns or rows; it follows the experiment as the usual one does.
+
+        Args:
+            metrics: Which metrics to show, `a/b` for the metric b in the dict a; a dict gives headings.
+            most: How many rows, of which each status has its fair share; 0 for all.
+            sort: The best trials first, where there is a metric and a mode.
+            page: Which page of so many rows, from 1 on, in order; 0 for the fair share.
+            metric: By which they are sorted; by default the experiment's own.
+            mode: Whether `min` or `max` of it is best; by default the experiment's own.
+
+        Raises:
+            UsageError: A metric is there twice, there is no such page, or it is not said what is best.
+        """
+        self.refresh()
+        columns = None if metrics is None else metric_columns(metrics)
+        return TrialTable(self, columns, most, sort, number=page, metric=metric, mode=mode)
+
+    # What can be done.
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until no trial runs; tell whether that came within *timeout* seconds.
+
+        An interrupt ends the waiting only; the trials go on.
+        """
+        ended = self._crew.wait(timeout)
+        if ended and self._owner is not None:
+            self._owner.join()
+        return ended
+
+    def rest(self) -> None:
+        """Pause all trials, and wait until none runs. An interrupt meanwhile stops them instead."""
+        try:
+            self.pause()
+            self.wait()
+        except KeyboardInterrupt:
+            self.stop()
+            self.kill()
+            self.wait(_KILLED_S)
+
+    def pause(self, trial: str | Trial | None = None) -> None:
+        """Pause one trial or all, each after its next result; what waits for its turn at once.
+
+        Paused trials hold no thread and no memory; `resume` goes on from their last checkpoint.
+
+        If another process runs the experiment, that one is asked to, and has answered when this returns.
+
+        Raises:
+            UsageError: There is no such trial.
+            StoreError: The disk failed.
+        """
+        self._ask("pause", trial)
+
+    def stop(self, trial: str | Trial | None = None) -> None:
+        """Stop one trial or all, each after its next result. A stopped trial is finished.
+
+        If another process runs the experiment, that one is asked to, as by `pause`.
+
+        Raises:
+            UsageError: There is no such trial.
+            StoreError: The disk failed.
+        """
+        self._ask("stop", trial)
+
+    def checkpoint(self, trial: str | Trial | None = None) -> None:
+        """Have one trial or all that run save a checkpoint, each with its next result, and go on.
+
+        A Trainable class is saved; a function saves the states that it has, or what it reports when
+        `nbckpt.should_checkpoint()` is true. Where no checkpoint comes of it, the trial's note says so.
+
+        If another process runs the experiment, that one is asked to, as by `pause`.
+
+        Raises:
+            UsageError: There is no such trial.
+            StoreError: The disk failed.
+        """
+        if self._hand_over("checkpoint", trial):
+            return
+        for it in self._chosen(trial):
+            attempt = self._crew.running.get(it.id)
+            if attempt is not None:
+                attempt.ask_for_checkpoint()
+        self.touch()
+
+    def kill(self) -> None:
+        """End what runs at once, where the executor can: a process is killed, a thread cannot be.
+
+        Where only callbacks are still at work, as at the last sync, that is given up.
+        """
+        crew = self._crew
+        for attempt in list(crew.running.values()):
+            attempt.kill()
+        if crew.rules is not None and crew.ending:
+            crew.rules.callbacks.cancel()
+
+    def resume(
+        self, trial: str | Trial | None = None, *, errored: bool = False, trust: bool = False
+    ) -> Experiment:
+        """Go on with what is paused or was cut off, each from its last checkpoint; return at once.
+
+        A search goes on too, in the kernel that it was given to; in another one, `nbckpt.run` takes it again.
+        If another process runs the experiment, that one is asked to, as by `pause`.
+
+        Args:
+            trial: Only this one, whatever ended it.
+            errored: With those that failed too.
+            trust: Load the function even if someone else kept it, and sign the checkpoints.
+
+        Raises:
+            UsageError: There is nothing to go on with.
+            UntrustedError: Someone else kept the function.
+            NotFoundError: The function was not kept.
+        """
+        if self.runs_elsewhere():
+            self._resumable(trial, errored=errored)
+            if self._hand_over("resume", trial, errored=errored):
+                return self
+        with self.claimed():
+            self._resume(trial, errored=errored, trust=trust)
+        return self
+
+    def _resume(self, trial: str | Trial | None, *, errored: bool, trust: bool) -> None:
+        if trial is None:
+            self._search.resume()
+        wanted = self._resumable(trial, errored=errored)
+        if self.spec.trainable is None:
+            self.spec = load_spec(self.folder, wanted, trust=trust)
+            self.recall_configs()
+        self.launch(wanted)
+
+    def _resumable(self, trial: str | Trial | None, *, errored: bool) -> list[Trial]:
+        """Return the trials that `resume` means; they do not run.
+
+        Raises:
+            UsageError: There are none, nor more to come of the search.
+        """
+        self.refresh()
+        elsewhere = self.runs_elsewhere()
+        wanted = [
+            it
+            for it in self._chosen(trial)
+            if (trial is not None or self._resumes(it, errored=errored))
+            and not self._crew.has(it)
+            and not (elsewhere and it.status in {Status.RUNNING, Status.PENDING})
+        ]
+        if bad := [it for it in wanted if it.status == Status.DAMAGED]:
+            raise UsageError(f"{self.name}/{bad[0].id} cannot go on: {bad[0].damage}. Run it again")
+        if not wanted and not self._to_suggest:
+            failed = any(it.status == Status.ERROR for it in self.trials)
+            hint = "; those that failed need --errored" if failed else ""
+            raise UsageError(f"{self.name!r} has nothing to resume{hint}")
+        return wanted
+
+    def _resumes(self, trial: Trial, *, errored: bool) -> bool:
+        if trial.status == Status.ERROR:
+            return errored
+        return not trial.finished
+
+    # How it runs.
+
+    def launch(
+        self, trials: Iterable[Trial], search: Search | None = None, executor: str | Executor | None = None
+    ) -> None:
+        """Put *trials* in the line and start to work through it, with what *search* comes up with after.
+
+        The caller has claimed the experiment.
+
+        Raises:
+            UsageError: Its executor cannot be had.
+        """
+        spec = self.spec
+        if not self.running:
+            rules = Rules(
+                trainable_class(spec.trainable, spec.checkpoint_every),
+                open_executor(executor or spec.executor, spec.resources),
+                Stopper(spec.stop, spec.metric, spec.mode),
+                spec.keep,
+                spec.checkpoint_every,
+                spec.max_failures,
+                Callbacks(callbacks_of(spec)),
+                self._search if search is None else Suggestions(search),
+                self.touch,
+                spec.sync or SyncConfig(),
+            )
+            orders = Orders(
+                lambda: self._to_suggest,
+                self._suggested,
+                self._begin,
+                lambda: rules.callbacks.call("on_experiment_end", self.trials),
+                self._over,
+                self.pause,
+            )
+            self._crew.begin(rules, orders)
+            self._search = rules.search
+            _live[self.folder] = self
+            before_the_end(shutdown.finish_all)
+            self._search.setup(self)
+            rules.callbacks.call("setup", self)
+        try:
+            self._crew.work(trials, self.spec.max_concurrent)
+        finally:
+            self.wait(0)  # where trials run in this thread, all has ended
+
+    @contextmanager
+    def claimed(self) -> Iterator[None]:
+        """Have no other process run the experiment during the block, which knows what others did before.
+
+        Raises:
+            UsageError: Another process runs it.
+            StoreError: The disk failed.
+        """
+        with self._crew.changed:
+            self._acquire()
+        try:
+            self.refresh()
+            yield
+        finally:
+            with self._crew.changed:
+                self._lock.release()
+
+    def _acquire(self) -> None:
+        """Lock it once more in this process; with as many releases it is free."""
+        try:
+            make_folder(self.folder.parent)
+            # Not at once: whoever only looks whether it runs holds the lock for a moment.
+            self._lock.acquire(timeout=_LOCK_S)
+        except Timeout:
+            raise UsageError(
+                f"{self.name!r} is run by another kernel or process. Pause it first, with "
+                f"%ckpt pause {self.name}, or choose another name"
+            ) from None
+        except OSError as error:
+            raise StoreError(f"cannot lock {str(self.folder)!r}: {error.strerror or error}") from error
+
+    def _suggested(self) -> Trial | None:
+        """Return a trial of what the search suggests; one that cannot be made fails with the cause."""
+        while self._to_suggest:
+            config = self._search.suggest(self._new_id())
+            if config is None:
+                break
+            try:
+                return self.add(config)[0]
+            except StoreError as error:
+                lost = self._trials[self._new_id()] = Trial(self.folder / self._new_id(), config)
+                TrialRecorder(lost).lose(str(error))
+                self._search.ended(lost)
+        return None
+
+    @property
+    def _to_suggest(self) -> int:
+        """How many trials are still to come of the search."""
+        return max(self.spec.num_samples - len(self._trials), 0) if self._search.open else 0
+
+    def _over(self) -> None:
+        self._lock.release()
+        self._version += 1
+
+    def add(self, *configs: Mapping[str, Any]) -> list[Trial]:
+        """Make a new trial of each configuration, all at once; none of them runs yet."""
+        first = int(self._new_id()[1:])
+        trials = [Trial(self.folder / f"t{number}", config) for number, config in enumerate(configs, first)]
+        params.write({trial.folder: trial.config for trial in trials})
+        self._trials |= {trial.id: trial for trial in trials}
+        return trials
+
+    def _new_id(self) -> str:
+        # Not their number: where a machine was lost, not all of them are there.
+        newest = next(reversed(self._trials), "t-1")
+        return f"t{int(newest[1:]) + 1}"
+
+    def _chosen(self, trial: str | Trial | None) -> tuple[Trial, ...]:
+        return self.trials if trial is None else (self.trial(trial),)
+
+    def _hand_over(self, do: control.Verb, trial: str | Trial | None, *, errored: bool = False) -> bool:
+        """Ask another process to do it if that one runs the experiment; tell whether it was asked."""
+        name = "" if trial is None else self.trial(trial).id
+        if not self.runs_elsewhere():
+            return False
+        file = control.ask(self.folder, control.ControlRequest(do, name, errored=errored))
+        answer = control.answered(file, self.runs_elsewhere)
+        if answer is None:
+            _log.warning(
+                "the process that runs %s has not answered within %g s; it will %s when it can",
+                *(self.name, control.ANSWER_S, do),
+            )
+        self.refresh()
+        return answer is not False
+
+    def _begin(self) -> None:
+        """Own the experiment while it runs, and answer what other processes ask."""
+        self._acquire()
+        self._owner = control.Owner(self.folder, self._crew.wait, self._do, self._note_refusal)
+
+    def _do(self, request: control.ControlRequest) -> bool:
+        """Do what another process asks for; False if nothing runs any more."""
+        with self._crew.changed:
+            if self.running:
+                _log.info("%s is asked to %s by %s", self.name, request.do, request.by)
+                options = {"errored": request.errored} if request.do == "resume" else {}
+                getattr(self, request.do)(request.trial or None, **options)
+            return self.running
+
+    def _note_refusal(self, error: Exception) -> None:
+        self._crew.notes.append(f"a request of another process was refused: {error}")
+        self.touch()
+
+    def _ask(self, wish: Literal["pause", "stop"], trial: str | Trial | None) -> None:
+        if not self._hand_over(wish, trial):
+            with self.claimed(), self._crew.changed:
+                self._wish(wish, trial)
+
+    def _wish(self, wish: Literal["pause", "stop"], trial: str | Trial | None) -> None:
+        """Ask running trials to pause or stop, and have those do so at once that do not run."""
+        crew = self._crew
+        for it in self._chosen(trial):
+            attempt = crew.running.get(it.id)
+            if attempt is not None:
+                attempt.ask(wish)
+            elif it in crew.line or not it.finished:
+                self._put_aside(it, wish)
+                if it in crew.line:
+                    crew.line.remove(it)
+        if trial is None:
+            self._search.open = False
+        self._version += 1
+        crew.changed.notify_all()
+
+    def _put_aside(self, trial: Trial, wish: Wish) -> None:
+        """Stop or pause a trial that does not run."""
+        with TrialRecorder(trial) as recorder:
+            if wish == "stop":
+                recorder.end(STOPPED, early=True)
+                self._search.ended(trial)
+            elif trial.status != Status.PAUSED:
+                recorder.pause("paused")
+
+    def touch(self) -> None:
+        """Something changed: whoever shows it looks again."""
+        self._version += 1
+
+    def recall_configs(self) -> None:
+        """Give trials that were read from the disk the values that JSON has no words for."""
+        for trial in self.trials:
+            trial.config = recalled(self.spec.config, trial.config)
+
+    def _metrics(self) -> str:
+        return ", ".join(inferred(self.trials, most=None)) or "none yet"
+
+    def _unknown_metrics(self) -> Iterator[str]:
+        """Yield a sentence for each metric that a condition waits for and no trial with results has."""
+        if self._crew.rules is None:
+            return
+        unknown = [set(self._crew.rules.stopper.unknown(trial)) for trial in self.trials if trial.results]
+        for name in sorted(set.intersection(*unknown)) if unknown else ():
+            yield f"stop waits for {name!r}, which no trial reports: there are {self._metrics()}"
+
+
+def read_experiment(folder: Path) -> Experiment:
+    """See `Experiment.read`, which cloudpickle would take along as a function of the notebook's."""
+    return Experiment.read(folder)
+
+
+def read_trial(folder: Path) -> Trial:
+    """Return the trial in *folder*, which is that of its experiment where it runs in this process."""
+    return Experiment.read(folder.parent).trial(folder.name)

@@ -1,0 +1,201 @@
+"""Optuna: a study as a search, which suggests configurations and learns how their trials end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from nbckpt.errors import UsageError
+from nbckpt.trials.engine.search import Search
+from nbckpt.trials.model.space import Choice, Grid, Uniform, domains, with_values
+from nbckpt.trials.model.spec import Spec
+from nbckpt.trials.model.trial import Status, Trial, lookup
+from nbckpt.trials.training.trainable import PLAIN
+
+if TYPE_CHECKING:
+    from optuna import Study
+    from optuna.distributions import BaseDistribution
+    from optuna.trial import TrialState
+
+    from nbckpt.trials.engine.experiment import Experiment
+
+
+class OptunaSearch(Search):
+    """Asks a study for configurations, and tells it the results.
+
+    The value of a trial is the last one that it reported of the metric; each one before is reported to
+    the study too, whose pruner may end the trial. A trial that failed, or never reported the metric, is
+    told as FAIL, one that was stopped or pruned as PRUNED. The study's trials carry the name of the
+    experiment's in their attributes, so both find each other again, also in another process if the
+    study has a storage. What the study does not know of the experiment, it learns when it goes on.
+
+    Args:
+        study: The study, with one objective.
+        spec: What the experiment is to do. A grid of its space is a choice to the study.
+
+    Raises:
+        UsageError: Study, metric and space do not go together, or Optuna is missing.
+    """
+
+    def __init__(self, study: Study, spec: Spec) -> None:
+        try:
+            import optuna
+        except ImportError:
+            raise UsageError("search=study needs Optuna: pip install 'nbckpt[optuna]'") from None
+        _check(study, spec)
+        self._states = optuna.trial.TrialState
+        self._study = study
+        self._metric = spec.metric
+        self._space = spec.config
+        ranges = domains(spec.config).items()
+        self._params = {"/".join(map(str, path)): _param(path, domain) for path, domain in ranges}
+        self._distributions = {name: param.distribution for name, param in self._params.items()}
+        self._mark: dict[str, str] = {}
+        self._asked: dict[str, optuna.Trial] = {}
+        self._step: dict[str, int] = {}
+        self._told: dict[str, TrialState] = {}
+
+    def setup(self, experiment: Experiment) -> None:
+        """See `Search.setup`."""
+        from optuna.trial import Trial as Asked
+
+        self._mark = {"nbckpt.experiment": experiment.name, "nbckpt.created_at": experiment.spec.created_at}
+        trials = {trial.id: trial for trial in experiment.trials}
+        for known in self._study.get_trials(deepcopy=False):
+            trial_id = known.user_attrs.get("nbckpt.trial", "")
+            if not self._mark.items() <= known.user_attrs.items():
+                continue
+            if known.state.is_finished():
+                self._told[trial_id] = known.state
+            elif trial_id in trials:
+                self._asked[trial_id] = Asked(self._study, known._trial_id)
+                self._step[trial_id] = max(known.intermediate_values, default=0)
+            else:  # a crash came between the question and the trial
+                self._study.tell(known.number, state=self._states.FAIL)
+        for trial in trials.values():
+            if trial.finished:
+                self.ended(trial)
+
+    def suggest(self, trial_id: str) -> dict[str, Any]:
+        """See `Search.suggest`."""
+        asked = self._asked[trial_id] = self._study.ask(self._distributions)
+        for name, text in self._marks(trial_id).items():
+            asked.set_user_attr(name, text)
+        values = {param.path: param.value(asked.params[name]) for name, param in self._params.items()}
+        return with_values(self._space, values)
+
+    def reported(self, trial: Trial) -> str:
+        """See `Search.reported`."""
+        asked = self._asked.get(trial.id)
+        value = lookup(trial.last_result, self._metric)
+        # A step that is done again after a restore was reported already, and not pruned.
+        if (
+            asked is None
+            or not isinstance(value, (int, float))
+            or trial.iteration <= self._step.get(trial.id, 0)
+        ):
+            return ""
+        self._step[trial.id] = trial.iteration
+        asked.report(value, trial.iteration)
+        return "pruned by Optuna" if asked.should_prune() else ""
+
+    def ended(self, trial: Trial) -> None:
+        """See `Search.ended`."""
+        state, value = self._outcome(trial)
+        asked = self._asked.pop(trial.id, None)
+        if asked is not None:
+            self._study.tell(asked, value, state, skip_if_finished=True)
+        elif self._told.get(trial.id) != state:
+            self._add(trial, state, value)
+        self._told[trial.id] = state
+
+    def _outcome(self, trial: Trial) -> tuple[TrialState, float | None]:
+        """Return what the study is to know of a trial's end."""
+        values = trial.metric(self._metric)[-1:]
+        if trial.early:
+            return self._states.PRUNED, None
+        if trial.status in {Status.ERROR, Status.DAMAGED} or not values or values[0] != values[0]:
+            return self._states.FAIL, None
+        return self._states.COMPLETE, values[0]
+
+    def _add(self, trial: Trial, state: TrialState, value: float | None) -> None:
+        """Tell the study of a trial that it was not asked for, unless that is outside the space."""
+        from optuna.trial import create_trial
+
+        values = {it["training_iteration"]: lookup(it, self._metric) for it in trial.results}
+        try:
+            made = create_trial(
+                state=state,
+                value=value,
+                params={name: param.drawn(trial.config) for name, param in self._params.items()},
+                distributions=self._distributions,
+                user_attrs=self._marks(trial.id),
+                intermediate_values={at: it for at, it in values.items() if isinstance(it, (int, float))},
+            )
+            self._study.add_trial(made)
+        except (LookupError, TypeError, ValueError):
+            return
+
+    def _marks(self, trial_id: str) -> dict[str, str]:
+        return {**self._mark, "nbckpt.trial": trial_id}
+
+
+@dataclass(frozen=True)
+class _Param:
+    """A value that varies, as a study has it.
+
+    Attributes:
+        path: The keys that lead to it in a configuration.
+        distribution: What the study draws it from.
+        places: Values that a study cannot keep: it draws a place among them.
+    """
+
+    path: tuple[Any, ...]
+    distribution: BaseDistribution
+    places: tuple[Any, ...] = ()
+
+    def value(self, drawn: Any) -> Any:
+        """Return what stands in a configuration for what the study drew."""
+        return self.places[drawn] if self.places else drawn
+
+    def drawn(self, config: Mapping[str, Any]) -> Any:
+        """Return what the study would have drawn for a configuration."""
+        value: Any = config
+        for key in self.path:
+            value = value[key]
+        return self.places.index(value) if self.places else value
+
+
+def _param(path: tuple[Any, ...], domain: Any) -> _Param:
+    from optuna.distributions import CategoricalDistribution, FloatDistribution
+
+    if isinstance(domain, Uniform):
+        return _Param(path, FloatDistribution(domain.low, domain.high, log=domain.log))
+    if not isinstance(domain, (Choice, Grid)):
+        raise UsageError(f"Optuna cannot draw from {domain!r}: use uniform, loguniform or choice")
+    if all(type(value) in PLAIN for value in domain.values):
+        return _Param(path, CategoricalDistribution(domain.values))
+    return _Param(path, CategoricalDistribution(range(len(domain.values))), domain.values)
+
+
+def _check(study: Study, spec: Spec) -> None:
+    """Refuse a study that does not go with what the experiment is to do."""
+    if len(study.directions) != 1:
+        raise UsageError(
+            f"the study has {len(study.directions)} objectives; nbckpt.run takes one with a single direction"
+        )
+    if not spec.metric or not spec.mode:
+        raise UsageError(
+            "search=study needs to know what is best: give metric='loss' and mode='min', or mode='max'"
+        )
+    direction = study.direction.name.lower()
+    if not direction.startswith(spec.mode):
+        raise UsageError(
+            f"the study is to {direction} and mode={spec.mode!r}: make them agree, with "
+            f"optuna.create_study(direction='{spec.mode}imize') or another mode"
+        )
+    if not domains(spec.config):
+        raise UsageError(
+            "there is nothing to search: give some value as nbckpt.uniform(0, 1), or another range"
+        )

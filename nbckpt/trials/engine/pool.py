@@ -1,0 +1,212 @@
+"""Crew: the drivers of an experiment, a thread each, which take trials from a line until none is left."""
+
+from __future__ import annotations
+
+import contextvars
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from nbckpt.core.packs.pools import starts
+from nbckpt.trials.engine.attempt import Attempt, Rules
+from nbckpt.trials.executors import InlineExecutor, ThreadExecutor
+from nbckpt.trials.model.recorder import TrialRecorder
+from nbckpt.trials.model.trial import Status, Trial
+
+_log = logging.getLogger("nbckpt")
+_NO_THREADS = "threads cannot start here: trials run one after the other in the cell"
+
+
+@dataclass(frozen=True)
+class Orders:
+    """What a crew asks of whom it works for.
+
+    Attributes:
+        coming: How many trials are still to be made when the line is empty.
+        make: Makes the next one; None where there is none now.
+        begin: Called before there is a first driver.
+        end: Called by the last driver when no trial runs any more.
+        over: Called after that, unless more work came meanwhile. Nobody else has the crew's lock then, nor
+            while *begin* is called.
+        rest: Pauses every trial; called after an interrupt.
+    """
+
+    coming: Callable[[], int]
+    make: Callable[[], Trial | None]
+    begin: Callable[[], object]
+    end: Callable[[], object]
+    over: Callable[[], object]
+    rest: Callable[[], object]
+
+
+class Crew:
+    """Drivers, and the line of trials in which they work. Any thread may ask.
+
+    Attributes:
+        changed: Held while the line or what runs is changed.
+        line: The trials that wait for their turn.
+        running: The attempts under way, by their trials' names.
+        drivers: How many drivers there are.
+        ending: Whether only the last driver is there, and has no trial any more.
+        rules: What holds for every trial; None before the first work.
+        notes: What went wrong, a sentence each.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.changed = threading.Condition()
+        self.line: deque[Trial] = deque()
+        self.running: dict[str, Attempt] = {}
+        self.drivers = 0
+        self.ending = False
+        self.rules: Rules | None = None
+        self.notes: list[str] = []
+        self._name = name
+        self._unanswered: set[str] = set()
+        self._orders: Orders | None = None
+
+    def begin(self, rules: Rules, orders: Orders) -> None:
+        """Work by these rules and orders from now on; there is no driver yet."""
+        self.rules, self._orders = rules, orders
+
+    def has(self, trial: Trial) -> bool:
+        """Tell whether a trial runs or waits for its turn."""
+        return trial.id in self.running or trial in self.line
+
+    def wait(self, timeout: float | None) -> bool:
+        """Wait until there is no driver; tell whether that came within *timeout* seconds."""
+        with self.changed:
+            return self.changed.wait_for(lambda: not self.drivers, timeout)
+
+    def work(self, trials: Iterable[Trial], most: int) -> None:
+        """Put *trials* in the line, and have as many drivers as there is work for, at most *most*.
+
+        Where threads cannot be, it is done here, until it is done.
+        """
+        assert self.rules is not None
+        assert self._orders is not None
+        concurrent = self.rules.executor.concurrent
+        for trial in trials:
+            if trial.status != Status.PENDING or trial.attempts:
+                with TrialRecorder(trial) as recorder:
+                    recorder.queue()
+            self.line.append(trial)
+        with self.changed:
+            wanted = min(most, len(self.line) + len(self.running) + self._orders.coming())
+            missing = max(wanted, 1) - self.drivers if concurrent else 1 - self.drivers
+            if not self.drivers:
+                self._orders.begin()
+            self.drivers += max(missing, 0)
+        if not concurrent:
+            if missing > 0:  # else another thread drives, and takes them from the line
+                self._drive()
+            return
+        for at in range(missing):
+            # With the context of the cell, so that what the trial prints lands below that cell.
+            run = contextvars.copy_context().run
+            thread = threading.Thread(target=run, args=(self._drive,), name="nbckpt-trial", daemon=True)
+            if not starts(thread):
+                self._go_on_inline(missing - at - 1)
+                return
+
+    def _go_on_inline(self, missing: int) -> None:
+        """Do without *missing* more drivers and without threads."""
+        assert self.rules is not None
+        with self.changed:
+            self.drivers -= missing
+            if self.rules.executor.name == ThreadExecutor.name and self.drivers == 1:
+                self.rules = replace(self.rules, executor=InlineExecutor())
+                self.notes.append(_NO_THREADS)
+        self._drive()
+
+    def _drive(self) -> None:
+        """Take trials through their attempts, one after the other, until none is left."""
+        try:
+            while True:
+                attempt = self._next()
+                if attempt is not None:
+                    self._run(attempt)
+                elif self._left():
+                    return
+        except KeyboardInterrupt:  # only where trials run in the caller's thread
+            self._interrupted()
+            raise
+        except BaseException as error:  # noqa: BLE001  whoever waits must hear of the end, whatever it is
+            _log.exception("%s: nbckpt itself failed", self._name)
+            self.notes.append(f"a worker thread ended: {type(error).__name__}: {error}")
+            self._gone()
+
+    def _run(self, attempt: Attempt) -> None:
+        assert self.rules is not None
+        trial = attempt.trial
+        try:
+            attempt.run()
+            if trial.finished:
+                self.rules.search.ended(trial)
+        finally:
+            with self.changed:
+                self.running.pop(trial.id, None)
+                if trial.status == Status.PENDING:
+                    self.line.append(trial)
+                    if attempt.saves:  # the next attempt answers it
+                        self._unanswered.add(trial.id)
+
+    def _next(self) -> Attempt | None:
+        assert self.rules is not None
+        assert self._orders is not None
+        with self.changed:
+            trial = self.line.popleft() if self.line else self._orders.make()
+            if trial is None:
+                return None
+            attempt = self.running[trial.id] = Attempt(self.rules, trial, f"{self._name}/{trial.id}")
+            if trial.id in self._unanswered:
+                self._unanswered.remove(trial.id)
+                attempt.ask_for_checkpoint()
+            return attempt
+
+    def _left(self) -> bool:
+        """Have one driver go, unless more work came meanwhile; the last one ends the work, for now."""
+        with self.changed:
+            if self.line:
+                return False
+            if self.drivers > 1:
+                self.drivers -= 1
+                return True
+        self._end()
+        with self.changed:
+            if self.line:
+                return False
+            self._gone()
+            return True
+
+    def _end(self) -> None:
+        """Do what is to be done when no trial runs any more."""
+        assert self._orders is not None
+        self.ending = True
+        try:
+            self._orders.end()
+        finally:
+            self.ending = False
+
+    def _interrupted(self) -> None:
+        """Pause what waits for its turn, and end the work."""
+        assert self._orders is not None
+        try:
+            self.running.clear()
+            self._orders.rest()
+            self._end()
+        finally:
+            self._gone()
+
+    def _gone(self) -> None:
+        """Have one driver go; after the last one nothing runs, and whoever waits goes on."""
+        assert self._orders is not None
+        with self.changed:
+            self.drivers -= 1
+            try:
+                if not self.drivers:
+                    self.line.clear()  # there is something in it only if the last one broke down
+                    self._orders.over()
+            finally:
+                self.changed.notify_all()

@@ -1,0 +1,60 @@
+"""params.json: the configuration of a trial."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from nbckpt.core.schema import CHECKSUM, SEALED, check, parse, seal, unseal
+from nbckpt.errors import CorruptError, StoreError
+from nbckpt.store.files import write_files
+from nbckpt.store.scan import is_link
+from nbckpt.trials.training.trainable import plain
+
+FILE = "params.json"
+
+_FORM = {"format": int, "config": dict}
+_NAMES = {*_FORM, CHECKSUM}
+
+
+def encode(config: Mapping[str, Any]) -> bytes:
+    """Return the contents of the file; what JSON has no word for is its `repr` there."""
+    return seal({"format": SEALED, "config": plain(config)})
+
+
+def write(configs: Mapping[Path, Mapping[str, Any]]) -> None:
+    """Make the folders of trials with their configurations: all of them durably, in about the time of one.
+
+    Raises:
+        StoreError: The disk failed, or there is a link in the place of a folder.
+    """
+    try:
+        for folder in filter(is_link, configs):
+            raise FileExistsError(errno.EEXIST, f"{str(folder)!r} is a link")
+        write_files({folder / FILE: encode(config) for folder, config in configs.items()})
+    except OSError as error:
+        place = next(iter(configs))
+        raise StoreError(f"cannot make the trial {str(place)!r}: {error.strerror or error}") from error
+
+
+def read(folder: Path) -> dict[str, Any]:
+    """Return the configuration of the trial in *folder*, as JSON has it.
+
+    Raises:
+        CorruptError: It is missing, or is not what was written.
+        StoreError: The disk failed.
+    """
+    try:
+        data = (folder / FILE).read_bytes()
+    except FileNotFoundError:
+        raise CorruptError(f"{FILE} is missing") from None
+    except OSError as error:
+        raise StoreError(f"cannot read {FILE}: {error.strerror or error}") from error
+    document: dict[str, Any] = check(parse(data, FILE), dict, FILE)
+    # Format 1 was the plain configuration. Two of the names tell them apart even if one is damaged.
+    if len(_NAMES & document.keys()) < 2:
+        return document
+    config: dict[str, Any] = unseal(data, _FORM, FILE)["config"]
+    return config

@@ -1,0 +1,60 @@
+"""Which of a trial's checkpoints are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from nbckpt.errors import UsageError
+from nbckpt.trials.checkpoints.folder import Record
+from nbckpt.trials.model.trial import lookup
+
+Mode = Literal["min", "max"]
+
+
+@dataclass(frozen=True)
+class Keep:
+    """Keep some of a trial's checkpoints: the newest, or those with the best metric and the newest one.
+
+    Attributes:
+        count: How many.
+        metric: By what they are compared; without one by their age.
+        mode: Whether `min` or `max` is best.
+    """
+
+    count: int
+    metric: str = ""
+    mode: Mode = "min"
+
+    def __post_init__(self) -> None:
+        """Refuse what keeps nothing."""
+        if self.count < 1:
+            raise UsageError(
+                f"keep_checkpoints={self.count} would keep none: give 1 or more, or None for all"
+            )
+        if self.mode not in {"min", "max"}:
+            raise UsageError(f"mode={self.mode!r} is unknown: it is 'min' or 'max'")
+
+    def superfluous(self, records: Sequence[Record], needed: Collection[str]) -> list[Record]:
+        """Return the checkpoints to remove; never the newest, and none that is named in *needed*.
+
+        Args:
+            records: All there are, the oldest first.
+            needed: Names of those in use.
+        """
+        ranked = sorted(records[:-1], key=self._rank) if self.metric else list(reversed(records[:-1]))
+        # Without a metric the newest is one of those to keep; with one it is kept besides.
+        kept = self.count if self.metric else self.count - 1
+        if self.metric and records and self._rank(records[-1]) < self._rank_at(ranked, kept - 1):
+            kept -= 1
+        return [record for record in ranked[max(kept, 0) :] if record.name not in needed]
+
+    def _rank_at(self, ranked: Sequence[Record], at: int) -> tuple[bool, float]:
+        return self._rank(ranked[at]) if 0 <= at < len(ranked) else (True, float("inf"))
+
+    def _rank(self, record: Record) -> tuple[bool, float]:
+        value = lookup(record.metrics, self.metric)
+        if not isinstance(value, (int, float)) or value != value:
+            return True, 0.0
+        return False, value if self.mode == "min" else -value

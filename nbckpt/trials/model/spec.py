@@ -1,0 +1,279 @@
+"""What an experiment is to do, and the file that keeps it: `experiment.json`, the function included."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+
+from nbckpt.core.manifest import now
+from nbckpt.core.packs.algorithms import BLAKE3, PREFERRED, named
+from nbckpt.core.schema import SEALED, OneOf, seal, unseal
+from nbckpt.core.trust import Signer
+from nbckpt.errors import CodecError, CorruptError, NotFoundError, StoreError, UntrustedError, UsageError
+from nbckpt.store.files import write_file
+from nbckpt.sync import SyncConfig
+from nbckpt.trials.engine.callbacks import Callback
+from nbckpt.trials.model.retention import Keep
+from nbckpt.trials.model.stopping import Stop, Stopper
+from nbckpt.trials.training.trainable import Trainable, plain
+
+FILE = "experiment.json"
+MOST_KEPT = 16 << 20
+"""The function is kept when it and what it refers to take no more bytes than this."""
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What an experiment is to do.
+
+    Attributes:
+        trainable: The function or the Trainable class; None where only the file is known.
+        config: The space that configurations are drawn from.
+        num_samples: How often it is drawn from.
+        seed: What the drawing begins with, so that it can be done again.
+        stop: When a trial has run long enough.
+        max_concurrent: How many trials run side by side.
+        max_failures: How often a trial that failed begins anew.
+        keep: Which checkpoints are kept; None for all.
+        checkpoint_every: After how many results a Trainable is saved; a function says itself when.
+        callbacks: What follows the experiment.
+        executor: The name of the executor.
+        resources: What a trial needs, for executors that ask.
+        metric: By which trials are compared.
+        mode: Whether `min` or `max` of it is best.
+        created_at: When the experiment was made, in UTC.
+        sync: Where it is kept too; None for nowhere.
+    """
+
+    trainable: Callable[..., Any] | type[Trainable] | None
+    config: Mapping[str, Any] = field(default_factory=dict)
+    num_samples: int = 1
+    seed: int = 0
+    stop: Stop = None
+    max_concurrent: int = 1
+    max_failures: int = 0
+    keep: Keep | None = None
+    checkpoint_every: int = 0
+    callbacks: tuple[Callback, ...] = ()
+    executor: str = "thread"
+    resources: Mapping[str, float] = field(default_factory=dict)
+    metric: str = ""
+    mode: str = ""
+    created_at: str = field(default_factory=now)
+    sync: SyncConfig | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be done."""
+        for name, least in (
+            ("num_samples", 1),
+            ("max_concurrent", 1),
+            ("max_failures", 0),
+            ("checkpoint_every", 0),
+        ):
+            if getattr(self, name) < least:
+                raise UsageError(f"{name}={getattr(self, name)} is too few: give {least} or more")
+        if self.mode not in {"", "min", "max"}:
+            raise UsageError(f"mode={self.mode!r} is unknown: it is 'min' or 'max'")
+        Stopper(self.stop)
+
+    @property
+    def function_name(self) -> str:
+        """What the function or the class is called."""
+        return getattr(self.trainable, "__name__", "") or type(self.trainable).__name__
+
+
+_AS_THEY_ARE = (
+    "num_samples",
+    "seed",
+    "max_concurrent",
+    "max_failures",
+    "checkpoint_every",
+    "executor",
+    "metric",
+    "mode",
+    "created_at",
+)
+
+_FORM = {
+    "format": int,
+    **dict.fromkeys(("num_samples", "max_concurrent", "max_failures", "checkpoint_every"), int),
+    **dict.fromkeys(("executor", "mode", "created_at"), str),
+    "metric": OneOf(str, None),
+    "seed": float,
+    "config": dict,
+    "keep_checkpoints": OneOf({"count": int, "metric": OneOf(str, None), "mode": str}, None),
+    "resources_per_trial": {str: float},
+    "sync?": {str: str},
+    "trainable": {"name": str, **dict.fromkeys(("pickle?", "signature?", "left_out?", "algorithms?"), str)},
+}
+
+
+def write(folder: Path, spec: Spec, signer: Signer) -> None:
+    """Keep *spec* in an experiment's folder, and with it, signed, what cannot be written as JSON.
+
+    Where the function cannot be pickled, or refers to too much, it is left out and the file says why.
+
+    Raises:
+        StoreError: The disk failed; the file is as it was.
+    """
+    keep = None if spec.keep is None else vars(spec.keep)
+    text = {
+        "format": SEALED,
+        "name": folder.name,
+        **{name: getattr(spec, name) for name in _AS_THEY_ARE},
+        "keep_checkpoints": keep,
+        "resources_per_trial": dict(spec.resources),
+        "stop": plain({"stop": spec.stop})["stop"],
+        "upload_dir": spec.sync.upload_dir if spec.sync else None,
+        "sync": dict(spec.sync.settings()) if spec.sync else {},
+        "config": plain(dict(spec.config)),
+        "trainable": {"name": spec.function_name, **_packed(spec, signer)},
+    }
+    _put(folder, text)
+
+
+def sign(folder: Path, signer: Signer) -> bool:
+    """Sign a function that somebody else kept, without loading it; tell whether it was not signed yet.
+
+    Raises:
+        CorruptError: The file is damaged.
+        StoreError: The disk failed; the file is as it was.
+    """
+    kept = read(folder)
+    if not kept._pickle or signer.signed_bytes("experiment", kept._pickle, kept._signature):
+        return False
+    document = unseal((folder / FILE).read_bytes(), _FORM, str(folder / FILE))
+    document["trainable"]["signature"] = signer.sign_bytes("experiment", kept._pickle)
+    _put(folder, document)
+    return True
+
+
+def _put(folder: Path, document: dict[str, Any]) -> None:
+    try:
+        write_file(folder / FILE, seal(document | {"format": SEALED}))
+    except OSError as error:
+        raise StoreError(f"cannot write {str(folder / FILE)!r}: {error.strerror or error}") from error
+
+
+def _packed(spec: Spec, signer: Signer) -> dict[str, Any]:
+    """Return the pickle of what JSON has no words for, and its signature."""
+    bundle = {
+        "trainable": spec.trainable,
+        "config": spec.config,
+        "stop": spec.stop,
+        "callbacks": spec.callbacks,
+        "sync": spec.sync,
+    }
+    file = _Bounded()
+    try:
+        cloudpickle.dump(bundle, file, protocol=5)
+    except _TooLargeError:
+        return {"left_out": f"what it refers to is larger than {MOST_KEPT >> 20} MiB"}
+    except Exception as error:  # noqa: BLE001  a value's own pickling may raise anything; the trials run
+        return {"left_out": f"it cannot be pickled: {type(error).__name__}: {error}"}
+    data = PREFERRED.compress(file.getvalue())
+    kept = {"pickle": base64.b64encode(data).decode(), "signature": signer.sign_bytes("experiment", data)}
+    return kept if PREFERRED.name == BLAKE3 else kept | {"algorithms": PREFERRED.name}
+
+
+class _TooLargeError(Exception):
+    """More is being pickled than is kept."""
+
+
+class _Bounded(io.BytesIO):
+    """A file in memory that takes no more than it should: a function may refer to gigabytes."""
+
+    def write(self, data: Any) -> int:
+        """See `io.BytesIO.write`."""
+        if self.tell() + memoryview(data).nbytes > MOST_KEPT:
+            raise _TooLargeError
+        return super().write(data)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """An experiment's file, as it was read; nothing of it was unpickled.
+
+    Attributes:
+        spec: All but what only the pickle has.
+        name: The function's name.
+        left_out: Why the function was not kept, if it was not.
+        sync: Where it is kept too, and how: names and words.
+    """
+
+    spec: Spec
+    name: str
+    left_out: str
+    sync: Mapping[str, str]
+    _pickle: bytes
+    _signature: str
+    _algorithms: str
+    _folder: Path
+
+    def load(self, signer: Signer, *, trust: bool = False) -> Spec:
+        """Return the whole spec, with the function.
+
+        Raises:
+            UntrustedError: Someone else wrote it; with *trust* it is loaded all the same.
+            NotFoundError: The function was not kept.
+            CodecError: It cannot be loaded here.
+            FormatError: Its compression is not to be had here.
+        """
+        name = self._folder.name
+        if not self._pickle:
+            raise NotFoundError(
+                f"the function of {name!r} was not kept: {self.left_out}. Define it and run it again under "
+                f"the same name: nbckpt.run({self.name}, …, name={name!r})"
+            )
+        if not trust and not signer.signed_bytes("experiment", self._pickle, self._signature):
+            raise UntrustedError(
+                f"the function of {name!r} was not kept by you: loading it could run anything. Look at "
+                f"{self._folder / FILE}, then say --trust if you know who wrote it"
+            )
+        algorithms = named(self._algorithms, f"the function of {name!r}")
+        try:
+            pickle = algorithms.decompress(self._pickle, MOST_KEPT)
+            return replace(self.spec, **cloudpickle.loads(pickle))
+        except Exception as error:
+            raise CodecError(
+                f"cannot load the function of {name!r}: {type(error).__name__}: {error}"
+            ) from error
+
+
+def read(folder: Path) -> Kept:
+    """Return what an experiment's folder says it is to do.
+
+    Raises:
+        NotFoundError: It is no experiment's folder.
+        FormatError: A newer nbckpt wrote it.
+        CorruptError: The file is damaged.
+        StoreError: The disk failed.
+    """
+    file = folder / FILE
+    try:
+        found = unseal(file.read_bytes(), _FORM, str(file))
+    except FileNotFoundError:
+        raise NotFoundError(f"there is no experiment {folder.name!r} in {folder.parent}") from None
+    except OSError as error:
+        raise StoreError(f"cannot read {str(file)!r}: {error.strerror or error}") from error
+    kept, keep = found["trainable"], found["keep_checkpoints"]
+    try:
+        spec = Spec(
+            None,
+            found["config"],
+            keep=Keep(**keep) if keep else None,
+            resources=found["resources_per_trial"],
+            **{name: found[name] for name in _AS_THEY_ARE},
+        )
+        pickle = base64.b64decode(kept.get("pickle", ""), validate=True)
+    except (ValueError, TypeError) as error:
+        raise CorruptError(f"{file} is damaged: {error}") from error
+    left_out, signature = kept.get("left_out", ""), kept.get("signature", "")
+    algorithms, sync = kept.get("algorithms", BLAKE3), found.get("sync", {})
+    return Kept(spec, kept["name"], left_out, sync, pickle, signature, algorithms, folder)

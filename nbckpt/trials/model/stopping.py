@@ -1,0 +1,78 @@
+"""When a trial has run long enough."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from nbckpt.errors import UsageError
+from nbckpt.trials.model.trial import Trial, lookup
+
+Stop = Mapping[str, float] | Callable[[str, Mapping[str, Any]], bool] | float | None
+"""Thresholds of metrics, a function of a trial's id and a result, seconds of training, or never."""
+
+
+@dataclass(frozen=True)
+class Stopper:
+    """Decides, after each result, whether a trial has run long enough.
+
+    Attributes:
+        stop: The condition.
+        metric: By which trials are compared.
+        mode: Whether `min` or `max` of it is best. A threshold of this metric is reached from above if that
+            is `min`; one of any other metric is always reached from below.
+    """
+
+    stop: Stop
+    metric: str = ""
+    mode: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse what is no condition."""
+        stop = self.stop
+        if isinstance(stop, Mapping):
+            wrong = [name for name, limit in stop.items() if not _is_number(limit)]
+            if wrong:
+                raise UsageError(f"stop[{wrong[0]!r}] is {stop[wrong[0]]!r}: give a number to reach")
+        elif not (stop is None or callable(stop) or (_is_number(stop) and stop > 0)):
+            raise UsageError(
+                f"stop={stop!r} is no condition: give a dict of metrics and the values to reach, a function "
+                "of (trial_id, result), or seconds"
+            )
+
+    def reason(self, trial: Trial, result: Mapping[str, Any]) -> str:
+        """Return why the trial should end, or nothing."""
+        stop = self.stop
+        if stop is None:
+            return ""
+        if callable(stop):
+            return "stop() said so" if stop(trial.id, result) else ""
+        if not isinstance(stop, Mapping):
+            return f"trained for {stop:g} s" if trial.elapsed_s >= stop else ""
+        for name, limit in stop.items():
+            value = lookup(result, name)
+            if _is_number(value) and (value <= limit if self._falls(name) else value >= limit):
+                return f"{name} reached {limit:g}"
+        return ""
+
+    def _falls(self, name: str) -> bool:
+        return self.mode == "min" and name == self.metric
+
+    def __str__(self) -> str:
+        stop = self.stop
+        if not isinstance(stop, Mapping):
+            return "stop() says so" if callable(stop) else f"it has trained for {stop:g} s"
+        reach = ((name, "<=" if self._falls(name) else ">=", limit) for name, limit in stop.items())
+        return " or ".join(f"{name} {sign} {limit:g}" for name, sign, limit in reach)
+
+    def unknown(self, trial: Trial) -> list[str]:
+        """Return the metrics of the condition that the trial never reported."""
+        if not isinstance(self.stop, Mapping):
+            return []
+        return [name for name in self.stop if trial.newest(name) is None]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and not math.isnan(value)

@@ -1,0 +1,75 @@
+"""Trusting: experiments and trials' checkpoints that somebody else wrote are signed as one's own.
+
+see docs/decisions/0057
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+
+from nbckpt.core.manifest import canonical
+from nbckpt.core.schema import parse
+from nbckpt.core.tree import INSIDE, read_manifest
+from nbckpt.core.trust import Signer, open_signer
+from nbckpt.errors import StoreError
+from nbckpt.trials.checkpoints.folder import SUFFIX, CheckpointFolder, Record
+from nbckpt.trials.model import spec as spec_file
+from nbckpt.trials.model.spec import Spec
+from nbckpt.trials.model.trial import Trial
+
+
+def load_spec(folder: Path, trials: Iterable[Trial], *, trust: bool) -> Spec:
+    """Return what an experiment is to do, with its function, so that these trials can go on.
+
+    Args:
+        folder: The experiment's.
+        trials: The trials that are to go on.
+        trust: Load the function even if someone else kept it, and sign the trials' checkpoints as one's own.
+
+    Raises:
+        UntrustedError: Someone else kept the function.
+        NotFoundError: The function was not kept.
+        CorruptError: A checkpoint to be signed is damaged.
+    """
+    signer = open_signer()
+    spec = spec_file.read(folder).load(signer, trust=trust)
+    for trial in trials if trust else ():
+        sign_checkpoints(trial.checkpoints, trial.checkpoints.records(), signer)
+    return spec
+
+
+def sign_checkpoints(folder: CheckpointFolder, records: Iterable[Record], signer: Signer) -> list[str]:
+    """Sign those of a trial's checkpoints that hold values and are not signed yet; return their names.
+
+    A checkpoint is replaced by a signed copy, whole or not at all. Nothing of it is loaded.
+
+    Raises:
+        CorruptError: Its files are not those that were saved.
+        StoreError: The disk failed; the checkpoint is as it was.
+    """
+    return [record.name for record in records if _sign(folder, record, signer)]
+
+
+def _sign(folder: CheckpointFolder, record: Record, signer: Signer) -> bool:
+    place, file = folder.folder / record.name, folder.folder / (record.name + SUFFIX)
+    manifest = read_manifest(place)
+    if not manifest.values or signer.signed(manifest):
+        return False
+    folder.check(record)
+    try:
+        written = file.stat()
+        with folder.staged() as stage:
+            shutil.copytree(place, stage, symlinks=True, dirs_exist_ok=True)
+            signed = stage / INSIDE / "checkpoint.json"
+            document = parse(signed.read_bytes(), str(signed))
+            document["signature"] = asdict(signer.sign(manifest.id))
+            signed.write_bytes(canonical(document))
+            folder.commit(stage, record)
+        os.utime(file, ns=(written.st_atime_ns, written.st_mtime_ns))  # lists order checkpoints by it
+    except OSError as error:
+        raise StoreError(f"cannot sign {str(place)!r}: {error.strerror or error}") from error
+    return True

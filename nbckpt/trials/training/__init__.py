@@ -1,0 +1,1 @@
+"""Training: what the user's code meets in a worker."""

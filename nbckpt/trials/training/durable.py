@@ -1,0 +1,177 @@
+"""Durable trainables: what they save is on remote storage before `save` returns."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, ClassVar
+
+from nbckpt.errors import CorruptError, NotFoundError, UsageError
+from nbckpt.store import Store, check_key, local_folder, open_store
+from nbckpt.sync.work import ATTEMPTS
+from nbckpt.trials.checkpoints.durable import TIMEOUT_S, DurableFolder
+from nbckpt.trials.checkpoints.folder import CheckpointFolder, Record, find
+from nbckpt.trials.training.trainable import Trainable
+
+_log = logging.getLogger("nbckpt")
+
+
+class DurableTrainable(Trainable):
+    """A Trainable whose checkpoints are kept on remote storage too.
+
+    Only the checkpoint that is saved or restored is moved. `save_to_object` and `restore_from_object`
+    never touch the remote storage. On another machine a checkpoint that is a dict is loaded with the
+    secret of the one who saved it (`NBCKPT_SECRET_FILE`).
+
+    Args:
+        remote_checkpoint_dir: The URL of the place of this trial's checkpoints alone, such as
+            `s3://bucket/experiment/trial`: anything that fsspec knows, or a folder.
+        args: As for `Trainable`.
+        timeout: After how many seconds an upload, a download or a removal is given up; None for never.
+        attempts: How often each call of the storage is tried.
+        kwargs: As for `Trainable`.
+
+    Raises:
+        UsageError: There is no such protocol, or its package is missing.
+    """
+
+    def __init__(
+        self,
+        remote_checkpoint_dir: str | os.PathLike[str],
+        *args: Any,
+        timeout: float | None = TIMEOUT_S,
+        attempts: int = ATTEMPTS,
+        **kwargs: Any,
+    ) -> None:
+        if not isinstance(remote_checkpoint_dir, (str, os.PathLike)):
+            raise UsageError(
+                f"{type(self).__name__} needs the URL of its remote storage first: for nbckpt.run give "
+                f"nbckpt.durable({type(self).__name__}, 's3://bucket/folder')"
+            )
+        store = self.open_storage(os.fspath(remote_checkpoint_dir))
+        super().__init__(*args, **kwargs)
+        self._durable = DurableFolder(self.logdir, store, timeout=timeout, attempts=attempts)
+
+    @classmethod
+    def open_storage(cls, url: str) -> Store:
+        """Return the store that is used for everything remote; override it to use one of your own."""
+        return open_store(url)
+
+    def save(self, checkpoint_dir: str | os.PathLike[str] | None = None) -> str:
+        """Save a checkpoint and return the path of its folder, once it is committed remotely.
+
+        It is committed in the trial's folder first. When its last key is put, the checkpoint appears on
+        the remote storage as a whole.
+
+        Raises:
+            UsageError: The folder is outside the trial's.
+            TrialError: The user's code failed; nothing was saved.
+            NotDurableError: It is whole in the trial's folder, and nothing of it can be seen on the
+                remote storage; older checkpoints are as they were. Training may go on.
+            StoreError: The disk failed; older checkpoints are as they were.
+        """
+        return super().save(checkpoint_dir)
+
+    def _committed(self, record: Record) -> None:
+        self._durable.upload(record)
+
+    def restore(self, checkpoint_path: str | os.PathLike[str]) -> None:
+        """Go on from a checkpoint, which is fetched where it is not whole here.
+
+        Args:
+            checkpoint_path: What `save` returned, here or on another machine, or a path inside it.
+
+        Raises:
+            NotFoundError: There is none, neither here nor on the remote storage.
+            CorruptError: Its files are not those that were saved; nothing was restored.
+            StoreError: The storage failed; nothing was restored.
+        """
+        try:
+            folder, record = find(checkpoint_path)
+            folder.check(record)
+        except (NotFoundError, CorruptError):
+            folder, record = self._checkpoints, self._durable.fetch(self._durable.name_of(checkpoint_path))
+        self._restore(folder, record)
+
+    def delete_checkpoint(self, checkpoint_path: str | os.PathLike[str]) -> None:
+        """Remove a checkpoint from the remote storage and then here; one that is nowhere is only logged.
+
+        Raises:
+            UsageError: It is another trial's.
+            StoreError: The storage failed; what is here stays.
+        """
+        try:
+            name = self._durable.name_of(checkpoint_path)
+        except NotFoundError as error:
+            _log.warning("%s: nothing is deleted", error)
+        else:
+            self._durable.delete(Record(name, "files", 0))
+            with suppress(NotFoundError):  # a folder that the trial had before
+                folder, record = find(checkpoint_path)
+                folder.delete(record)
+
+
+class _BelowUrl(DurableTrainable):
+    """A durable trainable that is made as every other is: its name tells its place below one URL."""
+
+    _url: ClassVar[str]
+    _options: ClassVar[Mapping[str, Any]]
+
+    def __init__(
+        self,
+        config: Mapping[str, Any] | None = None,
+        logdir: str | os.PathLike[str] | None = None,
+        *,
+        trial_name: str = "",
+        trial_id: str = "",
+    ) -> None:
+        place = self._place(trial_name)
+        super().__init__(place, config, logdir, trial_name=trial_name, trial_id=trial_id, **self._options)
+
+    @classmethod
+    def _place(cls, trial_name: str) -> str:
+        if not trial_name:
+            raise UsageError(
+                f"give {cls.__name__} a trial_name: its checkpoints are kept below {cls._url} by it"
+            )
+        return f"{cls._url}/{check_key(trial_name)}"
+
+    @classmethod
+    def checkpoints_in(cls, folder: Path, trial_name: str) -> CheckpointFolder:
+        """See `Trainable.checkpoints_in`."""
+        return DurableFolder(folder, cls.open_storage(cls._place(trial_name)), **cls._options)
+
+
+def durable(
+    trainable: Callable[..., Any] | type[Trainable],
+    url: str | os.PathLike[str],
+    *,
+    timeout: float | None = TIMEOUT_S,
+    attempts: int = ATTEMPTS,
+) -> type[DurableTrainable]:
+    """Return *trainable*, a function or a class, as a class whose checkpoints are kept at *url* too.
+
+    `nbckpt.run(nbckpt.durable(train, "s3://bucket/folder"))` keeps the checkpoints of each trial below
+    `s3://bucket/folder/EXPERIMENT/TRIAL`. A checkpoint that could not be committed there does not count
+    as saved: the trial goes on, and its note says why.
+
+    Args:
+        trainable: As for `nbckpt.run`.
+        url: Where, for all trials: anything that fsspec knows, or a folder.
+        timeout: After how many seconds an upload, a download or a removal is given up; None for never.
+        attempts: How often each call of the storage is tried.
+
+    Raises:
+        UsageError: It is neither, or the function takes other arguments than a trial's.
+    """
+    from nbckpt.trials.engine.attempt import trainable_class  # the driver knows these classes too
+
+    base = trainable_class(trainable)
+    folder = local_folder(url)
+    where = str(url) if folder is None else str(folder.absolute())
+    options = {"timeout": timeout, "attempts": attempts}
+    names = {"_url": where.rstrip("/"), "_options": options, "__module__": __name__, "__doc__": base.__doc__}
+    return type(base.__name__, (_BelowUrl, base), names)

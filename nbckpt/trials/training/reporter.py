@@ -1,0 +1,330 @@
+"""Reporter: the function's side of a trial, with the checkpoints that it offers."""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from nbckpt.core.checkpoint import Checkpoint
+from nbckpt.core.tree import INSIDE
+from nbckpt.errors import NotFoundError, StoreError, UsageError
+from nbckpt.state.snapshot import snapshots
+from nbckpt.trials.checkpoints.folder import CheckpointFolder, Kind, Record, name_of, pack
+from nbckpt.trials.training.handoff import Handoff
+from nbckpt.trials.training.request import Request
+from nbckpt.trials.training.session import CheckpointLike
+from nbckpt.trials.training.trainable import all_plain, as_plain, check_done
+
+
+@dataclass
+class Offer:
+    """A checkpoint that a function reported: a staged folder, to be moved into its place.
+
+    Attributes:
+        place: The folder.
+        kind: As in the record.
+        inner: The same.
+        name: The name that the function chose for it, if it did.
+        is_new: Whether it is to be saved with the result that comes next.
+        counts: The trial's counts at that result.
+    """
+
+    place: Path
+    kind: Kind = "files"
+    inner: str = ""
+    name: str = ""
+    is_new: bool = True
+    counts: Record | None = None
+
+    def record(self, counts: Record) -> Record:
+        """Return its record; *counts* are those of now."""
+        counts = self.counts or counts
+        return replace(counts, name=self.name or counts.name, kind=self.kind, inner=self.inner)
+
+
+class Offers:
+    """What a running function offers as checkpoints, and what it went on from.
+
+    Attributes:
+        newest: What was offered last and is not saved.
+        origin: The checkpoint saved or restored last; None at the very beginning.
+    """
+
+    def __init__(self, checkpoints: CheckpointFolder) -> None:
+        self.newest: Offer | None = None
+        self.origin: tuple[CheckpointFolder, Record] | None = None
+        self._checkpoints = checkpoints
+        self._lent: dict[Path, str] = {}
+
+    # For the function.
+
+    def lend(self, step: int) -> Path:
+        """Return a new folder for the checkpoint of *step*."""
+        place = self._checkpoints.stage()
+        self._lent[place] = name_of(step)
+        return place
+
+    def is_lent(self, place: Path) -> bool:
+        """Tell whether a folder was lent and not offered yet."""
+        return place in self._lent
+
+    def take_back(self, place: Path) -> None:
+        """Remove a folder that was lent, unless it was offered."""
+        if self._lent.pop(place, None) is not None:
+            shutil.rmtree(place, ignore_errors=True)
+
+    def take(self, checkpoint: CheckpointLike, *, is_new: bool = True) -> None:
+        """Take what a function offers, as it is now, in place of what it offered before.
+
+        Raises:
+            NotFoundError: There is nothing at the path.
+            CodecError: The dict cannot be pickled.
+            StoreError: The disk failed; what was offered before stays.
+        """
+        former, offer = self.newest, self._offer(checkpoint)
+        offer.is_new = is_new
+        self.newest = offer
+        if former is not None and former.place != offer.place:
+            shutil.rmtree(former.place, ignore_errors=True)
+
+    def _offer(self, checkpoint: CheckpointLike) -> Offer:
+        if isinstance(checkpoint, Mapping):
+            return replace(self._offer(Checkpoint.from_dict(checkpoint)), kind="fields")
+        if isinstance(checkpoint, Checkpoint):
+            with self._filled() as stage:
+                checkpoint.to_directory(stage, overwrite=True)
+            return Offer(stage, "fields" if (stage / INSIDE).exists() else "files")
+        source = Path(checkpoint).absolute()
+        if not source.exists():
+            raise NotFoundError(f"there is no checkpoint at {str(source)!r}: write it before you report it")
+        return self._own(source) or self._copy(source)
+
+    def _own(self, source: Path) -> Offer | None:
+        """Return the offer of a folder that was lent, or of what is in it; None for any other place."""
+        for place in (source, *source.parents):
+            inner = "" if place == source else source.relative_to(place).as_posix()
+            if place in self._lent:
+                return Offer(place, inner=inner, name=self._lent.pop(place))
+            if self.newest is not None and self.newest.place == place:  # offered once more
+                return replace(self.newest, inner=inner, counts=None)
+        return None
+
+    def _copy(self, source: Path) -> Offer:
+        with self._filled() as stage:
+            if source.is_dir():
+                shutil.copytree(source, stage, dirs_exist_ok=True)
+                return Offer(stage)
+            shutil.copy2(source, stage)
+            return Offer(stage, inner=source.name)
+
+    @contextmanager
+    def _filled(self) -> Iterator[Path]:
+        """Lend a staged folder for the block, which is removed where the block fails."""
+        stage = self._checkpoints.stage()
+        try:
+            yield stage
+        except BaseException as error:
+            shutil.rmtree(stage, ignore_errors=True)
+            if isinstance(error, OSError) and not isinstance(error, StoreError):
+                raise StoreError(f"cannot copy the checkpoint to {str(stage)!r}: {error}") from error
+            raise
+
+    def place(self) -> tuple[Path, str] | None:
+        """Return the folder of the newest checkpoint and the path in it that was offered, if there is one."""
+        if self.newest is not None:
+            return self.newest.place, self.newest.inner
+        if self.origin is None:
+            return None
+        folder, record = self.origin
+        return folder.folder / record.name, record.inner
+
+    # For the runner.
+
+    @property
+    def has_new(self) -> bool:
+        """Whether something was offered that is to be saved."""
+        return self.newest is not None and self.newest.is_new
+
+    def save(self, counts: Record) -> Record:
+        """Commit the newest checkpoint in the trial's folder; a null one, where there is none.
+
+        What is committed there already is returned as it is.
+        """
+        own = self._checkpoints
+        if self.newest is not None:
+            record = own.commit(self.newest.place, self.newest.record(counts))
+        elif self.origin is None:
+            return own.commit(None, Record(f"checkpoint_null_{uuid.uuid4().hex[:8]}", "null", 0))
+        elif self.origin[0].folder == own.folder and not self.origin[1].temporary:
+            return self.origin[1]
+        else:
+            record = self._adopt(*self.origin)
+        self.newest, self.origin = None, (own, record)
+        return record
+
+    def _adopt(self, folder: CheckpointFolder, record: Record) -> Record:
+        """Commit a temporary checkpoint, or one of another trial, as this one's own."""
+        with self._checkpoints.staged() as stage:
+            shutil.copytree(folder.folder / record.name, stage, dirs_exist_ok=True)
+            return self._checkpoints.commit(stage, _permanent(record))
+
+    def pack(self, counts: Record) -> bytes:
+        """Return as bytes what `save` would commit."""
+        if self.newest is not None:
+            return pack(self.newest.place, self.newest.record(counts))
+        if self.origin is None:
+            return pack(self._checkpoints.folder, Record("checkpoint_null", "null", 0))
+        folder, record = self.origin
+        folder.check(record)
+        return pack(folder.folder / record.name, _permanent(record))
+
+    def go_on_from(self, folder: CheckpointFolder, record: Record) -> None:
+        """Begin from a saved checkpoint; from nothing, where it is a null one."""
+        self.drop()
+        self.origin = None if record.kind == "null" else (folder, record)
+
+    def drop(self) -> None:
+        """Remove the folders that were lent, or offered, and are not saved."""
+        for place in [*self._lent, *([self.newest.place] if self.newest else [])]:
+            shutil.rmtree(place, ignore_errors=True)
+        self.newest = None
+        self._lent.clear()
+
+
+class StatusReporter:
+    """How a function talks to its driver: `reporter(loss=0.1)` reports a result.
+
+    The functions `nbckpt.report`, `get_checkpoint` and `checkpoint_dir` go through it.
+
+    Args:
+        offers: Where its checkpoints go.
+        handoff: Where its results go; None where nobody takes them.
+        states: Returns what is to be saved with a report that has no checkpoint, if anything is; None
+            where nothing ever is.
+        request: Whether somebody asked for a checkpoint, which the states are then where there are any.
+        trial_name: What people call the trial.
+        trial_id: Its short name in its experiment.
+        logdir: The trial's folder.
+    """
+
+    def __init__(
+        self,
+        offers: Offers,
+        handoff: Handoff | None = None,
+        states: Callable[[], CheckpointLike | None] | None = None,
+        request: Request | None = None,
+        *,
+        trial_name: str = "",
+        trial_id: str = "",
+        logdir: str = "",
+    ) -> None:
+        self.trial_name = trial_name
+        self.trial_id = trial_id
+        self.logdir = logdir
+        self._offers = offers
+        self._handoff = handoff
+        self._states = states
+        self._request = request or Request()
+
+    def __call__(self, **metrics: Any) -> None:
+        """Report a result, and return when the driver asks for the next.
+
+        Raises:
+            UsageError: The function was not started by a runner, or `done` is neither True nor False.
+            StopTrial: The trial was stopped: let it pass.
+        """
+        self.report(metrics, None)
+
+    def report(self, metrics: dict[str, Any], checkpoint: CheckpointLike | None) -> None:
+        """See `nbckpt.report`."""
+        handoff = self._handoff
+        if handoff is None:
+            raise UsageError("this reporter reports to nobody: let nbckpt.run start the function")
+        check_done(metrics)
+        result = metrics if all_plain(metrics) else {key: _copied(value) for key, value in metrics.items()}
+        request = self._request
+        if checkpoint is None and (self._states is not None or request.stands) and not self._offers.has_new:
+            checkpoint = self._states() if self._states is not None else None
+            if checkpoint is None and request.stands:
+                checkpoint = snapshots() or None
+        if checkpoint is None:
+            if request.stands:
+                request.answer(given=self._offers.has_new)
+            handoff.give(result)
+        else:
+            with handoff.going_on():  # no other thread's result comes between the two
+                self._offers.take(checkpoint)
+                request.answer(given=True)
+                handoff.give(result)
+
+    def make_checkpoint_dir(self, step: int) -> str:
+        """Return a new empty folder for the checkpoint of *step*, to be given to `set_checkpoint`.
+
+        Nothing has the checkpoint's name before it is saved, so an exception in between leaves nothing
+        that could be taken for one.
+        """
+        return str(self._offers.lend(step))
+
+    @contextmanager
+    def checkpoint_dir(self, step: int) -> Iterator[Path]:
+        """See `nbckpt.checkpoint_dir`."""
+        place = self._offers.lend(step)
+        try:
+            yield place
+            if self._offers.is_lent(place):
+                self.set_checkpoint(place)
+        finally:
+            self._offers.take_back(place)
+
+    def set_checkpoint(self, checkpoint: CheckpointLike, *, is_new: bool = True) -> None:
+        """Offer a checkpoint, which is saved with the next result.
+
+        Args:
+            checkpoint: A dict, a Checkpoint, or the path of a folder or a file; a copy is taken.
+            is_new: Whether it is still to be saved.
+
+        Raises:
+            NotFoundError: There is nothing at the path.
+            StopTrial: The trial was stopped: let it pass.
+        """
+        if self._handoff is None:
+            self._offers.take(checkpoint, is_new=is_new)
+        else:
+            with self._handoff.going_on():  # not while the driver saves what was offered before
+                self._offers.take(checkpoint, is_new=is_new)
+
+    def has_new_checkpoint(self) -> bool:
+        """Tell whether a checkpoint was offered that is not saved yet."""
+        return self._offers.has_new
+
+    def get_checkpoint(self) -> Path | None:
+        """Return where that is what was offered last, or restored; asking changes nothing."""
+        found = self._offers.place()
+        return None if found is None else found[0] / found[1]
+
+    def should_checkpoint(self) -> bool:
+        """See `nbckpt.should_checkpoint`."""
+        return self._request.look()
+
+    def latest(self) -> Checkpoint | None:
+        """See `nbckpt.get_checkpoint`."""
+        found = self._offers.place()
+        return None if found is None else Checkpoint.from_directory(found[0])
+
+
+def _permanent(record: Record) -> Record:
+    return replace(record, name=name_of(record.step), temporary=False)
+
+
+def _copied(value: Any) -> Any:
+    """Return a copy of a metric that later changes do not reach."""
+    try:
+        return deepcopy(value)
+    except Exception:  # noqa: BLE001  some cannot be copied, such as a tensor in the midst of its graph
+        return as_plain(value)

@@ -1,0 +1,386 @@
+"""Trainable: something that is trained step by step, and can be saved and restored between steps."""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+import time
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from nbckpt.core.checkpoint import Checkpoint
+from nbckpt.core.schema import MOST_NESTED
+from nbckpt.errors import TrialError, UsageError
+from nbckpt.trials.checkpoints.folder import (
+    PREFIX,
+    TEMPORARY,
+    CheckpointFolder,
+    Kind,
+    Record,
+    find,
+    name_of,
+    pack,
+)
+
+DONE = "done"
+DUPLICATE = "__duplicate__"
+IN_VAIN = "__in_vain__"
+ITERATION = "training_iteration"
+SHOULD_CHECKPOINT = "should_checkpoint"
+TIME_THIS_ITER = "time_this_iter_s"
+_DEEPEST = MOST_NESTED - 20
+"""How deep values are nested in what is kept of them, which is inside a few more lists and objects there."""
+
+_COUNTED = tuple((what, f"{what}_this_iter", f"{what}_total") for what in ("timesteps", "episodes"))
+_INCREMENTS = {this_iter for _, this_iter, _ in _COUNTED}
+
+_log = logging.getLogger("nbckpt")
+
+
+class Trainable:
+    """The base class of what trials run. Override `step`, and what else the trial needs.
+
+    One thread at a time may use it. The methods above the line are the user's, those below the
+    driver's.
+
+    Args:
+        config: What the trial is to try.
+        logdir: The trial's folder, where its checkpoints go; by default a new temporary one, which
+            stays, since it holds them.
+        trial_name: What people call the trial.
+        trial_id: Its short name in its experiment.
+    """
+
+    def __init__(
+        self,
+        config: Mapping[str, Any] | None = None,
+        logdir: str | os.PathLike[str] | None = None,
+        *,
+        trial_name: str = "",
+        trial_id: str = "",
+    ) -> None:
+        self.config = own_config(config or {})
+        self.trial_id = trial_id
+        self.trial_name = trial_name or trial_id or type(self).__name__
+        self._checkpoints = CheckpointFolder(logdir or tempfile.mkdtemp(prefix="nbckpt-trial-"))
+        self._iteration = 0
+        self._time_total_s = 0.0
+        self._totals: dict[str, int] = {}
+        self._last: dict[str, Any] = {}
+        self._temporary: list[Record] = []
+        self._stopped = False
+        self.setup(self.config)
+
+    # For the user to override.
+
+    def setup(self, config: dict[str, Any]) -> None:
+        """Prepare for training; called once, with the configuration."""
+
+    def step(self) -> Mapping[str, Any]:
+        """Train for a while, and return the metrics. `done: True` among them ends the trial."""
+        raise NotImplementedError(f"{type(self).__name__} must define step()")
+
+    def save_checkpoint(self, checkpoint_dir: str) -> Mapping[str, Any] | str | os.PathLike[str] | None:
+        """Save the state: write files into *checkpoint_dir* and return it, or a path in it; or a dict."""
+        raise NotImplementedError(f"{type(self).__name__} must define save_checkpoint() to be saved")
+
+    def load_checkpoint(self, checkpoint: Any) -> None:
+        """Take up the state again: *checkpoint* is the dict, or the path, that `save_checkpoint` gave."""
+        raise NotImplementedError(f"{type(self).__name__} must define load_checkpoint() to be restored")
+
+    def cleanup(self) -> None:
+        """Release what `setup` took; called once, by `stop`."""
+
+    # ------------------------------------------------------------------------- For the driver.
+
+    @property
+    def logdir(self) -> str:
+        """The trial's folder."""
+        return str(self._checkpoints.folder)
+
+    @property
+    def iteration(self) -> int:
+        """How many results there were, those before a restore included."""
+        return self._iteration
+
+    training_iteration = iteration
+
+    @classmethod
+    def tells_when_to_save(cls) -> bool:
+        """Tell whether the trainable says itself, in its results, when there is something to save."""
+        return False
+
+    def ask_for_checkpoint(self) -> None:
+        """Tell a trainable that says itself when to save that it is asked to; from any thread."""
+
+    @classmethod
+    def checkpoints_in(cls, folder: Path, trial_name: str) -> CheckpointFolder:
+        """Return the checkpoints of a trial, as the experiment finds and removes them."""
+        del trial_name
+        return CheckpointFolder(folder)
+
+    def train(self) -> dict[str, Any]:
+        """Do one step and return its result: the metrics, and what nbckpt counts beside them.
+
+        `training_iteration` counts results from 1 on, `time_this_iter_s` and `time_total_s` are
+        seconds, `timestamp` is when the result came, in seconds since 1970. `timesteps_total` and
+        `episodes_total` are there when the metrics have `timesteps_this_iter`, `episodes_this_iter`.
+
+        Raises:
+            TrialError: The user's code failed, which is the cause; the trainable can only be stopped.
+        """
+        started = time.perf_counter()
+        try:
+            metrics = self.step()
+        except TrialError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise failure(error) from error
+        if not isinstance(metrics, (dict, Mapping)):  # a dict first, which is seen at once
+            raise TrialError(f"step() must return a dict of metrics, not {type(metrics).__name__}")
+        check_done(metrics)
+        result = dict(metrics)
+        if DUPLICATE not in result:
+            self._count(result, time.perf_counter() - started)
+        return result
+
+    def _count(self, result: dict[str, Any], elapsed_s: float) -> None:
+        self._iteration += 1
+        self._time_total_s += float(result.setdefault(TIME_THIS_ITER, elapsed_s))
+        if self._totals or not _INCREMENTS.isdisjoint(result):
+            self._count_totals(result)
+        result.setdefault(DONE, False)
+        result[ITERATION] = self._iteration
+        result["time_total_s"] = self._time_total_s
+        result["timestamp"] = time.time()
+        self._last = dict(result)  # the caller may change its own
+
+    def _count_totals(self, result: dict[str, Any]) -> None:
+        for what, this_iter, total in _COUNTED:
+            if (more := result.get(this_iter)) is not None:
+                self._totals[what] = self._totals.get(what, 0) + int(more)
+            if what in self._totals:
+                result[total] = self._totals[what]
+
+    def save(self, checkpoint_dir: str | os.PathLike[str] | None = None) -> str:
+        """Save a checkpoint and return the path of its folder. It is committed when this returns.
+
+        Args:
+            checkpoint_dir: The folder, which must be one in the trial's folder; by default
+                `checkpoint_` and the iteration.
+
+        Raises:
+            UsageError: The folder is outside the trial's.
+            TrialError: The user's code failed; nothing was saved.
+            StoreError: The disk failed; older checkpoints are as they were.
+        """
+        record = self._commit(self._own_name(checkpoint_dir))
+        self._committed(record)
+        return str(self._checkpoints.folder / record.name)
+
+    def restore(self, checkpoint_path: str | os.PathLike[str]) -> None:
+        """Go on from a checkpoint: *checkpoint_path* is what `save` returned, or a path inside it.
+
+        Raises:
+            NotFoundError: There is none.
+            CorruptError: Its files are not those that were saved; nothing was restored.
+        """
+        folder, record = find(checkpoint_path)
+        folder.check(record)
+        self._restore(folder, record)
+
+    def save_to_object(self) -> bytes:
+        """Return a checkpoint as bytes, without keeping it anywhere.
+
+        Raises:
+            TrialError: The user's code failed.
+            StoreError: The disk failed.
+        """
+        with self._checkpoints.staged() as stage:
+            return pack(stage, self._fill(stage, None))
+
+    def restore_from_object(self, obj: bytes) -> None:
+        """Go on from what `save_to_object` returned, of this or another trainable.
+
+        Its files are in a temporary checkpoint, until the next restore or `stop`.
+
+        Raises:
+            CorruptError: These bytes are no checkpoint; nothing changed.
+            TrialError: The user's code failed.
+        """
+        record = self._checkpoints.unpack(obj, temporary=True)
+        self._temporary.append(record)
+        self._restore(self._checkpoints, record)
+
+    def delete_checkpoint(self, checkpoint_path: str | os.PathLike[str]) -> None:
+        """Remove a checkpoint; one that is not there is only mentioned in the log."""
+        try:
+            folder, record = find(checkpoint_path)
+        except FileNotFoundError:
+            _log.warning("there is no checkpoint %s to delete", os.fspath(checkpoint_path))
+        else:
+            folder.delete(record)
+
+    def stop(self) -> None:
+        """Run `cleanup` and remove what was temporary; stopping again is harmless."""
+        if self._stopped:
+            return
+        self._stopped = True
+        try:
+            self.cleanup()
+        finally:
+            self._drop_temporary(())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    # How it is done.
+
+    def _own_name(self, checkpoint_dir: str | os.PathLike[str] | None) -> str | None:
+        """Return the name of a checkpoint's folder that a caller chose, if it did."""
+        if checkpoint_dir is None:
+            return None
+        place, own = Path(checkpoint_dir).resolve(), self._checkpoints.folder.resolve()
+        if place.parent != own or not place.name.startswith(PREFIX) or place.name.startswith(TEMPORARY):
+            raise UsageError(
+                f"checkpoint_dir={str(checkpoint_dir)!r} is not in the trial's folder {self.logdir!r}, or "
+                f"not named `{PREFIX}…`: leave it out, or give such a folder"
+            )
+        return place.name
+
+    def _commit(self, name: str | None) -> Record:
+        """Save a checkpoint in the trial's folder."""
+        with self._checkpoints.staged() as stage:
+            return self._checkpoints.commit(stage, self._fill(stage, name))
+
+    def _fill(self, stage: Path, name: str | None) -> Record:
+        """Let the user's code save into *stage*, and return the record of that."""
+        try:
+            given = self.save_checkpoint(str(stage))
+        except Exception as error:
+            raise failure(error) from error
+        if isinstance(given, Mapping):
+            Checkpoint.from_dict(given).to_directory(stage, overwrite=True)
+            return self._record(name, "fields")
+        return self._record(name, "files", inner=_inside(stage, given))
+
+    def _record(self, name: str | None, kind: Kind, inner: str = "") -> Record:
+        return Record(
+            name or name_of(self._iteration),
+            kind,
+            self._iteration,
+            self._time_total_s,
+            self._totals.get("timesteps"),
+            self._totals.get("episodes"),
+            plain(self._last),
+            inner,
+        )
+
+    def _committed(self, record: Record) -> None:
+        """Do what else there is to do when a checkpoint was saved."""
+
+    def _restore(self, folder: CheckpointFolder, record: Record) -> None:
+        self._load(folder, record)
+        self._iteration, self._time_total_s = record.iteration, record.time_total_s
+        totals = {"timesteps": record.timesteps_total, "episodes": record.episodes_total}
+        self._totals = {what: total for what, total in totals.items() if total is not None}
+        self._last = dict(record.metrics)
+        self._drop_temporary({record.name})
+
+    def _drop_temporary(self, needed: Collection[str]) -> None:
+        """Remove the temporary checkpoints from which nothing goes on any more."""
+        for record in self._temporary:
+            if record.name not in needed:
+                self._checkpoints.delete(record)
+        self._temporary = [record for record in self._temporary if record.name in needed]
+
+    def _load(self, folder: CheckpointFolder, record: Record) -> None:
+        given: Any = str(folder.path(record))
+        if record.kind == "fields":
+            given = Checkpoint.from_directory(folder.folder / record.name).to_dict()
+        try:
+            self.load_checkpoint(given)
+        except Exception as error:
+            raise failure(error) from error
+
+
+PLAIN = frozenset({int, float, str, bool, type(None)})
+_NAMES = frozenset({str})
+
+
+def check_done(metrics: Mapping[str, Any]) -> None:
+    """Refuse a metric called `done`, which says whether the trial has ended.
+
+    Raises:
+        UsageError: It is neither True nor False.
+    """
+    if DONE in metrics and type(as_plain(metrics[DONE])) is not bool:
+        raise UsageError(
+            f"{DONE}={metrics[DONE]!r}: {DONE!r} says whether the trial has ended, True or False. Give this "
+            "metric another name, for example 'progress'"
+        )
+
+
+def own_config(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a configuration whose dicts and lists may be changed; what is in them is shared."""
+    return {key: _own(value) for key, value in config.items()}
+
+
+def _own(value: Any) -> Any:
+    if type(value) is dict:
+        return own_config(value)
+    return [_own(item) for item in value] if type(value) is list else value
+
+
+def plain(values: Mapping[str, Any], above: frozenset[int] = frozenset()) -> dict[str, Any]:
+    """Return metrics as JSON has them: NumPy's numbers as numbers, what it has no word for as text."""
+    if all_plain(values) and _NAMES.issuperset(map(type, values)):
+        return dict(values)
+    above |= {id(values)}
+    return {str(key): as_plain(value, above) for key, value in values.items()}
+
+
+def all_plain(values: Mapping[str, Any]) -> bool:
+    """Tell whether JSON has words for all these values, which then never change."""
+    return PLAIN.issuperset(map(type, values.values()))
+
+
+def as_plain(value: Any, above: frozenset[int] = frozenset()) -> Any:
+    """Return a value as JSON has it, or its `repr`, as for one that is *above*: it contains itself."""
+    if type(value) in PLAIN:
+        return value
+    if id(value) in above or len(above) >= _DEEPEST:
+        return repr(value)
+    if isinstance(value, Mapping):
+        return plain(value, above)
+    if isinstance(value, (list, tuple)):
+        above |= {id(value)}
+        return [as_plain(item, above) for item in value]
+    for kind in (bool, int, float, str):
+        if isinstance(value, kind):
+            return kind(value)
+    if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):  # a scalar of NumPy, torch or jax
+        return as_plain(value.item()) if type(value.item()) is not type(value) else repr(value)
+    return repr(value)
+
+
+def failure(error: BaseException) -> TrialError:
+    """Return the error that stands for one of the user's code."""
+    return TrialError(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
+
+
+def _inside(stage: Path, given: Any) -> str:
+    """Return what save_checkpoint returned, as a path in the folder it was given."""
+    place = stage if given is None else Path(os.fspath(given))
+    place = place if place.is_absolute() else stage / place
+    try:
+        return "" if place == stage else place.resolve().relative_to(stage.resolve()).as_posix()
+    except ValueError:
+        raise UsageError(
+            f"save_checkpoint returned {str(given)!r}, which is outside the folder that it was given"
+        ) from None

@@ -1,0 +1,1 @@
+"""Views: how trials and experiments look."""

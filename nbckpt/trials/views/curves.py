@@ -1,0 +1,161 @@
+"""Learning curves: how a metric went, a line for each trial, drawn by matplotlib."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+from nbckpt.errors import UsageError
+from nbckpt.render import Hint, Page, Picture, Result, short, thinned, visible
+from nbckpt.trials.model.trial import Trial, is_number, lookup
+from nbckpt.trials.training.trainable import ITERATION, plain
+from nbckpt.trials.views.table import by_metric, flat, inferred, shown_value, tail, varying
+
+if TYPE_CHECKING:
+    from nbckpt.trials.engine.experiment import Experiment
+
+MOST_CURVES = 20
+_MOST_KEYS = 3
+_MOST_POINTS = 2000
+_LONGEST = 48
+_INCHES = (8.0, 4.0)
+_HEIGHT = 400
+_DPI = 120
+_LARGEST = 1e100
+"""What is larger is as good as infinite, and no axis has room for it."""
+_LINES: tuple[Literal["-", "--"], ...] = ("-", "--")
+_COLOURS = 10
+
+
+@dataclass(frozen=True, repr=False)
+class Curves(Result):
+    """Learning curves, as a picture.
+
+    Attributes:
+        what: What is drawn.
+        picture: The picture.
+        notes: Which trials are not there, and why.
+        hints: The next commands.
+    """
+
+    what: str
+    picture: Picture
+    notes: tuple[str, ...] = ()
+    hints: tuple[Hint, ...] = ()
+
+    def page(self) -> Page:
+        """See `Result.page`."""
+        return Page(self.what, notes=self.notes, pictures=(self.picture,), hints=self.hints)
+
+
+def curves(
+    experiment: Experiment, metric: str, names: Iterable[str | Trial] | None, mode: str = ""
+) -> Curves:
+    """Return the picture of a metric's course; see `figure`. Any thread may ask for it.
+
+    Args:
+        experiment: The experiment.
+        metric: Its name.
+        names: Which trials; see `figure`.
+        mode: Whether `min` or `max` of this metric is best; by default what the experiment says.
+    """
+    metric = metric or experiment.spec.metric or next(iter(inferred(experiment.trials)), "")
+    chosen, notes = _chosen(experiment, metric, names, mode)
+    drawn = ", ".join(trial.id for trial in chosen)
+    alt = f"{metric} of {drawn} of {experiment.name}, by iteration"
+    png = _png(_draw(experiment, metric, chosen))
+    hint = Hint("Details", f"%ckpt show {experiment.name}/{chosen[0].id}")
+    return Curves(f"{experiment.name}: {metric}", Picture(alt, png, _HEIGHT), tuple(notes), (hint,))
+
+
+def figure(experiment: Experiment, metric: str, names: Iterable[str | Trial] | None) -> Any:
+    """Draw a metric's course, a line for each trial, and return the figure, which shows itself in a notebook.
+
+    It is none of pyplot's, whose figures belong to one thread.
+
+    Args:
+        experiment: The experiment.
+        metric: Its name, `a/b` for the metric b in a dict a.
+        names: Which trials; by default all, but at most 20: the best, where that is known, else the first.
+
+    Raises:
+        UsageError: None of them reported it, there is no such trial, or matplotlib is not installed.
+    """
+    chosen, notes = _chosen(experiment, metric, names)
+    drawn = _draw(experiment, metric, chosen)
+    if notes:
+        drawn.axes[0].set_title("\n".join(notes), fontsize="small", parse_math=False)
+    drawn._repr_png_ = partial(_png, drawn)
+    return drawn
+
+
+def _chosen(
+    experiment: Experiment, metric: str, names: Iterable[str | Trial] | None, mode: str = ""
+) -> tuple[Sequence[Trial], list[str]]:
+    """Return the trials to draw, and a sentence about those that are left out."""
+    asked = experiment.trials if names is None else [experiment.trial(name) for name in names]
+    found: Sequence[Trial] = [trial for trial in dict.fromkeys(asked) if trial.newest(metric) is not None]
+    if not metric or not found:
+        there = ", ".join(inferred(experiment.trials, most=None)) or "none yet"
+        who = "no trial" if names is None else "none of these trials"
+        what = repr(metric) if metric else "a number"
+        raise UsageError(f"{who} of {experiment.name!r} reported {what}: there are {there}")
+    if names is not None:
+        without = [trial.id for trial in asked if trial not in found]
+        return found, [f"{', '.join(without)} reported no {metric}"] if without else []
+    if len(found) <= MOST_CURVES:
+        return found, []
+    total, spec = len(found), experiment.spec
+    by, mode = (metric, mode) if mode else (spec.metric, spec.mode)
+    found = by_metric(found, by, mode)[:MOST_CURVES]
+    if by and mode:
+        return found, [f"Showing the {MOST_CURVES} best of {total} trials by {by} ({mode})."]
+    best = f"%ckpt plot {experiment.name} --metric {metric} --mode max"
+    return found, [f"Showing the first {MOST_CURVES} of {total} trials. Show the best: {best}"]
+
+
+def _draw(experiment: Experiment, metric: str, trials: Sequence[Trial]) -> Any:
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+        from matplotlib.ticker import MaxNLocator
+    except ImportError:
+        raise UsageError("learning curves need matplotlib: pip install matplotlib") from None
+    drawn = Figure(figsize=_INCHES, layout="constrained")
+    FigureCanvasAgg(drawn)
+    axes = drawn.subplots()
+    keys = varying(trials)[:_MOST_KEYS]
+    for number, trial in enumerate(trials):
+        found = [(it[ITERATION], lookup(it, metric)) for it in list(trial.results)]
+        known = [(at, it if abs(it) < _LARGEST else math.nan) for at, it in found if is_number(it)]
+        points = thinned(known, _MOST_POINTS)
+        line = axes.plot(*zip(*points, strict=True), label=_label(trial, keys))[0]
+        line.set_color(f"C{number % _COLOURS}")
+        line.set_linestyle(_LINES[number // _COLOURS % len(_LINES)])
+        line.set_marker("o" if len(points) == 1 else "")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    # What users call things is no mathematics: a `$` in it is a `$`.
+    axes.set_xlabel("iteration", parse_math=False)
+    axes.set_ylabel(short(visible(metric), _LONGEST), parse_math=False)
+    axes.grid(alpha=0.3)
+    axes.spines[["top", "right"]].set_visible(False)
+    legend = drawn.legend(loc="outside right upper", fontsize="small", frameon=False)
+    for text in legend.get_texts():
+        text.set_parse_math(False)
+    return drawn
+
+
+def _label(trial: Trial, keys: Iterable[str]) -> str:
+    config = dict(flat(plain(trial.config)))
+    tried = (f"{tail(key)}={shown_value(config[key]).text}" for key in keys if key in config)
+    return short(visible(", ".join([trial.id, *tried])), _LONGEST)
+
+
+def _png(drawn: Any) -> bytes:
+    file = io.BytesIO()
+    drawn.savefig(file, format="png", dpi=_DPI)
+    return file.getvalue()

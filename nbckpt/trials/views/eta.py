@@ -1,0 +1,125 @@
+"""Progress: where a trial that runs is going to end, and how long that still takes at its own pace."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, median
+from typing import Any
+
+from nbckpt.trials.model.stopping import Stop
+from nbckpt.trials.training.trainable import ITERATION, TIME_THIS_ITER
+
+RECENT = 10
+"""From how many of the newest results the pace is told."""
+
+_TIME_TOTAL = "time_total_s"
+_LONGEST_S = 3650 * 86400.0
+_MOST = 1 << 53
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a trial is.
+
+    Attributes:
+        iteration: How many results there are.
+        total: How many there are going to be; None where nobody knows.
+        left_s: How long that takes, in seconds; None where nobody knows.
+        guessed: Whether *total* is a guess, and `left_guessed` whether *left_s* is.
+    """
+
+    iteration: int
+    total: int | None = None
+    left_s: float | None = None
+    guessed: bool = False
+    left_guessed: bool = False
+
+    def __str__(self) -> str:
+        if self.total is None:
+            return str(self.iteration)
+        return f"{self.iteration}/{'~' if self.guessed else ''}{self.total}"
+
+    @property
+    def eta(self) -> str:
+        """How long it still takes, in words; nothing where nobody knows."""
+        return "" if self.left_s is None else ("~" if self.left_guessed else "") + _rounded(self.left_s)
+
+
+def progress(
+    results: Sequence[Mapping[str, Any]], iteration: int, elapsed_s: float, stop: Stop, typical: int | None
+) -> Progress:
+    """Return how far a trial is that runs now.
+
+    Args:
+        results: Its newest results, at least `RECENT` if there are as many.
+        iteration: How many there are in all.
+        elapsed_s: How long it has trained.
+        stop: What ends it.
+        typical: After how many results others of its kind ended; None where none did.
+    """
+    pace = _pace(results)
+    limits = stop if isinstance(stop, Mapping) else {_TIME_TOTAL: stop}
+    ends = []
+    if (last := _ahead(limits.get(ITERATION), iteration)) is not None:
+        ends.append(Progress(iteration, last, _times(last - iteration, pace)))
+    if (left_s := _left(limits.get(_TIME_TOTAL), elapsed_s)) is not None:
+        more = left_s / pace if pace else _MOST
+        total = iteration + math.ceil(more) if more < _MOST else None
+        ends.append(Progress(iteration, total, left_s, guessed=True))
+    if (guess := _ahead(typical, iteration)) is not None:
+        left = _times(guess - iteration, pace)
+        ends.append(Progress(iteration, guess, left, guessed=True, left_guessed=True))
+    return min(ends, key=lambda it: _MOST if it.total is None else it.total, default=Progress(iteration))
+
+
+def typical(iterations: Iterable[int]) -> int | None:
+    """Return the median of the numbers of results after which trials ended; None where none did.
+
+    >>> typical([40, 38, 90]), typical([])
+    (40, None)
+    """
+    known = list(iterations)
+    return math.ceil(median(known)) if known else None
+
+
+def _pace(results: Sequence[Mapping[str, Any]]) -> float:
+    """Return how long a result takes, in seconds; 0 where that is not known."""
+    times = [result.get(TIME_THIS_ITER) for result in results[-RECENT:]]
+    known = [it for it in times if isinstance(it, (int, float)) and 0 <= it <= _LONGEST_S]
+    return fmean(known) if known else 0.0
+
+
+def _ahead(limit: Any, iteration: int) -> int | None:
+    """Return the first iteration that reaches *limit*, unless it is past or never comes."""
+    if not isinstance(limit, (int, float)) or not iteration <= limit + 1 < _MOST:
+        return None
+    first = max(math.ceil(limit), 1)
+    return first if first >= iteration else None
+
+
+def _left(limit: Any, elapsed_s: float) -> float | None:
+    left_s = limit - elapsed_s if isinstance(limit, (int, float)) else math.nan
+    return max(left_s, 0.0) if left_s <= _LONGEST_S else None
+
+
+def _times(results: int, pace: float) -> float | None:
+    left_s = results * pace
+    return left_s if pace and left_s <= _LONGEST_S else None
+
+
+def _rounded(seconds: float) -> str:
+    """Return a duration as one says it of what is to come.
+
+    >>> _rounded(0.2), _rounded(59.1), _rounded(170), _rounded(7300)
+    ('1 s', '1 min', '3 min', '2 h 2 min')
+    """
+    whole = max(math.ceil(seconds), 1)
+    if whole < 60:
+        return f"{whole} s"
+    minutes = round(whole / 60)
+    if minutes < 60:
+        return f"{minutes} min"
+    hours = round(whole / 3600)
+    return f"{minutes // 60} h {minutes % 60} min" if minutes < 24 * 60 else f"{hours // 24} d {hours % 24} h"

@@ -1,0 +1,87 @@
+"""TrialShown: one trial in full, with its configuration, its metrics and its checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nbckpt.render import Column, Fold, Hint, Page, Result, Table, age, count, size
+from nbckpt.trials.checkpoints.folder import Record
+from nbckpt.trials.engine.experiment import Experiment
+from nbckpt.trials.model.log import FILE
+from nbckpt.trials.model.trial import Status, Trial
+from nbckpt.trials.training.trainable import plain
+from nbckpt.trials.views.table import elapsed, flat, inferred, last_line, metric_cell, shown_value, states_of
+
+_MOST_CHECKPOINTS = 10
+
+
+@dataclass(frozen=True, repr=False)
+class TrialShown(Result):
+    """One trial in full.
+
+    Attributes:
+        experiment: The experiment it belongs to.
+        trial: The trial.
+        why: Why it is shown, before its name.
+        notes: What else there is to say.
+    """
+
+    experiment: Experiment
+    trial: Trial
+    why: str = ""
+    notes: tuple[str, ...] = ()
+
+    def page(self) -> Page:
+        """See `Result.page`."""
+        trial = self.trial
+        name = f"{self.experiment.name}/{trial.id}"
+        state = states_of(self.experiment)[trial.id]
+        attempts = f", attempt {trial.attempts}" if trial.attempts > 1 else ""
+        results = count(trial.iteration, "result")
+        headline = f"{self.why}{name}: {state}{attempts}, {results} in {elapsed(trial.elapsed_s)}"
+        failed = trial.error and trial.status == Status.ERROR
+        fold = Fold(last_line(trial), trial.traceback or trial.error, open=True)
+        records, damages = trial.checkpoints.scan()
+        checkpoints = _checkpoints(trial, records[::-1])
+        return Page(
+            headline,
+            (self._config(), self._metrics(), checkpoints),
+            (*self._note(), *damages, *self.notes, f"kept in {trial.folder}"),
+            ((fold,) if failed else ()) + self._log(),
+            hints=(Hint("Restore the newest", f"%ckpt restore {name}"),) if checkpoints.rows else (),
+        )
+
+    def _log(self) -> tuple[Fold, ...]:
+        lines = self.trial.log()
+        # Open, since a panel that follows the trial shows it anew, and would close what one opened.
+        return (Fold(f"the last it printed ({FILE})", "\n".join(lines), open=True),) if lines else ()
+
+    def _note(self) -> tuple[str, ...]:
+        """Return the trial's note, where it says more than the status does."""
+        note = self.trial.note if self.trial.note not in {"done", "paused"} else ""
+        return tuple(filter(None, (self.trial.damage, note)))
+
+    def _config(self) -> Table:
+        rows = tuple((key, shown_value(value)) for key, value in flat(plain(self.trial.config)))
+        return Table("configuration", (Column("key", code=True), Column("value")), rows)
+
+    def _metrics(self) -> Table:
+        names = inferred([self.trial], self.experiment.spec.metric, most=None)
+        rows = tuple((name, metric_cell(self.trial, name)) for name in names)
+        return Table("metrics", (Column("metric", code=True), Column("last", number=True)), rows)
+
+
+def _checkpoints(trial: Trial, records: Sequence[Record]) -> Table:
+    rows = tuple(
+        (
+            f"{trial.id}@{it.step}",
+            size(it.size),
+            "dict" if it.kind == "fields" else "folder",
+            age(it.created_at),
+        )
+        for it in records[:_MOST_CHECKPOINTS]
+    )
+    more = f"; {_MOST_CHECKPOINTS} of {len(records)}" if len(records) > _MOST_CHECKPOINTS else ""
+    columns = (Column("checkpoint"), Column("size", number=True), Column("kind"), Column("saved"))
+    return Table(f"checkpoints, newest first{more}", columns, rows)
