@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from nbckpt.sync.config import SyncConfig as SyncConfig
     from nbckpt.sync.syncer import Syncer as Syncer
     from nbckpt.tracker import Tracker as Tracker
-    from nbckpt.trials.engine.callbacks import Callback as Callback
     from nbckpt.trials.engine.upload import SyncerCallback as SyncerCallback
+    from nbckpt.trials.model.callback import Callback as Callback
     from nbckpt.trials.model.retention import Keep as Keep
     from nbckpt.trials.model.space import choice as choice
     from nbckpt.trials.model.space import grid_search as grid_search

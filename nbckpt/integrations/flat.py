@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from nbckpt.trials.training.trainable import plain
+from nbckpt.trials.model.metrics import plain
 
 
 def flat(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 from nbckpt.errors import UsageError
 from nbckpt.integrations.flat import flat, numbers
 from nbckpt.trials.checkpoints.folder import Record
-from nbckpt.trials.engine.callbacks import Callback
+from nbckpt.trials.model.callback import Callback
 from nbckpt.trials.model.trial import Status, Trial
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Metric
 
-    from nbckpt.trials.engine.experiment import Experiment
+    from nbckpt.trials.model.view import ExperimentView
 
 _SEND_EVERY_S = 1.0
 _MOST_METRICS, _MOST_PARAMS = 1000, 100  # of one request, as MLflow has it
@@ -78,7 +78,7 @@ class MLflowCallback(Callback):
         """Leave out what is open."""
         return {**vars(self), "_experiments": {}, "_runs": {}}
 
-    def setup(self, experiment: Experiment) -> None:
+    def setup(self, experiment: ExperimentView) -> None:
         """See `Callback.setup`."""
         client, name = self._client(), self.experiment_name or experiment.name
         found = client.get_experiment_by_name(name)

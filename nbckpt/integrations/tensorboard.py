@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from nbckpt.errors import UsageError
 from nbckpt.integrations.flat import flat, numbers
-from nbckpt.trials.engine.callbacks import Callback
+from nbckpt.trials.model.callback import Callback
 from nbckpt.trials.model.trial import Trial
 
 if TYPE_CHECKING:

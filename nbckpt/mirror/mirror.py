@@ -2,7 +2,7 @@
 
 <url>/…                          the store's keys, as in the store
 <url>/experiments/<name>/…       an experiment's files, with their index
-<url>/<name>/…                   an experiment that a run syncs there itself (trials/engine/upload.py): it is pulled
+<url>/<name>/…                   an experiment that a run syncs there (trials/engine/upload): it is pulled
 """
 
 from __future__ import annotations

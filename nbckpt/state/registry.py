@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Protocol
+from typing import IO, Any, Protocol
 
 from nbckpt.core.manifest import now
 from nbckpt.errors import UsageError
@@ -18,13 +18,26 @@ from nbckpt.state import replica
 from nbckpt.state.folder import at_least_one, local
 from nbckpt.state.place import Place, place_of
 
-if TYPE_CHECKING:
-    from nbckpt.state.state import State
-
 _log = logging.getLogger("nbckpt")
 
 KEEP = 2
 """How many saves are kept."""
+
+
+class Registered(Protocol):
+    """What the registry, and a save, know of a state. See `nbckpt.State`."""
+
+    def save(self, fileobj: IO[bytes]) -> None:
+        """Write what there is to keep."""
+
+    def load(self, fileobj: IO[bytes]) -> None:
+        """Read what `save` wrote."""
+
+    def sync(self) -> None:
+        """Bring the replicas together."""
+
+    def _reference(self) -> Callable[[], Registered | None]:
+        """Return what finds the state for as long as it is to be saved."""
 
 
 class Source(Protocol):
@@ -42,7 +55,7 @@ class Entry:
         last: What was last done with it, `saved` or `loaded`, and when.
     """
 
-    state: Callable[[], State | None]
+    state: Callable[[], Registered | None]
     kind: str
     place: Place
     last: tuple[str, str] | None = None
@@ -91,7 +104,7 @@ class Registry:
         """Load from here on what was saved last."""
         self.source = self._origin
 
-    def add(self, name: str, state: State) -> None:
+    def add(self, name: str, state: Registered) -> None:
         """Register a state, in place of one that the same notebook code made before.
 
         Raises:
@@ -110,7 +123,7 @@ class Registry:
                     )
             self._put(name, entry)
 
-    def adopt(self, name: str, state: State) -> None:
+    def adopt(self, name: str, state: Registered) -> None:
         """Register a state that was made elsewhere, in place of whichever has the name."""
         with self._lock:
             self._put(name, _entry(state))
@@ -122,7 +135,7 @@ class Registry:
         self._entries[name] = entry
         self._dropped.discard(name)
 
-    def live(self) -> list[tuple[str, State]]:
+    def live(self) -> list[tuple[str, Registered]]:
         """Return the states that are alive, in the order in which they were made."""
         with self._lock:
             found = [(name, entry.state()) for name, entry in self._entries.items()]
@@ -134,7 +147,7 @@ class Registry:
         with self._lock:
             self._dropped.add(name)
 
-    def to_save(self) -> list[tuple[str, State]]:
+    def to_save(self) -> list[tuple[str, Registered]]:
         """Return the live states, for a save; the log tells of those that nobody kept until then."""
         with self._lock:
             dropped, self._dropped = self._dropped, set()
@@ -142,11 +155,11 @@ class Registry:
             _log.warning("state %r is not saved: it was dropped. Keep what State.of returns", name)
         return self.live()
 
-    def find(self, name: str) -> State | None:
+    def find(self, name: str) -> Registered | None:
         """Return the live state called *name*."""
         return dict(self.live()).get(name)
 
-    def entry(self, state: State) -> Entry | None:
+    def entry(self, state: Registered) -> Entry | None:
         """Return what is known of a state; None where it is not registered."""
         with self._lock:
             return next((it for it in self._entries.values() if it.state() is state), None)
@@ -157,7 +170,7 @@ class Registry:
             for name in self._entries.keys() & set(names):
                 self._entries[name] = replace(self._entries[name], last=(done, now()))
 
-    def discard(self, state: State) -> None:
+    def discard(self, state: Registered) -> None:
         """Forget a state, which gives its name free."""
         with self._lock:
             self._entries = {name: it for name, it in self._entries.items() if it.state() is not state}
@@ -193,6 +206,6 @@ def states(
         current.reset(token)
 
 
-def _entry(state: State) -> Entry:
+def _entry(state: Registered) -> Entry:
     kind = type(state)
     return Entry(state._reference(), f"{kind.__module__}.{kind.__qualname__}", place_of(state))

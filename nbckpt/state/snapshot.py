@@ -14,7 +14,7 @@ from typing import IO, Any
 
 from nbckpt.core.checkpoint import Checkpoint
 from nbckpt.errors import UsageError
-from nbckpt.state.registry import current
+from nbckpt.state.registry import Registered, current
 from nbckpt.state.state import State, name_of
 
 PREFIX = "state:"
@@ -54,7 +54,7 @@ def is_state(name: str) -> bool:
     return name.startswith(PREFIX)
 
 
-def take(state: State) -> Snapshot:
+def take(state: Registered) -> Snapshot:
     """Return what a state writes now.
 
     Raises:

@@ -22,7 +22,7 @@ from nbckpt.core.values.diagnose import path_to
 from nbckpt.errors import CodecError, CorruptError
 from nbckpt.state.refill import SCALARS, placed, tells_its_state, told
 from nbckpt.state.registry import current
-from nbckpt.state.state import State, name_of
+from nbckpt.state.state import State, bind, name_of
 
 _MAGIC = b"nbckpt value 1\n"
 _ALIGNED = 64
@@ -195,3 +195,6 @@ def _part(file: IO[bytes], size: int) -> memoryview:
             raise ValueError(f"{size - filled} bytes are missing")
         filled += came
     return memory
+
+
+bind(ValueState)

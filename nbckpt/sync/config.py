@@ -94,3 +94,8 @@ def get_node_to_storage_syncer(config: SyncConfig) -> Syncer | None:
     raise UsageError(
         f"syncer={config.syncer!r} is no syncer: give {AUTO!r}, None or an object of your nbckpt.Syncer class"
     )
+
+
+def url_of(config: SyncConfig, name: str) -> str:
+    """Return the URL of what is called *name* below `upload_dir`."""
+    return f"{(config.upload_dir or '').rstrip('/')}/{name}"

@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from nbckpt.trials.checkpoints.durable import NotDurableError as NotDurableError
     from nbckpt.trials.checkpoints.folder import CheckpointFolder as CheckpointFolder
     from nbckpt.trials.checkpoints.folder import Record as Record
-    from nbckpt.trials.engine.callbacks import Callback as Callback
     from nbckpt.trials.engine.experiment import Experiment as Experiment
     from nbckpt.trials.engine.search import Search as Search
     from nbckpt.trials.executors import Executor as Executor
     from nbckpt.trials.executors import Worker as Worker
     from nbckpt.trials.executors import WorkerLostError as WorkerLostError
+    from nbckpt.trials.model.callback import Callback as Callback
     from nbckpt.trials.model.retention import Keep as Keep
     from nbckpt.trials.model.trial import Status as Status
     from nbckpt.trials.model.trial import Trial as Trial

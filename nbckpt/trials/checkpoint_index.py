@@ -16,8 +16,8 @@ from nbckpt.errors import NbckptError
 from nbckpt.trials.catalog import Library
 from nbckpt.trials.checkpoints.folder import PREFIX, SUFFIX, CheckpointFolder
 from nbckpt.trials.model import spec as spec_file
-from nbckpt.trials.model.trial import lookup
-from nbckpt.trials.views.table import numbers, shown_value
+from nbckpt.trials.model.metrics import lookup, numbers
+from nbckpt.trials.views.table import shown_value
 
 _TRIAL = re.compile(r"t\d+")
 _NUMBERED = re.compile(rf"{PREFIX}\d+")

@@ -18,20 +18,21 @@ from nbckpt.errors import NotFoundError, StoreError, UsageError
 from nbckpt.store.files import make_folder, sync_folder
 from nbckpt.store.scan import link_outside
 from nbckpt.sync import SyncConfig
-from nbckpt.trials.engine.attempt import trainable_class
-from nbckpt.trials.engine.callbacks import Callback
 from nbckpt.trials.engine.experiment import Experiment
-from nbckpt.trials.engine.search import Search, open_search
+from nbckpt.trials.engine.optuna import open_search
+from nbckpt.trials.engine.search import Search
 from nbckpt.trials.engine.upload import SyncerCallback, fetch, is_there
 from nbckpt.trials.executors import Executor, open_executor
 from nbckpt.trials.home import experiments_folder as experiments_folder
 from nbckpt.trials.home import inside_store
 from nbckpt.trials.model import spec as spec_file
+from nbckpt.trials.model.callback import Callback
 from nbckpt.trials.model.retention import Keep
 from nbckpt.trials.model.space import canonical, configs
 from nbckpt.trials.model.spec import Spec
 from nbckpt.trials.model.stopping import Stop
 from nbckpt.trials.model.trial import Status, Trial
+from nbckpt.trials.training.function import trainable_class
 from nbckpt.trials.training.trainable import Trainable
 
 Resume = Literal["auto", "must", "never"]

@@ -21,9 +21,9 @@ from cluster.conftest import Nodes, living_actors, until
 import nbckpt
 from nbckpt.errors import TrialError, UsageError
 from nbckpt.trials import Experiment, Status, Trial
-from nbckpt.trials.engine.callbacks import Callback
 from nbckpt.trials.executors import WorkerLostError, transport
 from nbckpt.trials.executors import ray as executor
+from nbckpt.trials.model.callback import Callback
 
 pytest.importorskip("ray", reason="needs Ray")
 

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 import nbckpt
 from nbckpt.trials import Record, Status, Trial
 from nbckpt.trials.model.journal import Journal, _encode, read
+from nbckpt.trials.model.metrics import plain
 from nbckpt.trials.model.recorder import TrialRecorder
-from nbckpt.trials.training.trainable import plain
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),

@@ -16,9 +16,9 @@ from nbckpt.render.sparkline import blocks, svg
 from nbckpt.trials import Experiment, Status, Trial
 from nbckpt.trials.checkpoints.folder import Record
 from nbckpt.trials.model import trial as trial_module
+from nbckpt.trials.model.metrics import lookup
 from nbckpt.trials.model.recorder import TrialRecorder
 from nbckpt.trials.model.spec import Spec
-from nbckpt.trials.model.trial import lookup
 from nbckpt.trials.views import table as table_module
 from nbckpt.trials.views.table import (
     TrialTable,

@@ -16,7 +16,8 @@ import pytest
 import nbckpt
 from nbckpt.errors import StoreError
 from nbckpt.trials import Callback, Experiment, Record, Search, Status, Trial
-from nbckpt.trials.engine.callbacks import BackgroundCallback, Callbacks
+from nbckpt.trials.engine.callbacks import Callbacks
+from nbckpt.trials.model.callback import BackgroundCallback
 from nbckpt.trials.model.journal import Journal
 
 SECONDS = 30

@@ -22,6 +22,18 @@ from nbckpt.store import Buffer
 Origin = Literal["live", "new", "apart"]
 """Where classes come from: the live ones where there are any; made anew; made anew and known to nobody."""
 
+MOVED = {
+    "nbckpt.trials.callbacks": "nbckpt.trials.model.callback",
+    "nbckpt.trials.durable": "nbckpt.trials.training.durable",
+    "nbckpt.trials.experiment": "nbckpt.trials.engine.experiment",
+    "nbckpt.trials.function": "nbckpt.trials.training.function",
+    "nbckpt.trials.space": "nbckpt.trials.model.space",
+    "nbckpt.trials.syncing": "nbckpt.trials.engine.upload",
+    "nbckpt.trials.trainable": "nbckpt.trials.training.trainable",
+    "nbckpt.trials.trial": "nbckpt.trials.model.trial",
+}
+"""Modules of ours that pickles name by a path that they had before, and where they are."""
+
 # In cloudpickle's functions that make a class: the place of its number among the arguments.
 _MAKERS = {"_make_skeleton_class": 4, "_make_skeleton_enum": 5}
 _FILL = "_class_setstate"
@@ -115,6 +127,7 @@ class _Unpickler(pickle.Unpickler):
 
     def find_class(self, module_name: str, global_name: str) -> Any:
         """See `pickle.Unpickler.find_class`."""
+        module_name = MOVED.get(module_name, module_name)
         found = super().find_class(module_name, global_name)
         if module_name != cloudpickle.__name__:
             return found

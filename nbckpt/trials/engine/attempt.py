@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from nbckpt.errors import CorruptError, NbckptError, StoreError, TrialError, UsageError
+from nbckpt.errors import CorruptError, NbckptError, StoreError, TrialError
 from nbckpt.sync import SyncConfig
 from nbckpt.trials.checkpoints.durable import NotDurableError
 from nbckpt.trials.checkpoints.folder import CheckpointFolder, Record
@@ -17,11 +17,12 @@ from nbckpt.trials.engine.search import Suggestions
 from nbckpt.trials.executors import Executor, Job, Worker, WorkerEndedError
 from nbckpt.trials.executors.output import Speaker, listener, speaker, teeing
 from nbckpt.trials.model.log import Log
+from nbckpt.trials.model.metrics import DONE, SHOULD_CHECKPOINT
 from nbckpt.trials.model.recorder import TrialRecorder
 from nbckpt.trials.model.retention import Keep
 from nbckpt.trials.model.stopping import Stopper
 from nbckpt.trials.model.trial import STOPPED, Status, Trial
-from nbckpt.trials.training.trainable import DONE, DUPLICATE, IN_VAIN, SHOULD_CHECKPOINT, Trainable
+from nbckpt.trials.training.trainable import DUPLICATE, IN_VAIN, Trainable
 
 Wish = Literal["", "pause", "stop"]
 
@@ -310,22 +311,3 @@ def newest_whole(trial: Trial, checkpoints: CheckpointFolder) -> tuple[Record | 
         else:
             return record, notes
     return None, notes
-
-
-def trainable_class(given: Any, states_every: int = 0) -> type[Trainable]:
-    """Return the class that runs what a user gave: a function, or a Trainable class.
-
-    Args:
-        given: What the user gave.
-        states_every: How often a function's states are saved, see `wrap_function`.
-
-    Raises:
-        UsageError: It is neither, or the function takes other arguments than a trial's.
-    """
-    from nbckpt.trials.training.function import wrap_function
-
-    if isinstance(given, type):
-        if issubclass(given, Trainable):
-            return given
-        raise UsageError(f"{given.__name__} is no Trainable: subclass nbckpt.Trainable, or give a function")
-    return wrap_function(given, states_every=states_every)

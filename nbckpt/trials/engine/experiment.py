@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from nbckpt.core.trust import open_signer
-from nbckpt.errors import StoreError, UsageError
+from nbckpt.errors import NbckptError, StoreError, UsageError
 from nbckpt.render import Page, Result
 from nbckpt.store.files import make_folder
 from nbckpt.store.locks import Timeout, file_lock
 from nbckpt.sync import SyncConfig
 from nbckpt.sync.shutdown import before_the_end
 from nbckpt.trials.engine import control, shutdown
-from nbckpt.trials.engine.attempt import Rules, Wish, trainable_class
+from nbckpt.trials.engine.attempt import Rules, Wish
 from nbckpt.trials.engine.callbacks import Callbacks
 from nbckpt.trials.engine.pool import Crew, Orders
 from nbckpt.trials.engine.search import Search, Suggestions
@@ -29,9 +29,12 @@ from nbckpt.trials.model.recorder import TrialRecorder
 from nbckpt.trials.model.space import recalled
 from nbckpt.trials.model.spec import Spec
 from nbckpt.trials.model.stopping import Stopper
-from nbckpt.trials.model.trial import STOPPED, Status, Trial, read_trials
+from nbckpt.trials.model.trial import STOPPED, Status, Trial, bind, read_trials
 from nbckpt.trials.model.trust import load_spec
+from nbckpt.trials.training.function import trainable_class
+from nbckpt.trials.views.curves import figure
 from nbckpt.trials.views.table import MOST_ROWS, TrialTable, inferred, metric_columns
+from nbckpt.trials.views.trial_page import TrialShown
 
 _KILLED_S = 5.0
 """How long an interrupt waits for what it has killed."""
@@ -247,8 +250,6 @@ class Experiment(Result):
         Raises:
             UsageError: No trial reported it, there is no such trial, or matplotlib is not installed.
         """
-        from nbckpt.trials.views.curves import figure
-
         self.refresh()
         metric = metric or self.spec.metric
         if not metric:
@@ -638,3 +639,15 @@ def read_experiment(folder: Path) -> Experiment:
 def read_trial(folder: Path) -> Trial:
     """Return the trial in *folder*, which is that of its experiment where it runs in this process."""
     return Experiment.read(folder.parent).trial(folder.name)
+
+
+def _trial_page(trial: Trial) -> Page:
+    try:
+        experiment = Experiment.read(trial.folder.parent)
+        experiment.trial(trial)
+        return TrialShown(experiment, trial).page()
+    except (NbckptError, OSError) as error:
+        return Page(repr(trial), notes=(str(error), f"kept in {trial.folder}"))
+
+
+bind(find=read_trial, page=_trial_page)

@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from nbckpt.errors import UsageError
 from nbckpt.trials.engine.search import Search
+from nbckpt.trials.model.metrics import PLAIN, lookup
 from nbckpt.trials.model.space import Choice, Grid, Uniform, domains, with_values
 from nbckpt.trials.model.spec import Spec
-from nbckpt.trials.model.trial import Status, Trial, lookup
-from nbckpt.trials.training.trainable import PLAIN
+from nbckpt.trials.model.trial import Status, Trial
+from nbckpt.trials.model.view import ExperimentView
 
 if TYPE_CHECKING:
     from optuna import Study
     from optuna.distributions import BaseDistribution
     from optuna.trial import TrialState
-
-    from nbckpt.trials.engine.experiment import Experiment
 
 
 class OptunaSearch(Search):
@@ -56,7 +55,7 @@ class OptunaSearch(Search):
         self._step: dict[str, int] = {}
         self._told: dict[str, TrialState] = {}
 
-    def setup(self, experiment: Experiment) -> None:
+    def setup(self, experiment: ExperimentView) -> None:
         """See `Search.setup`."""
         from optuna.trial import Trial as Asked
 
@@ -199,3 +198,18 @@ def _check(study: Study, spec: Spec) -> None:
         raise UsageError(
             "there is nothing to search: give some value as nbckpt.uniform(0, 1), or another range"
         )
+
+
+def open_search(search: Any, spec: Spec) -> Search | None:
+    """Return the search that a user gave: one of ours, or an Optuna study.
+
+    Raises:
+        UsageError: It is neither, or does not fit the experiment.
+    """
+    if search is None or isinstance(search, Search):
+        return search
+    if hasattr(search, "ask") and hasattr(search, "tell"):
+        return OptunaSearch(search, spec)
+    raise UsageError(
+        f"search={search!r} is no search: give an Optuna study, or a subclass of nbckpt.trials.Search"
+    )

@@ -5,14 +5,10 @@ from __future__ import annotations
 import logging
 import threading
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from nbckpt.errors import UsageError
-from nbckpt.trials.model.spec import Spec
 from nbckpt.trials.model.trial import Trial
-
-if TYPE_CHECKING:
-    from nbckpt.trials.engine.experiment import Experiment
+from nbckpt.trials.model.view import ExperimentView
 
 _log = logging.getLogger("nbckpt")
 
@@ -24,7 +20,7 @@ class Search(ABC):
     search is over; the trials that there are go on, and the experiment's notes tell.
     """
 
-    def setup(self, experiment: Experiment) -> None:
+    def setup(self, experiment: ExperimentView) -> None:
         """The experiment begins, or goes on; it may have trials already."""
         del experiment
 
@@ -60,7 +56,7 @@ class Suggestions:
         """Open it again, if it did not fail."""
         self.open = self._search is not None
 
-    def setup(self, experiment: Experiment) -> None:
+    def setup(self, experiment: ExperimentView) -> None:
         """See `Search.setup`."""
         self._call("setup", experiment)
 
@@ -91,20 +87,3 @@ class Suggestions:
                 )
                 self._search, self.open = None, False
                 return None
-
-
-def open_search(search: Any, spec: Spec) -> Search | None:
-    """Return the search that a user gave: one of ours, or an Optuna study.
-
-    Raises:
-        UsageError: It is neither, or does not fit the experiment.
-    """
-    if search is None or isinstance(search, Search):
-        return search
-    if hasattr(search, "ask") and hasattr(search, "tell"):
-        from nbckpt.trials.engine.optuna import OptunaSearch
-
-        return OptunaSearch(search, spec)
-    raise UsageError(
-        f"search={search!r} is no search: give an Optuna study, or a subclass of nbckpt.trials.Search"
-    )

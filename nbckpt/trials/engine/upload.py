@@ -8,40 +8,36 @@
 
 from __future__ import annotations
 
-import copy
 import glob
 import logging
 import math
 import shutil
 import threading
 import time
-import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nbckpt.errors import NbckptError, StoreError, UsageError
 from nbckpt.render import size
 from nbckpt.settings import sync_thresholds
 from nbckpt.store import STAGING, Store, open_store
-from nbckpt.sync import BackgroundSyncer, DefaultSyncer, SyncConfig, Syncer, get_node_to_storage_syncer
-from nbckpt.sync.config import AUTO
+from nbckpt.sync import BackgroundSyncer, DefaultSyncer, SyncConfig, get_node_to_storage_syncer
+from nbckpt.sync.adapter import background
+from nbckpt.sync.config import AUTO, url_of
 from nbckpt.sync.queue import Request
 from nbckpt.sync.syncer import TIMEOUT_S
 from nbckpt.sync.work import Terms
 from nbckpt.trials.checkpoints.folder import PREFIX, TEMPORARY, Record
-from nbckpt.trials.engine.callbacks import BackgroundCallback, Callback
 from nbckpt.trials.model import journal, log, spec
+from nbckpt.trials.model.callback import BackgroundCallback, Callback
 from nbckpt.trials.model.params import FILE as PARAMS
 from nbckpt.trials.model.trial import Trial
+from nbckpt.trials.model.view import ExperimentView
 from nbckpt.trials.training.durable import DurableTrainable
-
-if TYPE_CHECKING:
-    from nbckpt.trials.engine.experiment import Experiment
 
 EXCLUDE = (f"{TEMPORARY}*", f"*{STAGING}*")
 """What is in a trial's folder for a moment only. Our syncers know the second; a user's must be told."""
@@ -116,7 +112,7 @@ class SyncerCallback(BackgroundCallback):
             found += [f"sending {name}{_so_far(it.syncer)}" for name, it in ways if not it.rests]
         return found
 
-    def setup(self, experiment: Experiment) -> None:
+    def setup(self, experiment: ExperimentView) -> None:
         """See `Callback.setup`."""
         self._ways.clear()
         self._untold.clear()
@@ -127,7 +123,7 @@ class SyncerCallback(BackgroundCallback):
         trainable = experiment.spec.trainable
         is_durable = isinstance(trainable, type) and issubclass(trainable, DurableTrainable)
         if self.enabled and self.config.upload_dir and self.config.syncer is not None and not is_durable:
-            self._url = place(self.config, experiment.name)
+            self._url = url_of(self.config, experiment.name)
             self._send_file(experiment.folder)
 
     def on_trial_result(self, trial: Trial, result: Mapping[str, Any]) -> None:
@@ -312,11 +308,6 @@ def callbacks_of(experiment: spec.Spec) -> Iterator[Callback]:
         yield SyncerCallback(config=experiment.sync)
 
 
-def place(config: SyncConfig, name: str) -> str:
-    """Return the URL of an experiment."""
-    return f"{(config.upload_dir or '').rstrip('/')}/{name}"
-
-
 def is_there(config: SyncConfig | None, name: str) -> bool | None:
     """Tell whether `upload_dir` has an experiment of that name; None where only a user's syncer knows.
 
@@ -335,7 +326,7 @@ def is_there(config: SyncConfig | None, name: str) -> bool | None:
 
 def _place_there(config: SyncConfig, name: str) -> str:
     """Return where an experiment is: where a run syncs it, or where a push brings it; "" for nowhere."""
-    for where in (place(config, name), place(config, f"experiments/{name}")):
+    for where in (url_of(config, name), url_of(config, f"experiments/{name}")):
         store = _store(config, where)
         if Terms(config.sync_timeout).work(store.url).one(partial(store.exists, spec.FILE)):
             return where
@@ -354,7 +345,7 @@ def fetch(config: SyncConfig | None, name: str, folder: Path) -> bool:
         return False
     was_there, syncer = folder.exists(), background(config)
     try:
-        where = _place_there(config, name) if known else place(config, name)
+        where = _place_there(config, name) if known else url_of(config, name)
         syncer.sync_down(where, str(folder))
         syncer.wait()
     except BaseException as error:
@@ -371,93 +362,6 @@ def fetch(config: SyncConfig | None, name: str, folder: Path) -> bool:
 def _store(config: SyncConfig, where: str) -> Store:
     opens = config.syncer.open_storage if isinstance(config.syncer, DefaultSyncer) else open_store
     return opens(where)
-
-
-def background(config: SyncConfig, clock: Callable[[], float] = time.monotonic) -> BackgroundSyncer:
-    """Return a syncer with a queue and a period of its own, which works in the background.
-
-    All that come of one user's syncer call the methods of that one object, so that what they set on
-    `self` stays. See docs/decisions/0048.
-    """
-    if config.syncer == AUTO:
-        return DefaultSyncer(config.sync_period, config.sync_timeout, clock=clock)
-    syncer = get_node_to_storage_syncer(config)
-    assert syncer is not None
-    if not isinstance(syncer, BackgroundSyncer) or _asks_itself(type(syncer)):
-        return _Adapted(syncer, config.sync_timeout, clock)
-    own = copy.copy(syncer)
-    vars(own)["carry_out"] = syncer.carry_out
-    return own
-
-
-def _asks_itself(kind: type[BackgroundSyncer]) -> bool:
-    """Tell whether a class has a way of its own to take requests."""
-    return any(
-        getattr(kind, name) is not getattr(BackgroundSyncer, name)
-        for name in ("sync_up", "sync_down", "delete")
-    )
-
-
-_turns: dict[int, threading.Lock] = {}
-"""The locks of users' syncers, by the ids of these."""
-
-
-def _turn_of(syncer: Syncer) -> threading.Lock:
-    """Return what is held while a user's syncer is called: it may know one transfer at a time only."""
-    if id(syncer) not in _turns:
-        _turns.setdefault(id(syncer), threading.Lock())
-        weakref.finalize(syncer, _turns.pop, id(syncer), None)
-    return _turns[id(syncer)]
-
-
-class _Adapted(BackgroundSyncer):
-    """A user's syncer, which may do its work at once and may do it in a background of its own.
-
-    Args:
-        syncer: The user's.
-        timeout: After how many seconds it is given up.
-        clock: Tells seconds that only grow.
-    """
-
-    def __init__(self, syncer: Syncer, timeout: float | None, clock: Callable[[], float]) -> None:
-        super().__init__(syncer.sync_period, timeout, clock=clock)
-        self._syncer = syncer
-        self._turn = _turn_of(syncer)
-
-    def carry_out(self, request: Request, terms: Terms) -> object:
-        """See `BackgroundSyncer.carry_out`."""
-        while not self._turn.acquire(timeout=_LOOK_S):
-            if terms.cancel is not None:
-                terms.cancel.check()
-        try:
-            # One that hangs is given up here, and others have their turn.
-            return replace(terms, attempts=1).work(request.remote).one(partial(self._explained, request))
-        finally:
-            self._turn.release()
-
-    def _explained(self, request: Request) -> None:
-        try:
-            self._do(request)
-        except NbckptError:
-            raise
-        except Exception as error:
-            raise StoreError(f"{request} failed: {type(error).__name__}: {error}") from error
-
-    def _do(self, request: Request) -> None:
-        call = partial(getattr(self._syncer, request.action), **_arguments(request))
-        if call() is False:  # it is still busy with what came before
-            with suppress(Exception):  # which was told when it was asked for
-                self._syncer.wait()
-            if call() is False:
-                raise StoreError(f"{self._syncer!r} did not begin with the {request}")
-        self._syncer.wait()
-
-
-def _arguments(request: Request) -> dict[str, Any]:
-    given: dict[str, Any] = {"remote_dir": request.remote}
-    if request.action != "delete":
-        given |= {"local_dir": request.local, "exclude": list(request.exclude)}
-    return given
 
 
 class _FileSyncer(BackgroundSyncer):

@@ -15,10 +15,11 @@ from nbckpt.store import check_key
 from nbckpt.store.files import writing
 from nbckpt.store.scan import link_outside
 from nbckpt.sync import SyncConfig
+from nbckpt.sync.adapter import background
+from nbckpt.sync.config import url_of
 from nbckpt.sync.exclude import excluding
 from nbckpt.sync.files import Seen, explained, scan
 from nbckpt.trials.checkpoints.folder import PREFIX
-from nbckpt.trials.engine.upload import background, place
 from nbckpt.trials.executors.transport import PIECE
 from nbckpt.trials.model import journal, log
 from nbckpt.trials.model.params import FILE as PARAMS
@@ -86,7 +87,7 @@ class Sender:
 def artifacts_url(config: SyncConfig, name: str) -> str:
     """Return the URL of a trial's artifacts."""
     experiment, _, trial = name.rpartition("/")
-    return f"{place(config, experiment)}/{FOLDER}/{trial}"
+    return f"{url_of(config, experiment)}/{FOLDER}/{trial}"
 
 
 def take_in(folder: Path, changed: Mapping[str, Seen], read: Callable[[str, int], bytes]) -> None:

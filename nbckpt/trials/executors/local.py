@@ -7,8 +7,9 @@ from pathlib import Path
 
 from nbckpt.trials.checkpoints.folder import CheckpointFolder, Record
 from nbckpt.trials.executors.base import Executor, Handle, Job, Worker
+from nbckpt.trials.model.metrics import DONE
 from nbckpt.trials.training.function import FunctionRunner
-from nbckpt.trials.training.trainable import DONE, Trainable
+from nbckpt.trials.training.trainable import Trainable
 
 
 class LocalWorker(Worker):

@@ -32,8 +32,8 @@ from nbckpt.trials.checkpoints.folder import CheckpointFolder, Record
 from nbckpt.trials.executors.base import Executor, Handle, Job, Worker, WorkerEndedError, WorkerLostError
 from nbckpt.trials.executors.output import listener, speaker
 from nbckpt.trials.executors.transport import pack, result_of
+from nbckpt.trials.model.metrics import DONE
 from nbckpt.trials.training.function import STOP_TIMEOUT_S
-from nbckpt.trials.training.trainable import DONE
 
 _BOOT = (
     "import pickle, sys; sys.path[:], handle = pickle.load(sys.stdin.buffer); "

@@ -31,9 +31,10 @@ from nbckpt.trials.executors.local import make as make_trainable
 from nbckpt.trials.executors.local import save
 from nbckpt.trials.executors.output import Printed, listener, teeing
 from nbckpt.trials.executors.transport import Bill, Depot, carry, outcome, pack, result_of
+from nbckpt.trials.model.metrics import DONE
 from nbckpt.trials.model.params import FILE as PARAMS
 from nbckpt.trials.training.function import STOP_TIMEOUT_S
-from nbckpt.trials.training.trainable import DONE, Trainable
+from nbckpt.trials.training.trainable import Trainable
 
 PATIENCE_S = 5.0
 """How long a trial waits for room on the cluster before it says so."""

@@ -25,8 +25,9 @@ from nbckpt.core.values.diagnose import blame
 from nbckpt.errors import CodecError, CorruptError, NbckptError, TrialError
 from nbckpt.trials.checkpoints.folder import CheckpointFolder, Record
 from nbckpt.trials.executors.base import Job
+from nbckpt.trials.model.metrics import plain
 from nbckpt.trials.training.function import FunctionRunner
-from nbckpt.trials.training.trainable import failure, plain
+from nbckpt.trials.training.trainable import failure
 
 PIECE = 16 << 20
 """The most bytes of a file that are sent at once."""

@@ -11,7 +11,7 @@ from nbckpt.core.schema import CHECKSUM, SEALED, check, parse, seal, unseal
 from nbckpt.errors import CorruptError, StoreError
 from nbckpt.store.files import write_files
 from nbckpt.store.scan import is_link
-from nbckpt.trials.training.trainable import plain
+from nbckpt.trials.model.metrics import plain
 
 FILE = "params.json"
 

@@ -12,8 +12,8 @@ from typing import Any, Self
 from nbckpt.trials.checkpoints.folder import Record
 from nbckpt.trials.model import journal, params
 from nbckpt.trials.model.journal import Event, Journal
+from nbckpt.trials.model.metrics import plain
 from nbckpt.trials.model.trial import Status, Trial, fold
-from nbckpt.trials.training.trainable import plain
 
 
 class TrialRecorder:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from nbckpt.errors import UsageError
 from nbckpt.trials.checkpoints.folder import Record
-from nbckpt.trials.model.trial import lookup
+from nbckpt.trials.model.metrics import lookup
 
 Mode = Literal["min", "max"]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nbckpt.errors import UsageError
-from nbckpt.trials.training.trainable import plain
+from nbckpt.trials.model.metrics import plain
 
 Keys = tuple[Any, ...]
 """The keys that lead to a value in a space."""

@@ -15,13 +15,13 @@ from nbckpt.core.manifest import now
 from nbckpt.core.packs.algorithms import BLAKE3, PREFERRED, named
 from nbckpt.core.schema import SEALED, OneOf, seal, unseal
 from nbckpt.core.trust import Signer
+from nbckpt.core.values.classes import Classes
 from nbckpt.errors import CodecError, CorruptError, NotFoundError, StoreError, UntrustedError, UsageError
 from nbckpt.store.files import write_file
 from nbckpt.sync import SyncConfig
-from nbckpt.trials.engine.callbacks import Callback
+from nbckpt.trials.model.metrics import plain
 from nbckpt.trials.model.retention import Keep
 from nbckpt.trials.model.stopping import Stop, Stopper
-from nbckpt.trials.training.trainable import Trainable, plain
 
 FILE = "experiment.json"
 MOST_KEPT = 16 << 20
@@ -42,7 +42,7 @@ class Spec:
         max_failures: How often a trial that failed begins anew.
         keep: Which checkpoints are kept; None for all.
         checkpoint_every: After how many results a Trainable is saved; a function says itself when.
-        callbacks: What follows the experiment.
+        callbacks: What follows the experiment, each a `Callback`.
         executor: The name of the executor.
         resources: What a trial needs, for executors that ask.
         metric: By which trials are compared.
@@ -51,7 +51,7 @@ class Spec:
         sync: Where it is kept too; None for nowhere.
     """
 
-    trainable: Callable[..., Any] | type[Trainable] | None
+    trainable: Callable[..., Any] | None
     config: Mapping[str, Any] = field(default_factory=dict)
     num_samples: int = 1
     seed: int = 0
@@ -60,7 +60,7 @@ class Spec:
     max_failures: int = 0
     keep: Keep | None = None
     checkpoint_every: int = 0
-    callbacks: tuple[Callback, ...] = ()
+    callbacks: tuple[Any, ...] = ()
     executor: str = "thread"
     resources: Mapping[str, float] = field(default_factory=dict)
     metric: str = ""
@@ -239,7 +239,7 @@ class Kept:
         algorithms = named(self._algorithms, f"the function of {name!r}")
         try:
             pickle = algorithms.decompress(self._pickle, MOST_KEPT)
-            return replace(self.spec, **cloudpickle.loads(pickle))
+            return replace(self.spec, **Classes().load(pickle, ()))
         except Exception as error:
             raise CodecError(
                 f"cannot load the function of {name!r}: {type(error).__name__}: {error}"

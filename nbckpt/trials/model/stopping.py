@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from nbckpt.errors import UsageError
-from nbckpt.trials.model.trial import Trial, lookup
+from nbckpt.trials.model.metrics import lookup
+from nbckpt.trials.model.trial import Trial
 
 Stop = Mapping[str, float] | Callable[[str, Mapping[str, Any]], bool] | float | None
 """Thresholds of metrics, a function of a trial's id and a result, seconds of training, or never."""

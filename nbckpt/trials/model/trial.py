@@ -5,15 +5,17 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeGuard, TypeVar
+from typing import Any, TypeVar
 
-from nbckpt.errors import CorruptError, FormatError, NbckptError, StoreError
+from nbckpt.errors import CorruptError, FormatError, StoreError
 from nbckpt.render import Page, Rich, count
 from nbckpt.store.scan import OUTSIDE, link_outside
 from nbckpt.trials.checkpoints.folder import CheckpointFolder
 from nbckpt.trials.model import journal, log, params
 from nbckpt.trials.model.journal import Damage, Event
+from nbckpt.trials.model.metrics import is_number, lookup
 
 V = TypeVar("V")
 
@@ -146,15 +148,7 @@ class Trial(Rich):
 
     def page(self) -> Page:
         """See `Rich.page`. It says more where the trial's experiment can be read."""
-        from nbckpt.trials.engine.experiment import Experiment
-        from nbckpt.trials.views.trial_page import TrialShown
-
-        try:
-            experiment = Experiment.read(self.folder.parent)
-            experiment.trial(self)
-            return TrialShown(experiment, self).page()
-        except (NbckptError, OSError) as error:
-            return Page(repr(self), notes=(str(error), f"kept in {self.folder}"))
+        return _bound.page(self)
 
     def newest(self, name: str) -> float | None:
         """Return the last number reported under *name*; results that were looked at are not again."""
@@ -185,9 +179,32 @@ class Trial(Rich):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle where it is: a copy would not know what happened since."""
-        from nbckpt.trials.engine.experiment import read_trial
+        return _bound.find, (self.folder,)
 
-        return read_trial, (self.folder,)
+
+def _bare_page(trial: Trial) -> Page:
+    return Page(repr(trial), notes=(f"kept in {trial.folder}",))
+
+
+@dataclass
+class _Bound:
+    """What is above this module and knows more of a trial than its folder tells."""
+
+    find: Callable[[Path], Trial] = Trial.read
+    page: Callable[[Trial], Page] = _bare_page
+
+
+_bound = _Bound()
+
+
+def bind(*, find: Callable[[Path], Trial], page: Callable[[Trial], Page]) -> None:
+    """Have trials found and shown with their experiment.
+
+    Args:
+        find: Returns the trial of a folder, for pickles.
+        page: Returns what a notebook shows of a trial.
+    """
+    _bound.find, _bound.page = find, page
 
 
 def read_trials(folder: Path, known: Mapping[str, Trial]) -> list[Trial]:
@@ -240,20 +257,3 @@ def _in_words(damages: Sequence[str]) -> str:
     """Return in a sentence what is wrong with a journal; nothing if nothing is."""
     more = f", and {count(len(damages) - 1, 'more line')}" if len(damages) > 1 else ""
     return f"{damages[0]}{more}" if damages else ""
-
-
-def is_number(value: Any) -> TypeGuard[float]:
-    """Tell whether a value is a number, and not a truth."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def lookup(result: Mapping[str, Any], name: str) -> Any:
-    """Return a metric by its name, `a/b` for the metric b in the dict a; None where there is none."""
-    if name in result:
-        return result[name]
-    here: Any = result
-    for part in name.split("/"):
-        if not isinstance(here, Mapping) or part not in here:
-            return None
-        here = here[part]
-    return here

@@ -167,7 +167,7 @@ def durable(
     Raises:
         UsageError: It is neither, or the function takes other arguments than a trial's.
     """
-    from nbckpt.trials.engine.attempt import trainable_class  # the driver knows these classes too
+    from nbckpt.trials.training.function import trainable_class
 
     base = trainable_class(trainable)
     folder = local_folder(url)

@@ -21,19 +21,12 @@ from nbckpt.errors import TrialError, UsageError
 from nbckpt.state import registry
 from nbckpt.state.snapshot import CheckpointSource, snapshots
 from nbckpt.trials.checkpoints.folder import CheckpointFolder, Record
+from nbckpt.trials.model.metrics import DONE, SHOULD_CHECKPOINT
 from nbckpt.trials.training.handoff import Handoff, InlineHandoff, Result
 from nbckpt.trials.training.reporter import Offers, StatusReporter
 from nbckpt.trials.training.request import Request
 from nbckpt.trials.training.session import StopTrial, current
-from nbckpt.trials.training.trainable import (
-    DONE,
-    DUPLICATE,
-    IN_VAIN,
-    SHOULD_CHECKPOINT,
-    Trainable,
-    failure,
-    own_config,
-)
+from nbckpt.trials.training.trainable import DUPLICATE, IN_VAIN, Trainable, failure, own_config
 
 DEFAULT_METRIC = "_metric"
 """The metric that a number is, which the function returns or yields."""
@@ -306,3 +299,20 @@ def _metrics(returned: Any) -> Result:
         f"a trial's function returns or yields a number, a dict of metrics or nothing, "
         f"not {type(returned).__name__}"
     )
+
+
+def trainable_class(given: Any, states_every: int = 0) -> type[Trainable]:
+    """Return the class that runs what a user gave: a function, or a Trainable class.
+
+    Args:
+        given: What the user gave.
+        states_every: How often a function's states are saved, see `wrap_function`.
+
+    Raises:
+        UsageError: It is neither, or the function takes other arguments than a trial's.
+    """
+    if isinstance(given, type):
+        if issubclass(given, Trainable):
+            return given
+        raise UsageError(f"{given.__name__} is no Trainable: subclass nbckpt.Trainable, or give a function")
+    return wrap_function(given, states_every=states_every)

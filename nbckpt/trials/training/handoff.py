@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from nbckpt.trials.model.metrics import TIME_THIS_ITER
 from nbckpt.trials.training.session import StopTrial
-from nbckpt.trials.training.trainable import TIME_THIS_ITER
 
 Result = dict[str, Any]
 

@@ -16,10 +16,11 @@ from nbckpt.core.tree import INSIDE
 from nbckpt.errors import NotFoundError, StoreError, UsageError
 from nbckpt.state.snapshot import snapshots
 from nbckpt.trials.checkpoints.folder import CheckpointFolder, Kind, Record, name_of, pack
+from nbckpt.trials.model.metrics import all_plain, as_plain
 from nbckpt.trials.training.handoff import Handoff
 from nbckpt.trials.training.request import Request
 from nbckpt.trials.training.session import CheckpointLike
-from nbckpt.trials.training.trainable import all_plain, as_plain, check_done
+from nbckpt.trials.training.trainable import check_done
 
 
 @dataclass

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Self
 
 from nbckpt.core.checkpoint import Checkpoint
-from nbckpt.core.schema import MOST_NESTED
 from nbckpt.errors import TrialError, UsageError
 from nbckpt.trials.checkpoints.folder import (
     PREFIX,
@@ -23,15 +22,10 @@ from nbckpt.trials.checkpoints.folder import (
     name_of,
     pack,
 )
+from nbckpt.trials.model.metrics import DONE, ITERATION, TIME_THIS_ITER, as_plain, plain
 
-DONE = "done"
 DUPLICATE = "__duplicate__"
 IN_VAIN = "__in_vain__"
-ITERATION = "training_iteration"
-SHOULD_CHECKPOINT = "should_checkpoint"
-TIME_THIS_ITER = "time_this_iter_s"
-_DEEPEST = MOST_NESTED - 20
-"""How deep values are nested in what is kept of them, which is inside a few more lists and objects there."""
 
 _COUNTED = tuple((what, f"{what}_this_iter", f"{what}_total") for what in ("timesteps", "episodes"))
 _INCREMENTS = {this_iter for _, this_iter, _ in _COUNTED}
@@ -309,10 +303,6 @@ class Trainable:
             raise failure(error) from error
 
 
-PLAIN = frozenset({int, float, str, bool, type(None)})
-_NAMES = frozenset({str})
-
-
 def check_done(metrics: Mapping[str, Any]) -> None:
     """Refuse a metric called `done`, which says whether the trial has ended.
 
@@ -335,38 +325,6 @@ def _own(value: Any) -> Any:
     if type(value) is dict:
         return own_config(value)
     return [_own(item) for item in value] if type(value) is list else value
-
-
-def plain(values: Mapping[str, Any], above: frozenset[int] = frozenset()) -> dict[str, Any]:
-    """Return metrics as JSON has them: NumPy's numbers as numbers, what it has no word for as text."""
-    if all_plain(values) and _NAMES.issuperset(map(type, values)):
-        return dict(values)
-    above |= {id(values)}
-    return {str(key): as_plain(value, above) for key, value in values.items()}
-
-
-def all_plain(values: Mapping[str, Any]) -> bool:
-    """Tell whether JSON has words for all these values, which then never change."""
-    return PLAIN.issuperset(map(type, values.values()))
-
-
-def as_plain(value: Any, above: frozenset[int] = frozenset()) -> Any:
-    """Return a value as JSON has it, or its `repr`, as for one that is *above*: it contains itself."""
-    if type(value) in PLAIN:
-        return value
-    if id(value) in above or len(above) >= _DEEPEST:
-        return repr(value)
-    if isinstance(value, Mapping):
-        return plain(value, above)
-    if isinstance(value, (list, tuple)):
-        above |= {id(value)}
-        return [as_plain(item, above) for item in value]
-    for kind in (bool, int, float, str):
-        if isinstance(value, kind):
-            return kind(value)
-    if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):  # a scalar of NumPy, torch or jax
-        return as_plain(value.item()) if type(value.item()) is not type(value) else repr(value)
-    return repr(value)
 
 
 def failure(error: BaseException) -> TrialError:

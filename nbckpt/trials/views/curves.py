@@ -7,16 +7,14 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from nbckpt.errors import UsageError
 from nbckpt.render import Hint, Page, Picture, Result, short, thinned, visible
-from nbckpt.trials.model.trial import Trial, is_number, lookup
-from nbckpt.trials.training.trainable import ITERATION, plain
-from nbckpt.trials.views.table import by_metric, flat, inferred, shown_value, tail, varying
-
-if TYPE_CHECKING:
-    from nbckpt.trials.engine.experiment import Experiment
+from nbckpt.trials.model.metrics import ITERATION, flat, is_number, lookup, plain
+from nbckpt.trials.model.trial import Trial
+from nbckpt.trials.model.view import ExperimentView
+from nbckpt.trials.views.table import by_metric, inferred, shown_value, tail, varying
 
 MOST_CURVES = 20
 _MOST_KEYS = 3
@@ -53,7 +51,7 @@ class Curves(Result):
 
 
 def curves(
-    experiment: Experiment, metric: str, names: Iterable[str | Trial] | None, mode: str = ""
+    experiment: ExperimentView, metric: str, names: Iterable[str | Trial] | None, mode: str = ""
 ) -> Curves:
     """Return the picture of a metric's course; see `figure`. Any thread may ask for it.
 
@@ -72,7 +70,7 @@ def curves(
     return Curves(f"{experiment.name}: {metric}", Picture(alt, png, _HEIGHT), tuple(notes), (hint,))
 
 
-def figure(experiment: Experiment, metric: str, names: Iterable[str | Trial] | None) -> Any:
+def figure(experiment: ExperimentView, metric: str, names: Iterable[str | Trial] | None) -> Any:
     """Draw a metric's course, a line for each trial, and return the figure, which shows itself in a notebook.
 
     It is none of pyplot's, whose figures belong to one thread.
@@ -94,7 +92,7 @@ def figure(experiment: Experiment, metric: str, names: Iterable[str | Trial] | N
 
 
 def _chosen(
-    experiment: Experiment, metric: str, names: Iterable[str | Trial] | None, mode: str = ""
+    experiment: ExperimentView, metric: str, names: Iterable[str | Trial] | None, mode: str = ""
 ) -> tuple[Sequence[Trial], list[str]]:
     """Return the trials to draw, and a sentence about those that are left out."""
     asked = experiment.trials if names is None else [experiment.trial(name) for name in names]
@@ -118,7 +116,7 @@ def _chosen(
     return found, [f"Showing the first {MOST_CURVES} of {total} trials. Show the best: {best}"]
 
 
-def _draw(experiment: Experiment, metric: str, trials: Sequence[Trial]) -> Any:
+def _draw(experiment: ExperimentView, metric: str, trials: Sequence[Trial]) -> Any:
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure

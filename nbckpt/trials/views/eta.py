@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Any
 
+from nbckpt.trials.model.metrics import ITERATION, TIME_THIS_ITER
 from nbckpt.trials.model.stopping import Stop
-from nbckpt.trials.training.trainable import ITERATION, TIME_THIS_ITER
 
 RECENT = 10
 """From how many of the newest results the pace is told."""

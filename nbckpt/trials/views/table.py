@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nbckpt.errors import UsageError
 from nbckpt.render import Cell, Column, Fold, Hint, Page, Result, Table, count, thinned
+from nbckpt.trials.model.metrics import flat, is_number, lookup, numbers, plain
 from nbckpt.trials.model.stopping import Stopper
-from nbckpt.trials.model.trial import Status, Trial, is_number, lookup
-from nbckpt.trials.training.trainable import plain
+from nbckpt.trials.model.trial import Status, Trial
+from nbckpt.trials.model.view import ExperimentView
 from nbckpt.trials.views.eta import RECENT, Progress, progress, typical
-
-if TYPE_CHECKING:
-    from nbckpt.trials.engine.experiment import Experiment
 
 MOST_ROWS = 20
 _MOST_METRICS = 3
@@ -30,8 +27,6 @@ _SAMPLED = 240
 _POINTS = 24
 CUT = "cut off"
 _ASKED = {"pause": "pausing", "stop": "stopping", "checkpoint": "saving"}
-# What nbckpt counts itself, and what says how a result came about: not what people look for.
-_AUTOMATIC = re.compile(r"(time|timesteps|episodes)_(total|this_iter)(_s)?|training_iteration|timestamp|done")
 
 
 @dataclass(frozen=True, repr=False)
@@ -54,7 +49,7 @@ class TrialTable(Result):
         UsageError: There is no such page, or it is not said what is best.
     """
 
-    experiment: Experiment
+    experiment: ExperimentView
     metrics: Mapping[str, str] | None = None
     most: int = MOST_ROWS
     sort: bool = False
@@ -174,13 +169,6 @@ def _named_numbers(result: Mapping[str, Any]) -> dict[str, None]:
     return dict.fromkeys(numbers(result))
 
 
-def numbers(result: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the names of the numbers in a result, `a/b` for b in the dict a, but those that nbckpt counts."""
-    for name, value in flat(result):
-        if not _AUTOMATIC.fullmatch(name) and is_number(value):
-            yield name
-
-
 def varying(trials: Sequence[Trial]) -> list[str]:
     """Return the keys of the configuration, `a/b` for nested ones, in which trials differ."""
     configs = [_settings(trial) for trial in trials]
@@ -197,7 +185,7 @@ def _settings(trial: Trial) -> dict[str, tuple[Any, str]]:
     )
 
 
-def states_of(experiment: Experiment) -> dict[str, str]:
+def states_of(experiment: ExperimentView) -> dict[str, str]:
     """Return what each trial does: its status, unless it was cut off or is about to pause or stop."""
     trials = experiment.trials
     waits = {trial.id for trial in trials if trial.status in {Status.RUNNING, Status.PENDING}}
@@ -208,7 +196,7 @@ def states_of(experiment: Experiment) -> dict[str, str]:
 
 
 def _progress(
-    experiment: Experiment, shown: Sequence[Trial], states: Mapping[str, str]
+    experiment: ExperimentView, shown: Sequence[Trial], states: Mapping[str, str]
 ) -> dict[str, Progress]:
     """Return how far each of the trials is that run now."""
     running = [it for it in shown if it.status == Status.RUNNING and states[it.id] != CUT]
@@ -347,7 +335,7 @@ def _at_risk(trial: Trial) -> Cell:
     return Cell(str(trial.at_risk), "results since the checkpoint, to be done again if all ended now")
 
 
-def _notes(experiment: Experiment, states: Mapping[str, str]) -> Iterator[str]:
+def _notes(experiment: ExperimentView, states: Mapping[str, str]) -> Iterator[str]:
     cut = [name for name, state in states.items() if state == CUT]
     if cut:
         names = ", ".join(cut[:8]) + (", …" if len(cut) > 8 else "")
@@ -379,7 +367,7 @@ def last_line(trial: Trial) -> str:
     return (trial.error.strip().splitlines() or ["failed"])[0]
 
 
-def _hints(experiment: Experiment, states: Mapping[str, str]) -> tuple[Hint, ...]:
+def _hints(experiment: ExperimentView, states: Mapping[str, str]) -> tuple[Hint, ...]:
     name, there = experiment.name, {state: trial for trial, state in reversed(list(states.items()))}
     details = Hint("Details", f"%ckpt show {name}/t0")
     if experiment.running or there.keys() & {Status.RUNNING, Status.PENDING}:  # or another process runs it
@@ -402,12 +390,3 @@ def _course(trial: Trial, name: str) -> list[float]:
 
 def _all_numbers(configs: Any, key: str) -> bool:
     return all(is_number(config.get(key)) for config in configs)
-
-
-def flat(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield names and values, `a/b` for b in the dict a."""
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            yield from flat(value, f"{above}{key}/")
-        else:
-            yield f"{above}{key}", value

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from nbckpt.render import Column, Fold, Hint, Page, Result, Table, age, count, size
 from nbckpt.trials.checkpoints.folder import Record
-from nbckpt.trials.engine.experiment import Experiment
 from nbckpt.trials.model.log import FILE
+from nbckpt.trials.model.metrics import flat, plain
 from nbckpt.trials.model.trial import Status, Trial
-from nbckpt.trials.training.trainable import plain
-from nbckpt.trials.views.table import elapsed, flat, inferred, last_line, metric_cell, shown_value, states_of
+from nbckpt.trials.model.view import ExperimentView
+from nbckpt.trials.views.table import elapsed, inferred, last_line, metric_cell, shown_value, states_of
 
 _MOST_CHECKPOINTS = 10
 
@@ -27,7 +27,7 @@ class TrialShown(Result):
         notes: What else there is to say.
     """
 
-    experiment: Experiment
+    experiment: ExperimentView
     trial: Trial
     why: str = ""
     notes: tuple[str, ...] = ()

@@ -1,0 +1,109 @@
+"""Adapter: a config's syncer as one that works in the background, whatever the user's own can do."""
+
+from __future__ import annotations
+
+import copy
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from nbckpt.errors import NbckptError, StoreError
+from nbckpt.sync.background import BackgroundSyncer, DefaultSyncer
+from nbckpt.sync.config import AUTO, SyncConfig, get_node_to_storage_syncer
+from nbckpt.sync.queue import Request
+from nbckpt.sync.syncer import Syncer
+from nbckpt.sync.work import Terms
+
+_LOOK_S = 0.25
+
+
+def background(config: SyncConfig, clock: Callable[[], float] = time.monotonic) -> BackgroundSyncer:
+    """Return a syncer with a queue and a period of its own, which works in the background.
+
+    All that come of one user's syncer call the methods of that one object, so that what they set on
+    `self` stays. See docs/decisions/0048.
+    """
+    if config.syncer == AUTO:
+        return DefaultSyncer(config.sync_period, config.sync_timeout, clock=clock)
+    syncer = get_node_to_storage_syncer(config)
+    assert syncer is not None
+    if not isinstance(syncer, BackgroundSyncer) or _asks_itself(type(syncer)):
+        return _Adapted(syncer, config.sync_timeout, clock)
+    own = copy.copy(syncer)
+    vars(own)["carry_out"] = syncer.carry_out
+    return own
+
+
+def _asks_itself(kind: type[BackgroundSyncer]) -> bool:
+    """Tell whether a class has a way of its own to take requests."""
+    return any(
+        getattr(kind, name) is not getattr(BackgroundSyncer, name)
+        for name in ("sync_up", "sync_down", "delete")
+    )
+
+
+_turns: dict[int, threading.Lock] = {}
+"""The locks of users' syncers, by the ids of these."""
+
+
+def _turn_of(syncer: Syncer) -> threading.Lock:
+    """Return what is held while a user's syncer is called: it may know one transfer at a time only."""
+    if id(syncer) not in _turns:
+        _turns.setdefault(id(syncer), threading.Lock())
+        weakref.finalize(syncer, _turns.pop, id(syncer), None)
+    return _turns[id(syncer)]
+
+
+class _Adapted(BackgroundSyncer):
+    """A user's syncer, which may do its work at once and may do it in a background of its own.
+
+    Args:
+        syncer: The user's.
+        timeout: After how many seconds it is given up.
+        clock: Tells seconds that only grow.
+    """
+
+    def __init__(self, syncer: Syncer, timeout: float | None, clock: Callable[[], float]) -> None:
+        super().__init__(syncer.sync_period, timeout, clock=clock)
+        self._syncer = syncer
+        self._turn = _turn_of(syncer)
+
+    def carry_out(self, request: Request, terms: Terms) -> object:
+        """See `BackgroundSyncer.carry_out`."""
+        while not self._turn.acquire(timeout=_LOOK_S):
+            if terms.cancel is not None:
+                terms.cancel.check()
+        try:
+            # One that hangs is given up here, and others have their turn.
+            return replace(terms, attempts=1).work(request.remote).one(partial(self._explained, request))
+        finally:
+            self._turn.release()
+
+    def _explained(self, request: Request) -> None:
+        try:
+            self._do(request)
+        except NbckptError:
+            raise
+        except Exception as error:
+            raise StoreError(f"{request} failed: {type(error).__name__}: {error}") from error
+
+    def _do(self, request: Request) -> None:
+        call = partial(getattr(self._syncer, request.action), **_arguments(request))
+        if call() is False:  # it is still busy with what came before
+            with suppress(Exception):  # which was told when it was asked for
+                self._syncer.wait()
+            if call() is False:
+                raise StoreError(f"{self._syncer!r} did not begin with the {request}")
+        self._syncer.wait()
+
+
+def _arguments(request: Request) -> dict[str, Any]:
+    given: dict[str, Any] = {"remote_dir": request.remote}
+    if request.action != "delete":
+        given |= {"local_dir": request.local, "exclude": list(request.exclude)}
+    return given
