@@ -405,7 +405,7 @@ def test_whoever_has_an_experiment_sees_what_goes_on_with_it(store: Path) -> Non
     folder = forget(first)
     mine = Experiment.read(folder)
     trial = mine.trials[0]
-    other = f"import nbckpt.trials as t; t.Experiment.read(t.experiment.Path({str(folder)!r})).stop('t0')"
+    other = f"import nbckpt.trials as t, pathlib; t.Experiment.read(pathlib.Path({str(folder)!r})).stop('t0')"
     subprocess.run([sys.executable, "-c", other], check=True)
     assert trial.status == "PAUSED"
     again = Library(store / "experiments").open("e")

@@ -12,13 +12,12 @@ from typing import Any, Literal
 from nbckpt.core.trust import open_signer
 from nbckpt.errors import NbckptError, StoreError, UsageError
 from nbckpt.render import Page, Result
-from nbckpt.store.files import make_folder
-from nbckpt.store.locks import Timeout, file_lock
 from nbckpt.sync import SyncConfig
 from nbckpt.sync.shutdown import before_the_end
 from nbckpt.trials.engine import control, shutdown
 from nbckpt.trials.engine.attempt import Rules, Wish
 from nbckpt.trials.engine.callbacks import Callbacks
+from nbckpt.trials.engine.claim import Claim
 from nbckpt.trials.engine.pool import Crew, Orders
 from nbckpt.trials.engine.search import Search, Suggestions
 from nbckpt.trials.engine.upload import callbacks_of
@@ -33,12 +32,12 @@ from nbckpt.trials.model.trial import STOPPED, Status, Trial, bind, read_trials
 from nbckpt.trials.model.trust import load_spec
 from nbckpt.trials.training.function import trainable_class
 from nbckpt.trials.views.curves import figure
+from nbckpt.trials.views.frame import dataframe
 from nbckpt.trials.views.table import MOST_ROWS, TrialTable, inferred, metric_columns
 from nbckpt.trials.views.trial_page import TrialShown
 
 _KILLED_S = 5.0
 """How long an interrupt waits for what it has killed."""
-_LOCK_S = 1.0
 
 _log = logging.getLogger("nbckpt")
 
@@ -67,7 +66,7 @@ class Experiment(Result):
         self._spec_at: Any = None
         self._search = Suggestions()
         self._owner: control.Owner | None = None
-        self._lock = file_lock(folder.parent / f".{folder.name}.lock", thread_local=False)
+        self._claim = Claim(folder, self._crew.changed)
 
     @classmethod
     def read(cls, folder: Path) -> Experiment:
@@ -182,15 +181,7 @@ class Experiment(Result):
 
     def runs_elsewhere(self) -> bool:
         """Tell whether another process runs it."""
-        if self.running or not Path(self._lock.lock_file).exists():
-            return False
-        try:
-            with self._crew.changed, self._lock.acquire(timeout=0):
-                return False
-        except Timeout:
-            return True
-        except OSError:
-            return False  # a folder that only may be read is run by nobody here
+        return not self.running and self._claim.is_elsewhere()
 
     def cut(self, trial: Trial) -> bool:
         """Tell whether a trial was cut off: it runs as far as its journal knows, and nobody runs it."""
@@ -231,14 +222,8 @@ class Experiment(Result):
         Raises:
             UsageError: pandas is not installed.
         """
-        try:
-            import pandas
-        except ImportError:
-            raise UsageError("dataframe() needs pandas: pip install pandas") from None
         self.refresh()
-        configs = {it: {f"config/{key}": value for key, value in it.config.items()} for it in self.trials}
-        rows = [{"trial": it.id, **configs[it], **result} for it in configs for result in list(it.results)]
-        return pandas.DataFrame(rows)
+        return dataframe(self)
 
     def plot(self, metric: str = "", trials: Iterable[str | Trial] | None = None) -> Any:
         """Draw a metric's course, a line for each trial, and return the matplotlib figure.
@@ -486,27 +471,13 @@ class Experiment(Result):
             StoreError: The disk failed.
         """
         with self._crew.changed:
-            self._acquire()
+            self._claim.acquire()
         try:
             self.refresh()
             yield
         finally:
             with self._crew.changed:
-                self._lock.release()
-
-    def _acquire(self) -> None:
-        """Lock it once more in this process; with as many releases it is free."""
-        try:
-            make_folder(self.folder.parent)
-            # Not at once: whoever only looks whether it runs holds the lock for a moment.
-            self._lock.acquire(timeout=_LOCK_S)
-        except Timeout:
-            raise UsageError(
-                f"{self.name!r} is run by another kernel or process. Pause it first, with "
-                f"%ckpt pause {self.name}, or choose another name"
-            ) from None
-        except OSError as error:
-            raise StoreError(f"cannot lock {str(self.folder)!r}: {error.strerror or error}") from error
+                self._claim.release()
 
     def _suggested(self) -> Trial | None:
         """Return a trial of what the search suggests; one that cannot be made fails with the cause."""
@@ -528,7 +499,7 @@ class Experiment(Result):
         return max(self.spec.num_samples - len(self._trials), 0) if self._search.open else 0
 
     def _over(self) -> None:
-        self._lock.release()
+        self._claim.release()
         self._version += 1
 
     def add(self, *configs: Mapping[str, Any]) -> list[Trial]:
@@ -564,7 +535,7 @@ class Experiment(Result):
 
     def _begin(self) -> None:
         """Own the experiment while it runs, and answer what other processes ask."""
-        self._acquire()
+        self._claim.acquire()
         self._owner = control.Owner(self.folder, self._crew.wait, self._do, self._note_refusal)
 
     def _do(self, request: control.ControlRequest) -> bool:

@@ -1,0 +1,25 @@
+"""Frame: every result of an experiment as a row of a pandas DataFrame."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nbckpt.errors import UsageError
+from nbckpt.trials.model.view import ExperimentView
+
+
+def dataframe(experiment: ExperimentView) -> Any:
+    """Return every result as a row, with the trial and its configuration.
+
+    Raises:
+        UsageError: pandas is not installed.
+    """
+    try:
+        import pandas
+    except ImportError:
+        raise UsageError("dataframe() needs pandas: pip install pandas") from None
+    rows = []
+    for trial in experiment.trials:
+        config = {f"config/{key}": value for key, value in trial.config.items()}
+        rows += [{"trial": trial.id, **config, **result} for result in list(trial.results)]
+    return pandas.DataFrame(rows)
