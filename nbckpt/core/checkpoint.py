@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
 from nbckpt.core import shared_tempdir as lending
+from nbckpt.core.algorithms import PREFERRED, of_checksum
 from nbckpt.core.fields import encode_fields, with_attributes
 from nbckpt.core.files import FILES, KIND, Files, Kind, make_files
 from nbckpt.core.history import History, VanishedError
 from nbckpt.core.manifest import Manifest, Signature, Value, encode, now
-from nbckpt.core.packs.algorithms import PREFERRED, of_checksum
 from nbckpt.core.packs.known import Known
 from nbckpt.core.packs.reader import Reader
 from nbckpt.core.packs.writer import Packer

@@ -22,8 +22,8 @@ from functools import cached_property, lru_cache
 from typing import Any
 from urllib.parse import quote, unquote
 
+from nbckpt.core.algorithms import BLAKE3, PREFERRED, Algorithms, named
 from nbckpt.core.manifest import FORMAT, MOST, Manifest, Signature, canonical, decode, encode
-from nbckpt.core.packs.algorithms import BLAKE3, PREFERRED, Algorithms, named
 from nbckpt.core.packs.format import pack_key
 from nbckpt.core.packs.relocation import find_index
 from nbckpt.core.schema import read

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from nbckpt.core.packs.algorithms import BLAKE3, PREFERRED, Algorithms, named
-from nbckpt.core.packs.writer import Run
+from nbckpt.core.algorithms import BLAKE3, PREFERRED, Algorithms, named
+from nbckpt.core.packs.content import Content
 from nbckpt.core.schema import OneOf, check, read
 from nbckpt.errors import CorruptError, FormatError, UsageError
 
@@ -80,14 +80,6 @@ _BODY = {
     "inline?": {str: str},
 }
 _TAIL = {"id": str, "signature?": OneOf({"key": str, "hmac": str}, None)}
-
-
-@dataclass(frozen=True, slots=True)
-class Content:
-    """Where some bytes are: their number, and the stretches of blobs that they are."""
-
-    size: int
-    runs: tuple[Run, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

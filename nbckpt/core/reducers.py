@@ -19,7 +19,7 @@ from operator import countOf
 from pickle import PickleBuffer
 from typing import TYPE_CHECKING, Any
 
-from nbckpt.core.values.spans import address_of
+from nbckpt.core.spans import address_of
 
 if TYPE_CHECKING:
     import numpy as np

@@ -20,7 +20,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nbckpt.core.packs.algorithms import PREFERRED, of_checksum
+from nbckpt.core.algorithms import PREFERRED, of_checksum
 from nbckpt.errors import CorruptError, FormatError
 
 CHECKSUM = "checksum"

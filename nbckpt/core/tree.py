@@ -13,8 +13,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from nbckpt.core.manifest import MOST, Content, Manifest, Signature, decode, encode
-from nbckpt.core.packs.algorithms import PREFERRED, of_checksum
+from nbckpt.core.algorithms import PREFERRED, of_checksum
+from nbckpt.core.manifest import MOST, Manifest, Signature, decode, encode
+from nbckpt.core.packs.content import Content
 from nbckpt.core.packs.format import pack_key
 from nbckpt.core.packs.reader import Reader
 from nbckpt.core.packs.writer import Packer, Stored

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 from nbckpt.core.damage import repair, set_aside
 from nbckpt.core.history import Entry, History
-from nbckpt.core.manifest import Content, Manifest
+from nbckpt.core.manifest import Manifest
+from nbckpt.core.packs.content import Content
 from nbckpt.core.packs.format import Blob, parse_index
 from nbckpt.core.packs.pools import Pool
 from nbckpt.core.packs.relocation import find_index

@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import IO, Any, Protocol, Self
 
 from nbckpt.core import schema
+from nbckpt.core.algorithms import PREFERRED, Algorithms, of_checksum
 from nbckpt.core.manifest import now
-from nbckpt.core.packs.algorithms import PREFERRED, Algorithms, of_checksum
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError, UsageError
 from nbckpt.store import STAGING, sync_file, sync_folder
 from nbckpt.store.files import commit, make_folder, remove, staged_folder, sweep

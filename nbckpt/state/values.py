@@ -16,8 +16,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import IO, Any
 
+from nbckpt.core import spans
 from nbckpt.core.reducers import main_namespace
-from nbckpt.core.values import codec, spans
+from nbckpt.core.values import codec
 from nbckpt.core.values.diagnose import path_to
 from nbckpt.errors import CodecError, CorruptError
 from nbckpt.state.refill import SCALARS, placed, tells_its_state, told

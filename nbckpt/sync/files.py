@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from nbckpt.core.packs.algorithms import of_checksum
+from nbckpt.core.algorithms import of_checksum
 from nbckpt.errors import NbckptError, StoreError, UsageError
 from nbckpt.store import Data, Pieces, check_key
 from nbckpt.store.base import pieces_of

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from nbckpt.core.packs.algorithms import PREFERRED, of_checksum
+from nbckpt.core.algorithms import PREFERRED, of_checksum
 from nbckpt.errors import CorruptError, NotFoundError, StoreError, UsageError
 from nbckpt.store import Data, Pieces, PrefixStore, Store, check_key, wanted
 from nbckpt.store.base import PIECE, pieces_of

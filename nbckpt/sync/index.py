@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 from nbckpt.core import schema
-from nbckpt.core.packs.algorithms import Algorithms, of_checksum
+from nbckpt.core.algorithms import Algorithms, of_checksum
 from nbckpt.errors import CorruptError, NotFoundError, UsageError
 from nbckpt.store import Store, check_key
 from nbckpt.sync.exclude import OWN

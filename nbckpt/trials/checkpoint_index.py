@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from nbckpt.core.manifest import Content, Manifest
+from nbckpt.core.manifest import Manifest
+from nbckpt.core.packs.content import Content
 from nbckpt.core.tree import INSIDE, Tree, folder_tree, read_manifest
 from nbckpt.errors import NbckptError
 from nbckpt.trials.catalog import Library

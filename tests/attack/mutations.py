@@ -27,8 +27,8 @@ from attack.limits import begin, limit_memory
 from format import test_format, trainables
 from nbckpt import Checkpoint, State, load_state
 from nbckpt.commands import TABLE, Session, parse
+from nbckpt.core.algorithms import PREFERRED
 from nbckpt.core.manifest import canonical
-from nbckpt.core.packs.algorithms import PREFERRED
 from nbckpt.core.trust import open_signer
 from nbckpt.errors import NbckptError
 from nbckpt.mirror import AutoMirror, Mirror

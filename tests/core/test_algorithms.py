@@ -17,8 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nbckpt import Checkpoint, Tracker
-from nbckpt.core.history import History
-from nbckpt.core.packs.algorithms import (
+from nbckpt.core.algorithms import (
     BLAKE2B,
     BLAKE3,
     HERE,
@@ -28,6 +27,7 @@ from nbckpt.core.packs.algorithms import (
     named,
     of_checksum,
 )
+from nbckpt.core.history import History
 from nbckpt.core.packs.format import pack_key, read_index
 from nbckpt.core.trust import open_signer
 from nbckpt.errors import CorruptError, FormatError

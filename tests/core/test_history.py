@@ -12,7 +12,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from nbckpt.core.history import Entry, History, VanishedError, check_name, encode_name
-from nbckpt.core.manifest import Content, Group, Manifest, now
+from nbckpt.core.manifest import Group, Manifest, now
+from nbckpt.core.packs.content import Content
 from nbckpt.core.trust import open_signer
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError, UsageError
 from nbckpt.store import LocalStore, MemoryStore

@@ -13,9 +13,9 @@ import pytest
 
 from core.rows import fresh
 from nbckpt import Checkpoint
+from nbckpt.core.spans import NO_OVERLAPS
 from nbckpt.core.values.codec import paused_gc
 from nbckpt.core.values.pickler import Pickler
-from nbckpt.core.values.spans import NO_OVERLAPS
 from nbckpt.store import MemoryStore
 from nbckpt.tracker import Tracker
 from nbckpt.tracker.results import Saved

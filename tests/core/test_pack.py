@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nbckpt.core.packs.algorithms import PREFERRED
+from nbckpt.core.algorithms import PREFERRED
 from nbckpt.core.packs.format import (
     PACK_SIZE,
     PAGE,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nbckpt.core.packs.algorithms import PREFERRED
+from nbckpt.core.algorithms import PREFERRED
 from nbckpt.core.packs.format import PACK_SIZE, PAGE, RAW, read_index
 from nbckpt.core.packs.known import Known
 from nbckpt.core.packs.reader import Reader

@@ -15,10 +15,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nbckpt.core.gc import collect
+from nbckpt.core.packs.content import Run
 from nbckpt.core.packs.format import pack_key
 from nbckpt.core.packs.mapping import MAPS
 from nbckpt.core.packs.reader import Reader
-from nbckpt.core.packs.writer import Packer, Run
+from nbckpt.core.packs.writer import Packer
 from nbckpt.errors import CorruptError
 from nbckpt.store import LocalStore, MemoryStore, Store
 from nbckpt.testing import RecordingStore

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from nbckpt.core.algorithms import PREFERRED
 from nbckpt.core.checkpoint import Checkpoint
 from nbckpt.core.manifest import now
-from nbckpt.core.packs.algorithms import PREFERRED
 from nbckpt.core.packs.format import RAW, Piece, build, pack_key
 from nbckpt.errors import (
     CorruptError,

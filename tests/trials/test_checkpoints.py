@@ -19,7 +19,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nbckpt.core.packs.algorithms import PREFERRED
+from nbckpt.core.algorithms import PREFERRED
 from nbckpt.core.tree import check_path
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError, UsageError
 from nbckpt.trials.checkpoints.folder import SUFFIX, CheckpointFolder, Record, find, name_of

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import overload
 
-from nbckpt.core.packs.algorithms import BLAKE3, HERE, Algorithms, named
+from nbckpt.core.algorithms import BLAKE3, HERE, Algorithms, named
 from nbckpt.errors import CorruptError, FormatError, NbckptError
 from nbckpt.store import Buffer, Store
 

@@ -13,13 +13,13 @@ from functools import lru_cache
 from itertools import accumulate, chain, islice
 from typing import TypeVar
 
-from nbckpt.core.manifest import Content
-from nbckpt.core.packs.algorithms import Algorithms
+from nbckpt.core.algorithms import Algorithms
+from nbckpt.core.packs.content import Content, Run
 from nbckpt.core.packs.format import PAGE, RAW, Blob, pack_key, parse_index, total
 from nbckpt.core.packs.mapping import MAPS, MOST_PIECES, overlay, prefault, reserve
 from nbckpt.core.packs.pools import InlineExecutor, Pool
 from nbckpt.core.packs.relocation import find_index
-from nbckpt.core.packs.writer import ALIGNED_SIZE, Run
+from nbckpt.core.packs.writer import ALIGNED_SIZE
 from nbckpt.errors import CorruptError, NbckptError, NotFoundError, StoreError, UsageError
 from nbckpt.store import Buffer, Store
 

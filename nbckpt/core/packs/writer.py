@@ -20,7 +20,8 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
-from nbckpt.core.packs.algorithms import PREFERRED, Algorithms
+from nbckpt.core.algorithms import PREFERRED, Algorithms
+from nbckpt.core.packs.content import Run
 from nbckpt.core.packs.format import (
     MOST_BLOBS,
     PACK_SIZE,
@@ -37,9 +38,6 @@ from nbckpt.core.packs.format import (
 from nbckpt.core.packs.known import Known
 from nbckpt.core.packs.pools import Pool, others_run
 from nbckpt.store import Buffer, Store
-
-Run = tuple[str, int, int]
-"""A pack's id, the place of the first blob in it, and how many follow: a stretch of blobs."""
 
 Progress = Callable[[int, int], None]
 """Called now and then, in the thread that saves or restores, with the bytes done and in all."""

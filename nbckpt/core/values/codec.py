@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nbckpt.core import reducers
+from nbckpt.core.spans import NO_OVERLAPS, Overlaps, Span, address_of
 from nbckpt.core.values.classes import Classes
 from nbckpt.core.values.links import links_of
 from nbckpt.core.values.pickler import Pickler
-from nbckpt.core.values.spans import NO_OVERLAPS, Overlaps, Span, address_of
 from nbckpt.store import Buffer
 
 _MANY = 200_000

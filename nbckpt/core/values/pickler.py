@@ -17,8 +17,8 @@ from cloudpickle import Pickler as _CloudPickler
 from nbckpt.core import instances, reducers
 from nbckpt.core.instances import reduce_arrow
 from nbckpt.core.reducers import reduce_dtype
+from nbckpt.core.spans import Overlaps, Span
 from nbckpt.core.values import losses
-from nbckpt.core.values.spans import Overlaps, Span
 
 
 class Pickler(_CloudPickler):  # type: ignore[misc]  # cloudpickle ships no types

@@ -16,14 +16,15 @@ from functools import partial
 from types import ModuleType
 from typing import Any
 
-from nbckpt.core.manifest import Content, Group, Skipped, Value
-from nbckpt.core.packs.algorithms import Algorithms
+from nbckpt.core.algorithms import Algorithms
+from nbckpt.core.manifest import Group, Skipped, Value
+from nbckpt.core.packs.content import Content
 from nbckpt.core.packs.writer import Packer, Stored
 from nbckpt.core.reducers import Made
+from nbckpt.core.spans import NO_OVERLAPS, Overlaps, Span, merged
 from nbckpt.core.values.codec import Pickled, dump, paused_gc
 from nbckpt.core.values.diagnose import blame, global_names, path_to
 from nbckpt.core.values.preview import describe, picture_of
-from nbckpt.core.values.spans import NO_OVERLAPS, Overlaps, Span, merged
 
 _LARGE = 1 << 20
 _SMALL = frozenset({int, float, bool, str, bytes, list, tuple, dict, set, type(None)})

@@ -23,8 +23,8 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal, Self
 
+from nbckpt.core.algorithms import HERE, PREFERRED, of_checksum
 from nbckpt.core.manifest import now
-from nbckpt.core.packs.algorithms import HERE, PREFERRED, of_checksum
 from nbckpt.core.schema import SEALED, OneOf, seal, unseal
 from nbckpt.core.tree import INSIDE, check_path
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError, UsageError

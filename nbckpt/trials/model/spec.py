@@ -11,8 +11,8 @@ from typing import Any
 
 import cloudpickle
 
+from nbckpt.core.algorithms import BLAKE3, PREFERRED, named
 from nbckpt.core.manifest import now
-from nbckpt.core.packs.algorithms import BLAKE3, PREFERRED, named
 from nbckpt.core.schema import SEALED, OneOf, seal, unseal
 from nbckpt.core.trust import Signer
 from nbckpt.core.values.classes import Classes
