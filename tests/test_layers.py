@@ -23,6 +23,14 @@ LAYERS = [
     "commands",
     "cli notebook",
 ]
+ROOMS = {
+    # Of trials/, from the bottom to the top. What is in no room is above all of them.
+    "trials": ["checkpoints", "model", "views training", "executors", "engine"],
+    # Of core/: values come of packs, and everything else stands on both.
+    "core": ["packs", "values"],
+}
+BELOW = {"core": {"algorithms", "instances", "manifest", "reducers", "schema", "spans"}}
+"""Modules of no room that the rooms may import."""
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names.split()}
 RANK |= {"integrations": RANK["tracker"], "testing": RANK["core"]}
 HOMES = {
@@ -58,6 +66,29 @@ def imported(tree: ast.AST) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
+def room_of(name: str) -> tuple[str, int]:
+    """Return the layer of a module that has rooms, and the number of its room; -1 for what is below them."""
+    _, layer, *rest = [*name.split("."), "", ""]
+    rooms = {room: rank for rank, names in enumerate(ROOMS.get(layer, ())) for room in names.split()}
+    if rest[0] in BELOW.get(layer, ()):
+        return layer, -1
+    return layer, rooms.get(rest[0], len(rooms))
+
+
+def climbs(name: str, module: str) -> bool:
+    """Tell whether an import leads from a room to one that is above or beside it."""
+    (layer, here), (other, there) = room_of(module), room_of(name)
+    if layer != other or layer not in ROOMS or here == -1:
+        return False
+    return there > here or (
+        there == here and name.split(".")[2] != module.split(".")[2] and here < len(ROOMS[layer])
+    )
+
+
+def module_of(path: Path) -> str:
+    return ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
+
+
 def trespasses(name: str, layer: str) -> bool:
     top, *rest = name.split(".")
     if top in HOMES:
@@ -86,3 +117,36 @@ def test_a_module_imports_only_from_layers_above_it(path: Path) -> None:
 )
 def test_the_rule_sees_a_trespass(name: str, layer: str) -> None:
     assert trespasses(name, layer)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_a_room_imports_only_from_rooms_below_it(path: Path) -> None:
+    module = module_of(path)
+    names = imported(ast.parse(path.read_text())) if path.name != "__init__.py" else ()
+    assert [name for name in names if name.startswith("nbckpt.") and climbs(name, module)] == []
+
+
+def test_the_rule_sees_a_climb() -> None:
+    assert climbs("nbckpt.trials.engine.pool", "nbckpt.trials.model.trial")
+    assert climbs("nbckpt.trials.views.table", "nbckpt.trials.training.function")
+    assert climbs("nbckpt.trials.run", "nbckpt.trials.engine.pool")
+    assert climbs("nbckpt.core.gc", "nbckpt.core.packs.writer")
+    assert not climbs("nbckpt.trials.model.trial", "nbckpt.trials.engine.pool")
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    files = {module_of(path): path for path in PACKAGE.rglob("*.py")}
+    imports: dict[str, set[str]] = {}
+    for module, path in files.items():
+        names = {_known(name, files) for name in imported(ast.parse(path.read_text()))}
+        imports[module] = names - {"", module}
+    while leaves := {module for module, names in imports.items() if not names & imports.keys()}:
+        for leaf in leaves:
+            del imports[leaf]
+    assert imports == {}
+
+
+def _known(name: str, files: dict[str, Path]) -> str:
+    while name and name not in files:
+        name = name.rpartition(".")[0]
+    return name

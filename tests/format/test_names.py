@@ -1,0 +1,82 @@
+"""Names in pickles: what pickles call ours is listed in FORMAT.md, and is found wherever it is now."""
+
+from __future__ import annotations
+
+import base64
+import importlib
+import json
+import pkgutil
+import re
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import pytest
+
+import nbckpt
+from nbckpt.core import algorithms
+from nbckpt.core.values import codec
+from nbckpt.core.values.classes import MOVED, Classes
+from nbckpt.state.snapshot import Snapshot
+from nbckpt.trials import Status
+
+HERE = Path(__file__).parent
+LISTED = set(re.findall(r"`(nbckpt[a-z_.]+)`", (HERE.parents[1] / "FORMAT.md").read_text()))
+OURS = re.compile(rb"nbckpt\.[a-z_.]*[a-z]")
+
+
+def ours_in(pickle: bytes) -> set[str]:
+    return {name.decode() for name in OURS.findall(pickle)}
+
+
+def kept_functions() -> list[bytes]:
+    """Return the pickles of the experiments that format 1 wrote."""
+    pickles = []
+    for file in sorted((HERE / "v1" / "machine" / "experiments").glob("*/experiment.json")):
+        kept = json.loads(file.read_text())["trainable"]
+        digests = algorithms.named(kept.get("algorithms", algorithms.BLAKE3), str(file))
+        pickles.append(digests.decompress(base64.b64decode(kept["pickle"]), 1 << 24))
+    return pickles
+
+
+def values(tmp_path: Path) -> list[Any]:
+    nbckpt.run(lambda config: None, name="e", executor="inline")
+    experiment = nbckpt.trials.Experiment.read(tmp_path / "experiments" / "e")
+    domains = [nbckpt.grid_search([1]), nbckpt.choice([1]), nbckpt.uniform(0, 1), nbckpt.loguniform(1, 2)]
+    return [
+        *domains, nbckpt.SyncConfig(), nbckpt.SyncerCallback(), nbckpt.FILES, Snapshot("S", b"x"),
+        experiment, experiment.trials[0], Status.PAUSED,
+    ]  # fmt: skip
+
+
+def test_every_module_that_a_pickle_names_is_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path))
+    named = set[str]()
+    for value in values(tmp_path):
+        named |= ours_in(codec.dump([value], {}).record) | ours_in(cloudpickle.dumps(value))
+    assert named - LISTED == set()
+    assert {"nbckpt.core.files", "nbckpt.state.snapshot", "nbckpt.trials.model.space"} <= named
+
+
+def test_every_name_that_is_listed_is_there() -> None:
+    for name in LISTED:
+        pkgutil.resolve_name(name)
+
+
+def test_pickles_of_format_1_name_what_is_found_today() -> None:
+    pickles = kept_functions()
+    named = set().union(*map(ours_in, pickles))
+    assert any(name in MOVED for name in named)
+    for name in named:
+        importlib.import_module(MOVED.get(name, name))
+
+
+def test_an_old_name_leads_to_what_moved() -> None:
+    record = codec.dump([nbckpt.uniform(0, 1)], {}).record
+    new = b"nbckpt.trials.model.space"
+    old = b"nbckpt.trials.space"
+    renamed = record.replace(bytes([len(new)]) + new, bytes([len(old)]) + old)
+    # The frame's length stands in front of it; without a frame the rest reads the same.
+    assert renamed[2:3] == b"\x95"
+    (value,) = Classes().load(renamed[:2] + renamed[11:], ())
+    assert type(value) is type(nbckpt.uniform(0, 1))
