@@ -25,7 +25,7 @@ class WorkerError(Exception):
     """A worker could not do what it was asked, or died."""
 
 
-class Seen(NamedTuple):
+class FileStat(NamedTuple):
     """A process's memory in bytes: before a request, at its peak meanwhile, and after."""
 
     before: int
@@ -99,7 +99,7 @@ class Process:
             raise WorkerError(f"{do}: {reply['error']}")
         return reply
 
-    def watch(self, do: str, **request: Any) -> Seen | None:
+    def watch(self, do: str, **request: Any) -> FileStat | None:
         """Ask, and watch the memory meanwhile.
 
         Memory of its own is counted: anonymous and shared, not the pages of mapped files. Where the
@@ -109,7 +109,7 @@ class Process:
         before = self._memory()
         if before is None:
             after_all = self.ask(do, **request)["peak_rss"]
-            return None if after_all is None else Seen(before_all, after_all, before_all)
+            return None if after_all is None else FileStat(before_all, after_all, before_all)
         peak, done = before, threading.Event()
 
         def sample() -> None:
@@ -126,7 +126,7 @@ class Process:
             sampler.join()
         self.ask("settle")
         after = self._memory() or 0
-        return Seen(before, max(peak, after), after)
+        return FileStat(before, max(peak, after), after)
 
     def _memory(self) -> int | None:
         """Return the child's own memory in bytes, or None where there is no /proc."""

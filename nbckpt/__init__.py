@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from nbckpt.tracker import Tracker as Tracker
     from nbckpt.trials.engine.upload import SyncerCallback as SyncerCallback
     from nbckpt.trials.model.callback import Callback as Callback
-    from nbckpt.trials.model.retention import Keep as Keep
+    from nbckpt.trials.model.retention import RetentionPolicy as RetentionPolicy
     from nbckpt.trials.model.space import choice as choice
     from nbckpt.trials.model.space import grid_search as grid_search
     from nbckpt.trials.model.space import loguniform as loguniform

@@ -23,9 +23,9 @@ from nbckpt.mirror import AutoMirror, Mirror
 from nbckpt.store import LocalStore, MemoryStore, open_store, scan
 from nbckpt.store.locks import file_lock
 from nbckpt.sync.progress import Progress
-from nbckpt.sync.work import Terms
+from nbckpt.sync.transfer import TransferOptions
 from nbckpt.testing import FaultyStore, RecordingStore
-from nbckpt.trials import Library
+from nbckpt.trials import Catalog
 from nbckpt.trials.model.journal import Journal
 from waiting import until
 
@@ -70,7 +70,7 @@ def test_a_fresh_machine_has_checkpoints_and_experiments_from_the_url_alone(here
         found: dict[str, Any] = {}
         tracker.restore("one", found)
         assert found == {"x": 1}
-    (trial,) = Library(there / "experiments").open("e").trials
+    (trial,) = Catalog(there / "experiments").open("e").trials
     assert [it["i"] for it in trial.results] == [1, 2, 3]
     assert [it.step for it in trial.checkpoints.records()] == [1, 2, 3]
 
@@ -80,11 +80,11 @@ def test_progress_is_that_of_checkpoints_and_experiments_together(here: Path) ->
     for name in ("d", "e"):
         assert nbckpt.run(count, {"n": 2}, name=name, executor="inline").wait(SECONDS)
     target, told = MemoryStore(), list[Progress]()
-    pushed = mirror(here, target).push(Terms(told=told.append))
+    pushed = mirror(here, target).push(TransferOptions(told=told.append))
     assert (told[-1].files_done, told[-1].files, told[-1].done) == (pushed.files, pushed.files, pushed.size)
     assert [it.done for it in told] == sorted(it.done for it in told)
     told.clear()
-    pulled = mirror(here.parent / "there", target).pull(Terms(told=told.append))
+    pulled = mirror(here.parent / "there", target).pull(TransferOptions(told=told.append))
     assert (told[-1].files_done, told[-1].size) == (pulled.files, pulled.size)
 
 
@@ -100,7 +100,7 @@ def test_a_cut_experiment_is_resumed_where_it_was_pulled_to(here: Path) -> None:
     target = MemoryStore()
     mirror(here, target).push()
     mirror(here.parent / "there", target).pull()
-    experiment = Library(here.parent / "there" / "experiments").open("e")
+    experiment = Catalog(here.parent / "there" / "experiments").open("e")
     experiment.resume(errored=True)
     assert experiment.wait(SECONDS)
     assert [it["i"] for it in experiment.trials[0].results] == [1, 2]
@@ -108,7 +108,7 @@ def test_a_cut_experiment_is_resumed_where_it_was_pulled_to(here: Path) -> None:
 
 def trials_of(folder: Path) -> dict[str, list[int]]:
     return {
-        it.id: [row["i"] for row in it.results] for it in Library(folder / "experiments").open("e").trials
+        it.id: [row["i"] for row in it.results] for it in Catalog(folder / "experiments").open("e").trials
     }
 
 
@@ -235,7 +235,7 @@ def test_a_push_that_was_killed_does_not_stop_a_pull(here: Path) -> None:
         pulled = mirror(there, crashed).pull()
         assert pulled.checkpoints.files == 3
         for name in pulled.experiments:
-            (trial,) = Library(there / "experiments").open(name).trials
+            (trial,) = Catalog(there / "experiments").open(name).trials
             assert trial.iteration == 2
     assert sorted(pulled.experiments) == ["d", "e"]
 
@@ -295,11 +295,11 @@ def test_a_push_that_hangs_says_nothing_of_a_later_place_and_ends_by_itself(
 ) -> None:
     hangs, go_on, push = threading.Event(), threading.Event(), Mirror.push
 
-    def slow(self: Mirror, terms: Terms | None = None) -> Any:
+    def slow(self: Mirror, options: TransferOptions | None = None) -> Any:
         if self.target.url.endswith("slow"):
             hangs.set()
             go_on.wait()
-        return push(self, terms)
+        return push(self, options)
 
     def threads() -> int:
         return [it.name for it in threading.enumerate()].count("nbckpt-mirror")

@@ -19,7 +19,7 @@ from nbckpt.render import Column, Hint, Page, Result, Table, age, count, duratio
 from nbckpt.store import Cancel, masked
 from nbckpt.sync import SyncConfig
 from nbckpt.sync.folders import Moved
-from nbckpt.sync.work import Terms
+from nbckpt.sync.transfer import TransferOptions
 from nbckpt.trials.model import spec as spec_file
 from nbckpt.trials.views.table import tail
 
@@ -230,12 +230,14 @@ def _mirror(session: Session, url: str) -> Mirror:
     return Mirror(session.tracker.store, session.library.folder, url)
 
 
-def _transferred(session: Session, move: Callable[[Terms], Mirrored], done: str, place: str) -> Transferred:
+def _transferred(
+    session: Session, move: Callable[[TransferOptions], Mirrored], done: str, place: str
+) -> Transferred:
     """Make a transfer with its progress shown; an interrupt cancels it."""
     cancel, bar, began = Cancel(), session.progress, time.monotonic()
     told = None if bar is None else lambda it: bar(it.done, it.size, it)
     try:
-        mirrored = move(Terms(cancel=cancel, told=told))
+        mirrored = move(TransferOptions(cancel=cancel, told=told))
     except KeyboardInterrupt:
         cancel.cancel()
         raise Interrupted("interrupted: what was moved is kept; the same again goes on") from None

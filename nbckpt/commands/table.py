@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from nbckpt.render import Result
     from nbckpt.sync.progress import Progress
     from nbckpt.tracker import Tracker
-    from nbckpt.trials import Experiment, Library
+    from nbckpt.trials import Catalog, Experiment
 
 Kind = Literal[
     "ref",
@@ -78,16 +78,16 @@ class Session:
     face: str = "%ckpt"
 
     @property
-    def library(self) -> Library:
+    def library(self) -> Catalog:
         """The experiments that belong to the store.
 
         Raises:
             UsageError: Their folder is a link out of the store.
         """
-        from nbckpt.trials.catalog import Library
+        from nbckpt.trials.catalog import Catalog
         from nbckpt.trials.home import experiments_folder, inside_store
 
-        return Library(inside_store(experiments_folder(self.tracker.store.url)))
+        return Catalog(inside_store(experiments_folder(self.tracker.store.url)))
 
     def live(self, command: str) -> dict[str, Any]:
         """Return the live variables.

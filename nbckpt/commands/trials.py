@@ -12,7 +12,7 @@ from nbckpt.commands.table import Command, Option, Session, option, switch
 from nbckpt.errors import Interrupted, NbckptError, UsageError
 from nbckpt.render import Hint, Page, Result
 from nbckpt.sync import SyncConfig
-from nbckpt.trials.catalog import Library
+from nbckpt.trials.catalog import Catalog
 from nbckpt.trials.engine.experiment import Experiment
 from nbckpt.trials.model.space import grid_search
 from nbckpt.trials.model.stopping import Stop
@@ -106,7 +106,7 @@ def trials(
     return table
 
 
-def _others(library: Library, name: str) -> tuple[tuple[str, str], ...]:
+def _others(library: Catalog, name: str) -> tuple[tuple[str, str], ...]:
     """Return a row for each other experiment, the newest first."""
     names = [it for it in reversed(library.names()) if it != name]
     rows = []
@@ -211,7 +211,7 @@ def plot(session: Session, targets: Sequence[str], metric: str, mode: str) -> Cu
     return curves(experiment, metric, [trial for _, trial in pairs] or None, mode)
 
 
-def _target(library: Library, target: str) -> tuple[Experiment, Trial | None]:
+def _target(library: Catalog, target: str) -> tuple[Experiment, Trial | None]:
     """Return the experiment, and the trial in it, that a word means; by default the newest experiment."""
     if not target or target in library.names():
         return library.open(target), None

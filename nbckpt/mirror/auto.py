@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     # Imported where they are used: most stores are kept at no other place.
     from nbckpt.mirror.mirror import Mirror, Mirrored
     from nbckpt.sync.progress import Progress
-    from nbckpt.sync.work import Terms
+    from nbckpt.sync.transfer import TransferOptions
 
 PERIOD_S = 300.0
 
@@ -154,7 +154,7 @@ class AutoMirror:
             self._is_due = True
             self._changed.notify_all()
 
-    def push(self, terms: Terms | None = None) -> Mirrored:
+    def push(self, options: TransferOptions | None = None) -> Mirrored:
         """Push now, after what is under way; see `Mirror.push`.
 
         Raises:
@@ -166,7 +166,7 @@ class AutoMirror:
                 raise UsageError("this store is kept here only: say where else, %ckpt sync URL")
             marks = self._marks()
             try:
-                moved = self._mirror(status.url).push(terms)
+                moved = self._mirror(status.url).push(options)
             except Exception as error:
                 if self._note(status.url, failure=str(error), progress=None):
                     self._is_told = False
@@ -249,12 +249,12 @@ class AutoMirror:
 
     def _work(self, closed: threading.Event) -> None:
         """Push whenever it is due, until the end. Runs in a thread of its own."""
-        from nbckpt.sync.work import Terms
+        from nbckpt.sync.transfer import TransferOptions
 
         while self._wait(closed):
             self._cancel = Cancel()
             with suppress(Exception):  # it is in the status, and told with the next command
-                self.push(Terms(cancel=self._cancel, told=self._tell))
+                self.push(TransferOptions(cancel=self._cancel, told=self._tell))
             self._is_at_work = False
 
     def _wait(self, closed: threading.Event) -> bool:

@@ -16,7 +16,7 @@ from nbckpt.store import Store
 from nbckpt.sync.files import contents, digest_of, explained
 from nbckpt.sync.folders import index_of
 from nbckpt.sync.index import Index
-from nbckpt.sync.work import Work
+from nbckpt.sync.transfer import TransferPool
 from nbckpt.trials.checkpoints.folder import PREFIX
 from nbckpt.trials.model import journal, log
 from nbckpt.trials.model.params import FILE as PARAMS
@@ -27,7 +27,7 @@ _OTHER = "it is not the same here"
 _BOTH = "it went on here and there: both are as they were"
 
 
-def left(folder: Path, store: Store, work: Work) -> tuple[list[str], dict[str, str]]:
+def left(folder: Path, store: Store, work: TransferPool) -> tuple[list[str], dict[str, str]]:
     """Return what is not taken into an experiment's folder: the patterns, and the reasons to be told.
 
     Args:
@@ -53,7 +53,7 @@ def left(folder: Path, store: Store, work: Work) -> tuple[list[str], dict[str, s
     return [glob.escape(path) for path in (*both, *kept)], told
 
 
-def _newer(folder: Path, trial: str, index: Index, store: Store, work: Work) -> Newer:
+def _newer(folder: Path, trial: str, index: Index, store: Store, work: TransferPool) -> Newer:
     """Return where a trial has gone further: one of two journals is then the beginning of the other."""
     path = f"{trial}/{journal.FILE}"
     if path not in index.items:

@@ -26,7 +26,7 @@ from nbckpt.sync.files import explained
 from nbckpt.sync.folders import Moved, download, upload
 from nbckpt.sync.progress import Progress
 from nbckpt.sync.stores import mirror
-from nbckpt.sync.work import Terms
+from nbckpt.sync.transfer import TransferOptions
 
 EXPERIMENTS = "experiments"
 FILE = "experiment.json"
@@ -88,7 +88,7 @@ class Mirror:
             )
         there.check_format()
 
-    def push(self, terms: Terms | None = None) -> Mirrored:
+    def push(self, options: TransferOptions | None = None) -> Mirrored:
         """Bring the other place everything that is new here.
 
         Whoever reads there finds each checkpoint whole or not at all, and each experiment as it was
@@ -97,20 +97,20 @@ class Mirror:
         Raises:
             StoreError: The storage failed, or it was cancelled or took too long; nothing half is visible.
         """
-        turns = _turns(terms or Terms())
+        turns = _turns(options or TransferOptions())
         checkpoints = mirror(self.store, self.target, next(turns))
         set_aside_all(self.store, (pack_of(key) for key in checkpoints.left_out if key.endswith(".pack")))
         with explained("list", self._experiments):
             names = sorted(it.parent.name for it in self._experiments.glob(f"[!.]*/{FILE}"))
         return Mirrored(checkpoints, {name: self._send(name, next(turns)) for name in names})
 
-    def _send(self, name: str, terms: Terms) -> Moved:
+    def _send(self, name: str, options: TransferOptions) -> Moved:
         """Bring an experiment there; a link out of the store is left out."""
         if link := self._link_of(name):
             return Moved(left_out={link: OUTSIDE})
-        return upload(self._experiments / name, self._there(name), terms=terms)
+        return upload(self._experiments / name, self._there(name), options=options)
 
-    def pull(self, terms: Terms | None = None) -> Mirrored:
+    def pull(self, options: TransferOptions | None = None) -> Mirrored:
         """Bring here what the other place has and this one lacks.
 
         Of an experiment that is here already the trials are taken that are new or have gone on there; what
@@ -121,7 +121,7 @@ class Mirror:
             NotFoundError: There is nothing.
             StoreError: The storage or the disk failed, or it was cancelled or took too long.
         """
-        turns = _turns(terms or Terms())
+        turns = _turns(options or TransferOptions())
         checkpoints = mirror(self.target, self.store, next(turns))
         places = self._places_there()
         if not (places or checkpoints.files or checkpoints.same):
@@ -137,7 +137,7 @@ class Mirror:
                     kept.append(name)
         return Mirrored(checkpoints, moved, tuple(kept))
 
-    def _take(self, name: str, place: str, terms: Terms) -> Moved:
+    def _take(self, name: str, place: str, options: TransferOptions) -> Moved:
         """Bring an experiment here.
 
         Raises:
@@ -151,10 +151,10 @@ class Mirror:
         with explained("read", folder):
             is_new = not folder.exists()
         if is_new:
-            return download(there, folder, terms=terms)
+            return download(there, folder, options=options)
         with file_lock(self._experiments / f".{name}.lock", timeout=0):
-            patterns, told = left(folder, there, terms.work(there.url))
-            moved = download(there, folder, exclude=patterns, terms=terms)
+            patterns, told = left(folder, there, options.work(there.url))
+            moved = download(there, folder, exclude=patterns, options=options)
             return replace(moved, left_out={**moved.left_out, **told})
 
     def _link_of(self, name: str) -> str:
@@ -175,10 +175,10 @@ class Mirror:
         return sorted((name, place) for name, place in places if not name.startswith("."))
 
 
-def _turns(terms: Terms) -> Iterator[Terms]:
-    """Return terms for one transfer after the other, whose progress is told as that of one."""
+def _turns(options: TransferOptions) -> Iterator[TransferOptions]:
+    """Return options for one transfer after the other, whose progress is told as that of one."""
     all_of_it = Progress()
-    told = terms.told
+    told = options.told
     while told is not None:
         before = all_of_it
 
@@ -187,6 +187,6 @@ def _turns(terms: Terms) -> Iterator[Terms]:
             all_of_it = before + progress
             told(all_of_it)
 
-        yield replace(terms, told=add)
+        yield replace(options, told=add)
     while True:
-        yield terms
+        yield options

@@ -19,7 +19,7 @@ from nbckpt.errors import NbckptError
 
 if TYPE_CHECKING:
     from nbckpt.tracker import Tracker
-    from nbckpt.trials import Library
+    from nbckpt.trials import Catalog
 
 _LINE = re.compile(r"^\s*%{1,2}ckpt\s+(.*)$")
 _MARK = "_nbckpt_matcher"
@@ -102,7 +102,7 @@ def _values(option: Option, session: Session, fragment: str) -> Iterable[str]:
     return [*refs, *_in_experiments(session.library, kinds[-1], fragment)]
 
 
-def _in_experiments(library: Library, kind: str, fragment: str) -> Iterable[str]:
+def _in_experiments(library: Catalog, kind: str, fragment: str) -> Iterable[str]:
     """Yield the names of experiments, of the newest one's trials, or of its trials' checkpoints.
 
     There may be hundreds of checkpoints: they are only offered when the trial is written.

@@ -17,7 +17,7 @@ from nbckpt.sync.background import BackgroundSyncer, DefaultSyncer
 from nbckpt.sync.config import AUTO, SyncConfig, get_node_to_storage_syncer
 from nbckpt.sync.queue import Request
 from nbckpt.sync.syncer import Syncer
-from nbckpt.sync.work import Terms
+from nbckpt.sync.transfer import TransferOptions
 
 _LOOK_S = 0.25
 
@@ -73,14 +73,14 @@ class _Adapted(BackgroundSyncer):
         self._syncer = syncer
         self._turn = _turn_of(syncer)
 
-    def carry_out(self, request: Request, terms: Terms) -> object:
+    def carry_out(self, request: Request, options: TransferOptions) -> object:
         """See `BackgroundSyncer.carry_out`."""
         while not self._turn.acquire(timeout=_LOOK_S):
-            if terms.cancel is not None:
-                terms.cancel.check()
+            if options.cancel is not None:
+                options.cancel.check()
         try:
             # One that hangs is given up here, and others have their turn.
-            return replace(terms, attempts=1).work(request.remote).one(partial(self._explained, request))
+            return replace(options, attempts=1).work(request.remote).one(partial(self._explained, request))
         finally:
             self._turn.release()
 

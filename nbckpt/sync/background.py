@@ -15,7 +15,7 @@ from nbckpt.sync.folders import delete, download, upload
 from nbckpt.sync.progress import Progress
 from nbckpt.sync.queue import Command, Queue, Request, alone_at
 from nbckpt.sync.syncer import PERIOD_S, TIMEOUT_S, Syncer, SyncerStatus, checked_timeout, seconds
-from nbckpt.sync.work import ATTEMPTS, Terms
+from nbckpt.sync.transfer import ATTEMPTS, TransferOptions
 
 _BACKOFF_S = 5.0
 
@@ -50,8 +50,8 @@ class BackgroundSyncer(Syncer):
         self._failures: dict[str, int] = {}
 
     @abstractmethod
-    def carry_out(self, request: Request, terms: Terms) -> object:
-        """Do what a request says, and end when the terms say so.
+    def carry_out(self, request: Request, options: TransferOptions) -> object:
+        """Do what a request says, and end when the options say so.
 
         Called in the background, for several trials of an experiment at once.
         """
@@ -69,7 +69,9 @@ class BackgroundSyncer(Syncer):
         return self._queue.ask(Request.of("delete", "", remote_dir))
 
     def _carry_out(self, command: Command) -> None:
-        self.carry_out(command.request, Terms(self.sync_timeout, cancel=command.cancel, told=command.tell))
+        self.carry_out(
+            command.request, TransferOptions(self.sync_timeout, cancel=command.cancel, told=command.tell)
+        )
 
     def _if_needed(self, last: str, sync: Callable[[], bool]) -> bool:
         queue = self._queue
@@ -210,19 +212,23 @@ class DefaultSyncer(BackgroundSyncer):
         """Return the store that is used for a URL; override it to use one of your own."""
         return open_store(url)
 
-    def carry_out(self, request: Request, terms: Terms) -> object:
+    def carry_out(self, request: Request, options: TransferOptions) -> object:
         """See `BackgroundSyncer.carry_out`."""
-        with alone_at(request.target, terms):
-            return self._transfer(request, replace(terms, attempts=self.attempts))
+        with alone_at(request.target, options):
+            return self._transfer(request, replace(options, attempts=self.attempts))
 
-    def _transfer(self, request: Request, terms: Terms) -> object:
+    def _transfer(self, request: Request, options: TransferOptions) -> object:
         store = self.open_storage(request.remote)
         if request.action == "delete":
-            return delete(store, terms=terms)
+            return delete(store, options=options)
         if request.action == "sync_up":
             return upload(
-                request.local, store, exclude=request.exclude, delete_missing=self.delete_missing, terms=terms
+                request.local,
+                store,
+                exclude=request.exclude,
+                delete_missing=self.delete_missing,
+                options=options,
             )
         return download(
-            store, request.local, exclude=request.exclude, delete_missing=self.delete_missing, terms=terms
+            store, request.local, exclude=request.exclude, delete_missing=self.delete_missing, options=options
         )

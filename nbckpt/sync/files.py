@@ -23,7 +23,7 @@ from nbckpt.store.scan import scan as files_in
 from nbckpt.sync.exclude import parents
 
 
-class Seen(NamedTuple):
+class FileStat(NamedTuple):
     """A local file as it was when it was looked at."""
 
     size: int
@@ -36,19 +36,19 @@ class Seen(NamedTuple):
         return cls(found.st_size, found.st_mtime_ns, found.st_ino)
 
 
-def scan(folder: Path, excluded: Callable[[str], bool], left_out: dict[str, str]) -> dict[str, Seen]:
+def scan(folder: Path, excluded: Callable[[str], bool], left_out: dict[str, str]) -> dict[str, FileStat]:
     """Return the files in a folder with their sizes and times; what vanishes meanwhile is no matter.
 
     A folder is looked at before the folders in it: what a file in it tells of those can be found there.
     A link counts as the file in the folder that it points to; other links, and what is neither a file nor a
     folder, are noted in *left_out*.
     """
-    found: dict[str, Seen] = {}
+    found: dict[str, FileStat] = {}
     with explained("read", folder):
         for path, entry in files_in(folder, left_out.__setitem__, skip=excluded, linked_folders=False):
             with suppress(FileNotFoundError):
                 if not path.endswith("/"):
-                    found[check_key(path)] = Seen.of(entry.stat())
+                    found[check_key(path)] = FileStat.of(entry.stat())
     return found
 
 
@@ -91,7 +91,7 @@ def explained(action: str, place: Path) -> Iterator[None]:
         raise StoreError(f"cannot {action} {str(place)!r}: {error.strerror or error}") from error
 
 
-class Stage:
+class StagedUpdate:
     """Files that take their places in a folder together, or not at all: at the end of a `with` block.
 
     After an error in the block the folder is as before, and is not there if it was not.

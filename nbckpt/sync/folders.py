@@ -19,10 +19,10 @@ from nbckpt.errors import CorruptError, NotFoundError, StoreError, UsageError
 from nbckpt.store import Data, Pieces, PrefixStore, Store, check_key, wanted
 from nbckpt.store.base import PIECE, pieces_of
 from nbckpt.sync.exclude import OWN, excluding, parents
-from nbckpt.sync.files import Seen, Stage, contents, digest_of, explained, scan
+from nbckpt.sync.files import FileStat, StagedUpdate, contents, digest_of, explained, scan
 from nbckpt.sync.index import KEY, Index, Item, key_aside, now_ns
-from nbckpt.sync.progress import Meter
-from nbckpt.sync.work import Terms, Work
+from nbckpt.sync.progress import ProgressTracker
+from nbckpt.sync.transfer import TransferOptions, TransferPool
 
 _MOST_TRIES = 3
 
@@ -58,7 +58,7 @@ def upload(
     *,
     exclude: Iterable[str] | None = None,
     delete_missing: bool = False,
-    terms: Terms | None = None,
+    options: TransferOptions | None = None,
 ) -> Moved:
     """Bring a target up to what a folder holds.
 
@@ -71,17 +71,17 @@ def upload(
         store: The target, which holds this folder and nothing else; one writer at a time.
         exclude: Patterns of what is left out, see exclude.py.
         delete_missing: Remove from the target what the folder has no more; what is excluded stays.
-        terms: How.
+        options: The timeout, the retries and the progress.
 
     Raises:
         NotFoundError: There is no such folder.
         StoreError: The storage failed; it was cancelled or took too long.
     """
-    terms = terms or Terms()
+    options = options or TransferOptions()
     place = Path(folder)
     if not place.is_dir():
         raise NotFoundError(f"there is no folder {str(folder)!r} to send to {store.url}")
-    return _Upload(place, store, excluding(exclude), terms).run(delete_missing=delete_missing)
+    return _Upload(place, store, excluding(exclude), options).run(delete_missing=delete_missing)
 
 
 class _ChangedError(Exception):
@@ -89,12 +89,14 @@ class _ChangedError(Exception):
 
 
 class _Upload:
-    def __init__(self, folder: Path, store: Store, excluded: Callable[[str], bool], terms: Terms) -> None:
+    def __init__(
+        self, folder: Path, store: Store, excluded: Callable[[str], bool], options: TransferOptions
+    ) -> None:
         self._folder = folder
         self._store = store
         self._excluded = excluded
-        self._meter = Meter(terms.told)
-        self._work = terms.work(store.url)
+        self._meter = ProgressTracker(options.told)
+        self._work = options.work(store.url)
         self._index = Index()
         self._algorithms = PREFERRED
         self._there: dict[str, int] = {}
@@ -138,7 +140,7 @@ class _Upload:
         self._aside = set(self._index.aside)
         self._algorithms = self._index.algorithms(f"the target {store.url}")
 
-    def _is_there(self, path: str, seen: Seen) -> bool:
+    def _is_there(self, path: str, seen: FileStat) -> bool:
         index = self._index
         return index.says(path, seen.size, seen.time) and self._there.get(index.key(path)) == seen.size
 
@@ -165,7 +167,7 @@ class _Upload:
         """Return what a file held when it was looked at; of one that grew since, no more than that."""
         file, seen = self._folder / path, self._seen[path]
         try:
-            now = Seen.of(file.stat())
+            now = FileStat.of(file.stat())
             if now.inode != seen.inode:  # another file has taken its name
                 self._meter.plan(0, now.size - seen.size)
                 self._seen[path] = seen = now
@@ -249,7 +251,7 @@ def download(
     *,
     exclude: Iterable[str] | None = None,
     delete_missing: bool = False,
-    terms: Terms | None = None,
+    options: TransferOptions | None = None,
 ) -> Moved:
     """Bring a folder up to what a target holds, every byte checked.
 
@@ -262,20 +264,20 @@ def download(
         folder: The folder, which is made if it is not there.
         exclude: Patterns of what is left out, see exclude.py.
         delete_missing: Remove from the folder what the target has not; what is excluded stays.
-        terms: How.
+        options: The timeout, the retries and the progress.
 
     Raises:
         NotFoundError: The target holds nothing.
         CorruptError: It does not hold what its index says.
         StoreError: The storage or the disk failed; it was cancelled or took too long.
     """
-    terms = terms or Terms()
+    options = options or TransferOptions()
     place = Path(folder).absolute()
-    work, excluded = terms.work(f"down:{place}"), excluding(exclude)
+    work, excluded = options.work(f"down:{place}"), excluding(exclude)
     tries = 0
     while True:
         index = index_of(store, work)
-        load = _Download(place, store, index, excluded, work, Meter(terms.told))
+        load = _Download(place, store, index, excluded, work, ProgressTracker(options.told))
         try:
             return load.run(delete_missing=delete_missing)
         except CorruptError:
@@ -285,7 +287,7 @@ def download(
                 raise
 
 
-def index_of(store: Store, work: Work) -> Index:
+def index_of(store: Store, work: TransferPool) -> Index:
     """Return what a target holds; without an index, what can be told from its files and those below."""
     index = work.one(partial(Index.read, store)) or _joined(store, work)
     if not index.items and not index.looked_at:
@@ -293,7 +295,7 @@ def index_of(store: Store, work: Work) -> Index:
     return index
 
 
-def _joined(store: Store, work: Work) -> Index:
+def _joined(store: Store, work: TransferPool) -> Index:
     """Return what a folder without an index holds, as the indexes in the folders below tell it."""
     sizes = work.one(lambda: dict(store.sizes()))
     tops = {key.removesuffix(f"/{KEY}") for key in sizes if key.endswith(f"/{KEY}")}
@@ -324,8 +326,8 @@ class _Download:
         store: Store,
         index: Index,
         excluded: Callable[[str], bool],
-        work: Work,
-        meter: Meter,
+        work: TransferPool,
+        meter: ProgressTracker,
     ) -> None:
         self._folder = folder
         self._store = store
@@ -345,7 +347,7 @@ class _Download:
         gone = sorted(seen.keys() - items.keys()) if delete_missing else []
         if needed or gone or not self._folder.is_dir():
             self._meter.plan(len(needed), sum(items[path].size for path in needed))
-            with Stage(self._folder) as stage:
+            with StagedUpdate(self._folder) as stage:
                 self._work.all(
                     partial(self._fetch, path, stage.place(number)) for number, path in enumerate(needed)
                 )
@@ -361,7 +363,7 @@ class _Download:
         for both in {folder for path in items for folder in parents(path)} & items.keys():
             raise UsageError(f"{both!r} in {self._store.url} is a file and a folder at once: exclude one")
 
-    def _says(self, path: str, seen: Seen) -> bool:
+    def _says(self, path: str, seen: FileStat) -> bool:
         return self._index.says(path, seen.size, seen.time)
 
     def _is_here(self, path: str, item: Item) -> bool:
@@ -408,7 +410,7 @@ class _Download:
             yield piece
 
 
-def delete(store: Store, *, terms: Terms | None = None) -> int:
+def delete(store: Store, *, options: TransferOptions | None = None) -> int:
     """Remove a whole target, the index first, so that nobody takes what is left for it.
 
     Returns:
@@ -417,7 +419,7 @@ def delete(store: Store, *, terms: Terms | None = None) -> int:
     Raises:
         StoreError: The storage failed; trying again goes on.
     """
-    work = (terms or Terms()).work(store.url)
+    work = (options or TransferOptions()).work(store.url)
     keys = work.one(lambda: [key for key in list(store.keys()) if key != KEY])
     if keys:
         work.one(partial(Index().write, store))

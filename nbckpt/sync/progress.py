@@ -62,11 +62,11 @@ class Progress:
         )
 
 
-Told = Callable[[Progress], None]
+ProgressCallback = Callable[[Progress], None]
 """What is told of progress, in whichever thread it happens, one after the other."""
 
 
-class Meter:
+class ProgressTracker:
     """Counts what a transfer has moved, from any thread.
 
     Args:
@@ -74,7 +74,9 @@ class Meter:
         clock: Tells the seconds.
     """
 
-    def __init__(self, told: Told | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, told: ProgressCallback | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._told = told
         self._clock = clock
         self._lock = threading.Lock()

@@ -19,7 +19,7 @@ from nbckpt.store import Cancel, CancelledError, TimedOutError
 from nbckpt.sync.exclude import excluding
 from nbckpt.sync.progress import Progress
 from nbckpt.sync.shutdown import before_the_end
-from nbckpt.sync.work import Terms
+from nbckpt.sync.transfer import TransferOptions
 
 _AT_EXIT_S = 300.0
 """How long the end of the interpreter waits for the last transfers."""
@@ -317,17 +317,17 @@ _targets_changed = threading.Condition()
 
 
 @contextmanager
-def alone_at(target: str, terms: Terms) -> Iterator[None]:
+def alone_at(target: str, options: TransferOptions) -> Iterator[None]:
     """Be the only one in this process who writes to a target; wait until nobody else does.
 
     Raises:
         CancelledError: It was cancelled meanwhile.
         TimedOutError: That took too long.
     """
-    cancel = terms.cancel or Cancel()
+    cancel = options.cancel or Cancel()
     with _targets_changed, cancel.calling(_look_again):
-        if not _targets_changed.wait_for(lambda: cancel.cancelled or target not in _targets, terms.timeout):
-            raise TimedOutError(f"another transfer there did not end within {terms.timeout:g} s")
+        if not _targets_changed.wait_for(lambda: cancel.cancelled or target not in _targets, options.timeout):
+            raise TimedOutError(f"another transfer there did not end within {options.timeout:g} s")
         cancel.check()
         _targets.add(target)
     try:

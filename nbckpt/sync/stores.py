@@ -20,8 +20,8 @@ from nbckpt.core.packs.relocation import moved_key
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError
 from nbckpt.store import Buffer, Store
 from nbckpt.sync.folders import Moved
-from nbckpt.sync.progress import Meter
-from nbckpt.sync.work import Terms, Work
+from nbckpt.sync.progress import ProgressTracker
+from nbckpt.sync.transfer import TransferOptions, TransferPool
 
 ORDER = ("store.json", "packs/", "signatures/", "refs/", "checkpoints/")
 """What is put first: contents, then names, and last the manifests, each of which shows a checkpoint."""
@@ -29,7 +29,7 @@ ORDER = ("store.json", "packs/", "signatures/", "refs/", "checkpoints/")
 _MOST_TRIES = 3
 
 
-def mirror(source: Store, target: Store, terms: Terms | None = None) -> Moved:
+def mirror(source: Store, target: Store, options: TransferOptions | None = None) -> Moved:
     """Bring *target* every checkpoint that *source* has.
 
     Whoever reads the target finds each checkpoint whole or not at all, also when this is killed. Trials
@@ -38,7 +38,7 @@ def mirror(source: Store, target: Store, terms: Terms | None = None) -> Moved:
     Args:
         source: Where from.
         target: Where to.
-        terms: How.
+        options: The timeout, the retries and the progress.
 
     Returns:
         What was done; files are keys. What is damaged in the source is left out, by its key.
@@ -47,8 +47,8 @@ def mirror(source: Store, target: Store, terms: Terms | None = None) -> Moved:
         StoreError: A storage failed, or it was cancelled or took too long; what was moved until then
             need not be moved again.
     """
-    terms = terms or Terms()
-    work, meter = terms.work(target.url), Meter(terms.told)
+    options = options or TransferOptions()
+    work, meter = options.work(target.url), ProgressTracker(options.told)
     left_out: dict[str, str] = {}
     moved: dict[str, int] = {}
     for _ in range(_MOST_TRIES + 1):
@@ -97,11 +97,11 @@ class _Transfer:
 
     source: Store
     target: Store
-    meter: Meter
+    meter: ProgressTracker
     there: set[str]
     left_out: dict[str, str]
 
-    def move(self, missing: Mapping[str, int], work: Work) -> None:
+    def move(self, missing: Mapping[str, int], work: TransferPool) -> None:
         for prefix in ORDER:
             keys = [key for key in missing if key.startswith(prefix)]
             work.all(partial(self._put, key, missing[key]) for key in keys)

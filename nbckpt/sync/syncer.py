@@ -19,7 +19,7 @@ from nbckpt.errors import StoreError, UsageError
 from nbckpt.render import Column, Page, Result, Table, duration, size
 from nbckpt.store import CancelledError, TimedOutError, check_protocol, local_folder
 from nbckpt.sync.progress import Progress
-from nbckpt.sync.work import FINAL
+from nbckpt.sync.transfer import FINAL
 
 if TYPE_CHECKING:
     import tenacity

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from nbckpt.trials.catalog import Library as Library
+    from nbckpt.trials.catalog import Catalog as Catalog
     from nbckpt.trials.checkpoints.durable import NotDurableError as NotDurableError
     from nbckpt.trials.checkpoints.folder import CheckpointFolder as CheckpointFolder
     from nbckpt.trials.checkpoints.folder import Record as Record
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from nbckpt.trials.executors import Worker as Worker
     from nbckpt.trials.executors import WorkerLostError as WorkerLostError
     from nbckpt.trials.model.callback import Callback as Callback
-    from nbckpt.trials.model.retention import Keep as Keep
+    from nbckpt.trials.model.retention import RetentionPolicy as RetentionPolicy
     from nbckpt.trials.model.trial import Status as Status
     from nbckpt.trials.model.trial import Trial as Trial
     from nbckpt.trials.training.durable import DurableTrainable as DurableTrainable

@@ -26,7 +26,7 @@ _log = logging.getLogger("nbckpt")
 
 
 @dataclass(frozen=True)
-class Library:
+class Catalog:
     """The experiments below *folder*."""
 
     folder: Path

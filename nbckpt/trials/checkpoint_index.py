@@ -14,7 +14,7 @@ from nbckpt.core.manifest import Manifest
 from nbckpt.core.packs.content import Content
 from nbckpt.core.tree import INSIDE, Tree, folder_tree, read_manifest
 from nbckpt.errors import NbckptError
-from nbckpt.trials.catalog import Library
+from nbckpt.trials.catalog import Catalog
 from nbckpt.trials.checkpoints.folder import PREFIX, SUFFIX, CheckpointFolder
 from nbckpt.trials.model import spec as spec_file
 from nbckpt.trials.model.metrics import lookup, numbers
@@ -77,7 +77,7 @@ class Found:
         return replace(folder_tree(self.trial / self.name), manifest=self.read(metric)[0])
 
 
-def find(library: Library, *, newest: bool = False) -> Iterator[Found]:
+def find(library: Catalog, *, newest: bool = False) -> Iterator[Found]:
     """Yield the checkpoints of all trials, or the *newest* of each.
 
     Those of a trial that cannot be looked at are left out.

@@ -27,7 +27,7 @@ from nbckpt.trials.home import experiments_folder as experiments_folder
 from nbckpt.trials.home import inside_store
 from nbckpt.trials.model import spec as spec_file
 from nbckpt.trials.model.callback import Callback
-from nbckpt.trials.model.retention import Keep
+from nbckpt.trials.model.retention import RetentionPolicy
 from nbckpt.trials.model.space import canonical, configs
 from nbckpt.trials.model.spec import Spec
 from nbckpt.trials.model.stopping import Stop
@@ -50,7 +50,7 @@ def run(
     stop: Stop = None,
     max_concurrent: int | None = None,
     max_failures: int = 0,
-    keep_checkpoints: int | Keep | None = None,
+    keep_checkpoints: int | RetentionPolicy | None = None,
     checkpoint_every: int = 0,
     callbacks: Iterable[Callback] = (),
     executor: str | Executor = "thread",
@@ -81,7 +81,7 @@ def run(
             means `<= 0.1`; for any other metric, `>=`.
         max_concurrent: How many trials run side by side; by default one for each processor, at most 8.
         max_failures: How often a trial that failed goes on from its last checkpoint.
-        keep_checkpoints: How many of each trial's newest checkpoints are kept, or a `Keep`; all by
+        keep_checkpoints: How many of each trial's newest checkpoints are kept, or a `RetentionPolicy`; all by
             default. The newest and the one that a trial went on from are never removed.
         checkpoint_every: After how many results a Trainable is saved, or the states of a function that
             reported no checkpoint itself.
@@ -111,7 +111,7 @@ def run(
         stop,
         max_concurrent or min(_MOST_CONCURRENT, os.cpu_count() or 1),
         max_failures,
-        Keep(keep_checkpoints) if isinstance(keep_checkpoints, int) else keep_checkpoints,
+        RetentionPolicy(keep_checkpoints) if isinstance(keep_checkpoints, int) else keep_checkpoints,
         checkpoint_every,
         _callbacks(callbacks),
         executor if isinstance(executor, str) else executor.name,

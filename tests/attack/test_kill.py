@@ -22,7 +22,7 @@ from nbckpt.mirror import Mirror
 from nbckpt.state.folder import StateFolder
 from nbckpt.store import LocalStore
 from nbckpt.tracker import Tracker
-from nbckpt.trials import Library, Status
+from nbckpt.trials import Catalog, Status
 
 FULL = os.environ.get("NBCKPT_ATTACK") == "full"
 KILLS = 40 if FULL else 4
@@ -102,7 +102,7 @@ def check_store(store: LocalStore, expected: set[str], gone: set[str]) -> None:
         assert np.array_equal(namespace["array"], whole["array"])
 
 
-def check_experiments(library: Library, ran: set[str]) -> None:
+def check_experiments(library: Catalog, ran: set[str]) -> None:
     names = set(library.names())
     assert ran <= names
     for name in sorted(names):
@@ -122,7 +122,7 @@ def test_whatever_was_acknowledged_survives_kill_9(tmp_path: Path) -> None:
             if line.endswith("\n"):
                 promised.hear(line)
         check_store(store, promised.saved, promised.gone)
-        check_experiments(Library(tmp_path / "store" / "experiments"), promised.ran)
+        check_experiments(Catalog(tmp_path / "store" / "experiments"), promised.ran)
         if promised.states >= 0:
             newest = StateFolder(tmp_path / "states").newest()
             assert newest is not None

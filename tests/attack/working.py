@@ -41,7 +41,7 @@ def train(config: dict[str, Any]) -> None:
         nbckpt.report(step=step + 1, checkpoint={"step": step + 1})
 
 
-class Work:
+class TransferPool:
     """The commands, each on a tracker of this process."""
 
     def __init__(self, folder: Path, seed: int) -> None:
@@ -119,7 +119,7 @@ class Work:
 def main(folder: Path, seed: int) -> None:
     os.environ["NBCKPT_STORE"] = str(folder / "store")
     os.environ["NBCKPT_CHECKPOINT_PATH"] = str(folder / "states")
-    work = Work(folder, seed)
+    work = TransferPool(folder, seed)
     work.save()
     acts: list[Callable[[], None]] = [
         *[work.save] * 4, *[work.remove] * 2, *[work.restore] * 2, work.tag, work.collect,

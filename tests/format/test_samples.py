@@ -21,7 +21,7 @@ from nbckpt.state import states
 from nbckpt.store import LocalStore
 from nbckpt.sync.folders import download
 from nbckpt.trials import Experiment
-from nbckpt.trials.catalog import Library
+from nbckpt.trials.catalog import Catalog
 from nbckpt.trials.model.trial import Trial
 
 V1 = Path(__file__).parent / "v1"
@@ -42,15 +42,15 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def library(machine: Path) -> Library:
-    return Library(machine / "experiments")
+def library(machine: Path) -> Catalog:
+    return Catalog(machine / "experiments")
 
 
 def summary(trial: Trial) -> tuple[str, int, str | None]:
     return trial.status, trial.iteration, trial.checkpoint
 
 
-def test_experiments_are_read_with_their_trials(library: Library) -> None:
+def test_experiments_are_read_with_their_trials(library: Catalog) -> None:
     assert sorted(library.names()) == ["by-value", "class", "counts", "states"]
     counts = library.open("counts")
     assert [summary(trial) for trial in counts.trials] == [
@@ -65,13 +65,13 @@ def test_experiments_are_read_with_their_trials(library: Library) -> None:
     assert counts.cut(counts.trial("t3"))
 
 
-def test_a_trials_log_and_nested_metrics_are_read(library: Library) -> None:
+def test_a_trials_log_and_nested_metrics_are_read(library: Catalog) -> None:
     trial = library.open("counts").trial("t0")
     assert trial.log() == [f"done: step {step}" for step in (1, 2, 3, 4)]
     assert trial.metric("more/done") == [1, 2, 3, 4]
 
 
-def test_a_trials_checkpoint_is_loaded(library: Library) -> None:
+def test_a_trials_checkpoint_is_loaded(library: Catalog) -> None:
     for name, record in (("counts/t0@3", "checkpoint_000003"), ("class/t0", "checkpoint_000004")):
         trial, found = library.checkpoint(name)
         assert found.name == record
@@ -87,12 +87,12 @@ def resumed(experiment: Experiment) -> list[tuple[str, int, str | None]]:
     return [summary(trial) for trial in experiment.trials]
 
 
-def test_paused_and_interrupted_trials_are_resumed(library: Library) -> None:
+def test_paused_and_interrupted_trials_are_resumed(library: Catalog) -> None:
     done = ("TERMINATED", 4, "checkpoint_000004")
     assert resumed(library.open("counts")) == [done, ("ERROR", 2, "checkpoint_000002"), done, done]
 
 
-def test_a_trial_with_states_is_resumed(library: Library) -> None:
+def test_a_trial_with_states_is_resumed(library: Catalog) -> None:
     journal = library.folder / "states" / "t0" / "events.jsonl"
     lines = journal.read_bytes().splitlines(keepends=True)
     assert json.loads(lines[-1])["event"] == "end"
@@ -104,20 +104,20 @@ def test_a_trial_with_states_is_resumed(library: Library) -> None:
     assert trial.metric("steps") == [1, 2, 3]
 
 
-def test_a_trainable_class_and_its_sync_are_read(library: Library) -> None:
+def test_a_trainable_class_and_its_sync_are_read(library: Catalog) -> None:
     from nbckpt.core.trust import open_signer
     from nbckpt.trials.model import spec as spec_file
 
     spec = spec_file.read(library.folder / "class").load(open_signer())
     assert spec.trainable is trainables.Counter
-    assert spec.keep == nbckpt.Keep(2)
+    assert spec.keep == nbckpt.RetentionPolicy(2)
     assert spec.sync is not None
     assert spec.sync.upload_dir == "memory://samples"
     assert [it.iteration for it in library.open("class").trial("t0").checkpoints.records()] == [2, 4]
 
 
 @pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="Python 3.11 wrote the function's byte code")
-def test_a_function_kept_by_value_is_loaded(library: Library) -> None:
+def test_a_function_kept_by_value_is_loaded(library: Catalog) -> None:
     from nbckpt.core.trust import open_signer
     from nbckpt.trials.model import spec as spec_file
 

@@ -14,7 +14,7 @@ import pytest
 from nbckpt import Tracker
 from nbckpt.notebook.magic import CheckpointMagics
 from nbckpt.notebook.panel import Panel
-from nbckpt.trials.catalog import Library
+from nbckpt.trials.catalog import Catalog
 from notebook.conftest import Notebook
 from waiting import until
 
@@ -536,7 +536,7 @@ def test_an_error_that_is_none_of_ours_is_said_and_the_next_press_works(
         (KeyboardInterrupt(), ""),
     ]:
         with monkeypatch.context() as patch:
-            patch.setattr("nbckpt.notebook.panel.desk.parse", raising(error))
+            patch.setattr("nbckpt.notebook.panel.controller.parse", raising(error))
             with suppress(KeyboardInterrupt):
                 press(panel, "Verify")
         assert f"error: {said or 'KeyboardInterrupt'}" in shown(panel)
@@ -560,7 +560,7 @@ def test_trials_are_followed_on_after_an_error_and_it_spoils_no_command(
     panel = opened(notebook, "trials")
     until(lambda: "2 RUNNING" in shown(panel))
     with monkeypatch.context() as patch:
-        patch.setattr(Library, "names", raising(OSError(5, "broken disk")))
+        patch.setattr(Catalog, "names", raising(OSError(5, "broken disk")))
         until(lambda: "error: OSError: [Errno 5] broken disk" in shown(panel))
         assert "saved one@1" in str(notebook.run("%ckpt save one"))
     assert ticks() == 1

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from nbckpt import Tracker
-from nbckpt.trials import Library
+from nbckpt.trials import Catalog
 from notebook.committed import FOLDER, code_cells, evaluate, kernel, read, run
 
 SHOWN = ("trials", "bucket", "bucket-ls", "fetched")
@@ -34,4 +34,4 @@ def test_a_bucket_has_all_of_it(s3_bucket: str, tmp_path: Path, monkeypatch: pyt
         tracker.restore("fitted", there)
     assert repr(there["found"].tolist()) == found
     for machine in ("machine-1", "machine-2"):
-        assert not Library(tmp_path / machine / "experiments").open("fits").running
+        assert not Catalog(tmp_path / machine / "experiments").open("fits").running

@@ -79,7 +79,7 @@ def test_what_one_replica_saved_two_load_and_only_replica_0_wrote_after_both_syn
     """Behaviour 27."""
     events: list[str] = []
 
-    class Told(Number):
+    class ProgressCallback(Number):
         def sync(self) -> None:
             events.append("sync")
 
@@ -91,7 +91,7 @@ def test_what_one_replica_saved_two_load_and_only_replica_0_wrote_after_both_syn
     for rank in (1, 0):
         as_replica(monkeypatch, rank, 2)
         with nbckpt.states(job):
-            state = Told("n")
+            state = ProgressCallback("n")
             assert nbckpt.load_state(state)
             assert state.value == 7
             events.clear()
@@ -155,7 +155,7 @@ def test_all_sync_then_a_barrier_then_all_are_written_then_a_barrier(job: Path) 
     """D33."""
     events: list[str] = []
 
-    class Told(nbckpt.State):
+    class ProgressCallback(nbckpt.State):
         def __init__(self, name: str) -> None:
             super().__init__(name)
             self.name = name
@@ -169,12 +169,12 @@ def test_all_sync_then_a_barrier_then_all_are_written_then_a_barrier(job: Path) 
     def barrier() -> None:
         events.append(f"barrier, {len(saves(job)) if job.exists() else 0} saves")
 
-    kept = [Told("a"), Told("b")]
+    kept = [ProgressCallback("a"), ProgressCallback("b")]
     nbckpt.save_all_states(barrier=barrier)
     order = ["sync a", "sync b", "barrier, 0 saves", "save a", "save b", "barrier, 1 saves"]
     assert events == order
     with nbckpt.states(job, barrier=barrier):
-        kept = [Told("a"), Told("b")]
+        kept = [ProgressCallback("a"), ProgressCallback("b")]
         events.clear()
         nbckpt.save_all_states()
     assert events == [it.replace("1 saves", "2 saves").replace("0 saves", "1 saves") for it in order]

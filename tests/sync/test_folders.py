@@ -22,14 +22,14 @@ from nbckpt.core import schema
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError, UsageError
 from nbckpt.store import STAGING, Data, LocalStore, MemoryStore, Store
 from nbckpt.store.base import parts_of
-from nbckpt.sync import work
+from nbckpt.sync import transfer as work
 from nbckpt.sync.exclude import OWN
 from nbckpt.sync.folders import delete, download, upload
 from nbckpt.sync.index import KEY
-from nbckpt.sync.work import Terms
+from nbckpt.sync.transfer import TransferOptions
 from nbckpt.testing import FaultyStore, RecordingStore
 
-ONCE = Terms(attempts=1)
+ONCE = TransferOptions(attempts=1)
 TREE = {
     "a.txt": b"a",
     "empty": b"",
@@ -67,7 +67,7 @@ def seen(store: Store) -> dict[str, bytes] | None:
     """Return what a reader of the target gets in an empty folder; None where there is nothing."""
     with tempfile.TemporaryDirectory() as folder:
         try:
-            download(store, folder, terms=ONCE)
+            download(store, folder, options=ONCE)
         except NotFoundError:
             return None
         return read(Path(folder))
@@ -457,7 +457,7 @@ def before_and_after(tmp_path: Path) -> tuple[MemoryStore, Path, dict[str, bytes
 def fails(reason: str, transfer: Callable[..., object], *places: object) -> bool:
     """Tell whether a transfer fails, for a reason that it tells."""
     try:
-        transfer(*places, delete_missing=True, terms=ONCE)
+        transfer(*places, delete_missing=True, options=ONCE)
     except StoreError as error:
         return reason in str(error) or pytest.fail(str(error))
     return False
@@ -491,7 +491,7 @@ def test_whichever_call_of_a_first_upload_fails_nothing_is_seen(tmp_path: Path) 
     while True:
         whole = MemoryStore()
         try:
-            upload(folder, FaultyStore(whole, fail_at=failed + 1), terms=ONCE)
+            upload(folder, FaultyStore(whole, fail_at=failed + 1), options=ONCE)
             break
         except StoreError:
             failed += 1
@@ -664,7 +664,7 @@ def test_a_large_file_that_changes_while_it_is_sent_is_left_out_unless_it_only_g
 
     done: list[str] = []
     with patch.object(store, "put", all_puts):
-        moved = upload(folder, store, terms=ONCE)
+        moved = upload(folder, store, options=ONCE)
     assert done
     if how == "appended":
         assert moved.left_out == {}

@@ -12,10 +12,10 @@ import pytest
 
 from nbckpt.errors import StoreError
 from nbckpt.store import MemoryStore
-from nbckpt.sync import work
+from nbckpt.sync import transfer as work
 from nbckpt.sync.folders import download, upload
-from nbckpt.sync.progress import Meter, Progress
-from nbckpt.sync.work import Terms
+from nbckpt.sync.progress import Progress, ProgressTracker
+from nbckpt.sync.transfer import TransferOptions
 from nbckpt.testing import FaultyStore
 
 
@@ -27,7 +27,7 @@ def test_a_rate_and_what_is_left_are_told_once_they_can_be() -> None:
 
 def test_files_and_bytes_of_all_threads_add_up() -> None:
     now, told = iter(range(10_000)), list[Progress]()
-    meter = Meter(told.append, clock=lambda: float(next(now)))
+    meter = ProgressTracker(told.append, clock=lambda: float(next(now)))
     meter.plan(100, 1000)
     met = threading.Barrier(4, timeout=30)
 
@@ -49,7 +49,7 @@ def test_files_and_bytes_of_all_threads_add_up() -> None:
 
 
 def test_what_failed_does_not_count() -> None:
-    meter = Meter()
+    meter = ProgressTracker()
     meter.plan(1, 10)
     with suppress(StoreError), meter.file("a") as moved:
         moved(7)
@@ -77,12 +77,16 @@ def test_a_transfer_ends_with_all_of_it_done_whatever_was_tried_again(
 
     told: list[Progress] = []
     sent = upload(
-        tmp_path / "folder", FaultyStore(store, when=fails_once, halfway=True), terms=Terms(told=told.append)
+        tmp_path / "folder",
+        FaultyStore(store, when=fails_once, halfway=True),
+        options=TransferOptions(told=told.append),
     )
     failing = {"3", "big"}
     got: list[Progress] = []
     download(
-        FaultyStore(store, when=fails_once, halfway=True), tmp_path / "other", terms=Terms(told=got.append)
+        FaultyStore(store, when=fails_once, halfway=True),
+        tmp_path / "other",
+        options=TransferOptions(told=got.append),
     )
     assert failing == set()
     assert (told[-1].files, told[-1].files_done) == (sent.files, sent.files)

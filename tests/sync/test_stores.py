@@ -14,10 +14,10 @@ from nbckpt.errors import NotFoundError, StoreError
 from nbckpt.store import Cancel, CancelledError, LocalStore, MemoryStore, Store
 from nbckpt.sync.progress import Progress
 from nbckpt.sync.stores import mirror
-from nbckpt.sync.work import Terms
+from nbckpt.sync.transfer import TransferOptions
 from nbckpt.testing import FaultyStore, RecordingStore
 
-ONCE = Terms(attempts=1)
+ONCE = TransferOptions(attempts=1)
 LARGE = random.Random(0).randbytes(200_000)
 
 
@@ -126,7 +126,7 @@ def test_what_is_collected_meanwhile_is_not_missed() -> None:
 def test_progress_adds_up_and_a_cancel_ends_it() -> None:
     source = saved(MemoryStore(), 1, LARGE)
     told: list[Progress] = []
-    moved = mirror(source, MemoryStore(), Terms(told=told.append))
+    moved = mirror(source, MemoryStore(), TransferOptions(told=told.append))
     assert (
         (told[-1].files_done, told[-1].done) == (told[-1].files, told[-1].size) == (moved.files, moved.size)
     )
@@ -134,5 +134,5 @@ def test_progress_adds_up_and_a_cancel_ends_it() -> None:
     cancel.cancel()
     target = MemoryStore()
     with pytest.raises(CancelledError):
-        mirror(source, target, Terms(cancel=cancel))
+        mirror(source, target, TransferOptions(cancel=cancel))
     assert list(target.keys()) == []

@@ -26,10 +26,11 @@ import nbckpt
 from nbckpt.errors import NotFoundError, StoreError, UsageError
 from nbckpt.store import CancelledError, Data, MemoryStore, Store, TimedOutError, wanted
 from nbckpt.store.base import parts_of
-from nbckpt.sync import BackgroundSyncer, DefaultSyncer, queue, work
+from nbckpt.sync import BackgroundSyncer, DefaultSyncer, queue
+from nbckpt.sync import transfer as work
 from nbckpt.sync.exclude import OWN
 from nbckpt.sync.queue import Request
-from nbckpt.sync.work import Terms
+from nbckpt.sync.transfer import TransferOptions
 from nbckpt.testing import FaultyStore, RecordingStore
 
 TREE = [
@@ -75,13 +76,13 @@ class Steered(BackgroundSyncer):
         self.goes_on = threading.Semaphore(0)
         self.errors: list[BaseException | None] = []
 
-    def carry_out(self, request: Request, terms: Terms) -> None:
-        assert terms.cancel is not None
+    def carry_out(self, request: Request, options: TransferOptions) -> None:
+        assert options.cancel is not None
         self.began.append(request)
         self.has_begun.release()
-        with terms.cancel.calling(self.goes_on.release):
+        with options.cancel.calling(self.goes_on.release):
             self.goes_on.acquire()
-        terms.cancel.check()
+        options.cancel.check()
         if self.errors and (error := self.errors.pop(0)) is not None:
             raise error
 
@@ -372,9 +373,9 @@ def test_58_and_57_close_makes_the_last_sync_and_waits_for_it(source: Path) -> N
     made: list[Request] = []
 
     class Counting(Remote):
-        def carry_out(self, request: Request, terms: Terms) -> object:
+        def carry_out(self, request: Request, options: TransferOptions) -> object:
             made.append(request)
-            return super().carry_out(request, terms)
+            return super().carry_out(request, options)
 
     store, clock = MemoryStore(), Clock()
     where = put_at(store)
@@ -1057,8 +1058,8 @@ def test_progress_is_data(source: Path) -> None:
     store, seen = MemoryStore(), []
 
     class Watched(Remote):
-        def carry_out(self, request: Request, terms: Terms) -> object:
-            done = super().carry_out(request, terms)
+        def carry_out(self, request: Request, options: TransferOptions) -> object:
+            done = super().carry_out(request, options)
             seen.append((self.progress, str(self.status())))
             return done
 

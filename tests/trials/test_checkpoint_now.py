@@ -190,7 +190,7 @@ def test_with_a_pause_comes_a_checkpoint_where_the_function_looks(steps: Callabl
     here.experiment.pause()
     here.step()
     assert here.experiment.wait(SECONDS)
-    assert (here.saved(), here.trial.at_risk, here.trial.note) == ([1], 0, "paused")
+    assert (here.saved(), here.trial.unsaved_results, here.trial.note) == ([1], 0, "paused")
 
 
 def test_a_function_that_does_not_look_is_paused_without_one(steps: Callable[..., Steps]) -> None:
@@ -198,7 +198,7 @@ def test_a_function_that_does_not_look_is_paused_without_one(steps: Callable[...
     here.experiment.pause()
     here.step()
     assert here.experiment.wait(SECONDS)
-    assert (here.saved(), here.trial.at_risk, here.trial.note) == ([], 1, "paused")
+    assert (here.saved(), here.trial.unsaved_results, here.trial.note) == ([], 1, "paused")
 
 
 class Counter(Trainable):
@@ -229,7 +229,7 @@ def test_a_trainable_is_saved_although_nothing_else_would_save_it(executor: str)
             assert ready.wait(SECONDS)
             found[0].checkpoint()
         else:
-            nbckpt.trials.Library(Path(nbckpt.Settings.load().store) / "experiments").open("e").checkpoint()
+            nbckpt.trials.Catalog(Path(nbckpt.Settings.load().store) / "experiments").open("e").checkpoint()
 
     Counter.asks = staticmethod(asks)  # type: ignore[method-assign]
     found.append(nbckpt.run(Counter, name="e", executor=executor))
@@ -337,7 +337,7 @@ def test_what_runs_elsewhere_or_not_at_all_is_not_asked() -> None:
 def test_a_request_that_was_answered_does_not_stand() -> None:
     request = Request()
     request.answer(given=True)
-    assert (request.stands, request.in_vain) == (False, False)
+    assert (request.stands, request.unanswered) == (False, False)
     request.ask()
     request.answer(given=False)
-    assert (request.stands, request.in_vain) == (False, True)
+    assert (request.stands, request.unanswered) == (False, True)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from nbckpt.trials import Library, Status
+from nbckpt.trials import Catalog, Status
 from nbckpt.trials.model.journal import read
 
 ROUNDS = 12 if os.environ.get("CI") else 5
@@ -67,7 +67,7 @@ def test_after_a_kill_every_report_that_returned_is_there_and_the_trials_go_on(
     tmp_path: Path, seed: int
 ) -> None:
     draw = random.Random(seed)
-    library = Library(tmp_path / "experiments")
+    library = Catalog(tmp_path / "experiments")
     for _ in range(3):
         told = killed_after(tmp_path, draw.randrange(1, 40))
         experiment = library.open("e")
@@ -92,7 +92,7 @@ def test_after_a_kill_every_report_that_returned_is_there_and_the_trials_go_on(
 
 def test_a_torn_last_line_is_ignored_and_what_comes_after_it_is_not(tmp_path: Path) -> None:
     killed_after(tmp_path, 10)
-    library = Library(tmp_path / "experiments")
+    library = Catalog(tmp_path / "experiments")
     journal = library.open("e").trials[0].folder / "events.jsonl"
     whole = journal.read_bytes()
     torn = whole[: whole.rindex(b"\n", 0, -1) + 9]
@@ -102,5 +102,5 @@ def test_a_torn_last_line_is_ignored_and_what_comes_after_it_is_not(tmp_path: Pa
     experiment = library.open("e")
     experiment.resume()
     assert experiment.wait(60)
-    trial = Library(tmp_path / "experiments").open("e").trials[0]
+    trial = Catalog(tmp_path / "experiments").open("e").trials[0]
     assert [it["i"] for it in trial.results] == list(range(1, LAST + 1))

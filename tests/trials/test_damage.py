@@ -18,7 +18,7 @@ from nbckpt.cli import main
 from nbckpt.errors import CorruptError, FormatError, NbckptError
 from nbckpt.render.text import text
 from nbckpt.trials import Experiment, Record, Status, Trial
-from nbckpt.trials.catalog import Library
+from nbckpt.trials.catalog import Catalog
 from nbckpt.trials.checkpoints.folder import CheckpointFolder
 from nbckpt.trials.model import journal, params
 from nbckpt.trials.model import spec as spec_file
@@ -416,7 +416,7 @@ def test_a_damaged_record_is_named_and_the_others_work(
     with pytest.raises((CorruptError, FormatError), match=r"is damaged|upgrade"):
         trial.checkpoints.read("checkpoint_000001")
     assert "checkpoint_000001.json" in text(trial.page())
-    assert Library(folder.parent).checkpoint("e/t0")[1].step == 2
+    assert Catalog(folder.parent).checkpoint("e/t0")[1].step == 2
 
 
 def test_a_record_of_another_checkpoint_is_damaged(folder: Path) -> None:

@@ -19,9 +19,9 @@ import nbckpt
 from nbckpt import durable
 from nbckpt.errors import CorruptError, NotFoundError, StoreError, UsageError
 from nbckpt.store import Data, MemoryStore, Store, open_store
-from nbckpt.sync import work
+from nbckpt.sync import transfer as work
 from nbckpt.testing import Call, FaultyStore, RecordingStore
-from nbckpt.trials import DurableTrainable, Keep, NotDurableError, Status, Trainable
+from nbckpt.trials import DurableTrainable, NotDurableError, RetentionPolicy, Status, Trainable
 from nbckpt.trials.checkpoints import durable as remote
 
 
@@ -691,11 +691,11 @@ def test_a_checkpoint_that_could_not_be_uploaded_does_not_count_and_the_trial_go
         name="e",
         stop={"n": 3},
         checkpoint_every=1,
-        keep_checkpoints=Keep(1),
+        keep_checkpoints=RetentionPolicy(1),
     )
     assert experiment.wait(20)
     trial = experiment.trials[0]
     assert (trial.status, trial.iteration) == (Status.TERMINATED, 3)
-    assert (trial.checkpoint, trial.at_risk) == ("checkpoint_000002", 1)
+    assert (trial.checkpoint, trial.unsaved_results) == ("checkpoint_000002", 1)
     assert "checkpoint_000003 is whole in" in trial.note
     assert checked(Stepping.stores["test://s/e/t0"]) == {"checkpoint_000002": 2}

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import nbckpt
-from nbckpt.trials import Experiment, Library, Status, Trainable, Trial
+from nbckpt.trials import Catalog, Experiment, Status, Trainable, Trial
 from nbckpt.trials.model.recorder import TrialRecorder
 from nbckpt.trials.run import experiments_folder
 
@@ -408,7 +408,7 @@ def test_whoever_has_an_experiment_sees_what_goes_on_with_it(store: Path) -> Non
     other = f"import nbckpt.trials as t, pathlib; t.Experiment.read(pathlib.Path({str(folder)!r})).stop('t0')"
     subprocess.run([sys.executable, "-c", other], check=True)
     assert trial.status == "PAUSED"
-    again = Library(store / "experiments").open("e")
+    again = Catalog(store / "experiments").open("e")
     assert again is mine
     assert (again.trials[0], trial.status) == (trial, "TERMINATED")
     gate.close()
@@ -568,7 +568,7 @@ def test_the_best_checkpoints_are_kept_and_the_newest() -> None:
         for loss in (5, 1, 4, 2, 3):
             nbckpt.report(loss=loss, checkpoint={"loss": loss})
 
-    experiment = nbckpt.run(train, keep_checkpoints=nbckpt.Keep(2, "loss", "min"))
+    experiment = nbckpt.run(train, keep_checkpoints=nbckpt.RetentionPolicy(2, "loss", "min"))
     assert experiment.wait(SECONDS)
     assert [it.metrics["loss"] for it in experiment.trials[0].checkpoints.records()] == [1, 2, 3]
 
@@ -707,7 +707,7 @@ def test_only_trials_that_were_written_to_are_read_again(monkeypatch: pytest.Mon
 def test_a_library_knows_experiments_trials_and_checkpoints() -> None:
     for name in ("one", "two"):
         assert nbckpt.run(count, name=name).wait(SECONDS)
-    library = Library(experiments_folder())
+    library = Catalog(experiments_folder())
     assert sorted(library.names()) == ["one", "two"]
     assert library.trial("one/t0")[0].name == "one"
     trial, record = library.checkpoint("two/t0@2")
@@ -720,7 +720,7 @@ def test_a_library_knows_experiments_trials_and_checkpoints() -> None:
 
 def test_removing_an_experiment_says_what_it_frees(store: Path) -> None:
     assert nbckpt.run(count, name="e").wait(SECONDS)
-    library = Library(store / "experiments")
+    library = Catalog(store / "experiments")
     size = library.size_of("e")
     assert size == sum(it.stat().st_size for it in (store / "experiments/e").rglob("*") if it.is_file())
     assert library.remove("e").size == size

@@ -12,7 +12,7 @@ import nbckpt
 from nbckpt.commands import TABLE, Session, parse
 from nbckpt.errors import NbckptError, NotFoundError, UsageError
 from nbckpt.mirror import AutoMirror
-from nbckpt.trials import Library
+from nbckpt.trials import Catalog
 from nbckpt.trials.model.trial import Status
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="needs POSIX")
@@ -38,10 +38,10 @@ def test_an_experiment_behind_a_link_is_neither_read_run_nor_removed(tmp_path: P
     mine.mkdir()
     (mine / "e").symlink_to(outside)
     before = contents(outside)
-    assert Library(mine).names() == []
+    assert Catalog(mine).names() == []
     for ref in ("e", "e/t0@1"):
         with pytest.raises(NotFoundError):
-            Library(mine).remove(ref)
+            Catalog(mine).remove(ref)
     with pytest.raises(UsageError, match=r"'e' in .* is a link that leads outside: remove it"):
         nbckpt.run(train, name="e", executor="inline", folder=mine)
     assert contents(outside) == before
@@ -53,14 +53,14 @@ def test_a_trial_behind_a_link_is_a_damaged_row(tmp_path: Path, outside: Path, n
     place = tmp_path / "mine" / "e" / name
     place.rename(tmp_path / "away")
     place.symlink_to(outside / name)
-    (trial,) = Library(tmp_path / "mine").open("e").trials
+    (trial,) = Catalog(tmp_path / "mine").open("e").trials
     assert trial.status == Status.DAMAGED
     assert trial.damage == f"{name} is not read: it is a link that leads outside"
 
 
 def test_a_folder_of_experiments_may_be_a_link_itself(tmp_path: Path, outside: Path) -> None:
     (tmp_path / "chosen").symlink_to(outside.parent)
-    assert Library(tmp_path / "chosen").open("e").trials[0].results[0]["loss"] == 1
+    assert Catalog(tmp_path / "chosen").open("e").trials[0].results[0]["loss"] == 1
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import nbckpt
-from nbckpt.trials import Experiment, Library, Status
+from nbckpt.trials import Catalog, Experiment, Status
 from nbckpt.trials.executors import Job, WorkerLostError
 from nbckpt.trials.executors.process import ProcessExecutor
 from nbckpt.trials.executors.transport import RemoteTraceback
@@ -536,12 +536,12 @@ def test_a_killed_kernel_leaves_no_process_and_the_next_goes_on(
     wait_for_end(pid)
     assert (tmp_path / "finally").exists()
     told = [int(line) for line in (tmp_path / "told").read_text().split()]
-    trial = Library(store / "experiments").open("e").trials[0]
+    trial = Catalog(store / "experiments").open("e").trials[0]
     assert told == [result["i"] for result in trial.results] == list(range(1, 19))
     with script(18, how) as kernel:
         assert kernel.stdout is not None
         assert kernel.stdout.read() == "top\nTERMINATED\n"
-    experiment = Library(store / "experiments").open("e")
+    experiment = Catalog(store / "experiments").open("e")
     assert indexes(experiment) == [list(range(1, 41))]
     assert [int(line) for line in (tmp_path / "told").read_text().split()][18:] == list(range(17, 41))
 

@@ -11,7 +11,7 @@ import pytest
 import nbckpt
 from nbckpt.errors import UsageError
 from nbckpt.trials import Experiment, Search, Status, Trial
-from nbckpt.trials.engine.search import Suggestions
+from nbckpt.trials.engine.search import SafeSearch
 from nbckpt.trials.model.recorder import TrialRecorder
 from nbckpt.trials.model.space import choice, grid_search, recalled, uniform
 
@@ -91,7 +91,7 @@ def test_a_search_is_called_by_one_thread_at_a_time() -> None:
         def ended(self, trial: Any) -> None:
             order.append("ended")
 
-    calls = Suggestions(Slow())
+    calls = SafeSearch(Slow())
     first = threading.Thread(target=calls.suggest, args=("t0",))
     second = threading.Thread(target=calls.ended, args=(None,))
     first.start()

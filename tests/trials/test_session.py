@@ -25,7 +25,7 @@ import nbckpt
 from nbckpt import Checkpoint
 from nbckpt.errors import NotFoundError, UsageError
 from nbckpt.trials import CheckpointFolder, FunctionRunner, Status, StatusReporter, StopTrial, wrap_function
-from nbckpt.trials.training.reporter import Offers
+from nbckpt.trials.training.reporter import CheckpointStager
 from nbckpt.trials.training.session import current
 
 SECONDS = 30
@@ -374,7 +374,7 @@ def test_asking_for_the_checkpoint_changes_nothing_and_follows_what_is_saved(sta
 
 @pytest.fixture
 def reporter(tmp_path: Path) -> StatusReporter:
-    offers = Offers(CheckpointFolder(tmp_path / "trial"))
+    offers = CheckpointStager(CheckpointFolder(tmp_path / "trial"))
     return StatusReporter(offers, trial_name="e/t0", trial_id="t0", logdir=str(tmp_path / "trial"))
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from nbckpt.trials import Library, Status
+from nbckpt.trials import Catalog, Status
 from nbckpt.trials.engine import shutdown
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a process cannot be interrupted there")
@@ -47,7 +47,7 @@ def started(script: str, store: Path) -> subprocess.Popen[str]:
 
 
 def statuses(store: Path) -> list[Status]:
-    return [trial.status for trial in Library(store / "experiments").open("e").trials]
+    return [trial.status for trial in Catalog(store / "experiments").open("e").trials]
 
 
 def test_a_script_that_ends_waits_for_its_trials_and_says_so(tmp_path: Path) -> None:
@@ -64,8 +64,8 @@ def test_ctrl_c_pauses_the_trials_that_a_script_waits_for(tmp_path: Path) -> Non
         assert script.stderr.readline() == SAYS
         script.send_signal(signal.SIGINT)
         assert script.stderr.read().startswith("nbckpt: pausing e after the next result of each trial")
-    trial = Library(tmp_path / "experiments").open("e").trials[0]
-    assert (trial.status, trial.at_risk) == (Status.PAUSED, 0)
+    trial = Catalog(tmp_path / "experiments").open("e").trials[0]
+    assert (trial.status, trial.unsaved_results) == (Status.PAUSED, 0)
 
 
 def test_a_second_ctrl_c_ends_a_script_at_once(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_a_second_ctrl_c_ends_a_script_at_once(tmp_path: Path) -> None:
         assert "Ctrl-C again" in script.stderr.readline()
         script.send_signal(signal.SIGINT)
         assert "ended at once" in script.stderr.readline()
-    experiment = Library(tmp_path / "experiments").open("e")
+    experiment = Catalog(tmp_path / "experiments").open("e")
     assert experiment.cut(experiment.trials[0])
 
 

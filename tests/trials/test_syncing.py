@@ -21,7 +21,7 @@ import nbckpt
 from nbckpt.errors import NotFoundError, StoreError, UsageError
 from nbckpt.store import MemoryStore, PrefixStore, Store, open_store
 from nbckpt.sync import DefaultSyncer, SyncConfig, Syncer
-from nbckpt.sync.files import Seen
+from nbckpt.sync.files import FileStat
 from nbckpt.sync.folders import download
 from nbckpt.testing import FaultyStore, RecordingStore
 from nbckpt.trials import Callback, Experiment, Record, Status, Trial
@@ -54,10 +54,10 @@ class Remote(DefaultSyncer):
     def validate_upload_dir(cls, upload_dir: str) -> bool:
         return True
 
-    def carry_out(self, request: Any, terms: Any) -> object:
+    def carry_out(self, request: Any, options: Any) -> object:
         if request.action == "sync_up":
             self.ups.append(request.remote.rpartition("/")[2])
-        return super().carry_out(request, terms)
+        return super().carry_out(request, options)
 
 
 @pytest.fixture(autouse=True)
@@ -116,10 +116,10 @@ class Counting(Remote):
         super().__init__()
         self.lock, self.count = threading.Lock(), 0
 
-    def carry_out(self, request: Any, terms: Any) -> object:
+    def carry_out(self, request: Any, options: Any) -> object:
         with self.lock:
             self.count += 1
-        return super().carry_out(request, terms)
+        return super().carry_out(request, options)
 
 
 class Asking(Remote):
@@ -169,7 +169,7 @@ class Clock:
         return self.now
 
 
-class Stage:
+class StagedUpdate:
     """An experiment that nobody runs, and a callback that is told what happens in it."""
 
     def __init__(self, folder: Path, tool: Syncer, **options: Any) -> None:
@@ -237,7 +237,7 @@ def test_the_last_sync_is_made_and_awaited_and_a_long_period_has_two(store: Path
 def test_a_result_sends_a_trial_once_in_a_period(store: Path) -> None:
     """[60]"""
     tool = Tool()
-    stage = Stage(store, tool)
+    stage = StagedUpdate(store, tool)
     trial = stage.trial()
     for seconds in (0, 299, 1):
         stage.clock.now += seconds
@@ -249,7 +249,7 @@ def test_a_result_sends_a_trial_once_in_a_period(store: Path) -> None:
 def test_a_checkpoint_and_the_end_send_it_whatever_the_period(store: Path) -> None:
     """[61]"""
     tool = Tool()
-    stage = Stage(store, tool)
+    stage = StagedUpdate(store, tool)
     trial = stage.trial()
     stage.result(trial)
     stage.ended()
@@ -262,13 +262,13 @@ def test_a_checkpoint_and_the_end_send_it_whatever_the_period(store: Path) -> No
 
 def test_a_checkpoint_counts_for_the_period_and_is_not_sent_where_that_is_off(store: Path) -> None:
     tool, quiet = Tool(), Tool()
-    stage = Stage(store, tool)
+    stage = StagedUpdate(store, tool)
     trial = stage.trial()
     stage.callback.on_trial_checkpoint(trial, RECORD)
     stage.result(trial)
     stage.ended()
     assert tool.calls == ["t0"]
-    other = Stage(store / "other", quiet, sync_on_checkpoint=False)
+    other = StagedUpdate(store / "other", quiet, sync_on_checkpoint=False)
     other.callback.on_trial_checkpoint(other.trial(), RECORD)
     assert quiet.calls == []
 
@@ -288,7 +288,7 @@ def test_what_is_disabled_or_has_its_own_storage_is_left_alone(store: Path, tmp_
 def test_a_short_trial_is_sent_at_its_end_only(store: Path) -> None:
     """[65]"""
     tool = Tool()
-    stage = Stage(store, tool)
+    stage = StagedUpdate(store, tool)
     trial = stage.trial()
     stage.result(trial, training_iteration=1, time_total_s=9.9)
     stage.ended()
@@ -305,7 +305,7 @@ def test_a_short_trial_is_sent_at_its_end_only(store: Path) -> None:
 def test_either_threshold_is_enough(store: Path, result: dict[str, float]) -> None:
     """[65]"""
     tool = Tool()
-    stage = Stage(store, tool)
+    stage = StagedUpdate(store, tool)
     stage.result(stage.trial(), **({"training_iteration": 1} | result))
     stage.ended()
     assert tool.calls == ["t0"]
@@ -313,7 +313,7 @@ def test_either_threshold_is_enough(store: Path, result: dict[str, float]) -> No
 
 def test_a_result_that_tells_neither_is_past_both(store: Path) -> None:
     tool = Tool()
-    stage = Stage(store, tool)
+    stage = StagedUpdate(store, tool)
     stage.callback.on_trial_result(stage.trial(), {})
     stage.ended()
     assert tool.calls == ["t0"]
@@ -333,7 +333,7 @@ def test_the_environment_sets_the_thresholds(
     monkeypatch.setenv(iterations, "5")
     monkeypatch.setenv(seconds, "100.5")
     tool = Tool()
-    stage = Stage(store, tool)
+    stage = StagedUpdate(store, tool)
     stage.result(stage.trial(), training_iteration=4, time_total_s=100.4)
     stage.ended()
     assert tool.calls == []
@@ -411,7 +411,7 @@ def test_one_error_names_each_trial_that_failed_and_the_next_call_is_clean(store
     """[63]"""
     gate = threading.Event()
     tool = Tool([RuntimeError("net down")], gate)
-    stage = Stage(store, tool)
+    stage = StagedUpdate(store, tool)
     for trial in (stage.trial(), stage.trial()):
         stage.callback.on_trial_complete(trial)
     assert tool.begun.acquire(timeout=SECONDS)  # the other one waits for its turn
@@ -427,7 +427,7 @@ def test_a_failure_is_logged_once_and_the_next_one_starts(
 ) -> None:
     """[64] [D70]"""
     tool = Tool([RuntimeError("net down")])
-    stage = Stage(store, tool)
+    stage = StagedUpdate(store, tool)
     trial = stage.trial()
     with caplog.at_level(logging.WARNING, "nbckpt"):
         stage.result(trial)
@@ -461,7 +461,7 @@ def test_storage_that_fails_and_comes_back_is_up_to_date_at_the_end(
     store: Path, remote: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """[D70]"""
-    monkeypatch.setattr("nbckpt.sync.work._BACKOFF_S", 0)
+    monkeypatch.setattr("nbckpt.sync.transfer._BACKOFF_S", 0)
     lost = threading.Event()
     Remote.store = FaultyStore(remote, when=lambda call: lost.is_set())
 
@@ -495,7 +495,7 @@ def test_completion_does_not_wait_for_what_is_under_way(store: Path) -> None:
     """[D67]"""
     gate = threading.Event()
     tool = Tool(gate=gate)
-    stage = Stage(store, tool)
+    stage = StagedUpdate(store, tool)
     trial = stage.trial()
     stage.result(trial)
     assert tool.begun.acquire(timeout=SECONDS)
@@ -510,7 +510,7 @@ def test_a_trials_error_forgets_nothing_that_is_under_way(store: Path) -> None:
     """[D69]"""
     gate = threading.Event()
     tool = Tool([RuntimeError("net down")] * 3, gate)
-    stage = Stage(store, tool)
+    stage = StagedUpdate(store, tool)
     trial = stage.trial()
     stage.result(trial)
     assert tool.begun.acquire(timeout=SECONDS)
@@ -754,7 +754,7 @@ def test_a_name_that_is_taken_there_is_not_used_for_another_experiment(
 def test_storage_that_cannot_be_reached_begins_nothing_anew(
     remote: Store, elsewhere: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nbckpt.sync.work._BACKOFF_S", 0)
+    monkeypatch.setattr("nbckpt.sync.transfer._BACKOFF_S", 0)
     run({"n": 1}, sync_config=config())
     folder = elsewhere("other")
     Remote.store = FaultyStore(remote, when=lambda call: call.op == "get" and "t0" in call.key)
@@ -799,7 +799,7 @@ def test_the_last_sync_can_be_given_up(store: Path, remote: Store) -> None:
 def test_an_artifact_takes_no_other_place(tmp_path: Path) -> None:
     for path in ("params.json", "events.jsonl", "checkpoint_000001/x", "../x", "/x"):
         with pytest.raises(UsageError):
-            take_in(tmp_path / "t0", {path: Seen(1, 1, 1)}, lambda *_: b"x")
+            take_in(tmp_path / "t0", {path: FileStat(1, 1, 1)}, lambda *_: b"x")
     assert list(tmp_path.rglob("*")) == []
 
 

@@ -13,7 +13,7 @@ import pytest
 import nbckpt
 from nbckpt.cli import main
 from nbckpt.trials import trash
-from nbckpt.trials.catalog import Library
+from nbckpt.trials.catalog import Catalog
 
 
 def train(config: dict[str, Any]) -> None:
@@ -31,8 +31,8 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def library(store: Path) -> Library:
-    return Library(store / "experiments")
+def library(store: Path) -> Catalog:
+    return Catalog(store / "experiments")
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -43,11 +43,11 @@ def contents(folder: Path) -> dict[str, bytes]:
     }
 
 
-def steps(library: Library, name: str = "e/t0") -> list[int]:
+def steps(library: Catalog, name: str = "e/t0") -> list[int]:
     return [it.step for it in library.trial(name)[1].checkpoints.records()]
 
 
-def test_undo_brings_back_what_rm_took_away(library: Library) -> None:
+def test_undo_brings_back_what_rm_took_away(library: Catalog) -> None:
     before = contents(library.folder)
     removal = library.remove("e", "f/t0@2")
     assert removal.labels == ["e", "f/t0@2"]
@@ -60,14 +60,14 @@ def test_undo_brings_back_what_rm_took_away(library: Library) -> None:
     assert trash.removals(library.folder) == []
 
 
-def test_a_checkpoint_of_a_removed_experiment_goes_with_it(library: Library) -> None:
+def test_a_checkpoint_of_a_removed_experiment_goes_with_it(library: Catalog) -> None:
     before = contents(library.folder)
     library.remove("e/t0@1", "e").bring_back()
     assert contents(library.folder) == before
 
 
 def test_gc_deletes_and_counts_what_rm_took_away(
-    library: Library, capsys: pytest.CaptureFixture[str]
+    library: Catalog, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["rm", "e"]) == 0
     size = trash.removals(library.folder)[0].size
@@ -81,7 +81,7 @@ def test_gc_deletes_and_counts_what_rm_took_away(
     assert main(["undo"]) == 1
 
 
-def test_rm_and_undo_work_in_a_shell(library: Library, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rm_and_undo_work_in_a_shell(library: Catalog, capsys: pytest.CaptureFixture[str]) -> None:
     before = contents(library.folder)
     assert main(["rm", "e", "f/t0@1"]) == 0
     assert "Undo: nbckpt undo" in capsys.readouterr().out
@@ -94,7 +94,7 @@ def test_rm_and_undo_work_in_a_shell(library: Library, capsys: pytest.CaptureFix
     assert contents(library.folder) == before
 
 
-def test_an_undo_that_would_replace_something_is_refused(library: Library) -> None:
+def test_an_undo_that_would_replace_something_is_refused(library: Catalog) -> None:
     removal = library.remove("f", "e")
     assert nbckpt.run(train, name="e").wait(60)
     before = contents(library.folder)
@@ -106,7 +106,7 @@ def test_an_undo_that_would_replace_something_is_refused(library: Library) -> No
     assert sorted(library.names()) == ["e", "f"]
 
 
-def test_an_experiment_that_runs_is_not_removed(library: Library) -> None:
+def test_an_experiment_that_runs_is_not_removed(library: Catalog) -> None:
     go, began = Event(), Event()
 
     def waits(config: dict[str, Any]) -> None:
@@ -124,13 +124,13 @@ def test_an_experiment_that_runs_is_not_removed(library: Library) -> None:
     library.remove("live")
 
 
-def test_a_damaged_experiment_can_be_removed(library: Library) -> None:
+def test_a_damaged_experiment_can_be_removed(library: Catalog) -> None:
     (library.folder / "e" / "experiment.json").write_bytes(b"")
     library.remove("e")
     assert library.names() == ["f"]
 
 
-def test_an_experiment_that_is_a_link_to_another_loses_only_the_link(library: Library) -> None:
+def test_an_experiment_that_is_a_link_to_another_loses_only_the_link(library: Catalog) -> None:
     before = contents(library.folder / "f")
     library.remove("e")
     trash.empty(library.folder)
@@ -142,7 +142,7 @@ def test_an_experiment_that_is_a_link_to_another_loses_only_the_link(library: Li
     assert contents(library.folder / "f") == before
 
 
-def test_a_checkpoint_behind_a_link_is_not_moved(library: Library, tmp_path: Path) -> None:
+def test_a_checkpoint_behind_a_link_is_not_moved(library: Catalog, tmp_path: Path) -> None:
     outside = (library.folder / "e" / "t0").rename(tmp_path / "outside")
     before = contents(outside)
     (library.folder / "e" / "t0").symlink_to(outside)
@@ -164,7 +164,7 @@ def test_a_checkpoint_behind_a_link_is_not_moved(library: Library, tmp_path: Pat
         ".removed~~",
     ],
 )
-def test_a_name_in_the_trash_that_leads_elsewhere_is_nobodys(library: Library, name: str) -> None:
+def test_a_name_in_the_trash_that_leads_elsewhere_is_nobodys(library: Catalog, name: str) -> None:
     (library.folder / name).mkdir()
     assert trash.removals(library.folder) == []
     trash.empty(library.folder)
@@ -185,7 +185,7 @@ def killed_after(monkeypatch: pytest.MonkeyPatch, moves: int) -> None:
 
 @pytest.mark.parametrize("moves", range(3))
 def test_a_removal_killed_anywhere_loses_nothing(
-    library: Library, monkeypatch: pytest.MonkeyPatch, moves: int
+    library: Catalog, monkeypatch: pytest.MonkeyPatch, moves: int
 ) -> None:
     before = contents(library.folder)
     with monkeypatch.context() as patch:
@@ -201,7 +201,7 @@ def test_a_removal_killed_anywhere_loses_nothing(
 
 @pytest.mark.parametrize("moves", range(3))
 def test_an_undo_killed_anywhere_goes_on_when_asked_again(
-    library: Library, monkeypatch: pytest.MonkeyPatch, moves: int
+    library: Catalog, monkeypatch: pytest.MonkeyPatch, moves: int
 ) -> None:
     before = contents(library.folder)
     removal = library.remove("e/t0@1", "f")
@@ -217,7 +217,7 @@ def test_an_undo_killed_anywhere_goes_on_when_asked_again(
 
 
 def test_a_collection_that_was_killed_is_finished_by_the_next(
-    library: Library, monkeypatch: pytest.MonkeyPatch
+    library: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     removal = library.remove("e")
     with monkeypatch.context() as patch:
@@ -232,7 +232,7 @@ def test_a_collection_that_was_killed_is_finished_by_the_next(
 
 @pytest.mark.parametrize("first", ["folder", "record"])
 def test_a_collection_during_an_undo_leaves_no_half_checkpoint(
-    library: Library, monkeypatch: pytest.MonkeyPatch, first: str
+    library: Catalog, monkeypatch: pytest.MonkeyPatch, first: str
 ) -> None:
     removal = library.remove("e/t0@1")
     move = trash._move
@@ -250,7 +250,7 @@ def test_a_collection_during_an_undo_leaves_no_half_checkpoint(
     assert not (library.folder / "e/t0/checkpoint_000001.json").exists()
 
 
-def test_rm_and_gc_of_experiments_need_no_space(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rm_and_gc_of_experiments_need_no_space(library: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*args: Any, **kwargs: Any) -> Any:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -272,7 +272,7 @@ def opens_only_to_read(full: Any) -> Any:
 
 
 def test_a_removal_that_the_disk_refuses_changes_nothing(
-    library: Library, monkeypatch: pytest.MonkeyPatch
+    library: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = contents(library.folder)
     move = trash._move
@@ -290,7 +290,7 @@ def test_a_removal_that_the_disk_refuses_changes_nothing(
 
 
 def test_a_removal_that_cannot_be_synced_changes_nothing(
-    library: Library, monkeypatch: pytest.MonkeyPatch
+    library: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = contents(library.folder)
     sync, calls = trash.sync_folder, [0]
@@ -307,7 +307,7 @@ def test_a_removal_that_cannot_be_synced_changes_nothing(
     assert contents(library.folder) == before
 
 
-def test_an_undo_never_writes_behind_a_link_that_leads_outside(library: Library, tmp_path: Path) -> None:
+def test_an_undo_never_writes_behind_a_link_that_leads_outside(library: Catalog, tmp_path: Path) -> None:
     removal = library.remove("e/t0@1")
     outside = (library.folder / "e").rename(tmp_path / "outside")
     before = contents(outside)
@@ -318,7 +318,7 @@ def test_an_undo_never_writes_behind_a_link_that_leads_outside(library: Library,
 
 
 def test_two_undos_at_once_bring_back_the_whole_checkpoint(
-    library: Library, monkeypatch: pytest.MonkeyPatch
+    library: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = contents(library.folder)
     removal, move = library.remove("e/t0@1"), trash._move
@@ -334,12 +334,12 @@ def test_two_undos_at_once_bring_back_the_whole_checkpoint(
     assert contents(library.folder) == before
 
 
-def test_a_removal_that_is_asked_for_twice_is_one(library: Library) -> None:
+def test_a_removal_that_is_asked_for_twice_is_one(library: Catalog) -> None:
     assert library.remove("e", "e").labels == ["e"]
     assert library.remove("f/t0@1", "f/t0@001").labels == ["f/t0@1"]
 
 
-def test_a_name_that_is_no_text_is_removed_and_comes_back(library: Library) -> None:
+def test_a_name_that_is_no_text_is_removed_and_comes_back(library: Catalog) -> None:
     name = os.fsdecode(b"\xff~%")
     (library.folder / "e").rename(library.folder / name)
     before = contents(library.folder)
@@ -348,7 +348,7 @@ def test_a_name_that_is_no_text_is_removed_and_comes_back(library: Library) -> N
 
 
 def test_a_power_cut_never_shows_what_is_half_deleted(
-    library: Library, monkeypatch: pytest.MonkeyPatch
+    library: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     library.remove("e")
     calls: list[str] = []
@@ -358,7 +358,7 @@ def test_a_power_cut_never_shows_what_is_half_deleted(
     assert calls[:2] == ["sync", "delete"]
 
 
-def test_a_push_leaves_the_trash_at_home(library: Library, store: Path) -> None:
+def test_a_push_leaves_the_trash_at_home(library: Catalog, store: Path) -> None:
     library.remove("e")
     made = nbckpt.mirror.Mirror(nbckpt.Tracker(str(store)).store, library.folder, "memory://trash-push")
     assert list(made.push().experiments) == ["f"]

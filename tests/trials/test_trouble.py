@@ -179,7 +179,7 @@ def interrupted_run(train: Any, **options: Any) -> Experiment:
     space = {"x": nbckpt.grid_search([1, 2, 3])}
     with pytest.raises(KeyboardInterrupt):
         nbckpt.run(train, space, name="e", executor="inline", **options)
-    return nbckpt.trials.Library(Path(os.environ["NBCKPT_STORE"], "experiments")).open("e")
+    return nbckpt.trials.Catalog(Path(os.environ["NBCKPT_STORE"], "experiments")).open("e")
 
 
 @interrupts

@@ -10,7 +10,7 @@ import pytest
 import nbckpt
 from nbckpt.cli import main
 from nbckpt.trials import Experiment
-from nbckpt.trials.catalog import Library
+from nbckpt.trials.catalog import Catalog
 
 
 def train(config: dict[str, Any]) -> None:
@@ -21,7 +21,7 @@ def train(config: dict[str, Any]) -> None:
 
 
 @pytest.fixture
-def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Library:
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Catalog:
     """Return a paused experiment of somebody with another secret, on a machine that has no object of it."""
     monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "mine"))
     made = nbckpt.run(train, name="e", folder=tmp_path / "theirs" / "experiments", num_samples=2)
@@ -34,7 +34,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Library:
     (tmp_path / "mine").mkdir()
     (tmp_path / "theirs" / "experiments").rename(tmp_path / "mine" / "experiments")
     monkeypatch.setenv("NBCKPT_SECRET_FILE", str(tmp_path / "another"))
-    return Library(tmp_path / "mine" / "experiments")
+    return Catalog(tmp_path / "mine" / "experiments")
 
 
 def finished(experiment: Experiment) -> bool:
@@ -42,7 +42,7 @@ def finished(experiment: Experiment) -> bool:
     return [(it.status, it.iteration, it.error) for it in experiment.trials] == [("TERMINATED", 4, "")] * 2
 
 
-def test_resume_with_trust_goes_on_from_the_checkpoints(elsewhere: Library) -> None:
+def test_resume_with_trust_goes_on_from_the_checkpoints(elsewhere: Catalog) -> None:
     experiment = elsewhere.open("e")
     with pytest.raises(nbckpt.UntrustedError):
         experiment.resume()
@@ -53,7 +53,7 @@ def test_resume_with_trust_goes_on_from_the_checkpoints(elsewhere: Library) -> N
 
 
 def test_trust_signs_an_experiment_with_its_checkpoints(
-    elsewhere: Library, capsys: pytest.CaptureFixture[str]
+    elsewhere: Catalog, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["trust", "e"]) == 0
     assert "Signed 4 checkpoints and 1 experiment as your own" in capsys.readouterr().out
@@ -61,7 +61,7 @@ def test_trust_signs_an_experiment_with_its_checkpoints(
 
 
 def test_trust_of_a_store_includes_experiments(
-    elsewhere: Library, capsys: pytest.CaptureFixture[str]
+    elsewhere: Catalog, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["trust", "--store"]) == 0
     assert "Signed 4 checkpoints and 1 experiment as your own" in capsys.readouterr().out
@@ -70,7 +70,7 @@ def test_trust_of_a_store_includes_experiments(
 
 
 def test_trust_signs_one_trial_or_one_checkpoint(
-    elsewhere: Library, capsys: pytest.CaptureFixture[str]
+    elsewhere: Catalog, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["trust", "e/t0@2"]) == 0
     assert "Signed 1 checkpoint as your own: e/t0@2." in capsys.readouterr().out
@@ -81,7 +81,7 @@ def test_trust_signs_one_trial_or_one_checkpoint(
     assert nbckpt.Checkpoint.from_directory(trial.checkpoints.path(record)).to_dict() == {"done": 2}
 
 
-def test_a_damaged_checkpoint_is_not_signed(elsewhere: Library) -> None:
+def test_a_damaged_checkpoint_is_not_signed(elsewhere: Catalog) -> None:
     trial, record = elsewhere.checkpoint("e/t0@2")
     (pack,) = (trial.folder / record.name).rglob("checkpoint.json")
     pack.write_bytes(pack.read_bytes() + b" ")
@@ -97,7 +97,7 @@ def test_a_pull_finds_what_a_run_syncs_to_the_same_url(
     assert nbckpt.run(train, name="e", sync_config=nbckpt.SyncConfig(upload_dir=url)).wait(60)
     monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "two"))
     assert main(["pull", url]) == 0
-    trial, record = Library(tmp_path / "two" / "experiments").checkpoint("e/t0@4")
+    trial, record = Catalog(tmp_path / "two" / "experiments").checkpoint("e/t0@4")
     assert trial.iteration == 4
     trial.checkpoints.check(record)
     assert main(["pull", url]) == 0

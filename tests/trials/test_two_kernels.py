@@ -186,7 +186,7 @@ def test_another_kernel_pauses_and_resumes_what_runs_here(here: Experiment, gate
     other.pause("t0")
     assert [here.asked(trial) for trial in here.trials] == ["pause", ""]
     gate.until(lambda: here.trials[0].status == Status.PAUSED)
-    assert here.trials[0].at_risk == 0
+    assert here.trials[0].unsaved_results == 0
     other.resume("t0")
     until(lambda: here.trials[0].status == Status.RUNNING)
 

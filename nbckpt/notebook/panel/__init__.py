@@ -15,7 +15,7 @@ from nbckpt.commands import Session
 from nbckpt.core.packs.pools import starts
 from nbckpt.errors import UsageError
 from nbckpt.notebook.panel.checkpoints import CheckpointsTab
-from nbckpt.notebook.panel.desk import Desk
+from nbckpt.notebook.panel.controller import Controller
 from nbckpt.notebook.panel.parts import close
 from nbckpt.notebook.panel.sync import SyncTab
 from nbckpt.notebook.panel.trials import TrialsTab
@@ -79,36 +79,40 @@ class Panel:
         self._lock = threading.Lock()
         # That of the cell: without it, some kernels refuse what a thread shows.
         self._context = copy_context()
-        self._desk = Desk(open_session, is_busy, self.follow)
-        self._tabs: list[Tab] = [CheckpointsTab(self._desk), TrialsTab(self._desk), SyncTab(self._desk)]
+        self._controller = Controller(open_session, is_busy, self.follow)
+        self._tabs: list[Tab] = [
+            CheckpointsTab(self._controller),
+            TrialsTab(self._controller),
+            SyncTab(self._controller),
+        ]
         self._front = widgets.Tab([it.widget for it in self._tabs], selected_index=TABS.index(tab))
         for at, tab_ in enumerate(self._tabs):
             self._front.set_title(at, tab_.title)
         style = widgets.HTML(_STYLE, layout=widgets.Layout(display="none"))
-        self.widget = widgets.VBox([style, self._front, self._desk.message, self._desk.detail])
+        self.widget = widgets.VBox([style, self._front, self._controller.message, self._controller.detail])
         self.widget.add_class("jp-RenderedHTMLCommon").add_class("nbckpt-panel")
 
     def show(self) -> None:
         """Show it below the cell that runs."""
         self.refresh()
-        self._desk.standing.take_place()
+        self._controller.standing.take_place()
         view = {"version_major": 2, "version_minor": 0, "model_id": self.widget.model_id}
         display({"text/plain": _AGAIN, "application/vnd.jupyter.widget-view+json": view}, raw=True)
-        self._desk.session().auto.began = self.follow
+        self._controller.session().auto.began = self.follow
         self._front.observe(lambda _: self._turned(), "selected_index")
 
     def refresh(self) -> None:
         """Show what there is now in the tab that is in front, and go on while that changes by itself."""
         self._refresh()
-        self._desk.standing.flush()
+        self._controller.standing.flush()
         self.follow()
 
     def _turned(self) -> None:
         """Show another tab: what was shown and asked belongs to the one before."""
-        with self._desk.turn:
-            self._desk.ask_nothing()
-            self._desk.hide()
-            self._desk.say("")
+        with self._controller.turn:
+            self._controller.ask_nothing()
+            self._controller.hide()
+            self._controller.say("")
         self.refresh()
 
     def look_again(self) -> None:
@@ -119,18 +123,18 @@ class Panel:
     def close(self) -> None:
         """Take the panel away, with all that it has in the front end; the HTML above it stays."""
         self._closed.set()
-        auto = self._desk.session().auto
+        auto = self._controller.session().auto
         if auto.began == self.follow:  # else another panel is told
             auto.began = lambda: None
         if self._ticker is not None and self._ticker is not threading.current_thread():
             self._ticker.join()
-        self._desk.standing.flush()
+        self._controller.standing.flush()
         close(self.widget)
 
     def follow(self) -> None:
         """Follow what changes by itself, in a thread that ends with it. It never waits for a command."""
         is_alive = False
-        with self._desk.saying():  # whoever calls this does not do it for the panel
+        with self._controller.saying():  # whoever calls this does not do it for the panel
             is_alive = self._tab.is_alive
         if not is_alive:
             return
@@ -148,10 +152,10 @@ class Panel:
         return self._tabs[self._front.selected_index or 0]
 
     def _refresh(self) -> None:
-        with self._desk.turn, self._desk.saying():
+        with self._controller.turn, self._controller.saying():
             if not self._closed.is_set():
                 self._tab.refresh()
-                self._desk.refresh()
+                self._controller.refresh()
 
     def _tick(self) -> None:
         took = 0.0
@@ -159,12 +163,12 @@ class Panel:
         try:
             while is_alive and not self._closed.wait(max(_PERIOD_S, _SHARE * took)):
                 began = time.monotonic()
-                with self._desk.saying():
+                with self._controller.saying():
                     is_alive = self._tab.is_alive
                 self._refresh()
-                self._desk.standing.tick()
+                self._controller.standing.tick()
                 took = time.monotonic() - began
-            self._desk.standing.flush()
+            self._controller.standing.flush()
         finally:
             with self._lock:
                 self._ticker = None

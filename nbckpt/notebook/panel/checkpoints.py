@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipywidgets as widgets
 
 from nbckpt.commands.browsing import Listing, Row
-from nbckpt.notebook.panel.desk import Desk, Pager
+from nbckpt.notebook.panel.controller import Controller, Pager
 from nbckpt.notebook.panel.parts import SNUG, Region, line, marked, offer, wide
 from nbckpt.render import Result, short
 
@@ -17,14 +17,14 @@ class CheckpointsTab:
     """Checkpoints, with a filter, and one of them chosen.
 
     Args:
-        desk: Asks and shows.
+        controller: Asks and shows.
     """
 
     title = "Checkpoints"
     is_alive = False
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, controller: Controller) -> None:
+        self._controller = controller
         self._listing: Listing | None = None
         self._filter = widgets.Text(
             description="filter", placeholder="name, message, variable", continuous_update=False
@@ -32,48 +32,48 @@ class CheckpointsTab:
         self._trials = widgets.Dropdown(
             options=_TRIALS, description="of trials", style=SNUG, layout=wide("16em")
         )
-        self._pager = Pager(desk, self.refresh)
+        self._pager = Pager(controller, self.refresh)
         self._table = Region("checkpoints")
         self._chosen = widgets.Dropdown(description="checkpoint", layout=wide("28em"))
         self._against = widgets.Dropdown(description="against", options=[_NOW])
         self._text = widgets.Text(description="name or file", continuous_update=False)
-        self._confirmation = desk.question()
-        desk.on_change(self._find, self._filter, self._trials)
-        desk.on_change(self._chose, self._chosen)
+        self._confirmation = controller.question()
+        controller.on_change(self._find, self._filter, self._trials)
+        controller.on_change(self._chose, self._chosen)
         self.widget = widgets.VBox(
             [
-                line(self._filter, self._trials, desk.button("Refresh", self.refresh, "looks again")),
+                line(self._filter, self._trials, controller.button("Refresh", self.refresh, "looks again")),
                 self._table.widget,
                 self._pager.widget,
-                line(self._chosen, *self._on_chosen(desk)),
-                line(self._against, *self._on_store(desk)),
-                line(self._text, *self._with_text(desk)),
+                line(self._chosen, *self._on_chosen(controller)),
+                line(self._against, *self._on_store(controller)),
+                line(self._text, *self._with_text(controller)),
                 self._confirmation.widget,
             ]
         )
 
-    def _on_chosen(self, desk: Desk) -> tuple[widgets.Button, ...]:
+    def _on_chosen(self, controller: Controller) -> tuple[widgets.Button, ...]:
         return (
-            desk.button("Show", lambda: self._on_ref("show"), "its variables, pictures and cell"),
-            desk.button("Restore…", self._restore, "shows first what it would change"),
-            desk.button("Delete…", self._delete, "shows first what it frees"),
-            desk.button("Trust", lambda: self._on_ref("trust"), "signs what someone else saved"),
+            controller.button("Show", lambda: self._on_ref("show"), "its variables, pictures and cell"),
+            controller.button("Restore…", self._restore, "shows first what it would change"),
+            controller.button("Delete…", self._delete, "shows first what it frees"),
+            controller.button("Trust", lambda: self._on_ref("trust"), "signs what someone else saved"),
         )
 
-    def _on_store(self, desk: Desk) -> tuple[widgets.Button, ...]:
+    def _on_store(self, controller: Controller) -> tuple[widgets.Button, ...]:
         return (
-            desk.button("Diff", self._diff, "compares the two"),
-            desk.button("Verify", lambda: self._then_refresh("verify"), "checks every byte of all of them"),
-            desk.button("Free space…", self._collect, "of what was deleted; shows first how much"),
+            controller.button("Diff", self._diff, "compares the two"),
+            controller.button("Verify", lambda: self._then_refresh("verify"), "checks every byte of all"),
+            controller.button("Free space…", self._collect, "of what was deleted; shows first how much"),
         )
 
-    def _with_text(self, desk: Desk) -> tuple[widgets.Button, ...]:
+    def _with_text(self, controller: Controller) -> tuple[widgets.Button, ...]:
         return (
-            desk.button("Save", self._save, "all variables, under this name"),
-            desk.button("Tag", lambda: self._named("tag"), "gives the checkpoint this name, too"),
-            desk.button("Export", lambda: self._named("export"), "writes the checkpoint into this file"),
-            desk.button("Import", self._import, "takes in what was exported into this file"),
-            desk.button("Undo", self._undo, "takes back the last restore or removal"),
+            controller.button("Save", self._save, "all variables, under this name"),
+            controller.button("Tag", lambda: self._named("tag"), "gives the checkpoint this name, too"),
+            controller.button("Export", lambda: self._named("export"), "writes the checkpoint to this file"),
+            controller.button("Import", self._import, "takes in what was exported into this file"),
+            controller.button("Undo", self._undo, "takes back the last restore or removal"),
         )
 
     def refresh(self) -> None:
@@ -81,7 +81,7 @@ class CheckpointsTab:
         wanted = self._filter.value.strip()
         words = [self._trials.value] if self._trials.value else []
         words += [f"--find={wanted}"] if wanted else []
-        listing = self._desk.ask("ls", *self._pager.words, *words)
+        listing = self._controller.ask("ls", *self._pager.words, *words)
         if not isinstance(listing, Listing):
             if self._pager.rewind():  # as many are not there any more
                 self.refresh()
@@ -92,14 +92,14 @@ class CheckpointsTab:
         offer(self._chosen, rows)
         offer(self._against, [_NOW, *rows])
         self._mark()
-        self._desk.standing.put(listing)
+        self._controller.standing.put(listing)
 
     def _find(self) -> None:
         self._pager.rewind()
         self.refresh()
 
     def _chose(self) -> None:
-        self._desk.ask_nothing()
+        self._controller.ask_nothing()
         self._mark()
 
     def _mark(self) -> None:
@@ -110,10 +110,10 @@ class CheckpointsTab:
     def _on_ref(self, *words: str) -> Result | None:
         """Run a command on the checkpoint that was chosen."""
         if not self._chosen.value:
-            self._desk.say("there is no checkpoint to choose: write a name and press Save", is_error=True)
+            self._controller.say("there is no checkpoint: write a name and press Save", is_error=True)
             return None
         command, *others = words
-        return self._desk.show(command, self._chosen.value, *others)
+        return self._controller.show(command, self._chosen.value, *others)
 
     def _restore(self) -> None:
         if self._on_ref("restore", "--dry-run") is not None:
@@ -128,7 +128,7 @@ class CheckpointsTab:
             self._confirmation.propose(question, "Delete now", lambda: self._then_refresh("rm", ref))
 
     def _collect(self) -> None:
-        if self._desk.show("gc", "--dry-run") is not None:
+        if self._controller.show("gc", "--dry-run") is not None:
             self._confirmation.propose("free it?", "Free now", lambda: self._then_refresh("gc"))
 
     def _diff(self) -> None:
@@ -150,11 +150,11 @@ class CheckpointsTab:
 
     def _has_text(self, command: str) -> bool:
         if not self._text.value:
-            self._desk.say(f"write the name or the file first, then {command}", is_error=True)
+            self._controller.say(f"write the name or the file first, then {command}", is_error=True)
         return bool(self._text.value)
 
     def _then_refresh(self, *words: str) -> None:
-        if self._desk.show(*words) is not None:
+        if self._controller.show(*words) is not None:
             self.refresh()
 
 

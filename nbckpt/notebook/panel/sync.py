@@ -6,7 +6,7 @@ import ipywidgets as widgets
 
 from nbckpt.commands.syncing import SyncShown
 from nbckpt.mirror import PERIOD_S
-from nbckpt.notebook.panel.desk import Desk
+from nbckpt.notebook.panel.controller import Controller
 from nbckpt.notebook.panel.parts import SNUG, Region, line, wide
 from nbckpt.render import html_of
 
@@ -15,16 +15,16 @@ class SyncTab:
     """Where the store is kept, too.
 
     Args:
-        desk: Asks and shows.
+        controller: Asks and shows.
     """
 
     title = "Sync"
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, controller: Controller) -> None:
+        self._controller = controller
         self._status = Region("sync")
         self._bar = widgets.FloatProgress(min=0, max=1, layout=wide("16em"))
-        cancel = desk.button("Cancel", lambda: self._do("sync", "--cancel"), "it is tried again later")
+        cancel = controller.button("Cancel", lambda: self._do("sync", "--cancel"), "it is tried again later")
         self._progress = line(self._bar, cancel)
         self._url = widgets.Text(
             description="place",
@@ -35,23 +35,25 @@ class SyncTab:
         self._period = widgets.BoundedFloatText(
             description="every, s", min=1, max=86_400, value=PERIOD_S, style=SNUG, layout=wide("10em")
         )
-        form = line(self._url, self._period, desk.button("Set", self._set, "in the background from here on"))
+        form = line(
+            self._url, self._period, controller.button("Set", self._set, "in the background from now on")
+        )
         actions = line(
-            desk.button("Sync now", lambda: self._do("sync", "--soon"), "in the background"),
-            desk.button("Off", lambda: self._do("sync", "off"), "what was sent stays"),
-            desk.button("Pull", lambda: self._do("pull"), "brings here what the other place has"),
-            desk.button("Refresh", self.refresh, "looks again"),
+            controller.button("Sync now", lambda: self._do("sync", "--soon"), "in the background"),
+            controller.button("Off", lambda: self._do("sync", "off"), "what was sent stays"),
+            controller.button("Pull", lambda: self._do("pull"), "brings here what the other place has"),
+            controller.button("Refresh", self.refresh, "looks again"),
         )
         self.widget = widgets.VBox([self._status.widget, self._progress, form, actions])
 
     @property
     def is_alive(self) -> bool:
         """Whether it changes by itself: a push is under way."""
-        return self._desk.session().auto.is_busy
+        return self._controller.session().auto.is_busy
 
     def refresh(self) -> None:
         """Show how it goes now."""
-        result = self._desk.ask("sync", "--status")
+        result = self._controller.ask("sync", "--status")
         if not isinstance(result, SyncShown):
             return
         self._status.value = html_of(result)
@@ -59,15 +61,15 @@ class SyncTab:
         self._progress.layout.display = None if progress else "none"
         if progress:
             self._bar.value = progress.done / progress.size if progress.size else 0.0
-        self._desk.standing.put(result)
+        self._controller.standing.put(result)
 
     def _set(self) -> None:
         if not self._url.value:
-            self._desk.say("write the place first: s3://bucket/folder, or a folder", is_error=True)
+            self._controller.say("write the place first: s3://bucket/folder, or a folder", is_error=True)
             return
         self._do("sync", self._url.value, "--period", str(self._period.value))
 
     def _do(self, *words: str) -> None:
-        if self._desk.show(*words) is not None and words[0] == "sync":
-            self._desk.hide()  # the tab itself shows how it goes
+        if self._controller.show(*words) is not None and words[0] == "sync":
+            self._controller.hide()  # the tab itself shows how it goes
         self.refresh()

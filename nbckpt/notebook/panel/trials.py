@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import ipywidgets as widgets
 
 from nbckpt.errors import NbckptError, UsageError
-from nbckpt.notebook.panel.desk import Desk, Pager
+from nbckpt.notebook.panel.controller import Controller, Pager
 from nbckpt.notebook.panel.parts import SNUG, Region, line, marked, offer, wide
 from nbckpt.notebook.tokenize import split
 from nbckpt.render import count, short
@@ -24,13 +24,13 @@ class TrialsTab:
     """One experiment's trials, and some of them chosen.
 
     Args:
-        desk: Asks and shows.
+        controller: Asks and shows.
     """
 
     title = "Trials"
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, controller: Controller) -> None:
+        self._controller = controller
         self._version: object = None
         self._offered: object = None
         self._is_offering = False
@@ -41,9 +41,11 @@ class TrialsTab:
             options=["min", "max"], description="best is", style=SNUG, layout=wide("9em")
         )
         self._sort = widgets.Checkbox(description="best first", indent=False, layout=wide("auto"))
-        self._resume = desk.button("Resume all", lambda: self._go_on(), "from the last checkpoints")
-        self._retry = desk.button("Try again", lambda: self._go_on("--errored"), "from the last checkpoints")
-        self._pager = Pager(desk, self._again)
+        self._resume = controller.button("Resume all", lambda: self._go_on(), "from the last checkpoints")
+        self._retry = controller.button(
+            "Try again", lambda: self._go_on("--errored"), "from the last checkpoints"
+        )
+        self._pager = Pager(controller, self._again)
         self._table = Region("trials")
         self._trials = widgets.SelectMultiple(description="trials", rows=4, layout=wide("22em"))
         if self._trials.has_trait("tooltip"):  # ipywidgets 7 has none here
@@ -54,32 +56,32 @@ class TrialsTab:
             continuous_update=False,
             layout=wide("34em"),
         )
-        self._confirmation = desk.question()
-        desk.on_change(self._again, self._experiment, self._metric, self._mode, self._sort)
-        desk.on_change(self._chose, self._trials)
-        again = desk.button("Refresh", self._again, "looks again")
+        self._confirmation = controller.question()
+        controller.on_change(self._again, self._experiment, self._metric, self._mode, self._sort)
+        controller.on_change(self._chose, self._trials)
+        again = controller.button("Refresh", self._again, "looks again")
         order = line(self._experiment, self._metric, self._mode, self._sort, again)
-        actions = widgets.VBox([line(*self._controls(desk)), line(*self._looks(desk))])
+        actions = widgets.VBox([line(*self._controls(controller)), line(*self._looks(controller))])
         table = (self._table.widget, self._pager.widget)
         chosen = line(self._trials, actions)
-        new = line(self._run, desk.button("Run", self._start, "tries a function of the notebook"))
+        new = line(self._run, controller.button("Run", self._start, "tries a function of the notebook"))
         parts = (order, line(self._resume, self._retry), *table, chosen, self._confirmation.widget, new)
         self.widget = widgets.VBox(parts)
 
-    def _controls(self, desk: Desk) -> tuple[widgets.Button, ...]:
+    def _controls(self, controller: Controller) -> tuple[widgets.Button, ...]:
         return (
-            desk.button("Pause", lambda: self._do("pause"), "after the next result"),
-            desk.button("Resume", lambda: self._do("resume"), "from the last checkpoint"),
-            desk.button("Checkpoint now", lambda: self._do("checkpoint"), "with the next result"),
-            desk.button("Stop…", self._stop, "a stopped trial is finished"),
+            controller.button("Pause", lambda: self._do("pause"), "after the next result"),
+            controller.button("Resume", lambda: self._do("resume"), "from the last checkpoint"),
+            controller.button("Checkpoint now", lambda: self._do("checkpoint"), "with the next result"),
+            controller.button("Stop…", self._stop, "a stopped trial is finished"),
         )
 
-    def _looks(self, desk: Desk) -> tuple[widgets.Button, ...]:
+    def _looks(self, controller: Controller) -> tuple[widgets.Button, ...]:
         return (
-            desk.button("Show", lambda: self._on_one("show", follow=True), "metrics, log, error"),
-            desk.button("Restore here", lambda: self._on_one("restore"), "brings its newest checkpoint here"),
-            desk.button("Curves", self._curves, "how the metric went in the chosen trials"),
-            desk.button("Best", self._best, "chooses and shows the best trial by the metric"),
+            controller.button("Show", lambda: self._on_one("show", follow=True), "metrics, log, error"),
+            controller.button("Restore here", lambda: self._on_one("restore"), "loads its newest checkpoint"),
+            controller.button("Curves", self._curves, "how the metric went in the chosen trials"),
+            controller.button("Best", self._best, "chooses and shows the best trial by the metric"),
         )
 
     @property
@@ -90,7 +92,7 @@ class TrialsTab:
 
     def _choose(self) -> Experiment | None:
         """Return the experiment that was chosen; a new one takes the place of one that does not run."""
-        names = self._desk.session().library.names()[::-1]
+        names = self._controller.session().library.names()[::-1]
         known = self._experiment.options
         offer(self._experiment, [(name, name) for name in names])
         if names and known and (names[0], names[0]) not in known and not self.is_alive:
@@ -101,7 +103,7 @@ class TrialsTab:
         if not self._experiment.value:
             return None
         try:
-            return self._desk.session().library.open(self._experiment.value)
+            return self._controller.session().library.open(self._experiment.value)
         except NbckptError:  # it was removed: the next refresh offers it no more
             return None
 
@@ -117,11 +119,11 @@ class TrialsTab:
         self._version = version
         self._offer(experiment)
         self._pager.update(len(experiment.trials))
-        result = self._desk.ask("trials", experiment.name, *self._pager.words, *self._order())
+        result = self._controller.ask("trials", experiment.name, *self._pager.words, *self._order())
         if isinstance(result, TrialTable):
             self._shown = result
             self._mark()
-            self._desk.standing.put(result)
+            self._controller.standing.put(result)
 
     def _show_none(self) -> None:
         self._version = self._offered = self._shown = None
@@ -143,9 +145,9 @@ class TrialsTab:
         self._is_offering = True  # another list begins with none chosen: that was not chosen by anybody
         offer(self._trials, [(_label(trial), trial.id) for trial in experiment.trials])
         self._is_offering = False
-        rests = not (experiment.running or experiment.runs_elsewhere())
-        left = sum(not trial.finished for trial in experiment.trials) if rests else 0
-        failed = sum(trial.status == Status.ERROR for trial in experiment.trials) if rests else 0
+        idle = not (experiment.running or experiment.runs_elsewhere())
+        left = sum(not trial.finished for trial in experiment.trials) if idle else 0
+        failed = sum(trial.status == Status.ERROR for trial in experiment.trials) if idle else 0
         self._resume.description = f"Resume {count(left, 'interrupted or paused trial')}"
         self._resume.layout.display = None if left else "none"
         self._retry.description = f"Try {count(failed, 'failed trial')} again"
@@ -158,7 +160,7 @@ class TrialsTab:
 
     def _chose(self) -> None:
         if not self._is_offering:
-            self._desk.ask_nothing()
+            self._controller.ask_nothing()
             self._mark()
 
     def _mark(self) -> None:
@@ -178,30 +180,30 @@ class TrialsTab:
     def _do(self, command: str, targets: Sequence[str] = ()) -> None:
         """Run a command on each of *targets*, by default of those chosen now."""
         wrong = [
-            self._desk.said
+            self._controller.said
             for target in targets or self._targets()
-            if self._desk.show(command, target) is None
+            if self._controller.show(command, target) is None
         ]
         if wrong:  # what went well after it said nothing
-            self._desk.say("; ".join(wrong[:_MOST_NAMED]), is_error=True)
+            self._controller.say("; ".join(wrong[:_MOST_NAMED]), is_error=True)
         self._again()
 
     def _go_on(self, *options: str) -> None:
-        self._desk.show("resume", self._experiment.value, *options)
+        self._controller.show("resume", self._experiment.value, *options)
         self._again()
 
     def _start(self) -> None:
         if not self._run.value.strip():
-            self._desk.say("write what to run first: a function, its values, --grid", is_error=True)
+            self._controller.say("write what to run first: a function, its values, --grid", is_error=True)
             return
         try:
             words = split(f"run {self._run.value}")
         except UsageError as error:
-            self._desk.say(str(error), is_error=True)
+            self._controller.say(str(error), is_error=True)
             return
-        started = self._desk.show(*words)
+        started = self._controller.show(*words)
         if isinstance(started, Experiment):
-            self._desk.hide()  # the tab itself shows how it goes
+            self._controller.hide()  # the tab itself shows how it goes
             self._again()
             self._experiment.value = started.name
 
@@ -214,26 +216,26 @@ class TrialsTab:
 
     def _on_one(self, command: str, *, follow: bool = False) -> None:
         if not self._trials.value:
-            self._desk.say("choose a trial in the list first", is_error=True)
+            self._controller.say("choose a trial in the list first", is_error=True)
             return
-        self._desk.show(command, f"{self._experiment.value}/{self._trials.value[0]}", follow=follow)
+        self._controller.show(command, f"{self._experiment.value}/{self._trials.value[0]}", follow=follow)
 
     def _best(self) -> None:
         if self._has_metric():
             words = (f"--metric={self._metric.value}", "--mode", self._mode.value)
-            found = self._desk.show("best", self._experiment.value, *words, follow=True)
+            found = self._controller.show("best", self._experiment.value, *words, follow=True)
             if isinstance(found, TrialShown):
                 self._trials.value = (found.trial.id,)
 
     def _curves(self) -> None:
         if self._has_metric():
-            self._desk.show(
+            self._controller.show(
                 "plot", self._experiment.value, *self._trials.value, f"--metric={self._metric.value}"
             )
 
     def _has_metric(self) -> bool:
         if not self._metric.value:
-            self._desk.say("no metric was reported yet", is_error=True)
+            self._controller.say("no metric was reported yet", is_error=True)
         return bool(self._metric.value)
 
 

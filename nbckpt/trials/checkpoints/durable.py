@@ -17,7 +17,7 @@ from pathlib import Path
 
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError, UsageError
 from nbckpt.store import Buffer, Store
-from nbckpt.sync.work import ATTEMPTS, Work
+from nbckpt.sync.transfer import ATTEMPTS, TransferPool
 from nbckpt.trials.checkpoints.folder import PREFIX, SUFFIX, CheckpointFolder, Record, find, is_as_saved
 
 TIMEOUT_S = 1800.0
@@ -79,7 +79,7 @@ class DurableFolder(CheckpointFolder):
                 "Save again when the storage is back"
             ) from error
 
-    def _put(self, work: Work, record: Record) -> None:
+    def _put(self, work: TransferPool, record: Record) -> None:
         if self._has(work, record):
             return
         self._remove(work, record.name)
@@ -87,10 +87,10 @@ class DurableFolder(CheckpointFolder):
         # The record goes last: whatever fails above this line leaves files that nothing names.
         work.one(partial(self._put_bytes, work, record.name + SUFFIX, record.encode()))
 
-    def _put_file(self, work: Work, key: str) -> None:
+    def _put_file(self, work: TransferPool, key: str) -> None:
         self._put_bytes(work, key, _contents(self.folder.joinpath(*key.split("/"))))
 
-    def _put_bytes(self, work: Work, key: str, data: Buffer) -> None:
+    def _put_bytes(self, work: TransferPool, key: str, data: Buffer) -> None:
         self.store.put(key, data)
         if work.cancel.cancelled:  # it came too late: whoever asked was told that it is not there
             self.store.delete(key)
@@ -113,14 +113,14 @@ class DurableFolder(CheckpointFolder):
             work.all(partial(self._get_file, work, record, path, stage) for path in record.files)
             return self.commit(stage, record)
 
-    def _kept(self, work: Work, name: str) -> Record:
+    def _kept(self, work: TransferPool, name: str) -> Record:
         key = name + SUFFIX
         record = Record.decode(work.one(partial(self.store.get, key)), f"{key} in {self.store.url}")
         if record.name != name:
             raise CorruptError(f"{key} in {self.store.url} is the record of {record.name!r}")
         return record
 
-    def _get_file(self, work: Work, record: Record, path: str, stage: Path) -> None:
+    def _get_file(self, work: TransferPool, record: Record, path: str, stage: Path) -> None:
         key, target = f"{record.name}/{path}", stage.joinpath(*path.split("/"))
         size, checksum = record.files[path]
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -143,7 +143,7 @@ class DurableFolder(CheckpointFolder):
         self._remove(self._work(record.name), record.name)
         super().delete(record)
 
-    def _remove(self, work: Work, name: str) -> None:
+    def _remove(self, work: TransferPool, name: str) -> None:
         work.one(partial(self.store.delete, name + SUFFIX))
         keys = work.one(lambda: list(self.store.keys(f"{name}/")))
         work.all(partial(self.store.delete, key) for key in keys)
@@ -204,7 +204,7 @@ class DurableFolder(CheckpointFolder):
             f"{str(path)!r} is no checkpoint, neither in {self.folder} nor in {self.store.url}"
         )
 
-    def _has(self, work: Work, record: Record) -> bool:
+    def _has(self, work: TransferPool, record: Record) -> bool:
         """Tell whether the store has this very checkpoint."""
         try:
             return self._kept(work, record.name).encode() == record.encode()
@@ -220,8 +220,8 @@ class DurableFolder(CheckpointFolder):
             or any(True for _ in self.store.keys(f"{name}/"))
         )
 
-    def _work(self, name: str = "") -> Work:
-        return Work(f"{self.store.url}/{name}", self._timeout, self._attempts)
+    def _work(self, name: str = "") -> TransferPool:
+        return TransferPool(f"{self.store.url}/{name}", self._timeout, self._attempts)
 
 
 def _contents(file: Path) -> Buffer:

@@ -1,4 +1,4 @@
-"""Driver: takes one trial through one attempt, from its checkpoint to its end, whatever runs it."""
+"""Attempt: takes one trial from its checkpoint to its end, whatever executor runs it."""
 
 from __future__ import annotations
 
@@ -6,25 +6,24 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from nbckpt.errors import CorruptError, NbckptError, StoreError, TrialError
 from nbckpt.sync import SyncConfig
 from nbckpt.trials.checkpoints.durable import NotDurableError
 from nbckpt.trials.checkpoints.folder import CheckpointFolder, Record
 from nbckpt.trials.engine.callbacks import Callbacks
-from nbckpt.trials.engine.search import Suggestions
+from nbckpt.trials.engine.search import SafeSearch
 from nbckpt.trials.executors import Executor, Job, Worker, WorkerEndedError
 from nbckpt.trials.executors.output import Speaker, listener, speaker, teeing
 from nbckpt.trials.model.log import Log
 from nbckpt.trials.model.metrics import DONE, SHOULD_CHECKPOINT
 from nbckpt.trials.model.recorder import TrialRecorder
-from nbckpt.trials.model.retention import Keep
+from nbckpt.trials.model.retention import RetentionPolicy
 from nbckpt.trials.model.stopping import Stopper
 from nbckpt.trials.model.trial import STOPPED, Status, Trial
-from nbckpt.trials.training.trainable import DUPLICATE, IN_VAIN, Trainable
-
-Wish = Literal["", "pause", "stop"]
+from nbckpt.trials.model.view import ControlSignal
+from nbckpt.trials.training.trainable import DUPLICATE, UNANSWERED, Trainable
 
 NOT_SAVED = (
     "it was asked for a checkpoint and reported none: report(…, checkpoint=…) when nbckpt.should_checkpoint()"
@@ -34,17 +33,17 @@ _log = logging.getLogger("nbckpt")
 
 
 @dataclass(frozen=True)
-class Rules:
+class RunSettings:
     """What holds for every trial of an experiment."""
 
     trainable: type[Trainable]
     executor: Executor
     stopper: Stopper
-    keep: Keep | None
+    keep: RetentionPolicy | None
     checkpoint_every: int
     max_failures: int
     callbacks: Callbacks
-    search: Suggestions
+    search: SafeSearch
     changed: Callable[[], None]
     sync: SyncConfig = field(default_factory=SyncConfig)
 
@@ -54,33 +53,33 @@ class Attempt:
 
     Attributes:
         trial: The trial.
-        wish: What a user asked for, which is done after the next result.
+        signal: What a user asked for, which is done after the next result.
         saves: Whether a user asked for a checkpoint, which is saved with the next result.
     """
 
-    def __init__(self, rules: Rules, trial: Trial, name: str) -> None:
+    def __init__(self, settings: RunSettings, trial: Trial, name: str) -> None:
         self.trial = trial
-        self.wish: Wish = ""
+        self.signal: ControlSignal = ""
         self.saves = False
-        self._rules = rules
+        self._settings = settings
         self._name = name
         self._worker: Worker | None = None
         self._origin: Record | None = None
         self._reason = self._warning = ""
         self._early = False
-        self._saves_itself = rules.trainable.tells_when_to_save()
+        self._saves_itself = settings.trainable.tells_when_to_save()
         self._saved_at = 0
         self._checkpoints = trial.checkpoints
         self._recorder = TrialRecorder(trial)
 
-    def ask(self, wish: Wish) -> None:
+    def ask(self, signal: ControlSignal) -> None:
         """Ask for a pause or a stop after the next result; a stop is the stronger of the two.
 
         With a pause comes a checkpoint, where the trainable has one to give: it goes on from there.
         """
-        if self.wish != "stop":
-            self.wish = wish
-            if wish == "pause":
+        if self.signal != "stop":
+            self.signal = signal
+            if signal == "pause":
                 self.ask_for_checkpoint()
 
     def ask_for_checkpoint(self) -> None:
@@ -92,7 +91,7 @@ class Attempt:
 
     def kill(self) -> None:
         """End the attempt at once, where the executor can."""
-        self.wish = "stop"
+        self.signal = "stop"
         if self._worker is not None:
             self._worker.kill()
 
@@ -112,25 +111,25 @@ class Attempt:
             self._fail(error)
         finally:
             self._recorder.close()
-            self._rules.changed()
+            self._settings.changed()
 
     def _run(self) -> None:
         try:
             with self._keeping_log():
                 self._train()
         except WorkerEndedError as error:  # as a kernel that shuts down asks all its processes
-            self.wish = self.wish or "pause"
+            self.signal = self.signal or "pause"
             self._warn(error)
         self._finish()
 
     def _is_interrupt(self, error: BaseException) -> bool:
         """Tell whether an error is Ctrl-C, which reaches a trial only if it runs in the caller's thread."""
         interrupted = isinstance(error, KeyboardInterrupt) or isinstance(error.__cause__, KeyboardInterrupt)
-        return interrupted and not self._rules.executor.concurrent
+        return interrupted and not self._settings.executor.concurrent
 
     def _rest(self) -> None:
         """Pause the trial after an interrupt; it goes on from its last checkpoint."""
-        self.wish = self.wish or "pause"
+        self.signal = self.signal or "pause"
         try:
             if not self.trial.finished:
                 self._finish()
@@ -154,40 +153,40 @@ class Attempt:
 
     def _finish(self) -> None:
         trial = self.trial
-        if self.wish == "pause" and not self._reason:
+        if self.signal == "pause" and not self._reason:
             self._recorder.pause(self._with_warning("paused"))
         else:
             early = self._early or not self._reason
             self._recorder.end(self._with_warning(self._reason or STOPPED), early=early)
-            self._rules.callbacks.call("on_trial_complete", trial)
+            self._settings.callbacks.call("on_trial_complete", trial)
 
     def _train(self) -> None:
-        rules, trial = self._rules, self.trial
-        self._checkpoints = rules.trainable.checkpoints_in(trial.folder, self._name)
+        settings, trial = self._settings, self.trial
+        self._checkpoints = settings.trainable.checkpoints_in(trial.folder, self._name)
         self._origin, notes = newest_whole(trial, self._checkpoints)
-        self._recorder.start(rules.executor.name, self._origin)
+        self._recorder.start(settings.executor.name, self._origin)
         trial.note = note = "; ".join(notes)
         self._saved_at = trial.iteration
-        rules.callbacks.call("on_trial_start", trial)
-        rules.changed()
+        settings.callbacks.call("on_trial_start", trial)
+        settings.changed()
         job = Job(
-            rules.trainable,
+            settings.trainable,
             trial.config,
             trial.folder,
             trial.id,
             self._name,
             self._waits,
-            rules.sync,
+            settings.sync,
             self._warn,
         )
-        self._worker = rules.executor.start(job)
+        self._worker = settings.executor.start(job)
         trial.note = note
         if self.saves:
             self._worker.ask_for_checkpoint()
         try:
-            if self._origin is not None and not self.wish:
+            if self._origin is not None and not self.signal:
                 self._worker.restore(self._origin)
-            if not self.wish:
+            if not self.signal:
                 self._worker.run(self._handle)
         finally:
             self._worker.stop()
@@ -198,47 +197,47 @@ class Attempt:
         """Show what the trial waits for; tell whether it is still to begin."""
         if missing and missing != self.trial.note:
             self.trial.note = missing
-            self._rules.changed()
-        return not self.wish
+            self._settings.changed()
+        return not self.signal
 
     def _handle(self, result: dict[str, Any]) -> bool:
         """Take in one result; tell whether the trial is to go on."""
-        rules, trial = self._rules, self.trial
+        settings, trial = self._settings, self.trial
         new = result.pop(DUPLICATE, None) is None
-        offered, in_vain = bool(result.pop(SHOULD_CHECKPOINT, False)), result.pop(IN_VAIN, False)
+        offered, unanswered = bool(result.pop(SHOULD_CHECKPOINT, False)), result.pop(UNANSWERED, False)
         if new:
             # Before the checkpoint: a crash in between does this result again, and none is missing.
             self._recorder.result(result, durable=offered)
         reason = given_up = ""
         if new:
-            given_up = rules.search.reported(trial)
-            reason = rules.stopper.reason(trial, result) or given_up
+            given_up = settings.search.reported(trial)
+            reason = settings.stopper.reason(trial, result) or given_up
         ends = bool(reason or result.get(DONE))
         if offered or self._is_due(ends=ends):
             self._save()
-        elif in_vain:
+        elif unanswered:
             self.saves, trial.note = False, NOT_SAVED
         if new:
-            rules.callbacks.call("on_trial_result", trial, result)
-        rules.changed()
-        wish = self.wish  # once: what is asked for from here on is done after the next result
-        if wish == "pause" and self._is_due(ends=ends):
+            settings.callbacks.call("on_trial_result", trial, result)
+        settings.changed()
+        signal = self.signal  # once: what is asked for from here on is done after the next result
+        if signal == "pause" and self._is_due(ends=ends):
             self._save()
         if ends:
             self._reason, self._early = reason or "done", bool(reason) and reason == given_up
-        return not (ends or wish)
+        return not (ends or signal)
 
     def _is_due(self, *, ends: bool) -> bool:
         """Tell whether a trainable that does not say so itself should be saved now."""
-        rules, trial = self._rules, self.trial
+        settings, trial = self._settings, self.trial
         if self._saves_itself or trial.iteration == self._saved_at:
             return False
-        every = rules.checkpoint_every
+        every = settings.checkpoint_every
         due = bool(every) and trial.iteration % every == 0
-        return due or self.saves or self.wish == "pause" or (ends and bool(every))
+        return due or self.saves or self.signal == "pause" or (ends and bool(every))
 
     def _save(self) -> None:
-        rules, trial = self._rules, self.trial
+        settings, trial = self._settings, self.trial
         assert self._worker is not None
         self.saves = False
         try:
@@ -253,17 +252,17 @@ class Attempt:
         if record is None:
             return
         self._recorder.saved(record)
-        rules.callbacks.call("on_trial_checkpoint", trial, record)
+        settings.callbacks.call("on_trial_checkpoint", trial, record)
         self._prune()
 
     def _prune(self) -> None:
         """Remove the checkpoints that are not to be kept; what the function may still read stays."""
-        rules, checkpoints = self._rules, self._checkpoints
-        if rules.keep is not None:
+        settings, checkpoints = self._settings, self._checkpoints
+        if settings.keep is not None:
             # What was saved after the one that counts may be whole here only.
             needed = {self.trial.checkpoint or "", self._origin.name if self._origin else ""}
             try:
-                for old in rules.keep.superfluous(checkpoints.records(), needed):
+                for old in settings.keep.superfluous(checkpoints.records(), needed):
                     checkpoints.delete(old)
             except StoreError as error:  # it is tried again after the next save
                 self._warn(error)
@@ -277,11 +276,11 @@ class Attempt:
         return f"{note}; {self._warning}" if self._warning else note
 
     def _fail(self, error: BaseException) -> None:
-        rules, trial = self._rules, self.trial
+        settings, trial = self._settings, self.trial
         if not isinstance(error, NbckptError):
             _log.error("%s: nbckpt itself failed", self._name, exc_info=error)
-        stopped = self.wish == "stop"
-        retry = not stopped and isinstance(error, TrialError) and trial.failures < rules.max_failures
+        stopped = self.signal == "stop"
+        retry = not stopped and isinstance(error, TrialError) and trial.failures < settings.max_failures
         try:
             if stopped:
                 self._recorder.end(f"{STOPPED}; {error}", early=True)
@@ -289,8 +288,8 @@ class Attempt:
                 self._recorder.fail(error, retry=retry)
         except NbckptError as second:
             self._recorder.lose(f"{error}; and its journal cannot be written: {second}")
-        rules.callbacks.call("on_trial_error", trial, error)
-        if trial.status == Status.PENDING and self.wish:
+        settings.callbacks.call("on_trial_error", trial, error)
+        if trial.status == Status.PENDING and self.signal:
             self._rest()
 
 

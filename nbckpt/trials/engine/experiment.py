@@ -15,11 +15,11 @@ from nbckpt.render import Page, Result
 from nbckpt.sync import SyncConfig
 from nbckpt.sync.shutdown import before_the_end
 from nbckpt.trials.engine import control, shutdown
-from nbckpt.trials.engine.attempt import Rules, Wish
+from nbckpt.trials.engine.attempt import RunSettings
 from nbckpt.trials.engine.callbacks import Callbacks
 from nbckpt.trials.engine.claim import Claim
-from nbckpt.trials.engine.pool import Crew, Orders
-from nbckpt.trials.engine.search import Search, Suggestions
+from nbckpt.trials.engine.pool import Orders, WorkerPool
+from nbckpt.trials.engine.search import SafeSearch, Search
 from nbckpt.trials.engine.upload import callbacks_of
 from nbckpt.trials.executors import Executor, open_executor
 from nbckpt.trials.model import journal, params
@@ -30,6 +30,7 @@ from nbckpt.trials.model.spec import Spec
 from nbckpt.trials.model.stopping import Stopper
 from nbckpt.trials.model.trial import STOPPED, Status, Trial, bind, read_trials
 from nbckpt.trials.model.trust import load_spec
+from nbckpt.trials.model.view import ControlSignal
 from nbckpt.trials.training.function import trainable_class
 from nbckpt.trials.views.curves import figure
 from nbckpt.trials.views.frame import dataframe
@@ -61,12 +62,12 @@ class Experiment(Result):
         self.folder = folder
         self.spec = spec
         self._trials = {trial.id: trial for trial in trials}
-        self._crew = Crew(folder.name)
+        self._pool = WorkerPool(folder.name)
         self._version = 0
         self._spec_at: Any = None
-        self._search = Suggestions()
+        self._search = SafeSearch()
         self._owner: control.Owner | None = None
-        self._claim = Claim(folder, self._crew.changed)
+        self._claim = Claim(folder, self._pool.changed)
 
     @classmethod
     def read(cls, folder: Path) -> Experiment:
@@ -100,7 +101,7 @@ class Experiment(Result):
         Raises:
             CorruptError: The experiment's file is damaged.
         """
-        with self._crew.changed:
+        with self._pool.changed:
             stamp = journal.stamp(self.folder / spec_file.FILE)
             if self.running or stamp is None:
                 return
@@ -152,20 +153,20 @@ class Experiment(Result):
     @property
     def running(self) -> bool:
         """Whether it runs in this process, or waits to."""
-        return self._crew.drivers > 0
+        return self._pool.drivers > 0
 
     @property
     def ending(self) -> bool:
         """Whether no trial runs any more, and only its callbacks are still at work."""
-        return self._crew.ending
+        return self._pool.ending
 
     @property
     def unfinished(self) -> int:
         """How many trials run here, or are to, that nobody asked to pause or to stop."""
-        crew = self._crew
-        with crew.changed:
-            waiting = len(crew.line) + self._to_suggest
-            return waiting + sum(not it.wish for it in crew.running.values()) if crew.drivers else 0
+        pool = self._pool
+        with pool.changed:
+            waiting = len(pool.line) + self._to_suggest
+            return waiting + sum(not it.signal for it in pool.running.values()) if pool.drivers else 0
 
     @property
     def version(self) -> int:
@@ -175,9 +176,9 @@ class Experiment(Result):
     @property
     def notes(self) -> list[str]:
         """What went wrong beside the trials, a sentence each."""
-        rules = self._crew.rules
-        callbacks = rules.callbacks.notes if rules else []
-        return [*self._crew.notes, *self._search.notes, *callbacks, *self._unknown_metrics()]
+        settings = self._pool.settings
+        callbacks = settings.callbacks.notes if settings else []
+        return [*self._pool.notes, *self._search.notes, *callbacks, *self._unknown_metrics()]
 
     def runs_elsewhere(self) -> bool:
         """Tell whether another process runs it."""
@@ -188,12 +189,12 @@ class Experiment(Result):
         waits = trial.status in {Status.RUNNING, Status.PENDING}
         return waits and not self.running and not self.runs_elsewhere()
 
-    def asked(self, trial: Trial) -> Wish | Literal["checkpoint"]:
+    def asked(self, trial: Trial) -> ControlSignal | Literal["checkpoint"]:
         """Return what a running trial was asked to do next: pause, stop, checkpoint, or nothing."""
-        attempt = self._crew.running.get(trial.id)
+        attempt = self._pool.running.get(trial.id)
         if attempt is None:
             return ""
-        return attempt.wish or ("checkpoint" if attempt.saves else "")
+        return attempt.signal or ("checkpoint" if attempt.saves else "")
 
     def best(self, metric: str = "", mode: str = "") -> Trial:
         """Return the trial with the best last value of a metric; trials without one are left out.
@@ -284,7 +285,7 @@ class Experiment(Result):
 
         An interrupt ends the waiting only; the trials go on.
         """
-        ended = self._crew.wait(timeout)
+        ended = self._pool.wait(timeout)
         if ended and self._owner is not None:
             self._owner.join()
         return ended
@@ -338,7 +339,7 @@ class Experiment(Result):
         if self._hand_over("checkpoint", trial):
             return
         for it in self._chosen(trial):
-            attempt = self._crew.running.get(it.id)
+            attempt = self._pool.running.get(it.id)
             if attempt is not None:
                 attempt.ask_for_checkpoint()
         self.touch()
@@ -348,11 +349,11 @@ class Experiment(Result):
 
         Where only callbacks are still at work, as at the last sync, that is given up.
         """
-        crew = self._crew
-        for attempt in list(crew.running.values()):
+        pool = self._pool
+        for attempt in list(pool.running.values()):
             attempt.kill()
-        if crew.rules is not None and crew.ending:
-            crew.rules.callbacks.cancel()
+        if pool.settings is not None and pool.ending:
+            pool.settings.callbacks.cancel()
 
     def resume(
         self, trial: str | Trial | None = None, *, errored: bool = False, trust: bool = False
@@ -401,7 +402,7 @@ class Experiment(Result):
             it
             for it in self._chosen(trial)
             if (trial is not None or self._resumes(it, errored=errored))
-            and not self._crew.has(it)
+            and not self._pool.has(it)
             and not (elsewhere and it.status in {Status.RUNNING, Status.PENDING})
         ]
         if bad := [it for it in wanted if it.status == Status.DAMAGED]:
@@ -431,7 +432,7 @@ class Experiment(Result):
         """
         spec = self.spec
         if not self.running:
-            rules = Rules(
+            settings = RunSettings(
                 trainable_class(spec.trainable, spec.checkpoint_every),
                 open_executor(executor or spec.executor, spec.resources),
                 Stopper(spec.stop, spec.metric, spec.mode),
@@ -439,7 +440,7 @@ class Experiment(Result):
                 spec.checkpoint_every,
                 spec.max_failures,
                 Callbacks(callbacks_of(spec)),
-                self._search if search is None else Suggestions(search),
+                self._search if search is None else SafeSearch(search),
                 self.touch,
                 spec.sync or SyncConfig(),
             )
@@ -447,18 +448,18 @@ class Experiment(Result):
                 lambda: self._to_suggest,
                 self._suggested,
                 self._begin,
-                lambda: rules.callbacks.call("on_experiment_end", self.trials),
+                lambda: settings.callbacks.call("on_experiment_end", self.trials),
                 self._over,
                 self.pause,
             )
-            self._crew.begin(rules, orders)
-            self._search = rules.search
+            self._pool.begin(settings, orders)
+            self._search = settings.search
             _live[self.folder] = self
             before_the_end(shutdown.finish_all)
             self._search.setup(self)
-            rules.callbacks.call("setup", self)
+            settings.callbacks.call("setup", self)
         try:
-            self._crew.work(trials, self.spec.max_concurrent)
+            self._pool.work(trials, self.spec.max_concurrent)
         finally:
             self.wait(0)  # where trials run in this thread, all has ended
 
@@ -470,13 +471,13 @@ class Experiment(Result):
             UsageError: Another process runs it.
             StoreError: The disk failed.
         """
-        with self._crew.changed:
+        with self._pool.changed:
             self._claim.acquire()
         try:
             self.refresh()
             yield
         finally:
-            with self._crew.changed:
+            with self._pool.changed:
                 self._claim.release()
 
     def _suggested(self) -> Trial | None:
@@ -536,11 +537,11 @@ class Experiment(Result):
     def _begin(self) -> None:
         """Own the experiment while it runs, and answer what other processes ask."""
         self._claim.acquire()
-        self._owner = control.Owner(self.folder, self._crew.wait, self._do, self._note_refusal)
+        self._owner = control.Owner(self.folder, self._pool.wait, self._do, self._note_refusal)
 
     def _do(self, request: control.ControlRequest) -> bool:
         """Do what another process asks for; False if nothing runs any more."""
-        with self._crew.changed:
+        with self._pool.changed:
             if self.running:
                 _log.info("%s is asked to %s by %s", self.name, request.do, request.by)
                 options = {"errored": request.errored} if request.do == "resume" else {}
@@ -548,34 +549,34 @@ class Experiment(Result):
             return self.running
 
     def _note_refusal(self, error: Exception) -> None:
-        self._crew.notes.append(f"a request of another process was refused: {error}")
+        self._pool.notes.append(f"a request of another process was refused: {error}")
         self.touch()
 
-    def _ask(self, wish: Literal["pause", "stop"], trial: str | Trial | None) -> None:
-        if not self._hand_over(wish, trial):
-            with self.claimed(), self._crew.changed:
-                self._wish(wish, trial)
+    def _ask(self, signal: Literal["pause", "stop"], trial: str | Trial | None) -> None:
+        if not self._hand_over(signal, trial):
+            with self.claimed(), self._pool.changed:
+                self._signal(signal, trial)
 
-    def _wish(self, wish: Literal["pause", "stop"], trial: str | Trial | None) -> None:
+    def _signal(self, signal: Literal["pause", "stop"], trial: str | Trial | None) -> None:
         """Ask running trials to pause or stop, and have those do so at once that do not run."""
-        crew = self._crew
+        pool = self._pool
         for it in self._chosen(trial):
-            attempt = crew.running.get(it.id)
+            attempt = pool.running.get(it.id)
             if attempt is not None:
-                attempt.ask(wish)
-            elif it in crew.line or not it.finished:
-                self._put_aside(it, wish)
-                if it in crew.line:
-                    crew.line.remove(it)
+                attempt.ask(signal)
+            elif it in pool.line or not it.finished:
+                self._put_aside(it, signal)
+                if it in pool.line:
+                    pool.line.remove(it)
         if trial is None:
             self._search.open = False
         self._version += 1
-        crew.changed.notify_all()
+        pool.changed.notify_all()
 
-    def _put_aside(self, trial: Trial, wish: Wish) -> None:
+    def _put_aside(self, trial: Trial, signal: ControlSignal) -> None:
         """Stop or pause a trial that does not run."""
         with TrialRecorder(trial) as recorder:
-            if wish == "stop":
+            if signal == "stop":
                 recorder.end(STOPPED, early=True)
                 self._search.ended(trial)
             elif trial.status != Status.PAUSED:
@@ -595,9 +596,9 @@ class Experiment(Result):
 
     def _unknown_metrics(self) -> Iterator[str]:
         """Yield a sentence for each metric that a condition waits for and no trial with results has."""
-        if self._crew.rules is None:
+        if self._pool.settings is None:
             return
-        unknown = [set(self._crew.rules.stopper.unknown(trial)) for trial in self.trials if trial.results]
+        unknown = [set(self._pool.settings.stopper.unknown(trial)) for trial in self.trials if trial.results]
         for name in sorted(set.intersection(*unknown)) if unknown else ():
             yield f"stop waits for {name!r}, which no trial reports: there are {self._metrics()}"
 

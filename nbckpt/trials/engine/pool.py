@@ -1,4 +1,4 @@
-"""Crew: the drivers of an experiment, a thread each, which take trials from a line until none is left."""
+"""Pool: the worker threads of an experiment, which take trials from a line until none is left."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from nbckpt.core.packs.pools import starts
-from nbckpt.trials.engine.attempt import Attempt, Rules
+from nbckpt.trials.engine.attempt import Attempt, RunSettings
 from nbckpt.trials.executors import InlineExecutor, ThreadExecutor
 from nbckpt.trials.model.recorder import TrialRecorder
 from nbckpt.trials.model.trial import Status, Trial
@@ -21,14 +21,14 @@ _NO_THREADS = "threads cannot start here: trials run one after the other in the 
 
 @dataclass(frozen=True)
 class Orders:
-    """What a crew asks of whom it works for.
+    """What a pool asks of the experiment that it works for.
 
     Attributes:
         coming: How many trials are still to be made when the line is empty.
         make: Makes the next one; None where there is none now.
         begin: Called before there is a first driver.
         end: Called by the last driver when no trial runs any more.
-        over: Called after that, unless more work came meanwhile. Nobody else has the crew's lock then, nor
+        over: Called after that, unless more work came meanwhile. Nobody else has the pool's lock then, nor
             while *begin* is called.
         rest: Pauses every trial; called after an interrupt.
     """
@@ -41,7 +41,7 @@ class Orders:
     rest: Callable[[], object]
 
 
-class Crew:
+class WorkerPool:
     """Drivers, and the line of trials in which they work. Any thread may ask.
 
     Attributes:
@@ -60,15 +60,15 @@ class Crew:
         self.running: dict[str, Attempt] = {}
         self.drivers = 0
         self.ending = False
-        self.rules: Rules | None = None
+        self.settings: RunSettings | None = None
         self.notes: list[str] = []
         self._name = name
         self._unanswered: set[str] = set()
         self._orders: Orders | None = None
 
-    def begin(self, rules: Rules, orders: Orders) -> None:
+    def begin(self, settings: RunSettings, orders: Orders) -> None:
         """Work by these rules and orders from now on; there is no driver yet."""
-        self.rules, self._orders = rules, orders
+        self.settings, self._orders = settings, orders
 
     def has(self, trial: Trial) -> bool:
         """Tell whether a trial runs or waits for its turn."""
@@ -84,9 +84,9 @@ class Crew:
 
         Where threads cannot be, it is done here, until it is done.
         """
-        assert self.rules is not None
+        assert self.settings is not None
         assert self._orders is not None
-        concurrent = self.rules.executor.concurrent
+        concurrent = self.settings.executor.concurrent
         for trial in trials:
             if trial.status != Status.PENDING or trial.attempts:
                 with TrialRecorder(trial) as recorder:
@@ -112,11 +112,11 @@ class Crew:
 
     def _go_on_inline(self, missing: int) -> None:
         """Do without *missing* more drivers and without threads."""
-        assert self.rules is not None
+        assert self.settings is not None
         with self.changed:
             self.drivers -= missing
-            if self.rules.executor.name == ThreadExecutor.name and self.drivers == 1:
-                self.rules = replace(self.rules, executor=InlineExecutor())
+            if self.settings.executor.name == ThreadExecutor.name and self.drivers == 1:
+                self.settings = replace(self.settings, executor=InlineExecutor())
                 self.notes.append(_NO_THREADS)
         self._drive()
 
@@ -138,12 +138,12 @@ class Crew:
             self._gone()
 
     def _run(self, attempt: Attempt) -> None:
-        assert self.rules is not None
+        assert self.settings is not None
         trial = attempt.trial
         try:
             attempt.run()
             if trial.finished:
-                self.rules.search.ended(trial)
+                self.settings.search.ended(trial)
         finally:
             with self.changed:
                 self.running.pop(trial.id, None)
@@ -153,13 +153,13 @@ class Crew:
                         self._unanswered.add(trial.id)
 
     def _next(self) -> Attempt | None:
-        assert self.rules is not None
+        assert self.settings is not None
         assert self._orders is not None
         with self.changed:
             trial = self.line.popleft() if self.line else self._orders.make()
             if trial is None:
                 return None
-            attempt = self.running[trial.id] = Attempt(self.rules, trial, f"{self._name}/{trial.id}")
+            attempt = self.running[trial.id] = Attempt(self.settings, trial, f"{self._name}/{trial.id}")
             if trial.id in self._unanswered:
                 self._unanswered.remove(trial.id)
                 attempt.ask_for_checkpoint()

@@ -38,7 +38,7 @@ class Search(ABC):
         del trial
 
 
-class Suggestions:
+class SafeSearch:
     """What an experiment asks its search, if it has one; it goes on without one that fails.
 
     Attributes:

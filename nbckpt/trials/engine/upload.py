@@ -30,7 +30,7 @@ from nbckpt.sync.adapter import background
 from nbckpt.sync.config import AUTO, url_of
 from nbckpt.sync.queue import Request
 from nbckpt.sync.syncer import TIMEOUT_S
-from nbckpt.sync.work import Terms
+from nbckpt.sync.transfer import TransferOptions
 from nbckpt.trials.checkpoints.folder import PREFIX, TEMPORARY, Record
 from nbckpt.trials.model import journal, log, spec
 from nbckpt.trials.model.callback import BackgroundCallback, Callback
@@ -88,7 +88,7 @@ class SyncerCallback(BackgroundCallback):
         self._clock = clock
         self._thresholds = sync_thresholds()
         self._url = ""
-        self._ways: dict[str, _Way] = {}
+        self._tasks: dict[str, UploadTask] = {}
         self._untold: dict[str, str] = {}
         self._done: set[str] = set()
         """The trials that ended and are where they should be."""
@@ -106,15 +106,15 @@ class SyncerCallback(BackgroundCallback):
 
     def trouble(self) -> list[str]:
         """Return what is not where it should be, and at the experiment's end what is still being sent."""
-        ways = list(self._ways.items())
-        found = [f"{name} is not up to date at {it.remote}: {it.trouble}" for name, it in ways if it.trouble]
+        tasks = list(self._tasks.items())
+        found = [f"{name} is not up to date at {it.remote}: {it.trouble}" for name, it in tasks if it.trouble]
         if self._is_ending:
-            found += [f"sending {name}{_so_far(it.syncer)}" for name, it in ways if not it.rests]
+            found += [f"sending {name}{_so_far(it.syncer)}" for name, it in tasks if not it.idle]
         return found
 
     def setup(self, experiment: ExperimentView) -> None:
         """See `Callback.setup`."""
-        self._ways.clear()
+        self._tasks.clear()
         self._untold.clear()
         self._done.clear()
         self._is_given_up = False
@@ -144,9 +144,9 @@ class SyncerCallback(BackgroundCallback):
         if self._url:
             with self._lock:
                 self._send(trial)
-                self._ways[trial.id].is_last = True
+                self._tasks[trial.id].is_last = True
                 self._forget()
-                under_way = [name for name, way in self._ways.items() if way.is_last and not way.rests]
+                under_way = [name for name, task in self._tasks.items() if task.is_last and not task.idle]
             if len(under_way) >= _MOST_AT_ONCE:
                 self._await(under_way[:1])
 
@@ -161,7 +161,7 @@ class SyncerCallback(BackgroundCallback):
             return
         self._is_ending = True
         try:
-            self._await(list(self._ways))
+            self._await(list(self._tasks))
             self._forget()
             left = deque(trial for trial in trials if trial.id not in self._done)
             while left:
@@ -174,7 +174,7 @@ class SyncerCallback(BackgroundCallback):
                 self._await([spec.FILE])
         finally:
             self._is_ending = False
-        self._ways = {name: way for name, way in self._ways.items() if way.trouble}
+        self._tasks = {name: task for name, task in self._tasks.items() if task.trouble}
         self._done.clear()
 
     def wait_for_all(self) -> None:
@@ -183,7 +183,7 @@ class SyncerCallback(BackgroundCallback):
         Raises:
             StoreError: Something failed since the last call; a line `trial: error` for each.
         """
-        self._await(list(self._ways))
+        self._await(list(self._tasks))
         untold, self._untold = self._untold, {}
         if untold:
             lines = (f"  {name}: {error}" for name, error in untold.items())
@@ -192,28 +192,28 @@ class SyncerCallback(BackgroundCallback):
     def cancel(self) -> None:
         """See `Callback.cancel`: nothing more is sent."""
         self._is_given_up = True
-        for way in list(self._ways.values()):
-            way.syncer.cancel()
+        for task in list(self._tasks.values()):
+            task.syncer.cancel()
 
     def _send(self, trial: Trial, *, forced: bool = True) -> None:
         """Send a trial's folder where that is due, or in any case."""
         with self._lock:
-            way = self._ways.get(trial.id)
-            if way is None:
+            task = self._tasks.get(trial.id)
+            if task is None:
                 left_out = partial(_left_out, artifacts=self.config.sync_artifacts)
-                way = _Way(self._syncer(), trial.folder, f"{self._url}/{trial.id}", left_out)
-                self._ways[trial.id] = way
-            way.is_last = False
+                task = UploadTask(self._syncer(), trial.folder, f"{self._url}/{trial.id}", left_out)
+                self._tasks[trial.id] = task
+            task.is_last = False
         self._ask(trial.id, forced=forced)
 
     def _ask(self, name: str, *, forced: bool) -> None:
-        way = self._ways[name]
+        task = self._tasks[name]
         if self._is_given_up:
-            way.failure = "it was given up"
+            task.failure = "it was given up"
         else:
-            way.ask(forced=forced)
-        if way.failure:
-            self._untold[name] = way.failure
+            task.ask(forced=forced)
+        if task.failure:
+            self._untold[name] = task.failure
 
     def _syncer(self) -> BackgroundSyncer:
         return background(self.config, self._clock)
@@ -223,41 +223,41 @@ class SyncerCallback(BackgroundCallback):
         syncer = self._syncer()
         if isinstance(syncer, DefaultSyncer):
             syncer = _FileSyncer(syncer.open_storage, self.config.sync_timeout)
-        self._ways.setdefault(spec.FILE, _Way(syncer, folder, self._url, _trials))
+        self._tasks.setdefault(spec.FILE, UploadTask(syncer, folder, self._url, _trials))
         self._ask(spec.FILE, forced=True)
 
     def _await(self, names: Sequence[str]) -> None:
         """Wait for some ways, which are cancelled when that takes too long."""
         limit = 2 * (self.config.sync_timeout or TIMEOUT_S) + 1  # for what is under way, and what waits
         for name in names:
-            deadline, way = time.monotonic() + limit, self._ways.get(name)
-            while way and not self._rests(name, way, max(0.0, min(_LOOK_S, deadline - time.monotonic()))):
+            deadline, task = time.monotonic() + limit, self._tasks.get(name)
+            while task and not self._rests(name, task, max(0.0, min(_LOOK_S, deadline - time.monotonic()))):
                 self._changed()
                 if time.monotonic() >= deadline:
-                    way.syncer.cancel()
-                    self._untold[name] = way.failure = f"it did not end within {limit:g} s"
+                    task.syncer.cancel()
+                    self._untold[name] = task.failure = f"it did not end within {limit:g} s"
                     break
         self._changed()
 
-    def _rests(self, name: str, way: _Way, timeout: float) -> bool:
+    def _rests(self, name: str, task: UploadTask, timeout: float) -> bool:
         """Tell whether nothing is sent for *name* after a while; keep why it failed, if it did."""
         try:
-            ended = way.syncer.wait(timeout)
+            ended = task.syncer.wait(timeout)
         except Exception as error:  # noqa: BLE001  a user's syncer may raise anything
             self._untold[name] = str(error)
-            return way.rests
+            return task.idle
         return ended
 
     def _forget(self) -> None:
         """Let go of the trials that are where they should be and have ended."""
         with self._lock:
-            for name, way in list(self._ways.items()):
-                if way.is_last and self._rests(name, way, 0) and not way.trouble:
-                    del self._ways[name]
+            for name, task in list(self._tasks.items()):
+                if task.is_last and self._rests(name, task, 0) and not task.trouble:
+                    del self._tasks[name]
                     self._done.add(name)
 
 
-class _Way:
+class UploadTask:
     """What brings one folder to its target.
 
     Attributes:
@@ -291,7 +291,7 @@ class _Way:
             _log.warning("%s: %s", self.remote, self.failure)
 
     @property
-    def rests(self) -> bool:
+    def idle(self) -> bool:
         """Whether nothing is being sent."""
         return not self.syncer.status().running
 
@@ -328,7 +328,7 @@ def _place_there(config: SyncConfig, name: str) -> str:
     """Return where an experiment is: where a run syncs it, or where a push brings it; "" for nowhere."""
     for where in (url_of(config, name), url_of(config, f"experiments/{name}")):
         store = _store(config, where)
-        if Terms(config.sync_timeout).work(store.url).one(partial(store.exists, spec.FILE)):
+        if TransferOptions(config.sync_timeout).work(store.url).one(partial(store.exists, spec.FILE)):
             return where
     return ""
 
@@ -371,10 +371,10 @@ class _FileSyncer(BackgroundSyncer):
         super().__init__(0, timeout)
         self._opens = opens
 
-    def carry_out(self, request: Request, terms: Terms) -> object:
+    def carry_out(self, request: Request, options: TransferOptions) -> object:
         """See `BackgroundSyncer.carry_out`."""
         store, data = self._opens(request.remote), Path(request.local, spec.FILE).read_bytes()
-        return terms.work(store.url).one(partial(store.put, spec.FILE, data))
+        return options.work(store.url).one(partial(store.put, spec.FILE, data))
 
 
 def _left_out(folder: Path, *, artifacts: bool) -> Iterator[str]:

@@ -18,7 +18,7 @@ from nbckpt.sync import SyncConfig
 from nbckpt.sync.adapter import background
 from nbckpt.sync.config import url_of
 from nbckpt.sync.exclude import excluding
-from nbckpt.sync.files import Seen, explained, scan
+from nbckpt.sync.files import FileStat, explained, scan
 from nbckpt.trials.checkpoints.folder import PREFIX
 from nbckpt.trials.executors.transport import PIECE
 from nbckpt.trials.model import journal, log
@@ -41,7 +41,7 @@ class Artifacts:
         self._folder = folder
         self._excluded = excluding(OTHERS)
 
-    def changes(self, known: Mapping[str, Seen]) -> dict[str, Seen]:
+    def changes(self, known: Mapping[str, FileStat]) -> dict[str, FileStat]:
         """Return the files that are not as they are known."""
         found = scan(self._folder, self._excluded, {})
         return {path: seen for path, seen in found.items() if known.get(path) != seen}
@@ -90,7 +90,7 @@ def artifacts_url(config: SyncConfig, name: str) -> str:
     return f"{url_of(config, experiment)}/{FOLDER}/{trial}"
 
 
-def take_in(folder: Path, changed: Mapping[str, Seen], read: Callable[[str, int], bytes]) -> None:
+def take_in(folder: Path, changed: Mapping[str, FileStat], read: Callable[[str, int], bytes]) -> None:
     """Put files of another machine into a trial's folder, each whole or not at all.
 
     Raises:

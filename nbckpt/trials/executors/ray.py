@@ -23,14 +23,21 @@ import cloudpickle
 from nbckpt.core.shared_tempdir import lend
 from nbckpt.errors import CodecError, NbckptError, StoreError, TrialError, UsageError
 from nbckpt.sync import SyncConfig
-from nbckpt.sync.files import Seen
+from nbckpt.sync.files import FileStat
 from nbckpt.trials.checkpoints.folder import CheckpointFolder, Record
 from nbckpt.trials.executors.artifacts import Artifacts, Sender, take_in
 from nbckpt.trials.executors.base import Executor, Handle, Job, Worker, WorkerLostError
 from nbckpt.trials.executors.local import make as make_trainable
 from nbckpt.trials.executors.local import save
 from nbckpt.trials.executors.output import Printed, listener, teeing
-from nbckpt.trials.executors.transport import Bill, Depot, carry, outcome, pack, result_of
+from nbckpt.trials.executors.transport import (
+    CheckpointTransfer,
+    TransferManifest,
+    copy_files,
+    outcome,
+    pack,
+    result_of,
+)
 from nbckpt.trials.model.metrics import DONE
 from nbckpt.trials.model.params import FILE as PARAMS
 from nbckpt.trials.training.function import STOP_TIMEOUT_S
@@ -97,11 +104,11 @@ class RayWorker(Worker):
         self._actor = actor
         self._job = job
         self._checkpoints = CheckpointFolder(job.folder)
-        self._depot = Depot(self._checkpoints)
+        self._transfer = CheckpointTransfer(self._checkpoints)
         self._node = ""
         self._made = False
         self._is_shared = self._asked = False
-        self._known: dict[str, Seen] = {}
+        self._known: dict[str, FileStat] = {}
         self._looked_at = time.monotonic()
 
     def has_room(self, resources: Mapping[str, float], *, grows: bool) -> bool:
@@ -146,9 +153,9 @@ class RayWorker(Worker):
         if self._is_shared:
             self._call("restore_here", checkpoint.name)
             return
-        bill = self._depot.bill(checkpoint)
-        carry(bill, self._depot.read, lambda path, piece: self._call("write", path, piece))
-        self._call("restore", bill)
+        manifest = self._transfer.manifest(checkpoint)
+        copy_files(manifest, self._transfer.read, lambda path, piece: self._call("write", path, piece))
+        self._call("restore", manifest)
 
     def run(self, handle: Handle) -> None:
         """See `Worker.run`."""
@@ -163,16 +170,16 @@ class RayWorker(Worker):
 
     def save(self) -> Record | None:
         """See `Worker.save`: the checkpoint is brought here, and committed here."""
-        bill: Bill | None = self._call("save")
-        if bill is None:
+        manifest: TransferManifest | None = self._call("save")
+        if manifest is None:
             return None
         if self._is_shared:
-            return self._checkpoints.read(Record.decode(bill.record, "a checkpoint").name)
+            return self._checkpoints.read(Record.decode(manifest.record, "a checkpoint").name)
         if self._job.sync.sync_on_checkpoint:
             self._bring()
         try:
-            carry(bill, lambda *piece: self._call("read", *piece), self._depot.write)
-            return self._depot.commit(bill)
+            copy_files(manifest, lambda *piece: self._call("read", *piece), self._transfer.write)
+            return self._transfer.commit(manifest)
         except OSError as error:
             if isinstance(error, StoreError):
                 raise
@@ -180,7 +187,7 @@ class RayWorker(Worker):
                 f"cannot write a checkpoint to {str(self._job.folder)!r}: {error.strerror or error}"
             ) from error
         finally:
-            self._depot.drop()
+            self._transfer.drop()
 
     def ask_for_checkpoint(self) -> None:
         """See `Worker.ask_for_checkpoint`: an actor hears of it when it is asked for a result."""
@@ -303,7 +310,7 @@ class TrialActor:
             # Lent, so that what is left of an actor that was killed goes with the next that comes there.
             folder = self._lent.enter_context(lend(uuid.uuid4().hex, Path.mkdir))
         self._checkpoints = CheckpointFolder(folder)
-        self._depot = Depot(self._checkpoints)
+        self._transfer = CheckpointTransfer(self._checkpoints)
         self._artifacts = Artifacts(folder)
         if sync.upload_dir and sync.sync_artifacts:
             self._sender = Sender(sync, self._name, folder)
@@ -321,7 +328,7 @@ class TrialActor:
         """Return what was printed since that was asked."""
         return self._printed.take()
 
-    def save(self) -> Bill | None:
+    def save(self) -> TransferManifest | None:
         """Save a checkpoint, to be fetched; of those that were, only what the trial may read stays here."""
         assert self._trainable is not None
         record = save(self._trainable, self._checkpoints)
@@ -330,20 +337,20 @@ class TrialActor:
         former, self._newest = self._newest, record
         if former is not None and not self._is_shared and former.name not in {record.name, self._origin}:
             self._checkpoints.delete(former)
-        return self._depot.bill(record)
+        return self._transfer.manifest(record)
 
     def read(self, name: str, path: str, offset: int, size: int) -> bytes:
-        """See `Depot.read`."""
-        return self._depot.read(name, path, offset, size)
+        """See `CheckpointTransfer.read`."""
+        return self._transfer.read(name, path, offset, size)
 
     def write(self, path: str, piece: bytes) -> None:
-        """See `Depot.write`."""
-        self._depot.write(path, piece)
+        """See `CheckpointTransfer.write`."""
+        self._transfer.write(path, piece)
 
-    def restore(self, bill: Bill) -> None:
+    def restore(self, manifest: TransferManifest) -> None:
         """Go on from the checkpoint whose files were written."""
         assert self._trainable is not None
-        self._origin = self._depot.commit(bill).name
+        self._origin = self._transfer.commit(manifest).name
         self._trainable.restore(self._checkpoints.folder / self._origin)
 
     def restore_here(self, name: str) -> None:
@@ -351,7 +358,7 @@ class TrialActor:
         assert self._trainable is not None
         self._trainable.restore(self._checkpoints.folder / name)
 
-    def changes(self, known: Mapping[str, Seen]) -> dict[str, Seen]:
+    def changes(self, known: Mapping[str, FileStat]) -> dict[str, FileStat]:
         """See `Artifacts.changes`; before there is a folder there are none."""
         return {} if self._artifacts is None else self._artifacts.changes(known)
 

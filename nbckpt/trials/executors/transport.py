@@ -34,7 +34,7 @@ PIECE = 16 << 20
 
 
 @dataclass(frozen=True)
-class Bill:
+class TransferManifest:
     """What is written about a checkpoint that is sent.
 
     Attributes:
@@ -46,7 +46,7 @@ class Bill:
     vouched: frozenset[str]
 
 
-class Depot:
+class CheckpointTransfer:
     """One end of the way: sends checkpoints out of a trial's folder, and takes them in.
 
     Args:
@@ -57,9 +57,9 @@ class Depot:
         self._checkpoints = checkpoints
         self._stage: Path | None = None
 
-    def bill(self, record: Record) -> Bill:
+    def manifest(self, record: Record) -> TransferManifest:
         """Return what the other end has to know of a checkpoint."""
-        return Bill(record.encode(), frozenset(self._vouched(record)))
+        return TransferManifest(record.encode(), frozenset(self._vouched(record)))
 
     def read(self, name: str, path: str, offset: int, size: int) -> bytes:
         """Return a piece of a file of the checkpoint called *name*."""
@@ -76,26 +76,26 @@ class Depot:
         with file.open("ab") as opened:
             opened.write(piece)
 
-    def commit(self, bill: Bill) -> Record:
+    def commit(self, manifest: TransferManifest) -> Record:
         """Commit the checkpoint whose files have come.
 
         Raises:
             CorruptError: They are not those that were sent; there is no such checkpoint.
             StoreError: The disk failed.
         """
-        record = Record.decode(bill.record, "a checkpoint that was sent")
+        record = Record.decode(manifest.record, "a checkpoint that was sent")
         stage, self._stage = self._stage or self._checkpoints.stage(), None
         try:
             for path in record.folders:
                 stage.joinpath(*path.split("/")).mkdir(parents=True, exist_ok=True)
-            for path in bill.vouched:
+            for path in manifest.vouched:
                 file = stage.joinpath(*path.split("/"))
                 file.write_bytes(encode(decode(file.read_bytes()), open_signer().sign)[1])
             made = self._checkpoints.commit(stage, replace(record, files={}, folders=()))
         finally:
             shutil.rmtree(stage, ignore_errors=True)
         sent, came = ({*it.files.items()} for it in (record, made))
-        if {path for path, _ in sent ^ came} - bill.vouched:
+        if {path for path, _ in sent ^ came} - manifest.vouched:
             self._checkpoints.delete(made)
             raise CorruptError(f"the files of {record.name} are not those that were sent")
         return made
@@ -115,11 +115,13 @@ class Depot:
                         yield path
 
 
-def carry(
-    bill: Bill, read: Callable[[str, str, int, int], bytes], write: Callable[[str, bytes], Any]
+def copy_files(
+    manifest: TransferManifest,
+    read: Callable[[str, str, int, int], bytes],
+    write: Callable[[str, bytes], Any],
 ) -> None:
     """Bring a checkpoint's files over: *read* is the one end's, *write* the other's."""
-    record = Record.decode(bill.record, "a checkpoint that was sent")
+    record = Record.decode(manifest.record, "a checkpoint that was sent")
     for path, (size, _) in record.files.items():
         for offset in range(0, max(size, 1), PIECE):
             write(path, read(record.name, path, offset, PIECE))

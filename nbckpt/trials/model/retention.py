@@ -14,7 +14,7 @@ Mode = Literal["min", "max"]
 
 
 @dataclass(frozen=True)
-class Keep:
+class RetentionPolicy:
     """Keep some of a trial's checkpoints: the newest, or those with the best metric and the newest one.
 
     Attributes:

@@ -20,7 +20,7 @@ from nbckpt.errors import CodecError, CorruptError, NotFoundError, StoreError, U
 from nbckpt.store.files import write_file
 from nbckpt.sync import SyncConfig
 from nbckpt.trials.model.metrics import plain
-from nbckpt.trials.model.retention import Keep
+from nbckpt.trials.model.retention import RetentionPolicy
 from nbckpt.trials.model.stopping import Stop, Stopper
 
 FILE = "experiment.json"
@@ -58,7 +58,7 @@ class Spec:
     stop: Stop = None
     max_concurrent: int = 1
     max_failures: int = 0
-    keep: Keep | None = None
+    keep: RetentionPolicy | None = None
     checkpoint_every: int = 0
     callbacks: tuple[Any, ...] = ()
     executor: str = "thread"
@@ -267,7 +267,7 @@ def read(folder: Path) -> Kept:
         spec = Spec(
             None,
             found["config"],
-            keep=Keep(**keep) if keep else None,
+            keep=RetentionPolicy(**keep) if keep else None,
             resources=found["resources_per_trial"],
             **{name: found[name] for name in _AS_THEY_ARE},
         )

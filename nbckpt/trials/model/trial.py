@@ -127,7 +127,7 @@ class Trial(Rich):
         return seconds if math.isfinite(seconds) else 0.0
 
     @property
-    def at_risk(self) -> int:
+    def unsaved_results(self) -> int:
         """How many results would have to be done again if everything ended now."""
         return self.iteration - self.checkpoint_iteration
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from nbckpt.errors import CorruptError, NotFoundError, UsageError
 from nbckpt.store import Store, check_key, local_folder, open_store
-from nbckpt.sync.work import ATTEMPTS
+from nbckpt.sync.transfer import ATTEMPTS
 from nbckpt.trials.checkpoints.durable import TIMEOUT_S, DurableFolder
 from nbckpt.trials.checkpoints.folder import CheckpointFolder, Record, find
 from nbckpt.trials.training.trainable import Trainable

@@ -23,10 +23,10 @@ from nbckpt.state.snapshot import CheckpointSource, snapshots
 from nbckpt.trials.checkpoints.folder import CheckpointFolder, Record
 from nbckpt.trials.model.metrics import DONE, SHOULD_CHECKPOINT
 from nbckpt.trials.training.handoff import Handoff, InlineHandoff, Result
-from nbckpt.trials.training.reporter import Offers, StatusReporter
+from nbckpt.trials.training.reporter import CheckpointStager, StatusReporter
 from nbckpt.trials.training.request import Request
 from nbckpt.trials.training.session import StopTrial, current
-from nbckpt.trials.training.trainable import DUPLICATE, IN_VAIN, Trainable, failure, own_config
+from nbckpt.trials.training.trainable import DUPLICATE, UNANSWERED, Trainable, failure, own_config
 
 DEFAULT_METRIC = "_metric"
 """The metric that a number is, which the function returns or yields."""
@@ -55,7 +55,7 @@ class FunctionRunner(Trainable):
     def setup(self, config: dict[str, Any]) -> None:
         """See `Trainable.setup`: nothing runs yet."""
         del config
-        self._offers = Offers(self._checkpoints)
+        self._stager = CheckpointStager(self._checkpoints)
         self.request = Request()
         self._rewind()
 
@@ -91,13 +91,13 @@ class FunctionRunner(Trainable):
         `__in_vain__` tells that it was asked for one and offered none.
         """
         result = super().train()
-        offer = self._offers.newest
-        if offer is not None and offer.is_new:
-            offer.counts = offer.counts or self._record(None, "files")
+        pending = self._stager.newest
+        if pending is not None and pending.is_new:
+            pending.counts = pending.counts or self._record(None, "files")
             result[SHOULD_CHECKPOINT] = True
-        if self.request.in_vain:
-            self.request.in_vain = False
-            result[IN_VAIN] = True
+        if self.request.unanswered:
+            self.request.unanswered = False
+            result[UNANSWERED] = True
         return result
 
     def ask_for_checkpoint(self) -> None:
@@ -142,7 +142,7 @@ class FunctionRunner(Trainable):
         handoff = self._handoff
         names = {"trial_name": self.trial_name, "trial_id": self.trial_id, "logdir": self.logdir}
         states = self._states if type(self)._states_every else None
-        reporter = StatusReporter(self._offers, handoff, states, self.request, **names)
+        reporter = StatusReporter(self._stager, handoff, states, self.request, **names)
         current.set(reporter)  # the context is a copy, which ends with the function
         registry.current.set(registry.Registry(origin=CheckpointSource(reporter.latest)))
         try:
@@ -175,23 +175,23 @@ class FunctionRunner(Trainable):
         return super().save()
 
     def _commit(self, name: str | None) -> Record:
-        return self._offers.save(self._record(name, "files"))
+        return self._stager.save(self._record(name, "files"))
 
     def save_to_object(self) -> bytes:
         """See `Trainable.save_to_object`: it is what `save` would save, and nothing changes."""
-        return self._offers.pack(self._record(None, "files"))
+        return self._stager.pack(self._record(None, "files"))
 
     def _load(self, folder: CheckpointFolder, record: Record) -> None:
         self._end_thread()
         with self._handoff.turn:  # as in cleanup
-            self._offers.go_on_from(folder, record)
+            self._stager.go_on_from(folder, record)
         self._rewind()
 
     def cleanup(self) -> None:
         """End the function: its next report raises, its `finally` blocks run, and its thread is joined."""
         self._end_thread()
         with self._handoff.turn:  # a thread that the function started may be offering a checkpoint
-            self._offers.drop()
+            self._stager.drop()
 
     def _end_thread(self) -> None:
         self._handoff.end()

@@ -24,7 +24,7 @@ from nbckpt.trials.training.trainable import check_done
 
 
 @dataclass
-class Offer:
+class PendingCheckpoint:
     """A checkpoint that a function reported: a staged folder, to be moved into its place.
 
     Attributes:
@@ -49,7 +49,7 @@ class Offer:
         return replace(counts, name=self.name or counts.name, kind=self.kind, inner=self.inner)
 
 
-class Offers:
+class CheckpointStager:
     """What a running function offers as checkpoints, and what it went on from.
 
     Attributes:
@@ -58,7 +58,7 @@ class Offers:
     """
 
     def __init__(self, checkpoints: CheckpointFolder) -> None:
-        self.newest: Offer | None = None
+        self.newest: PendingCheckpoint | None = None
         self.origin: tuple[CheckpointFolder, Record] | None = None
         self._checkpoints = checkpoints
         self._lent: dict[Path, str] = {}
@@ -88,41 +88,41 @@ class Offers:
             CodecError: The dict cannot be pickled.
             StoreError: The disk failed; what was offered before stays.
         """
-        former, offer = self.newest, self._offer(checkpoint)
-        offer.is_new = is_new
-        self.newest = offer
-        if former is not None and former.place != offer.place:
+        former, pending = self.newest, self._pending(checkpoint)
+        pending.is_new = is_new
+        self.newest = pending
+        if former is not None and former.place != pending.place:
             shutil.rmtree(former.place, ignore_errors=True)
 
-    def _offer(self, checkpoint: CheckpointLike) -> Offer:
+    def _pending(self, checkpoint: CheckpointLike) -> PendingCheckpoint:
         if isinstance(checkpoint, Mapping):
-            return replace(self._offer(Checkpoint.from_dict(checkpoint)), kind="fields")
+            return replace(self._pending(Checkpoint.from_dict(checkpoint)), kind="fields")
         if isinstance(checkpoint, Checkpoint):
             with self._filled() as stage:
                 checkpoint.to_directory(stage, overwrite=True)
-            return Offer(stage, "fields" if (stage / INSIDE).exists() else "files")
+            return PendingCheckpoint(stage, "fields" if (stage / INSIDE).exists() else "files")
         source = Path(checkpoint).absolute()
         if not source.exists():
             raise NotFoundError(f"there is no checkpoint at {str(source)!r}: write it before you report it")
         return self._own(source) or self._copy(source)
 
-    def _own(self, source: Path) -> Offer | None:
+    def _own(self, source: Path) -> PendingCheckpoint | None:
         """Return the offer of a folder that was lent, or of what is in it; None for any other place."""
         for place in (source, *source.parents):
             inner = "" if place == source else source.relative_to(place).as_posix()
             if place in self._lent:
-                return Offer(place, inner=inner, name=self._lent.pop(place))
+                return PendingCheckpoint(place, inner=inner, name=self._lent.pop(place))
             if self.newest is not None and self.newest.place == place:  # offered once more
                 return replace(self.newest, inner=inner, counts=None)
         return None
 
-    def _copy(self, source: Path) -> Offer:
+    def _copy(self, source: Path) -> PendingCheckpoint:
         with self._filled() as stage:
             if source.is_dir():
                 shutil.copytree(source, stage, dirs_exist_ok=True)
-                return Offer(stage)
+                return PendingCheckpoint(stage)
             shutil.copy2(source, stage)
-            return Offer(stage, inner=source.name)
+            return PendingCheckpoint(stage, inner=source.name)
 
     @contextmanager
     def _filled(self) -> Iterator[Path]:
@@ -216,7 +216,7 @@ class StatusReporter:
 
     def __init__(
         self,
-        offers: Offers,
+        stager: CheckpointStager,
         handoff: Handoff | None = None,
         states: Callable[[], CheckpointLike | None] | None = None,
         request: Request | None = None,
@@ -228,7 +228,7 @@ class StatusReporter:
         self.trial_name = trial_name
         self.trial_id = trial_id
         self.logdir = logdir
-        self._offers = offers
+        self._stager = stager
         self._handoff = handoff
         self._states = states
         self._request = request or Request()
@@ -250,17 +250,17 @@ class StatusReporter:
         check_done(metrics)
         result = metrics if all_plain(metrics) else {key: _copied(value) for key, value in metrics.items()}
         request = self._request
-        if checkpoint is None and (self._states is not None or request.stands) and not self._offers.has_new:
+        if checkpoint is None and (self._states is not None or request.stands) and not self._stager.has_new:
             checkpoint = self._states() if self._states is not None else None
             if checkpoint is None and request.stands:
                 checkpoint = snapshots() or None
         if checkpoint is None:
             if request.stands:
-                request.answer(given=self._offers.has_new)
+                request.answer(given=self._stager.has_new)
             handoff.give(result)
         else:
             with handoff.going_on():  # no other thread's result comes between the two
-                self._offers.take(checkpoint)
+                self._stager.take(checkpoint)
                 request.answer(given=True)
                 handoff.give(result)
 
@@ -270,18 +270,18 @@ class StatusReporter:
         Nothing has the checkpoint's name before it is saved, so an exception in between leaves nothing
         that could be taken for one.
         """
-        return str(self._offers.lend(step))
+        return str(self._stager.lend(step))
 
     @contextmanager
     def checkpoint_dir(self, step: int) -> Iterator[Path]:
         """See `nbckpt.checkpoint_dir`."""
-        place = self._offers.lend(step)
+        place = self._stager.lend(step)
         try:
             yield place
-            if self._offers.is_lent(place):
+            if self._stager.is_lent(place):
                 self.set_checkpoint(place)
         finally:
-            self._offers.take_back(place)
+            self._stager.take_back(place)
 
     def set_checkpoint(self, checkpoint: CheckpointLike, *, is_new: bool = True) -> None:
         """Offer a checkpoint, which is saved with the next result.
@@ -295,18 +295,18 @@ class StatusReporter:
             StopTrial: The trial was stopped: let it pass.
         """
         if self._handoff is None:
-            self._offers.take(checkpoint, is_new=is_new)
+            self._stager.take(checkpoint, is_new=is_new)
         else:
             with self._handoff.going_on():  # not while the driver saves what was offered before
-                self._offers.take(checkpoint, is_new=is_new)
+                self._stager.take(checkpoint, is_new=is_new)
 
     def has_new_checkpoint(self) -> bool:
         """Tell whether a checkpoint was offered that is not saved yet."""
-        return self._offers.has_new
+        return self._stager.has_new
 
     def get_checkpoint(self) -> Path | None:
         """Return where that is what was offered last, or restored; asking changes nothing."""
-        found = self._offers.place()
+        found = self._stager.place()
         return None if found is None else found[0] / found[1]
 
     def should_checkpoint(self) -> bool:
@@ -315,7 +315,7 @@ class StatusReporter:
 
     def latest(self) -> Checkpoint | None:
         """See `nbckpt.get_checkpoint`."""
-        found = self._offers.place()
+        found = self._stager.place()
         return None if found is None else Checkpoint.from_directory(found[0])
 
 

@@ -18,7 +18,7 @@ class Request:
     """
 
     def __init__(self) -> None:
-        self.stands = self.in_vain = False
+        self.stands = self.unanswered = False
         self.listen: Callable[[], object] = bool
         self._looks = self._seen = False
 
@@ -37,4 +37,4 @@ class Request:
     def answer(self, *, given: bool) -> None:
         """Take in a report, which may have a checkpoint *given*; one that could not know is no answer."""
         if self.stands and (given or self._seen or not self._looks):
-            self.stands, self.in_vain = False, not given
+            self.stands, self.unanswered = False, not given

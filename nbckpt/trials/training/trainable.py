@@ -25,7 +25,7 @@ from nbckpt.trials.checkpoints.folder import (
 from nbckpt.trials.model.metrics import DONE, ITERATION, TIME_THIS_ITER, as_plain, plain
 
 DUPLICATE = "__duplicate__"
-IN_VAIN = "__in_vain__"
+UNANSWERED = "__in_vain__"
 
 _COUNTED = tuple((what, f"{what}_this_iter", f"{what}_total") for what in ("timesteps", "episodes"))
 _INCREMENTS = {this_iter for _, this_iter, _ in _COUNTED}

@@ -332,7 +332,7 @@ def _state_cell(trial: Trial, state: str) -> Cell:
 def _at_risk(trial: Trial) -> Cell:
     if trial.status == Status.TERMINATED:
         return Cell("-")
-    return Cell(str(trial.at_risk), "results since the checkpoint, to be done again if all ended now")
+    return Cell(str(trial.unsaved_results), "results since the checkpoint, to be done again if all ended now")
 
 
 def _notes(experiment: ExperimentView, states: Mapping[str, str]) -> Iterator[str]:

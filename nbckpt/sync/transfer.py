@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 from nbckpt.core.packs.pools import starts
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, RefusedError, StoreError, UsageError
 from nbckpt.store import Cancel, CancelledError, TimedOutError
-from nbckpt.sync.progress import Told
+from nbckpt.sync.progress import ProgressCallback
 
 if TYPE_CHECKING:
     import tenacity  # which takes asyncio along: it is imported where something is transferred
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Terms:
+class TransferOptions:
     """How a transfer is to be made.
 
     Attributes:
@@ -47,11 +47,11 @@ class Terms:
     timeout: float | None = None
     attempts: int = ATTEMPTS
     cancel: Cancel | None = None
-    told: Told | None = None
+    told: ProgressCallback | None = None
 
-    def work(self, place: str) -> Work:
+    def work(self, place: str) -> TransferPool:
         """Return the work of this transfer, which writes to *place*."""
-        return Work(place, self.timeout, self.attempts, self.cancel)
+        return TransferPool(place, self.timeout, self.attempts, self.cancel)
 
 
 _log = logging.getLogger("nbckpt")
@@ -59,7 +59,7 @@ _hanging: dict[threading.Thread, str] = {}
 """What was given up and may still end, with the place that it writes to."""
 
 
-class Work:
+class TransferPool:
     """Calls of a store, made on a few threads, with one deadline for all of them.
 
     When it is cancelled, or too late, requests are let go of and no further call is made. A call that

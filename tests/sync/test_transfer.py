@@ -25,9 +25,9 @@ from nbckpt.store import (
     open_store,
     wanted,
 )
-from nbckpt.sync import work as module
+from nbckpt.sync import transfer as module
 from nbckpt.sync.folders import download, upload
-from nbckpt.sync.work import THREADS, Terms, Work
+from nbckpt.sync.transfer import THREADS, TransferOptions, TransferPool
 from servers.proxy import Fault, Proxy, Request
 
 
@@ -59,20 +59,20 @@ def when(event: threading.Event, then: Callable[[], object]) -> Iterator[None]:
 
 def test_calls_are_made_several_at_a_time_and_each_once() -> None:
     met, made = threading.Barrier(THREADS, timeout=30), list[int]()
-    Work("x").all(partial(lambda n: made.append(met.wait() and n), n) for n in range(3 * THREADS))
+    TransferPool("x").all(partial(lambda n: made.append(met.wait() and n), n) for n in range(3 * THREADS))
     assert len(made) == 3 * THREADS
 
 
 def test_one_call_returns_what_it_returns_and_no_call_is_fine() -> None:
-    assert Work("x").one(lambda: None) is None
-    assert Work("x").one(lambda: 7) == 7
-    Work("x").all([])
+    assert TransferPool("x").one(lambda: None) is None
+    assert TransferPool("x").one(lambda: 7) == 7
+    TransferPool("x").all([])
 
 
 def test_a_call_sees_the_context_of_who_asked_for_it() -> None:
     name = ContextVar("name", default="")
     name.set("mine")
-    assert Work("x").one(name.get) == "mine"
+    assert TransferPool("x").one(name.get) == "mine"
 
 
 @pytest.mark.parametrize("attempts", [1, 3])
@@ -85,7 +85,7 @@ def test_a_call_that_always_fails_is_tried_so_often_and_the_cause_is_kept(attemp
 
     times = f"after {attempts} attempts?"
     with pytest.raises(StoreError, match=rf"^the net is down \({times}\)$") as failed:
-        Work("x", attempts=attempts).one(call)
+        TransferPool("x", attempts=attempts).one(call)
     assert len(tries) == attempts
     assert failed.value.__cause__ is cause
 
@@ -98,7 +98,7 @@ def test_a_call_that_fails_twice_is_no_matter() -> None:
             raise left.pop()
         return "made"
 
-    assert Work("x").one(call) == "made"
+    assert TransferPool("x").one(call) == "made"
 
 
 @pytest.mark.parametrize("kind", [UsageError, NotFoundError, RefusedError, CorruptError, FormatError])
@@ -110,7 +110,7 @@ def test_what_no_further_try_would_change_is_not_tried_again(kind: type[Exceptio
         raise kind("as the test asked")
 
     with pytest.raises(kind, match=r"^as the test asked$"):
-        Work("x").one(call)
+        TransferPool("x").one(call)
     assert tries == [1]
 
 
@@ -120,7 +120,7 @@ def test_no_permission_on_the_disk_is_not_tried_again(tmp_path: Path) -> None:
         patch("nbckpt.store.files.os.open", side_effect=PermissionError(13, "Permission denied")) as tried,
         pytest.raises(RefusedError, match=r"cannot write 'a' in .*Permission denied\. Choose a folder"),
     ):
-        Work("x").one(lambda: store.put("a", b"x"))
+        TransferPool("x").one(lambda: store.put("a", b"x"))
     assert tried.call_count == 1
 
 
@@ -132,7 +132,7 @@ def test_after_a_failure_no_further_call_is_made() -> None:
         raise UsageError(str(n))
 
     with pytest.raises(UsageError):
-        Work("x").all(partial(call, n) for n in range(1000))
+        TransferPool("x").all(partial(call, n) for n in range(1000))
     assert len(made) <= THREADS
 
 
@@ -141,7 +141,7 @@ def test_what_is_no_exception_is_raised_where_it_was_asked_for() -> None:
         raise SystemExit(3)
 
     with pytest.raises(SystemExit):
-        Work("x").one(call)
+        TransferPool("x").one(call)
 
 
 # Giving up.
@@ -149,7 +149,7 @@ def test_what_is_no_exception_is_raised_where_it_was_asked_for() -> None:
 
 def test_what_was_cancelled_before_is_not_begun() -> None:
     cancel, made = Cancel(), list[int]()
-    work = Work("x", cancel=cancel)
+    work = TransferPool("x", cancel=cancel)
     cancel.cancel()
     with pytest.raises(CancelledError, match="it was cancelled"):
         work.one(lambda: made.append(1))
@@ -159,7 +159,7 @@ def test_what_was_cancelled_before_is_not_begun() -> None:
 def test_no_time_at_all_is_no_time() -> None:
     free = threading.Event()
     with pytest.raises(TimedOutError, match="it did not end within 0 s"):
-        Work("x", timeout=0).one(lambda: wanted().event.wait() or free.set())
+        TransferPool("x", timeout=0).one(lambda: wanted().event.wait() or free.set())
 
 
 def test_waiting_between_attempts_ends_when_it_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,7 +172,7 @@ def test_waiting_between_attempts_ends_when_it_is_cancelled(monkeypatch: pytest.
         raise StoreError("down")
 
     with when(failed, cancel.cancel), pytest.raises(CancelledError):
-        Work("x", cancel=cancel).one(call)
+        TransferPool("x", cancel=cancel).one(call)
 
 
 def test_an_interrupt_gives_up_what_is_under_way() -> None:
@@ -187,7 +187,7 @@ def test_an_interrupt_gives_up_what_is_under_way() -> None:
         began.wait()
         raise KeyboardInterrupt
 
-    work = Work("x")
+    work = TransferPool("x")
     with patch.object(work, "_seconds_left", interrupt), pytest.raises(KeyboardInterrupt):
         work.one(call)
     assert stopped.is_set()
@@ -204,15 +204,15 @@ def test_a_call_that_cannot_be_let_go_of_holds_back_the_next_on_that_place_only(
         order.append("former")
 
     with when(began, cancel.cancel), pytest.raises(CancelledError):
-        Work("here", cancel=cancel).one(hang)
-    Work("there").one(lambda: order.append("elsewhere"))
+        TransferPool("here", cancel=cancel).one(hang)
+    TransferPool("there").one(lambda: order.append("elsewhere"))
     with pytest.raises(TimedOutError, match=r"given up before did not end within 0\.01 s"):
-        Work("here", timeout=0.01)
+        TransferPool("here", timeout=0.01)
     second = Cancel()
     second.cancel()
     with pytest.raises(CancelledError):
-        Work("here", cancel=second)
-    next_ = threading.Thread(target=lambda: Work("here").one(lambda: order.append("next")))
+        TransferPool("here", cancel=second)
+    next_ = threading.Thread(target=lambda: TransferPool("here").one(lambda: order.append("next")))
     next_.start()
     free.set()
     next_.join()
@@ -324,10 +324,10 @@ def test_an_upload_to_s3_is_let_go_of_and_nothing_of_it_comes_later(
     fault.struck.clear()
     fault.released.clear()
     s3_proxy.fail(fault)
-    terms = Terms(cancel=cancel, timeout=None if how == "cancel" else 2.0)
+    options = TransferOptions(cancel=cancel, timeout=None if how == "cancel" else 2.0)
     with when(fault.struck, cancel.cancel if how == "cancel" else int):
         with pytest.raises(CancelledError if how == "cancel" else TimedOutError):
-            upload(folder, slow, terms=terms)
+            upload(folder, slow, options=options)
         assert fault.struck.is_set() or how == "timeout"  # which may come earlier
     # Its connections are closed, so that no thread of ours and no byte is left to come.
     assert not [it for it in threading.enumerate() if it.name.startswith("nbckpt")]
@@ -351,7 +351,7 @@ def test_a_download_from_s3_is_let_go_of(
     is_it = (lambda it: it.path.endswith("/x")) if what == "get" else (lambda it: "index.json" in it.path)
     fault = s3_proxy.fail(Fault("stall", when=is_it, received=1000 if what == "get" else 10))
     with when(fault.struck, cancel.cancel), pytest.raises(CancelledError):
-        download(slow, tmp_path / "other", terms=Terms(cancel=cancel))
+        download(slow, tmp_path / "other", options=TransferOptions(cancel=cancel))
     assert not (tmp_path / "other").exists()
     s3_proxy.heal()
     assert download(slow, tmp_path / "other").files == 1

@@ -1,4 +1,4 @@
-"""Desk: how a panel asks for something, by the commands that people type, and shows what came of it."""
+"""Controller: how a panel asks for something, by the commands that people type, and shows what came of it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PAGE = 100
 _ON_VARIABLES = frozenset({"save", "restore", "undo", "diff"})
 
 
-class Desk:
+class Controller:
     """Runs commands one at a time, and has a line that says how they went. Any thread may use it.
 
     Args:
@@ -161,17 +161,17 @@ class Confirmation:
     """A step between a button and what it does: a question, and a second button.
 
     Args:
-        desk: Makes the buttons.
+        controller: Makes the buttons.
 
     Attributes:
         widget: What to place; it is empty until something is to be confirmed.
     """
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, controller: Controller) -> None:
         self._question = widgets.HTML()
         self._do: Callable[[], object] = lambda: None
-        self._yes = desk.button("Yes", self._confirmed)
-        self.widget = line(self._question, self._yes, desk.button("Cancel", self.dismiss))
+        self._yes = controller.button("Yes", self._confirmed)
+        self.widget = line(self._question, self._yes, controller.button("Cancel", self.dismiss))
         self.dismiss()
 
     def propose(self, question: str, yes: str, do: Callable[[], object]) -> None:
@@ -193,16 +193,16 @@ class Pager:
     """Goes through the pages of a long table; there is nothing to see of it where one page is enough.
 
     Args:
-        desk: Makes the buttons.
+        controller: Makes the buttons.
         then: Called when another page is to be shown.
     """
 
-    def __init__(self, desk: Desk, then: Callable[[], object]) -> None:
+    def __init__(self, controller: Controller, then: Callable[[], object]) -> None:
         self._then = then
         self._page, self._pages = 1, 1
         self._where = widgets.HTML()
-        previous = desk.button("Previous", lambda: self._go(self._page - 1))
-        following = desk.button("Next", lambda: self._go(self._page + 1))
+        previous = controller.button("Previous", lambda: self._go(self._page - 1))
+        following = controller.button("Next", lambda: self._go(self._page + 1))
         self.widget = line(previous, self._where, following)
         self.update(0)
 
