@@ -19,7 +19,7 @@ from inspect import signature
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
-from nbckpt.core import shared_tempdir as lending
+from nbckpt.core import shared_tempdir
 from nbckpt.core.algorithms import PREFERRED, of_checksum
 from nbckpt.core.fields import encode_fields, with_attributes
 from nbckpt.core.files import FILES, KIND, Files, Kind, make_files
@@ -184,7 +184,7 @@ class Checkpoint(Rich):
             StoreError: The disk failed; the folder holds what it held before.
         """
         if path is None:
-            path = lending.new_folder() / self.digest()[:32]
+            path = shared_tempdir.new_folder() / self.digest()[:32]
         folder = Path(path).absolute()
         if self._kind == "folder":
             here, there = Path(self._where).resolve(), folder.resolve()
@@ -212,7 +212,7 @@ class Checkpoint(Rich):
             return
         # A stranger can claim any digest: what is trusted and what is not never share a folder.
         name = self.digest()[:32] if self._trusted else f"{self.digest()[:32]}-untrusted"
-        with lending.lend(name, self._write_lent) as folder:
+        with shared_tempdir.lend(name, self._write_lent) as folder:
             yield str(folder)
 
     # The form of bytes.

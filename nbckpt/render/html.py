@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from nbckpt.render import sparkline as course
+from nbckpt.render import sparkline
 from nbckpt.render.page import Page
 from nbckpt.render.text import visible
 from nbckpt.settings import Settings
@@ -49,8 +49,8 @@ def _environment(own: Path | None) -> Any:
     environment.filters["base64"] = lambda data: base64.b64encode(data).decode()
     environment.filters["cell"] = lambda cell: str(getattr(cell, "text", cell))
     environment.filters["course"] = lambda cell: getattr(cell, "course", ())
-    environment.filters["picture"] = course.svg
-    environment.filters["words"] = course.words
+    environment.filters["picture"] = sparkline.svg
+    environment.filters["words"] = sparkline.words
     environment.filters["hint"] = lambda cell: str(getattr(cell, "hint", ""))
     environment.filters["wrapping"] = lambda cell: wrapping(str(getattr(cell, "text", cell)))
     return environment

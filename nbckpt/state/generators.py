@@ -5,7 +5,7 @@ from __future__ import annotations
 from sys import modules
 from typing import IO, Any
 
-from nbckpt.core import environment as surroundings
+from nbckpt.core import environment
 from nbckpt.state.state import State
 from nbckpt.state.values import read, write
 
@@ -32,7 +32,7 @@ class RandomState(State):
 
     def save(self, fileobj: IO[bytes]) -> None:
         """See `State.save`."""
-        states = {name: it for name, it in surroundings.read_states().items() if name in _SAVED}
+        states = {name: it for name, it in environment.read_states().items() if name in _SAVED}
         if (cuda := _cuda()) is not None:
             states[_DEVICES] = cuda.get_rng_state_all()
         write(states, fileobj)
@@ -45,7 +45,7 @@ class RandomState(State):
         """
         states = read(fileobj)
         devices = states.pop(_DEVICES, [])
-        surroundings.write_states(states)
+        environment.write_states(states)
         if devices and (cuda := _cuda()) is not None:
             cuda.set_rng_state_all(devices[: cuda.device_count()])
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from nbckpt.core import environment as surroundings
+from nbckpt.core import environment
 from nbckpt.core.diff import Difference, Loaded, Side, compare, package_diff, source_diff
 from nbckpt.core.manifest import Manifest, Value
 from nbckpt.render import size
@@ -36,7 +36,7 @@ class Comparable:
 
 def is_whole(manifest: Manifest) -> bool:
     """Tell whether a checkpoint has all variables that there were: it has the states of libraries too."""
-    return any(value.name in surroundings.NAMES for value in manifest.values)
+    return any(value.name in environment.NAMES for value in manifest.values)
 
 
 def by_name(manifest: Manifest) -> dict[str, Value]:
@@ -51,7 +51,7 @@ def compared(old: Manifest, before: Comparable, after: Comparable) -> Compared:
         Side(before.values, before.load if may_load else None),
         Side(after.values, after.load if may_load else None),
     )
-    found = [it for it in differences if it.name not in surroundings.NAMES]
+    found = [it for it in differences if it.name not in environment.NAMES]
     return Compared(
         old,
         after.manifest,

@@ -10,8 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from nbckpt.core import environment as surroundings
-from nbckpt.core import gc, transfer
+from nbckpt.core import environment, gc, transfer
 from nbckpt.core.damage import set_aside_all
 from nbckpt.core.history import SHORT, Entry, History, Ref, VanishedError
 from nbckpt.core.manifest import Manifest, Value, now
@@ -148,7 +147,7 @@ class Tracker(Rich):
         selection = Selection(tuple(variables), tuple(exclude), hidden)
         chosen, whole = selection.of(namespace), selection.whole
         left = set() if whole else Selection(hidden=hidden).of(namespace).keys() - chosen.keys()
-        beside = surroundings.read_states() if whole else {}
+        beside = environment.read_states() if whole else {}
         if states:
             beside |= self._snapshots()
         self._known.refresh()
@@ -208,10 +207,10 @@ class Tracker(Rich):
             groups=captured.groups(packer),
             skipped=tuple(captured.skipped),
             warnings=tuple(captured.warnings),
-            deleted=tuple(sorted(it for it in set(gone) - surroundings.NAMES if not is_state(it))),
+            deleted=tuple(sorted(it for it in set(gone) - environment.NAMES if not is_state(it))),
             provenance={
-                **surroundings.machine(),
-                "packages": surroundings.packages(),
+                **environment.machine(),
+                "packages": environment.packages(),
                 "new_bytes": packer.new_bytes,
                 **({"notebook": self.settings.notebook} if self.settings.notebook else {}),
                 **(where or {}),
@@ -297,7 +296,7 @@ class Tracker(Rich):
         if any(is_state(it.name) for it in before.values):
             live |= snapshots()
         values = self._live_values(live, namespace)
-        packages = surroundings.packages()
+        packages = environment.packages()
         return Comparable(None, values, live.__getitem__, packages=packages, is_part=not is_whole(before))
 
     def _live_values(self, live: Mapping[str, Any], namespace: dict[str, Any]) -> dict[str, Value]:
@@ -377,7 +376,7 @@ class Tracker(Rich):
         if damaged := {name for it in failed if it.damaged for name in it.names}:
             # Or the next save would share what cannot be read.
             set_aside_all(self.store, manifest.packs_of(damaged))
-        settings = {name: loaded.pop(name) for name in surroundings.NAMES & loaded.keys()}
+        settings = {name: loaded.pop(name) for name in environment.NAMES & loaded.keys()}
         states = {name: loaded.pop(name) for name in list(loaded) if is_state(name)}
         bindings = {prefix + name: value for name, value in loaded.items()} | dict.fromkeys(gone, GONE)
         changes = self._bind(
@@ -417,7 +416,7 @@ class Tracker(Rich):
         """Put everything in its place, once all of it was loaded; add to *failed* what could not be."""
         changes = {name: change(namespace, name, value) for name, value in bindings.items()}
         before = held(states)
-        former, reasons = surroundings.write_states(settings)
+        former, reasons = environment.write_states(settings)
         # Before the states are loaded: whoever interrupts that can take back what was bound.
         self._undo = Undo(what, swap(namespace, bindings), former, before)
         adopt(bindings.values())  # of two states of one name the restored variable is the one to load
@@ -483,7 +482,7 @@ class Tracker(Rich):
             value = manifest.find(name)
             return "same" if name in values and value and value.digest == values[name].digest else "changed"
 
-        return {prefix + name: change(name) for name in wanted if name not in surroundings.NAMES}
+        return {prefix + name: change(name) for name in wanted if name not in environment.NAMES}
 
     def _restored(
         self,

@@ -15,8 +15,7 @@ from typing import Any
 
 import pytest
 
-from nbckpt.core import shared_tempdir as lending
-from nbckpt.core import tree
+from nbckpt.core import shared_tempdir, tree
 from nbckpt.core.checkpoint import Checkpoint, _Source
 from nbckpt.core.files import FILES
 from nbckpt.core.trust import open_signer
@@ -60,7 +59,7 @@ def test_any_other_source_is_lent_for_the_block_only() -> None:
 
 
 def left_behind() -> list[str]:
-    return [it.name for it in lending._root().iterdir() if not it.name.endswith(".lock")]
+    return [it.name for it in shared_tempdir._root().iterdir() if not it.name.endswith(".lock")]
 
 
 def test_an_error_in_the_block_leaves_nothing() -> None:
@@ -133,12 +132,12 @@ def _no_space(*_: object, **__: object) -> None:
 @posix
 def test_only_the_user_may_enter_the_temporary_folder() -> None:
     """D12."""
-    assert lending._root().stat().st_mode & 0o777 == 0o700
+    assert shared_tempdir._root().stat().st_mode & 0o777 == 0o700
 
 
 @posix
 def test_a_folder_that_someone_else_made_first_is_not_used(tmp_path: Path, clean_environment: Path) -> None:
-    mine = lending._root()
+    mine = shared_tempdir._root()
     mine.rmdir()
     mine.symlink_to(tmp_path, target_is_directory=True)
     with Checkpoint.from_dict(MADE).as_directory() as path:
