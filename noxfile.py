@@ -1,0 +1,72 @@
+"""Checks that contributors run: `nox -l` lists them, `nox -s lint` runs one.
+
+Each makes an environment of its own. `.ci/run` is what decides; it runs the same commands and more.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import nox
+
+PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
+QUICK = "not slow and not browser"
+
+nox.options.sessions = ["lint", "types", "tests"]
+nox.options.error_on_missing_interpreters = False
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Check style, spelling, plain words and the workflow files."""
+    session.install("ruff==0.15.*", "codespell>=2.4", "check-jsonschema>=0.33")
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+    session.run("codespell")
+    session.run("python", "tests/plain_words.py")
+    workflows = sorted(map(str, Path(".github/workflows").glob("*.yml")))
+    session.run("check-jsonschema", "--builtin-schema", "vendor.github-workflows", *workflows)
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """Check the types."""
+    session.install("-e", ".[dev]")
+    session.run("mypy")
+
+
+@nox.session(python=PYTHONS)
+def tests(session: nox.Session) -> None:
+    """Run the quick tests, or what follows `--`: `nox -s tests-3.13 -- tests/core`."""
+    session.install("-e", ".[test]")
+    session.run("pytest", "-n", "auto", *(session.posargs or ["-m", QUICK]))
+
+
+@nox.session
+def everything(session: nox.Session) -> None:
+    """Run all tests, the slow ones too."""
+    session.install("-e", ".[test]")
+    session.run("pytest", "-n", "auto", *session.posargs)
+
+
+@nox.session
+def browser(session: nox.Session) -> None:
+    """Run the tests in JupyterLab and Chromium."""
+    session.install("-e", ".[test]")
+    session.run("pytest", "-m", "browser", *session.posargs)
+
+
+@nox.session
+def lowest(session: nox.Session) -> None:
+    """Run the quick tests with the lowest versions that pyproject.toml allows."""
+    session.install("-e", ".[test]", *lowest_versions())
+    session.run("pytest", "-n", "auto", "-m", QUICK, *session.posargs)
+
+
+def lowest_versions() -> list[str]:
+    """Return each dependency with the version that its lower bound names."""
+    dependencies = tomllib.loads(Path("pyproject.toml").read_text())["project"]["dependencies"]
+    bounds = (re.match(r"([\w-]+)>=([\d.]+)", dependency) for dependency in dependencies)
+    return [f"{bound[1]}=={bound[2]}.*" for bound in bounds if bound]
