@@ -16,7 +16,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PLACES = ("nbckpt", "templates", "benchmarks", "noxfile.py", *(path.name for path in sorted(ROOT.glob("*.md"))))
+PLACES = (
+    "nbckpt",
+    "templates",
+    "benchmarks",
+    "noxfile.py",
+    *(path.name for path in sorted(ROOT.glob("*.md"))),
+)
 KINDS = {".py", ".md", ".html", ".j2"}
 PHRASES = {
     r"(?<!there )\bis no (?!longer\b)": "is not a",
