@@ -90,7 +90,7 @@ _HOMES = {
     "replica": "nbckpt.state",
     "SyncConfig": "nbckpt.sync.config",
     "Syncer": "nbckpt.sync.syncer",
-    "Keep": "nbckpt.trials.model.retention",
+    "RetentionPolicy": "nbckpt.trials.model.retention",
     "Callback": "nbckpt.trials.engine.callbacks",
     "SyncerCallback": "nbckpt.trials.engine.upload",
     "TrialError": "nbckpt.errors",
