@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from nbckpt.errors import UsageError
 from nbckpt.integrations.flat import flat, numbers
-from nbckpt.trials.checkpoints.folder import Record
+from nbckpt.trials.checkpoints.record import Record
 from nbckpt.trials.model.callback import Callback
 from nbckpt.trials.model.trial import Status, Trial
 

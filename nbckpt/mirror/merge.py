@@ -17,7 +17,7 @@ from nbckpt.sync.files import contents, digest_of, explained
 from nbckpt.sync.folders import index_of
 from nbckpt.sync.index import Index
 from nbckpt.sync.transfer import TransferPool
-from nbckpt.trials.checkpoints.folder import PREFIX
+from nbckpt.trials.checkpoints.record import PREFIX
 from nbckpt.trials.model import journal, log
 from nbckpt.trials.model.params import FILE as PARAMS
 

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from nbckpt.trials.catalog import Catalog as Catalog
     from nbckpt.trials.checkpoints.durable import NotDurableError as NotDurableError
     from nbckpt.trials.checkpoints.folder import CheckpointFolder as CheckpointFolder
-    from nbckpt.trials.checkpoints.folder import Record as Record
+    from nbckpt.trials.checkpoints.record import Record as Record
     from nbckpt.trials.engine.experiment import Experiment as Experiment
     from nbckpt.trials.engine.search import Search as Search
     from nbckpt.trials.executors import Executor as Executor
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Callback": "nbckpt.trials.engine.callbacks",
     "CheckpointFolder": "nbckpt.trials.checkpoints.folder",
-    "Record": "nbckpt.trials.checkpoints.folder",
+    "Record": "nbckpt.trials.checkpoints.record",
     "DurableTrainable": "nbckpt.trials.training.durable",
     "Executor": "nbckpt.trials.executors",
     "Worker": "nbckpt.trials.executors",

@@ -13,7 +13,7 @@ from nbckpt.core.trust import Signer
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError, UsageError
 from nbckpt.store.locks import Timeout, file_lock
 from nbckpt.store.scan import link_outside
-from nbckpt.trials.checkpoints.folder import SUFFIX, Record
+from nbckpt.trials.checkpoints.record import SUFFIX, Record
 from nbckpt.trials.engine.experiment import Experiment
 from nbckpt.trials.model import spec as spec_file
 from nbckpt.trials.model.trial import Trial

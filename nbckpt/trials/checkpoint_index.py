@@ -15,7 +15,8 @@ from nbckpt.core.packs.content import Content
 from nbckpt.core.tree import INSIDE, Tree, folder_tree, read_manifest
 from nbckpt.errors import NbckptError
 from nbckpt.trials.catalog import Catalog
-from nbckpt.trials.checkpoints.folder import PREFIX, SUFFIX, CheckpointFolder
+from nbckpt.trials.checkpoints.folder import CheckpointFolder
+from nbckpt.trials.checkpoints.record import PREFIX, SUFFIX
 from nbckpt.trials.model import spec as spec_file
 from nbckpt.trials.model.metrics import lookup, numbers
 from nbckpt.trials.views.table import shown_value

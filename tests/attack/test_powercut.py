@@ -83,7 +83,8 @@ Library(top / "x").remove("e")
 empty(top / "x")
 """,
     "trial checkpoints": """
-from nbckpt.trials.checkpoints.folder import CheckpointFolder, Record
+from nbckpt.trials.checkpoints.folder import CheckpointFolder
+from nbckpt.trials.checkpoints.record import Record
 folder = CheckpointFolder(top / "new" / "t0")
 for _ in range(2):
     with folder.staged() as stage:

@@ -35,7 +35,8 @@ from nbckpt.mirror import Mirror
 from nbckpt.state.folder import StateFolder
 from nbckpt.store import LocalStore, MemoryStore
 from nbckpt.sync.folders import download, upload
-from nbckpt.trials.checkpoints.folder import CheckpointFolder, Record, name_of
+from nbckpt.trials.checkpoints.folder import CheckpointFolder
+from nbckpt.trials.checkpoints.record import Record, name_of
 from nbckpt.trials.model.spec import Spec
 from nbckpt.trials.model.spec import write as write_spec
 

@@ -18,7 +18,7 @@ from nbckpt.core import algorithms
 from nbckpt.core.values import codec
 from nbckpt.core.values.classes import MOVED, Classes
 from nbckpt.state.snapshot import Snapshot
-from nbckpt.trials import Status
+from nbckpt.trials import CheckpointFolder, Record, Status
 
 HERE = Path(__file__).parent
 LISTED = set(re.findall(r"`(nbckpt[a-z_.]+)`", (HERE.parents[1] / "FORMAT.md").read_text()))
@@ -46,6 +46,7 @@ def values(tmp_path: Path) -> list[Any]:
     return [
         *domains, nbckpt.SyncConfig(), nbckpt.SyncerCallback(), nbckpt.FILES, Snapshot("S", b"x"),
         experiment, experiment.trials[0], Status.PAUSED,
+        CheckpointFolder(tmp_path), Record("checkpoint_000001", "null", 1),
     ]  # fmt: skip
 
 
@@ -71,12 +72,20 @@ def test_pickles_of_format_1_name_what_is_found_today() -> None:
         importlib.import_module(MOVED.get(name, name))
 
 
-def test_an_old_name_leads_to_what_moved() -> None:
-    record = codec.dump([nbckpt.uniform(0, 1)], {}).record
-    new = b"nbckpt.trials.model.space"
-    old = b"nbckpt.trials.space"
+@pytest.mark.parametrize(
+    ("value", "old"),
+    [
+        (nbckpt.uniform(0, 1), b"nbckpt.trials.space"),
+        (Record("checkpoint_000001", "null", 1), b"nbckpt.trials.checkpoints"),
+        (CheckpointFolder("folder"), b"nbckpt.trials.checkpoints"),
+    ],
+)
+def test_an_old_name_leads_to_what_moved(value: Any, old: bytes) -> None:
+    record = codec.dump([value], {}).record
+    new = type(value).__module__.encode()
     renamed = record.replace(bytes([len(new)]) + new, bytes([len(old)]) + old)
     # The frame's length stands in front of it; without a frame the rest reads the same.
     assert renamed[2:3] == b"\x95"
-    (value,) = Classes().load(renamed[:2] + renamed[11:], ())
-    assert type(value) is type(nbckpt.uniform(0, 1))
+    (loaded,) = Classes().load(renamed[:2] + renamed[11:], ())
+    assert type(loaded) is type(value)
+    assert vars(loaded) == vars(value)

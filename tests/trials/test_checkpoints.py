@@ -22,7 +22,8 @@ from hypothesis import strategies as st
 from nbckpt.core.algorithms import PREFERRED
 from nbckpt.core.tree import check_path
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError, UsageError
-from nbckpt.trials.checkpoints.folder import SUFFIX, CheckpointFolder, Record, find, name_of
+from nbckpt.trials.checkpoints.folder import CheckpointFolder, find
+from nbckpt.trials.checkpoints.record import SUFFIX, Record, name_of
 
 CALLS = ("open", "mkdir", "replace", "unlink", "fsync", "scandir", "rmdir", "stat")
 

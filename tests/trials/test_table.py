@@ -14,7 +14,7 @@ from nbckpt.errors import TrialError, UsageError
 from nbckpt.render import Page
 from nbckpt.render.sparkline import blocks, svg
 from nbckpt.trials import Experiment, Status, Trial
-from nbckpt.trials.checkpoints.folder import Record
+from nbckpt.trials.checkpoints.record import Record
 from nbckpt.trials.model import trial as trial_module
 from nbckpt.trials.model.metrics import lookup
 from nbckpt.trials.model.recorder import TrialRecorder

@@ -24,6 +24,7 @@ Origin = Literal["live", "new", "apart"]
 
 MOVED = {
     "nbckpt.trials.callbacks": "nbckpt.trials.model.callback",
+    "nbckpt.trials.checkpoints": "nbckpt.trials.checkpoints.folder",
     "nbckpt.trials.durable": "nbckpt.trials.training.durable",
     "nbckpt.trials.experiment": "nbckpt.trials.engine.experiment",
     "nbckpt.trials.function": "nbckpt.trials.training.function",

@@ -18,7 +18,9 @@ from pathlib import Path
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError, UsageError
 from nbckpt.store import Buffer, Store
 from nbckpt.sync.transfer import ATTEMPTS, TransferPool
-from nbckpt.trials.checkpoints.folder import PREFIX, SUFFIX, CheckpointFolder, Record, find, is_as_saved
+from nbckpt.trials.checkpoints.contents import is_as_saved
+from nbckpt.trials.checkpoints.folder import CheckpointFolder, find
+from nbckpt.trials.checkpoints.record import PREFIX, SUFFIX, Record
 
 TIMEOUT_S = 1800.0
 

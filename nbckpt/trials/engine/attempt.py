@@ -11,7 +11,8 @@ from typing import Any
 from nbckpt.errors import CorruptError, NbckptError, StoreError, TrialError
 from nbckpt.sync import SyncConfig
 from nbckpt.trials.checkpoints.durable import NotDurableError
-from nbckpt.trials.checkpoints.folder import CheckpointFolder, Record
+from nbckpt.trials.checkpoints.folder import CheckpointFolder
+from nbckpt.trials.checkpoints.record import Record
 from nbckpt.trials.engine.callbacks import Callbacks
 from nbckpt.trials.engine.search import SafeSearch
 from nbckpt.trials.executors import Executor, Job, Worker, WorkerEndedError

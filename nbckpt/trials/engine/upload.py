@@ -31,7 +31,7 @@ from nbckpt.sync.config import AUTO, url_of
 from nbckpt.sync.queue import Request
 from nbckpt.sync.syncer import TIMEOUT_S
 from nbckpt.sync.transfer import TransferOptions
-from nbckpt.trials.checkpoints.folder import PREFIX, TEMPORARY, Record
+from nbckpt.trials.checkpoints.record import PREFIX, TEMPORARY, Record
 from nbckpt.trials.model import journal, log, spec
 from nbckpt.trials.model.callback import BackgroundCallback, Callback
 from nbckpt.trials.model.params import FILE as PARAMS

@@ -19,7 +19,7 @@ from nbckpt.sync.adapter import background
 from nbckpt.sync.config import url_of
 from nbckpt.sync.exclude import excluding
 from nbckpt.sync.files import FileStat, explained, scan
-from nbckpt.trials.checkpoints.folder import PREFIX
+from nbckpt.trials.checkpoints.record import PREFIX
 from nbckpt.trials.executors.transport import PIECE
 from nbckpt.trials.model import journal, log
 from nbckpt.trials.model.params import FILE as PARAMS

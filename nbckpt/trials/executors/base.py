@@ -10,7 +10,7 @@ from typing import Any
 
 from nbckpt.errors import TrialError
 from nbckpt.sync import SyncConfig
-from nbckpt.trials.checkpoints.folder import Record
+from nbckpt.trials.checkpoints.record import Record
 from nbckpt.trials.training.trainable import Trainable
 
 Handle = Callable[[dict[str, Any]], bool]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from nbckpt.trials.checkpoints.folder import CheckpointFolder, Record
+from nbckpt.trials.checkpoints.folder import CheckpointFolder
+from nbckpt.trials.checkpoints.record import Record
 from nbckpt.trials.executors.base import Executor, Handle, Job, Worker
 from nbckpt.trials.model.metrics import DONE
 from nbckpt.trials.training.function import FunctionRunner

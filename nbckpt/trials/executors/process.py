@@ -28,7 +28,8 @@ from contextvars import copy_context
 from multiprocessing.connection import Pipe
 from typing import IO, Any
 
-from nbckpt.trials.checkpoints.folder import CheckpointFolder, Record
+from nbckpt.trials.checkpoints.folder import CheckpointFolder
+from nbckpt.trials.checkpoints.record import Record
 from nbckpt.trials.executors.base import Executor, Handle, Job, Worker, WorkerEndedError, WorkerLostError
 from nbckpt.trials.executors.output import listener, speaker
 from nbckpt.trials.executors.transport import pack, result_of

@@ -24,7 +24,8 @@ from nbckpt.core.shared_tempdir import lend
 from nbckpt.errors import CodecError, NbckptError, StoreError, TrialError, UsageError
 from nbckpt.sync import SyncConfig
 from nbckpt.sync.files import FileStat
-from nbckpt.trials.checkpoints.folder import CheckpointFolder, Record
+from nbckpt.trials.checkpoints.folder import CheckpointFolder
+from nbckpt.trials.checkpoints.record import Record
 from nbckpt.trials.executors.artifacts import Artifacts, Sender, take_in
 from nbckpt.trials.executors.base import Executor, Handle, Job, Worker, WorkerLostError
 from nbckpt.trials.executors.local import make as make_trainable

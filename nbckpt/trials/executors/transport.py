@@ -23,7 +23,8 @@ from nbckpt.core.trust import open_signer
 from nbckpt.core.values.classes import Classes
 from nbckpt.core.values.diagnose import blame
 from nbckpt.errors import CodecError, CorruptError, NbckptError, TrialError
-from nbckpt.trials.checkpoints.folder import CheckpointFolder, Record
+from nbckpt.trials.checkpoints.folder import CheckpointFolder
+from nbckpt.trials.checkpoints.record import Record
 from nbckpt.trials.executors.base import Job
 from nbckpt.trials.model.metrics import plain
 from nbckpt.trials.training.function import FunctionRunner

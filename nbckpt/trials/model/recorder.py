@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from nbckpt.trials.checkpoints.folder import Record
+from nbckpt.trials.checkpoints.record import Record
 from nbckpt.trials.model import journal, params
 from nbckpt.trials.model.journal import Event, Journal
 from nbckpt.trials.model.metrics import plain

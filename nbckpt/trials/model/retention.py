@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from nbckpt.errors import UsageError
-from nbckpt.trials.checkpoints.folder import Record
+from nbckpt.trials.checkpoints.record import Record
 from nbckpt.trials.model.metrics import lookup
 
 Mode = Literal["min", "max"]

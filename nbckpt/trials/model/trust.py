@@ -16,7 +16,8 @@ from nbckpt.core.schema import parse
 from nbckpt.core.tree import INSIDE, read_manifest
 from nbckpt.core.trust import Signer, open_signer
 from nbckpt.errors import StoreError
-from nbckpt.trials.checkpoints.folder import SUFFIX, CheckpointFolder, Record
+from nbckpt.trials.checkpoints.folder import CheckpointFolder
+from nbckpt.trials.checkpoints.record import SUFFIX, Record
 from nbckpt.trials.model import spec as spec_file
 from nbckpt.trials.model.spec import Spec
 from nbckpt.trials.model.trial import Trial

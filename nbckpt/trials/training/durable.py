@@ -13,7 +13,8 @@ from nbckpt.errors import CorruptError, NotFoundError, UsageError
 from nbckpt.store import Store, check_key, local_folder, open_store
 from nbckpt.sync.transfer import ATTEMPTS
 from nbckpt.trials.checkpoints.durable import TIMEOUT_S, DurableFolder
-from nbckpt.trials.checkpoints.folder import CheckpointFolder, Record, find
+from nbckpt.trials.checkpoints.folder import CheckpointFolder, find
+from nbckpt.trials.checkpoints.record import Record
 from nbckpt.trials.training.trainable import Trainable
 
 _log = logging.getLogger("nbckpt")

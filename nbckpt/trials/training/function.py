@@ -20,7 +20,8 @@ from typing import Any, ClassVar, Literal
 from nbckpt.errors import TrialError, UsageError
 from nbckpt.state import registry
 from nbckpt.state.snapshot import CheckpointSource, snapshots
-from nbckpt.trials.checkpoints.folder import CheckpointFolder, Record
+from nbckpt.trials.checkpoints.folder import CheckpointFolder
+from nbckpt.trials.checkpoints.record import Record
 from nbckpt.trials.model.metrics import DONE, SHOULD_CHECKPOINT
 from nbckpt.trials.training.handoff import Handoff, InlineHandoff, Result
 from nbckpt.trials.training.reporter import CheckpointStager, StatusReporter

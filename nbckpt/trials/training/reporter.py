@@ -15,7 +15,9 @@ from nbckpt.core.checkpoint import Checkpoint
 from nbckpt.core.tree import INSIDE
 from nbckpt.errors import NotFoundError, StoreError, UsageError
 from nbckpt.state.snapshot import snapshots
-from nbckpt.trials.checkpoints.folder import CheckpointFolder, Kind, Record, name_of, pack
+from nbckpt.trials.checkpoints.folder import CheckpointFolder
+from nbckpt.trials.checkpoints.packing import pack
+from nbckpt.trials.checkpoints.record import Kind, Record, name_of
 from nbckpt.trials.model.metrics import all_plain, as_plain
 from nbckpt.trials.training.handoff import Handoff
 from nbckpt.trials.training.request import Request

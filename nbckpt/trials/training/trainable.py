@@ -12,16 +12,9 @@ from typing import Any, Self
 
 from nbckpt.core.checkpoint import Checkpoint
 from nbckpt.errors import TrialError, UsageError
-from nbckpt.trials.checkpoints.folder import (
-    PREFIX,
-    TEMPORARY,
-    CheckpointFolder,
-    Kind,
-    Record,
-    find,
-    name_of,
-    pack,
-)
+from nbckpt.trials.checkpoints.folder import CheckpointFolder, find
+from nbckpt.trials.checkpoints.packing import pack
+from nbckpt.trials.checkpoints.record import PREFIX, TEMPORARY, Kind, Record, name_of
 from nbckpt.trials.model.metrics import DONE, ITERATION, TIME_THIS_ITER, as_plain, plain
 
 DUPLICATE = "__duplicate__"

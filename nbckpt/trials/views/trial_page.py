@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nbckpt.render import Column, Fold, Hint, Page, Result, Table, age, count, size
-from nbckpt.trials.checkpoints.folder import Record
+from nbckpt.trials.checkpoints.record import Record
 from nbckpt.trials.model.log import FILE
 from nbckpt.trials.model.metrics import flat, plain
 from nbckpt.trials.model.trial import Status, Trial

@@ -1,0 +1,79 @@
+"""The files of a checkpoint's folder: which ones may be there, their sizes and their checksums."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+from nbckpt.core.algorithms import PREFERRED, of_checksum
+from nbckpt.errors import UsageError
+from nbckpt.trials.checkpoints.record import safe_path
+
+
+def contents(folder: Path) -> tuple[dict[str, tuple[int, str]], tuple[str, ...]]:
+    """Return a folder's files with their sizes and checksums, and its empty folders.
+
+    A link becomes a copy of the file that it points to.
+
+    Raises:
+        UsageError: The folder holds a link that leads outside or to a folder, or a special file.
+    """
+    files: dict[str, tuple[int, str]] = {}
+    empty_folders: list[str] = []
+    for entry in walk(folder):
+        path = safe_path(entry.relative_to(folder).as_posix())
+        if entry.is_dir():
+            empty_folders.append(path)
+        else:
+            files[path] = (entry.stat().st_size, PREFERRED.checksum_of_file(entry))
+    return dict(sorted(files.items())), tuple(sorted(empty_folders))
+
+
+def walk(top: Path) -> Iterator[Path]:
+    """Yield the files and the empty folders below *top*; links become copies of what they point to.
+
+    Raises:
+        UsageError: There is a link that leads outside or to a folder, or a special file.
+    """
+    for here, folders, names in os.walk(top, onerror=_raise):
+        folder = Path(here)
+        for name in folders:
+            if (folder / name).is_symlink():
+                raise UsageError(f"{name!r} in the checkpoint is a link to a folder: copy what it points to")
+        for name in names:
+            file = folder / name
+            if file.is_symlink():
+                _copy_in_place(file, top)
+            if not file.is_file():
+                raise UsageError(f"{name!r} in the checkpoint is neither a file nor a folder: take it out")
+            yield file
+        if not folders and not names and folder != top:
+            yield folder
+
+
+def is_as_saved(file: Path, size: int, checksum: str) -> bool:
+    """Tell whether a file has the size and the checksum that its record names.
+
+    Raises:
+        FormatError: This machine cannot compute the record's checksum.
+    """
+    algorithms = of_checksum(checksum, f"{file.name!r} in {file.parent}")
+    return file.stat().st_size == size and algorithms.checksum_of_file(file) == checksum
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+def _copy_in_place(link: Path, top: Path) -> None:
+    target = link.resolve()
+    if not target.is_relative_to(top.resolve()) or not target.is_file():
+        raise UsageError(
+            f"{link.name!r} in the checkpoint is a link that leads outside or nowhere: copy the file"
+        )
+    copied = link.with_name(uuid.uuid4().hex)
+    shutil.copy2(target, copied)
+    copied.replace(link)
