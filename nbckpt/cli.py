@@ -166,7 +166,7 @@ def _bar() -> Iterator[Bar | None]:
     if not sys.stderr.isatty():
         yield None
         return
-    from tqdm import tqdm
+    from tqdm import tqdm  # see docs/decisions/0013
 
     with tqdm(total=0, unit="B", unit_scale=True, leave=False, delay=0.5, mininterval=0.25) as bar:
 

@@ -12,7 +12,12 @@ from nbckpt.core import reducers
 from nbckpt.core.manifest import FORMAT
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("benchmarks/*.md")])
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("benchmarks/*.md"), *ROOT.glob("docs/**/*.md")])
+DECISIONS = {path.name[:4]: path for path in sorted(ROOT.glob("docs/decisions/[0-9]*.md"))}
+PARTS = ("Context", "Decision", "Consequences", "Status")
+NOT_CITED = "No line depends on it: "
+NAMING_PATHS = [ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", *DECISIONS.values()]
+SUFFIXES = (".py", ".md", ".txt", ".toml", ".j2")
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
@@ -38,3 +43,80 @@ def test_the_architecture_names_every_layer() -> None:
     text = (ROOT / "ARCHITECTURE.md").read_text()
     layers = [it.name for it in (ROOT / "nbckpt").iterdir() if it.is_dir() and not it.name.startswith("__")]
     assert [name for name in layers if f"`{name}/`" not in text] == []
+
+
+def test_the_architecture_is_short() -> None:
+    assert len((ROOT / "ARCHITECTURE.md").read_text().splitlines()) <= 120
+
+
+@pytest.mark.parametrize("path", DECISIONS.values(), ids=lambda path: path.name)
+def test_a_decision_has_its_five_parts_and_a_known_status(path: Path) -> None:
+    text = path.read_text()
+    assert re.match(rf"# {path.name[:4]}: \S", text)
+    parts = re.findall(r"^## (.+)\n+(\S.*)", text, re.MULTILINE)
+    assert tuple(name for name, _ in parts) == PARTS
+    status = re.match(r"(Accepted|Superseded by (\d{4}))\b", parts[-1][1])
+    assert status is not None
+    assert status[2] is None or status[2] in DECISIONS
+
+
+def test_the_list_of_decisions_has_each_title_and_status() -> None:
+    rows = {
+        number: (title, status)
+        for number, title, status in re.findall(
+            r"^\| \[(\d{4})\]\(\S+\) \| (.+) \| (.+) \|$",
+            (ROOT / "docs/decisions/README.md").read_text(),
+            re.MULTILINE,
+        )
+    }
+    assert rows.keys() == DECISIONS.keys()
+    texts = {number: path.read_text() for number, path in DECISIONS.items()}
+    for number, (title, status) in rows.items():
+        assert texts[number].startswith(f"# {number}: {title}\n")
+        assert texts[number].rpartition("## Status")[2].lstrip().startswith(status.partition(";")[0])
+
+
+def test_code_cites_decisions_that_exist() -> None:
+    assert sorted(cited() - DECISIONS.keys()) == []
+
+
+def test_every_decision_is_cited_or_says_why_not() -> None:
+    silent = {number for number, path in DECISIONS.items() if NOT_CITED in path.read_text()}
+    assert sorted(DECISIONS.keys() - cited() - silent) == []
+    assert sorted(silent & cited()) == []
+
+
+@pytest.mark.parametrize("path", NAMING_PATHS, ids=lambda path: path.name)
+def test_every_path_that_a_document_names_exists(path: Path) -> None:
+    prose = re.sub(r"^```.*?^```", "", path.read_text(), flags=re.MULTILINE | re.DOTALL)
+    diagrams = " ".join(re.findall(r"^    participant .*", path.read_text(), re.MULTILINE))
+    names = [*re.findall(r"`([\w./-]+)`", prose), *re.findall(r"\S+/\S*", diagrams)]
+    assert [name for name in names if is_path(name) and not exists(name)] == []
+
+
+def test_the_rule_sees_a_path_that_is_gone() -> None:
+    assert all(is_path(name) for name in ("core/packer.py", "trials/engine/crew", "tests/none.txt"))
+    assert not any(exists(name) for name in ("core/packer.py", "trials/engine/crew", "tests/none.txt"))
+    assert exists("core/gc.py")
+    assert exists("docs/decisions/0007")
+
+
+def cited() -> set[str]:
+    """Return the numbers of the decisions that code cites."""
+    code = [path for folder in ("nbckpt", "tests", "benchmarks") for path in ROOT.glob(f"{folder}/**/*.py")]
+    texts = (path.read_text() for path in code if path != Path(__file__))
+    return {number for text in texts for number in re.findall(r"docs/decisions/(\d{4})", text)}
+
+
+def is_path(name: str) -> bool:
+    """Tell whether a name in a document is meant as a path in the repository or in the package."""
+    first, slash, _ = name.partition("/")
+    tops = (ROOT / first, ROOT / "nbckpt" / first)
+    return name.endswith(SUFFIXES) or bool(slash and first and any(top.is_dir() for top in tops))
+
+
+def exists(name: str) -> bool:
+    """Tell whether there is a file or folder of this path, a module without its `.py`, or a decision."""
+    places = (ROOT / name, ROOT / "nbckpt" / name)
+    decision = name.startswith("docs/decisions/") and name[-4:] in DECISIONS
+    return decision or any(place.exists() or place.with_suffix(".py").exists() for place in places)

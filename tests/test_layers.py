@@ -11,8 +11,8 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "nbckpt"
 LAYERS = [
     "errors",
-    "settings",
-    "render",
+    "settings",  # see docs/decisions/0010
+    "render",  # see docs/decisions/0033
     "store",
     "core",
     "state",

@@ -24,6 +24,7 @@ class _Table(Mapping[str, Command]):
     """The commands in the order of the help. A command's module is imported when it is asked for."""
 
     def __getitem__(self, name: str) -> Command:
+        # see docs/decisions/0051
         commands: tuple[Command, ...] = import_module(f"{__name__}.{_HOMES[name]}").COMMANDS
         return next(command for command in commands if command.name == name)
 

@@ -143,7 +143,7 @@ PORTABLE = Algorithms(
 )  # fmt: skip
 """What every Python has."""
 
-PREFERRED = PORTABLE
+PREFERRED = PORTABLE  # see docs/decisions/0034
 """What is written with where nothing is there yet that says something else."""
 
 if _HAS_PACKAGES:

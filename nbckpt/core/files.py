@@ -27,7 +27,7 @@ class _Key:
         return self._name
 
 
-FILES = _Key("FILES")
+FILES = _Key("FILES")  # never a text: see docs/decisions/0008
 """The key of the files in `to_dict`: `checkpoint.to_dict()[FILES]["model/weights.bin"]`."""
 
 KIND = _Key("KIND")

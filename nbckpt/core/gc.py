@@ -122,7 +122,7 @@ class _Collector:
                 dead = [pack for pack in dead if pack in self._packs_of(doomed[0])]
                 shrinking, doomed = [], doomed[:1]
             if dead or shrinking:
-                self.wait(GRACE_S)
+                self.wait(GRACE_S)  # see docs/decisions/0007
             # An undo claims what it brings back before it looks at the marks, see docs/decisions/0045.
             claimed = {it for it in self.history.pending() if not self._is_old_orphan(it)}
             back = claimed | {entry.id for entry in self.history.entries()}

@@ -188,6 +188,7 @@ class StateFolder:
             "states": {name: [it.file, it.size, it.digest] for name, it in kept.items()},
         }
         with _explained("write", self.folder):
+            # A checksum, not a signature: replicas share no secret, see docs/decisions/0022.
             (stage / MANIFEST).write_bytes(schema.seal(manifest))
             place = self.folder / f"{PREFIX}{max(self._numbers(), default=0) + 1}"
             commit(stage, place)

@@ -33,6 +33,7 @@ class Place:
         """Tell whether this is the notebook code of *earlier*, run again and maybe edited."""
         if self.run is None or earlier.run is None or self.run == earlier.run:
             return False
+        # see docs/decisions/0024
         if self.cell and earlier.cell:
             return self.cell == earlier.cell
         return self.text == earlier.text

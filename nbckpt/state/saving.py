@@ -110,7 +110,7 @@ def load_state(state: State) -> bool:
     name, registry = name_of(state), current.get()
     source, place = registry.source, registry.path
     if source is None or (isinstance(source, _Saved) and source.place != place):
-        registry.source = source = _Saved(place)
+        registry.source = source = _Saved(place)  # for all states: see docs/decisions/0023
     file = source.open(name)
     if file is None:
         return False

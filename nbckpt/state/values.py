@@ -52,7 +52,7 @@ class ValueState(State):
 
     def __init__(self, name: str, value: Any) -> None:
         self._registry = current.get()
-        self._weakly = [_weak(value)]
+        self._weakly = [_weak(value)]  # see docs/decisions/0025
         self._value = value
         super().__init__(name)
         self._is_used = False

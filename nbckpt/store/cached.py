@@ -13,7 +13,7 @@ from pathlib import Path
 
 from nbckpt.store.base import Data, Store
 
-_KEPT = "packs/", "checkpoints/", "store.json"
+_KEPT = "packs/", "checkpoints/", "store.json"  # see docs/decisions/0028
 """Keys whose bytes never change and are read again and again."""
 
 _DIGEST = 32

@@ -32,6 +32,7 @@ from nbckpt.store.scan import is_link
 STALE_S = 24 * 3600
 """The age after which something hidden was left by a crash."""
 
+# Nothing else is ever swept: see docs/decisions/0052.
 _OURS = re.compile(rf"{re.escape(STAGING)}-[0-9a-f]{{12}}")
 _WINDOWS = sys.platform == "win32"
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Timeout = TimeoutError
 """What acquiring a lock raises that somebody else holds; filelock's own error is one of these."""
 
-_ENDS_WITH_PROCESS = sys.platform != "emscripten"
+_ENDS_WITH_PROCESS = sys.platform != "emscripten"  # see docs/decisions/0039
 """Whether a process that dies lets go of its locks. In a browser a lock file would outlive the page."""
 
 
@@ -33,7 +33,7 @@ def file_lock(path: Path, *, timeout: float = -1, thread_local: bool = True) -> 
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # in a browser it warns, see above
-        from filelock import FileLock  # which takes asyncio along
+        from filelock import FileLock  # which takes asyncio along; see docs/decisions/0013
     if not (_ENDS_WITH_PROCESS or path.is_relative_to(tempfile.gettempdir())):
         name = hashlib.blake2b(os.fsencode(path), digest_size=16).hexdigest()
         path = Path(tempfile.gettempdir()) / f"nbckpt-{name}.lock"

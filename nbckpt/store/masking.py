@@ -22,7 +22,7 @@ def check_no_secret(url: str, where: str) -> None:
     Raises:
         UsageError: A password or a token in it would be kept *where*.
     """
-    if masked(url) != url:
+    if masked(url) != url:  # see docs/decisions/0053
         raise UsageError(
             f"{masked(url)!r} has a password or a token in it, which would be kept in {where}. Leave it out "
             "of the URL, and give it by an SSH key, environment variables or a configuration file of fsspec "

@@ -57,6 +57,7 @@ def scan(
                 continue
             link = is_link(entry)
             links += link
+            # see docs/decisions/0009
             if link and (why := _unfit(entry.path, top, above, links)):
                 refuse(name, why)
             elif link and entry.is_dir() and not linked_folders:

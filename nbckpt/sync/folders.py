@@ -233,6 +233,7 @@ class _Upload:
         work, store = self._work, self._store
         shown = {path: item for path, item in items.items() if path not in gone}
         after = Index(shown, frozenset(self._aside) & shown.keys(), self._looked_at)
+        # Before anything that is shown is touched: see docs/decisions/0026.
         if self._new or gone or not self._index.looked_at:
             work.one(partial(after.write, store))
         for paths in reversed(_in_order(gone, gone)):
@@ -289,6 +290,7 @@ def download(
 
 def index_of(store: Store, work: TransferPool) -> Index:
     """Return what a target holds; without an index, what can be told from its files and those below."""
+    # An experiment has no index, its trials have: see docs/decisions/0032.
     index = work.one(partial(Index.read, store)) or _joined(store, work)
     if not index.items and not index.looked_at:
         raise NotFoundError(f"there is nothing at {store.url}")

@@ -149,6 +149,7 @@ class Queue:
             self.cancel_what_is_late()
             for failed in self.failed.values():
                 failed.is_past |= failed.request != request and failed.request.meets(request)
+            # Never refused, so the last request is not lost: see docs/decisions/0029.
             command = self.last = self._like(request) or Command(request)
             command.moves = command.moves or moves
             if self.running is None:
@@ -202,7 +203,8 @@ class Queue:
             return self.running
 
     def _note(self, command: Command, error: BaseException | None) -> None:
-        self.failed.pop(command.request, None)  # it went well, or there is a newer failure
+        # It went well, or there is a newer failure: see docs/decisions/0030.
+        self.failed.pop(command.request, None)
         if error is not None:
             if command.is_late and isinstance(error, CancelledError):
                 error = TimedOutError(f"it did not end within {self._timeout:g} s")

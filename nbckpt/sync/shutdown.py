@@ -15,6 +15,7 @@ def before_the_end(work: Callable[[], object]) -> None:
     atexit alone is too late: thread pools are closed by then, and libraries resolve host names in them.
     It comes once more at atexit, for where that is all there is: *work* must find nothing left to do then.
     """
+    # see docs/decisions/0031
     atexit.unregister(work)
     atexit.register(work)
     with suppress(RuntimeError):  # it is that late already

@@ -23,6 +23,7 @@ from nbckpt.sync.folders import Moved
 from nbckpt.sync.progress import ProgressTracker
 from nbckpt.sync.transfer import TransferOptions, TransferPool
 
+# Nothing is deleted at the target: see docs/decisions/0027.
 ORDER = ("store.json", "packs/", "signatures/", "refs/", "checkpoints/")
 """What is put first: contents, then names, and last the manifests, each of which shows a checkpoint."""
 

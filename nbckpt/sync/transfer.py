@@ -155,6 +155,7 @@ class TransferPool:
 
     def _wait_for_former(self) -> None:
         """Wait for what was given up and still writes here: two writers could leave a mixture of both."""
+        # see docs/decisions/0020
         for thread, place in list(_hanging.items()):
             while place == self._place and thread.is_alive():
                 self.cancel.check()

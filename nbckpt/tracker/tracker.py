@@ -194,6 +194,7 @@ class Tracker(Rich):
     ) -> Manifest:
         present = {*captured.order, *(skipped.name for skipped in captured.skipped)}
         before = self._before
+        # Only what an earlier save had: other absent names may be new work, see docs/decisions/0006.
         gone = (
             {*(value.name for value in before.values), *before.deleted} - present if before and whole else ()
         )

@@ -55,4 +55,4 @@ def __getattr__(name: str) -> Any:
     """Import a name when it is first used."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module(_HOMES[name]), name)  # see docs/decisions/0051

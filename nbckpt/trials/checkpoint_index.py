@@ -104,7 +104,7 @@ def _of_trial(trial: Path) -> Iterator[Found]:
     for name in entries:
         record = entries.get(name + SUFFIX)
         if record is not None and _NUMBERED.fullmatch(name):
-            try:
+            try:  # the file's time, so that no record is read: see docs/decisions/0036
                 written = datetime.fromtimestamp(record.stat().st_mtime, UTC)
             except (OSError, OverflowError, ValueError):  # removed meanwhile, or from no year that there is
                 continue

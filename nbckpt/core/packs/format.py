@@ -163,7 +163,7 @@ def build(pieces: Sequence[Piece], algorithms: Algorithms) -> tuple[str, Body]:
         index.append(_ENTRY.pack(piece.digest, at, len(piece.data), piece.size, piece.codec))
         body.append(piece if piece.lent else piece.data)
         at += len(piece.data)
-    head = b"".join(index)
+    head = b"".join(index)  # its digest vouches for every blob: see docs/decisions/0001
     return algorithms.digest(head).hex(), Body([head, *body], algorithms)
 
 

@@ -62,7 +62,7 @@ def _is_harmless(thread: threading.Thread) -> bool:
 
 def starts(thread: threading.Thread) -> bool:
     """Start a thread; tell whether one can be started: not in a browser, nor where there are too many."""
-    try:
+    try:  # see docs/decisions/0039
         thread.start()
     except RuntimeError:
         return False

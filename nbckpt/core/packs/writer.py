@@ -52,7 +52,7 @@ _BLOB, _LARGE_BLOB, _LARGE = 256 << 10, 1 << 20, 1 << 30
 _RECORD_BLOB = 1 << 20
 _STRETCH = 4 << 20
 _MUCH = 256 << 20
-_HASHERS, _WRITERS = 2, 4
+_HASHERS, _WRITERS = 2, 4  # see docs/decisions/0002
 _COPIED_PACK, _COPIED_PACKS = 16 << 20, 2
 """How large packs of copied blobs are, and how many are written at once: copies take memory."""
 

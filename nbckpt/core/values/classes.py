@@ -82,7 +82,7 @@ class Classes:
 
     def fill(self, filler: Callable[[type, Any], Any], kind: type, state: Any) -> Any:
         """Give a class that was made its attributes; one that has them keeps them."""
-        if kind not in self._whole:
+        if kind not in self._whole:  # a live class is whole: see docs/decisions/0011
             self._whole.add(kind)
             filler(kind, state)
         return kind

@@ -79,6 +79,7 @@ def dump(value: Any, namespace: dict[str, Any], overlaps: Overlaps = NO_OVERLAPS
         span = Span(address_of(view), len(view), view)
         if span.size and not isinstance(view.obj, reducers.Made):
             reached.append(span)
+        # Shared memory never goes into the record: see docs/decisions/0004.
         if span.size < SMALL and not overlaps.covers(span.address, span.end):
             return True  # in the record
         buffers.append(span)
@@ -94,7 +95,7 @@ def dump(value: Any, namespace: dict[str, Any], overlaps: Overlaps = NO_OVERLAPS
     if len(pickler.seen) > _MANY:
         pickler.seen.clear()
         pickler.clear_memo()
-        _give_back()
+        _give_back()  # see docs/decisions/0014
     return Pickled(
         b"".join(chunks),
         buffers,

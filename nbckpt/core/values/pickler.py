@@ -47,6 +47,7 @@ class Pickler(_CloudPickler):  # type: ignore[misc]  # cloudpickle ships no type
         self.functions: list[types.FunctionType] = []
         self.notes: list[tuple[object, str]] = []
         # Called for every object with C speed; a list's append answers None: "pickle it as usual".
+        # See docs/decisions/0003.
         self.persistent_id = self.seen.append
         self._namespace = namespace
         self._overlaps = overlaps

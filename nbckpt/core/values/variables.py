@@ -182,11 +182,12 @@ def _pickle_each(
     for names in arrays:
         pickle_one(names)
         # Pickling holds the interpreter's lock, and hashing needs it often: first the one, then the
-        # other. Writing hardly needs it and goes on.
+        # other. Writing hardly needs it and goes on. See docs/decisions/0012.
         take.packer.settle()
-    # Drawing changes what a figure caches: before it is pickled.
+    # Drawing changes what a figure caches, so it comes before pickling: see docs/decisions/0005.
     _draw({names[0]: items[names[0]] for names in others}, captured, take.packer)
-    # The frames last: what is made of their strings waits in memory until it is written.
+    # The frames last: what is made of their strings waits in memory until it is written, see
+    # docs/decisions/0014.
     for names in (*others, *frames):
         pickle_one(names)
     return [members[names[0]] for names in by_identity.values() if names[0] in members]

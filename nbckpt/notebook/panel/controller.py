@@ -102,7 +102,7 @@ class Controller:
             self.say(f"a cell is running, so {words[0]} must wait: press again when it ended", is_error=True)
             return None
         with self.turn:
-            try:
+            try:  # whatever a button does is a command: see docs/decisions/0037
                 return parse(TABLE, words, "%ckpt").run(self.session())
             except HelpRequest as request:
                 return Help("%ckpt", usage=request.text)

@@ -94,7 +94,7 @@ class DurableFolder(CheckpointFolder):
 
     def _put_bytes(self, work: TransferPool, key: str, data: Buffer) -> None:
         self.store.put(key, data)
-        if work.cancel.cancelled:  # it came too late: whoever asked was told that it is not there
+        if work.cancel.cancelled:  # see docs/decisions/0020: whoever asked was told that it is not there
             self.store.delete(key)
 
     def fetch(self, name: str) -> Record:

@@ -190,7 +190,7 @@ class Attempt:
             if not self.signal:
                 self._worker.run(self._handle)
         finally:
-            self._worker.stop()
+            self._worker.stop()  # also for a pause: see docs/decisions/0016
             self._origin = None
             self._prune()
 

@@ -45,7 +45,7 @@ _log = logging.getLogger("nbckpt")
 _live: weakref.WeakValueDictionary[Path, Any] = shutdown.live
 
 
-class Experiment(Result):
+class Experiment(Result):  # see docs/decisions/0019
     """Trials of one function, and how they go. Every method may be called from any thread.
 
     It reads like its table; in a notebook it shows it. One process at a time runs an experiment; any

@@ -26,7 +26,7 @@ from nbckpt.trials.model.params import FILE as PARAMS
 
 OTHERS = (f"{PREFIX}*", PARAMS, journal.FILE, log.FILE)
 """What is in a trial's folder and is none."""
-FOLDER = "artifacts"
+FOLDER = "artifacts"  # see docs/decisions/0032
 """Where they are below an experiment's URL."""
 
 

@@ -114,6 +114,7 @@ def teeing() -> Iterator[None]:
 def _put_on(stream: Any) -> None:
     if not hasattr(stream, "write"):
         return
+    # Below IPython's own `write`, which a cell takes off again: see docs/decisions/0035.
     kept, write = _bottom(stream)
     own = kept is not None or "write" in getattr(stream, "__dict__", {})
 

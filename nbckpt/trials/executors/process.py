@@ -262,6 +262,7 @@ def _start_python(handle: int) -> subprocess.Popen[bytes]:
     else:
         # A session of its own: Ctrl-C in the terminal is for the parent, which pauses its trials.
         options = {"pass_fds": (handle,), "start_new_session": True}
+    # Not multiprocessing, which would run the user's script once more: see docs/decisions/0021.
     pipe = subprocess.PIPE
     process = subprocess.Popen(
         [sys.executable or "", "-c", _BOOT], stdin=pipe, stdout=pipe, stderr=pipe, **options

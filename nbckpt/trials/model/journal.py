@@ -69,6 +69,7 @@ def _line(event: Event) -> bytes:
     text = f"{_encode(event)[:-1]}{',' if event else ''}".encode()
     if len(text) > _LONGEST_LINE >> 1:
         raise OSError(f"{len(text):,} bytes are too many for one event. Save large values in a checkpoint")
+    # see docs/decisions/0055
     return b'%b"crc32":"%08x"}\n' % (text, zlib.crc32(text))
 
 

@@ -86,7 +86,7 @@ class TrialRecorder:
     def _record(self, event: Event, *, durable: bool = False) -> None:
         if event["event"] != "result":  # a result has its time
             event["at"] = time.time()
-        self._journal.append(event, durable=durable)
+        self._journal.append(event, durable=durable)  # before the fold: see docs/decisions/0015
         fold(self.trial, event)
 
 

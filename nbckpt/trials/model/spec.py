@@ -24,7 +24,7 @@ from nbckpt.trials.model.retention import RetentionPolicy
 from nbckpt.trials.model.stopping import Stop, Stopper
 
 FILE = "experiment.json"
-MOST_KEPT = 16 << 20
+MOST_KEPT = 16 << 20  # see docs/decisions/0018
 """The function is kept when it and what it refers to take no more bytes than this."""
 
 

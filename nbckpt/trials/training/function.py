@@ -148,7 +148,7 @@ class FunctionRunner(Trainable):
         registry.current.set(registry.Registry(origin=CheckpointSource(reporter.latest)))
         try:
             _call(type(self)._function, type(self)._style, own_config(self.config), reporter)
-        except (StopTrial, StopIteration):
+        except (StopTrial, StopIteration):  # see docs/decisions/0017
             handoff.close()
         except BaseException as error:  # noqa: BLE001  whatever ends the function is the trial's error
             if handoff.ended:

@@ -36,5 +36,6 @@ class Request:
 
     def answer(self, *, given: bool) -> None:
         """Take in a report, which may have a checkpoint *given*; one that could not know is no answer."""
+        # see docs/decisions/0038
         if self.stands and (given or self._seen or not self._looks):
             self.stands, self.unanswered = False, not given

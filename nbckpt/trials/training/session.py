@@ -24,7 +24,7 @@ CheckpointLike = Checkpoint | Mapping[Any, Any] | str | os.PathLike[str]
 _log = logging.getLogger("nbckpt")
 
 
-class StopTrial(SystemExit):
+class StopTrial(SystemExit):  # see docs/decisions/0017
     """Raised by `report` in a trial that was stopped, so that the function's `finally` blocks run.
 
     It is no `StopIteration`, which `except Exception` would hold up, and which Python turns into a
