@@ -49,6 +49,14 @@ def test_the_architecture_is_short() -> None:
     assert len((ROOT / "ARCHITECTURE.md").read_text().splitlines()) <= 120
 
 
+def test_the_architecture_names_classes_that_exist() -> None:
+    code = "\n".join(path.read_text() for path in ROOT.glob("nbckpt/**/*.py"))
+    classes = set(re.findall(r"^class (\w+)", code, re.MULTILINE))
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    named = re.findall(r"`(?:[a-z]+\.)*([A-Z][a-z]\w+)`", text)
+    assert [name for name in named if name not in classes] == []
+
+
 @pytest.mark.parametrize("path", DECISIONS.values(), ids=lambda path: path.name)
 def test_a_decision_has_its_five_parts_and_a_known_status(path: Path) -> None:
     text = path.read_text()
