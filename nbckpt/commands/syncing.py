@@ -18,8 +18,7 @@ from nbckpt.mirror import PERIOD_S, AutoStatus, Mirror, Mirrored
 from nbckpt.render import Column, Hint, Page, Result, Table, age, count, duration, size
 from nbckpt.store import Cancel, masked
 from nbckpt.sync import SyncConfig
-from nbckpt.sync.folders import Moved
-from nbckpt.sync.transfer import TransferOptions
+from nbckpt.sync.transfer import Moved, TransferOptions
 from nbckpt.trials.model import spec as spec_file
 from nbckpt.trials.views.table import tail
 

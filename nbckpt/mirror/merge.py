@@ -14,8 +14,8 @@ from typing import Literal
 
 from nbckpt.store import Store
 from nbckpt.sync.files import contents, digest_of, explained
-from nbckpt.sync.folders import index_of
 from nbckpt.sync.index import Index
+from nbckpt.sync.target import index_of
 from nbckpt.sync.transfer import TransferPool
 from nbckpt.trials.checkpoints.record import PREFIX
 from nbckpt.trials.model import journal, log

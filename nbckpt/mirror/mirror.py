@@ -22,11 +22,12 @@ from nbckpt.mirror.merge import left
 from nbckpt.store import PrefixStore, Store, open_store
 from nbckpt.store.locks import Timeout, file_lock
 from nbckpt.store.scan import OUTSIDE, can_be_named, link_outside
+from nbckpt.sync.download import download
 from nbckpt.sync.files import explained
-from nbckpt.sync.folders import Moved, download, upload
 from nbckpt.sync.progress import Progress
 from nbckpt.sync.stores import mirror
-from nbckpt.sync.transfer import TransferOptions
+from nbckpt.sync.transfer import Moved, TransferOptions
+from nbckpt.sync.upload import upload
 
 EXPERIMENTS = "experiments"
 FILE = "experiment.json"

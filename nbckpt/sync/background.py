@@ -11,11 +11,13 @@ from typing import Any
 
 from nbckpt.errors import UsageError
 from nbckpt.store import Store, open_store
-from nbckpt.sync.folders import delete, download, upload
+from nbckpt.sync.download import download
 from nbckpt.sync.progress import Progress
 from nbckpt.sync.queue import Command, Queue, Request, alone_at
 from nbckpt.sync.syncer import PERIOD_S, TIMEOUT_S, Syncer, SyncerStatus, checked_timeout, seconds
+from nbckpt.sync.target import delete
 from nbckpt.sync.transfer import ATTEMPTS, TransferOptions
+from nbckpt.sync.upload import upload
 
 _BACKOFF_S = 5.0
 

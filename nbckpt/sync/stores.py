@@ -19,9 +19,8 @@ from nbckpt.core.packs.format import LARGEST_PACK, check_pack, pack_key, pack_of
 from nbckpt.core.packs.relocation import moved_key
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError
 from nbckpt.store import Buffer, Store
-from nbckpt.sync.folders import Moved
 from nbckpt.sync.progress import ProgressTracker
-from nbckpt.sync.transfer import TransferOptions, TransferPool
+from nbckpt.sync.transfer import Moved, TransferOptions, TransferPool
 
 # Nothing is deleted at the target: see docs/decisions/0027.
 ORDER = ("store.json", "packs/", "signatures/", "refs/", "checkpoints/")
@@ -34,7 +33,7 @@ def mirror(source: Store, target: Store, options: TransferOptions | None = None)
     """Bring *target* every checkpoint that *source* has.
 
     Whoever reads the target finds each checkpoint whole or not at all, also when this is killed. Trials
-    are not among them, see `folders`.
+    are not among them, see `upload`.
 
     Args:
         source: Where from.

@@ -1,4 +1,4 @@
-"""Work: calls of a store that are made side by side, tried again, and given up as one."""
+"""Transfer: the options, the calls of a store side by side with retries, and the counts of one transfer."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from nbckpt.core.packs.pools import starts
@@ -52,6 +52,29 @@ class TransferOptions:
     def work(self, place: str) -> TransferPool:
         """Return the work of this transfer, which writes to *place*."""
         return TransferPool(place, self.timeout, self.attempts, self.cancel)
+
+
+@dataclass(frozen=True)
+class Moved:
+    """The counts of a transfer.
+
+    Attributes:
+        files: How many files were moved.
+        size: How many bytes these files have.
+        same: How many files were there already.
+        removed: How many files were removed.
+        left_out: Why files were left out, by their paths: they vanished, or changed while they were read.
+    """
+
+    files: int = 0
+    size: int = 0
+    same: int = 0
+    removed: int = 0
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        numbers = f"files={self.files}, size={self.size}, same={self.same}, removed={self.removed}"
+        return f"Moved({numbers}, left_out={len(self.left_out)})"
 
 
 _log = logging.getLogger("nbckpt")

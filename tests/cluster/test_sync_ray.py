@@ -14,7 +14,7 @@ from cluster.conftest import Nodes
 import nbckpt
 from nbckpt.store import open_store
 from nbckpt.sync import SyncConfig
-from nbckpt.sync.folders import download
+from nbckpt.sync.download import download
 from nbckpt.trials import Experiment, Status
 from nbckpt.trials.executors import artifacts, transport
 from nbckpt.trials.executors import ray as executor

@@ -34,7 +34,8 @@ from nbckpt.errors import CorruptError, FormatError
 from nbckpt.mirror import Mirror
 from nbckpt.state.folder import StateFolder
 from nbckpt.store import LocalStore, MemoryStore
-from nbckpt.sync.folders import download, upload
+from nbckpt.sync.download import download
+from nbckpt.sync.upload import upload
 from nbckpt.trials.checkpoints.folder import CheckpointFolder
 from nbckpt.trials.checkpoints.record import Record, name_of
 from nbckpt.trials.model.spec import Spec
@@ -211,7 +212,8 @@ from nbckpt import Checkpoint, Tracker
 from nbckpt.core.trust import open_signer
 from nbckpt.state.folder import StateFolder
 from nbckpt.store import LocalStore
-from nbckpt.sync.folders import download, upload
+from nbckpt.sync.download import download
+from nbckpt.sync.upload import upload
 from nbckpt.trials.checkpoints.folder import CheckpointFolder
 from nbckpt.trials.model.spec import read
 os.chdir(sys.argv[1])
@@ -296,7 +298,7 @@ def test_a_folder_target_is_gone_on_with_in_the_other_python(tmp_path: Path) -> 
     here, there = tmp_path / "here", LocalStore(tmp_path / "there")
     here.mkdir()
     (here / "old").write_text("old")
-    send = "from nbckpt.sync.folders import upload; from nbckpt.store import LocalStore; "
+    send = "from nbckpt.sync.upload import upload; from nbckpt.store import LocalStore; "
     done = without_packages(
         send + "upload(sys.argv[1], LocalStore(sys.argv[2]))", str(here), str(there.folder)
     )

@@ -19,7 +19,7 @@ from format import trainables
 from nbckpt.mirror import Mirror, note
 from nbckpt.state import states
 from nbckpt.store import LocalStore
-from nbckpt.sync.folders import download
+from nbckpt.sync.download import download
 from nbckpt.trials import Experiment
 from nbckpt.trials.catalog import Catalog
 from nbckpt.trials.model.trial import Trial

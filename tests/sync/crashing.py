@@ -7,7 +7,7 @@ from itertools import count
 from pathlib import Path
 
 from nbckpt.store import LocalStore
-from nbckpt.sync.folders import upload
+from nbckpt.sync.upload import upload
 
 
 def main(folder: Path, store: LocalStore, first: int) -> None:

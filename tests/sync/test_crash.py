@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 
 from nbckpt.errors import NotFoundError
 from nbckpt.store import LocalStore, MemoryStore, Store
+from nbckpt.sync.download import download
 from nbckpt.sync.exclude import OWN
-from nbckpt.sync.folders import delete, download, upload
 from nbckpt.sync.index import KEY
+from nbckpt.sync.target import delete
+from nbckpt.sync.upload import upload
 from nbckpt.testing import RecordingStore
 
 Files = dict[str, bytes]

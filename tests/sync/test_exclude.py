@@ -8,8 +8,9 @@ import pytest
 
 from nbckpt.errors import UsageError
 from nbckpt.store import MemoryStore
+from nbckpt.sync.download import download
 from nbckpt.sync.exclude import excluding, parents
-from nbckpt.sync.folders import download, upload
+from nbckpt.sync.upload import upload
 
 PATHS = [
     "a_exclude",

@@ -23,10 +23,12 @@ from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError, 
 from nbckpt.store import STAGING, Data, LocalStore, MemoryStore, Store
 from nbckpt.store.base import parts_of
 from nbckpt.sync import transfer as work
+from nbckpt.sync.download import download
 from nbckpt.sync.exclude import OWN
-from nbckpt.sync.folders import delete, download, upload
 from nbckpt.sync.index import KEY
+from nbckpt.sync.target import delete
 from nbckpt.sync.transfer import TransferOptions
+from nbckpt.sync.upload import upload
 from nbckpt.testing import FaultyStore, RecordingStore
 
 ONCE = TransferOptions(attempts=1)
@@ -742,7 +744,8 @@ def test_large_files_are_never_in_memory_whole(tmp_path: Path) -> None:
     code = f"""
 import resource
 from nbckpt.store import LocalStore
-from nbckpt.sync.folders import download, upload
+from nbckpt.sync.download import download
+from nbckpt.sync.upload import upload
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 upload({str(folder)!r}, LocalStore({str(store.folder)!r}))
 with open({str(folder / "big")!r}, "r+b") as file: file.write(b"x")

@@ -13,9 +13,10 @@ import pytest
 from nbckpt.errors import StoreError
 from nbckpt.store import MemoryStore
 from nbckpt.sync import transfer as work
-from nbckpt.sync.folders import download, upload
+from nbckpt.sync.download import download
 from nbckpt.sync.progress import Progress, ProgressTracker
 from nbckpt.sync.transfer import TransferOptions
+from nbckpt.sync.upload import upload
 from nbckpt.testing import FaultyStore
 
 

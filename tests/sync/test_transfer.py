@@ -26,8 +26,9 @@ from nbckpt.store import (
     wanted,
 )
 from nbckpt.sync import transfer as module
-from nbckpt.sync.folders import download, upload
+from nbckpt.sync.download import download
 from nbckpt.sync.transfer import THREADS, TransferOptions, TransferPool
+from nbckpt.sync.upload import upload
 from servers.proxy import Fault, Proxy, Request
 
 

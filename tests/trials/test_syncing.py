@@ -21,8 +21,8 @@ import nbckpt
 from nbckpt.errors import NotFoundError, StoreError, UsageError
 from nbckpt.store import MemoryStore, PrefixStore, Store, open_store
 from nbckpt.sync import DefaultSyncer, SyncConfig, Syncer
+from nbckpt.sync.download import download
 from nbckpt.sync.files import FileStat
-from nbckpt.sync.folders import download
 from nbckpt.testing import FaultyStore, RecordingStore
 from nbckpt.trials import Callback, Experiment, Record, Status, Trial
 from nbckpt.trials.engine.experiment import _live

@@ -23,6 +23,7 @@ Origin = Literal["live", "new", "apart"]
 """Where classes come from: the live ones where there are any; made anew; made anew and known to nobody."""
 
 MOVED = {
+    "nbckpt.sync.folders": "nbckpt.sync.transfer",
     "nbckpt.trials.callbacks": "nbckpt.trials.model.callback",
     "nbckpt.trials.checkpoints": "nbckpt.trials.checkpoints.folder",
     "nbckpt.trials.durable": "nbckpt.trials.training.durable",
