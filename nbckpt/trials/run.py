@@ -19,9 +19,10 @@ from nbckpt.store.files import make_folder, sync_folder
 from nbckpt.store.scan import link_outside
 from nbckpt.sync import SyncConfig
 from nbckpt.trials.engine.experiment import Experiment
+from nbckpt.trials.engine.fetch import fetch, is_there
 from nbckpt.trials.engine.optuna import open_search
 from nbckpt.trials.engine.search import Search
-from nbckpt.trials.engine.upload import SyncerCallback, fetch, is_there
+from nbckpt.trials.engine.upload import SyncerCallback
 from nbckpt.trials.executors import Executor, open_executor
 from nbckpt.trials.home import experiments_folder as experiments_folder
 from nbckpt.trials.home import inside_store

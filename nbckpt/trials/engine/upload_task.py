@@ -1,0 +1,95 @@
+"""Upload tasks: one folder of an experiment, its target, and the files in it that are not sent."""
+
+from __future__ import annotations
+
+import glob
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path
+
+from nbckpt.store import STAGING, Store
+from nbckpt.sync import BackgroundSyncer
+from nbckpt.sync.queue import Request
+from nbckpt.sync.transfer import TransferOptions
+from nbckpt.trials.checkpoints.record import PREFIX, TEMPORARY
+from nbckpt.trials.model import journal, log, spec
+from nbckpt.trials.model.params import FILE as PARAMS
+
+EXCLUDE = (f"{TEMPORARY}*", f"*{STAGING}*")
+"""Patterns of temporary files in a trial's folder. Our own syncers exclude the second one anyway."""
+
+_OURS = {PARAMS, journal.FILE, log.FILE}
+
+_log = logging.getLogger("nbckpt")
+
+
+class UploadTask:
+    """The upload of one folder to its target.
+
+    Attributes:
+        syncer: The syncer that sends the folder.
+        remote: The target's URL.
+        is_last: Whether the trial has ended, so that this upload is its last.
+        failure: Why the syncer was not asked, or why the upload was given up.
+    """
+
+    def __init__(
+        self, syncer: BackgroundSyncer, local: Path, remote: str, left_out: Callable[[Path], Iterable[str]]
+    ) -> None:
+        self.syncer = syncer
+        self.remote = remote
+        self.is_last = False
+        self.failure = ""
+        self._local = local
+        self._left_out = left_out
+
+    def ask(self, *, forced: bool) -> None:
+        """Ask the syncer to send the folder: if that is due, or in any case if *forced*."""
+        self.failure = ""
+        try:
+            request = str(self._local), self.remote, list(self._left_out(self._local))
+            if forced:
+                self.syncer.reset()
+            if not self.syncer.sync_up_if_needed(*request) and forced:
+                self.syncer.sync_up(*request)
+        except Exception as error:  # noqa: BLE001  the trial goes on after any error
+            self.failure = f"{type(error).__name__}: {error}"
+            _log.warning("%s: %s", self.remote, self.failure)
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is being sent now."""
+        return not self.syncer.status().running
+
+    @property
+    def trouble(self) -> str:
+        """Why the target is not up to date; empty if it is."""
+        return self.failure or "; ".join(self.syncer.status().failures)
+
+
+class FileSyncer(BackgroundSyncer):
+    """Puts the experiment's own file beside the trials' targets; a reader gets it whole."""
+
+    def __init__(self, opens: Callable[[str], Store], timeout: float | None) -> None:
+        super().__init__(0, timeout)
+        self._opens = opens
+
+    def carry_out(self, request: Request, options: TransferOptions) -> object:
+        """See `BackgroundSyncer.carry_out`."""
+        store, data = self._opens(request.remote), Path(request.local, spec.FILE).read_bytes()
+        return options.work(store.url).one(partial(store.put, spec.FILE, data))
+
+
+def left_out(folder: Path, *, artifacts: bool) -> Iterator[str]:
+    """Yield the patterns of the files in a trial's folder that are not sent."""
+    yield from EXCLUDE
+    if not artifacts:
+        for name in sorted(entry.name for entry in folder.iterdir()):
+            if name not in _OURS and not name.startswith(PREFIX):
+                yield glob.escape(name)
+
+
+def all_but_experiment(folder: Path) -> Iterable[str]:
+    """Return the patterns of everything in an experiment's folder except its own file."""
+    return [*EXCLUDE, *(glob.escape(entry.name) for entry in sorted(folder.iterdir()) if entry.is_dir())]
