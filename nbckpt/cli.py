@@ -122,7 +122,7 @@ class _Line:
             self._thread.start()
 
     def _follow(self, experiment: Experiment) -> None:
-        from nbckpt.trials.views.table import counted, states_of
+        from nbckpt.trials.views.statuses import counted, states_of
 
         while not self._end.wait(_PERIOD_S):
             width = shutil.get_terminal_size().columns - 1

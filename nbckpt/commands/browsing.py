@@ -188,7 +188,7 @@ def _newest_trials(session: Session) -> str:
     folder = experiments_folder(session.tracker.store.url)
     if link_outside(folder.parent, folder.name) or not any(folder.glob("*/experiment.json")):
         return ""
-    from nbckpt.trials.views.table import counted, states_of
+    from nbckpt.trials.views.statuses import counted, states_of
 
     try:
         experiment = session.library.open()

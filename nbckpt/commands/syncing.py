@@ -20,7 +20,7 @@ from nbckpt.store import Cancel, masked
 from nbckpt.sync import SyncConfig
 from nbckpt.sync.transfer import Moved, TransferOptions
 from nbckpt.trials.model import spec as spec_file
-from nbckpt.trials.views.table import tail
+from nbckpt.trials.views.formats import tail
 
 _MOST_EXPERIMENTS = 3
 _NO_THREADS = "threads cannot start here: it is pushed whenever you say %ckpt sync"

@@ -19,7 +19,8 @@ from nbckpt.trials.model.stopping import Stop
 from nbckpt.trials.model.trial import Status, Trial
 from nbckpt.trials.run import run as run_experiment
 from nbckpt.trials.views.curves import Curves, curves
-from nbckpt.trials.views.table import CUT, MOST_ROWS, TrialTable, counted, states_of
+from nbckpt.trials.views.statuses import CUT, counted, states_of
+from nbckpt.trials.views.table import MOST_ROWS, TrialTable
 from nbckpt.trials.views.trial_page import TrialShown
 
 _MOST_OTHERS = 10

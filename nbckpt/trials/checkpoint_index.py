@@ -19,7 +19,7 @@ from nbckpt.trials.checkpoints.folder import CheckpointFolder
 from nbckpt.trials.checkpoints.record import PREFIX, SUFFIX
 from nbckpt.trials.model import spec as spec_file
 from nbckpt.trials.model.metrics import lookup, numbers
-from nbckpt.trials.views.table import shown_value
+from nbckpt.trials.views.formats import shown_value
 
 _TRIAL = re.compile(r"t\d+")
 _NUMBERED = re.compile(rf"{PREFIX}\d+")

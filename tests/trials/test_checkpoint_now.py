@@ -19,7 +19,7 @@ from nbckpt.trials.executors import Job
 from nbckpt.trials.executors.process import ProcessExecutor
 from nbckpt.trials.training.function import wrap_function
 from nbckpt.trials.training.request import Request
-from nbckpt.trials.views.table import states_of
+from nbckpt.trials.views.statuses import states_of
 from waiting import until
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # as the functions of a notebook

@@ -19,17 +19,10 @@ from nbckpt.trials.model import trial as trial_module
 from nbckpt.trials.model.metrics import lookup
 from nbckpt.trials.model.recorder import TrialRecorder
 from nbckpt.trials.model.spec import Spec
-from nbckpt.trials.views import table as table_module
-from nbckpt.trials.views.table import (
-    TrialTable,
-    elapsed,
-    fair_share,
-    inferred,
-    metric_columns,
-    shown_value,
-    tail,
-    varying,
-)
+from nbckpt.trials.views import metrics as metrics_module
+from nbckpt.trials.views.formats import elapsed, shown_value, tail
+from nbckpt.trials.views.metrics import inferred, metric_columns, varying
+from nbckpt.trials.views.table import TrialTable, fair_share
 
 
 class Made:
@@ -239,7 +232,7 @@ def test_a_page_of_many_trials_looks_at_new_results_only(made: Made, monkeypatch
     table = made.experiment.table(most=5, page=2, sort=True, metric="missing", mode="min")
     before = table.page()
     looked: list[object] = []
-    for module in (trial_module, table_module):
+    for module in (trial_module, metrics_module):
         monkeypatch.setattr(
             module, "lookup", lambda result, name: looked.append(result) or lookup(result, name)
         )

@@ -13,7 +13,8 @@ from nbckpt.notebook.tokenize import split
 from nbckpt.render import count, short
 from nbckpt.trials.engine.experiment import Experiment
 from nbckpt.trials.model.trial import Status, Trial
-from nbckpt.trials.views.table import TrialTable, inferred
+from nbckpt.trials.views.metrics import inferred
+from nbckpt.trials.views.table import TrialTable
 from nbckpt.trials.views.trial_page import TrialShown
 
 _NONE = "<p>no experiments yet: %ckpt run FUNCTION --grid lr=0.1,0.01</p>"

@@ -34,7 +34,8 @@ from nbckpt.trials.model.view import ControlSignal
 from nbckpt.trials.training.function import trainable_class
 from nbckpt.trials.views.curves import figure
 from nbckpt.trials.views.frame import dataframe
-from nbckpt.trials.views.table import MOST_ROWS, TrialTable, inferred, metric_columns
+from nbckpt.trials.views.metrics import inferred, metric_columns
+from nbckpt.trials.views.table import MOST_ROWS, TrialTable
 from nbckpt.trials.views.trial_page import TrialShown
 
 _KILLED_S = 5.0

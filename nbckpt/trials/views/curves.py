@@ -14,7 +14,8 @@ from nbckpt.render import Hint, Page, Picture, Result, short, thinned, visible
 from nbckpt.trials.model.metrics import ITERATION, flat, is_number, lookup, plain
 from nbckpt.trials.model.trial import Trial
 from nbckpt.trials.model.view import ExperimentView
-from nbckpt.trials.views.table import by_metric, inferred, shown_value, tail, varying
+from nbckpt.trials.views.formats import shown_value, tail
+from nbckpt.trials.views.metrics import by_metric, inferred, varying
 
 MOST_CURVES = 20
 _MOST_KEYS = 3

@@ -11,7 +11,9 @@ from nbckpt.trials.model.log import FILE
 from nbckpt.trials.model.metrics import flat, plain
 from nbckpt.trials.model.trial import Status, Trial
 from nbckpt.trials.model.view import ExperimentView
-from nbckpt.trials.views.table import elapsed, inferred, last_line, metric_cell, shown_value, states_of
+from nbckpt.trials.views.formats import elapsed, shown_value
+from nbckpt.trials.views.metrics import inferred, metric_cell
+from nbckpt.trials.views.statuses import last_line, states_of
 
 _MOST_CHECKPOINTS = 10
 

@@ -1,0 +1,101 @@
+"""Metrics and settings: which ones views show, how trials are sorted by one, and the cell of a metric."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from nbckpt.errors import UsageError
+from nbckpt.render import Cell, thinned
+from nbckpt.trials.model.metrics import flat, is_number, lookup, numbers, plain
+from nbckpt.trials.model.trial import Trial
+from nbckpt.trials.views.formats import shown_value
+
+_MOST_METRICS = 3
+_SAMPLED = 240
+_POINTS = 24
+
+
+def metric_columns(given: Sequence[str] | Mapping[str, str]) -> dict[str, str]:
+    """Return the metrics to show with their headings; `a/b` is the metric b in the dict a.
+
+    Args:
+        given: Names that are the headings too, or a dict of names and headings.
+
+    Raises:
+        UsageError: A name is given twice, or is not a text.
+    """
+    if isinstance(given, Mapping):
+        return dict(given)
+    columns: dict[str, str] = {}
+    for name in given:
+        if not isinstance(name, str):
+            raise UsageError(f"{name!r} is no metric's name: for headings give a dict of names and headings")
+        if name in columns:
+            raise UsageError(f"the metric {name!r} is given twice: once is enough")
+        columns[name] = name
+    return columns
+
+
+def inferred(trials: Sequence[Trial], first: str = "", most: int | None = _MOST_METRICS) -> list[str]:
+    """Return the names of at most *most* numbers that trials report, *first* before the others."""
+    names = dict.fromkeys([first] if first else [])
+    for trial in trials:
+        last = trial.last_result
+        names |= trial.remember("numbers", last, partial(_named_numbers, last))
+    return list(names)[:most]
+
+
+def varying(trials: Sequence[Trial]) -> list[str]:
+    """Return the keys of the configuration in which trials differ; `a/b` is a nested key."""
+    configs = [settings_of(trial) for trial in trials]
+    keys = dict.fromkeys(key for config in configs for key in config)
+    nothing = ("", '""')
+    return [key for key in keys if len({config.get(key, nothing)[1] for config in configs}) > 1]
+
+
+def settings_of(trial: Trial) -> dict[str, tuple[Any, str]]:
+    """Return a trial's configuration by its keys, `a/b` for nested ones: each value, and its JSON."""
+    config = trial.config
+    return trial.remember(
+        "settings", config, lambda: {key: (value, json.dumps(value)) for key, value in flat(plain(config))}
+    )
+
+
+def by_metric(trials: Sequence[Trial], metric: str, mode: str) -> Sequence[Trial]:
+    """Return the trials sorted by their last value, the best first; unsorted without a metric and a mode."""
+    if not metric or mode not in {"min", "max"}:
+        return trials
+    sign = 1 if mode == "min" else -1
+
+    def rank(trial: Trial) -> float:
+        value = trial.newest(metric)
+        return math.inf if value is None or math.isnan(value) else sign * value
+
+    return sorted(trials, key=rank)
+
+
+def metric_cell(trial: Trial, name: str) -> Cell:
+    """Return the cell of a metric: its last value and its course."""
+    return trial.remember(("cell", name), trial.last_result, partial(_metric_cell, trial, name))
+
+
+def _metric_cell(trial: Trial, name: str) -> Cell:
+    values, last = _sampled(trial, name), trial.newest(name)
+    if last is None:
+        return Cell("")
+    finite = [value for value in values if math.isfinite(value)]
+    return Cell(shown_value(last).text, repr(last), tuple(thinned(finite, _POINTS)))
+
+
+def _sampled(trial: Trial, name: str) -> list[float]:
+    """Return the numbers that a trial reported under a name, or a sample of very many results."""
+    values = [lookup(result, name) for result in thinned(trial.results, _SAMPLED)]
+    return [value for value in values if is_number(value)]
+
+
+def _named_numbers(result: Mapping[str, Any]) -> dict[str, None]:
+    return dict.fromkeys(numbers(result))
