@@ -499,8 +499,8 @@ def test_hostile_names_and_messages_are_text_in_every_view(notebook: Notebook) -
         press(panel, "Show")
         assert "<img src=x" not in shown(panel)
         assert "&lt;img src=x" in shown(panel)
-    panel._desk.say(HOSTILE, is_error=True)
-    assert "<img src=x" not in panel._desk.message.value
+    panel._controller.say(HOSTILE, is_error=True)
+    assert "<img src=x" not in panel._controller.message.value
 
 
 def test_the_function_shows_the_panel_too(notebook: Notebook) -> None:
@@ -541,7 +541,7 @@ def test_an_error_that_is_none_of_ours_is_said_and_the_next_press_works(
                 press(panel, "Verify")
         assert f"error: {said or 'KeyboardInterrupt'}" in shown(panel)
     press(panel, "Verify")
-    assert not panel._desk.message.value
+    assert not panel._controller.message.value
 
 
 def raising(error: BaseException) -> Any:
@@ -664,6 +664,6 @@ def test_an_error_is_said_though_another_of_those_chosen_went_well_and_until_the
     assert "error: there is nothing to pause in e/t0" in shown(panel)
     assert "pausing t1 of e" in shown(panel)
     press(panel, "Refresh")
-    assert not panel._desk.message.value
+    assert not panel._controller.message.value
     notebook.run("gate.release(9)")
     until(lambda: not ticks())

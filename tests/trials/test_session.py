@@ -403,7 +403,7 @@ def test_a_reporter_keeps_the_checkpoint_that_it_was_given_and_tells_whether_it_
     assert not place.exists()
     with pytest.raises(NotFoundError, match="write it before you report it"):
         reporter.set_checkpoint(place)
-    reporter._offers.drop()
+    reporter._stager.drop()
 
 
 # Whose trial it is.

@@ -189,8 +189,8 @@ class StagedUpdate:
 
     def ended(self) -> None:
         """Wait until nothing is under way, without hearing of failures."""
-        for way in list(self.callback._ways.values()):
-            assert way.syncer._queue.wait(SECONDS)
+        for task in list(self.callback._tasks.values()):
+            assert task.syncer._queue.wait(SECONDS)
 
     def end(self) -> None:
         self.callback.on_experiment_end(self.experiment.trials)

@@ -305,18 +305,18 @@ def test_a_row_tells_the_newest_checkpoint_and_what_would_be_lost(made: Made) ->
 
 def test_a_trial_that_runs_tells_where_it_ends_and_when(tmp_path: Path) -> None:
     made = Made(tmp_path / "e", stop={"training_iteration": 5})
-    made.experiment._crew.drivers = 1  # it runs
+    made.experiment._pool.drivers = 1  # it runs
     made.trial(*[{"time_this_iter_s": 60.0}] * 2, end=False)
     paused(made.trial({"time_this_iter_s": 60.0}, end=False))
     made.trial(*[{"loss": 1}] * 5)
     assert [(row["iteration"], row["eta"]) for row in made.rows()] == [("2/5", "3 min"), ("1", ""), ("5", "")]
-    made.experiment._crew.drivers = 0
+    made.experiment._pool.drivers = 0
     assert "eta" not in made.rows()[0]
     assert [row["iteration"] for row in made.rows()] == ["2", "1", "5"]
 
 
 def test_where_nothing_ends_a_trial_those_that_ended_of_themselves_tell(made: Made) -> None:
-    made.experiment._crew.drivers = 1
+    made.experiment._pool.drivers = 1
     for results in (4, 4, 9):
         made.trial(*[{"loss": 1}] * results)
     for _ in range(9):
