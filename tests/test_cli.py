@@ -100,6 +100,17 @@ def test_a_removal_of_two_is_undone_as_one(store: str, capsys: pytest.CaptureFix
         assert not tracker.verify().damages
 
 
+def test_a_damaged_note_of_a_removal_is_told(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rm", "one@1", "one@2", "--store", store]) == 0
+    (note,) = (Path(store) / "removals").iterdir()
+    text = note.read_bytes()
+    note.write_bytes(text[:-1] + b"x")
+    assert main(["undo", "--store", store]) == 0
+    assert "as far as its damaged note says" in capsys.readouterr().out
+    assert main(["undo", "--store", store]) == 1  # an older removal is not undone in its place
+    assert "is damaged" in capsys.readouterr().err
+
+
 def test_what_gc_deleted_cannot_be_undone(store: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["rm", "one@1", "--store", store]) == 0
     assert main(["gc", "--store", store]) == 0

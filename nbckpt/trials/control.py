@@ -9,7 +9,6 @@ free there is no owner, so whoever asked withdraws the request and acts itself. 
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import socket
@@ -28,7 +27,6 @@ from nbckpt.errors import CorruptError, StoreError
 from nbckpt.store.files import write_file
 
 FOLDER = "requests"
-FORMAT = 1
 LARGEST = 1 << 16
 """The most bytes of a request that is read."""
 ANSWER_S = 10.0
@@ -41,7 +39,6 @@ _PERIOD_S = 0.25
 _MOST = 1000
 _FILE = re.compile(r"\d{20}-[0-9a-f]{32}\.json")
 _FORM = {
-    "format": int,
     "do": re.compile("pause|stop|checkpoint|resume"),
     "trial?": re.compile(r"t\d{1,18}"),
     "errored?": bool,
@@ -73,11 +70,16 @@ def ask(folder: Path, request: ControlRequest) -> Path:
         StoreError: The disk failed; nothing was asked.
     """
     file = folder / FOLDER / f"{time.time_ns():020}-{uuid.uuid4().hex}.json"
-    document = {"format": FORMAT, "do": request.do, "errored": request.errored, "by": request.by or _me()}
+    document = {
+        "format": schema.SEALED,
+        "do": request.do,
+        "errored": request.errored,
+        "by": request.by or _me(),
+    }
     if request.trial:
         document["trial"] = request.trial
     try:
-        write_file(file, json.dumps(document).encode())
+        write_file(file, schema.seal(document))
     except OSError as error:
         raise StoreError(f"cannot write {str(file)!r}: {error.strerror or error}") from error
     return file
@@ -112,19 +114,16 @@ def read(file: Path) -> ControlRequest:
     """Return a request.
 
     Raises:
-        CorruptError: It is not one, or of a newer format.
+        CorruptError: It is not what was written.
+        FormatError: A newer nbckpt wrote it.
     """
     what = f"the request {file.name}"
     try:
         if file.is_symlink() or file.stat().st_size > LARGEST:
             raise CorruptError(f"{what} is damaged: it is a link, or larger than a request can be")
-        document = schema.read(file.read_bytes(), _FORM, what)
+        document = schema.unseal(file.read_bytes(), _FORM, what)
     except OSError as error:
         raise CorruptError(f"cannot read {what}: {error.strerror or error}") from error
-    if document["format"] != FORMAT:
-        raise CorruptError(
-            f"{what} has format {document['format']}, this nbckpt reads {FORMAT}: upgrade nbckpt"
-        )
     verb = cast("Verb", document["do"])
     errored, by = document.get("errored", False), document.get("by", "")
     return ControlRequest(verb, document.get("trial", ""), errored, by)
