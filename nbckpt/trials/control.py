@@ -149,7 +149,6 @@ class Owner:
 
     Args:
         folder: The experiment's.
-        ended: Waits for the end of the experiment; tells whether it came within some seconds.
         act: Does what is asked; False if the experiment has ended, and the request is left to who asked.
         fail: Told what cannot be done.
     """
@@ -157,25 +156,28 @@ class Owner:
     def __init__(
         self,
         folder: Path,
-        ended: Callable[[float], bool],
         act: Callable[[ControlRequest], bool],
         fail: Callable[[Exception], object],
     ) -> None:
         self._folder = folder
-        self._ended = ended
         self._act = act
         self._fail = fail
+        self._ended = threading.Event()
         self._thread = threading.Thread(target=self._answer_until_end, name="nbckpt-requests", daemon=True)
         withdraw_stale(folder)
         self._answers = starts(self._thread)  # without threads there is no other process either
 
+    def end(self) -> None:
+        """Answer nothing any more: the experiment has ended. `join` waits until that is so."""
+        self._ended.set()
+
     def join(self) -> None:
-        """Wait for the thread, which ends with the experiment."""
+        """Wait for the thread to end, after `end`."""
         if self._answers and self._thread is not threading.current_thread():
             self._thread.join()
 
     def _answer_until_end(self) -> None:
-        while not self._ended(_PERIOD_S):
+        while not self._ended.wait(_PERIOD_S):
             for file in pending(self._folder):
                 if self._answer(file):
                     withdraw([file])

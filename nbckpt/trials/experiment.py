@@ -218,8 +218,7 @@ class Experiment(Result):
         found = [(value[0], trial) for value, trial in values if value and value[0] == value[0]]  # not NaN
         if not found:
             raise UsageError(f"no trial of {self.name!r} reported {metric!r}: there are {self._metrics()}")
-        pick = min if mode == "min" else max
-        return pick(found, key=lambda pair: pair[0])[1]
+        return (min if mode == "min" else max)(found, key=lambda pair: pair[0])[1]
 
     def dataframe(self) -> Any:
         """Return every result as a row of a pandas DataFrame, with the trial and its configuration.
@@ -526,6 +525,8 @@ class Experiment(Result):
         return max(self.spec.num_samples - len(self._trials), 0) if self._search.open else 0
 
     def _over(self) -> None:
+        if self._owner is not None:
+            self._owner.end()
         self._lock.release()
         self._version += 1
 
@@ -563,7 +564,7 @@ class Experiment(Result):
     def _begin(self) -> None:
         """Own the experiment while it runs, and answer what other processes ask."""
         self._acquire()
-        self._owner = control.Owner(self.folder, self._crew.wait, self._do, self._note_refusal)
+        self._owner = control.Owner(self.folder, self._do, self._note_refusal)
 
     def _do(self, request: control.ControlRequest) -> bool:
         """Do what another process asks for; False if nothing runs any more."""

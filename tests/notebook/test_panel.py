@@ -361,6 +361,18 @@ def test_an_experiment_is_started_from_the_panel(notebook: Notebook) -> None:
     until(lambda: not ticks())
 
 
+@pytest.mark.parametrize("before", ["", "nbckpt.run(lambda config: None, name='before').wait()"])
+def test_what_was_started_from_the_panel_is_followed(notebook: Notebook, before: str) -> None:
+    notebook.run(f"{ASKED}\n{before}")
+    panel = opened(notebook, "trials")
+    panel._tabs[1]._run.value = "train --name clicked"
+    press(panel, "Run")
+    until(lambda: "clicked: 1 trial, 1 RUNNING" in shown(panel))
+    notebook.names["gate"].release(4)
+    until(lambda: "clicked: 1 trial, 1 TERMINATED" in shown(panel))
+    until(lambda: not ticks())
+
+
 @pytest.mark.slow
 def test_a_long_list_is_paged_and_found_in_from_its_first_page_on(notebook: Notebook) -> None:
     with Tracker() as tracker:

@@ -269,6 +269,30 @@ def test_a_request_that_nobody_waits_for_does_not_reach_a_new_owner() -> None:
     control.withdraw([new])
 
 
+def test_a_run_that_follows_at_once_has_one_owner(monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = threading.Event()
+    over, runs = Experiment._over, []
+
+    def over_and_again(self: Experiment) -> None:
+        over(self)
+        runs.append(threading.current_thread())
+        if len(runs) == 1:  # while nobody can see that nothing runs
+            self.resume("t0")
+
+    def train(config: dict[str, Any]) -> None:
+        nbckpt.report(i=1)
+        assert not runs or gate.wait(SECONDS)
+
+    monkeypatch.setattr(Experiment, "_over", over_and_again)
+    here = nbckpt.run(train, name="e")
+    until(lambda: bool(runs) and here.trials[0].attempts == 2)
+    owners = [it for it in threading.enumerate() if it.name == "nbckpt-requests"]
+    until(lambda: sum(it.is_alive() for it in owners) == 1)
+    gate.set()
+    assert here.wait(SECONDS)
+    assert not any(it.is_alive() for it in owners)
+
+
 def test_an_owner_that_does_not_answer_keeps_the_request(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
