@@ -245,7 +245,9 @@ class CheckpointFolder:
         """Return the committed checkpoints, and what is wrong with those that cannot be read."""
         found: list[Record] = []
         damages: list[str] = []
-        names = {it.name for it in self.folder.iterdir()} if self.folder.is_dir() else set()
+        names: set[str] = set()
+        with suppress(FileNotFoundError, NotADirectoryError):
+            names = {it.name for it in self.folder.iterdir()}
         for name in sorted(names):
             try:
                 if name.startswith(PREFIX) and name.endswith(SUFFIX):

@@ -12,11 +12,11 @@ from pathlib import Path
 from nbckpt.core.trust import Signer
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError, UsageError
 from nbckpt.store.locks import Timeout, file_lock
-from nbckpt.store.scan import link_outside
+from nbckpt.store.scan import link_outside, size_of
 from nbckpt.trials import spec as spec_file
 from nbckpt.trials.checkpoints import SUFFIX, Record
 from nbckpt.trials.experiment import Experiment
-from nbckpt.trials.trash import Removal, label_of, size_of, take_away
+from nbckpt.trials.trash import Removal, label_of, take_away
 from nbckpt.trials.trial import Trial
 from nbckpt.trials.trusting import sign_checkpoints
 

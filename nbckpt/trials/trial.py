@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeGuard, TypeVar
 
@@ -195,7 +196,9 @@ def read_trials(folder: Path, known: Mapping[str, Trial]) -> list[Trial]:
 
     Those that are *known*, and nobody wrote to since, are not read again.
     """
-    names = [it.name for it in folder.iterdir() if it.name[:1] == "t" and it.name[1:].isdigit()]
+    names: list[str] = []
+    with suppress(FileNotFoundError):  # it was removed just now
+        names = [it.name for it in folder.iterdir() if it.name[:1] == "t" and it.name[1:].isdigit()]
     trials = []
     for name in sorted(names, key=lambda name: int(name[1:])):
         trial, place = known.get(name), folder / name
