@@ -564,16 +564,15 @@ class Experiment(Result):
     def _begin(self) -> None:
         """Own the experiment while it runs, and answer what other processes ask."""
         self._acquire()
-        self._owner = control.Owner(self.folder, self._do, self._note_refusal)
+        self._owner = control.Owner(self.folder, self._do, self._note_refusal, self._crew.changed)
 
     def _do(self, request: control.ControlRequest) -> bool:
-        """Do what another process asks for; False if nothing runs any more."""
-        with self._crew.changed:
-            if self.running:
-                _log.info("%s is asked to %s by %s", self.name, request.do, request.by)
-                options = {"errored": request.errored} if request.do == "resume" else {}
-                getattr(self, request.do)(request.trial or None, **options)
-            return self.running
+        """Do what another process asks for; False if nothing runs any more. The crew's lock is held."""
+        if self.running:
+            _log.info("%s is asked to %s by %s", self.name, request.do, request.by)
+            options = {"errored": request.errored} if request.do == "resume" else {}
+            getattr(self, request.do)(request.trial or None, **options)
+        return self.running
 
     def _note_refusal(self, error: Exception) -> None:
         self._crew.notes.append(f"a request of another process was refused: {error}")

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -300,3 +300,60 @@ def test_an_owner_that_does_not_answer_keeps_the_request(
     file = control.ask(tmp_path, control.ControlRequest("stop", "t3"))
     assert control.answered(file, lambda: True) is None
     assert control.read(file).trial == "t3"
+
+
+def test_a_request_that_was_done_as_its_owner_ended_is_not_done_twice(tmp_path: Path) -> None:
+    file = control.ask(tmp_path, control.ControlRequest("resume", "t3"))
+
+    def ends() -> bool:
+        file.unlink()
+        return False
+
+    assert control.answered(file, ends) is True
+
+
+def test_an_experiment_cannot_end_before_what_it_did_is_answered(
+    here: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    withdraw, is_held = control.withdraw, []
+
+    def looks(files: Iterable[Path]) -> None:
+        is_held.append(here._crew.changed._is_owned())  # type: ignore[attr-defined]
+        withdraw(files)
+
+    monkeypatch.setattr(control, "withdraw", looks)
+    in_another_kernel(here).pause("t0")
+    assert is_held == [True]
+
+
+def test_a_request_that_cannot_be_removed_is_done_once(
+    here: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = threading.Semaphore(0)
+    pending = control.pending
+    monkeypatch.setattr(control, "withdraw", lambda files: None)
+    monkeypatch.setattr(control, "pending", lambda folder: looks.release() or pending(folder))
+    file = control.ask(here.folder, control.ControlRequest("resume"))
+    for _ in range(4):
+        assert looks.acquire(timeout=SECONDS)
+    file.unlink()
+    assert len(here.notes) == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
+def test_requests_never_leave_the_experiment_through_a_link(here: Experiment, tmp_path: Path) -> None:
+    outside = control.ask(tmp_path, control.ControlRequest("stop"))
+    (here.folder / control.FOLDER).symlink_to(outside.parent)
+    assert control.pending(here.folder) == []
+    with pytest.raises(UsageError, match="is a link that leads outside"):
+        in_another_kernel(here).pause()
+    assert list(outside.parent.iterdir()) == [outside]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+def test_a_request_that_is_a_pipe_is_refused(here: Experiment) -> None:
+    file = control.ask(here.folder, control.ControlRequest("pause"))
+    until(lambda: not file.exists())
+    os.mkfifo(file)
+    until(lambda: not file.exists())
+    assert "it is not a file" in here.notes[0]
