@@ -51,6 +51,7 @@ class Pickler(_CloudPickler):  # type: ignore[misc]  # cloudpickle ships no type
         self._overlaps = overlaps
         self._filled_later: dict[int, types.CellType] = {}
         self._by_kind: dict[type, _Reduce] = {}
+        self._tried: dict[int, bool] = {}
 
     def reducer_override(self, obj: Any) -> Any:
         """See `pickle.Pickler.reducer_override`."""
@@ -97,10 +98,19 @@ class Pickler(_CloudPickler):  # type: ignore[misc]  # cloudpickle ships no type
 
     def _can_save(self, whole: Any, name: str, part: Any) -> bool:
         """Tell whether a part that can be left out can be pickled; note it if not."""
-        try:
-            Pickler(len, self._namespace, self._overlaps, lambda _: False).dump(part)
-        except Exception:  # noqa: BLE001  whatever the part's own pickling raises
+        if id(part) not in self._tried:
+            self._tried[id(part)] = True  # until it is known: the part may contain itself
+            self._tried[id(part)] = self._try(part)
+        if not self._tried[id(part)]:
             self.notes.append((whole, f"comes back without its {name}, which cannot be saved"))
+        return self._tried[id(part)]
+
+    def _try(self, part: Any) -> bool:
+        trial = Pickler(len, self._namespace, self._overlaps, lambda _: False)
+        trial._tried = self._tried  # or each exception of a chain would try the rest of the chain again
+        try:
+            trial.dump(part)
+        except Exception:  # noqa: BLE001  whatever the part's own pickling raises
             return False
         return True
 

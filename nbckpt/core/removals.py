@@ -19,15 +19,16 @@ from nbckpt.errors import CorruptError, NotFoundError, StoreError
 from nbckpt.store import Store
 
 FOLDER = "removals/"
+_MOST = 16 << 20  # of a note
 _KEY = re.compile(rf"{FOLDER}([0-9]{{8}}T[0-9]{{12}}Z-[0-9a-f]{{8}})")
 
 
 @dataclass(frozen=True)
 class Removal:
-    """What one `rm` took away and is in the trash still.
+    """The checkpoints that one `rm` took away and that are still in the trash.
 
     Attributes:
-        stamp: When that was, and the note's CRC-32; stamps order by time.
+        stamp: The moment of the removal, and the note's CRC-32; stamps order by time.
         checkpoints: The checkpoints, each with its names.
         is_whole: Whether the note is as it was written; there may be more in the trash if not.
     """
@@ -68,11 +69,10 @@ def last_removal(history: History) -> Removal | None:
         return None
     for key in sorted(filter(_KEY.fullmatch, history.store.keys(FOLDER)), reverse=True):
         with suppress(NotFoundError):  # somebody deleted it meanwhile
-            text = history.store.get(key)
+            text = history.store.get(key, 0, _MOST)
             is_whole = key.endswith(f"-{zlib.crc32(text):08x}")
-            found = tuple(trash[name] for name in _ids(text) if name in trash)
-            if found:
-                return Removal(key.removeprefix(FOLDER), found, is_whole)
+            if checkpoints := tuple(trash[name] for name in _ids(text) if name in trash):
+                return Removal(key.removeprefix(FOLDER), checkpoints, is_whole)
             if not is_whole:
                 raise CorruptError(
                     f"{key} is damaged, so what was removed last is not known. Delete that file to undo "
@@ -84,7 +84,7 @@ def last_removal(history: History) -> Removal | None:
 def noted(store: Store, key: str) -> list[str]:
     """Return the ids in a note; none if somebody deleted it meanwhile."""
     try:
-        return _ids(store.get(key))
+        return _ids(store.get(key, 0, _MOST))
     except NotFoundError:
         return []
 

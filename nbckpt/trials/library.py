@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from nbckpt.trials.trial import Trial
 from nbckpt.trials.trusting import sign_checkpoints
 
 _LOCK_S = 1.0
+_STEP = re.compile("[0-9]{1,18}")
 
 _log = logging.getLogger("nbckpt")
 
@@ -90,8 +92,8 @@ class Library:
         name, _, step = ref.partition("@")
         _, trial = self.trial(name)
         records = trial.checkpoints.records()
-        if step and not step.isdigit():
-            raise UsageError(f"{ref!r} is no checkpoint of a trial: write {name}@10 for the one of step 10")
+        if step and not _STEP.fullmatch(step):
+            raise UsageError(f"{ref!r} is not a checkpoint of a trial: write {name}@10 for that of step 10")
         found = [it for it in records if not step or it.step == int(step)]
         if not found:
             steps = ", ".join(str(it.step) for it in records) or "none"

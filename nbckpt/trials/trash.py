@@ -26,8 +26,10 @@ from nbckpt.store.files import discard, sync_folder
 from nbckpt.store.scan import can_be_named, link_outside, size_of
 
 _REMOVED, _DELETED = ".removed", ".deleted"
-_NAME = re.compile(rf"({re.escape(_REMOVED)}|{re.escape(_DELETED)})~(\d{{8}}T\d{{12}}Z-[0-9a-f]{{8}})~(.+)")
-_PATH = re.compile(r"([^./\\][^/\\]*)(?:/(t\d+)/checkpoint_0*([^/\\]+?)(\.json)?)?")
+_NAME = re.compile(
+    rf"({re.escape(_REMOVED)}|{re.escape(_DELETED)})~([0-9]{{8}}T[0-9]{{12}}Z-[0-9a-f]{{8}})~(.+)"
+)
+_PATH = re.compile(r"([^./\\][^/\\]*)(?:/(t[0-9]+)/checkpoint_0*([^/\\]+?)(\.json)?)?")
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
+import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +20,7 @@ from nbckpt.trials.journal import Damage, Event
 V = TypeVar("V")
 
 MOST_LINES = 40
+_NAME = re.compile("t[0-9]{1,18}")
 
 STOPPED = "stopped"
 """The note of a trial that a user stopped; a cause may follow after a semicolon."""
@@ -198,7 +200,7 @@ def read_trials(folder: Path, known: Mapping[str, Trial]) -> list[Trial]:
     """
     names: list[str] = []
     with suppress(FileNotFoundError):  # it was removed just now
-        names = [it.name for it in folder.iterdir() if it.name[:1] == "t" and it.name[1:].isdigit()]
+        names = [place.name for place in folder.iterdir() if _NAME.fullmatch(place.name)]
     trials = []
     for name in sorted(names, key=lambda name: int(name[1:])):
         trial, place = known.get(name), folder / name

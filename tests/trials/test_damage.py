@@ -459,3 +459,12 @@ def test_a_link_in_the_place_of_a_new_trial_is_not_followed(tmp_path: Path) -> N
     with pytest.raises(nbckpt.StoreError, match="is a link"):
         nbckpt.run(train, {"lr": 1}, name="e", folder=tmp_path / "experiments")
     assert list((tmp_path / "outside").iterdir()) == []
+
+
+def test_a_folder_with_an_odd_digit_in_its_name_is_no_trial(folder: Path) -> None:
+    odd = folder / "t²"
+    odd.mkdir()
+    (odd / "params.json").write_bytes(b"{}")
+    assert [trial.id for trial in read_trials(folder, {})] == ["t0", "t1", "t2"]
+    with pytest.raises(nbckpt.UsageError, match="is not a checkpoint of a trial"):
+        Library(folder.parent).checkpoint("e/t0@²")

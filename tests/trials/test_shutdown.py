@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from nbckpt.errors import StoreError
 from nbckpt.trials import Library, Status, shutdown
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a process cannot be interrupted there")
@@ -124,3 +125,27 @@ def test_a_fork_of_a_script_does_not_wait_for_its_trials() -> None:
         assert os.waitpid(child, 0)[1] == 0
     finally:
         shutdown.live.clear()
+
+
+def test_an_experiment_that_cannot_be_paused_leaves_the_others_paused(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Running:
+        running, ending, unfinished = True, False, 1
+
+        def __init__(self, name: str) -> None:
+            self.name, self.is_paused = name, False
+
+        def pause(self) -> None:
+            self.is_paused = True
+            if self.name == "a":
+                raise StoreError("the disk is full")
+
+        def wait(self, timeout: float | None = None) -> bool:
+            return self.is_paused
+
+    both = [Running("a"), Running("b")]
+    monkeypatch.setattr(shutdown, "live", dict(enumerate(both)))
+    shutdown.pause_all()
+    assert [one.is_paused for one in both] == [True, True]
+    assert "a cannot be paused: the disk is full" in caplog.text
