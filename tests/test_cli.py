@@ -250,6 +250,7 @@ def test_what_run_cannot_read_is_one_line(
     assert err.count("\n") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "status"),
     [(signal.SIGINT, 130), (signal.SIGTERM, 143), (getattr(signal, "SIGHUP", signal.SIGTERM), 129)],
@@ -320,6 +321,7 @@ def train(config):
 """
 
 
+@pytest.mark.slow
 def test_a_terminal_has_a_line_that_follows_and_goes(job: Path) -> None:
     main_end, child_end = os.openpty()
     command = [sys.executable, "-m", "nbckpt", "run", "cli_line.py:train", "--name", "e"]

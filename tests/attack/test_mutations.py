@@ -28,6 +28,7 @@ def secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NBCKPT_SECRET_FILE", str(tmp_path / "secret"))
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("share", SHARES, ids=lambda share: f"{share[0]} to {share[1]}")
 @pytest.mark.usefixtures("secret")

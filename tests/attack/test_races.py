@@ -126,6 +126,7 @@ def check(store: Store) -> dict[str, dict[str, Any]]:
     return values
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ends", ["goes on", "fails", "dies", "dies later"])
 @pytest.mark.parametrize("second", SECOND)
 @pytest.mark.parametrize("first", FIRST)

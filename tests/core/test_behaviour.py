@@ -16,6 +16,7 @@ CASES = [
     pytest.param(row.case, marks=pytest.mark.skipif(bool(missing(row)), reason=f"needs {missing(row)}"))
     for row in ROWS
 ]
+pytestmark = pytest.mark.slow
 RESTORED = [route for route in ROUTES if route != "plain"]
 FAIL_IN_CLOUDPICKLE = {
     "base of a dataclass",
@@ -66,7 +67,6 @@ def _environment(folder: Path) -> dict[str, str]:
     return {**os.environ, "NBCKPT_SECRET_FILE": str(folder / "secret"), "PYTHONPATH": path}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_the_rows_themselves_work(case: str, answers: dict[str, dict[str, str]]) -> None:
     assert not answers[case]["before"].startswith("raised")

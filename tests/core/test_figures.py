@@ -36,6 +36,7 @@ def changed(tracker: Tracker, namespace: dict[str, Any]) -> list[str]:
     return [it.name for it in tracker.diff("x", namespace=namespace).differences if it.change != "same"]
 
 
+@pytest.mark.slow
 def test_an_untouched_figure_adds_nothing_and_differs_in_nothing(namespace: dict[str, Any]) -> None:
     with Tracker(MemoryStore()) as tracker:
         tracker.save(namespace, "x")

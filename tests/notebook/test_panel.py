@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import threading
@@ -488,12 +489,12 @@ def test_the_sync_tab_sets_the_place_and_takes_it_away(notebook: Notebook, tmp_p
 
 
 @pytest.mark.slow
-def test_a_hundred_panels_leave_no_more_widgets_or_threads_than_one(notebook: Notebook) -> None:
+def test_many_panels_leave_no_more_widgets_or_threads_than_one(notebook: Notebook) -> None:
     notebook.run("x = 1\n%ckpt save one")
     opened(notebook)
     instances = ipywidgets.widgets.widget._instances
     before = len(instances)
-    for _ in range(100):
+    for _ in range(100 if os.environ.get("NBCKPT_ATTACK") == "full" else 20):
         panel = opened(notebook)
         press(panel, "Restore…")
         press(panel, "Cancel")

@@ -99,6 +99,7 @@ def test_after_a_kill_every_report_that_returned_is_there_and_the_trials_go_on(
         assert left == []
 
 
+@pytest.mark.slow
 def test_a_torn_last_line_is_ignored_and_what_comes_after_it_is_not(tmp_path: Path) -> None:
     killed_after(tmp_path, 10)
     library = Library(tmp_path / "experiments")

@@ -78,6 +78,7 @@ def test_each_trial_is_a_run_with_its_params_and_metrics(uri: str) -> None:
         assert {"kind", "done"}.isdisjoint(it.data.metrics)
 
 
+@pytest.mark.slow
 def test_many_params_and_many_results_are_sent_in_parts(uri: str) -> None:
     def train(config: dict[str, Any]) -> None:
         for i in range(60):

@@ -50,6 +50,7 @@ def statuses(store: Path) -> list[Status]:
     return [trial.status for trial in Library(store / "experiments").open("e").trials]
 
 
+@pytest.mark.slow
 def test_a_script_that_ends_waits_for_its_trials_and_says_so(tmp_path: Path) -> None:
     with started(TWO, tmp_path) as script:
         assert script.stderr is not None
@@ -58,6 +59,7 @@ def test_a_script_that_ends_waits_for_its_trials_and_says_so(tmp_path: Path) -> 
     assert statuses(tmp_path) == [Status.TERMINATED] * 3
 
 
+@pytest.mark.slow
 def test_ctrl_c_pauses_the_trials_that_a_script_waits_for(tmp_path: Path) -> None:
     with started(FOREVER, tmp_path) as script:
         assert script.stderr is not None
@@ -91,6 +93,7 @@ def test_a_script_that_ctrl_c_ended_pauses_its_trials(tmp_path: Path) -> None:
     assert statuses(tmp_path) == [Status.PAUSED]
 
 
+@pytest.mark.slow
 def test_trials_that_were_asked_to_stop_are_not_waited_for(tmp_path: Path) -> None:
     stops = FOREVER.replace("nbckpt.run(", "runs = nbckpt.run(") + "runs.stop()\n"
     with started(stops, tmp_path) as script:
