@@ -78,6 +78,31 @@ def test_diff_of_two_checkpoints_works_in_a_shell(store: str, capsys: pytest.Cap
     assert "1 -> 2 (+100.0%)" in capsys.readouterr().out
 
 
+def test_an_import_counts_variables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    there, here = (str(tmp_path / name) for name in ("there", "here"))
+    with Tracker(there) as tracker:
+        tracker.save({"x": 1}, "one")
+    assert main(["export", "one", there + ".ckpt", "--store", there]) == 0
+    assert main(["import", there + ".ckpt", "--store", here]) == 0
+    assert "1 variable." in capsys.readouterr().out
+
+
+def test_a_removal_that_frees_nothing_offers_no_gc(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rm", "one", "--store", store]) == 0
+    assert capsys.readouterr().out.endswith("\nUndo: nbckpt undo\n")
+
+
+def test_a_damaged_checkpoint_that_is_shown_is_exit_status_one(store: str) -> None:
+    (first, _) = sorted(Path(store, "checkpoints").iterdir())
+    first.write_bytes(b"{}")
+    assert main(["show", "one@1", "--store", store]) == 1
+
+
+def test_an_empty_store_says_where_to_save(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "one", "--store", str(tmp_path)]) == 1
+    assert "Make one in a notebook with `%ckpt save`\n" in capsys.readouterr().err
+
+
 def test_a_removal_is_undone_by_another_process(store: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["rm", "one@1", "--store", store]) == 0
     assert main(["rm", "one@2", "--store", store]) == 0
@@ -239,6 +264,7 @@ def test_a_trial_that_failed_is_exit_status_one(job: Path, capsys: pytest.Captur
         (["train"], "in a shell write module:function or file.py:function"),
         (["cli_job.py:train", "opt=adam"], "For a text write it in quotes: \"'adam'\""),
         (["no_such:train"], "cannot import no_such: ModuleNotFoundError"),
+        (["no_such.py:train"], "nbckpt: there is no file 'no_such.py'"),
     ],
 )
 def test_what_run_cannot_read_is_one_line(

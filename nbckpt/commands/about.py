@@ -158,7 +158,7 @@ def help_(session: Session, command: str | None) -> Help:
 def panel(session: Session, tab: str) -> None:
     """Show a panel: checkpoints, trials and sync with buttons."""
     if session.panel is None:
-        raise UsageError("the panel needs a notebook: in a shell the commands do the same, see help")
+        raise UsageError("the panel needs a notebook. The commands do the same. List them with `%ckpt help`")
     session.panel(tab)
 
 

@@ -213,6 +213,11 @@ class Shown(Result):
     also: str = ""
     hints: tuple[Hint, ...] = ()
 
+    @property
+    def exit_status(self) -> int:
+        """See `Result.exit_status`: 1 if the checkpoint is damaged."""
+        return int(self.row.manifest is None)
+
     def page(self) -> Page:
         """See `Result.page`."""
         manifest = self.row.manifest

@@ -34,6 +34,7 @@ def changed(data: bytes, rng: random.Random) -> tuple[int, bytes]:
     return at, data[:at] + bytes([new]) + data[at + 1 :]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", samples.KINDS)
 def test_a_changed_byte_is_always_found(kind: str, made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NBCKPT_SECRET_FILE", str(V1 / "secret"))

@@ -50,6 +50,7 @@ def test_what_cannot_hold_is_said_when_it_is_saved(row: Row, answers: dict[str, 
     assert row.told in answers[f"{row.case}/told"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "row", [case for case in CASES if case.values[0].case != "changed by a background thread"]
 )

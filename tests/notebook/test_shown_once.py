@@ -105,6 +105,7 @@ def test_in_a_kernel_a_result_is_shown_once(outputs: dict[str, list[nbformat.Not
     assert {name: shown[name] for name in wanted} == wanted
 
 
+@pytest.mark.slow
 def test_in_terminal_ipython_a_result_is_shown_once(tmp_path: Path) -> None:
     lines = [*MAKE.split("\n"), "for i in range(2):", "    %ckpt save n", "", "%ckpt save m", "r = %ckpt ls"]
     done = subprocess.run(

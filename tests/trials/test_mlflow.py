@@ -90,6 +90,7 @@ def test_many_params_and_many_results_are_sent_in_parts(uri: str) -> None:
     assert history(uri, it, "m19") == [(i + 1, i) for i in range(60)]
 
 
+@pytest.mark.slow
 def test_a_retried_trial_is_one_run_and_each_iteration_is_there_once(uri: str) -> None:
     run(train, uri, "retried", {"fails": "once"}, max_failures=1)
     (it,) = runs(uri, "retried")
