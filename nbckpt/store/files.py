@@ -6,6 +6,7 @@
     stage_folder, commit        a folder that is filled under a hidden name and then takes its own
     staged_folder               the same for what a block fills
     sweep, remove, discard      what crashes left, and what is not needed any more
+    only_files                  opens what a folder that somebody else made has under a file's name
 
 Errors of the disk are OSErrors: callers know what was asked, and say so.
 """
@@ -17,6 +18,7 @@ import errno
 import os
 import re
 import shutil
+import stat
 import sys
 import time
 import uuid
@@ -289,6 +291,16 @@ def _side_by_side(work: Callable[[Path], None], places: list[Path]) -> bool:
         for one in done:
             one.result()
     return True
+
+
+def only_files(path: str, flags: int) -> int:
+    """Open a file for `open`; anything else, such as a pipe or a device, is an OSError and never waits."""
+    fd = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+    kind = os.fstat(fd).st_mode
+    if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):  # Python refuses a folder itself
+        os.close(fd)
+        raise OSError(errno.EINVAL, "it is not a file")
+    return fd
 
 
 def exchange(one: Path, other: Path) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from nbckpt.errors import NbckptError, NotFoundError, RefusedError, StoreError, UsageError
 from nbckpt.store.base import STAGING, Data, Store, check_key
-from nbckpt.store.files import make_folder, staged, sweep, sync_folder, write_new
+from nbckpt.store.files import make_folder, only_files, staged, sweep, sync_folder, write_new
 from nbckpt.store.scan import OUTSIDE, can_be_named, link_outside, scan
 
 _REFUSALS = {errno.EACCES, errno.EPERM, errno.EROFS}
@@ -49,7 +49,7 @@ class LocalStore(Store):
 
     def get(self, key: str, start: int = 0, stop: int | None = None) -> bytes:
         """See `Store.get`."""
-        with self._explained("read", key), self.path(key).open("rb", buffering=0) as file:
+        with self._explained("read", key), open(self.path(key), "rb", 0, opener=only_files) as file:
             if start:
                 file.seek(start)
             if stop is None:

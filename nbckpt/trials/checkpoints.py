@@ -30,7 +30,8 @@ from nbckpt.core.tree import INSIDE, check_path
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError, UsageError
 from nbckpt.render import count
 from nbckpt.store import DAMAGE, STAGING, open_archive
-from nbckpt.store.files import commit, discard, stage_folder, sweep, sync_folder, write_file
+from nbckpt.store.files import commit, discard, only_files, stage_folder, sweep, sync_folder, write_file
+from nbckpt.store.scan import OUTSIDE, link_outside
 
 PREFIX = "checkpoint_"
 SUFFIX = ".json"
@@ -274,7 +275,10 @@ class CheckpointFolder:
         """
         file = self.folder / (name + SUFFIX)
         try:
-            record = Record.decode(file.read_bytes(), str(file))
+            if link_outside(self.folder, file.name):
+                raise CorruptError(f"{file} is not read: {OUTSIDE}")
+            with open(file, "rb", opener=only_files) as opened:
+                record = Record.decode(opened.read(), str(file))
         except FileNotFoundError:
             raise NotFoundError(f"there is no checkpoint {name!r} in {self.folder}") from None
         except OSError as error:
@@ -295,7 +299,8 @@ class CheckpointFolder:
         """
         for path, (size, expected) in record.files.items():
             file = self.folder.joinpath(record.name, *path.split("/"))
-            if not (file.is_file() and is_as_saved(file, size, expected)):
+            is_there = file.is_file() and not link_outside(self.folder, f"{record.name}/{path}")
+            if not (is_there and is_as_saved(file, size, expected)):
                 raise CorruptError(f"{path!r} in {self.folder / record.name} is not what was saved")
 
     def delete(self, record: Record) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from nbckpt.core.manifest import Content, Manifest
 from nbckpt.core.tree import INSIDE, Tree, folder_tree, read_manifest
 from nbckpt.errors import NbckptError
+from nbckpt.store.scan import link_outside
 from nbckpt.trials import spec as spec_file
 from nbckpt.trials.checkpoints import PREFIX, SUFFIX, CheckpointFolder
 from nbckpt.trials.library import Library
@@ -83,7 +84,7 @@ def find(library: Library, *, newest: bool = False) -> Iterator[Found]:
     """
     for experiment in library.names():
         for trial in _entries(library.folder / experiment):
-            if _TRIAL.fullmatch(trial.name):
+            if _TRIAL.fullmatch(trial.name) and not link_outside(library.folder / experiment, trial.name):
                 found = sorted(_of_trial(Path(trial.path)), key=lambda it: it.moment)
                 yield from found[-1:] if newest else found
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from nbckpt.core.schema import OneOf, check, parse
 from nbckpt.errors import CorruptError, StoreError
-from nbckpt.store.files import sync, sync_folder
+from nbckpt.store.files import only_files, sync, sync_folder
 
 FILE = "events.jsonl"
 
@@ -153,7 +153,7 @@ def read(file: Path) -> Iterator[Event | Damage]:
 def _lines(file: Path) -> Iterator[bytes]:
     """Yield the lines that have an end: what follows the last was torn."""
     try:
-        with file.open("rb") as opened:
+        with open(file, "rb", opener=only_files) as opened:
             while (line := opened.readline(_LONGEST_LINE)).endswith(b"\n"):
                 yield line[:-1]
             if len(line) == _LONGEST_LINE or _is_whole_but_its_end(line):

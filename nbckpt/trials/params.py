@@ -9,7 +9,7 @@ from typing import Any
 
 from nbckpt.core.schema import CHECKSUM, SEALED, check, parse, seal, unseal
 from nbckpt.errors import CorruptError, StoreError
-from nbckpt.store.files import write_files
+from nbckpt.store.files import only_files, write_files
 from nbckpt.store.scan import is_link
 from nbckpt.trials.trainable import plain
 
@@ -47,7 +47,8 @@ def read(folder: Path) -> dict[str, Any]:
         StoreError: The disk failed.
     """
     try:
-        data = (folder / FILE).read_bytes()
+        with open(folder / FILE, "rb", opener=only_files) as file:
+            data = file.read()
     except FileNotFoundError:
         raise CorruptError(f"{FILE} is missing") from None
     except OSError as error:

@@ -16,7 +16,8 @@ from nbckpt.core.manifest import now
 from nbckpt.core.schema import SEALED, OneOf, seal, unseal
 from nbckpt.core.trust import Signer
 from nbckpt.errors import CodecError, CorruptError, NotFoundError, StoreError, UntrustedError, UsageError
-from nbckpt.store.files import write_file
+from nbckpt.store.files import only_files, write_file
+from nbckpt.store.scan import OUTSIDE, link_outside
 from nbckpt.sync import SyncConfig
 from nbckpt.trials.callbacks import Callback
 from nbckpt.trials.keeping import Keep
@@ -257,7 +258,10 @@ def read(folder: Path) -> Kept:
     """
     file = folder / FILE
     try:
-        found = unseal(file.read_bytes(), _FORM, str(file))
+        if link_outside(folder, FILE):
+            raise CorruptError(f"{file} is not read: {OUTSIDE}")
+        with open(file, "rb", opener=only_files) as opened:
+            found = unseal(opened.read(), _FORM, str(file))
     except FileNotFoundError:
         raise NotFoundError(f"there is no experiment {folder.name!r} in {folder.parent}") from None
     except OSError as error:
