@@ -43,7 +43,7 @@ def read(folder: Path) -> dict[str, Any]:
     """Return the configuration of the trial in *folder*, as JSON has it.
 
     Raises:
-        CorruptError: It is missing, or is not what was written.
+        CorruptError: The file is missing, or is not what was written.
         StoreError: The disk failed.
     """
     try:

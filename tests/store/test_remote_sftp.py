@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from pathlib import Path
 from unittest.mock import patch
@@ -91,7 +92,8 @@ def test_a_host_with_another_key_is_refused(
     (tmp_path / ".ssh").mkdir()
     (tmp_path / ".ssh" / "known_hosts").write_text(f"{known} {other}")
     monkeypatch.setenv("HOME", str(tmp_path))
-    with pytest.raises(RefusedError, match=r"shows another key .*somebody may be in between.*ssh-keygen -R"):
+    remove = rf"ssh-keygen -R '{re.escape(known)}'"
+    with pytest.raises(RefusedError, match=rf"shows another key .*somebody may be in between.*{remove}"):
         open_store(sftp_folder)
 
 
