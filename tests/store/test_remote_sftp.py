@@ -19,6 +19,8 @@ pytest.importorskip("paramiko")
 from fsspec.implementations.sftp import SFTPFileSystem
 from paramiko import SFTPClient, SFTPFile
 
+from nbckpt.store.sftp import KnownHosts
+
 
 def folder_of(store: Store) -> Path:
     return Path("/", store.url.removeprefix("sftp://").partition("/")[2])
@@ -63,6 +65,16 @@ def test_a_put_that_is_cut_off_leaves_no_key(
     assert list(store.keys()) == []
     store.put("a", b"z")
     assert store.get("a") == b"z"
+
+
+def test_a_connection_that_failed_is_not_used_again(sftp_folder: str) -> None:
+    store = open_store(sftp_folder)
+    with patch.object(SFTPFile, "write", side_effect=EOFError), pytest.raises(StoreError):
+        store.put("a", b"x")
+    with patch.object(KnownHosts, "_connect", autospec=True, side_effect=KnownHosts._connect) as connect:
+        assert list(store.keys()) == []
+        assert not store.exists("a")
+    assert connect.call_count == 1
 
 
 def test_a_folder_that_cannot_be_listed_is_an_error(sftp_folder: str) -> None:
