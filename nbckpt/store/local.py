@@ -73,6 +73,15 @@ class LocalStore(Store):
         except (StoreError, AttributeError):  # no such links on this file system, or none at all
             super().copy(source, target)
 
+    def move(self, source: str, target: str) -> None:
+        """See `Store.move`."""
+        before, after = self.path(source), self.path(target)
+        with self._explained("move", source):
+            make_folder(after.parent)
+            _rename(before, after)
+            for folder in (after.parent, before.parent):
+                sync_folder(folder)
+
     @contextmanager
     def _staged(self, key: str) -> Iterator[Path]:
         """Lend a path for the block; the file that it makes there becomes the key's."""
@@ -147,7 +156,7 @@ class LocalStore(Store):
         except NbckptError:
             raise
         except OSError as error:
-            if action == "read" and isinstance(error, _NO_FILE):
+            if action in {"read", "move"} and isinstance(error, _NO_FILE):
                 raise NotFoundError(f"no {key!r} in {self.url}") from None
             reason = error.strerror or str(error)
             kind = RefusedError if error.errno in _REFUSALS else StoreError
