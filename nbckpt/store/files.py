@@ -46,7 +46,8 @@ _MOST_THREADS = 32  # a journaling file system syncs many files about as fast as
 def write_file(file: Path, data: Data) -> None:
     """Write a file, which holds what it held before or all of *data*, and survives a crash of the machine.
 
-    Folders that are missing are made. After an error nothing has changed.
+    Missing folders are made. After an error the file holds what it held before, unless only the sync of its
+    folder failed: then it holds *data*, which a crash of the machine may take back.
 
     Raises:
         OSError: The disk failed.
@@ -61,18 +62,18 @@ def write_files(files: Mapping[Path, Data]) -> None:
 
     After an error each file holds what it held before or all of its data.
     """
-    places: dict[Path, Path] = {}
+    stages: dict[Path, Path] = {}
     changed = {file.parent for file in files}
     try:
         for file, data in files.items():
             changed.update(_make(file.parent))
-            stage = places[file] = hidden(file.parent)
+            stage = stages[file] = hidden(file.parent)
             write_new(stage, data, synced=False)
-        sync_files(places.values())
-        for file, stage in places.items():
+        sync_files(stages.values())
+        for file, stage in stages.items():
             stage.replace(file)
     except BaseException:
-        for stage in places.values():
+        for stage in stages.values():
             discard(stage)
         raise
     sync_folders(changed)
@@ -172,9 +173,9 @@ def hidden(folder: Path) -> Path:
 
 
 def sweep(folder: Path, older_s: float = STALE_S) -> None:
-    """Remove what crashes left in *folder*: hidden names of ours, of that age, that are not links.
+    """Remove what crashes left in *folder*: names of ours that are that old and not links.
 
-    Nothing is removed where *folder* itself is a link. What cannot be removed stays.
+    If *folder* itself is a link nothing is removed. What cannot be removed stays.
     """
     with suppress(OSError):
         for entry in [] if is_link(folder) else list(os.scandir(folder)):

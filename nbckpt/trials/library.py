@@ -34,7 +34,7 @@ class Library:
     folder: Path
 
     def names(self) -> list[str]:
-        """Return the names of the experiments, the newest last; a link that leads outside is none."""
+        """Return the names of the experiments, the newest last; a link that leads outside is left out."""
         if not self.folder.is_dir():
             return []
         there = []
@@ -166,7 +166,7 @@ class Library:
         experiment = self.open(trial.folder.parent.name)
         if not trial.finished and (experiment.running or experiment.runs_elsewhere()):
             raise UsageError(
-                f"{ref!r} is of a trial that runs: stop it first, with %ckpt stop {ref.partition('@')[0]}"
+                f"{ref.partition('@')[0]} is running. Stop it first: %ckpt stop {ref.partition('@')[0]}"
             )
         if not trial.finished and record.name == trial.checkpoint:
             raise UsageError(f"{ref!r} is what the trial goes on from: resume it to its end or stop it first")
@@ -186,7 +186,7 @@ class Library:
         try:
             lock.acquire(timeout=_LOCK_S)  # whoever only looks whether it runs holds it for a moment
         except Timeout:
-            raise UsageError(f"{name!r} runs: stop it first, with %ckpt stop {name}") from None
+            raise UsageError(f"{name} is running. Stop it first: %ckpt stop {name}") from None
         except (
             OSError
         ):  # a folder that may only be read: nobody runs it, and removing it fails with the cause

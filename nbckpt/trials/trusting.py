@@ -1,4 +1,4 @@
-"""Trusting: experiments and trials' checkpoints that somebody else wrote are signed as one's own.
+"""Trusting: signs experiments and trials' checkpoints that somebody else wrote, as the user's own.
 
 see docs/decisions/0057
 """
@@ -23,12 +23,12 @@ from nbckpt.trials.trial import Trial
 
 
 def load_spec(folder: Path, trials: Iterable[Trial], *, trust: bool) -> Spec:
-    """Return what an experiment is to do, with its function, so that these trials can go on.
+    """Return an experiment's spec with its function, so that these trials can go on.
 
     Args:
-        folder: The experiment's.
+        folder: The experiment's folder.
         trials: The trials that are to go on.
-        trust: Load the function even if someone else kept it, and sign the trials' checkpoints as one's own.
+        trust: Load the function even if someone else kept it, and sign the trials' checkpoints.
 
     Raises:
         UntrustedError: Someone else kept the function.
@@ -43,7 +43,7 @@ def load_spec(folder: Path, trials: Iterable[Trial], *, trust: bool) -> Spec:
 
 
 def sign_checkpoints(folder: CheckpointFolder, records: Iterable[Record], signer: Signer) -> list[str]:
-    """Sign those of a trial's checkpoints that hold values and are not signed yet; return their names.
+    """Sign each of a trial's checkpoints that holds values and is not signed yet; return their names.
 
     A checkpoint is replaced by a signed copy, whole or not at all. Nothing of it is loaded.
 

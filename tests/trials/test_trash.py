@@ -116,7 +116,7 @@ def test_an_experiment_that_runs_is_not_removed(library: Library) -> None:
     experiment = nbckpt.run(waits, name="live")
     assert began.wait(60)
     before = set(contents(library.folder))
-    with pytest.raises(nbckpt.UsageError, match="'live' runs: stop it first"):
+    with pytest.raises(nbckpt.UsageError, match=r"live is running\. Stop it first: %ckpt stop live"):
         library.remove("e", "live")
     assert set(contents(library.folder)) == before
     go.set()
