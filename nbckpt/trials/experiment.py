@@ -30,7 +30,7 @@ from nbckpt.trials.stopping import Stopper
 from nbckpt.trials.syncing import callbacks_of
 from nbckpt.trials.table import MOST_ROWS, TrialTable, inferred, metric_columns
 from nbckpt.trials.trial import STOPPED, Status, Trial, read_trials
-from nbckpt.trials.trusting import load_spec
+from nbckpt.trials.trusting import trust_trials
 
 _KILLED_S = 5.0
 """How long an interrupt waits for what it has killed."""
@@ -383,6 +383,7 @@ class Experiment(Result):
             UsageError: There is nothing to go on with.
             UntrustedError: Someone else kept the function.
             NotFoundError: The function was not kept.
+            CorruptError: A checkpoint to be signed is damaged.
         """
         if self.runs_elsewhere():
             self._resumable(trial, errored=errored)
@@ -397,8 +398,9 @@ class Experiment(Result):
             self._search.resume()
         wanted = self._resumable(trial, errored=errored)
         if self.spec.trainable is None:
-            self.spec = load_spec(self.folder, wanted, trust=trust)
+            self.spec = spec_file.read(self.folder).load(open_signer(), trust=trust)
             self.recall_configs()
+        trust_trials(wanted if trust else ())
         self.launch(wanted)
 
     def _resumable(self, trial: str | Trial | None, *, errored: bool) -> list[Trial]:
@@ -425,9 +427,7 @@ class Experiment(Result):
         return wanted
 
     def _resumes(self, trial: Trial, *, errored: bool) -> bool:
-        if trial.status == Status.ERROR:
-            return errored
-        return not trial.finished
+        return errored if trial.status == Status.ERROR else not trial.finished
 
     # How it runs.
 

@@ -9,37 +9,21 @@ import os
 import shutil
 from collections.abc import Iterable
 from dataclasses import asdict
-from pathlib import Path
 
 from nbckpt.core.manifest import canonical
 from nbckpt.core.schema import parse
 from nbckpt.core.tree import INSIDE, read_manifest
 from nbckpt.core.trust import Signer, open_signer
 from nbckpt.errors import StoreError
-from nbckpt.trials import spec as spec_file
 from nbckpt.trials.checkpoints import SUFFIX, CheckpointFolder, Record
-from nbckpt.trials.spec import Spec
 from nbckpt.trials.trial import Trial
 
 
-def load_spec(folder: Path, trials: Iterable[Trial], *, trust: bool) -> Spec:
-    """Return an experiment's spec with its function, so that these trials can go on.
-
-    Args:
-        folder: The experiment's folder.
-        trials: The trials that are to go on.
-        trust: Load the function even if someone else kept it, and sign the trials' checkpoints.
-
-    Raises:
-        UntrustedError: Someone else kept the function.
-        NotFoundError: The function was not kept.
-        CorruptError: A checkpoint to be signed is damaged.
-    """
+def trust_trials(trials: Iterable[Trial]) -> None:
+    """Sign the checkpoints of trials, so that the trials can go on from them; see `sign_checkpoints`."""
     signer = open_signer()
-    spec = spec_file.read(folder).load(signer, trust=trust)
-    for trial in trials if trust else ():
+    for trial in trials:
         sign_checkpoints(trial.checkpoints, trial.checkpoints.records(), signer)
-    return spec
 
 
 def sign_checkpoints(folder: CheckpointFolder, records: Iterable[Record], signer: Signer) -> list[str]:
