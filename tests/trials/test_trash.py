@@ -12,6 +12,7 @@ import pytest
 
 import nbckpt
 from nbckpt.cli import main
+from nbckpt.errors import NotFoundError
 from nbckpt.trials import trash
 from nbckpt.trials.library import Library
 
@@ -104,6 +105,15 @@ def test_an_undo_that_would_replace_something_is_refused(library: Library) -> No
     library.remove("e")
     removal.bring_back()
     assert sorted(library.names()) == ["e", "f"]
+
+
+@pytest.mark.parametrize("asked", ["resume", "pause", "stop"])
+def test_an_experiment_that_another_kernel_removed_is_not_changed(library: Library, asked: str) -> None:
+    experiment = library.open("e")
+    library.remove("e")  # as another kernel does it: this one has the object still
+    with pytest.raises(NotFoundError, match="was removed"):
+        getattr(experiment, asked)()
+    assert not (library.folder / "e").exists()
 
 
 def test_an_experiment_that_runs_is_not_removed(library: Library) -> None:
