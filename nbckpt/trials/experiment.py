@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from nbckpt.core.trust import open_signer
-from nbckpt.errors import NotFoundError, StoreError, UsageError
+from nbckpt.errors import StoreError, UsageError
 from nbckpt.render import Page, Result
 from nbckpt.store.files import make_folder
 from nbckpt.store.locks import Timeout, file_lock
@@ -393,19 +393,7 @@ class Experiment(Result):
             self._resume(trial, errored=errored, trust=trust)
         return self
 
-    def _check_there(self) -> None:
-        """Refuse to change an experiment that somebody removed.
-
-        Raises:
-            NotFoundError: It was removed.
-        """
-        if not (self.running or (self.folder / spec_file.FILE).exists()):
-            raise NotFoundError(
-                f"the experiment {self.name!r} was removed. Bring it back with %ckpt undo, or run it anew"
-            )
-
     def _resume(self, trial: str | Trial | None, *, errored: bool, trust: bool) -> None:
-        self._check_there()
         if trial is None:
             self._search.resume()
         wanted = self._resumable(trial, errored=errored)
@@ -556,6 +544,8 @@ class Experiment(Result):
         return f"t{int(newest[1:]) + 1}"
 
     def _chosen(self, trial: str | Trial | None) -> tuple[Trial, ...]:
+        if not self.running:
+            spec_file.check_there(self.folder)
         return self.trials if trial is None else (self.trial(trial),)
 
     def _hand_over(self, do: control.Verb, trial: str | Trial | None, *, errored: bool = False) -> bool:
@@ -593,7 +583,6 @@ class Experiment(Result):
     def _ask(self, wish: Literal["pause", "stop"], trial: str | Trial | None) -> None:
         if not self._hand_over(wish, trial):
             with self.claimed(), self._crew.changed:
-                self._check_there()
                 self._wish(wish, trial)
 
     def _wish(self, wish: Literal["pause", "stop"], trial: str | Trial | None) -> None:

@@ -247,6 +247,18 @@ class Kept:
             ) from error
 
 
+def check_there(folder: Path) -> None:
+    """Refuse to go on with an experiment that somebody removed.
+
+    Raises:
+        NotFoundError: It was removed.
+    """
+    if not (folder / FILE).exists():
+        raise NotFoundError(
+            f"the experiment {folder.name!r} was removed. Bring it back with %ckpt undo, or run it anew"
+        )
+
+
 def read(folder: Path) -> Kept:
     """Return what an experiment's folder says it is to do.
 
