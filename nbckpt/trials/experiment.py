@@ -414,7 +414,7 @@ class Experiment(Result):
         wanted = [
             it
             for it in self._chosen(trial)
-            if (trial is not None or self._resumes(it, errored=errored))
+            if (trial is not None or (errored if it.status == Status.ERROR else not it.finished))
             and not self._crew.has(it)
             and not (elsewhere and it.status in {Status.RUNNING, Status.PENDING})
         ]
@@ -425,9 +425,6 @@ class Experiment(Result):
             hint = "; those that failed need --errored" if failed else ""
             raise UsageError(f"{self.name!r} has nothing to resume{hint}")
         return wanted
-
-    def _resumes(self, trial: Trial, *, errored: bool) -> bool:
-        return errored if trial.status == Status.ERROR else not trial.finished
 
     # How it runs.
 
