@@ -15,6 +15,7 @@ import pytest
 from nbckpt import Tracker
 from nbckpt.notebook.magic import CheckpointMagics
 from nbckpt.notebook.panel import Panel
+from nbckpt.trials.experiment import _live
 from nbckpt.trials.library import Library
 from notebook.conftest import Notebook
 from waiting import until
@@ -372,6 +373,21 @@ def test_what_was_started_from_the_panel_is_followed(notebook: Notebook, before:
     notebook.names["gate"].release(4)
     until(lambda: "clicked: 1 trial, 1 TERMINATED" in shown(panel))
     until(lambda: not ticks())
+
+
+def test_what_another_kernel_runs_is_followed_and_paused_with_a_press(notebook: Notebook) -> None:
+    notebook.run(f"{ASKED}\nhere = nbckpt.run(train, name='far')")
+    here, gate = notebook.names["here"], notebook.names["gate"]
+    _live.pop(here.folder)  # the panel knows of it what another kernel would
+    panel = opened(notebook, "trials")
+    assert "far: 1 trial, 1 RUNNING" in shown(panel)
+    gate.release()
+    until(lambda: "00:00:0" in shown(panel) and ">1</td>" in shown(panel))
+    press(panel, "Pause")
+    gate.release()
+    until(lambda: "far: 1 trial, 1 PAUSED" in shown(panel))
+    until(lambda: not ticks())
+    assert here.wait(20)
 
 
 @pytest.mark.slow
