@@ -196,9 +196,7 @@ class Experiment(Result):
     def asked(self, trial: Trial) -> Wish | Literal["checkpoint"]:
         """Return what a running trial was asked to do next: pause, stop, checkpoint, or nothing."""
         attempt = self._crew.running.get(trial.id)
-        if attempt is None:
-            return ""
-        return attempt.wish or ("checkpoint" if attempt.saves else "")
+        return "" if attempt is None else attempt.wish or ("checkpoint" if attempt.saves else "")
 
     def best(self, metric: str = "", mode: str = "") -> Trial:
         """Return the trial with the best last value of a metric; trials without one are left out.
