@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tqdm import tqdm
@@ -96,6 +97,23 @@ def test_a_damaged_checkpoint_that_is_shown_is_exit_status_one(store: str) -> No
     (first, _) = sorted(Path(store, "checkpoints").iterdir())
     first.write_bytes(b"{}")
     assert main(["show", "one@1", "--store", store]) == 1
+
+
+def test_experiments_that_cannot_be_read_are_one_line(
+    store: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = Path(store) / "experiments"
+    refused.mkdir()
+    iterdir = Path.iterdir
+
+    def refuse(folder: Path) -> Any:
+        if folder == refused:
+            raise PermissionError(13, "Permission denied", str(folder))
+        return iterdir(folder)
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    assert main(["trials", "--store", store]) == 1
+    assert capsys.readouterr().err == f"nbckpt: cannot read {str(refused)!r}: Permission denied\n"
 
 
 def test_an_empty_store_says_where_to_save(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -160,7 +160,7 @@ class LocalStore(Store):
                 raise NotFoundError(f"no {key!r} in {self.url}") from None
             reason = error.strerror or str(error)
             kind = RefusedError if error.errno in _REFUSALS else StoreError
-            raise kind(f"cannot {action} {key!r} in {self.url}: {reason}{_advice(error)}") from error
+            raise kind(f"cannot {action} {key!r} in {self.url}: {reason}{_advice(error, action)}") from error
 
 
 def _rename(staged: Path, target: Path) -> None:
@@ -188,9 +188,10 @@ def _read_up_to(fd: int, size: int) -> bytes:
     return b"".join(chunks)
 
 
-def _advice(error: OSError) -> str:
+def _advice(error: OSError, action: str) -> str:
     if error.errno in {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}:
         return ". Free some space (`%ckpt rm`, `%ckpt gc`) and try again; what was saved before is whole"
     if error.errno in _REFUSALS:
-        return ". Choose a folder that you may write to (NBCKPT_STORE)"
+        verb = "read" if action == "read" else "write to"
+        return f". Choose a folder that you may {verb} (NBCKPT_STORE)"
     return ""

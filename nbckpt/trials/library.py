@@ -34,11 +34,19 @@ class Library:
     folder: Path
 
     def names(self) -> list[str]:
-        """Return the names of the experiments, the newest last; a link that leads outside is left out."""
-        if not self.folder.is_dir():
+        """Return the names of the experiments, the newest last; a link that leads outside is left out.
+
+        Raises:
+            StoreError: The folder cannot be read.
+        """
+        try:
+            places = list(self.folder.iterdir())
+        except (FileNotFoundError, NotADirectoryError):
             return []
+        except OSError as error:
+            raise StoreError(f"cannot read {str(self.folder)!r}: {error.strerror or error}") from error
         there = []
-        for place in self.folder.iterdir():
+        for place in places:
             with suppress(OSError):  # a folder that may not be read
                 spec = f"{place.name}/{spec_file.FILE}"
                 if place.name.startswith(".") or link_outside(self.folder, spec):
