@@ -98,7 +98,12 @@ def answered(file: Path, has_owner: Callable[[], bool]) -> bool | None:
     deadline = time.monotonic() + ANSWER_S
     while file.exists():
         if not has_owner():
-            return not _is_withdrawn(file)
+            with suppress(OSError):  # another program has it open, or the folder may only be read
+                try:
+                    file.unlink()
+                except FileNotFoundError:  # it was answered just now
+                    return True
+            return False
         if time.monotonic() >= deadline:
             return None
         time.sleep(_LOOK_S)
@@ -144,21 +149,15 @@ def withdraw_stale(folder: Path) -> None:
                 file.unlink()
 
 
-def withdraw(files: Iterable[Path]) -> None:
-    """Remove requests, as far as that can be done."""
+def withdraw(files: Iterable[Path]) -> list[Path]:
+    """Remove requests; return those that cannot be removed."""
+    stuck = []
     for file in files:
-        _is_withdrawn(file)
-
-
-def _is_withdrawn(file: Path) -> bool:
-    """Remove a request; tell whether it was still there."""
-    try:
-        file.unlink()
-    except FileNotFoundError:
-        return False
-    except OSError:  # another program has it open, or the folder may only be read
-        pass
-    return True
+        try:
+            file.unlink(missing_ok=True)
+        except OSError:  # another program has it open, or the folder may only be read
+            stuck.append(file)
+    return stuck
 
 
 class Owner:
@@ -214,9 +213,7 @@ class Owner:
                 self._fail(error)
                 is_done = True
             if is_done:
-                withdraw([file])
-                if os.path.lexists(file):
-                    self._stuck.add(file.name)
+                self._stuck.update(file.name for file in withdraw([file]))
 
 
 def _me() -> str:

@@ -317,9 +317,9 @@ def test_an_experiment_cannot_end_before_what_it_did_is_answered(
 ) -> None:
     withdraw, is_held = control.withdraw, []
 
-    def looks(files: Iterable[Path]) -> None:
+    def looks(files: Iterable[Path]) -> list[Path]:
         is_held.append(here._crew.changed._is_owned())  # type: ignore[attr-defined]
-        withdraw(files)
+        return withdraw(files)
 
     monkeypatch.setattr(control, "withdraw", looks)
     in_another_kernel(here).pause("t0")
@@ -331,7 +331,7 @@ def test_a_request_that_cannot_be_removed_is_done_once(
 ) -> None:
     looks = threading.Semaphore(0)
     pending = control.pending
-    monkeypatch.setattr(control, "withdraw", lambda files: None)
+    monkeypatch.setattr(control, "withdraw", list)
     monkeypatch.setattr(control, "pending", lambda folder: looks.release() or pending(folder))
     file = control.ask(here.folder, control.ControlRequest("resume"))
     for _ in range(4):
