@@ -102,9 +102,9 @@ def _culprits(session: Session, variables: Sequence[str]) -> Iterator[tuple[str,
     ]
     for name in chosen:
         try:
-            dump(namespace[name], namespace)
+            dump(namespace[name], namespace, write=len)
         except Exception:  # noqa: BLE001  a value's own pickling may raise anything
-            yield name, *blame(name, namespace[name], partial(dump, namespace=namespace))
+            yield name, *blame(name, namespace[name], partial(dump, namespace=namespace, write=len))
 
 
 @dataclass(frozen=True, repr=False)

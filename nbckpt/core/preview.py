@@ -117,6 +117,8 @@ class _Repr(reprlib.Repr):
         self.maxdict = self.maxlist = self.maxtuple = self.maxset = 6
         self.maxlevel = 3
 
+    repr_bytes = repr_bytearray = reprlib.Repr.repr_str  # which makes no text of all of it first
+
 
 _REPR = _Repr()
 
