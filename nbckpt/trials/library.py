@@ -18,7 +18,7 @@ from nbckpt.trials import spec as spec_file
 from nbckpt.trials.checkpoints import SUFFIX, Record
 from nbckpt.trials.experiment import Experiment
 from nbckpt.trials.trash import Removal, label_of, take_away
-from nbckpt.trials.trial import Trial
+from nbckpt.trials.trial import Trial, read_trials
 from nbckpt.trials.trusting import sign_checkpoints
 
 _LOCK_S = 1.0
@@ -98,7 +98,7 @@ class Library:
             UsageError: There is no such trial, or the step is no number.
         """
         name, _, step = ref.partition("@")
-        _, trial = self.trial(name)
+        trial = self._trial_with_checkpoints(name)
         records = trial.checkpoints.records()
         if step and not _STEP.fullmatch(step):
             raise UsageError(f"{ref!r} is not a checkpoint of a trial: write {name}@10 for that of step 10")
@@ -109,6 +109,17 @@ class Library:
                 f"{name} has no checkpoint{f' of step {step}' if step else ''}: there are {steps}"
             )
         return trial, found[-1]
+
+    def _trial_with_checkpoints(self, ref: str) -> Trial:
+        """Return a trial; also one of an experiment whose own file is damaged, by the name of both."""
+        try:
+            return self.trial(ref)[1]
+        except (CorruptError, FormatError):
+            name, _, id_ = ref.rpartition("/")
+            for trial in read_trials(self.folder / name, {}) if name else ():
+                if trial.id == id_:
+                    return trial
+            raise
 
     def trust(self, ref: str, signer: Signer) -> list[str]:
         """Sign an experiment with its trials' checkpoints, those of a trial, or one; return what was signed.

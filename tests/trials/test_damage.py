@@ -394,6 +394,18 @@ def test_a_damaged_experiment_hides_no_other(
     assert main(["trials", "bad"]) == 1
 
 
+def test_checkpoints_of_a_damaged_experiment_are_shown_and_exported(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / spec_file.FILE).write_bytes(b"{")
+    store = ["--store", str(tmp_path / "store")]
+    assert main(["show", "e/t1@2", *store]) == 0
+    assert "step" in capsys.readouterr().out
+    assert main(["export", "e/t1@2", str(tmp_path / "x.ckpt"), *store]) == 0
+    assert main(["show", "e/t9@2", *store]) == main(["show", "t1@2", *store]) == 1
+    assert capsys.readouterr().err.count("experiment.json is damaged") == 2
+
+
 @pytest.mark.parametrize("damage", ODD, ids=range(len(ODD)))
 def test_a_damaged_record_is_named_and_the_others_work(
     folder: Path, damage: Callable[[bytes], bytes]
