@@ -98,6 +98,13 @@ def undo_removal(tracker: Tracker, _: Path) -> None:
     tracker.undo({})
 
 
+def elsewhere(file: Path) -> Store:
+    """Return another store, which has what the file has."""
+    store = MemoryStore()
+    Tracker(store).import_file(file)
+    return store
+
+
 FIRST: dict[str, Act] = {
     "save": lambda it, _: it.save(dict(NEW), "new", variables=["*"]),
     "import": lambda it, file: it.import_file(file),
@@ -106,6 +113,8 @@ FIRST: dict[str, Act] = {
     "gc": collect,
     "tag": lambda it, _: it.tag("other", "best"),
     "restore": lambda it, _: it.restore("both", {}),
+    "pull": lambda it, file: mirror(elsewhere(file), it.store),
+    "push": lambda it, _: mirror(it.store, MemoryStore()),
 }
 SECOND: dict[str, Act] = {
     "gc": collect,
@@ -113,6 +122,7 @@ SECOND: dict[str, Act] = {
     "save": lambda it, _: it.save(dict(NEW), "new", variables=["*"]),
     "import": lambda it, file: it.import_file(file),
     "rm": lambda it, _: it.remove(["other"]),
+    "pull": lambda it, file: mirror(elsewhere(file), it.store),
 }
 
 
@@ -159,11 +169,11 @@ def test_two_commands_at_once_leave_nothing_broken(
                 assert any(name.startswith("new@") for name in values), at
             if first == "undo of rm":
                 assert "both@1" in values, at
-            if first == "import":
+            if first in {"import", "pull"}:
                 assert any(name.startswith("imported@") for name in values), at
         if second == "save" and second in acknowledged:
             assert any(name.startswith("new@") for name in values), at
-        if second == "import" and second in acknowledged:
+        if second in {"import", "pull"} and second in acknowledged:
             assert any(name.startswith("imported@") for name in values), at
         for name, value in values.items():
             if name.startswith("new@"):
