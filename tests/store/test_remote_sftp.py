@@ -26,6 +26,7 @@ def folder_of(store: Store) -> Path:
     return Path("/", store.url.removeprefix("sftp://").partition("/")[2])
 
 
+@pytest.mark.slow
 class TestSftp(StoreTests):
     @pytest.fixture
     def store(self, sftp_folder: str) -> Store:
