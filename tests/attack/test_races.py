@@ -205,6 +205,7 @@ HEALING: dict[str, Callable[[Tracker, Store], object]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ends", ["goes on", "fails", "dies", "dies later"])
 @pytest.mark.parametrize("second", HEALING)
 @pytest.mark.parametrize("first", HEALING)

@@ -358,6 +358,7 @@ def test_a_damaged_experiment_json_is_one_clear_error(folder: Path, damage: Call
 FIELDS = ("num_samples", "seed", "config", "keep_checkpoints", "resources_per_trial", "trainable")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*FIELDS, "metric", "mode", "created_at", "executor"])
 @pytest.mark.parametrize("value", [[], {"": []}, -(1 << 70), "\0"])
 def test_an_odd_value_in_experiment_json_is_one_clear_error(folder: Path, name: str, value: Any) -> None:
