@@ -9,8 +9,9 @@ Importing this module costs next to nothing: the names below are imported when t
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from nbckpt.lazy import getter
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -111,12 +112,7 @@ _HOMES = {
 
 __all__ = [*_HOMES, "load_ipython_extension", "unload_ipython_extension"]
 
-
-def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'nbckpt' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+__getattr__ = getter(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

@@ -12,6 +12,8 @@ import pytest
 from nbckpt.state import states
 from nbckpt.trials.engine import shutdown
 
+ENDS_S = 1.0
+
 pytest_plugins = ["servers.azure", "servers.s3", "servers.sftp"]
 
 
@@ -42,7 +44,9 @@ def own_states() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def no_thread_left() -> Iterator[None]:
-    """Hold that nothing of ours goes on after a test."""
+    """Hold that nothing of ours goes on after a test. A thread that was told to end may need a moment."""
     yield
-    left = [thread.name for thread in threading.enumerate() if thread.name.startswith("nbckpt")]
-    assert not left
+    left = [thread for thread in threading.enumerate() if thread.name.startswith("nbckpt")]
+    for thread in left:
+        thread.join(ENDS_S)
+    assert not [thread.name for thread in left if thread.is_alive()]

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tqdm import tqdm
@@ -78,6 +79,48 @@ def test_diff_of_two_checkpoints_works_in_a_shell(store: str, capsys: pytest.Cap
     assert "1 -> 2 (+100.0%)" in capsys.readouterr().out
 
 
+def test_an_import_counts_variables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    there, here = (str(tmp_path / name) for name in ("there", "here"))
+    with Tracker(there) as tracker:
+        tracker.save({"x": 1}, "one")
+    assert main(["export", "one", there + ".ckpt", "--store", there]) == 0
+    assert main(["import", there + ".ckpt", "--store", here]) == 0
+    assert "1 variable." in capsys.readouterr().out
+
+
+def test_a_removal_that_frees_nothing_offers_no_gc(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rm", "one", "--store", store]) == 0
+    assert capsys.readouterr().out.endswith("\nUndo: nbckpt undo\n")
+
+
+def test_a_damaged_checkpoint_that_is_shown_is_exit_status_one(store: str) -> None:
+    (first, _) = sorted(Path(store, "checkpoints").iterdir())
+    first.write_bytes(b"{}")
+    assert main(["show", "one@1", "--store", store]) == 1
+
+
+def test_experiments_that_cannot_be_read_are_one_line(
+    store: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = Path(store) / "experiments"
+    refused.mkdir()
+    iterdir = Path.iterdir
+
+    def refuse(folder: Path) -> Any:
+        if folder == refused:
+            raise PermissionError(13, "Permission denied", str(folder))
+        return iterdir(folder)
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    assert main(["trials", "--store", store]) == 1
+    assert capsys.readouterr().err == f"nbckpt: cannot read {str(refused)!r}: Permission denied\n"
+
+
+def test_an_empty_store_says_where_to_save(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "one", "--store", str(tmp_path)]) == 1
+    assert "Make one in a notebook with `%ckpt save`\n" in capsys.readouterr().err
+
+
 def test_a_removal_is_undone_by_another_process(store: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["rm", "one@1", "--store", store]) == 0
     assert main(["rm", "one@2", "--store", store]) == 0
@@ -98,6 +141,17 @@ def test_a_removal_of_two_is_undone_as_one(store: str, capsys: pytest.CaptureFix
     with Tracker(store) as tracker:
         assert len(tracker.entries()) == 2
         assert not tracker.verify().damages
+
+
+def test_a_damaged_note_of_a_removal_is_told(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rm", "one@1", "one@2", "--store", store]) == 0
+    (note,) = (Path(store) / "removals").iterdir()
+    text = note.read_bytes()
+    note.write_bytes(text[:-1] + b"x")
+    assert main(["undo", "--store", store]) == 0
+    assert "as far as its damaged note says" in capsys.readouterr().out
+    assert main(["undo", "--store", store]) == 1  # an older removal is not undone in its place
+    assert "is damaged" in capsys.readouterr().err
 
 
 def test_what_gc_deleted_cannot_be_undone(store: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -228,6 +282,7 @@ def test_a_trial_that_failed_is_exit_status_one(job: Path, capsys: pytest.Captur
         (["train"], "in a shell write module:function or file.py:function"),
         (["cli_job.py:train", "opt=adam"], "For a text write it in quotes: \"'adam'\""),
         (["no_such:train"], "cannot import no_such: ModuleNotFoundError"),
+        (["no_such.py:train"], "nbckpt: there is no file 'no_such.py'"),
     ],
 )
 def test_what_run_cannot_read_is_one_line(
@@ -239,6 +294,7 @@ def test_what_run_cannot_read_is_one_line(
     assert err.count("\n") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "status"),
     [(signal.SIGINT, 130), (signal.SIGTERM, 143), (getattr(signal, "SIGHUP", signal.SIGTERM), 129)],
@@ -309,6 +365,7 @@ def train(config):
 """
 
 
+@pytest.mark.slow
 def test_a_terminal_has_a_line_that_follows_and_goes(job: Path) -> None:
     main_end, child_end = os.openpty()
     command = [sys.executable, "-m", "nbckpt", "run", "cli_line.py:train", "--name", "e"]

@@ -67,6 +67,7 @@ def cost(store: CountingStore, work: Any) -> tuple[dict[str, int], int]:
     return dict(store.calls), store.listed
 
 
+@pytest.mark.slow
 def test_a_restore_by_name_lists_once_and_reads_one_manifest(store: CountingStore, tracker: Tracker) -> None:
     for count in range(300):
         tracker.save({"x": count}, "x")
@@ -88,6 +89,7 @@ def test_any_restore_lists_at_most_three_times_a_look(
     assert cost(store, lambda: run(tracker, f"restore {ref}"))[0]["list"] <= 3 * looks
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 100_000], ids=["carried in the manifest", "in a pack"])
 def test_the_300th_save_asks_no_more_than_the_10th(store: CountingStore, tracker: Tracker, size: int) -> None:
     random = np.random.default_rng(1)

@@ -285,7 +285,7 @@ def test_nothing_is_removed_of_a_trial_that_runs(run: Run, tmp_path: Path) -> No
 
     experiment = nbckpt.run(train, {}, folder=tmp_path / "store" / "experiments", name="net")
     assert saved.wait(30)
-    with pytest.raises(UsageError, match="stop it first, with %ckpt stop net/t0"):
+    with pytest.raises(UsageError, match=r"net/t0 is running\. Stop it first: %ckpt stop net/t0"):
         run("rm", "net/t0@1")
     go_on.set()
     experiment.wait()

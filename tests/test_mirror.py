@@ -8,7 +8,8 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,12 @@ from nbckpt.core import schema
 from nbckpt.core.trust import open_signer
 from nbckpt.errors import NotFoundError, StoreError, UsageError
 from nbckpt.mirror import AutoMirror, Mirror
-from nbckpt.store import LocalStore, MemoryStore, open_store, scan
+from nbckpt.store import LocalStore, MemoryStore, Store, open_store, scan
 from nbckpt.store.locks import file_lock
 from nbckpt.sync.progress import Progress
 from nbckpt.sync.transfer import TransferOptions
 from nbckpt.testing import FaultyStore, RecordingStore
+from nbckpt.testing.faults import Call
 from nbckpt.trials import Catalog
 from nbckpt.trials.model.journal import Journal
 from waiting import until
@@ -480,3 +482,51 @@ def test_a_note_with_a_password_is_not_followed_and_not_shown(
     assert AutoMirror(LocalStore(here)).status is None
     assert "me:***@host" in caplog.text
     assert SECRET not in caplog.text
+
+
+class Meanwhile(RecordingStore):
+    """A store that runs something else, once, when the first key that ends so is read."""
+
+    def __init__(self, store: Store, end: str, work: Callable[[], object]) -> None:
+        super().__init__(store)
+        self._end, self._work = end, work
+
+    @contextmanager
+    def _around(self, call: Call) -> Iterator[None]:
+        if call.op == "get" and call.key.endswith(self._end) and self._end:
+            self._end = ""
+            self._work()
+        with super()._around(call):
+            yield
+
+
+def test_a_run_that_begins_during_a_pull_of_its_name_loses_nothing(here: Path, tmp_path: Path) -> None:
+    target = MemoryStore()
+    assert nbckpt.run(count, {"n": 2}, name="e", folder=tmp_path / "there" / "experiments").wait(SECONDS)
+    Mirror(LocalStore(tmp_path / "there"), tmp_path / "there" / "experiments", target).push()
+    ran: list[Any] = []
+
+    def run() -> None:
+        with suppress(UsageError):  # it waits, or is refused
+            ran.append(nbckpt.run(count, {"n": 5}, name="e", executor="inline"))
+
+    mirror(here, Meanwhile(target, "events.jsonl", run)).pull()
+    expected = 5 if ran else 2
+    assert [trial.iteration for trial in Catalog(here / "experiments").open("e").trials] == [expected]
+    assert Catalog(here / "experiments").open("e").trials[0].config == {"n": expected}
+
+
+def test_rm_during_a_push_takes_nothing_from_the_other_place(here: Path) -> None:
+    target = MemoryStore()
+    experiment = nbckpt.run(count, {"n": 2}, name="e", executor="inline")
+    mirror(here, target).push()
+    before = {key: target.get(key) for key in target.keys("experiments/e/t0/")}
+    experiment.resume("t0").wait(SECONDS)
+    library = Catalog(here / "experiments")
+    with suppress(StoreError):
+        mirror(here, Meanwhile(target, "index.json", lambda: library.remove("e"))).push()
+    assert before.keys() <= {*target.keys("experiments/e/t0/")}
+    fresh = here.parent / "fresh"
+    mirror(fresh, target).pull()
+    (trial,) = Catalog(fresh / "experiments").open("e").trials
+    assert (trial.iteration, trial.damage) == (2, "")

@@ -102,9 +102,9 @@ def _culprits(session: Session, variables: Sequence[str]) -> Iterator[tuple[str,
     ]
     for name in chosen:
         try:
-            dump(namespace[name], namespace)
+            dump(namespace[name], namespace, write=len)
         except Exception:  # noqa: BLE001  a value's own pickling may raise anything
-            yield name, *blame(name, namespace[name], partial(dump, namespace=namespace))
+            yield name, *blame(name, namespace[name], partial(dump, namespace=namespace, write=len))
 
 
 @dataclass(frozen=True, repr=False)
@@ -158,7 +158,7 @@ def help_(session: Session, command: str | None) -> Help:
 def panel(session: Session, tab: str) -> None:
     """Show a panel: checkpoints, trials and sync with buttons."""
     if session.panel is None:
-        raise UsageError("the panel needs a notebook: in a shell the commands do the same, see help")
+        raise UsageError("the panel needs a notebook. The commands do the same. List them with `%ckpt help`")
     session.panel(tab)
 
 

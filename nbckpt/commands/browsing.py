@@ -21,7 +21,7 @@ from nbckpt.listing import Row as Row
 from nbckpt.listing import Rows, listing_table, read_rows
 from nbckpt.render import Column, Fold, Hint, Page, Picture, Result, Table, age, count, size
 from nbckpt.store import LocalStore
-from nbckpt.store.scan import link_outside
+from nbckpt.store.scan import link_outside, size_of
 from nbckpt.tracker import Tracker
 from nbckpt.trials.home import experiments_folder
 
@@ -201,9 +201,7 @@ def _newest_trials(session: Session) -> str:
 
 def _space(tracker: Tracker) -> int | None:
     """Return the bytes that a local store takes."""
-    if not isinstance(tracker.store, LocalStore):
-        return None
-    return sum(file.stat().st_size for file in tracker.store.folder.rglob("*") if file.is_file())
+    return size_of(tracker.store.folder) if isinstance(tracker.store, LocalStore) else None
 
 
 @dataclass(frozen=True, repr=False)
@@ -214,6 +212,11 @@ class Shown(Result):
     pictures: tuple[Picture, ...] = ()
     also: str = ""
     hints: tuple[Hint, ...] = ()
+
+    @property
+    def exit_status(self) -> int:
+        """See `Result.exit_status`: 1 if the checkpoint is damaged."""
+        return int(self.row.manifest is None)
 
     def page(self) -> Page:
         """See `Result.page`."""

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from nbckpt.commands.meaning import is_ref, is_trial
+from nbckpt.commands.saving import counted
 from nbckpt.commands.table import Command, Session, option, switch
 from nbckpt.core.checkpoint import Checkpoint
 from nbckpt.core.gc import Collected
@@ -75,12 +76,11 @@ class Removed(Result):
     def page(self) -> Page:
         """See `Result.page`."""
         what = ", ".join((*self.labels, *(label for label, _ in self.experiments)))
-        freed = size(self.freed + sum(taken for _, taken in self.experiments))
+        freed = self.freed + sum(taken for _, taken in self.experiments)
         if self.dry_run:
-            return Page(f"would remove {what}, and free up to {freed} at the next gc")
-        return Page(
-            f"removed {what}", hints=(Hint("Undo", "%ckpt undo"), Hint(f"Free up to {freed}", "%ckpt gc"))
-        )
+            return Page(f"would remove {what}, and free up to {size(freed)} at the next gc")
+        hints = [Hint("Undo", "%ckpt undo"), Hint(f"Free up to {size(freed)}", "%ckpt gc")]
+        return Page(f"removed {what}", hints=tuple(hints if freed else hints[:1]))
 
 
 def rm(session: Session, refs: Sequence[str], dry_run: bool) -> Removed:  # noqa: FBT001  argparse gives it by name
@@ -299,7 +299,7 @@ class Imported(Result):
         if not self.new:
             return Page(f"{name} is here already")
         label = f"{self.ref} ({name})" if self.ref else name
-        headline = f"Imported {label}: {count(len(self.manifest.values), 'variable')}."
+        headline = f"Imported {label}: {counted(it.name for it in self.manifest.values)}."
         if self.trusted:
             return Page(headline)
         hints = Hint("Show", f"%ckpt show {name}"), Hint("Trust", f"%ckpt trust {name}")

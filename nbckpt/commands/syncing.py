@@ -150,13 +150,13 @@ def _failed(status: AutoStatus) -> str:
 
 
 def push(session: Session, url: str) -> Transferred:
-    """Bring another place what is new here: checkpoints, and experiments with their trials."""
+    """Push new checkpoints, and what is new in experiments, to another location."""
     made = _mirror(session, url)
     return _transferred(session, made.push, "pushed", made.target.url)
 
 
 def pull(session: Session, url: str) -> Transferred:
-    """Bring here what another place has: checkpoints, and experiments that are not here."""
+    """Pull new checkpoints, and what is new in experiments, from another location."""
     made = _mirror(session, url)
     return _transferred(session, made.pull, "pulled", made.target.url)
 

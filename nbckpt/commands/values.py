@@ -145,6 +145,8 @@ def add_working_folder() -> None:
 
 
 def _module(place: str) -> ModuleType:
+    if place.endswith(".py") and not Path(place).is_file():
+        raise UsageError(f"there is no file {place!r}")
     try:
         if not place.endswith(".py"):
             add_working_folder()

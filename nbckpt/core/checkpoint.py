@@ -53,7 +53,7 @@ from nbckpt.errors import (
     UsageError,
 )
 from nbckpt.render import Hint, Page, Rich, age, count, visible
-from nbckpt.store import ArchiveStore, ArchiveWriter, MemoryStore, Store, local_folder, masked, open_store
+from nbckpt.store import ArchiveStore, ArchiveWriter, MemoryStore, Store, local_folder, masked_url, open_store
 
 _MOST_REPR = 60
 _MOST_ROWS = 20
@@ -371,13 +371,13 @@ class Checkpoint(Rich):
         return hash(self.digest())
 
     def __repr__(self) -> str:
-        where = visible(masked(self._where) or self._kind)
+        where = visible(masked_url(self._where) or self._kind)
         short = where if len(where) <= _MOST_REPR else f"…{where[1 - _MOST_REPR :]}"
         return f"{type(self).__name__}({short})"
 
     def page(self) -> Page:
         """See `Rich.page`. Nothing is loaded for it, and nothing is fetched."""
-        name = f"{type(self).__name__} {_PLACES.get(self._kind, '')}{masked(self._where)}"
+        name = f"{type(self).__name__} {_PLACES.get(self._kind, '')}{masked_url(self._where)}"
         tree: Tree | None = vars(self).get("_tree")
         if tree is None:
             return Page(f"{name}: nothing was there when it was made, and it was not read since")
@@ -429,7 +429,7 @@ class Checkpoint(Rich):
         attributes = self._attributes()
         if self._kind == "folder":
             return _reopen, (type(self), "from_directory", self._where, self._told), attributes
-        if self._kind == "uri" and masked(self._where) == self._where:  # a password is kept nowhere
+        if self._kind == "uri" and masked_url(self._where) == self._where:  # a password is kept nowhere
             return _reopen, (type(self), "from_uri", self._where, self._told), attributes
         return _reopen, (type(self), "from_bytes", self.to_bytes(), self._trusted)
 

@@ -19,10 +19,11 @@ from nbckpt.store import Store
 def set_aside(store: Store, pack: str) -> bool:
     """Take a damaged pack out of the way of saves; tell whether it was damaged.
 
-    It is read once more from the storage itself, so one that is whole stays, whatever a cache says.
+    It is read once more from the storage itself, so one that is whole stays, whatever a cache says, also
+    if it is put again meanwhile. See docs/decisions/0044.
 
     Raises:
-        StoreError: The storage failed; the pack is still where it was.
+        StoreError: The storage failed; the pack is where it was, or aside.
     """
     key = pack_key(pack)
     store.forget(key)
@@ -33,8 +34,18 @@ def set_aside(store: Store, pack: str) -> bool:
         # One of algorithms that are not here, or of a newer version, may well be whole.
         if isinstance(error, NotFoundError) or (isinstance(error, FormatError) and data.startswith(MAGIC)):
             return False
-        store.copy(key, aside_key(pack))
-        store.delete(key)
+        return _move_aside(store, pack)
+    return False
+
+
+def _move_aside(store: Store, pack: str) -> bool:
+    """Move a pack that was found damaged; one that was put again since goes back to its place."""
+    key, aside = pack_key(pack), aside_key(pack)
+    try:
+        store.move(key, aside)
+        check_pack(store.get(aside, 0, LARGEST_PACK + 1), pack)
+        store.move(aside, key)
+    except (NotFoundError, CorruptError, FormatError):  # or somebody else was faster
         return True
     return False
 

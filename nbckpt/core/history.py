@@ -478,7 +478,7 @@ class History:
     def _unknown(self, base: str, entries: Sequence[Entry]) -> NotFoundError:
         if not entries:
             return NotFoundError(
-                f"no checkpoint {base!r}: {self.store.url} is empty. Make one with `%ckpt save`"
+                f"no checkpoint {base!r}: {self.store.url} is empty. Make one in a notebook with `%ckpt save`"
             )
         ids = {entry.id for entry in entries}
         names = sorted({ref.name for ref in self.refs() if ref.id in ids})

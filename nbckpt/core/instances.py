@@ -25,7 +25,7 @@ def reduce_cached(function: Any) -> Reduced:
     """Take a function that `functools.lru_cache` made apart; what is in its cache is left out."""
     if found_by_name(function) or not hasattr(function, "cache_parameters"):
         return NotImplemented
-    attributes = {name: it for name, it in vars(function).items() if name != "cache_parameters"}
+    attributes = {name: value for name, value in vars(function).items() if name != "cache_parameters"}
     parameters = function.cache_parameters()
     return make_cached, (function.__wrapped__, parameters["maxsize"], parameters["typed"]), attributes
 
@@ -103,15 +103,15 @@ def set_exception(error: BaseException, chain: tuple[Any, BaseException, BaseExc
 def gradient_of(tensor: Any, can_save: Callable[[Any], bool]) -> tuple[Any, Any, Any] | None:
     """Return a leaf's gradient, its hooks and those that run after it, without what cannot be saved."""
     hooks = (tensor._backward_hooks, getattr(tensor, "_post_accumulate_grad_hooks", None))
-    found = (tensor.grad, *(it if it and can_save(it) else None for it in hooks))
-    return found if any(it is not None for it in found) else None
+    parts = (tensor.grad, *(hook if hook and can_save(hook) else None for hook in hooks))
+    return parts if any(part is not None for part in parts) else None
 
 
-def set_gradient(tensor: Any, found: tuple[Any, Any, Any]) -> None:
+def set_gradient(tensor: Any, parts: tuple[Any, Any, Any]) -> None:
     """Give a tensor its gradient and its hooks, under the numbers that their handles know."""
     from torch.utils.hooks import RemovableHandle
 
-    tensor.grad, hooks, after = found
+    tensor.grad, hooks, after = parts
     if hooks:
         tensor._backward_hooks = hooks
     if after:

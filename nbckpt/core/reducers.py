@@ -388,7 +388,7 @@ def make_tensor(
     if len(memory):
         storage = torch.frombuffer(memory, dtype=torch.uint8).untyped_storage()
     else:
-        storage = torch.UntypedStorage(0)
+        storage = torch.empty(0, dtype=torch.uint8).untyped_storage()
     tensor = torch.empty(0, dtype=dtype).set_(storage, offset, shape, stride)
     if attributes:
         tensor.__dict__.update(attributes)

@@ -1,6 +1,6 @@
 """Removals: which checkpoints one `rm` took away, so that another process can take it back.
 
-    removals/<moment>-<random>    the moment and the ids, a line each
+    removals/<moment>-<crc32>    the moment and the ids, a line each; the CRC-32 is that of these bytes
 
 A note is put before the checkpoints go, and means nothing for those that are not in the trash.
 """
@@ -8,34 +8,38 @@ A note is put before the checkpoints go, and means nothing for those that are no
 from __future__ import annotations
 
 import re
-import secrets
+import zlib
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from nbckpt.core.history import SHORT, Entry, History, Ref
-from nbckpt.errors import NotFoundError, StoreError
+from nbckpt.errors import CorruptError, NotFoundError, StoreError
 from nbckpt.store import Store
 
 FOLDER = "removals/"
+_MOST = 16 << 20  # of a note
 _KEY = re.compile(rf"{FOLDER}([0-9]{{8}}T[0-9]{{12}}Z-[0-9a-f]{{8}})")
 
 
 @dataclass(frozen=True)
 class Removal:
-    """What one `rm` took away and is in the trash still.
+    """The checkpoints that one `rm` took away and that are still in the trash.
 
     Attributes:
-        stamp: When that was, and a random number; stamps order by time.
+        stamp: The moment of the removal, and the note's CRC-32; stamps order by time.
         checkpoints: The checkpoints, each with its names.
+        is_whole: Whether the note is as it was written; there may be more in the trash if not.
     """
 
     stamp: str
     checkpoints: tuple[tuple[Entry, list[Ref]], ...]
+    is_whole: bool = True
 
     def __str__(self) -> str:
-        return f"removal of {', '.join(entry.id[:SHORT] for entry, _ in self.checkpoints)}"
+        ids = ", ".join(entry.id[:SHORT] for entry, _ in self.checkpoints)
+        return f"removal of {ids}{'' if self.is_whole else ', as far as its damaged note says'}"
 
     def bring_back(self, history: History) -> None:
         """Undo it; see `History.bring_back`."""
@@ -49,25 +53,41 @@ def note(store: Store, entries: Iterable[Entry]) -> None:
     On a full disk nothing is noted: the removal goes on, and only this process can undo it.
     """
     now = datetime.now(UTC)
-    lines = [now.isoformat(), *(entry.id for entry in entries)]
+    text = "\n".join([now.isoformat(), *(entry.id for entry in entries)]).encode()
     with suppress(StoreError):
-        store.put(f"{FOLDER}{now:%Y%m%dT%H%M%S%f}Z-{secrets.token_hex(4)}", "\n".join(lines).encode())
+        store.put(f"{FOLDER}{now:%Y%m%dT%H%M%S%f}Z-{zlib.crc32(text):08x}", text)
 
 
 def last_removal(history: History) -> Removal | None:
-    """Return the last removal that can be undone; None if nothing noted is in the trash."""
+    """Return the last removal that can be undone; None if nothing noted is in the trash.
+
+    Raises:
+        CorruptError: Its note is damaged, and names nothing that is in the trash.
+    """
     trash = history.trash()
     if not trash:
         return None
     for key in sorted(filter(_KEY.fullmatch, history.store.keys(FOLDER)), reverse=True):
-        if found := tuple(trash[name] for name in noted(history.store, key) if name in trash):
-            return Removal(key.removeprefix(FOLDER), found)
+        with suppress(NotFoundError):  # somebody deleted it meanwhile
+            text = history.store.get(key, 0, _MOST)
+            is_whole = key.endswith(f"-{zlib.crc32(text):08x}")
+            if checkpoints := tuple(trash[name] for name in _ids(text) if name in trash):
+                return Removal(key.removeprefix(FOLDER), checkpoints, is_whole)
+            if not is_whole:
+                raise CorruptError(
+                    f"{key} is damaged, so what was removed last is not known. Delete that file to undo "
+                    "the removal before it"
+                )
     return None
 
 
 def noted(store: Store, key: str) -> list[str]:
     """Return the ids in a note; none if somebody deleted it meanwhile."""
     try:
-        return list(dict.fromkeys(store.get(key).decode("ascii", "replace").split()[1:]))
+        return _ids(store.get(key, 0, _MOST))
     except NotFoundError:
         return []
+
+
+def _ids(text: bytes) -> list[str]:
+    return list(dict.fromkeys(text.decode("ascii", "replace").split()[1:]))

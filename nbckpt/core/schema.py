@@ -30,6 +30,7 @@ MOST_NESTED = 100
 """How many lists and objects may be inside each other."""
 
 _MOST_COUNTED = 1 << 63
+_CHECKSUM_FORM = re.compile("([a-z0-9][a-z0-9-]*:)?[0-9a-f]{64}")
 
 
 class OneOf:
@@ -106,7 +107,7 @@ def unseal(data: bytes, form: Any, what: str) -> Any:
     if checksum is None and document["format"] != 1:
         raise CorruptError(f"{what} is damaged: it has no {CHECKSUM}")
     if checksum is not None:
-        check(checksum, str, f"{what} ({CHECKSUM})")
+        check(checksum, _CHECKSUM_FORM, f"{what} ({CHECKSUM})")
         if of_checksum(checksum, what).checksum([_canonical(document)]) != checksum:
             raise CorruptError(f"{what} is damaged: its contents do not match its {CHECKSUM}")
     return check(document, form, what)

@@ -42,7 +42,7 @@ class Places:
 
 
 def add_uses(uses: Uses, manifest: Manifest) -> None:
-    """Add what a manifest names in the store's packs."""
+    """Add the blobs that a manifest names in the store's packs."""
     for content in manifest.contents():
         for pack, first, count in content.runs:
             if pack not in manifest.inline:

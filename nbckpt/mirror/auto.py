@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from glob import iglob
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -191,9 +192,9 @@ class AutoMirror:
 
     def _marks(self) -> frozenset[str]:
         """Return what changes with each checkpoint and with each trial's news, as far as that is here."""
-        checkpoints = [] if self._file is None else self._file.parent.glob("checkpoints/*.json")
-        trials = self._experiments.glob("*/*/events.jsonl")
-        return frozenset([it.name for it in checkpoints] + [_version(it) for it in trials])
+        checkpoints = [] if self._file is None else _below(self._file.parent, "checkpoints/*.json")
+        trials = _below(self._experiments, "*/*/events.jsonl")
+        return frozenset([*checkpoints, *(_version(self._experiments / it) for it in trials)])
 
     def trouble(self) -> str:
         """Return why the other place is not up to date, once for each failure; empty for none."""
@@ -277,6 +278,11 @@ class AutoMirror:
 
     def _set(self, status: AutoStatus) -> None:
         self._status = replace(status, is_running=self._thread is not None)
+
+
+def _below(folder: Path, pattern: str) -> Iterator[str]:
+    """Yield the paths in a folder that match; `Path.glob` fails when a folder goes meanwhile."""
+    return iglob(pattern, root_dir=folder)  # noqa: PTH207
 
 
 def _version(file: Path) -> str:

@@ -1,4 +1,4 @@
-"""Merge: what a pull takes of an experiment that is here already.
+"""Merge: which files a pull takes into an experiment that is here already.
 
 A trial is newer there if its journal begins with the one that is here, and newer here the other way round.
 If both went on, the trial stays as it is. No file of the user's is ever replaced. See docs/decisions/0054.
@@ -28,7 +28,7 @@ _BOTH = "it went on here and there: both are as they were"
 
 
 def left(folder: Path, store: Store, work: TransferPool) -> tuple[list[str], dict[str, str]]:
-    """Return what is not taken into an experiment's folder: the patterns, and the reasons to be told.
+    """Return patterns of the files that are not taken, and the reasons that the user should know.
 
     Args:
         folder: The experiment's folder here.
@@ -36,7 +36,7 @@ def left(folder: Path, store: Store, work: TransferPool) -> tuple[list[str], dic
         work: How requests are made.
 
     Raises:
-        NotFoundError: There is nothing yet.
+        NotFoundError: There is nothing at the target yet.
         StoreError: The storage or the disk failed.
     """
     index = index_of(store, work)
@@ -49,12 +49,12 @@ def left(folder: Path, store: Store, work: TransferPool) -> tuple[list[str], dic
         both = {trial: _BOTH for trial, where in newer.items() if where == "both"}
         paths = {path for path in index.items if path.partition("/")[0] not in both}
         kept = dict(_kept(folder, index, newer, paths))
-    told = both | {path: why for path, why in kept.items() if why}
-    return [glob.escape(path) for path in (*both, *kept)], told
+    reasons = both | {path: why for path, why in kept.items() if why}
+    return [glob.escape(path) for path in (*both, *kept)], reasons
 
 
 def _newer(folder: Path, trial: str, index: Index, store: Store, work: TransferPool) -> Newer:
-    """Return where a trial has gone further: one of two journals is then the beginning of the other."""
+    """Return where a trial has gone further; its journal begins with the other one then."""
     path = f"{trial}/{journal.FILE}"
     if path not in index.items:
         return "here"
@@ -68,10 +68,11 @@ def _newer(folder: Path, trial: str, index: Index, store: Store, work: TransferP
 
 
 def _kept(folder: Path, index: Index, newer: dict[str, Newer], paths: set[str]) -> Iterator[tuple[str, str]]:
-    """Yield the paths that are not taken, and what is said of each."""
+    """Yield the paths that are not taken, and the reason for each; "" if it needs no word."""
     for path in sorted(paths):
         trial, _, rest = path.partition("/")
-        where, is_ours = newer.get(trial), rest in {journal.FILE, PARAMS, log.FILE} or rest.startswith(PREFIX)
+        where = newer.get(trial)
+        is_ours = rest in {journal.FILE, PARAMS, log.FILE} or rest.startswith(PREFIX)
         if not (folder / path).is_file():
             if where == "here" and rest.startswith(PREFIX):  # it was removed here since
                 yield path, ""

@@ -20,6 +20,7 @@ from nbckpt.core.trust import open_signer
 from nbckpt.errors import FormatError, NotFoundError, UsageError
 from nbckpt.mirror.merge import left
 from nbckpt.store import PrefixStore, Store, open_store
+from nbckpt.store.files import make_folder
 from nbckpt.store.locks import Timeout, file_lock
 from nbckpt.store.scan import OUTSIDE, can_be_named, link_outside
 from nbckpt.sync.download import download
@@ -149,11 +150,12 @@ class Mirror:
         folder, there = self._experiments / name, PrefixStore(self.target, place)
         if link := self._link_of(name):
             return Moved(left_out={link: OUTSIDE})
-        with explained("read", folder):
-            is_new = not folder.exists()
-        if is_new:
-            return download(there, folder, options=options)
+        with explained("write", folder):
+            make_folder(self._experiments)
+        # One that is not here is locked too, or a run of this name could begin meanwhile.
         with file_lock(self._experiments / f".{name}.lock", timeout=0):
+            if not folder.exists():
+                return download(there, folder, options=options)
             patterns, told = left(folder, there, options.work(there.url))
             moved = download(there, folder, exclude=patterns, options=options)
             return replace(moved, left_out={**moved.left_out, **told})

@@ -14,7 +14,7 @@ _PRINTED = {"PRINT_EXPR", "CALL_INTRINSIC_1"}  # of Python 3.11, and of later on
 
 
 def fate() -> Fate:
-    """Return what the code that called the running magic does with its value.
+    """Tell what the code that called the running magic does with its value.
 
     IPython shows the value of a cell's last line only; every other line drops it unseen. The next
     instruction of the caller tells which it is, in a cell, a loop, a function or a module alike.

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import logging
 from sys import modules
 from typing import IO, Any
 
 from nbckpt.core import environment
-from nbckpt.state.state import State
+from nbckpt.errors import CorruptError
+from nbckpt.state.state import State, name_of
 from nbckpt.state.values import read, write
 
 _SAVED = ("random.state", "numpy.random.state", "torch.random.state")
 _DEVICES = "torch.cuda.random.state"
 
+_log = logging.getLogger("nbckpt")
+
 
 class RandomState(State):
     """The state of the global random generators: of `random`, of NumPy, and of torch with its CUDA devices.
 
-    Those libraries count that are imported when it is saved. After a load each goes on where it was: the next
-    `random.random()`, `numpy.random.rand()`, `torch.rand(1)` give what they gave after the save. A generator
-    in a variable has a state of its own: `State.of("rng", generator)`.
+    A save keeps the generators of the libraries that are imported then. After a load the next
+    `random.random()`, `numpy.random.rand()` and `torch.rand(1)` return what they returned after the save. A
+    warning names each generator that cannot be set here. A generator in a variable has a state of its own:
+    `State.of("rng", generator)`.
 
     Args:
         name: The name of the state.
@@ -32,7 +37,7 @@ class RandomState(State):
 
     def save(self, fileobj: IO[bytes]) -> None:
         """See `State.save`."""
-        states = {name: it for name, it in environment.read_states().items() if name in _SAVED}
+        states = {name: state for name, state in environment.read_states().items() if name in _SAVED}
         if (cuda := _cuda()) is not None:
             states[_DEVICES] = cuda.get_rng_state_all()
         write(states, fileobj)
@@ -41,13 +46,22 @@ class RandomState(State):
         """See `State.load`.
 
         Raises:
-            CorruptError: The file is none that `save` wrote.
+            CorruptError: `save` did not write the file.
         """
         states = read(fileobj)
-        devices = states.pop(_DEVICES, [])
-        environment.write_states(states)
-        if devices and (cuda := _cuda()) is not None:
+        if type(states) is not dict or not states.keys() <= {*_SAVED, _DEVICES}:
+            file = getattr(fileobj, "name", "the file")
+            raise CorruptError(
+                f"{file!r} is not a state of the random generators: another state of this name saved it"
+            )
+        devices, cuda = states.pop(_DEVICES, []), _cuda()
+        _, reasons = environment.write_states(states)
+        if cuda is not None and devices:
             cuda.set_rng_state_all(devices[: cuda.device_count()])
+        if (here := 0 if cuda is None else cuda.device_count()) < len(devices):
+            reasons[_DEVICES] = f"{len(devices)} devices were saved, and {here} are here"
+        for name, reason in reasons.items():
+            _log.warning("state %r: %s is not set: %s", name_of(self), name, reason)
 
 
 def _cuda() -> Any:

@@ -8,7 +8,7 @@ from sys import modules
 from typing import Any
 
 SCALARS = (int, float, complex, str, bytes, type(None))
-"""Types whose values are nothing but themselves: that one is replaced needs no word."""
+"""Types of plain values, which are replaced without a warning."""
 
 
 def tells_its_state(value: Any) -> bool:
@@ -17,7 +17,7 @@ def tells_its_state(value: Any) -> bool:
 
 
 def told(value: Any, within: tuple[int, ...] = ()) -> Any:
-    """Return what is saved of a value: what it tells, also in dicts, lists and tuples."""
+    """Return what is saved of a value: its `state_dict()`, also in dicts, lists and tuples."""
     if tells_its_state(value):
         return value.state_dict()
     if type(value) not in (dict, list, tuple) or id(value) in within:
@@ -72,7 +72,7 @@ def _are_same(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
 
 
 def _refill(value: Any, loaded: Any) -> bool:
-    """Give a value the contents of another of its type; tell whether it is one that can be filled."""
+    """Give a value the contents of another one of its type; tell whether it can be filled."""
     if isinstance(value, MutableMapping):
         value.clear()
         value.update(loaded)
@@ -89,7 +89,7 @@ def _refill(value: Any, loaded: Any) -> bool:
 
 
 def _refill_generator(value: Any, loaded: Any) -> bool:
-    """Do so with a generator of random numbers: of the standard library, NumPy or torch."""
+    """Fill a generator of random numbers of the standard library, NumPy or torch; tell if it is one."""
     numpy, torch = modules.get("numpy.random"), modules.get("torch")
     if isinstance(value, random.Random):
         value.setstate(loaded.getstate())
@@ -109,7 +109,7 @@ def _source(generator: Any) -> type:
 
 
 def _refill_array(value: Any, loaded: Any) -> bool:
-    """Do so with an array or a tensor, if the other one has its shape and type."""
+    """Fill an array or a tensor, if the other one has its shape and type; tell whether it was filled."""
     target = _array(value)
     if target is None or (value.shape, value.dtype) != (loaded.shape, loaded.dtype):
         return False

@@ -12,7 +12,7 @@ from nbckpt.store.cached import CachedStore
 from nbckpt.store.cancel import Cancel, CancelledError, TimedOutError, wanted
 from nbckpt.store.files import exchange, sync_file, sync_folder
 from nbckpt.store.local import LocalStore
-from nbckpt.store.masking import check_no_secret, masked
+from nbckpt.store.masking import check_no_secret, masked, masked_url
 from nbckpt.store.memory import MemoryStore
 from nbckpt.store.prefix import PrefixStore
 from nbckpt.store.remote import RemoteStore, check_protocol
@@ -40,6 +40,7 @@ __all__ = [
     "exchange",
     "local_folder",
     "masked",
+    "masked_url",
     "open_archive",
     "open_store",
     "sync_file",

@@ -101,6 +101,18 @@ class Store(ABC):
             raise NotFoundError(f"no {source!r} in {self.url}")
         self.put(target, Pieces(size, partial(self.get, source)))
 
+    def move(self, source: str, target: str) -> None:
+        """Keep under *target*, and only there, what is kept under *source*.
+
+        This default copies and deletes, and so would delete what is put under *source* between the two. A
+        store whose storage can rename does it in one step.
+
+        Raises:
+            NotFoundError: Nothing is kept under *source*.
+        """
+        self.copy(source, target)
+        self.delete(source)
+
     def path(self, key: str) -> Path | None:
         """Return the local file that holds exactly the bytes of *key*, where there is one."""
         del key

@@ -109,6 +109,11 @@ class CachedStore(Store):
         """See `Store.copy`."""
         self._store.copy(source, target)
 
+    def move(self, source: str, target: str) -> None:
+        """See `Store.move`."""
+        self._store.move(source, target)
+        self.forget(source)
+
 
 def _read(file: Path) -> bytes | None:
     """Return what is kept in a file; None where there is nothing, or not what was kept."""

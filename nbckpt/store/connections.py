@@ -54,11 +54,18 @@ class Connections:
             return
         with self._places:
             self._lent.fs = fs = self._take()
+            is_sound = False
             try:
                 yield
+                is_sound = True
+            except OSError as error:
+                lost = isinstance(error, (ConnectionError, TimeoutError))
+                is_sound = error.errno is not None and not lost  # the server answered
+                raise
             finally:
                 del self._lent.fs
-                self._free.append(fs)
+                # One that was lost may look alive for a while.
+                (self._free.append if is_sound else _close)(fs)
 
     def _take(self) -> Any:
         with suppress(IndexError):
@@ -88,3 +95,7 @@ class Connections:
             raise UsageError("with :: the key of the host is not checked: give the URL of the host alone")
         options = KnownHosts._get_kwargs_from_urls(self._url) | self._options
         return KnownHosts(**options), KnownHosts._strip_protocol(self._url)
+
+
+def _close(fs: Any) -> None:
+    fs.client.close()

@@ -6,6 +6,7 @@
     stage_folder, commit        a folder that is filled under a hidden name and then takes its own
     staged_folder               the same for what a block fills
     sweep, remove, discard      what crashes left, and what is not needed any more
+    only_files                  opens what a folder that somebody else made has under a file's name
 
 Errors of the disk are OSErrors: callers know what was asked, and say so.
 """
@@ -17,6 +18,7 @@ import errno
 import os
 import re
 import shutil
+import stat
 import sys
 import time
 import uuid
@@ -45,7 +47,8 @@ _MOST_THREADS = 32  # a journaling file system syncs many files about as fast as
 def write_file(file: Path, data: Data) -> None:
     """Write a file, which holds what it held before or all of *data*, and survives a crash of the machine.
 
-    Folders that are missing are made. After an error nothing has changed.
+    Missing folders are made. After an error the file holds what it held before, unless only the sync of its
+    folder failed: then it holds *data*, which a crash of the machine may take back.
 
     Raises:
         OSError: The disk failed.
@@ -60,18 +63,18 @@ def write_files(files: Mapping[Path, Data]) -> None:
 
     After an error each file holds what it held before or all of its data.
     """
-    places: dict[Path, Path] = {}
+    stages: dict[Path, Path] = {}
     changed = {file.parent for file in files}
     try:
         for file, data in files.items():
             changed.update(_make(file.parent))
-            stage = places[file] = hidden(file.parent)
+            stage = stages[file] = hidden(file.parent)
             write_new(stage, data, synced=False)
-        sync_files(places.values())
-        for file, stage in places.items():
+        sync_files(stages.values())
+        for file, stage in stages.items():
             stage.replace(file)
     except BaseException:
-        for stage in places.values():
+        for stage in stages.values():
             discard(stage)
         raise
     sync_folders(changed)
@@ -171,9 +174,9 @@ def hidden(folder: Path) -> Path:
 
 
 def sweep(folder: Path, older_s: float = STALE_S) -> None:
-    """Remove what crashes left in *folder*: hidden names of ours, of that age, that are not links.
+    """Remove what crashes left in *folder*: names of ours that are that old and not links.
 
-    Nothing is removed where *folder* itself is a link. What cannot be removed stays.
+    If *folder* itself is a link nothing is removed. What cannot be removed stays.
     """
     with suppress(OSError):
         for entry in [] if is_link(folder) else list(os.scandir(folder)):
@@ -290,6 +293,16 @@ def _side_by_side(work: Callable[[Path], None], places: list[Path]) -> bool:
         for one in done:
             one.result()
     return True
+
+
+def only_files(path: str, flags: int) -> int:
+    """Open a file for `open`; anything else, such as a pipe or a device, is an OSError and never waits."""
+    fd = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+    kind = os.fstat(fd).st_mode
+    if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):  # Python refuses a folder itself
+        os.close(fd)
+        raise OSError(errno.EINVAL, "it is not a file")
+    return fd
 
 
 def exchange(one: Path, other: Path) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from nbckpt.errors import NbckptError, NotFoundError, RefusedError, StoreError, UsageError
 from nbckpt.store.base import STAGING, Data, Store, check_key
-from nbckpt.store.files import make_folder, staged, sweep, sync_folder, write_new
+from nbckpt.store.files import make_folder, only_files, staged, sweep, sync_folder, write_new
 from nbckpt.store.scan import OUTSIDE, can_be_named, link_outside, scan
 
 _REFUSALS = {errno.EACCES, errno.EPERM, errno.EROFS}
@@ -49,7 +49,7 @@ class LocalStore(Store):
 
     def get(self, key: str, start: int = 0, stop: int | None = None) -> bytes:
         """See `Store.get`."""
-        with self._explained("read", key), self.path(key).open("rb", buffering=0) as file:
+        with self._explained("read", key), open(self.path(key), "rb", 0, opener=only_files) as file:
             if start:
                 file.seek(start)
             if stop is None:
@@ -72,6 +72,15 @@ class LocalStore(Store):
             raise
         except (StoreError, AttributeError):  # no such links on this file system, or none at all
             super().copy(source, target)
+
+    def move(self, source: str, target: str) -> None:
+        """See `Store.move`."""
+        before, after = self.path(source), self.path(target)
+        with self._explained("move", source):
+            make_folder(after.parent)
+            _rename(before, after)
+            for folder in (after.parent, before.parent):
+                sync_folder(folder)
 
     @contextmanager
     def _staged(self, key: str) -> Iterator[Path]:
@@ -147,11 +156,11 @@ class LocalStore(Store):
         except NbckptError:
             raise
         except OSError as error:
-            if action == "read" and isinstance(error, _NO_FILE):
+            if action in {"read", "move"} and isinstance(error, _NO_FILE):
                 raise NotFoundError(f"no {key!r} in {self.url}") from None
             reason = error.strerror or str(error)
             kind = RefusedError if error.errno in _REFUSALS else StoreError
-            raise kind(f"cannot {action} {key!r} in {self.url}: {reason}{_advice(error)}") from error
+            raise kind(f"cannot {action} {key!r} in {self.url}: {reason}{_advice(error, action)}") from error
 
 
 def _rename(staged: Path, target: Path) -> None:
@@ -179,9 +188,10 @@ def _read_up_to(fd: int, size: int) -> bytes:
     return b"".join(chunks)
 
 
-def _advice(error: OSError) -> str:
+def _advice(error: OSError, action: str) -> str:
     if error.errno in {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}:
         return ". Free some space (`%ckpt rm`, `%ckpt gc`) and try again; what was saved before is whole"
     if error.errno in _REFUSALS:
-        return ". Choose a folder that you may write to (NBCKPT_STORE)"
+        verb = "read" if action == "read" else "write to"
+        return f". Choose a folder that you may {verb} (NBCKPT_STORE)"
     return ""

@@ -6,25 +6,42 @@ import re
 
 from nbckpt.errors import UsageError
 
-_USER = re.compile(r"(?<=://)([^\s/:@'\"]*):[^\s/'\"]*@")
 _NAMES = "token|secret|passw|pwd|key|sig|credential|auth"
-_QUERY = re.compile(rf"([?&;][^\s=&;'\"]*(?:{_NAMES})[^\s=&;'\"]*=)[^\s&;'\"]+", re.IGNORECASE)
+
+
+def _secrets(ends: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Return what finds a password, and a token, in URLs that end where one of the characters *ends* is."""
+    user = re.compile(rf"(?<=://)([^{ends}/:@]*):[^{ends}/]*@")
+    name = rf"[^{ends}=&;]*(?:{_NAMES})[^{ends}=&;]*"
+    return user, re.compile(rf"([?&;]{name}=)[^{ends}&;]+", re.IGNORECASE)
+
+
+_IN_TEXT, _ALONE = _secrets(r"\s'\""), _secrets("")
 
 
 def masked(text: str) -> str:
     """Return a text in which the URLs have `***` in place of a password, and of a token in the query."""
-    return _QUERY.sub(r"\1***", _USER.sub(r"\1:***@", text))
+    return _masked(text, *_IN_TEXT)
+
+
+def masked_url(url: str) -> str:
+    """Return a URL the same way; it has no text around it, so a password may have quotes and spaces."""
+    return _masked(url, *_ALONE)
+
+
+def _masked(text: str, user: re.Pattern[str], token: re.Pattern[str]) -> str:
+    return token.sub(r"\1***", user.sub(r"\1:***@", text))
 
 
 def check_no_secret(url: str, where: str) -> None:
-    """Return when a URL can be kept in a file.
+    """Return if a URL has no secret in it, so that a file may keep it.
 
     Raises:
         UsageError: A password or a token in it would be kept *where*.
     """
-    if masked(url) != url:  # see docs/decisions/0053
+    if masked_url(url) != url:  # see docs/decisions/0053
         raise UsageError(
-            f"{masked(url)!r} has a password or a token in it, which would be kept in {where}. Leave it out "
-            "of the URL, and give it by an SSH key, environment variables or a configuration file of fsspec "
-            "(~/.config/fsspec)"
+            f"{masked_url(url)!r} has a password or a token in it, which would be kept in {where}. Leave it "
+            "out of the URL, and give it by an SSH key, environment variables or a configuration file of "
+            "fsspec (~/.config/fsspec)"
         )

@@ -44,3 +44,10 @@ class MemoryStore(Store):
     def delete(self, key: str) -> None:
         """See `Store.delete`."""
         self._data.pop(check_key(key), None)
+
+    def move(self, source: str, target: str) -> None:
+        """See `Store.move`."""
+        try:
+            self._data[check_key(target)] = self._data.pop(check_key(source))
+        except KeyError:
+            raise NotFoundError(f"no {source!r} in {self.url}") from None

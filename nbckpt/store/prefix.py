@@ -50,6 +50,10 @@ class PrefixStore(Store):
         """See `Store.copy`."""
         self._store.copy(self._folder + check_key(source), self._folder + check_key(target))
 
+    def move(self, source: str, target: str) -> None:
+        """See `Store.move`."""
+        self._store.move(self._folder + check_key(source), self._folder + check_key(target))
+
     def path(self, key: str) -> Path | None:
         """See `Store.path`."""
         return self._store.path(self._folder + check_key(key))

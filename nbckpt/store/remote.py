@@ -13,7 +13,7 @@ from nbckpt.store.base import PIECE, STAGING, Data, Pieces, Store, check_key, pa
 from nbckpt.store.cancel import wanted
 from nbckpt.store.connections import Connections
 from nbckpt.store.failures import explained
-from nbckpt.store.masking import masked
+from nbckpt.store.masking import masked, masked_url
 
 # Their put is one request that shows whole or not at all; elsewhere we write aside and rename.
 _WHOLE_PUTS = frozenset({"memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl"})
@@ -67,7 +67,7 @@ def check_protocol(url: str) -> None:
 
 @contextmanager
 def _reaching(url: str) -> Iterator[None]:
-    protocol, url = url.rpartition("::")[2].partition("://")[0], masked(url)
+    protocol, url = url.rpartition("::")[2].partition("://")[0], masked_url(url)
     try:
         yield
     except NbckptError as error:
@@ -89,7 +89,7 @@ class RemoteStore(Store):
     """
 
     def __init__(self, url: str, **options: Any) -> None:
-        self.url = masked(url.rstrip("/"))
+        self.url = masked_url(url.rstrip("/"))
         protocol = url.partition("://")[0]
         with _reaching(url):
             self._connections = Connections(url, options)

@@ -101,6 +101,26 @@ def checksums(folder: Path, checksum: Callable[[Path], str]) -> dict[str, tuple[
     return {path: ((folder / path).stat().st_size, checksum(folder / path)) for path in files}
 
 
+def size_of(place: Path) -> int:
+    """Return the bytes of the files in a folder, or of a file; links are not followed.
+
+    What vanishes meanwhile, or cannot be read, is left out.
+    """
+    total = 0
+    for folder, _, names in os.walk(place):
+        for name in names:
+            total += _bytes(os.path.join(folder, name))  # noqa: PTH118  a tenth of the time of a Path
+    return total or _bytes(place)
+
+
+def _bytes(file: str | Path) -> int:
+    try:
+        status = os.lstat(file)
+    except OSError:
+        return 0
+    return 0 if os.path.isdir(file) else status.st_size  # noqa: PTH112
+
+
 def link_outside(folder: Path, path: str) -> str:
     """Return the part of *path*, from its beginning, that is a link out of *folder*; "" where none is.
 

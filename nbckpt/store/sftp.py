@@ -12,11 +12,12 @@ from fsspec.implementations.sftp import SFTPFileSystem
 
 from nbckpt.errors import RefusedError
 
+_PORT = 22
 _OF_ALL_USERS = "/etc/ssh/ssh_known_hosts"
 
 
 class KnownHosts(SFTPFileSystem):  # type: ignore[misc]  # fsspec has no types
-    """One connection to a host that proves to be the one that the user knows.
+    """One connection to a host that the user knows by its key.
 
     Raises:
         RefusedError: The host is not known, or shows another key; nothing was sent to it.
@@ -35,10 +36,12 @@ class KnownHosts(SFTPFileSystem):  # type: ignore[misc]  # fsspec has no types
             self.ftp = self.client.open_sftp()
         except paramiko.BadHostKeyException as error:
             self.client.close()
+            port = self.ssh_kwargs.get("port", _PORT)
+            name = self.host if port == _PORT else f"[{self.host}]:{port}"
             raise RefusedError(
-                f"{self.host} shows another key than the one in ~/.ssh/known_hosts ({_told(error.key)}): "
-                "somebody may be in between. If its owner has changed the key, remove the old one: "
-                f"ssh-keygen -R '{error.hostname}'"
+                f"{self.host} shows another key than the one in ~/.ssh/known_hosts "
+                f"({_fingerprint(error.key)}): somebody may be in between. If its owner has changed the key, "
+                f"remove the old one: ssh-keygen -R '{name}'"
             ) from error
         except BaseException:
             self.client.close()
@@ -55,11 +58,11 @@ class _Refuse(paramiko.MissingHostKeyPolicy):  # type: ignore[misc]  # nor has p
         scan = f"ssh-keyscan {f'-p {port} ' if port else ''}{host}"
         raise RefusedError(
             f"the host {hostname} is not in ~/.ssh/known_hosts, so it may be any other. It shows "
-            f"{_told(key)}. If that is right, add it: {scan} >> ~/.ssh/known_hosts"
+            f"{_fingerprint(key)}. If that is right, add it: {scan} >> ~/.ssh/known_hosts"
         )
 
 
-def _told(key: Any) -> str:
+def _fingerprint(key: Any) -> str:
     """Return a key's fingerprint as OpenSSH shows it."""
     digest = base64.b64encode(hashlib.sha256(key.asbytes()).digest()).decode().rstrip("=")
     return f"{key.get_name()} SHA256:{digest}"

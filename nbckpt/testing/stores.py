@@ -227,6 +227,16 @@ class StoreTests(ReadingTests):
             store.copy("nothing/here", "a")
         assert store.get("a") == b"x"
 
+    def test_what_is_moved_is_under_its_new_key_only(self, store: Store) -> None:
+        for target in ("c", "d/e"):
+            store.put("a/b", target.encode())
+            store.put("c", b"former")
+            store.move("a/b", target)
+            assert self.get_behind(store, target) == target.encode()
+        assert list(store.keys()) == ["c", "d/e"]
+        with pytest.raises(NotFoundError, match="a/b"):
+            store.move("a/b", "c")
+
     def test_a_deleted_key_is_gone(self, store: Store) -> None:
         store.put("a/b", b"x")
         store.put("a/c", b"y")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -12,15 +13,16 @@ from pathlib import Path
 from nbckpt.core.trust import Signer
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError, UsageError
 from nbckpt.store.locks import Timeout, file_lock
-from nbckpt.store.scan import link_outside
+from nbckpt.store.scan import link_outside, size_of
 from nbckpt.trials.checkpoints.record import SUFFIX, Record
 from nbckpt.trials.engine.experiment import Experiment
 from nbckpt.trials.model import spec as spec_file
-from nbckpt.trials.model.trial import Trial
+from nbckpt.trials.model.trial import Trial, read_trials
 from nbckpt.trials.model.trust import sign_checkpoints
-from nbckpt.trials.trash import Removal, label_of, size_of, take_away
+from nbckpt.trials.trash import Removal, label_of, take_away
 
 _LOCK_S = 1.0
+_STEP = re.compile("[0-9]{1,18}")
 
 _log = logging.getLogger("nbckpt")
 
@@ -32,11 +34,19 @@ class Catalog:
     folder: Path
 
     def names(self) -> list[str]:
-        """Return the names of the experiments, the newest last; a link that leads outside is none."""
-        if not self.folder.is_dir():
+        """Return the names of the experiments, the newest last; a link that leads outside is left out.
+
+        Raises:
+            StoreError: The folder cannot be read.
+        """
+        try:
+            places = list(self.folder.iterdir())
+        except (FileNotFoundError, NotADirectoryError):
             return []
+        except OSError as error:
+            raise StoreError(f"cannot read {str(self.folder)!r}: {error.strerror or error}") from error
         there = []
-        for place in self.folder.iterdir():
+        for place in places:
             with suppress(OSError):  # a folder that may not be read
                 spec = f"{place.name}/{spec_file.FILE}"
                 if place.name.startswith(".") or link_outside(self.folder, spec):
@@ -88,10 +98,10 @@ class Catalog:
             UsageError: There is no such trial, or the step is no number.
         """
         name, _, step = ref.partition("@")
-        _, trial = self.trial(name)
+        trial = self._trial_with_checkpoints(name)
         records = trial.checkpoints.records()
-        if step and not step.isdigit():
-            raise UsageError(f"{ref!r} is no checkpoint of a trial: write {name}@10 for the one of step 10")
+        if step and not _STEP.fullmatch(step):
+            raise UsageError(f"{ref!r} is not a checkpoint of a trial: write {name}@10 for that of step 10")
         found = [it for it in records if not step or it.step == int(step)]
         if not found:
             steps = ", ".join(str(it.step) for it in records) or "none"
@@ -99,6 +109,17 @@ class Catalog:
                 f"{name} has no checkpoint{f' of step {step}' if step else ''}: there are {steps}"
             )
         return trial, found[-1]
+
+    def _trial_with_checkpoints(self, ref: str) -> Trial:
+        """Return a trial; also one of an experiment whose own file is damaged, by the name of both."""
+        try:
+            return self.trial(ref)[1]
+        except (CorruptError, FormatError):
+            name, _, id_ = ref.rpartition("/")
+            for trial in read_trials(self.folder / name, {}) if name else ():
+                if trial.id == id_:
+                    return trial
+            raise
 
     def trust(self, ref: str, signer: Signer) -> list[str]:
         """Sign an experiment with its trials' checkpoints, those of a trial, or one; return what was signed.
@@ -164,7 +185,7 @@ class Catalog:
         experiment = self.open(trial.folder.parent.name)
         if not trial.finished and (experiment.running or experiment.runs_elsewhere()):
             raise UsageError(
-                f"{ref!r} is of a trial that runs: stop it first, with %ckpt stop {ref.partition('@')[0]}"
+                f"{ref.partition('@')[0]} is running. Stop it first: %ckpt stop {ref.partition('@')[0]}"
             )
         if not trial.finished and record.name == trial.checkpoint:
             raise UsageError(f"{ref!r} is what the trial goes on from: resume it to its end or stop it first")
@@ -184,7 +205,7 @@ class Catalog:
         try:
             lock.acquire(timeout=_LOCK_S)  # whoever only looks whether it runs holds it for a moment
         except Timeout:
-            raise UsageError(f"{name!r} runs: stop it first, with %ckpt stop {name}") from None
+            raise UsageError(f"{name} is running. Stop it first: %ckpt stop {name}") from None
         except (
             OSError
         ):  # a folder that may only be read: nobody runs it, and removing it fails with the cause

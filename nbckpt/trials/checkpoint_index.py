@@ -14,6 +14,7 @@ from nbckpt.core.manifest import Manifest
 from nbckpt.core.packs.content import Content
 from nbckpt.core.tree import INSIDE, Tree, folder_tree, read_manifest
 from nbckpt.errors import NbckptError
+from nbckpt.store.scan import link_outside
 from nbckpt.trials.catalog import Catalog
 from nbckpt.trials.checkpoints.folder import CheckpointFolder
 from nbckpt.trials.checkpoints.record import PREFIX, SUFFIX
@@ -85,7 +86,7 @@ def find(library: Catalog, *, newest: bool = False) -> Iterator[Found]:
     """
     for experiment in library.names():
         for trial in _entries(library.folder / experiment):
-            if _TRIAL.fullmatch(trial.name):
+            if _TRIAL.fullmatch(trial.name) and not link_outside(library.folder / experiment, trial.name):
                 found = sorted(_of_trial(Path(trial.path)), key=lambda it: it.moment)
                 yield from found[-1:] if newest else found
 

@@ -11,20 +11,20 @@ from nbckpt.store.scan import link_outside
 
 
 def experiments_folder(store: str | None = None) -> Path:
-    """Return where experiments are kept: in the store's folder, or in `.nbckpt` where that is remote."""
+    """Return where experiments are kept: in the store's folder, or `.nbckpt` here if it is remote."""
     folder = local_folder(Settings.load().store if store is None else store)
     return (Path(".nbckpt") if folder is None else folder).absolute() / "experiments"
 
 
 def inside_store(folder: Path) -> Path:
-    """Return the folder of experiments of a store, which is not a link out of it.
+    """Return a store's folder of experiments, once it is known to be inside the store.
 
     Raises:
-        UsageError: It is.
+        UsageError: It is a link that leads outside.
     """
     if link_outside(folder.parent, folder.name):
         raise UsageError(
-            f"{str(folder)!r} is a link that leads outside its store: its experiments are not used. "
-            "Remove it, or move the whole store there"
+            f"{str(folder)!r} is a link that leads outside its store, so its experiments are not used. "
+            "Remove the link, or move the whole store there"
         )
     return folder

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from nbckpt.errors import NotFoundError, StoreError, UsageError
 from nbckpt.store.files import make_folder, sync_folder
-from nbckpt.store.scan import link_outside
+from nbckpt.store.scan import can_be_named, link_outside
 from nbckpt.sync import SyncConfig
 from nbckpt.trials.engine.experiment import Experiment
 from nbckpt.trials.engine.fetch import fetch, is_there
@@ -154,8 +154,11 @@ def _place(folder: str | os.PathLike[str] | None, name: str, spec: Spec, resume:
     """Return the folder of the experiment; one without a name is made."""
     if resume not in {"auto", "must", "never"}:
         raise UsageError(f"resume={resume!r} is unknown: it is 'auto', 'must' or 'never'")
-    if name and not _NAME.fullmatch(name):
-        raise UsageError(f"{name!r} cannot name an experiment: use letters, digits, '_', '-' and '.'")
+    if name and not (_NAME.fullmatch(name) and can_be_named(name)):
+        raise UsageError(
+            f"{name!r} cannot name an experiment: use letters, digits, '_', '-' and '.', and no name "
+            "that the system reserves"
+        )
     top = inside_store(experiments_folder()) if folder is None else Path(folder).absolute()
     if name:
         return top / name
@@ -210,7 +213,7 @@ def _new_folder(top: Path, spec: Spec) -> Path:
 
 
 def _make(folder: Path) -> bool:
-    """Make an experiment's folder with an empty spec; tell whether it is new."""
+    """Make an experiment's folder, durably; tell whether it is new."""
     try:
         make_folder(folder.parent)
         folder.mkdir()

@@ -3,8 +3,9 @@
     python -m attack.mutations FOLDER FIRST LAST
 
 tries the cases FIRST to LAST - 1 in FOLDER, and prints a line `WRONG …` for each thing that must not be: data
-that is not what was saved, an exception that is not ours. A case is the same each time, wherever it runs.
-A hang or too much memory ends the process.
+that is not what was saved, an exception that is not ours. Even cases change the frozen samples of format 1,
+odd ones samples that this code makes first. A case is the same each time, wherever it runs, but for the times
+and the random names in what this code makes. A hang or too much memory ends the process.
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ import shutil
 import sys
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from attack import samples
 from attack.limits import begin, limit_memory
 from format import test_format, trainables
 from nbckpt import Checkpoint, State, load_state
@@ -31,11 +34,13 @@ from nbckpt.core.algorithms import PREFERRED
 from nbckpt.core.manifest import canonical
 from nbckpt.core.trust import open_signer
 from nbckpt.errors import NbckptError
-from nbckpt.mirror import AutoMirror, Mirror
+from nbckpt.mirror import AutoMirror, Mirror, note
 from nbckpt.render import html_of
 from nbckpt.state import states
 from nbckpt.store import LocalStore, MemoryStore
 from nbckpt.tracker import Tracker
+from nbckpt.trials.catalog import Catalog
+from nbckpt.trials.engine import control
 
 V1 = Path(test_format.__file__).parent / "v1"
 NAMED = {"one": test_format.ONE, "two@1": None, "two@2": test_format.TWO, "kept": {"kept": test_format.KEPT}}
@@ -114,6 +119,12 @@ def pulled(folder: Path) -> None:
         assert namespace == {"mine": 1}, "after a pull"
 
 
+def undone(store: Path) -> None:
+    """Undo the removal of a version."""
+    ask(Tracker(store), "undo")
+    restored(store, "two@3", {"gone": 1})
+
+
 def ask_store(folder: Path) -> Iterator[str]:
     store = folder / "store"
     for words in (
@@ -131,6 +142,7 @@ def ask_store(folder: Path) -> Iterator[str]:
         yield from tried(lambda ref=ref, expected=expected: restored(store, ref, expected), f"restore {ref}")
     yield from tried(lambda: exported(store), "export")
     yield from tried(lambda: pulled(folder), "pull")
+    yield from tried(lambda: undone(store), "undo")
 
 
 def ask_resealed(folder: Path) -> Iterator[str]:
@@ -201,6 +213,13 @@ def ask_experiments(folder: Path) -> Iterator[str]:
     words += ["tag counts/t0@2 kept", "rm counts/t1 --dry-run", "rm counts --dry-run"]
     for one in words:
         yield from tried(lambda one=one: ask(Tracker(machine), one), one)
+    for file in control.pending(machine / "experiments" / "counts"):
+        yield from tried(lambda file=file: requested(file), "request")
+    yield from tried(lambda: ask(Tracker(machine), "undo"), "undo")
+
+
+def requested(file: Path) -> None:
+    assert control.read(file) == samples.REQUEST, control.read(file)
 
 
 def ask_states(folder: Path) -> Iterator[str]:
@@ -234,16 +253,17 @@ def ask_target(folder: Path) -> Iterator[str]:
 
 
 def ask_note(folder: Path) -> Iterator[str]:
-    note = folder / "machine" / "sync.json"
+    file = folder / "machine" / "sync.json"
 
     def status() -> None:
+        assert note.read(file) in {None, ("memory://samples", 300.0)}, note.read(file)
         for words in ("", "sync --status", "ls"):
             ask(Tracker(folder / "machine"), words)
 
     if (folder / "sync.json").is_file():
-        shutil.copy(folder / "sync.json", note)
+        shutil.copy(folder / "sync.json", file)
         yield from tried(status, "status")
-        note.unlink()
+        file.unlink()
 
 
 def ask_durable(folder: Path) -> Iterator[str]:
@@ -366,10 +386,19 @@ BYTES = [flip, flip, cut, remove, insert, repeat, overwrite, replace, edit, edit
 
 
 class Attack:
-    """Mutates copies of the samples in a folder."""
+    """Mutates copies of the samples of *source* in a folder.
 
-    def __init__(self, folder: Path) -> None:
+    Args:
+        folder: For the copies; made here.
+        source: What `samples.make` made, or the frozen samples.
+    """
+
+    def __init__(self, folder: Path, source: Path) -> None:
         self.folder = folder
+        self.source = source
+        self.trials = dict(trials_of(source / "machine" / "experiments"))
+        folder.mkdir(parents=True)
+        (folder / "outside").write_text('{"format":1,"secret":"outside"}')
         for area in AREAS:
             self._copy(area)
         self.files = {
@@ -383,7 +412,8 @@ class Attack:
         if place.is_dir() and not place.is_symlink():
             shutil.rmtree(place)
         place.unlink(missing_ok=True)
-        shutil.copytree(V1 / name, place) if (V1 / name).is_dir() else shutil.copy(V1 / name, place)
+        source = self.source / name
+        shutil.copytree(source, place) if source.is_dir() else shutil.copy(source, place)
 
     def case(self, number: int) -> Iterator[str]:
         """Try one case, and yield what is wrong."""
@@ -397,11 +427,32 @@ class Attack:
         ask_about = ask_resealed if reseal else AREAS[area][0]
         try:
             name += f" {self._mutate(file, how, rng)}"
-            begin(f"{number} {name}")
-            for wrong in ask_about(self.folder):
-                yield f"WRONG {number} {name}: {wrong}"
+            begin(f"{number} {self.folder.name} {name}")
+            wrong = list(self._others_than(file)) if area == "machine/experiments" else []
+            wrong += ask_about(self.folder)
+            if how == "bytes" and self.source != V1:
+                wrong += self._wrong_trials(area)
+            yield from (f"WRONG {number} {self.folder.name} {name}: {it}" for it in wrong)
         finally:
             self._copy(area)
+
+    def _others_than(self, file: Path) -> Iterator[str]:
+        """Yield what is wrong with trials whose files were not mutated."""
+        top = self.folder / "machine" / "experiments"
+        damaged = file.relative_to(top).parts
+        found = dict(trials_of(top))
+        for key, right in self.trials.items():
+            is_damaged = key[0] == damaged[0] and (len(damaged) == 2 or key[1] == damaged[1])
+            if not is_damaged and found.get(key) != right:
+                yield f"{key} is {found.get(key)}"
+
+    def _wrong_trials(self, area: str) -> Iterator[str]:
+        """Yield trials that seem to be well, but are not as they were; of a journal the end may be torn."""
+        top = {"machine/experiments": "machine/experiments", "target": "own/experiments"}.get(area)
+        for key, (damage, config, results) in trials_of(self.folder / top) if top else ():
+            right = self.trials.get(key, ("", config, results))
+            if not damage and (config != right[1] or results != right[2][: len(results)]):
+                yield f"{key}: wrong data: {config} {results}"
 
     def _mutate(self, file: Path, how: str, rng: random.Random) -> str:
         data = file.read_bytes()
@@ -439,6 +490,15 @@ class Attack:
         return base64.b32encode(rng.randbytes(2)).decode()
 
 
+def trials_of(experiments: Path) -> Iterator[tuple[tuple[str, str], tuple[str, Any, Any]]]:
+    """Yield what is read of each trial: what is wrong with it, its configuration and its results."""
+    library = Catalog(experiments)
+    for name in library.names():
+        with suppress(NbckptError):
+            for trial in library.open(name).trials:
+                yield (name, trial.id), (trial.damage, trial.config, trial.results)
+
+
 _IDS = {entry.id for entry in Tracker(V1 / "store").entries()}
 _PRISTINE = {
     "folder": repr(
@@ -452,15 +512,21 @@ _PRISTINE = {
 
 
 def main(folder: Path, first: int, last: int) -> None:
-    os.environ["NBCKPT_CHECKPOINT_PATH"] = str(folder / "states")
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "outside").write_text('{"format":1,"secret":"outside"}')
-    attack = Attack(folder)
-    for number in range(-1, -3, -1):  # what is imported and made once is there before memory is limited
-        list(attack.case(number))
+    made = folder / "made"
+    samples.make(made)
+    _IDS.update(entry.id for entry in Tracker(made / "store").entries())
+    attacks = Attack(folder / "frozen", V1), Attack(folder / "new", made)
+
+    def case(number: int) -> list[str]:
+        attack = attacks[number % 2]
+        os.environ["NBCKPT_CHECKPOINT_PATH"] = str(attack.folder / "states")
+        return list(attack.case(number))
+
+    for number in range(-4, 0):  # what is imported and made once is there before memory is limited
+        case(number)
     limit_memory()
     for number in range(first, last):
-        for line in attack.case(number):
+        for line in case(number):
             print(line)
 
 

@@ -12,6 +12,7 @@ from attack.limits import run_child
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the limit of memory is Linux's")
 
 
+@pytest.mark.slow
 def test_a_hostile_store_or_archive_harms_nothing(tmp_path: Path) -> None:
     lines = run_child("attack.hostile", tmp_path, seconds=240)
     wrong = lines[next((at for at, line in enumerate(lines) if line.startswith("WRONG")), len(lines)) :]

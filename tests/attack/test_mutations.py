@@ -18,7 +18,7 @@ from attack.mutations import V1
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the limit of memory is Linux's")
 
 FULL = os.environ.get("NBCKPT_ATTACK") == "full"
-SHARES = [(start, start + 750) for start in range(0, 6000, 375)] if FULL else [(0, 40)]
+SHARES = [(start, start + 375) for start in range(0, 6000, 375)] if FULL else [(0, 40)]
 
 
 @pytest.fixture
@@ -28,6 +28,7 @@ def secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NBCKPT_SECRET_FILE", str(tmp_path / "secret"))
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("share", SHARES, ids=lambda share: f"{share[0]} to {share[1]}")
 @pytest.mark.usefixtures("secret")

@@ -134,6 +134,7 @@ take_in(top / "t0", {"a/b.txt": Seen(1, 0, 0)}, lambda path, at: b"x"[at:])
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", PROMISES.values(), ids=PROMISES)
 def test_nothing_that_was_promised_is_lost_in_a_power_cut(tmp_path: Path, code: str) -> None:
     assert lost(code, tmp_path) == []

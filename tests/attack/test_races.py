@@ -20,6 +20,7 @@ from test_crash import KB, A, B
 from nbckpt.core import gc
 from nbckpt.errors import NbckptError, StoreError
 from nbckpt.store import MemoryStore, Store
+from nbckpt.sync.stores import mirror
 from nbckpt.testing.faults import Call, _Around
 from nbckpt.tracker import Tracker
 
@@ -46,6 +47,10 @@ class Between(_Around):
         super().__init__(store)
         self.counted = 0
         self._at, self._meanwhile, self._ends = at, meanwhile, ends
+
+    def move(self, source: str, target: str) -> None:
+        with self._around(Call("put", target)):
+            self.store.move(source, target)
 
     @contextmanager
     def _around(self, call: Call) -> Iterator[None]:
@@ -93,6 +98,13 @@ def undo_removal(tracker: Tracker, _: Path) -> None:
     tracker.undo({})
 
 
+def elsewhere(file: Path) -> Store:
+    """Return another store, which has what the file has."""
+    store = MemoryStore()
+    Tracker(store).import_file(file)
+    return store
+
+
 FIRST: dict[str, Act] = {
     "save": lambda it, _: it.save(dict(NEW), "new", variables=["*"]),
     "import": lambda it, file: it.import_file(file),
@@ -101,6 +113,8 @@ FIRST: dict[str, Act] = {
     "gc": collect,
     "tag": lambda it, _: it.tag("other", "best"),
     "restore": lambda it, _: it.restore("both", {}),
+    "pull": lambda it, file: mirror(elsewhere(file), it.store),
+    "push": lambda it, _: mirror(it.store, MemoryStore()),
 }
 SECOND: dict[str, Act] = {
     "gc": collect,
@@ -108,6 +122,7 @@ SECOND: dict[str, Act] = {
     "save": lambda it, _: it.save(dict(NEW), "new", variables=["*"]),
     "import": lambda it, file: it.import_file(file),
     "rm": lambda it, _: it.remove(["other"]),
+    "pull": lambda it, file: mirror(elsewhere(file), it.store),
 }
 
 
@@ -126,6 +141,7 @@ def check(store: Store) -> dict[str, dict[str, Any]]:
     return values
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ends", ["goes on", "fails", "dies", "dies later"])
 @pytest.mark.parametrize("second", SECOND)
 @pytest.mark.parametrize("first", FIRST)
@@ -153,15 +169,75 @@ def test_two_commands_at_once_leave_nothing_broken(
                 assert any(name.startswith("new@") for name in values), at
             if first == "undo of rm":
                 assert "both@1" in values, at
-            if first == "import":
+            if first in {"import", "pull"}:
                 assert any(name.startswith("imported@") for name in values), at
         if second == "save" and second in acknowledged:
             assert any(name.startswith("new@") for name in values), at
-        if second == "import" and second in acknowledged:
+        if second in {"import", "pull"} and second in acknowledged:
             assert any(name.startswith("imported@") for name in values), at
         for name, value in values.items():
             if name.startswith("new@"):
                 assert np.array_equal(value["a"], A), at
                 assert np.array_equal(value["b"], NEW["b"]), at
+        if between.counted < at:
+            return
+
+
+def damaged() -> tuple[MemoryStore, MemoryStore]:
+    """Return a store with a changed byte in a pack, and a whole copy of it."""
+    store, copy = MemoryStore(), MemoryStore()
+    Tracker(store).save({"a": A, "b": B}, "both", variables=["*"])
+    mirror(store, copy)
+    key = next(key for key in store.keys("packs/") if A.tobytes()[:64] in store.get(key))
+    at = store.get(key).find(A.tobytes()[:64])
+    store.put(key, store.get(key)[:at] + b"changed" + store.get(key)[at + 7 :])
+    return store, copy
+
+
+HEALING: dict[str, Callable[[Tracker, Store], object]] = {
+    "verify": lambda it, _: it.verify(),
+    "verify --repair": lambda it, copy: it.verify(repair_from=copy),
+    "restore": lambda it, _: it.restore("both", {}),
+    "push": lambda it, copy: mirror(it.store, copy),
+    "pull": lambda it, copy: mirror(copy, it.store),
+    "save": lambda it, _: it.save({"a": A, "b": B}, "again", variables=["*"]),
+    "gc": lambda it, _: gc.collect(it.history, wait=lambda _: None),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ends", ["goes on", "fails", "dies", "dies later"])
+@pytest.mark.parametrize("second", HEALING)
+@pytest.mark.parametrize("first", HEALING)
+def test_two_commands_at_once_in_a_damaged_store_lose_nothing(first: str, second: str, ends: str) -> None:
+    for at in itertools.count(1, STEP):
+        store, copy = damaged()
+        done: list[tuple[str, Any]] = []
+        healed: list[bool] = []
+
+        def act(
+            name: str,
+            it: Store,
+            store: Store = store,
+            copy: Store = copy,
+            done: list[Any] = done,
+            healed: list[bool] = healed,
+        ) -> None:
+            is_found = any(store.keys("damaged/"))  # a save may share what nothing has found yet
+            with suppress(NbckptError, Killed):
+                done.append((name, HEALING[name](Tracker(it), copy)))
+                healed.append(name == "save" and is_found)
+
+        between = Between(store, at, lambda store=store: act(second, store), ends)
+        act(first, between)
+        tracker, values = Tracker(store), dict[str, Any]()
+        tracker.restore("both", values)
+        assert np.array_equal(values["b"], B), at  # only a byte of the other one was changed
+        if any(name == "verify --repair" and result.repaired for name, result in done):
+            assert np.array_equal(values["a"], A), at
+        if any(healed):
+            again: dict[str, Any] = {}
+            assert not tracker.restore("again", again).failed, at
+            assert np.array_equal(again["a"], A), at
         if between.counted < at:
             return

@@ -79,6 +79,7 @@ def save(folder: str) -> None:
             }
             tracker.restore(f"row{at}", _MAIN, hidden=before)
             answers[row.case]["live"] = _answer(row)
+            answers[row.case]["plain live"] = _answer_of_cloudpickle(row, Path(folder) / f"{at}.plain")
             _clear(before)
     print(json.dumps(answers))
 
@@ -134,6 +135,14 @@ def _answer(row: Row) -> str:
         return repr(eval(row.expression, _MAIN))
     except BaseException as error:
         return f"raised {error!r}"
+
+
+def _answer_of_cloudpickle(row: Row, file: Path) -> str:
+    try:
+        _MAIN.update(cloudpickle.loads(file.read_bytes()))
+    except Exception as error:
+        return f"raised {error!r}"
+    return _answer(row)
 
 
 def _tried(made: Callable[[], bytes]) -> bytes:

@@ -344,6 +344,7 @@ def test_a_name_that_is_no_text_stays(tmp_path: Path) -> None:
     assert os.listdir(os.fsencode(str(made.to_directory(tmp_path / "back")))) == [b"caf\xe9.txt"]  # noqa: PTH208
 
 
+@pytest.mark.slow
 @laws
 @given(path=st.text(max_size=12).filter(lambda it: "\ud800" not in it), content=st.binary(max_size=3))
 def test_a_path_is_kept_or_refused(path: str, content: bytes) -> None:

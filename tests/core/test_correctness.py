@@ -44,11 +44,13 @@ def test_a_restore_gives_what_was_there(row: Row, moment: str, kernel: str, answ
     assert answers[f"{row.case}/{moment}/{kernel}"] == answers[f"{row.case}/{moment}"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", TOLD)
 def test_what_cannot_hold_is_said_when_it_is_saved(row: Row, answers: dict[str, str]) -> None:
     assert row.told in answers[f"{row.case}/told"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "row", [case for case in CASES if case.values[0].case != "changed by a background thread"]
 )

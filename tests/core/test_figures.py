@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pytest
 
 from core.rows import fresh
@@ -36,6 +37,7 @@ def changed(tracker: Tracker, namespace: dict[str, Any]) -> list[str]:
     return [it.name for it in tracker.diff("x", namespace=namespace).differences if it.change != "same"]
 
 
+@pytest.mark.slow
 def test_an_untouched_figure_adds_nothing_and_differs_in_nothing(namespace: dict[str, Any]) -> None:
     with Tracker(MemoryStore()) as tracker:
         tracker.save(namespace, "x")
@@ -44,6 +46,20 @@ def test_an_untouched_figure_adds_nothing_and_differs_in_nothing(namespace: dict
         assert changed(tracker, namespace) == []
         namespace["left"].set_title("other")
         assert "fig" in changed(tracker, namespace)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layout", ["constrained", "tight"])
+def test_an_untouched_figure_with_a_layout_adds_nothing(namespace: dict[str, Any], layout: str) -> None:
+    figure = namespace["fig"]
+    figure.set_size_inches(5, 2.5)
+    figure.set_layout_engine(layout)
+    namespace["left"].plot(np.random.default_rng(0).normal(size=1000).cumsum())
+    with Tracker(MemoryStore()) as tracker:
+        tracker.save(namespace, "x")
+        assert [tracker.save(namespace, "x").new_bytes for _ in range(3)] == [0, 0, 0]
+        assert changed(tracker, namespace) == []
+    assert type(figure.get_layout_engine()).__name__ in {"ConstrainedLayoutEngine", "TightLayoutEngine"}
 
 
 def test_a_restored_figure_takes_new_callbacks(namespace: dict[str, Any]) -> None:

@@ -207,7 +207,7 @@ def test_a_slip_gets_a_suggestion(history: History) -> None:
 
 
 def test_an_empty_store_says_how_to_begin(history: History) -> None:
-    with pytest.raises(NotFoundError, match=r"is empty. Make one with `%ckpt save`"):
+    with pytest.raises(NotFoundError, match=r"is empty. Make one in a notebook with `%ckpt save`"):
         history.resolve("latest")
 
 

@@ -14,6 +14,7 @@ import pytest
 from core.rows import fresh
 from nbckpt import Checkpoint
 from nbckpt.core.spans import NO_OVERLAPS
+from nbckpt.core.values import codec
 from nbckpt.core.values.codec import paused_gc
 from nbckpt.core.values.pickler import Pickler
 from nbckpt.store import MemoryStore
@@ -190,3 +191,37 @@ def test_a_save_takes_at_most_64_mib(tmp_path: Path, code: str) -> None:
     command: list[Any] = [sys.executable, "-c", MEASURED, tmp_path, BIG, code]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     assert int(done.stdout) < 64 << 10
+
+
+class CountedError(Exception):
+    pickled = 0
+
+    def __reduce__(self) -> tuple[object, ...]:
+        CountedError.pickled += 1
+        return CountedError, self.args
+
+
+def chain(length: int) -> CountedError:
+    """Return an exception that was raised from another one, and so on."""
+    error = CountedError(0)
+    for at in range(1, length):
+        before, error = error, CountedError(at)
+        error.__cause__ = error.__context__ = before
+    return error
+
+
+def test_a_chain_of_exceptions_takes_no_exponential_time() -> None:
+    CountedError.pickled = 0
+    back = codec.load(codec.dump(chain(8), {}).record, [])
+    assert CountedError.pickled <= 8 * 8
+    length = 0
+    while back is not None:
+        back, length = back.__cause__, length + 1
+    assert length == 8
+
+
+def test_an_exception_that_is_its_own_context_is_saved() -> None:
+    one, other = ValueError("one"), ValueError("other")
+    one.__context__, other.__context__ = other, one
+    back = codec.load(codec.dump(one, {}).record, [])
+    assert back.__context__.__context__ is back

@@ -69,6 +69,7 @@ def test_the_bytes_are_those_that_were_saved(store: Store, way: str, size: int, 
     assert not memory.readonly
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from([0, 1, *EDGES]), st.integers(0, 2)), min_size=1, max_size=6))
 def test_every_way_gives_the_same(tmp_path: Path, parts: list[tuple[int, int]]) -> None:

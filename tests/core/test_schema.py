@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nbckpt.core.schema import OneOf, check, read, seal, unseal
+from nbckpt.core.schema import CHECKSUM, OneOf, check, read, seal, unseal
 from nbckpt.errors import CorruptError
 
 FORM = {
@@ -99,6 +99,14 @@ def test_a_changed_byte_in_a_sealed_document_is_found(data: st.DataObject) -> No
         assert unseal(bytes(sealed), FORM, "it") == WHOLE  # only white space changed
     except CorruptError:
         assert bytes(sealed) != seal(WHOLE)
+
+
+@pytest.mark.parametrize("at", [0, 1, 40])
+def test_a_colon_in_a_checksum_is_damage_and_names_no_digest(at: int) -> None:
+    sealed = seal(WHOLE)
+    first = sealed.index(b": ", sealed.index(CHECKSUM.encode())) + 3
+    with pytest.raises(CorruptError, match="is not a text like"):
+        unseal(sealed[: first + at] + b":" + sealed[first + at + 1 :], FORM, "it")
 
 
 def test_format_1_has_no_checksum_and_format_2_must_have_one() -> None:

@@ -97,12 +97,14 @@ def without_paths(folder: Path) -> None:
         journal.write_text(journal.read_text().replace(f"{HERE.parent.parent}/", ""))
 
 
-def main(target: Path) -> None:
+def main(target: Path, *, frozen: bool = True) -> None:
+    """Write them into a folder; those that are not going to be *frozen* may name this one."""
     machine = target / "machine"
     with nbckpt.Tracker(machine) as tracker:
         tracker.save({"numbers": [1, 2], "array": np.arange(30_000)}, "first")
     make_experiments(machine)
-    without_paths(machine)
+    if frozen:
+        without_paths(machine)
     make_states(target / "states")
     with tempfile.TemporaryDirectory() as scratch:
         make_durable(target / "durable", Path(scratch))

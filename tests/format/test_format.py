@@ -200,13 +200,9 @@ def fixed_times() -> Iterator[None]:
         yield
 
 
-def regenerate() -> None:
-    """Write the folder `v1`."""
-    for folder in ("store", "folder"):
-        shutil.rmtree(V1 / folder, ignore_errors=True)
-    (V1 / "secret").write_text("for-tests-only-" * 4)
-    os.environ["NBCKPT_SECRET_FILE"] = str(V1 / "secret")
-    store = LocalStore(V1 / "store")
+def make(target: Path) -> None:
+    """Write a store, a folder and an exported checkpoint into a folder."""
+    store = LocalStore(target / "store")
     tracker = Tracker(store)
     with fixed_times(), tempfile.TemporaryDirectory() as temporary:
         tracker.save(ALL, "all", variables=list(ALL))
@@ -227,9 +223,18 @@ def regenerate() -> None:
         (made / "empty").mkdir()
         (made / "w" / "net.bin").write_bytes(NOISE)
         Checkpoint.from_directory(made).to_store(store, "files")
-        Checkpoint.from_dict({"lr": 0.1, "names": ["a", "b"]}).to_directory(V1 / "folder")
-        tracker.export("two", V1 / "two.ckpt")
-    shutil.rmtree(V1 / "store" / STAGING)
+        Checkpoint.from_dict({"lr": 0.1, "names": ["a", "b"]}).to_directory(target / "folder")
+        tracker.export("two", target / "two.ckpt")
+    shutil.rmtree(target / "store" / STAGING)
+
+
+def regenerate() -> None:
+    """Write the folder `v1`."""
+    for folder in ("store", "folder"):
+        shutil.rmtree(V1 / folder, ignore_errors=True)
+    (V1 / "secret").write_text("for-tests-only-" * 4)
+    os.environ["NBCKPT_SECRET_FILE"] = str(V1 / "secret")
+    make(V1)
     raw = MemoryStore()
     write_raw(raw)
     (key,) = raw.keys()

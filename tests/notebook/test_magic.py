@@ -126,7 +126,7 @@ def test_a_cell_with_await_is_refused_in_words(notebook: Notebook) -> None:
 @pytest.mark.parametrize(
     ("cell", "words"),
     [
-        ("%ckpt restore nope", "is empty. Make one with `%ckpt save`"),
+        ("%ckpt restore nope", "is empty. Make one in a notebook with `%ckpt save`"),
         ("%ckpt save n nope", "there is no variable 'nope'"),
         ("%ckpt sav", "Did you mean 'save'?"),
         ("%ckpt ls --nope", "ls takes no '--nope'"),

@@ -30,9 +30,10 @@ pytestmark = pytest.mark.browser
 
 VERSIONS = "import ipykernel, ipywidgets\nprint(ipykernel.__version__[0], ipywidgets.__version__[0])"
 ENDLESS = """
-import itertools, nbckpt
+import itertools, threading, nbckpt
 def train(config):
     for i in itertools.count():
+        threading.Event().wait(0.05)  # or it would leave the kernel no time for anything else
         nbckpt.report(i=i, checkpoint={"i": i})
 """
 

@@ -105,6 +105,7 @@ def test_in_a_kernel_a_result_is_shown_once(outputs: dict[str, list[nbformat.Not
     assert {name: shown[name] for name in wanted} == wanted
 
 
+@pytest.mark.slow
 def test_in_terminal_ipython_a_result_is_shown_once(tmp_path: Path) -> None:
     lines = [*MAKE.split("\n"), "for i in range(2):", "    %ckpt save n", "", "%ckpt save m", "r = %ckpt ls"]
     done = subprocess.run(
@@ -125,6 +126,7 @@ def test_in_terminal_ipython_a_result_is_shown_once(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_in_a_kernel_the_result_takes_the_place_of_its_progress(tmp_path: Path) -> None:
     soon = "import nbckpt.notebook.progress as p\np._DELAY_S = p._PERIOD_S = -1.0\nb = b'x' * 9_000_000"
     saves = ["%ckpt save n b", "r = %ckpt save n b", "%ckpt save n b\nz = 1", "%ckpt save n b;"]
@@ -140,6 +142,7 @@ def test_in_a_kernel_the_result_takes_the_place_of_its_progress(tmp_path: Path) 
     assert " of " in outputs[6][0].data["text/html"]
 
 
+@pytest.mark.slow
 def test_in_a_kernel_an_experiment_is_shown_once_in_the_middle_and_in_a_loop(tmp_path: Path) -> None:
     define = "def f(config):\n    nbckpt.report(loss=1)"
     cells = [

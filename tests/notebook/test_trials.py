@@ -101,7 +101,7 @@ def test_the_same_name_goes_on_and_must_and_never_are_heeded(trained: Notebook) 
         ("run train --name 'a b'", "cannot name an experiment"),
         ("run seen", "is no function"),
         ("run twice", "twice takes (a, b): a trial's function takes (config)"),
-        ("run nothing.py:train", "cannot import nothing.py: FileNotFoundError"),
+        ("run nothing.py:train", "there is no file 'nothing.py'"),
         ("run math:trian", "there is no function 'trian' in math"),
         ("trials", "there is no experiment: start one with %ckpt run"),
         ("best --metric loss --mode min", "there is no experiment"),
@@ -299,7 +299,7 @@ def test_an_experiment_is_removed_beside_checkpoints(trained: Notebook, tmp_path
 
 def test_an_experiment_that_runs_is_not_removed(trained: Notebook) -> None:
     trained.run("%ckpt run train waits=1 --name e")
-    assert "stop it first, with %ckpt stop e" in trained.error("%ckpt rm e")
+    assert "e is running. Stop it first: %ckpt stop e" in trained.error("%ckpt rm e")
     wait(trained)
 
 

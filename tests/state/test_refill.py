@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import random
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import nbckpt
+from nbckpt.state.values import write
 
 torch = pytest.importorskip("torch", reason="needs PyTorch")
 pytestmark = pytest.mark.usefixtures("job")
@@ -116,3 +118,25 @@ def test_the_global_generators_go_on_where_they_were() -> None:
     assert draw() != wanted
     assert nbckpt.load_state(state)
     assert draw() == wanted
+
+
+@pytest.mark.parametrize("value", [[1], {"other": 1}, 5], ids=["list", "dict", "number"])
+def test_the_generators_refuse_what_another_state_saved(value: Any) -> None:
+    file = io.BytesIO()
+    write(value, file)
+    file.seek(0)
+    with pytest.raises(nbckpt.CorruptError, match="is not a state of the random generators"):
+        nbckpt.RandomState().load(file)
+
+
+def test_a_generator_that_cannot_be_set_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    random.seed(1)
+    saved = {"random.state": random.getstate(), "torch.random.state": "?", "torch.cuda.random.state": ["?"]}
+    wanted = random.random()
+    file = io.BytesIO()
+    write(saved, file)
+    file.seek(0)
+    nbckpt.RandomState("seeds").load(file)
+    assert random.random() == wanted
+    assert "state 'seeds': torch.random.state is not set: " in caplog.text
+    assert "torch.cuda.random.state is not set: 1 devices were saved, and 0 are here" in caplog.text

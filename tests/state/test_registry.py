@@ -378,6 +378,7 @@ def test_another_cell_with_another_line_is_an_error_that_names_both(cells: Cells
     assert cells.run("one.value") == 1
 
 
+@pytest.mark.slow
 def test_a_state_of_another_class_is_not_replaced(cells: Cells) -> None:
     cells.run("kept = []\nkind = Mine")
     cells.run('kept.append(kind("a"))', "cell")

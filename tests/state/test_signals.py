@@ -175,6 +175,7 @@ PROGRAM = """
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", BOTH)
 def test_a_job_that_is_asked_to_end_saves_its_last_step_and_ends_with_143(
     tmp_path: Path, number: signal.Signals

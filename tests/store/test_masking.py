@@ -6,7 +6,7 @@ import pytest
 
 from nbckpt import SyncConfig, UsageError
 from nbckpt.errors import NbckptError
-from nbckpt.store import check_no_secret, check_protocol, masked, open_store
+from nbckpt.store import check_no_secret, check_protocol, masked, masked_url, open_store
 
 
 @pytest.mark.parametrize(
@@ -17,6 +17,7 @@ from nbckpt.store import check_no_secret, check_protocol, masked, open_store
         ("sftp://me:pw@host:22/a", "sftp://me:***@host:22/a"),
         ("sftp://me:p@w:x@host/a", "sftp://me:***@host/a"),
         ("cannot reach 'ftp://a:b@c/d': ftp://a:b@c/d", "cannot reach 'ftp://a:***@c/d': ftp://a:***@c/d"),
+        ("a = 'http://h:80'; b = c@d", "a = 'http://h:80'; b = c@d"),
         ("simplecache::https://:pw@host/a", "simplecache::https://:***@host/a"),
         ("https://h/a?token=abc&x=1", "https://h/a?token=***&x=1"),
         ("https://h/a?x=1&X-Amz-Signature=abc", "https://h/a?x=1&X-Amz-Signature=***"),
@@ -29,8 +30,16 @@ def test_passwords_and_tokens_are_masked(text: str, shown: str) -> None:
     assert masked(shown) == shown
 
 
+@pytest.mark.parametrize("secret", ["pw", "it's", 'a"b', "two words", "a@b"])
+def test_a_password_in_a_url_may_have_any_character(secret: str) -> None:
+    assert masked_url(f"sftp://me:{secret}@host:22/a b") == "sftp://me:***@host:22/a b"
+    assert masked_url(f"simplecache::https://host/a?token={secret}&x=1") == (
+        "simplecache::https://host/a?token=***&x=1"
+    )
+
+
 def test_a_store_never_shows_the_password_of_its_url() -> None:
-    store = open_store("memory://me:pw@place/?token=abc")
+    store = open_store("memory://me:pw'pw pw@place/?token=abc'c")
     store.put("a", b"x")
     assert store.get("a") == b"x"
     assert "pw" not in repr(store)
@@ -53,3 +62,6 @@ def test_what_is_kept_has_no_password(tmp_path: Path) -> None:
     check_no_secret("s3://bucket/x", "a file")
     with pytest.raises(UsageError, match=r"a:\*\*\*@b.* would be kept in the experiment's file"):
         SyncConfig(upload_dir="sftp://a:pw@b/c")
+    for url in ("sftp://a:it's@b/c", "sftp://a:two words@b/c"):
+        with pytest.raises(UsageError, match=r"a:\*\*\*@b.* would be kept in a file"):
+            check_no_secret(url, "a file")

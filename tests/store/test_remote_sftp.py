@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from pathlib import Path
 from unittest.mock import patch
@@ -18,11 +19,14 @@ pytest.importorskip("paramiko")
 from fsspec.implementations.sftp import SFTPFileSystem
 from paramiko import SFTPClient, SFTPFile
 
+from nbckpt.store.sftp import KnownHosts
+
 
 def folder_of(store: Store) -> Path:
     return Path("/", store.url.removeprefix("sftp://").partition("/")[2])
 
 
+@pytest.mark.slow
 class TestSftp(StoreTests):
     @pytest.fixture
     def store(self, sftp_folder: str) -> Store:
@@ -64,6 +68,16 @@ def test_a_put_that_is_cut_off_leaves_no_key(
     assert store.get("a") == b"z"
 
 
+def test_a_connection_that_failed_is_not_used_again(sftp_folder: str) -> None:
+    store = open_store(sftp_folder)
+    with patch.object(SFTPFile, "write", side_effect=EOFError), pytest.raises(StoreError):
+        store.put("a", b"x")
+    with patch.object(KnownHosts, "_connect", autospec=True, side_effect=KnownHosts._connect) as connect:
+        assert list(store.keys()) == []
+        assert not store.exists("a")
+    assert connect.call_count == 1
+
+
 def test_a_folder_that_cannot_be_listed_is_an_error(sftp_folder: str) -> None:
     store = open_store(sftp_folder)
     store.put("a/b", b"x")
@@ -91,7 +105,8 @@ def test_a_host_with_another_key_is_refused(
     (tmp_path / ".ssh").mkdir()
     (tmp_path / ".ssh" / "known_hosts").write_text(f"{known} {other}")
     monkeypatch.setenv("HOME", str(tmp_path))
-    with pytest.raises(RefusedError, match=r"shows another key .*somebody may be in between.*ssh-keygen -R"):
+    remove = rf"ssh-keygen -R '{re.escape(known)}'"
+    with pytest.raises(RefusedError, match=rf"shows another key .*somebody may be in between.*{remove}"):
         open_store(sftp_folder)
 
 

@@ -9,6 +9,7 @@ from nbckpt.store import Store, open_store
 from nbckpt.testing import StoreTests
 
 
+@pytest.mark.slow
 class TestS3(StoreTests):
     @pytest.fixture
     def store(self, s3_bucket: str) -> Store:

@@ -411,6 +411,7 @@ def older(folder: CheckpointFolder) -> dict[str, dict[str, bytes | None]]:
     return {save(folder, OLD, iteration).name: OLD for iteration in (1, 2)}
 
 
+@pytest.mark.slow
 @replaced_or_new
 def test_a_full_disk_at_any_call_leaves_every_checkpoint_as_it_was(
     folder: CheckpointFolder, name: str
@@ -422,6 +423,7 @@ def test_a_full_disk_at_any_call_leaves_every_checkpoint_as_it_was(
         older(folder)
 
 
+@pytest.mark.slow
 @replaced_or_new
 def test_a_crash_at_any_call_leaves_older_checkpoints_whole_and_nothing_half_visible(
     folder: CheckpointFolder, name: str
@@ -437,6 +439,7 @@ def test_a_crash_at_any_call_leaves_older_checkpoints_whole_and_nothing_half_vis
         older(folder)
 
 
+@pytest.mark.slow
 @replaced_or_new
 def test_after_a_full_disk_the_staged_folder_can_be_committed_again(
     folder: CheckpointFolder, name: str

@@ -154,27 +154,17 @@ def test_a_changed_byte_in_params_json_is_found(folder: Path) -> None:
     assert "do not match its checksum" in damaged.damage
 
 
-def test_every_changed_byte_of_params_json_is_found_or_harmless() -> None:
+def test_every_changed_byte_of_params_json_is_found_or_harmless(tmp_path: Path) -> None:
     whole = params.encode({"lr": 1, "name": "x"})
     for at, value in enumerate(whole):
         for changed in {value ^ 1, value ^ 4, 0, ord("5")}:
             document = whole[:at] + bytes([changed]) + whole[at + 1 :]
+            (tmp_path / params.FILE).write_bytes(document)
             try:
-                config = read_params(document)
+                config = params.read(tmp_path)
             except NbckptError:
                 continue
             assert config == {"lr": 1, "name": "x"}, document
-
-
-def read_params(data: bytes) -> dict[str, Any]:
-    class File:
-        def __truediv__(self, name: str) -> File:
-            return self
-
-        def read_bytes(self) -> bytes:
-            return data
-
-    return params.read(File())  # type: ignore[arg-type]
 
 
 def test_a_configuration_of_format_1_is_read(tmp_path: Path) -> None:
@@ -369,6 +359,7 @@ def test_a_damaged_experiment_json_is_one_clear_error(folder: Path, damage: Call
 FIELDS = ("num_samples", "seed", "config", "keep_checkpoints", "resources_per_trial", "trainable")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*FIELDS, "metric", "mode", "created_at", "executor"])
 @pytest.mark.parametrize("value", [[], {"": []}, -(1 << 70), "\0"])
 def test_an_odd_value_in_experiment_json_is_one_clear_error(folder: Path, name: str, value: Any) -> None:
@@ -403,6 +394,18 @@ def test_a_damaged_experiment_hides_no_other(
     assert main(["trials"]) == 0
     assert "experiment.json is damaged" in capsys.readouterr().out
     assert main(["trials", "bad"]) == 1
+
+
+def test_checkpoints_of_a_damaged_experiment_are_shown_and_exported(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / spec_file.FILE).write_bytes(b"{")
+    store = ["--store", str(tmp_path / "store")]
+    assert main(["show", "e/t1@2", *store]) == 0
+    assert "step" in capsys.readouterr().out
+    assert main(["export", "e/t1@2", str(tmp_path / "x.ckpt"), *store]) == 0
+    assert main(["show", "e/t9@2", *store]) == main(["show", "t1@2", *store]) == 1
+    assert capsys.readouterr().err.count("experiment.json is damaged") == 2
 
 
 @pytest.mark.parametrize("damage", ODD, ids=range(len(ODD)))
@@ -460,3 +463,12 @@ def test_a_link_in_the_place_of_a_new_trial_is_not_followed(tmp_path: Path) -> N
     with pytest.raises(nbckpt.StoreError, match="is a link"):
         nbckpt.run(train, {"lr": 1}, name="e", folder=tmp_path / "experiments")
     assert list((tmp_path / "outside").iterdir()) == []
+
+
+def test_a_folder_with_an_odd_digit_in_its_name_is_no_trial(folder: Path) -> None:
+    odd = folder / "t²"
+    odd.mkdir()
+    (odd / "params.json").write_bytes(b"{}")
+    assert [trial.id for trial in read_trials(folder, {})] == ["t0", "t1", "t2"]
+    with pytest.raises(nbckpt.UsageError, match="is not a checkpoint of a trial"):
+        Catalog(folder.parent).checkpoint("e/t0@²")

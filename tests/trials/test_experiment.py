@@ -17,9 +17,10 @@ import numpy as np
 import pytest
 
 import nbckpt
+from nbckpt.store import scan
 from nbckpt.trials import Catalog, Experiment, Status, Trainable, Trial
+from nbckpt.trials.home import experiments_folder
 from nbckpt.trials.model.recorder import TrialRecorder
-from nbckpt.trials.run import experiments_folder
 
 SECONDS = 30
 
@@ -737,3 +738,10 @@ def test_a_finished_experiment_is_not_kept_in_memory() -> None:
     from nbckpt.trials.engine.experiment import _live
 
     assert folder not in _live
+
+
+@pytest.mark.parametrize("name", ["con", "aux.1", "net."])
+def test_names_that_windows_reserves_are_refused_there(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scan, "_WINDOWS", True)
+    with pytest.raises(nbckpt.UsageError, match="cannot name an experiment"):
+        nbckpt.run(lambda config: None, name=name)

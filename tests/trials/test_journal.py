@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import nbckpt
 from nbckpt.trials import Record, Status, Trial
-from nbckpt.trials.model.journal import Journal, _encode, read
+from nbckpt.trials.model.journal import Damage, Journal, _encode, read
 from nbckpt.trials.model.metrics import plain
 from nbckpt.trials.model.recorder import TrialRecorder
 
@@ -159,3 +159,24 @@ def test_an_event_is_the_json_that_the_usual_encoder_makes(value: Any) -> None:
     usual = json.JSONEncoder(separators=(",", ":"), default=repr)
     assert _encode({"value": value}) == usual.encode({"value": value})
     assert _encode({"value": {1, 2}}) == usual.encode({"value": {1, 2}})
+
+
+@pytest.mark.parametrize("torn", [b"", b'{"event":"resu'], ids=["whole", "torn after that"])
+@pytest.mark.parametrize("later", [[], [{"n": 3}]], ids=["as it is", "written to again"])
+def test_a_changed_end_of_the_last_line_is_no_torn_line(
+    tmp_path: Path, later: list[dict[str, Any]], torn: bytes
+) -> None:
+    file = tmp_path / "events.jsonl"
+    journal = Journal(file)
+    journal.append({"n": 1})
+    journal.append({"n": 2})
+    journal.close()
+    file.write_bytes(file.read_bytes()[:-1] + b"k" + torn)
+    journal = Journal(file)
+    for event in later:
+        journal.append(event)
+    journal.close()
+    first, damage, *rest = read(file)
+    assert (first, rest) == ({"n": 1}, later)
+    assert isinstance(damage, Damage)
+    assert "line 2" in damage.cause

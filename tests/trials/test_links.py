@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
 
 import nbckpt
 from nbckpt.commands import TABLE, Session, parse
-from nbckpt.errors import NbckptError, NotFoundError, UsageError
+from nbckpt.errors import CorruptError, NbckptError, NotFoundError, UsageError
 from nbckpt.mirror import AutoMirror
-from nbckpt.trials import Catalog
+from nbckpt.trials import Catalog, CheckpointFolder
+from nbckpt.trials.checkpoint_index import find
 from nbckpt.trials.model.trial import Status
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="needs POSIX")
@@ -83,3 +85,29 @@ def test_a_stores_experiments_behind_a_link_are_not_used(
         for usual in ("ls", "status", "show one", "restore one", "verify"):
             parse(TABLE, [] if usual == "status" else usual.split(), "%ckpt").run(session)
     assert contents(outside) == before
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="the limit of memory is Linux's")
+def test_a_link_a_pipe_or_a_device_among_a_trials_files_harms_nothing(tmp_path: Path) -> None:
+    from attack.limits import run_child
+
+    assert [line for line in run_child("attack.odd_files", tmp_path, seconds=300) if "WRONG" in line] == []
+
+
+def test_a_trial_behind_a_link_has_no_row_among_the_checkpoints(tmp_path: Path, outside: Path) -> None:
+    shutil.copytree(outside, tmp_path / "mine" / "e")
+    shutil.rmtree(tmp_path / "mine" / "e" / "t0")
+    (tmp_path / "mine" / "e" / "t0").symlink_to(outside / "t0")
+    assert list(find(Catalog(tmp_path / "mine"))) == []
+
+
+def test_a_checkpoints_file_behind_a_link_is_not_what_was_saved(tmp_path: Path, outside: Path) -> None:
+    shutil.copytree(outside, tmp_path / "mine" / "e")
+    folder = CheckpointFolder(tmp_path / "mine" / "e" / "t0")
+    (record,) = folder.records()
+    path = min(record.files)
+    (folder.folder / record.name / path).unlink()
+    (folder.folder / record.name / path).symlink_to(outside / "t0" / record.name / path)
+    with pytest.raises(CorruptError, match="is not what was saved"):
+        folder.check(record)

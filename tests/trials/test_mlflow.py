@@ -78,6 +78,7 @@ def test_each_trial_is_a_run_with_its_params_and_metrics(uri: str) -> None:
         assert {"kind", "done"}.isdisjoint(it.data.metrics)
 
 
+@pytest.mark.slow
 def test_many_params_and_many_results_are_sent_in_parts(uri: str) -> None:
     def train(config: dict[str, Any]) -> None:
         for i in range(60):
@@ -89,6 +90,7 @@ def test_many_params_and_many_results_are_sent_in_parts(uri: str) -> None:
     assert history(uri, it, "m19") == [(i + 1, i) for i in range(60)]
 
 
+@pytest.mark.slow
 def test_a_retried_trial_is_one_run_and_each_iteration_is_there_once(uri: str) -> None:
     run(train, uri, "retried", {"fails": "once"}, max_failures=1)
     (it,) = runs(uri, "retried")

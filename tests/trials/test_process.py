@@ -293,6 +293,7 @@ def killed_in(method: str) -> type[nbckpt.Trainable]:
     return type("Killed", (nbckpt.Trainable,), methods | {method: suicide})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["setup", "step", "save_checkpoint"])
 def test_a_killed_process_is_an_error_that_names_the_signal(method: str) -> None:
     trial = finished(killed_in(method), checkpoint_every=1).trials[0]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from nbckpt.errors import StoreError
 from nbckpt.trials import Catalog, Status
 from nbckpt.trials.engine import shutdown
 
@@ -50,6 +51,7 @@ def statuses(store: Path) -> list[Status]:
     return [trial.status for trial in Catalog(store / "experiments").open("e").trials]
 
 
+@pytest.mark.slow
 def test_a_script_that_ends_waits_for_its_trials_and_says_so(tmp_path: Path) -> None:
     with started(TWO, tmp_path) as script:
         assert script.stderr is not None
@@ -58,6 +60,7 @@ def test_a_script_that_ends_waits_for_its_trials_and_says_so(tmp_path: Path) -> 
     assert statuses(tmp_path) == [Status.TERMINATED] * 3
 
 
+@pytest.mark.slow
 def test_ctrl_c_pauses_the_trials_that_a_script_waits_for(tmp_path: Path) -> None:
     with started(FOREVER, tmp_path) as script:
         assert script.stderr is not None
@@ -91,6 +94,7 @@ def test_a_script_that_ctrl_c_ended_pauses_its_trials(tmp_path: Path) -> None:
     assert statuses(tmp_path) == [Status.PAUSED]
 
 
+@pytest.mark.slow
 def test_trials_that_were_asked_to_stop_are_not_waited_for(tmp_path: Path) -> None:
     stops = FOREVER.replace("nbckpt.run(", "runs = nbckpt.run(") + "runs.stop()\n"
     with started(stops, tmp_path) as script:
@@ -125,3 +129,27 @@ def test_a_fork_of_a_script_does_not_wait_for_its_trials() -> None:
         assert os.waitpid(child, 0)[1] == 0
     finally:
         shutdown.live.clear()
+
+
+def test_an_experiment_that_cannot_be_paused_leaves_the_others_paused(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Running:
+        running, ending, unfinished = True, False, 1
+
+        def __init__(self, name: str) -> None:
+            self.name, self.is_paused = name, False
+
+        def pause(self) -> None:
+            self.is_paused = True
+            if self.name == "a":
+                raise StoreError("the disk is full")
+
+        def wait(self, timeout: float | None = None) -> bool:
+            return self.is_paused
+
+    both = [Running("a"), Running("b")]
+    monkeypatch.setattr(shutdown, "live", dict(enumerate(both)))
+    shutdown.pause_all()
+    assert [one.is_paused for one in both] == [True, True]
+    assert "a cannot be paused: the disk is full" in caplog.text

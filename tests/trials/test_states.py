@@ -56,6 +56,7 @@ def train(config: dict[str, Any]) -> None:
             raise ValueError("once")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("executor", ["thread", "inline", "process"])
 @pytest.mark.parametrize("own", [True, False], ids=["asked for", "with checkpoint_every"])
 def test_states_are_back_before_the_function_goes_on(executor: str, own: bool) -> None:

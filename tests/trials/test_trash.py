@@ -12,6 +12,7 @@ import pytest
 
 import nbckpt
 from nbckpt.cli import main
+from nbckpt.errors import NotFoundError
 from nbckpt.trials import trash
 from nbckpt.trials.catalog import Catalog
 
@@ -106,6 +107,15 @@ def test_an_undo_that_would_replace_something_is_refused(library: Catalog) -> No
     assert sorted(library.names()) == ["e", "f"]
 
 
+@pytest.mark.parametrize("asked", ["resume", "pause", "stop"])
+def test_an_experiment_that_another_kernel_removed_is_not_changed(library: Catalog, asked: str) -> None:
+    experiment = library.open("e")
+    library.remove("e")  # as another kernel does it: this one has the object still
+    with pytest.raises(NotFoundError, match="was removed"):
+        getattr(experiment, asked)()
+    assert not (library.folder / "e").exists()
+
+
 def test_an_experiment_that_runs_is_not_removed(library: Catalog) -> None:
     go, began = Event(), Event()
 
@@ -116,7 +126,7 @@ def test_an_experiment_that_runs_is_not_removed(library: Catalog) -> None:
     experiment = nbckpt.run(waits, name="live")
     assert began.wait(60)
     before = set(contents(library.folder))
-    with pytest.raises(nbckpt.UsageError, match="'live' runs: stop it first"):
+    with pytest.raises(nbckpt.UsageError, match=r"live is running\. Stop it first: %ckpt stop live"):
         library.remove("e", "live")
     assert set(contents(library.folder)) == before
     go.set()

@@ -42,6 +42,11 @@ def finished(experiment: Experiment) -> bool:
     return [(it.status, it.iteration, it.error) for it in experiment.trials] == [("TERMINATED", 4, "")] * 2
 
 
+def finished_in_the_end(experiment: Experiment) -> bool:
+    assert experiment.wait(60)
+    return [(it.status, it.iteration) for it in experiment.trials] == [("TERMINATED", 4)] * 2
+
+
 def test_resume_with_trust_goes_on_from_the_checkpoints(elsewhere: Catalog) -> None:
     experiment = elsewhere.open("e")
     with pytest.raises(nbckpt.UntrustedError):
@@ -50,6 +55,13 @@ def test_resume_with_trust_goes_on_from_the_checkpoints(elsewhere: Catalog) -> N
     assert before == [2, 2]
     assert finished(experiment.resume(trust=True))
     assert [len(trial.results) for trial in experiment.trials] == [4, 4]
+
+
+def test_resume_with_trust_signs_when_the_function_is_here(elsewhere: Catalog) -> None:
+    experiment = nbckpt.run(train, name="e", num_samples=2)
+    assert experiment.wait(60)
+    assert [trial.status for trial in experiment.trials] == ["ERROR", "ERROR"]
+    assert finished_in_the_end(experiment.resume(errored=True, trust=True))
 
 
 def test_trust_signs_an_experiment_with_its_checkpoints(

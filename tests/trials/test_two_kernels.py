@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -270,6 +270,30 @@ def test_a_request_that_nobody_waits_for_does_not_reach_a_new_owner() -> None:
     control.withdraw([new])
 
 
+def test_a_run_that_follows_at_once_has_one_owner(monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = threading.Event()
+    over, runs = Experiment._over, []
+
+    def over_and_again(self: Experiment) -> None:
+        over(self)
+        runs.append(threading.current_thread())
+        if len(runs) == 1:  # while nobody can see that nothing runs
+            self.resume("t0")
+
+    def train(config: dict[str, Any]) -> None:
+        nbckpt.report(i=1)
+        assert not runs or gate.wait(SECONDS)
+
+    monkeypatch.setattr(Experiment, "_over", over_and_again)
+    here = nbckpt.run(train, name="e")
+    until(lambda: bool(runs) and here.trials[0].attempts == 2)
+    owners = [it for it in threading.enumerate() if it.name == "nbckpt-requests"]
+    until(lambda: sum(it.is_alive() for it in owners) == 1)
+    gate.set()
+    assert here.wait(SECONDS)
+    assert not any(it.is_alive() for it in owners)
+
+
 def test_an_owner_that_does_not_answer_keeps_the_request(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -277,3 +301,60 @@ def test_an_owner_that_does_not_answer_keeps_the_request(
     file = control.ask(tmp_path, control.ControlRequest("stop", "t3"))
     assert control.answered(file, lambda: True) is None
     assert control.read(file).trial == "t3"
+
+
+def test_a_request_that_was_done_as_its_owner_ended_is_not_done_twice(tmp_path: Path) -> None:
+    file = control.ask(tmp_path, control.ControlRequest("resume", "t3"))
+
+    def ends() -> bool:
+        file.unlink()
+        return False
+
+    assert control.answered(file, ends) is True
+
+
+def test_an_experiment_cannot_end_before_what_it_did_is_answered(
+    here: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    withdraw, is_held = control.withdraw, []
+
+    def looks(files: Iterable[Path]) -> list[Path]:
+        is_held.append(here._crew.changed._is_owned())  # type: ignore[attr-defined]
+        return withdraw(files)
+
+    monkeypatch.setattr(control, "withdraw", looks)
+    in_another_kernel(here).pause("t0")
+    assert is_held == [True]
+
+
+def test_a_request_that_cannot_be_removed_is_done_once(
+    here: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = threading.Semaphore(0)
+    pending = control.pending
+    monkeypatch.setattr(control, "withdraw", list)
+    monkeypatch.setattr(control, "pending", lambda folder: looks.release() or pending(folder))
+    file = control.ask(here.folder, control.ControlRequest("resume"))
+    for _ in range(4):
+        assert looks.acquire(timeout=SECONDS)
+    file.unlink()
+    assert len(here.notes) == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
+def test_requests_never_leave_the_experiment_through_a_link(here: Experiment, tmp_path: Path) -> None:
+    outside = control.ask(tmp_path, control.ControlRequest("stop"))
+    (here.folder / control.FOLDER).symlink_to(outside.parent)
+    assert control.pending(here.folder) == []
+    with pytest.raises(UsageError, match="is a link that leads outside"):
+        in_another_kernel(here).pause()
+    assert list(outside.parent.iterdir()) == [outside]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+def test_a_request_that_is_a_pipe_is_refused(here: Experiment) -> None:
+    file = control.ask(here.folder, control.ControlRequest("pause"))
+    until(lambda: not file.exists())
+    os.mkfifo(file)
+    until(lambda: not file.exists())
+    assert "it is not a file" in here.notes[0]

@@ -137,6 +137,7 @@ def compressed(data: Buffer, name: bytes, algorithms: Algorithms) -> Piece:
     if len(data) >= _WORTH_TRYING:
         small = algorithms.compress(data)
         if len(small) < _WORTH_KEEPING * len(data):
+            small = bytes(memoryview(small))  # a copy: the first may have as much memory as the data
             return Piece(name, small, len(data), algorithms.codec, aligned=False)
     return Piece(name, data, len(data), RAW, aligned=False)
 

@@ -1,4 +1,4 @@
-"""Known: which blobs a store has, so that a save writes none of them again."""
+"""Known: the blobs that a store has, so that a save writes none of them again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nbckpt.store import Store
 
 
 class Known:
-    """Which blobs a store has, by digest: a cache of the packs' indexes, never the truth."""
+    """The blobs that a store has, by digest: a cache of the packs' indexes, never the truth."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -41,7 +41,7 @@ class Known:
         return self._store.sizes("packs/")
 
     def forget(self, packs: Iterable[str]) -> None:
-        """Offer nothing of *packs* any more."""
+        """Share no blob of *packs* any more."""
         gone = set(packs)
         self._packs = {pack: size for pack, size in self._packs.items() if pack not in gone}
         self._blobs = {name: place for name, place in self._blobs.items() if place[0] not in gone}
@@ -53,5 +53,5 @@ class Known:
             self._blobs.setdefault(blob.digest, (pack, place))
 
     def find(self, name: bytes) -> tuple[str, int] | None:
-        """Return the pack and the place of a blob, where the store has it."""
+        """Return the pack and the place of a blob; None if the store does not have it."""
         return self._blobs.get(name)

@@ -48,8 +48,10 @@ INLINE_SIZE = 16 << 10
 ALIGNED_SIZE = 64 << 10
 """A buffer of this size or more is kept raw and on page boundaries, so that it can be mapped."""
 
+RECORD_BLOB = 1 << 20
+"""The size of a record's blobs."""
+
 _BLOB, _LARGE_BLOB, _LARGE = 256 << 10, 1 << 20, 1 << 30
-_RECORD_BLOB = 1 << 20
 _STRETCH = 4 << 20
 _MUCH = 256 << 20
 _HASHERS, _WRITERS = 2, 4  # see docs/decisions/0002
@@ -129,6 +131,7 @@ class Packer:
         self._writers: Pool | None = None
         self._tasks: list[Future[Any]] = []
         self._hashes: list[Future[Any]] = []
+        self._puts: list[Future[Any]] = []
         self._tickets, self._turn = 0, 1
         self._hashed: dict[int, list[Piece]] = {}
         self._lent: list[_Lent] = []
@@ -172,7 +175,23 @@ class Packer:
 
     def add_record(self, record: bytes) -> Stored:
         """Take a pickled record; its blobs are compressed where that pays."""
-        return self._take(memoryview(record), _RECORD_BLOB)
+        return self._take(memoryview(record), RECORD_BLOB)
+
+    def add_more(self, stored: Stored, data: bytes) -> None:
+        """Take the next whole blobs of a long record, or its last; wait while much of it is to be written.
+
+        What it belongs to is *stored*, which is empty at first. See docs/decisions/0061.
+        """
+        self._most = _COPIED_PACK
+        first = len(stored.digests)
+        stored.digests += [b""] * -(-len(data) // RECORD_BLOB)
+        stored.size += len(data)
+        self._total += len(data)
+        work = partial(self._work, stored, memoryview(data), first, RECORD_BLOB, self._ticket())
+        self._submit(partial(work, aligned=False, lent=False))
+        wait_for(self._hashes[:-_HASHERS])
+        del self._hashes[:-_HASHERS]
+        wait_for(self._puts[: 1 - _COPIED_PACKS])
 
     def runs(self, stored: Stored) -> list[Run]:
         """Return where the bytes are, after `finish`."""
@@ -301,7 +320,8 @@ class Packer:
         self.packs.append(pack)
         if self._writers is None:
             self._writers = Pool(_WRITERS, "nbckpt-write")
-        self._tasks.append(self._writers.submit(self._put, pack, body, pieces))
+        self._puts.append(self._writers.submit(self._put, pack, body, pieces))
+        self._tasks.append(self._puts[-1])
 
     def _put(self, pack: str, body: Body, pieces: list[Piece]) -> None:
         if self._failed.is_set():

@@ -12,7 +12,7 @@ import gc
 import pickle
 import sys
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -36,7 +36,7 @@ class Pickled:
     """A value as a record.
 
     Attributes:
-        record: The pickle.
+        record: The pickle; empty if it went to `write`.
         buffers: The memory beside it, in the order in which the record asks for it.
         reached: All the memory that the value's arrays reach, also what is copied in the record.
         links: The mutable objects that the value reaches.
@@ -59,8 +59,13 @@ class Pickled:
     plain: bool = False
 
 
-def dump(value: Any, namespace: dict[str, Any], overlaps: Overlaps = NO_OVERLAPS) -> Pickled:
-    """Turn *value* into a record.
+def dump(
+    value: Any,
+    namespace: dict[str, Any],
+    overlaps: Overlaps = NO_OVERLAPS,
+    write: Callable[[bytes], object] | None = None,
+) -> Pickled:
+    """Turn *value* into a record. If *write* is given, it takes the pieces of all but short plain ones.
 
     Functions whose globals are *namespace* leave them behind. Small memory goes into the record unless
     *overlaps* says that it is shared.
@@ -85,14 +90,14 @@ def dump(value: Any, namespace: dict[str, Any], overlaps: Overlaps = NO_OVERLAPS
         buffers.append(span)
         return False
 
-    pickler = Pickler(chunks.append, namespace, overlaps, take)
+    pickler = Pickler(write or chunks.append, namespace, overlaps, take, in_pieces=write is not None)
     with paused_gc():
         pickler.dump(value)
         links, class_links = links_of(pickler.seen, pickler.classes)
     owners: list[Any] = [link for link in links if type(link) in reducers.OWNERS]
     for view in (memoryview(owner) for owner in owners):
         reached.append(Span(address_of(view), view.nbytes, memoryview(b"")))
-    if len(pickler.seen) > _MANY:
+    if len(pickler.seen) + pickler.sieve.forgotten > _MANY:
         pickler.seen.clear()
         pickler.clear_memo()
         _give_back()  # see docs/decisions/0014

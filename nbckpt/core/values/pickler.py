@@ -20,12 +20,39 @@ from nbckpt.core.reducers import reduce_dtype
 from nbckpt.core.spans import Overlaps, Span
 from nbckpt.core.values import losses
 
+_PLAIN = frozenset({int, float, complex, bool, str, bytes, type(None), tuple})
+
+
+class _Sieve:
+    """Passes a pickle on, and forgets what plain values were seen since the last piece: they are many.
+
+    Attributes:
+        forgotten: How many.
+    """
+
+    def __init__(
+        self, write: Callable[[bytes], Any], seen: list[object], classes: list[tuple[int, object]]
+    ) -> None:
+        self.forgotten = 0
+        self._write, self._seen, self._classes = write, seen, classes
+        self._looked_at = self._classes_then = 0
+
+    def write(self, piece: bytes) -> None:
+        """Take the next piece of a pickle."""
+        self._write(piece)
+        new = self._seen[self._looked_at :]
+        if len(self._classes) == self._classes_then:  # those tell places in the list
+            self._seen[self._looked_at :] = [it for it in new if type(it) not in _PLAIN]
+        self.forgotten += self._looked_at + len(new) - len(self._seen)
+        self._looked_at, self._classes_then = len(self._seen), len(self._classes)
+
 
 class Pickler(_CloudPickler):  # type: ignore[misc]  # cloudpickle ships no types
     """Takes one value apart and tells what it met.
 
     Attributes:
-        seen: Every object that it met, in order; an object that is met again is there again.
+        seen: Every object that it met, in order; an object that is met again is there again. Of a pickle that
+            is made in pieces most plain values are left out, since nothing shares them.
         reach: The memory of the strided arrays that it copied.
         classes: For each class that it took apart: how many objects it had seen before, and the object that
             comes last in the class.
@@ -39,11 +66,15 @@ class Pickler(_CloudPickler):  # type: ignore[misc]  # cloudpickle ships no type
         namespace: dict[str, Any],
         overlaps: Overlaps,
         take: Callable[..., Any],
+        *,
+        in_pieces: bool = False,
     ) -> None:
-        super().__init__(types.SimpleNamespace(write=write), 5, take)
         self.seen: list[object] = []
-        self.reach: list[Span] = []
         self.classes: list[tuple[int, object]] = []
+        self.sieve = _Sieve(write, self.seen, self.classes)
+        # A list's append lets no other thread run between two pieces.
+        super().__init__(self.sieve if in_pieces else types.SimpleNamespace(write=write), 5, take)
+        self.reach: list[Span] = []
         self.functions: list[types.FunctionType] = []
         self.notes: list[tuple[object, str]] = []
         # Called for every object with C speed; a list's append answers None: "pickle it as usual".
@@ -53,6 +84,7 @@ class Pickler(_CloudPickler):  # type: ignore[misc]  # cloudpickle ships no type
         self._overlaps = overlaps
         self._filled_later: dict[int, types.CellType] = {}
         self._by_kind: dict[type, _Reduce] = {}
+        self._tried: dict[int, bool] = {}
 
     def reducer_override(self, obj: Any) -> Any:
         """See `pickle.Pickler.reducer_override`."""
@@ -99,10 +131,19 @@ class Pickler(_CloudPickler):  # type: ignore[misc]  # cloudpickle ships no type
 
     def _can_save(self, whole: Any, name: str, part: Any) -> bool:
         """Tell whether a part that can be left out can be pickled; note it if not."""
-        try:
-            Pickler(len, self._namespace, self._overlaps, lambda _: False).dump(part)
-        except Exception:  # noqa: BLE001  whatever the part's own pickling raises
+        if id(part) not in self._tried:
+            self._tried[id(part)] = True  # until it is known: the part may contain itself
+            self._tried[id(part)] = self._try(part)
+        if not self._tried[id(part)]:
             self.notes.append((whole, f"comes back without its {name}, which cannot be saved"))
+        return self._tried[id(part)]
+
+    def _try(self, part: Any) -> bool:
+        trial = Pickler(len, self._namespace, self._overlaps, lambda _: False)
+        trial._tried = self._tried  # or each exception of a chain would try the rest of the chain again
+        try:
+            trial.dump(part)
+        except Exception:  # noqa: BLE001  whatever the part's own pickling raises
             return False
         return True
 

@@ -6,10 +6,12 @@ import inspect
 import io
 import re
 import reprlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from sys import modules
 from types import FunctionType, ModuleType
 from typing import Any
+from weakref import WeakSet
 
 MOST_TEXT = 200
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]{4,16}")  # says nothing, and differs each time
@@ -17,6 +19,8 @@ _MOST_COLUMNS = 200
 _NUMBERS = frozenset({float, complex, bool, type(None)})
 _WIDE = 10**100  # an int can have more digits than can be shown
 _PICTURE = 480  # pixels along the longer side: sharp at the height that a page shows
+_LAID_OUT: WeakSet[Any] = WeakSet()
+"""The figures whose layout engine has worked for a picture."""
 
 
 def type_name(kind: type) -> str:
@@ -77,10 +81,31 @@ def picture_of(value: Any) -> bytes | None:
     file = io.BytesIO()
     inches = max(*value.get_size_inches(), 0.1)
     try:
-        value.savefig(file, format="png", dpi=_PICTURE / inches, pil_kwargs={"compress_level": 1})
+        with _in_place(value):
+            value.savefig(file, format="png", dpi=_PICTURE / inches, pil_kwargs={"compress_level": 1})
     except Exception:  # noqa: BLE001  a figure that cannot be drawn can still be saved
         return None
     return file.getvalue()
+
+
+@contextmanager
+def _in_place(figure: Any) -> Iterator[None]:
+    """Let the block draw a figure and not move its parts, so that an untouched figure stays the same.
+
+    A layout engine moves them with every drawing, if only by a rounding error: it works once, before.
+    """
+    engine = figure.get_layout_engine()
+    if engine is None:
+        yield
+        return
+    if figure not in _LAID_OUT:
+        figure.draw_without_rendering()
+        _LAID_OUT.add(figure)
+    figure.set_layout_engine("none")
+    try:
+        yield
+    finally:
+        figure.set_layout_engine(engine)
 
 
 class _Repr(reprlib.Repr):
@@ -91,6 +116,8 @@ class _Repr(reprlib.Repr):
         self.maxstring = self.maxother = self.maxlong = MOST_TEXT
         self.maxdict = self.maxlist = self.maxtuple = self.maxset = 6
         self.maxlevel = 3
+
+    repr_bytes = repr_bytearray = reprlib.Repr.repr_str  # which makes no text of all of it first
 
 
 _REPR = _Repr()

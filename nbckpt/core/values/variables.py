@@ -19,7 +19,9 @@ from typing import Any
 from nbckpt.core.algorithms import Algorithms
 from nbckpt.core.manifest import Group, Skipped, Value
 from nbckpt.core.packs.content import Content
+from nbckpt.core.packs.pools import others_run
 from nbckpt.core.packs.writer import Packer, Stored
+from nbckpt.core.record import KEPT, Record
 from nbckpt.core.reducers import Made
 from nbckpt.core.spans import NO_OVERLAPS, Overlaps, Span, merged
 from nbckpt.core.values.codec import Pickled, dump, paused_gc
@@ -31,6 +33,8 @@ _SMALL = frozenset({int, float, bool, str, bytes, list, tuple, dict, set, type(N
 _MOST_TRIES = 3
 _SMALL_RECORD, _IN_RECORD = 256, 32
 """How many values that are how small share a record."""
+_MOST_KEPT, _ALWAYS_KEPT = 16 << 20, 4 << 10
+"""The most bytes of records that are kept together, and how large one may be that is kept in any case."""
 
 
 @dataclass(slots=True)
@@ -40,6 +44,7 @@ class _Member:
     names: list[str]
     value: Any
     pickled: Pickled
+    record: Record
     stored: list[Stored]
     digest: Callable[[], str]
 
@@ -111,7 +116,7 @@ def capture(
     function needs a variable that was *left* out, or skipped, a warning says so.
     """
     captured = Captured(list(items))
-    take = _Taker(packer, {})
+    take = _Taker(packer)
     with paused_gc():
         members = _pickle_each(items, namespace, captured, take)
         small, groups = _small_apart(_connected(members))
@@ -119,7 +124,7 @@ def capture(
             captured.drafts.append(_draft_small(small[at : at + _IN_RECORD], packer))
         for group in groups:
             try:
-                captured.drafts.append(_draft(group, namespace, take, packer))
+                captured.drafts.append(_draft(group, namespace, take))
             except Exception as error:  # noqa: BLE001  each could be pickled alone, a moment ago
                 reason = _why_changing(error)
                 captured.skipped += [Skipped(name, name, reason) for it in group for name in it.names]
@@ -134,21 +139,46 @@ def capture(
     return captured
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Taker:
     """Hands each stretch of memory to the packer once, however many records refer to it.
 
     The spans are kept alive, or another object's memory could take the place of a temporary one.
+
+    Attributes:
+        kept: How many bytes of records are kept.
+        is_alone: Whether no other thread of the user's runs. If one does, a record is made in one go: to
+            hand pieces over lets that thread run, and it could change a container of which half is pickled.
     """
 
     packer: Packer
-    taken: dict[tuple[int, int], tuple[Stored, Span]]
+    taken: dict[tuple[int, int], tuple[Stored, Span]] = field(default_factory=dict)
+    kept: int = 0
+    is_alone: bool = field(default_factory=lambda: not others_run())
 
     def __call__(self, span: Span) -> Stored:
         key = (span.address, span.size)
         if key not in self.taken:
             self.taken[key] = self.packer.add(span.view), span
         return self.taken[key][0]
+
+    def dump(
+        self, values: list[Any], namespace: dict[str, Any], overlaps: Overlaps = NO_OVERLAPS
+    ) -> tuple[Pickled, Record]:
+        """Return `dump` of the values; what another thread changes meanwhile is tried again."""
+        most = KEPT if self.kept < _MOST_KEPT else _ALWAYS_KEPT
+        for tries in range(1, _MOST_TRIES + 1):
+            record = Record(self.packer, most)
+            try:
+                pickled = dump(values, namespace, overlaps, record.write if self.is_alone else None)
+                break
+            except RuntimeError as error:
+                if tries == _MOST_TRIES or not _is_changing(error):
+                    raise
+        record.write(pickled.record)
+        pickled.record = b""
+        self.kept += len(record.kept)
+        return pickled, record
 
     def whole(self, pickled: Pickled) -> list[Stored]:
         """Take all the memory of a record, and let go of what was only made for it."""
@@ -198,27 +228,16 @@ def _pickle_one(
 ) -> _Member | None:
     """Return the object as a member; None where it cannot be pickled."""
     try:
-        pickled = _dump([value], namespace)
+        pickled, record = take.dump([value], namespace)
     except Exception as error:  # noqa: BLE001  a value's own pickling may raise anything; the others are saved
         path, reason = names[0], _why_changing(error)
         if not _is_changing(error):
-            path, reason = blame(names[0], value, partial(dump, namespace=namespace))
+            path, reason = blame(names[0], value, partial(dump, namespace=namespace, write=len))
         captured.skipped += [Skipped(name, path, reason) for name in names]
         return None
     stored = take.whole(pickled)
-    digest = _digest_later(pickled, stored, take.packer.algorithms)
-    return _Member(names, value, pickled, stored, digest)
-
-
-def _dump(values: list[Any], namespace: dict[str, Any], overlaps: Overlaps = NO_OVERLAPS) -> Pickled:
-    """Return `dump` of the values; what another thread changes meanwhile is tried again."""
-    for _ in range(_MOST_TRIES - 1):
-        try:
-            return dump(values, namespace, overlaps)
-        except RuntimeError as error:
-            if not _is_changing(error):
-                raise
-    return dump(values, namespace, overlaps)
+    digest = _digest_later(record.digest(), stored, take.packer.algorithms)
+    return _Member(names, value, pickled, record, stored, digest)
 
 
 def _is_changing(error: BaseException) -> bool:
@@ -266,8 +285,8 @@ def _draw(values: Mapping[str, Any], captured: Captured, packer: Packer) -> None
             captured.pictures[name] = packer.add(picture)
 
 
-def _digest_later(pickled: Pickled, stored: Sequence[Stored], algorithms: Algorithms) -> Callable[[], str]:
-    digest, record = algorithms.digest, algorithms.digest(pickled.record)
+def _digest_later(record: bytes, stored: Sequence[Stored], algorithms: Algorithms) -> Callable[[], str]:
+    digest = algorithms.digest
 
     def whole() -> str:
         parts = b"".join([record, *(name for it in stored for name in it.digests)]) if stored else record
@@ -311,18 +330,18 @@ def _connected(members: list[_Member]) -> list[list[_Member]]:
     return list(groups.values())
 
 
-def _draft(members: list[_Member], namespace: dict[str, Any], take: _Taker, packer: Packer) -> _Draft:
+def _draft(members: list[_Member], namespace: dict[str, Any], take: _Taker) -> _Draft:
     """Pickle a group together, unless it is one value that shares no memory with itself."""
-    pickled = members[0].pickled
+    pickled, record = members[0].pickled, members[0].record
     parts = [member.pickled for member in members]
     if len(parts) == 1 and not (pickled.reached or pickled.buffers):
-        return _Draft(members, packer.add_record(pickled.record), [], [])
+        return _Draft(members, record.stored(), [], [])
     owners = [owner for part in parts for owner in part.owners]
     overlaps = Overlaps([span for part in parts for span in part.reached], owners)
     if len(members) > 1 or overlaps:
-        pickled = _dump([member.value for member in members], namespace, overlaps)
+        pickled, record = take.dump([member.value for member in members], namespace, overlaps)
     roots, buffers = merged(pickled.buffers) if overlaps else _separate(pickled.buffers)
-    return _Draft(members, packer.add_record(pickled.record), [take(span) for span in roots], buffers)
+    return _Draft(members, record.stored(), [take(span) for span in roots], buffers)
 
 
 def _small_apart(groups: Iterable[list[_Member]]) -> tuple[list[_Member], list[list[_Member]]]:
@@ -332,7 +351,7 @@ def _small_apart(groups: Iterable[list[_Member]]) -> tuple[list[_Member], list[l
     for group in groups:
         first, pickled = group[0], group[0].pickled
         is_alone = len(group) == 1 and (len(first.names) == 1 or not pickled.links)
-        if is_alone and pickled.plain and len(pickled.record) < _SMALL_RECORD:
+        if is_alone and pickled.plain and first.record.size < _SMALL_RECORD:
             small.append(first)
         else:
             others.append(group)
@@ -341,7 +360,7 @@ def _small_apart(groups: Iterable[list[_Member]]) -> tuple[list[_Member], list[l
 
 def _draft_small(members: list[_Member], packer: Packer) -> _Draft:
     """Put members that share nothing into one record, as they were when each was pickled."""
-    values = [pickle.loads(member.pickled.record)[0] for member in members]
+    values = [pickle.loads(member.record.kept)[0] for member in members]
     return _Draft(members, packer.add_record(pickle.dumps(values, 5)), [], [], separate=True)
 
 
@@ -352,7 +371,7 @@ def _separate(spans: list[Span]) -> tuple[list[Span], list[tuple[int, int, int]]
 def _look_at(members: list[_Member], captured: Captured) -> None:
     for member in members:
         preview = describe(member.value)
-        preview["bytes"] = len(member.pickled.record) + sum(span.size for span in member.pickled.buffers)
+        preview["bytes"] = member.record.size + sum(span.size for span in member.pickled.buffers)
         captured.previews[member.names[0]] = preview
 
 

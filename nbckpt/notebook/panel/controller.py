@@ -30,7 +30,7 @@ class Controller:
     Args:
         open_session: Returns what commands work on, of the notebook's own store.
         is_busy: Tells whether a cell runs in another thread than the caller's.
-        then: Called after each command that is shown: something may change by itself from there on.
+        then: Called after each press and choice: something may change by itself from there on.
 
     Attributes:
         standing: Where the tab in front puts what it shows, to be readable when the kernel is gone.
@@ -81,6 +81,7 @@ class Controller:
             with self.turn:
                 try:
                     then()
+                    self._then()
                     self.standing.tick()
                 except BaseException as error:
                     self._say_that(error)  # what is raised here only gets into a log
@@ -120,7 +121,6 @@ class Controller:
             self._followed = words if follow else ()
             self._shown.value = html_of(result)
             self.detail.layout.display = None
-            self._then()
         return result
 
     def refresh(self) -> None:

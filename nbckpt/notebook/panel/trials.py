@@ -87,9 +87,9 @@ class TrialsTab:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it changes by itself: trials run."""
+        """Whether it changes by itself: trials run, here or in another kernel."""
         experiment = self._open()
-        return experiment is not None and experiment.running
+        return experiment is not None and _goes_on(experiment)
 
     def _choose(self) -> Experiment | None:
         """Return the experiment that was chosen; a new one takes the place of one that does not run."""
@@ -114,8 +114,9 @@ class TrialsTab:
         if experiment is None:
             self._show_none()
             return
-        version = (experiment.folder, experiment.version, experiment.running)
-        if version == self._version and experiment.running:
+        goes_on = _goes_on(experiment)
+        version = (experiment.folder, experiment.version, goes_on)
+        if version == self._version and goes_on:
             return
         self._version = version
         self._offer(experiment)
@@ -146,7 +147,7 @@ class TrialsTab:
         self._is_offering = True  # another list begins with none chosen: that was not chosen by anybody
         offer(self._trials, [(_label(trial), trial.id) for trial in experiment.trials])
         self._is_offering = False
-        idle = not (experiment.running or experiment.runs_elsewhere())
+        idle = not _goes_on(experiment)
         left = sum(not trial.finished for trial in experiment.trials) if idle else 0
         failed = sum(trial.status == Status.ERROR for trial in experiment.trials) if idle else 0
         self._resume.description = f"Resume {count(left, 'interrupted or paused trial')}"
@@ -238,6 +239,11 @@ class TrialsTab:
         if not self._metric.value:
             self._controller.say("no metric was reported yet", is_error=True)
         return bool(self._metric.value)
+
+
+def _goes_on(experiment: Experiment) -> bool:
+    """Tell whether an experiment runs, here or in another kernel."""
+    return experiment.running or experiment.runs_elsewhere()
 
 
 def _label(trial: Trial) -> str:

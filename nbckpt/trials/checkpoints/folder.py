@@ -20,7 +20,8 @@ from pathlib import Path, PurePosixPath
 
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError
 from nbckpt.store import STAGING
-from nbckpt.store.files import commit, discard, stage_folder, sweep, sync_folder, write_file
+from nbckpt.store.files import commit, discard, only_files, stage_folder, sweep, sync_folder, write_file
+from nbckpt.store.scan import OUTSIDE, link_outside
 from nbckpt.trials.checkpoints.contents import contents, is_as_saved
 from nbckpt.trials.checkpoints.packing import check_packed, pack, unpack
 from nbckpt.trials.checkpoints.record import PREFIX, SUFFIX, TEMPORARY, Record
@@ -141,7 +142,9 @@ class CheckpointFolder:
         """Return the committed checkpoints, and a sentence about each one that cannot be read."""
         records: list[Record] = []
         damages: list[str] = []
-        names = {entry.name for entry in self.folder.iterdir()} if self.folder.is_dir() else set()
+        names: set[str] = set()
+        with suppress(FileNotFoundError, NotADirectoryError):
+            names = {entry.name for entry in self.folder.iterdir()}
         for name in sorted(names):
             try:
                 if name.startswith(PREFIX) and name.endswith(SUFFIX):
@@ -168,7 +171,10 @@ class CheckpointFolder:
         """
         file = self.folder / (name + SUFFIX)
         try:
-            record = Record.decode(file.read_bytes(), str(file))
+            if link_outside(self.folder, file.name):
+                raise CorruptError(f"{file} is not read: {OUTSIDE}")
+            with open(file, "rb", opener=only_files) as opened:
+                record = Record.decode(opened.read(), str(file))
         except FileNotFoundError:
             raise NotFoundError(f"there is no checkpoint {name!r} in {self.folder}") from None
         except OSError as error:
@@ -189,7 +195,8 @@ class CheckpointFolder:
         """
         for path, (size, expected) in record.files.items():
             file = self.folder.joinpath(record.name, *path.split("/"))
-            if not (file.is_file() and is_as_saved(file, size, expected)):
+            is_there = file.is_file() and not link_outside(self.folder, f"{record.name}/{path}")
+            if not (is_there and is_as_saved(file, size, expected)):
                 raise CorruptError(f"{path!r} in {self.folder / record.name} is not what was saved")
 
     def delete(self, record: Record) -> None:

@@ -2,37 +2,37 @@
 
     <experiment>/requests/<time>-<random>.json
 
-Whoever asks writes the file, durably and in one step. The process that holds the experiment's lock, its
-owner, does what is asked and then removes the file: a file that is gone was answered. Where the lock is
-free there is no owner, so whoever asked withdraws the request and acts itself. See docs/decisions/0046.
+The asker writes the file, durably and in one step. The process that holds the experiment's lock, its
+owner, does what is asked and then removes the file: a file that is gone was answered. If the lock is free
+there is no owner, so the asker withdraws the request and acts itself. See docs/decisions/0046.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import socket
+import stat
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast
 
 from nbckpt.core import schema
 from nbckpt.core.packs.pools import starts
-from nbckpt.errors import CorruptError, StoreError
+from nbckpt.errors import CorruptError, StoreError, UsageError
 from nbckpt.store.files import write_file
+from nbckpt.store.scan import link_outside
 
 FOLDER = "requests"
-FORMAT = 1
 LARGEST = 1 << 16
 """The most bytes of a request that is read."""
 ANSWER_S = 10.0
-"""How long whoever asks waits for the owner, who may be busy; the request stays there after that."""
+"""How long the asker waits for an owner, which may be busy; after that the request stays there."""
 
 Verb = Literal["pause", "stop", "checkpoint", "resume"]
 
@@ -41,7 +41,6 @@ _PERIOD_S = 0.25
 _MOST = 1000
 _FILE = re.compile(r"\d{20}-[0-9a-f]{32}\.json")
 _FORM = {
-    "format": int,
     "do": re.compile("pause|stop|checkpoint|resume"),
     "trial?": re.compile(r"t\d{1,18}"),
     "errored?": bool,
@@ -54,10 +53,10 @@ class ControlRequest:
     """What the owner of an experiment is asked to do.
 
     Attributes:
-        do: What.
+        do: What to do.
         trial: The trial's short name; empty for all trials.
         errored: With `resume`, whether failed trials are meant too.
-        by: Who asks, for people.
+        by: The process that asks, in words for people.
     """
 
     do: Verb
@@ -70,28 +69,40 @@ def ask(folder: Path, request: ControlRequest) -> Path:
     """Write a request to the owner of the experiment in *folder*, and return its file.
 
     Raises:
+        UsageError: The folder of requests is a link that leads outside; nothing was asked.
         StoreError: The disk failed; nothing was asked.
     """
+    if link_outside(folder, FOLDER):
+        raise UsageError(f"{str(folder / FOLDER)!r} is a link that leads outside: remove it, and ask again")
     file = folder / FOLDER / f"{time.time_ns():020}-{uuid.uuid4().hex}.json"
-    document = {"format": FORMAT, "do": request.do, "errored": request.errored, "by": request.by or _me()}
+    document = {
+        "format": schema.SEALED,
+        "do": request.do,
+        "errored": request.errored,
+        "by": request.by or _me(),
+    }
     if request.trial:
         document["trial"] = request.trial
     try:
-        write_file(file, json.dumps(document).encode())
+        write_file(file, schema.seal(document))
     except OSError as error:
         raise StoreError(f"cannot write {str(file)!r}: {error.strerror or error}") from error
     return file
 
 
 def answered(file: Path, has_owner: Callable[[], bool]) -> bool | None:
-    """Wait until a request is answered; None if the owner has not answered in time, but may still do.
+    """Wait until a request is answered; return None if the owner has not answered in time, but still may.
 
-    It is False if there is no owner any more: the request is withdrawn then.
+    Return False if there is no owner any more, and the request is withdrawn.
     """
     deadline = time.monotonic() + ANSWER_S
     while file.exists():
         if not has_owner():
-            withdraw([file])
+            with suppress(OSError):  # another program has it open, or the folder may only be read
+                try:
+                    file.unlink()
+                except FileNotFoundError:  # it was answered just now
+                    return True
             return False
         if time.monotonic() >= deadline:
             return None
@@ -101,8 +112,10 @@ def answered(file: Path, has_owner: Callable[[], bool]) -> bool | None:
 
 def pending(folder: Path) -> list[Path]:
     """Return the requests to the owner of the experiment in *folder*, the oldest first."""
+    if link_outside(folder, FOLDER):
+        return []
     try:
-        names = sorted(it.name for it in os.scandir(folder / FOLDER) if _FILE.fullmatch(it.name))
+        names = sorted(filter(_FILE.fullmatch, os.listdir(folder / FOLDER)))  # noqa: PTH208
     except OSError:  # nobody ever asked
         return []
     return [folder / FOLDER / name for name in names[:_MOST]]
@@ -112,19 +125,17 @@ def read(file: Path) -> ControlRequest:
     """Return a request.
 
     Raises:
-        CorruptError: It is not one, or of a newer format.
+        CorruptError: It is not what was written.
+        FormatError: A newer nbckpt wrote it.
     """
-    what = f"the request {file.name}"
+    request = f"the request {file.name}"
     try:
-        if file.is_symlink() or file.stat().st_size > LARGEST:
-            raise CorruptError(f"{what} is damaged: it is a link, or larger than a request can be")
-        document = schema.read(file.read_bytes(), _FORM, what)
+        status = file.lstat()
+        if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST:  # a pipe would block for ever
+            raise CorruptError(f"{request} is damaged: it is not a file, or larger than a request can be")
+        document = schema.unseal(file.read_bytes(), _FORM, request)
     except OSError as error:
-        raise CorruptError(f"cannot read {what}: {error.strerror or error}") from error
-    if document["format"] != FORMAT:
-        raise CorruptError(
-            f"{what} has format {document['format']}, this nbckpt reads {FORMAT}: upgrade nbckpt"
-        )
+        raise CorruptError(f"cannot read {request}: {error.strerror or error}") from error
     verb = cast("Verb", document["do"])
     errored, by = document.get("errored", False), document.get("by", "")
     return ControlRequest(verb, document.get("trial", ""), errored, by)
@@ -138,11 +149,15 @@ def withdraw_stale(folder: Path) -> None:
                 file.unlink()
 
 
-def withdraw(files: Iterable[Path]) -> None:
-    """Remove requests; one that is gone already is no trouble."""
+def withdraw(files: Iterable[Path]) -> list[Path]:
+    """Remove requests; return those that cannot be removed."""
+    stuck = []
     for file in files:
-        with suppress(OSError):
-            file.unlink()
+        try:
+            file.unlink(missing_ok=True)
+        except OSError:  # another program has it open, or the folder may only be read
+            stuck.append(file)
+    return stuck
 
 
 class Owner:
@@ -150,43 +165,55 @@ class Owner:
 
     Args:
         folder: The experiment's.
-        ended: Waits for the end of the experiment; tells whether it came within some seconds.
-        act: Does what is asked; False if the experiment has ended, and the request is left to who asked.
-        fail: Told what cannot be done.
+        act: Does what is asked; False if the experiment has ended, and the request is left to the asker.
+        fail: Called with the reason why a request cannot be done.
+        lock: Held from the deed until the request is gone, and while `end` is called. So an asker that sees
+            no owner sees no request that was done.
     """
 
     def __init__(
         self,
         folder: Path,
-        ended: Callable[[float], bool],
         act: Callable[[ControlRequest], bool],
         fail: Callable[[Exception], object],
+        lock: AbstractContextManager[object],
     ) -> None:
         self._folder = folder
-        self._ended = ended
         self._act = act
         self._fail = fail
+        self._lock = lock
+        self._stuck: set[str] = set()
+        self._ended = threading.Event()
         self._thread = threading.Thread(target=self._answer_until_end, name="nbckpt-requests", daemon=True)
         withdraw_stale(folder)
         self._answers = starts(self._thread)  # without threads there is no other process either
 
+    def end(self) -> None:
+        """Answer nothing any more: the experiment has ended. `join` waits until that is so."""
+        self._ended.set()
+
     def join(self) -> None:
-        """Wait for the thread, which ends with the experiment."""
+        """Wait for the thread to end, after `end`."""
         if self._answers and self._thread is not threading.current_thread():
             self._thread.join()
 
     def _answer_until_end(self) -> None:
-        while not self._ended(_PERIOD_S):
+        while not self._ended.wait(_PERIOD_S):
             for file in pending(self._folder):
-                if self._answer(file):
-                    withdraw([file])
+                if file.name not in self._stuck:  # what was done and cannot be removed is not done again
+                    self._answer(file)
 
-    def _answer(self, file: Path) -> bool:
-        try:
-            return self._act(read(file))
-        except Exception as error:  # noqa: BLE001  the trials go on whatever somebody else asked for
-            self._fail(error)
-            return True
+    def _answer(self, file: Path) -> None:
+        with self._lock:
+            if self._ended.is_set():
+                return
+            try:
+                is_done = self._act(read(file))
+            except Exception as error:  # noqa: BLE001  the trials go on whatever somebody else asked for
+                self._fail(error)
+                is_done = True
+            if is_done:
+                self._stuck.update(file.name for file in withdraw([file]))
 
 
 def _me() -> str:

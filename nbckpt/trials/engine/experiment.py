@@ -29,7 +29,7 @@ from nbckpt.trials.model.space import recalled
 from nbckpt.trials.model.spec import Spec
 from nbckpt.trials.model.stopping import Stopper
 from nbckpt.trials.model.trial import STOPPED, Status, Trial, bind, read_trials
-from nbckpt.trials.model.trust import load_spec
+from nbckpt.trials.model.trust import trust_trials
 from nbckpt.trials.model.view import ControlSignal
 from nbckpt.trials.training.function import trainable_class
 from nbckpt.trials.views.curves import figure
@@ -193,9 +193,7 @@ class Experiment(Result):  # see docs/decisions/0019
     def asked(self, trial: Trial) -> ControlSignal | Literal["checkpoint"]:
         """Return what a running trial was asked to do next: pause, stop, checkpoint, or nothing."""
         attempt = self._pool.running.get(trial.id)
-        if attempt is None:
-            return ""
-        return attempt.signal or ("checkpoint" if attempt.saves else "")
+        return "" if attempt is None else attempt.signal or ("checkpoint" if attempt.saves else "")
 
     def best(self, metric: str = "", mode: str = "") -> Trial:
         """Return the trial with the best last value of a metric; trials without one are left out.
@@ -215,8 +213,7 @@ class Experiment(Result):  # see docs/decisions/0019
         found = [(value[0], trial) for value, trial in values if value and value[0] == value[0]]  # not NaN
         if not found:
             raise UsageError(f"no trial of {self.name!r} reported {metric!r}: there are {self._metrics()}")
-        pick = min if mode == "min" else max
-        return pick(found, key=lambda pair: pair[0])[1]
+        return (min if mode == "min" else max)(found, key=lambda pair: pair[0])[1]
 
     def dataframe(self) -> Any:
         """Return every result as a row of a pandas DataFrame, with the trial and its configuration.
@@ -373,6 +370,7 @@ class Experiment(Result):  # see docs/decisions/0019
             UsageError: There is nothing to go on with.
             UntrustedError: Someone else kept the function.
             NotFoundError: The function was not kept.
+            CorruptError: A checkpoint to be signed is damaged.
         """
         if self.runs_elsewhere():
             self._resumable(trial, errored=errored)
@@ -387,8 +385,9 @@ class Experiment(Result):  # see docs/decisions/0019
             self._search.resume()
         wanted = self._resumable(trial, errored=errored)
         if self.spec.trainable is None:
-            self.spec = load_spec(self.folder, wanted, trust=trust)
+            self.spec = spec_file.read(self.folder).load(open_signer(), trust=trust)
             self.recall_configs()
+        trust_trials(wanted if trust else ())
         self.launch(wanted)
 
     def _resumable(self, trial: str | Trial | None, *, errored: bool) -> list[Trial]:
@@ -402,7 +401,7 @@ class Experiment(Result):  # see docs/decisions/0019
         wanted = [
             it
             for it in self._chosen(trial)
-            if (trial is not None or self._resumes(it, errored=errored))
+            if (trial is not None or (errored if it.status == Status.ERROR else not it.finished))
             and not self._pool.has(it)
             and not (elsewhere and it.status in {Status.RUNNING, Status.PENDING})
         ]
@@ -413,11 +412,6 @@ class Experiment(Result):  # see docs/decisions/0019
             hint = "; those that failed need --errored" if failed else ""
             raise UsageError(f"{self.name!r} has nothing to resume{hint}")
         return wanted
-
-    def _resumes(self, trial: Trial, *, errored: bool) -> bool:
-        if trial.status == Status.ERROR:
-            return errored
-        return not trial.finished
 
     # How it runs.
 
@@ -501,6 +495,8 @@ class Experiment(Result):  # see docs/decisions/0019
         return max(self.spec.num_samples - len(self._trials), 0) if self._search.open else 0
 
     def _over(self) -> None:
+        if self._owner is not None:
+            self._owner.end()
         self._claim.release()
         self._version += 1
 
@@ -518,6 +514,8 @@ class Experiment(Result):  # see docs/decisions/0019
         return f"t{int(newest[1:]) + 1}"
 
     def _chosen(self, trial: str | Trial | None) -> tuple[Trial, ...]:
+        if not self.running:
+            spec_file.check_there(self.folder)
         return self.trials if trial is None else (self.trial(trial),)
 
     def _hand_over(self, do: control.Verb, trial: str | Trial | None, *, errored: bool = False) -> bool:
@@ -538,16 +536,15 @@ class Experiment(Result):  # see docs/decisions/0019
     def _begin(self) -> None:
         """Own the experiment while it runs, and answer what other processes ask."""
         self._claim.acquire()
-        self._owner = control.Owner(self.folder, self._pool.wait, self._do, self._note_refusal)
+        self._owner = control.Owner(self.folder, self._do, self._note_refusal, self._pool.changed)
 
     def _do(self, request: control.ControlRequest) -> bool:
-        """Do what another process asks for; False if nothing runs any more."""
-        with self._pool.changed:
-            if self.running:
-                _log.info("%s is asked to %s by %s", self.name, request.do, request.by)
-                options = {"errored": request.errored} if request.do == "resume" else {}
-                getattr(self, request.do)(request.trial or None, **options)
-            return self.running
+        """Do what another process asks for; False if nothing runs any more. The pool's lock is held."""
+        if self.running:
+            _log.info("%s is asked to %s by %s", self.name, request.do, request.by)
+            options = {"errored": request.errored} if request.do == "resume" else {}
+            getattr(self, request.do)(request.trial or None, **options)
+        return self.running
 
     def _note_refusal(self, error: Exception) -> None:
         self._pool.notes.append(f"a request of another process was refused: {error}")

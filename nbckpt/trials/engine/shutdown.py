@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
+from nbckpt.errors import NbckptError
 from nbckpt.render import count
 
 _AT_EXIT_S = 5.0
@@ -24,7 +25,7 @@ _log = logging.getLogger("nbckpt")
 
 
 class Running(Protocol):
-    """What this module knows of an experiment."""
+    """An experiment, as far as this module knows it."""
 
     @property
     def name(self) -> str:
@@ -60,15 +61,15 @@ if hasattr(os, "register_at_fork"):  # a fork has none of their threads: its end
 
 
 def finish_all() -> None:
-    """Let what still runs come to its end when the process ends, and wait for its last sync.
+    """Wait for running trials and their last sync when the process ends.
 
-    A kernel pauses its trials instead: whoever closes it does not wait. Ctrl-C pauses them too, and once
-    more ends the process at once; all of them can be resumed.
+    A kernel pauses its trials instead: nobody waits for a kernel that was closed. Ctrl-C pauses them too, and
+    a second Ctrl-C ends the process at once. All of them can be resumed.
     """
     # see docs/decisions/0047
     busy = [experiment for experiment in list(live.values()) if experiment.unfinished]
     if busy and not _is_kernel():
-        names = ", ".join(it.name for it in busy)
+        names = ", ".join(experiment.name for experiment in busy)
         if _was_interrupted():
             _say(f"pausing {names}. Continue: nbckpt resume NAME")
         else:
@@ -77,7 +78,10 @@ def finish_all() -> None:
 
 
 def pause_all() -> None:
-    """Pause what still runs, so that it can be resumed, and wait for its last sync."""
+    """Pause running trials, so that they can be resumed, and wait for their last sync.
+
+    An experiment that cannot be paused is named in the log; the others are paused all the same.
+    """
     left = [experiment for experiment in list(live.values()) if experiment.running]
     _pause(left)
     deadline = time.monotonic() + _AT_EXIT_S
@@ -89,7 +93,7 @@ def pause_all() -> None:
 
 def _wait_for(experiments: Sequence[Running], names: str) -> None:
     """Wait until no trial runs; after an interrupt, until all are paused."""
-    trials = count(sum(it.unfinished for it in experiments), "trial")
+    trials = count(sum(experiment.unfinished for experiment in experiments), "trial")
     try:
         try:
             _say(f"waiting for {trials} of {names}; Ctrl-C pauses them")
@@ -109,7 +113,10 @@ def _wait_for(experiments: Sequence[Running], names: str) -> None:
 
 def _pause(experiments: Iterable[Running]) -> None:
     for experiment in experiments:
-        experiment.pause()
+        try:
+            experiment.pause()
+        except NbckptError as error:  # such as a full disk
+            _log.error("%s cannot be paused: %s", experiment.name, error)
 
 
 def _say(text: str) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 
 from nbckpt.core.schema import OneOf, check, parse
 from nbckpt.errors import CorruptError, StoreError
-from nbckpt.store.files import sync, sync_folder
+from nbckpt.store.files import only_files, sync, sync_folder
 
 FILE = "events.jsonl"
 
@@ -137,7 +137,9 @@ def read(file: Path) -> Iterator[Event | Damage]:
     for number, line in enumerate(_lines(file), 1):
         checksum = _checksum_of(line)
         is_sealed = is_sealed or checksum is not None
-        if line.endswith(_TORN) or not (is_sealed or number == 1 or _is_json(line)):
+        if line.endswith(_TORN) and not _is_whole_but_its_end(line.removesuffix(_TORN)):
+            continue
+        if not (is_sealed or number == 1 or _is_json(line)):
             continue  # in a journal without checksums, what is not JSON was torn
         where = f"line {number} of {FILE}"
         if is_sealed and checksum != zlib.crc32(line[:-_CHECKSUM_SIZE]):
@@ -152,10 +154,10 @@ def read(file: Path) -> Iterator[Event | Damage]:
 def _lines(file: Path) -> Iterator[bytes]:
     """Yield the lines that have an end: what follows the last was torn."""
     try:
-        with file.open("rb") as opened:
+        with open(file, "rb", opener=only_files) as opened:
             while (line := opened.readline(_LONGEST_LINE)).endswith(b"\n"):
                 yield line[:-1]
-            if len(line) == _LONGEST_LINE:
+            if len(line) == _LONGEST_LINE or _is_whole_but_its_end(line):
                 yield line
     except FileNotFoundError:
         return
@@ -166,6 +168,14 @@ def _lines(file: Path) -> Iterator[bytes]:
 def _checksum_of(line: bytes) -> int | None:
     found = _CHECKSUM.fullmatch(line[-_CHECKSUM_SIZE:])
     return None if found is None else int(found[1], 16)
+
+
+def _is_whole_but_its_end(line: bytes) -> bool:
+    """Tell whether a line begins with a whole one: the byte at that one's end was changed, by no crash."""
+    return any(
+        it.end() < len(line) and int(it[1], 16) == zlib.crc32(line[: it.start()])
+        for it in _CHECKSUM.finditer(line)
+    )
 
 
 def _is_json(line: bytes) -> bool:

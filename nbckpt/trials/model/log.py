@@ -10,7 +10,7 @@ from pathlib import Path
 
 from nbckpt.errors import StoreError
 from nbckpt.render import short, visible
-from nbckpt.store.files import write_file
+from nbckpt.store.files import only_files, write_file
 from nbckpt.store.scan import link_outside
 
 FILE = "log.txt"
@@ -87,7 +87,8 @@ class Log:
 
     def _open(self) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
-        flags |= getattr(os, "O_NOFOLLOW", 0)  # a folder from elsewhere may hold a link to anywhere
+        # A folder from elsewhere may hold a link to anywhere, or a pipe that nobody reads.
+        flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
         self._fd = os.open(self._file, flags, 0o666)
         self._size = os.fstat(self._fd).st_size
 
@@ -123,7 +124,8 @@ def last_lines(folder: Path, most: int) -> list[str]:
     if link_outside(folder, FILE):
         return []
     try:
-        text = (folder / FILE).read_bytes().decode("utf-8", "replace")
+        with open(folder / FILE, "rb", opener=only_files) as file:
+            text = file.read().decode("utf-8", "replace")
     except OSError:
         return []
     lines = text.replace("\r\n", "\n").removesuffix("\n").split("\n") if text else []

@@ -9,7 +9,7 @@ from typing import Any
 
 from nbckpt.core.schema import CHECKSUM, SEALED, check, parse, seal, unseal
 from nbckpt.errors import CorruptError, StoreError
-from nbckpt.store.files import write_files
+from nbckpt.store.files import only_files, write_files
 from nbckpt.store.scan import is_link
 from nbckpt.trials.model.metrics import plain
 
@@ -43,11 +43,12 @@ def read(folder: Path) -> dict[str, Any]:
     """Return the configuration of the trial in *folder*, as JSON has it.
 
     Raises:
-        CorruptError: It is missing, or is not what was written.
+        CorruptError: The file is missing, or is not what was written.
         StoreError: The disk failed.
     """
     try:
-        data = (folder / FILE).read_bytes()
+        with open(folder / FILE, "rb", opener=only_files) as file:
+            data = file.read()
     except FileNotFoundError:
         raise CorruptError(f"{FILE} is missing") from None
     except OSError as error:

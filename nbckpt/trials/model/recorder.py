@@ -19,11 +19,11 @@ from nbckpt.trials.model.trial import Status, Trial, fold
 class TrialRecorder:
     """Writes a trial's journal. Each call writes first, so the journal is never behind the trial.
 
-    One recorder at a time writes a trial: that of its attempt, or one of whoever holds the experiment's
-    lock while no attempt runs. Every method that writes raises StoreError where the disk fails.
+    One recorder at a time writes a trial: that of its attempt or, while no attempt runs, that of the process
+    that holds the experiment's lock. Every method that writes raises StoreError if the disk fails.
 
     Args:
-        trial: What changes with each event.
+        trial: The trial, which changes with each event.
     """
 
     def __init__(self, trial: Trial) -> None:

@@ -17,7 +17,8 @@ from nbckpt.core.schema import SEALED, OneOf, seal, unseal
 from nbckpt.core.trust import Signer
 from nbckpt.core.values.classes import Classes
 from nbckpt.errors import CodecError, CorruptError, NotFoundError, StoreError, UntrustedError, UsageError
-from nbckpt.store.files import write_file
+from nbckpt.store.files import only_files, write_file
+from nbckpt.store.scan import OUTSIDE, link_outside
 from nbckpt.sync import SyncConfig
 from nbckpt.trials.model.metrics import plain
 from nbckpt.trials.model.retention import RetentionPolicy
@@ -246,6 +247,18 @@ class Kept:
             ) from error
 
 
+def check_there(folder: Path) -> None:
+    """Refuse to go on with an experiment that somebody removed.
+
+    Raises:
+        NotFoundError: It was removed.
+    """
+    if not (folder / FILE).exists():
+        raise NotFoundError(
+            f"the experiment {folder.name!r} was removed. Bring it back with %ckpt undo, or run it anew"
+        )
+
+
 def read(folder: Path) -> Kept:
     """Return what an experiment's folder says it is to do.
 
@@ -257,7 +270,10 @@ def read(folder: Path) -> Kept:
     """
     file = folder / FILE
     try:
-        found = unseal(file.read_bytes(), _FORM, str(file))
+        if link_outside(folder, FILE):
+            raise CorruptError(f"{file} is not read: {OUTSIDE}")
+        with open(file, "rb", opener=only_files) as opened:
+            found = unseal(opened.read(), _FORM, str(file))
     except FileNotFoundError:
         raise NotFoundError(f"there is no experiment {folder.name!r} in {folder.parent}") from None
     except OSError as error:

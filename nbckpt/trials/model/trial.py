@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import enum
 import math
+import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,6 +22,7 @@ from nbckpt.trials.model.metrics import is_number, lookup
 V = TypeVar("V")
 
 MOST_LINES = 40
+_NAME = re.compile("t[0-9]{1,18}")
 
 STOPPED = "stopped"
 """The note of a trial that a user stopped; a cause may follow after a semicolon."""
@@ -212,7 +215,9 @@ def read_trials(folder: Path, known: Mapping[str, Trial]) -> list[Trial]:
 
     Those that are *known*, and nobody wrote to since, are not read again.
     """
-    names = [it.name for it in folder.iterdir() if it.name[:1] == "t" and it.name[1:].isdigit()]
+    names: list[str] = []
+    with suppress(FileNotFoundError):  # it was removed just now
+        names = [place.name for place in folder.iterdir() if _NAME.fullmatch(place.name)]
     trials = []
     for name in sorted(names, key=lambda name: int(name[1:])):
         trial, place = known.get(name), folder / name

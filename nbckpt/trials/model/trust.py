@@ -1,4 +1,4 @@
-"""Trusting: experiments and trials' checkpoints that somebody else wrote are signed as one's own.
+"""Trusting: signs experiments and trials' checkpoints that somebody else wrote, as the user's own.
 
 see docs/decisions/0057
 """
@@ -9,7 +9,6 @@ import os
 import shutil
 from collections.abc import Iterable
 from dataclasses import asdict
-from pathlib import Path
 
 from nbckpt.core.manifest import canonical
 from nbckpt.core.schema import parse
@@ -18,33 +17,18 @@ from nbckpt.core.trust import Signer, open_signer
 from nbckpt.errors import StoreError
 from nbckpt.trials.checkpoints.folder import CheckpointFolder
 from nbckpt.trials.checkpoints.record import SUFFIX, Record
-from nbckpt.trials.model import spec as spec_file
-from nbckpt.trials.model.spec import Spec
 from nbckpt.trials.model.trial import Trial
 
 
-def load_spec(folder: Path, trials: Iterable[Trial], *, trust: bool) -> Spec:
-    """Return what an experiment is to do, with its function, so that these trials can go on.
-
-    Args:
-        folder: The experiment's.
-        trials: The trials that are to go on.
-        trust: Load the function even if someone else kept it, and sign the trials' checkpoints as one's own.
-
-    Raises:
-        UntrustedError: Someone else kept the function.
-        NotFoundError: The function was not kept.
-        CorruptError: A checkpoint to be signed is damaged.
-    """
+def trust_trials(trials: Iterable[Trial]) -> None:
+    """Sign the checkpoints of trials, so that the trials can go on from them; see `sign_checkpoints`."""
     signer = open_signer()
-    spec = spec_file.read(folder).load(signer, trust=trust)
-    for trial in trials if trust else ():
+    for trial in trials:
         sign_checkpoints(trial.checkpoints, trial.checkpoints.records(), signer)
-    return spec
 
 
 def sign_checkpoints(folder: CheckpointFolder, records: Iterable[Record], signer: Signer) -> list[str]:
-    """Sign those of a trial's checkpoints that hold values and are not signed yet; return their names.
+    """Sign each of a trial's checkpoints that holds values and is not signed yet; return their names.
 
     A checkpoint is replaced by a signed copy, whole or not at all. Nothing of it is loaded.
 

@@ -1,0 +1,71 @@
+"""Record: a pickle on its way into packs, which is never in memory whole when it is long.
+
+A short one is kept until it is known whether it is used: values that share something are pickled once more,
+together. Of a long one whole blobs go to the packer as they come, see docs/decisions/0061.
+"""
+
+from __future__ import annotations
+
+from nbckpt.core.algorithms import Hasher
+from nbckpt.core.packs.writer import RECORD_BLOB, Packer, Stored
+from nbckpt.store import Buffer
+
+KEPT = 4 << 20
+"""The most bytes of a record that are kept."""
+
+
+class Record:
+    """Takes a pickle piece by piece, and tells its digest and where it is stored when all of it has come.
+
+    Args:
+        packer: Takes the bytes.
+        most: The most bytes that are kept.
+
+    Attributes:
+        size: How many bytes came.
+    """
+
+    __slots__ = ("_hasher", "_packer", "_stored", "kept", "most", "size")
+
+    def __init__(self, packer: Packer, most: int = KEPT) -> None:
+        self.size, self.most = 0, most
+        self.kept = bytearray()
+        self._packer = packer
+        self._stored: Stored | None = None
+        self._hasher: Hasher | None = None
+
+    def write(self, piece: Buffer) -> None:
+        """Take the next piece; it is copied, so it may change afterwards."""
+        view = memoryview(piece)
+        self.size += len(view)
+        for at in range(0, len(view), RECORD_BLOB):
+            self.kept += view[at : at + RECORD_BLOB]
+            if self.size > self.most and len(self.kept) >= RECORD_BLOB:
+                self._hand_over(len(self.kept) // RECORD_BLOB * RECORD_BLOB)
+
+    def digest(self) -> bytes:
+        """Return the digest of all of it; of a long one what is left goes to the packer."""
+        if self.size <= self.most:
+            return self._packer.algorithms.digest(self.kept)
+        if self.kept:
+            self._hand_over(len(self.kept))
+        assert self._hasher is not None
+        return self._hasher.digest()
+
+    def stored(self) -> Stored:
+        """Hand over what is left, and return where all of it goes."""
+        if self._stored is None or self.kept:
+            self._hand_over(len(self.kept))
+        assert self._stored is not None
+        return self._stored
+
+    def _hand_over(self, size: int) -> None:
+        data = bytes(memoryview(self.kept)[:size])
+        del self.kept[:size]
+        if self.size <= self.most:
+            self._stored = self._packer.add_record(data)
+            return
+        if self._stored is None or self._hasher is None:
+            self._stored, self._hasher = Stored(0), self._packer.algorithms.hasher()
+        self._hasher.update(data)
+        self._packer.add_more(self._stored, data)

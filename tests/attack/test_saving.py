@@ -1,0 +1,38 @@
+"""Many saves in one kernel: the last one does no more than an early one, and leaves no more behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from attack.limits import run_child
+
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="what is read and written is counted by Linux"
+)
+
+SAVES = 1500 if os.environ.get("NBCKPT_ATTACK") == "full" else 80
+PER_SAVE = {"objects": 3, "blocks": 40}
+"""What a save may add to what a kernel holds: where its blobs are, and what pandas keeps for a while."""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_the_last_save_of_many_does_no_more_than_an_early_one(tmp_path: Path) -> None:
+    saves = [json.loads(line) for line in run_child("attack.saving", tmp_path, str(SAVES), seconds=850)]
+    assert len(saves) == SAVES
+    early, late = saves[SAVES // 10 :][:20], saves[-20:]
+    assert early[0].keys() >= {"open", "rchar", "syscr", "syscw"}
+    for what in {name for save in saves for name in save} - PER_SAVE.keys() - {"rchar", "os.scandir"}:
+        assert max(it.get(what, 0) for it in late) <= max(it.get(what, 0) for it in early), what
+    # Sizes and numbers have a few digits more; packs are in up to 256 folders, one of which may be new.
+    assert max(it["rchar"] for it in late) <= max(it["rchar"] for it in early) + 16
+    assert max(it["os.scandir"] for it in late) <= 256 + 4
+    held = [it for it in saves if "objects" in it]
+    for what, most in PER_SAVE.items():
+        grown = held[-1][what] - held[len(held) // 8][what]
+        assert grown <= most * SAVES + 500, what

@@ -1,0 +1,178 @@
+"""Long records go into packs while they are pickled, and are what they would be in one piece."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nbckpt import Tracker
+from nbckpt.core.algorithms import PREFERRED
+from nbckpt.core.manifest import Manifest
+from nbckpt.core.packs.writer import RECORD_BLOB, Packer
+from nbckpt.core.record import KEPT, Record
+from nbckpt.core.spans import NO_OVERLAPS
+from nbckpt.core.values import codec, variables
+from nbckpt.store import MemoryStore
+
+LONG: dict[str, Any] = {
+    "ints": list(range(2_000_000)),
+    "texts": {f"key {n}": f"text {n}" * 40 for n in range(20_000)},
+    "bytes": os.urandom(9 << 20),
+    "zeros": bytes(9 << 20),
+    "text": "ä" * (5 << 20),
+    "nested": [{"n": [n, n / 2, None, (n,)]} for n in range(200_000)],
+}
+
+
+def saved(tracker: Tracker, values: dict[str, Any]) -> Manifest:
+    tracker.save(values, "x")
+    return tracker.history.read(tracker.find("x"))
+
+
+def whole_digest(value: Any) -> str:
+    """Return the digest that a value has whose record was made in one piece."""
+    digest = PREFERRED.digest
+    return digest(digest(codec.dump([value], {}).record)).hex()[:32]
+
+
+@pytest.mark.parametrize("value", LONG.values(), ids=LONG)
+def test_a_long_value_comes_back_and_has_the_digest_of_its_pickle(value: Any) -> None:
+    with Tracker(MemoryStore()) as tracker:
+        manifest = saved(tracker, {"value": value})
+        (made,) = (it for it in manifest.values if it.name == "value")
+        assert manifest.groups[made.group].record.size > KEPT
+        assert made.digest == whole_digest(value)
+        namespace: dict[str, Any] = {}
+        tracker.restore("x", namespace)
+        assert namespace["value"] == value
+
+
+@pytest.mark.parametrize("most", [0, 4096, KEPT])
+@pytest.mark.parametrize("size", [0, 1, 4096, RECORD_BLOB - 1, RECORD_BLOB, KEPT, KEPT + 1, 3 * KEPT + 7])
+def test_a_record_is_stored_in_the_same_blobs_however_it_comes(size: int, most: int) -> None:
+    data = os.urandom(size)
+    digests = []
+    for step in (size or 1, 65_537):
+        with Packer(MemoryStore()) as packer:
+            record = Record(packer, most)
+            for at in range(0, size, step):
+                record.write(bytearray(data[at : at + step]))
+            assert (record.size, record.digest()) == (size, PREFERRED.digest(data))
+            stored = record.stored()
+            packer.finish()
+            assert (stored.size, stored.changed) == (size, False)
+            digests.append(stored.digests)
+    blobs = [data[at : at + RECORD_BLOB] for at in range(0, size, RECORD_BLOB)]
+    assert digests == [[PREFERRED.digest(blob) for blob in blobs]] * 2
+
+
+def test_what_long_values_share_stays_shared() -> None:
+    shared = ["shared"]
+    values = {"a": [*range(900_000), shared], "b": [shared, *range(900_000, 1_800_000)]}
+    with Tracker(MemoryStore()) as tracker:
+        assert len({value.group for value in saved(tracker, values).values if value.name in values}) == 1
+        namespace: dict[str, Any] = {}
+        tracker.restore("x", namespace)
+    assert namespace == values
+    assert namespace["a"][-1] is namespace["b"][0]
+
+
+def test_many_values_that_are_not_short_are_not_all_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(variables, "_MOST_KEPT", 1 << 20)
+    values = {f"v{n}": os.urandom(700_000) for n in range(5)}
+    with Tracker(MemoryStore()) as tracker:
+        manifest = saved(tracker, values)
+        digests = {it.name: it.digest for it in manifest.values if it.name in values}
+        assert digests == {name: whole_digest(value) for name, value in values.items()}
+        namespace: dict[str, Any] = {}
+        tracker.restore("x", namespace)
+    assert namespace == values
+
+
+def test_a_long_value_that_fails_half_way_leaves_nothing_that_is_named() -> None:
+    store = MemoryStore()
+    with Tracker(store) as tracker:
+        lock = (it for it in "x")
+        tracker.save({"bad": [os.urandom(1 << 20) for _ in range(40)] + [lock], "good": "good" * 9999}, "x")
+        manifest = tracker.history.read(tracker.find("x"))
+        assert "bad" not in [value.name for value in manifest.values]
+        assert [skipped.name for skipped in manifest.skipped] == ["bad"]
+        namespace: dict[str, Any] = {}
+        tracker.restore("x", namespace)
+        assert namespace == {"good": "good" * 9999}
+        assert not tracker.verify().damages
+
+
+def test_a_class_in_a_long_pickle_keeps_what_it_shares_apart() -> None:
+    code = "shared = [1]\nclass C:\n    kept = shared\nc = [*range(900_000), C(), *'x' * 90_000, {}]"
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    exec(code, namespace)
+    pieces: list[bytes] = []
+    in_pieces = codec.dump([namespace["c"]], namespace, NO_OVERLAPS, pieces.append)
+    at_once = codec.dump([namespace["c"]], namespace)
+    assert b"".join(pieces) == at_once.record
+    assert list(map(type, in_pieces.links)) == list(map(type, at_once.links))
+    assert list(map(type, in_pieces.class_links)) == list(map(type, at_once.class_links))
+    assert any(link is namespace["shared"] for link in in_pieces.class_links)
+
+
+def test_beside_a_thread_of_the_user_a_record_is_made_in_one_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[object] = []
+    dump = variables.dump
+
+    def notes(*args: Any) -> Any:
+        given.append(args[3])
+        return dump(*args)
+
+    monkeypatch.setattr(variables, "dump", notes)
+    done = threading.Event()
+    thread = threading.Thread(target=done.wait)
+    thread.start()
+    with Tracker(MemoryStore()) as tracker:
+        value = list(range(2_000_000))
+        digests = [it.digest for it in saved(tracker, {"value": value}).values if it.name == "value"]
+        assert digests == [whole_digest(value)]
+    done.set()
+    thread.join()
+    assert set(given) == {None}
+
+
+PEAK = """
+import os, sys
+from nbckpt import Tracker
+def peak():
+    return int(open("/proc/self/status").read().split("VmHWM:")[1].split()[0])
+with Tracker(sys.argv[1] + "/first") as tracker:
+    tracker.save({"small": ["x" * 9999] * 9}, "warm")
+value = eval(sys.argv[2])
+with Tracker(sys.argv[1] + "/store") as tracker:
+    open("/proc/self/clear_refs", "w").write("5")
+    before = peak()
+    tracker.save({"value": value}, "x")
+print(peak() - before)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize(
+    "code",
+    [
+        "[1] * 40_000_000",
+        "os.urandom(512 << 20)",
+        "bytearray(512 << 20)",
+        "{n: os.urandom(999).hex() for n in range(150_000)}",
+        "[n / 3 for n in range(9_000_000)]",
+    ],
+)
+def test_a_save_of_a_huge_value_takes_at_most_64_mib(tmp_path: Path, code: str) -> None:
+    environment = {**os.environ, "NBCKPT_SECRET_FILE": str(tmp_path / "secret")}
+    command: list[Any] = [sys.executable, "-c", PEAK, tmp_path, code]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    assert int(done.stdout) < 64 << 10
