@@ -271,7 +271,7 @@ def test_a_request_that_nobody_waits_for_does_not_reach_a_new_owner() -> None:
 
 
 def test_a_run_that_follows_at_once_has_one_owner(monkeypatch: pytest.MonkeyPatch) -> None:
-    gate = threading.Event()
+    begun, gate = threading.Event(), threading.Event()
     over, runs = Experiment._over, []
 
     def over_and_again(self: Experiment) -> None:
@@ -281,11 +281,13 @@ def test_a_run_that_follows_at_once_has_one_owner(monkeypatch: pytest.MonkeyPatc
             self.resume("t0")
 
     def train(config: dict[str, Any]) -> None:
+        assert begun.wait(SECONDS)
         nbckpt.report(i=1)
         assert not runs or gate.wait(SECONDS)
 
     monkeypatch.setattr(Experiment, "_over", over_and_again)
     here = nbckpt.run(train, name="e")
+    begun.set()
     until(lambda: bool(runs) and here.trials[0].attempts == 2)
     owners = [it for it in threading.enumerate() if it.name == "nbckpt-requests"]
     until(lambda: sum(it.is_alive() for it in owners) == 1)
