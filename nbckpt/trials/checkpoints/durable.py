@@ -37,14 +37,13 @@ class NotDurableError(StoreError):
 class DurableFolder(CheckpointFolder):
     """The checkpoints in one trial's folder, which are kept in a store too.
 
-    Whoever reads the store finds a checkpoint whole or not at all. Nothing is left to go on in the
-    background when a method returns; a call that hangs is given up, and what it brings later is
-    removed again.
+    A reader of the store finds a checkpoint whole or not at all. No work goes on in the background after
+    a method returns. A call that hangs is given up, and a file that it writes later is removed again.
 
     Args:
         folder: The trial's folder.
-        store: Where the trial's checkpoints are kept too, and nothing else.
-        timeout: After how many seconds an upload, a download or a removal is given up; None for never.
+        store: The store that keeps this trial's checkpoints too, and nothing else.
+        timeout: How many seconds an upload, a download or a removal may take; None for any number.
         attempts: How often each call of the store is tried.
     """
 
@@ -66,11 +65,11 @@ class DurableFolder(CheckpointFolder):
         self._attempts = attempts
 
     def upload(self, record: Record) -> None:
-        """Commit in the store what is committed in the folder; what is there already is not moved again.
+        """Commit a checkpoint of the folder in the store, unless the store has the same one.
 
         Raises:
-            NotDurableError: It could not be; nothing of it can be seen in the store, and the other
-                checkpoints there are as they were.
+            NotDurableError: The storage failed. Readers see nothing of the checkpoint in the store, and
+                the other checkpoints there are as before.
         """
         try:
             self._put(self._work(record.name), record)
@@ -94,16 +93,16 @@ class DurableFolder(CheckpointFolder):
 
     def _put_bytes(self, work: TransferPool, key: str, data: Buffer) -> None:
         self.store.put(key, data)
-        if work.cancel.cancelled:  # see docs/decisions/0020: whoever asked was told that it is not there
+        if work.cancel.cancelled:  # see docs/decisions/0020: the caller was told that the key is not there
             self.store.delete(key)
 
     def fetch(self, name: str) -> Record:
-        """Commit in the folder what is committed in the store.
+        """Commit a checkpoint of the store in the folder.
 
         Raises:
             NotFoundError: The store has no such checkpoint.
-            CorruptError: Its files there are not those that were saved; the folder is as it was.
-            StoreError: The storage or the disk failed; the folder is as it was.
+            CorruptError: The files in the store are not those that were saved; the folder is as before.
+            StoreError: The storage or the disk failed; the folder is as before.
         """
         work = self._work(name)
         record = self._kept(work, name)
@@ -126,7 +125,7 @@ class DurableFolder(CheckpointFolder):
         key, target = f"{record.name}/{path}", stage.joinpath(*path.split("/"))
         size, checksum = record.files[path]
         target.parent.mkdir(parents=True, exist_ok=True)
-        with target.open("wb") as file:  # from the start again, where it is tried again
+        with target.open("wb") as file:  # a retry writes the file from its start
             for start in range(0, size, _RANGE):
                 work.cancel.check()
                 try:
@@ -140,7 +139,7 @@ class DurableFolder(CheckpointFolder):
         """Remove a checkpoint from the store and then from the folder; one that is not there is fine.
 
         Raises:
-            StoreError: The storage failed; the folder is as it was.
+            StoreError: The storage failed; the folder is as before.
         """
         self._remove(self._work(record.name), record.name)
         super().delete(record)
@@ -151,11 +150,11 @@ class DurableFolder(CheckpointFolder):
         work.all(partial(self.store.delete, key) for key in keys)
 
     def sweep(self) -> None:
-        """See `CheckpointFolder.sweep`: what a crash left is in the folder only."""
+        """See `CheckpointFolder.sweep`; a crash leaves nothing to sweep in the store."""
         CheckpointFolder(self.folder).sweep()
 
     def recover(self, newest: str) -> list[str]:
-        """See `CheckpointFolder.recover`: the newest that is whole in the store is fetched."""
+        """See `CheckpointFolder.recover`: fetch the newest checkpoint that is whole in the store."""
         with suppress(NotFoundError, CorruptError):
             self.check(self.read(newest))
             return []
@@ -174,32 +173,32 @@ class DurableFolder(CheckpointFolder):
         Raises:
             StoreError: The storage failed.
         """
-        found = []
+        records = []
         work = self._work()
         for key in work.one(lambda: list(self.store.keys(PREFIX))):
             if "/" in key or not key.endswith(SUFFIX):
                 continue
             try:
-                found.append(self._kept(work, key.removesuffix(SUFFIX)))
+                records.append(self._kept(work, key.removesuffix(SUFFIX)))
             except (NotFoundError, CorruptError, FormatError) as error:
                 _log.warning("%s in %s is skipped: %s", key, self.store.url, error)
-        return sorted(found, key=lambda record: (record.iteration, record.created_at))
+        return sorted(records, key=lambda record: (record.iteration, record.created_at))
 
     def name_of(self, path: str | os.PathLike[str]) -> str:
-        """Return the name of the checkpoint that *path* is or lies in, here or on another machine.
+        """Return the name of the checkpoint whose folder is *path* or contains it, on any machine.
 
         Raises:
             NotFoundError: There is no such checkpoint, neither here nor in the store.
-            UsageError: It is another trial's.
+            UsageError: The checkpoint belongs to another trial.
         """
-        place = Path(path)
+        inside = Path(path).absolute()
         work = self._work()
         with suppress(NotFoundError, CorruptError):
-            folder, record = find(place)
+            folder, record = find(inside)
             if folder.folder.resolve() != self.folder.resolve() and not self._has(work, record):
                 raise UsageError(f"{str(path)!r} is a checkpoint of another trial than {self.store.url}")
             return record.name
-        for name in (it.name for it in (place.absolute(), *place.absolute().parents)):
+        for name in (candidate.name for candidate in (inside, *inside.parents)):
             if name.startswith(PREFIX) and work.one(partial(self._is_there, name)):
                 return name
         raise NotFoundError(
@@ -207,17 +206,17 @@ class DurableFolder(CheckpointFolder):
         )
 
     def _has(self, work: TransferPool, record: Record) -> bool:
-        """Tell whether the store has this very checkpoint."""
+        """Tell whether the store has the same checkpoint."""
         try:
             return self._kept(work, record.name).encode() == record.encode()
         except (NotFoundError, CorruptError, FormatError):
             return False
 
     def _is_there(self, name: str) -> bool:
-        """Tell whether there is anything of a checkpoint."""
-        places = (self.folder / name, self.folder / (name + SUFFIX))
+        """Tell whether the folder or the store has anything of a checkpoint."""
+        paths = (self.folder / name, self.folder / (name + SUFFIX))
         return (
-            any(place.exists() for place in places)
+            any(path.exists() for path in paths)
             or self.store.exists(name + SUFFIX)
             or any(True for _ in self.store.keys(f"{name}/"))
         )
@@ -227,7 +226,7 @@ class DurableFolder(CheckpointFolder):
 
 
 def _contents(file: Path) -> Buffer:
-    """Return the bytes of a file; those of a large one are not read into memory."""
+    """Return the bytes of a file; a large file is mapped, not read."""
     with file.open("rb") as opened:
         if os.fstat(opened.fileno()).st_size < _MAPPED:
             return opened.read()

@@ -1,7 +1,7 @@
 """A trial's checkpoints on disk: a folder of the user's files, and beside it the record that commits it.
 
     checkpoint_000010/        the user's files, nothing of ours inside
-    checkpoint_000010.json    the record, written last: without it the folder is no checkpoint
+    checkpoint_000010.json    the record, written last: without it the folder is not a checkpoint
 
 A checkpoint that is being written is staged in a hidden folder beside them, and then renamed. The
 record of a checkpoint that was made from an object in memory says `temporary`. A null checkpoint,
@@ -95,7 +95,7 @@ class CheckpointFolder:
                 if folder.exists():
                     folder.replace(former)
                 commit(stage, folder)
-            # The record goes last: a crash above this line leaves a folder that is no checkpoint.
+            # The record goes last: a crash above this line leaves a folder that is not a checkpoint.
             write_file(file, record.encode())
         except BaseException:
             with suppress(OSError):
@@ -191,7 +191,7 @@ class CheckpointFolder:
         """Read every file of a checkpoint.
 
         Raises:
-            CorruptError: One is missing or is not what was committed; the message names it.
+            CorruptError: A file is missing or differs from the committed one; the message names the file.
         """
         for path, (size, expected) in record.files.items():
             file = self.folder.joinpath(record.name, *path.split("/"))

@@ -97,24 +97,24 @@ def _chosen(
 ) -> tuple[Sequence[Trial], list[str]]:
     """Return the trials to draw, and a sentence about those that are left out."""
     asked = experiment.trials if names is None else [experiment.trial(name) for name in names]
-    found: Sequence[Trial] = [trial for trial in dict.fromkeys(asked) if trial.newest(metric) is not None]
-    if not metric or not found:
-        there = ", ".join(inferred(experiment.trials, most=None)) or "none yet"
+    known: Sequence[Trial] = [trial for trial in dict.fromkeys(asked) if trial.newest(metric) is not None]
+    if not metric or not known:
+        reported = ", ".join(inferred(experiment.trials, most=None)) or "none yet"
         who = "no trial" if names is None else "none of these trials"
-        what = repr(metric) if metric else "a number"
-        raise UsageError(f"{who} of {experiment.name!r} reported {what}: there are {there}")
+        wanted = repr(metric) if metric else "a number"
+        raise UsageError(f"{who} of {experiment.name!r} reported {wanted}: there are {reported}")
     if names is not None:
-        without = [trial.id for trial in asked if trial not in found]
-        return found, [f"{', '.join(without)} reported no {metric}"] if without else []
-    if len(found) <= MOST_CURVES:
-        return found, []
-    total, spec = len(found), experiment.spec
+        without = [trial.id for trial in asked if trial not in known]
+        return known, [f"{', '.join(without)} reported no {metric}"] if without else []
+    if len(known) <= MOST_CURVES:
+        return known, []
+    total, spec = len(known), experiment.spec
     by, mode = (metric, mode) if mode else (spec.metric, spec.mode)
-    found = by_metric(found, by, mode)[:MOST_CURVES]
+    shown = by_metric(known, by, mode)[:MOST_CURVES]
     if by and mode:
-        return found, [f"Showing the {MOST_CURVES} best of {total} trials by {by} ({mode})."]
+        return shown, [f"Showing the {MOST_CURVES} best of {total} trials by {by} ({mode})."]
     best = f"%ckpt plot {experiment.name} --metric {metric} --mode max"
-    return found, [f"Showing the first {MOST_CURVES} of {total} trials. Show the best: {best}"]
+    return shown, [f"Showing the first {MOST_CURVES} of {total} trials. Show the best: {best}"]
 
 
 def _draw(experiment: ExperimentView, metric: str, trials: Sequence[Trial]) -> Any:
@@ -129,8 +129,9 @@ def _draw(experiment: ExperimentView, metric: str, trials: Sequence[Trial]) -> A
     axes = drawn.subplots()
     keys = varying(trials)[:_MOST_KEYS]
     for number, trial in enumerate(trials):
-        found = [(it[ITERATION], lookup(it, metric)) for it in list(trial.results)]
-        known = [(at, it if abs(it) < _LARGEST else math.nan) for at, it in found if is_number(it)]
+        values = [(result[ITERATION], lookup(result, metric)) for result in list(trial.results)]
+        numbers = [(at, value) for at, value in values if is_number(value)]
+        known = [(at, value if abs(value) < _LARGEST else math.nan) for at, value in numbers]
         points = thinned(known, _MOST_POINTS)
         line = axes.plot(*zip(*points, strict=True), label=_label(trial, keys))[0]
         line.set_color(f"C{number % _COLOURS}")

@@ -1,4 +1,4 @@
-"""TrialShown: one trial in full, with its configuration, its metrics and its checkpoints."""
+"""A trial's page: one trial in full, with its configuration, its metrics and its checkpoints."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class TrialShown(Result):
     """One trial in full.
 
     Attributes:
-        experiment: The experiment it belongs to.
+        experiment: The experiment that the trial belongs to.
         trial: The trial.
-        why: Why it is shown, before its name.
-        notes: What else there is to say.
+        why: Why the trial is shown; the headline has this before the name.
+        notes: More sentences below the tables.
     """
 
     experiment: ExperimentView
@@ -60,7 +60,7 @@ class TrialShown(Result):
         return (Fold(f"the last it printed ({FILE})", "\n".join(lines), open=True),) if lines else ()
 
     def _note(self) -> tuple[str, ...]:
-        """Return the trial's note, where it says more than the status does."""
+        """Return the trial's damage, and its note if that says more than the status."""
         note = self.trial.note if self.trial.note not in {"done", "paused"} else ""
         return tuple(filter(None, (self.trial.damage, note)))
 
@@ -77,12 +77,12 @@ class TrialShown(Result):
 def _checkpoints(trial: Trial, records: Sequence[Record]) -> Table:
     rows = tuple(
         (
-            f"{trial.id}@{it.step}",
-            size(it.size),
-            "dict" if it.kind == "fields" else "folder",
-            age(it.created_at),
+            f"{trial.id}@{record.step}",
+            size(record.size),
+            "dict" if record.kind == "fields" else "folder",
+            age(record.created_at),
         )
-        for it in records[:_MOST_CHECKPOINTS]
+        for record in records[:_MOST_CHECKPOINTS]
     )
     more = f"; {_MOST_CHECKPOINTS} of {len(records)}" if len(records) > _MOST_CHECKPOINTS else ""
     columns = (Column("checkpoint"), Column("size", number=True), Column("kind"), Column("saved"))
