@@ -18,7 +18,7 @@ tracker.save({"a": 1, "large": bytearray(300_000)}, "one")
 """
 RUN = """
 import nbckpt
-from nbckpt.trials import Library
+from nbckpt.trials import Catalog
 def train(config):
     nbckpt.report(loss=1, checkpoint={"i": 1})
 e = nbckpt.run(train, {"lr": nbckpt.grid_search([1, 2, 3])}, name="e", executor="inline", folder=top / "x")
@@ -37,8 +37,8 @@ e.wait(60)
 ASK = """
 import sys, threading
 from pathlib import Path
-from nbckpt.trials import Library, Status
-e = Library(Path(sys.argv[1])).open("e")
+from nbckpt.trials import Catalog, Status
+e = Catalog(Path(sys.argv[1])).open("e")
 e.pause("t0")
 while e.trial("t0").status != Status.PAUSED:
     threading.Event().wait(0.01)
@@ -72,14 +72,14 @@ nbckpt.save_state(kept, top / "new" / "own")
 nbckpt.save_state(kept, top / "new" / "own")
 """,
     "run": RUN,
-    "rm of an experiment": RUN + "Library(top / 'x').remove('e')\n",
-    "undo of rm of an experiment": RUN + "Library(top / 'x').remove('e').bring_back()\n",
-    "rm of a trial's checkpoint": RUN + "Library(top / 'x').remove('e/t0@1')\n",
-    "undo of rm of a trial's checkpoint": RUN + "Library(top / 'x').remove('e/t0@1').bring_back()\n",
+    "rm of an experiment": RUN + "Catalog(top / 'x').remove('e')\n",
+    "undo of rm of an experiment": RUN + "Catalog(top / 'x').remove('e').bring_back()\n",
+    "rm of a trial's checkpoint": RUN + "Catalog(top / 'x').remove('e/t0@1')\n",
+    "undo of rm of a trial's checkpoint": RUN + "Catalog(top / 'x').remove('e/t0@1').bring_back()\n",
     "gc of an experiment": RUN
     + """
 from nbckpt.trials.trash import empty
-Library(top / "x").remove("e")
+Catalog(top / "x").remove("e")
 empty(top / "x")
 """,
     "trial checkpoints": """
