@@ -103,8 +103,8 @@ def test_every_path_that_a_document_names_exists(path: Path) -> None:
 
 
 def test_the_rule_sees_a_path_that_is_gone() -> None:
-    assert all(is_path(name) for name in ("core/packs/writer.py", "trials/engine/crew", "tests/none.txt"))
-    assert not any(exists(name) for name in ("core/packs/writer.py", "trials/engine/crew", "tests/none.txt"))
+    assert all(is_path(name) for name in ("core/packer.py", "trials/engine/crew", "tests/none.txt"))
+    assert not any(exists(name) for name in ("core/packer.py", "trials/engine/crew", "tests/none.txt"))
     assert exists("core/gc.py")
     assert exists("docs/decisions/0007")
 

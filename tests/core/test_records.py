@@ -15,9 +15,9 @@ from nbckpt import Tracker
 from nbckpt.core.algorithms import PREFERRED
 from nbckpt.core.manifest import Manifest
 from nbckpt.core.packs.writer import RECORD_BLOB, Packer
-from nbckpt.core.record import KEPT, Record
 from nbckpt.core.spans import NO_OVERLAPS
 from nbckpt.core.values import codec, variables
+from nbckpt.core.values.record import KEPT, Record
 from nbckpt.store import MemoryStore
 
 LONG: dict[str, Any] = {

@@ -75,9 +75,9 @@ def test_pickles_of_format_1_name_what_is_found_today() -> None:
 @pytest.mark.parametrize(
     ("value", "old"),
     [
-        (nbckpt.uniform(0, 1), b"nbckpt.trials.model.space"),
-        (Record("checkpoint_000001", "null", 1), b"nbckpt.trials.checkpoints.folder"),
-        (CheckpointFolder("folder"), b"nbckpt.trials.checkpoints.folder"),
+        (nbckpt.uniform(0, 1), b"nbckpt.trials.space"),
+        (Record("checkpoint_000001", "null", 1), b"nbckpt.trials.checkpoints"),
+        (CheckpointFolder("folder"), b"nbckpt.trials.checkpoints"),
     ],
 )
 def test_an_old_name_leads_to_what_moved(value: Any, old: bytes) -> None:

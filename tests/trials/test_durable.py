@@ -22,7 +22,7 @@ from nbckpt.store import Data, MemoryStore, Store, open_store
 from nbckpt.sync import transfer as work
 from nbckpt.testing import Call, FaultyStore, RecordingStore
 from nbckpt.trials import DurableTrainable, NotDurableError, RetentionPolicy, Status, Trainable
-from nbckpt.trials.training.durable import durable as remote
+from nbckpt.trials.checkpoints import durable as remote
 
 
 @pytest.fixture(autouse=True)

@@ -107,7 +107,7 @@ def test_a_trial_read_back_is_the_trial_that_wrote(tmp_path: Path) -> None:
         "attempts",
         "error",
         "note",
-        "at_risk",
+        "unsaved_results",
     ):
         assert getattr(again, name) == getattr(trial, name)
     assert again.status == Status.TERMINATED

@@ -321,7 +321,7 @@ def test_an_experiment_cannot_end_before_what_it_did_is_answered(
     withdraw, is_held = control.withdraw, []
 
     def looks(files: Iterable[Path]) -> list[Path]:
-        is_held.append(here._crew.changed._is_owned())  # type: ignore[attr-defined]
+        is_held.append(here._pool.changed._is_owned())  # type: ignore[attr-defined]
         return withdraw(files)
 
     monkeypatch.setattr(control, "withdraw", looks)

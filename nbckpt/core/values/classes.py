@@ -24,15 +24,15 @@ Origin = Literal["live", "new", "apart"]
 
 MOVED = {
     "nbckpt.sync.folders": "nbckpt.sync.transfer",
-    "nbckpt.trials.engine.callbacks": "nbckpt.trials.model.callback",
-    "nbckpt.trials.checkpoints.folder": "nbckpt.trials.checkpoints.folder",
-    "nbckpt.trials.training.durable": "nbckpt.trials.training.durable",
-    "nbckpt.trials.engine.experiment": "nbckpt.trials.engine.experiment",
-    "nbckpt.trials.training.function": "nbckpt.trials.training.function",
-    "nbckpt.trials.model.space": "nbckpt.trials.model.space",
-    "nbckpt.trials.engine.upload": "nbckpt.trials.engine.upload",
-    "nbckpt.trials.training.trainable": "nbckpt.trials.training.trainable",
-    "nbckpt.trials.model.trial": "nbckpt.trials.model.trial",
+    "nbckpt.trials.callbacks": "nbckpt.trials.model.callback",
+    "nbckpt.trials.checkpoints": "nbckpt.trials.checkpoints.folder",
+    "nbckpt.trials.durable": "nbckpt.trials.training.durable",
+    "nbckpt.trials.experiment": "nbckpt.trials.engine.experiment",
+    "nbckpt.trials.function": "nbckpt.trials.training.function",
+    "nbckpt.trials.space": "nbckpt.trials.model.space",
+    "nbckpt.trials.syncing": "nbckpt.trials.engine.upload",
+    "nbckpt.trials.trainable": "nbckpt.trials.training.trainable",
+    "nbckpt.trials.trial": "nbckpt.trials.model.trial",
 }
 """Modules of ours that pickles name by a path that they had before, and where they are."""
 

@@ -21,12 +21,12 @@ from nbckpt.core.manifest import Group, Skipped, Value
 from nbckpt.core.packs.content import Content
 from nbckpt.core.packs.pools import others_run
 from nbckpt.core.packs.writer import Packer, Stored
-from nbckpt.core.record import KEPT, Record
 from nbckpt.core.reducers import Made
 from nbckpt.core.spans import NO_OVERLAPS, Overlaps, Span, merged
 from nbckpt.core.values.codec import Pickled, dump, paused_gc
 from nbckpt.core.values.diagnose import blame, global_names, path_to
 from nbckpt.core.values.preview import describe, picture_of
+from nbckpt.core.values.record import KEPT, Record
 
 _LARGE = 1 << 20
 _SMALL = frozenset({int, float, bool, str, bytes, list, tuple, dict, set, type(None)})
