@@ -395,10 +395,12 @@ class History:
         """
         below = f"refs/{encode_name(name)}/"
         keys = [*self.store.keys(f"trash/{below}"), *self.store.keys(below)]
-        last = 0
-        for version in sorted({key[-_VERSION:] for key in keys}):
-            if version[:8].isdecimal():
-                last = max(int(version[:8]), last + 1)
+        numbers = [version[:8] for version in {key[-_VERSION:] for key in keys} if version[:8].isdecimal()]
+        last = int(max(numbers, default=0))
+        if len(set(numbers)) < len(numbers):  # two writers took one number: the second has the next
+            last = 0
+            for number in sorted(numbers):
+                last = max(int(number), last + 1)
         return last
 
     def resolve(self, ref: str) -> Entry:
