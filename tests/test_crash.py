@@ -104,6 +104,7 @@ def add_stranger(store: Store, tmp_path: Path) -> None:
     other.save({"s": 1}, "stranger", variables=["s"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_crash_leaves_the_old_or_the_new(command: str, file: Path, tmp_path: Path) -> None:
     store, tracker = filled()
@@ -117,6 +118,7 @@ def test_a_crash_leaves_the_old_or_the_new(command: str, file: Path, tmp_path: P
         assert view(crashed) in (before, after)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["save", "save small", "tag", "rm", "gc", "import", "trust"])
 def test_after_a_crash_the_same_can_be_done_again(command: str, file: Path, tmp_path: Path) -> None:
     store, tracker = filled()

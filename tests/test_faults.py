@@ -109,6 +109,7 @@ def test_a_save_that_fails_is_not_seen_and_the_next_is_whole(n: int) -> None:
     assert np.array_equal(namespace["x"], B[::-1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", range(1, 30))
 def test_a_restore_that_fails_changes_nothing_or_says_what_it_left(n: int) -> None:
     store, tracker = filled()

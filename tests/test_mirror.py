@@ -500,6 +500,7 @@ class Meanwhile(RecordingStore):
             yield
 
 
+@pytest.mark.slow
 def test_a_run_that_begins_during_a_pull_of_its_name_loses_nothing(here: Path, tmp_path: Path) -> None:
     target = MemoryStore()
     assert nbckpt.run(count, {"n": 2}, name="e", folder=tmp_path / "there" / "experiments").wait(SECONDS)

@@ -408,6 +408,7 @@ def whole(place: Path) -> bool:
     return all(found[FILES][str(f)] == bytes([found["n"]]) * 1000 for f in range(20))
 
 
+@pytest.mark.slow
 @posix
 @pytest.mark.parametrize("attempt", range(4))
 def test_kill_9_leaves_the_old_folder_or_the_new(tmp_path: Path, attempt: int) -> None:

@@ -62,6 +62,7 @@ def test_an_untouched_figure_with_a_layout_adds_nothing(namespace: dict[str, Any
     assert type(figure.get_layout_engine()).__name__ in {"ConstrainedLayoutEngine", "TightLayoutEngine"}
 
 
+@pytest.mark.slow
 def test_a_restored_figure_takes_new_callbacks(namespace: dict[str, Any]) -> None:
     with Tracker(MemoryStore()) as tracker:
         tracker.save(namespace, "x")

@@ -59,6 +59,7 @@ def store(way: str, tmp_path: Path) -> Store:
     return MemoryStore() if way == "memory" else LocalStore(tmp_path / "s")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [0, 1, *EDGES, 9 * MB + 1])
 @pytest.mark.parametrize("verify", [True, False], ids=["verified", "lazy"])
 def test_the_bytes_are_those_that_were_saved(store: Store, way: str, size: int, verify: bool) -> None:

@@ -41,6 +41,7 @@ def whole_digest(value: Any) -> str:
     return digest(digest(codec.dump([value], {}).record)).hex()[:32]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", LONG.values(), ids=LONG)
 def test_a_long_value_comes_back_and_has_the_digest_of_its_pickle(value: Any) -> None:
     with Tracker(MemoryStore()) as tracker:

@@ -69,6 +69,7 @@ def same(values: Any) -> str:
     return repr(values)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.dictionaries(st.sampled_from([f"v{at}" for at in range(300)]), PLAIN, max_size=40), st.randoms())
 def test_plain_values_come_back_all_or_one_by_one(values: dict[str, Any], draw: Any) -> None:

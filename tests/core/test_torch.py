@@ -123,6 +123,7 @@ def test_tied_weights_stay_tied(tmp_path: Path) -> None:
     assert found[0].weight is found[1].weight
 
 
+@pytest.mark.slow
 def test_an_optimizer_comes_back_to_where_it_was(tmp_path: Path) -> None:
     model = net()
     optimizer = torch.optim.Adam(model.parameters())

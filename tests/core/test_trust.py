@@ -246,6 +246,7 @@ HOSTILE_FIELDS: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", HOSTILE_FIELDS)
 @pytest.mark.parametrize(
     "words", ["ls", "show {}", "diff {}", "verify", "rm {} --dry-run", "export {} {}/x.ckpt"]

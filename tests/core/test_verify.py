@@ -139,6 +139,7 @@ def test_a_damaged_manifest_is_named(tracker: Tracker, at: int) -> None:
         assert not tracker.history.trusted(tracker.manifest("two"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("data", [b"", b"{}", b"[]", b'{"checkpoint":{}}', b'{"a":' * 9999, b"\xff"])
 def test_what_is_no_manifest_is_named_and_the_others_are_checked(tracker: Tracker, data: bytes) -> None:
     tracker.store.put(tracker.find("two").key, data)

@@ -363,6 +363,7 @@ def test_an_experiment_is_started_from_the_panel(notebook: Notebook) -> None:
     until(lambda: not ticks())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("before", ["", "nbckpt.run(lambda config: None, name='before').wait()"])
 def test_what_was_started_from_the_panel_is_followed(notebook: Notebook, before: str) -> None:
     notebook.run(f"{ASKED}\n{before}")

@@ -118,6 +118,7 @@ def test_an_error_is_one_line_that_says_what_to_do(trained: Notebook, line: str,
     assert "\n" not in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "words"),
     [
@@ -297,6 +298,7 @@ def test_an_experiment_is_removed_beside_checkpoints(trained: Notebook, tmp_path
     assert "e/t0: TERMINATED" in str(trained.run("%ckpt show e/t0"))
 
 
+@pytest.mark.slow
 def test_an_experiment_that_runs_is_not_removed(trained: Notebook) -> None:
     trained.run("%ckpt run train waits=1 --name e")
     assert "e is running. Stop it first: %ckpt stop e" in trained.error("%ckpt rm e")

@@ -58,6 +58,7 @@ def test_no_two_odd_names_share_a_file(one: str) -> None:
     assert alike == [one]
 
 
+@pytest.mark.slow
 @settings(max_examples=500)
 @given(texts)
 def test_every_file_s_name_is_good_on_every_system_and_leads_nowhere_else(name: str) -> None:

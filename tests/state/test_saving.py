@@ -723,6 +723,7 @@ WRITER = """
 """
 
 
+@pytest.mark.slow
 def test_two_processes_that_save_into_one_folder_at_once_both_get_numbers_of_their_own(job: Path) -> None:
     command = [sys.executable, "-c", textwrap.dedent(WRITER)]
     env = os.environ | {"NBCKPT_CHECKPOINT_PATH": str(job)}

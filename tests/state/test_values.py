@@ -320,6 +320,7 @@ def test_a_state_that_ends_with_its_function_is_not_called_dropped(caplog: pytes
     assert warned(caplog) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("use", ["save", "load"])
 def test_a_state_that_was_used_may_go_without_a_word(caplog: pytest.LogCaptureFixture, use: str) -> None:
     state = nbckpt.State.of("list", [1])

@@ -124,6 +124,7 @@ for n in itertools.count():
 """
 
 
+@pytest.mark.slow
 @posix
 @pytest.mark.parametrize("attempt", range(3))
 @pytest.mark.parametrize("writer", WRITERS)

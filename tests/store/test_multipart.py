@@ -95,6 +95,7 @@ def test_what_another_has_finished_meanwhile_is_begun_anew(calls: Calls, s3_buck
     assert (calls.count("create_multipart_upload"), store.get("big") == DATA) == (1, True)
 
 
+@pytest.mark.slow
 def test_who_may_not_list_uploads_sends_all_of_it(calls: Calls, s3_bucket: str) -> None:
     calls.fail = ("list_multipart_uploads", 1)
     store = open_store(s3_bucket)

@@ -112,6 +112,7 @@ def test_keys_are_all_of_them_or_an_error(
     assert failed.struck.is_set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", [ANY["reset"], ANY["500"], ANY["503"]])
 def test_what_cannot_be_reached_is_not_missing(
     direct: Store, store: Store, s3_proxy: Proxy, fault: partial[Fault]

@@ -50,6 +50,7 @@ def test_a_lost_connection_is_made_anew(sftp_server: SftpServer, sftp_folder: st
     assert store.get("a") == b"x"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "call"), [(SFTPFile, "write"), (SFTPFile, "close"), (SFTPFileSystem, "mv")])
 def test_a_put_that_is_cut_off_leaves_no_key(
     sftp_server: SftpServer, sftp_folder: str, kind: type, call: str

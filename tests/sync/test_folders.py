@@ -465,6 +465,7 @@ def fails(reason: str, transfer: Callable[..., object], *places: object) -> bool
     return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("halfway", [False, True])
 def test_whichever_call_of_an_upload_fails_the_target_is_old_or_new_and_the_next_one_heals(
     tmp_path: Path, halfway: bool

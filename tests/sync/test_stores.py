@@ -71,6 +71,7 @@ def test_a_reader_sees_each_checkpoint_whole_or_not_wherever_a_push_is_killed() 
     assert [len(it) for it in seen] == sorted(len(it) for it in seen)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", range(1, 12))
 def test_a_push_that_fails_at_any_call_leaves_whole_checkpoints_and_goes_on(at: int) -> None:
     source, target = saved(MemoryStore(), 1, LARGE), MemoryStore()

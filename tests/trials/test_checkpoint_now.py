@@ -286,6 +286,7 @@ def never(config: dict[str, Any]) -> None:
         nbckpt.report(i=i)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("executor", ["thread", "inline", "process"])
 @pytest.mark.parametrize(
     ("train", "saved", "note"),

@@ -257,6 +257,7 @@ trees = st.dictionaries(paths, st.binary(max_size=99) | st.none(), max_size=5).f
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(trees)
 def test_any_tree_of_files_survives_a_save_an_object_and_a_restore(

@@ -37,6 +37,7 @@ def test_the_trials_that_are_named_are_drawn_in_that_order_once(made: Made) -> N
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["t2, lr=2", "t0, lr=0"]
 
 
+@pytest.mark.slow
 def test_of_many_the_best_are_drawn_and_a_sentence_says_so(tmp_path: Path) -> None:
     made = Made(tmp_path / "e", metric="loss", mode="min")
     for at in range(30):
@@ -87,6 +88,7 @@ def test_before_anything_is_reported_it_says_so(made: Made) -> None:
         curves(made.experiment, "", None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["$x", "$\\frac", "a_b^{", "<b>loss</b>", "\x00\n", "_hidden", "x" * 400, "{}%s", "a/b"]
 )

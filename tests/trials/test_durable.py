@@ -192,6 +192,7 @@ def let_go(store: Hanging) -> None:
             thread.join()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["n.bin", "n.txt", "000002.json"])
 def test_an_upload_that_hangs_is_given_up_and_can_never_be_seen(tmp_path: Path, ending: str) -> None:
     """Behaviour 41, D48."""

@@ -984,6 +984,7 @@ def test_a_function_that_offers_what_cannot_be_saved_meets_the_error_and_goes_on
 kinds = st.sampled_from(["train", "save", "pack", "restore", "unpack", "anew"])
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(kinds, st.integers(0, 5)), max_size=12))
 def test_any_order_of_steps_saves_and_restores_is_what_a_model_says(

@@ -344,6 +344,7 @@ def test_a_trial_that_is_shown_has_it_and_nothing_of_it_takes_effect() -> None:
     assert "\x1b" not in shown["text/plain"] + shown["text/html"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("executor", ["thread", "process"])
 @pytest.mark.parametrize("prints_first", [True, False])
 def test_a_log_txt_of_the_trial_s_own_stays_and_is_said(

@@ -98,6 +98,7 @@ def test_a_retried_trial_is_one_run_and_each_iteration_is_there_once(uri: str) -
     assert history(uri, it, "loss") == [(1, 0.0), (2, 1.0), (3, 2.0), (4, 3.0)]
 
 
+@pytest.mark.slow
 def test_a_failed_trial_is_a_failed_run_until_it_is_resumed(uri: str) -> None:
     run(train, uri, "failed", {"fails": "once"})
     (it,) = runs(uri, "failed")

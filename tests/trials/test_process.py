@@ -302,6 +302,7 @@ def test_a_killed_process_is_an_error_that_names_the_signal(method: str) -> None
     assert trial.error.endswith("The last it wrote: last words")
 
 
+@pytest.mark.slow
 def test_a_process_killed_while_it_is_restored_is_an_error_too() -> None:
     experiment = finished(killed_in("load_checkpoint"), name="e", checkpoint_every=1)
     assert experiment.trials[0].status == Status.TERMINATED

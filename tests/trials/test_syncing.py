@@ -539,6 +539,7 @@ def test_a_paused_trial_is_sent_as_it_rests(store: Path, tmp_path: Path) -> None
     assert Trial.read(fetched(f"{URL}/e/t0", tmp_path / "there")).status == Status.PAUSED
 
 
+@pytest.mark.slow
 def test_nothing_grows_with_the_number_of_trials(store: Path) -> None:
     """[D71]"""
     callback = SyncerCallback(config=config())

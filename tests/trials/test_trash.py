@@ -116,6 +116,7 @@ def test_an_experiment_that_another_kernel_removed_is_not_changed(library: Catal
     assert not (library.folder / "e").exists()
 
 
+@pytest.mark.slow
 def test_an_experiment_that_runs_is_not_removed(library: Catalog) -> None:
     go, began = Event(), Event()
 

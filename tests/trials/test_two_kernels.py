@@ -77,6 +77,7 @@ def test_whoever_looks_sees_what_another_kernel_did(look: Callable[[Experiment],
     assert here.trials[0].status == Status.TERMINATED
 
 
+@pytest.mark.slow
 def test_a_run_that_is_refused_changes_nothing_of_what_runs(store: Path) -> None:
     def train(config: dict[str, Any]) -> None:
         nbckpt.report(loss=1.0)
@@ -116,6 +117,7 @@ def test_an_experiment_that_another_one_replaced_is_not_mixed_with_it(store: Pat
     assert [trial.config for trial in here.trials] == [{"x": 3}]
 
 
+@pytest.mark.slow
 def test_a_new_name_that_two_kernels_start_at_once_runs_in_one(store: Path) -> None:
     first = Experiment(store / "experiments/e", nbckpt.trials.model.spec.Spec(print))
     with first.claimed(), pytest.raises(UsageError, match="another kernel"):
@@ -218,6 +220,7 @@ def test_a_command_in_a_shell_reaches_the_kernel_that_runs(here: Experiment, sto
     assert [here.asked(trial) for trial in here.trials] == ["", "pause"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("written", [b"", b"{}", b'{"format":1,"do":"rm"}', b'{"format":2,"do":"stop"}'])
 def test_a_request_that_is_none_is_removed_and_noted(here: Experiment, written: bytes) -> None:
     file = control.ask(here.folder, control.ControlRequest("pause"))
@@ -329,6 +332,7 @@ def test_an_experiment_cannot_end_before_what_it_did_is_answered(
     assert is_held == [True]
 
 
+@pytest.mark.slow
 def test_a_request_that_cannot_be_removed_is_done_once(
     here: Experiment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
