@@ -53,20 +53,18 @@ SOURCES = [{"a": 1}, {}, {FILES: {"f": b"1"}}]
 
 @pytest.mark.parametrize("data", SOURCES, ids=["fields", "nothing", "files"])
 def test_a_subclass_comes_back_as_itself(tmp_path: Path, data: dict[Any, Any]) -> None:
-    """Behaviour 11."""
     found = forms(Model.from_dict(data), tmp_path, Checkpoint)[:4]
     assert [type(it) for it in found] == [Model] * 4
 
 
 @pytest.mark.parametrize("data", SOURCES, ids=["fields", "nothing", "files"])
 def test_a_base_read_by_a_subclass_becomes_it(tmp_path: Path, data: dict[Any, Any]) -> None:
-    """Behaviour 12."""
     for made in (Checkpoint.from_dict(data), Model.from_dict(data)):
         assert {type(it) for it in forms(made, tmp_path, Deeper)} == {Deeper}
 
 
 def test_an_unrelated_class_is_refused(tmp_path: Path) -> None:
-    """Behaviour 12, and a ValueError as there."""
+    """And a ValueError as there."""
     made = Model.from_dict({"a": 1})
     place, uri = made.to_directory(tmp_path / "m"), made.to_uri(f"memory://{uuid.uuid4().hex}")
     reads: list[Callable[[], Any]] = [
@@ -83,7 +81,6 @@ def test_an_unrelated_class_is_refused(tmp_path: Path) -> None:
 
 
 def test_listed_attributes_survive_and_others_do_not(tmp_path: Path) -> None:
-    """Behaviour 13."""
     made = Model.from_dict({"a": 1})
     made.epochs, made.tags = 3, ["x"]
     made.unlisted = 1  # type: ignore[attr-defined]
@@ -95,7 +92,6 @@ def test_listed_attributes_survive_and_others_do_not(tmp_path: Path) -> None:
 
 
 def test_attributes_survive_a_chain_and_a_change(tmp_path: Path) -> None:
-    """Behaviour 13."""
     made = Model.from_dict({"a": 1})
     made.epochs = 3
     for back in forms(made, tmp_path, Model):
@@ -106,7 +102,6 @@ def test_attributes_survive_a_chain_and_a_change(tmp_path: Path) -> None:
 
 
 def test_another_class_keeps_the_attributes_of_both() -> None:
-    """Behaviour 14, D24."""
     made = Model.from_dict({"a": 1})
     made.epochs, made.tags = 3, ["x"]
     other = Deeper.from_checkpoint(made)
@@ -125,7 +120,6 @@ def test_the_same_class_is_the_same_object() -> None:
 
 
 def test_a_pickled_uri_stays_a_uri() -> None:
-    """Behaviour 15."""
     uri = Model.from_dict({"a": bytes(10_000)}).to_uri(f"memory://{uuid.uuid4().hex}")
     data = pickle.dumps(Checkpoint.from_uri(uri))
     back = pickle.loads(data)
@@ -136,7 +130,6 @@ def test_a_pickled_uri_stays_a_uri() -> None:
 
 
 def test_a_pickled_dict_brings_its_data() -> None:
-    """Behaviour 15."""
     made = Model.from_dict({"a": [1, 2], FILES: {"f": b"1"}})
     made.epochs = 4
     back = pickle.loads(pickle.dumps(made))
@@ -146,7 +139,6 @@ def test_a_pickled_dict_brings_its_data() -> None:
 
 
 def test_a_pickled_folder_is_a_reference(tmp_path: Path) -> None:
-    """Behaviour 16, D18."""
     (tmp_path / "large").write_bytes(bytes(8 << 20))
     data = pickle.dumps(Checkpoint.from_directory(tmp_path))
     back = pickle.loads(data)
@@ -175,13 +167,11 @@ def test_a_pickled_reference_brings_no_trust_that_nobody_gave(tmp_path: Path) ->
 
 @pytest.mark.parametrize("use", [open, os.path.exists, os.listdir, Path], ids=lambda it: it.__name__)
 def test_a_checkpoint_is_no_path(use: Any) -> None:
-    """Behaviour 17."""
     with pytest.raises(TypeError, match="as_directory"):
         use(Checkpoint.from_dict({}))
 
 
 def test_the_uri_says_where_it_is(tmp_path: Path) -> None:
-    """Behaviour 18, D20."""
     uri = f"memory://{uuid.uuid4().hex}/x"
     made = Checkpoint.from_dict({"a": 1})
     store = MemoryStore()
@@ -202,7 +192,6 @@ def test_a_checkpoint_in_a_remote_store_pickles_too() -> None:
 
 
 def test_a_repr_is_short(tmp_path: Path) -> None:
-    """Behaviour 19, D25."""
     deep = tmp_path / ("x" * 200) / ("y" * 200)
     deep.mkdir(parents=True)
     made = [
@@ -216,7 +205,6 @@ def test_a_repr_is_short(tmp_path: Path) -> None:
 
 
 def test_a_preprocessor_is_found_wherever_it_is(tmp_path: Path) -> None:
-    """Behaviour 20."""
     made = Checkpoint.from_dict({"a": 1, "_preprocessor": {"scale": 2}})
     folder = Checkpoint.from_directory(made.to_directory(tmp_path / "made"))
     again = Checkpoint.from_dict(Checkpoint.from_dict(folder.to_dict()).to_dict())
@@ -227,7 +215,6 @@ def test_a_preprocessor_is_found_wherever_it_is(tmp_path: Path) -> None:
 
 
 def test_a_preprocessor_in_a_file_is_only_loaded_with_trust(tmp_path: Path) -> None:
-    """Behaviour 20, D15."""
     (tmp_path / "_preprocessor").write_bytes(pickle.dumps({"scale": 2}))
     assert Checkpoint.from_directory(tmp_path, trust=True).get_preprocessor() == {"scale": 2}
     made = Checkpoint.from_directory(tmp_path)

@@ -43,14 +43,13 @@ def foreign(tmp_path: Path) -> Path:
 
 
 def test_a_folder_source_is_lent_itself(foreign: Path) -> None:
-    """Behaviour 22."""
     with Checkpoint.from_directory(foreign).as_directory() as path:
         assert path == str(foreign)
     assert contents(foreign) == {"theirs": b"precious"}
 
 
 def test_any_other_source_is_lent_for_the_block_only() -> None:
-    """Behaviour 23; the name is the content's, so that equal ones can be shared."""
+    """The name is the content's, so that equal ones can be shared."""
     made = Checkpoint.from_dict(MADE)
     with made.as_directory() as path:
         assert Path(path, "sub", "g").read_bytes() == b"new"
@@ -63,14 +62,12 @@ def left_behind() -> list[str]:
 
 
 def test_an_error_in_the_block_leaves_nothing() -> None:
-    """D10."""
     with pytest.raises(ZeroDivisionError), Checkpoint.from_dict(MADE).as_directory():
         raise ZeroDivisionError
     assert left_behind() == []
 
 
 def test_an_inner_use_does_not_take_the_folder_from_the_outer() -> None:
-    """D11."""
     made = Checkpoint.from_dict(MADE)
     with made.as_directory() as outer:
         with Checkpoint.from_bytes(made.to_bytes()).as_directory() as inner:
@@ -80,7 +77,6 @@ def test_an_inner_use_does_not_take_the_folder_from_the_outer() -> None:
 
 
 def test_threads_share_one_folder() -> None:
-    """D11."""
     made = Checkpoint.from_dict(MADE)
     together = threading.Barrier(8)
 
@@ -105,7 +101,6 @@ def test_a_block_may_end_in_another_thread() -> None:
 
 
 def test_different_contents_are_lent_apart() -> None:
-    """D9."""
     with (
         Checkpoint.from_dict({FILES: {"f": b"1"}}).as_directory() as one,
         Checkpoint.from_dict({FILES: {"f": b"2"}}).as_directory() as other,
@@ -131,7 +126,6 @@ def _no_space(*_: object, **__: object) -> None:
 
 @posix
 def test_only_the_user_may_enter_the_temporary_folder() -> None:
-    """D12."""
     assert shared_tempdir._root().stat().st_mode & 0o777 == 0o700
 
 
@@ -195,7 +189,6 @@ def said(process: subprocess.Popen[str]) -> tuple[str, int, int]:
 
 @pytest.mark.slow
 def test_one_of_many_processes_downloads_and_the_last_removes(temporary: Path, uri: str) -> None:
-    """Behaviour 24."""
     processes = [lender(temporary, uri) for _ in range(5)]
     answers = [said(process) for process in processes]
     assert len({path for path, _, _ in answers}) == 1
@@ -209,7 +202,7 @@ def test_one_of_many_processes_downloads_and_the_last_removes(temporary: Path, u
 
 @posix
 def test_what_a_killed_process_left_is_swept(temporary: Path, uri: str) -> None:
-    """D12: by whoever lends next, be it something else."""
+    """By whoever lends next, be it something else."""
     with lender(temporary, uri) as process:
         path = Path(said(process)[0])
         process.send_signal(signal.SIGKILL)
@@ -232,7 +225,7 @@ def test_what_a_living_process_uses_is_not_swept(temporary: Path, uri: str) -> N
 
 
 def test_a_moved_folder_is_a_checkpoint_where_it_is(tmp_path: Path) -> None:
-    """Behaviour 25, and attributes move with it."""
+    """And attributes move with it."""
     made = Named.from_dict(MADE)
     made.title = "best"
     shutil.move(made.to_directory(tmp_path / "old"), tmp_path / "new")
@@ -250,7 +243,6 @@ class Named(Checkpoint):
 
 
 def test_a_folder_with_something_else_is_refused(foreign: Path) -> None:
-    """D7."""
     for made in (Checkpoint.from_dict(MADE), Checkpoint.from_dict({})):
         with pytest.raises(UsageError, match=r"foreign' is not empty.*overwrite=True"):
             made.to_directory(foreign)
@@ -258,7 +250,7 @@ def test_a_folder_with_something_else_is_refused(foreign: Path) -> None:
 
 
 def test_an_overwritten_folder_holds_nothing_of_before(foreign: Path) -> None:
-    """D7: for a dict and for a folder alike."""
+    """For a dict and for a folder alike."""
     source = Checkpoint.from_directory(Checkpoint.from_dict(MADE).to_directory())
     for made in (source, Checkpoint.from_dict({FILES: {"g": b"1"}})):
         made.to_directory(foreign, overwrite=True)
@@ -277,7 +269,6 @@ def test_the_same_checkpoint_is_written_once(tmp_path: Path) -> None:
 
 
 def test_another_checkpoint_is_not_dropped_silently(tmp_path: Path) -> None:
-    """D9."""
     Checkpoint.from_dict({"a": 1}).to_directory(tmp_path / "place")
     with pytest.raises(UsageError, match="not empty"):
         Checkpoint.from_dict({"a": 2}).to_directory(tmp_path / "place")
@@ -294,7 +285,6 @@ def test_a_changed_attribute_is_a_change(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("spelling", ["", "/", "/.", "/sub/.."])
 def test_a_folder_written_to_itself_stays(tmp_path: Path, spelling: str) -> None:
-    """D8."""
     (tmp_path / "sub").mkdir()
     (tmp_path / "f").write_bytes(b"1")
     made = Checkpoint.from_directory(tmp_path)
@@ -306,7 +296,6 @@ def test_a_folder_written_to_itself_stays(tmp_path: Path, spelling: str) -> None
 @pytest.mark.parametrize("overwrite", [False, True])
 @pytest.mark.parametrize("target", ["source/inside", ".", "link", "link/source/inside"])
 def test_overlapping_folders_are_refused(tmp_path: Path, target: str, overwrite: bool) -> None:
-    """D8."""
     source = tmp_path / "parent" / "source"
     source.mkdir(parents=True)
     (source / "f").write_bytes(b"1")
@@ -330,7 +319,6 @@ def test_a_file_in_the_way_is_refused(tmp_path: Path) -> None:
 def test_a_failed_write_leaves_what_was_there(
     foreign: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    """D6."""
     open_signer()
     with monkeypatch.context() as patch:
         if step == "write":
@@ -348,7 +336,6 @@ def test_a_failed_write_leaves_what_was_there(
 def test_a_system_that_cannot_swap_names_puts_the_old_one_back(
     foreign: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """D6."""
     replace = Path.replace
 
     def fail(self: Path, target: Path) -> Path:
@@ -369,7 +356,6 @@ def test_a_system_that_cannot_swap_names_puts_the_old_one_back(
 
 
 def test_everything_is_synced_before_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """D28."""
     open_signer()
     happened: list[str] = []
     fsync, replace, sync_folder = os.fsync, Path.replace, files.sync_folder
@@ -412,7 +398,6 @@ def whole(place: Path) -> bool:
 @posix
 @pytest.mark.parametrize("attempt", range(4))
 def test_kill_9_leaves_the_old_folder_or_the_new(tmp_path: Path, attempt: int) -> None:
-    """D6."""
     command = [sys.executable, "-c", OVERWRITE_FOR_EVER, str(tmp_path / "place")]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         assert process.stdout
@@ -424,7 +409,6 @@ def test_kill_9_leaves_the_old_folder_or_the_new(tmp_path: Path, attempt: int) -
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux swaps names in one step")
 def test_a_reader_always_finds_a_whole_folder(tmp_path: Path) -> None:
-    """D6."""
     place = tmp_path / "place"
     made = [Checkpoint.from_dict({FILES: {"f": bytes([n])}}) for n in (0, 1)]
     made[0].to_directory(place)
@@ -445,7 +429,6 @@ def test_a_reader_always_finds_a_whole_folder(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_its_manifest_is_corrupt(tmp_path: Path) -> None:
-    """D6."""
     place = Path(Checkpoint.from_dict({"a": os.urandom(100_000)}).to_directory(tmp_path / "place"))
     (place / ".nbckpt" / "checkpoint.json").unlink()
     with pytest.raises(CorruptError, match="not whole: its manifest is missing"):
@@ -453,7 +436,6 @@ def test_a_folder_without_its_manifest_is_corrupt(tmp_path: Path) -> None:
 
 
 def test_a_folder_with_a_cut_manifest_is_corrupt(tmp_path: Path) -> None:
-    """D6."""
     place = Path(Checkpoint.from_dict({"a": 1}).to_directory(tmp_path / "place"))
     manifest = place / ".nbckpt" / "checkpoint.json"
     manifest.write_bytes(manifest.read_bytes()[:-30])
@@ -500,7 +482,6 @@ LARGE = bytes(100_000)
 
 @pytest.mark.parametrize("old", [None, OLD], ids=["new", "overwritten"])
 def test_a_crash_during_an_upload_never_shows_a_half(old: dict[Any, Any] | None) -> None:
-    """D6."""
     inner = MemoryStore()
     if old:
         upload(inner, Checkpoint.from_dict(old))
@@ -552,7 +533,6 @@ def test_a_damaged_file_at_a_uri_is_corrupt() -> None:
 
 
 def test_something_at_a_uri_is_not_overwritten_unasked() -> None:
-    """D7."""
     uri = f"memory://{uuid.uuid4().hex}"
     open_store(uri).put("theirs", b"1")
     with pytest.raises(UsageError, match=r"something at .* already.*overwrite=True"):
@@ -562,7 +542,6 @@ def test_something_at_a_uri_is_not_overwritten_unasked() -> None:
 
 
 def test_a_network_error_is_not_taken_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """D22."""
     uri = Checkpoint.from_dict({"a": 1}).to_uri(f"memory://{uuid.uuid4().hex}")
 
     def down(*_: object) -> bytes:

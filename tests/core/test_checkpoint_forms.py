@@ -85,7 +85,7 @@ def folder(tmp_path: Path) -> Path:
 @each_form
 @each_next_form
 def test_a_dict_comes_back_equal(tmp_path: Path, through: Through, then: Through) -> None:
-    """Behaviours 1, 2 and 5, D4: all of the dict, and nothing but it."""
+    """All of the dict, and nothing but it."""
     back = then(through(Checkpoint.from_dict(DATA), tmp_path), tmp_path).to_dict()
     assert back == DATA
     assert list(back) == list(DATA)
@@ -94,7 +94,6 @@ def test_a_dict_comes_back_equal(tmp_path: Path, through: Through, then: Through
 @each_form
 @each_next_form
 def test_a_folder_comes_back_equal(tmp_path: Path, folder: Path, through: Through, then: Through) -> None:
-    """Behaviours 3, 4, 5 and 10."""
     made = then(through(Checkpoint.from_directory(folder), tmp_path), tmp_path)
     back = made.to_directory(tmp_path / "back")
     assert files_in(back) == files_in(folder)
@@ -104,7 +103,6 @@ def test_a_folder_comes_back_equal(tmp_path: Path, folder: Path, through: Throug
 
 @each_form
 def test_a_checkpoint_equals_its_other_forms(tmp_path: Path, through: Through) -> None:
-    """D26."""
     made = Checkpoint.from_dict({"a": [1, 2.5, "x"], FILES: {"f": b"1"}})
     other = through(made, tmp_path)
     assert other == made
@@ -116,21 +114,18 @@ def test_a_checkpoint_equals_its_other_forms(tmp_path: Path, through: Through) -
 
 @each_form
 def test_an_empty_dict_is_a_checkpoint(tmp_path: Path, through: Through) -> None:
-    """D1."""
     assert through(Checkpoint.from_dict({}), tmp_path).to_dict() == {}
     assert Checkpoint(data_dict={}).to_dict() == {}
 
 
 @each_form
 def test_falsy_values_are_values(tmp_path: Path, through: Through) -> None:
-    """D1."""
     data = {"": 0, 0: "", "none": None, "list": [], "false": False}
     assert through(Checkpoint.from_dict(data), tmp_path).to_dict() == data
 
 
 @each_form
 def test_no_key_is_reserved(tmp_path: Path, through: Through) -> None:
-    """D4."""
     data: dict[Any, Any] = {
         "fs_checkpoint": 1,
         "bytes_data": 2,
@@ -148,7 +143,6 @@ def test_no_key_is_reserved(tmp_path: Path, through: Through) -> None:
 @each_form
 @pytest.mark.parametrize("key", ["../out", "../../evil", "/etc/x", "a/b", "a\0b", ".", "", "x" * 999])
 def test_no_key_is_a_path(tmp_path: Path, through: Through, key: str) -> None:
-    """D14."""
     place = tmp_path / "a" / "b" / "c"
     assert through(Checkpoint.from_dict({key: 1}), place).to_dict() == {key: 1}
     assert {it.name for it in tmp_path.iterdir()} <= {"a"}
@@ -156,7 +150,7 @@ def test_no_key_is_a_path(tmp_path: Path, through: Through, key: str) -> None:
 
 @each_form
 def test_keys_keep_their_types(tmp_path: Path, through: Through) -> None:
-    """D14: 5 is not "5"."""
+    """5 is not "5"."""
     data = {5: "int", "5": "text", 5.5: "float", b"5": "bytes", (5,): "tuple", None: "none"}
     back = through(Checkpoint.from_dict(data), tmp_path).to_dict()
     assert [(type(key), key, value) for key, value in back.items()] == [
@@ -173,7 +167,6 @@ def test_what_values_share_they_share_again(tmp_path: Path, through: Through) ->
 
 @each_form
 def test_nothing_changes_the_callers_dict(tmp_path: Path, through: Through) -> None:
-    """D3."""
     mine = {"list": [1], "x": 1}
     made = Checkpoint.from_dict(mine)
     through(made, tmp_path)
@@ -182,7 +175,6 @@ def test_nothing_changes_the_callers_dict(tmp_path: Path, through: Through) -> N
 
 
 def test_what_happens_to_the_dict_later_does_not_reach_the_checkpoint() -> None:
-    """D3."""
     mine = {"list": [1]}
     made = Checkpoint.from_dict(mine)
     mine["list"].append(2)
@@ -191,7 +183,6 @@ def test_what_happens_to_the_dict_later_does_not_reach_the_checkpoint() -> None:
 
 
 def test_every_dict_is_a_new_one() -> None:
-    """D3."""
     made = Checkpoint.from_dict({"list": [1]})
     made.to_dict()["list"].append(2)
     made.to_dict().clear()
@@ -199,7 +190,6 @@ def test_every_dict_is_a_new_one() -> None:
 
 
 def test_bytes_are_bytes_again_and_again() -> None:
-    """D19."""
     made = Checkpoint.from_dict({"bytes_data": [1]})
     for _ in range(3):
         data = made.to_bytes()
@@ -215,13 +205,12 @@ def test_bytes_are_an_archive() -> None:
 
 @pytest.mark.parametrize("keep", [0, 1, 100, -1, -50])
 def test_bytes_that_are_cut_are_corrupt(keep: int) -> None:
-    """D26."""
     with pytest.raises(CorruptError):
         Checkpoint.from_bytes(Checkpoint.from_dict({"a": bytes(1000)}).to_bytes()[:keep])
 
 
 def test_no_flipped_bit_goes_unnoticed() -> None:
-    """D26: each byte of the archive's contents is covered."""
+    """Each byte of the archive's contents is covered."""
     original = Checkpoint.from_dict({"a": list(range(20)), FILES: {"f": b"file"}})
     data = original.to_bytes()
     for at in range(0, len(data), 7):
@@ -237,7 +226,6 @@ def test_no_flipped_bit_goes_unnoticed() -> None:
 
 @each_form
 def test_a_field_added_to_the_dict_of_a_folder_stays(tmp_path: Path, folder: Path, through: Through) -> None:
-    """Behaviour 6."""
     made = Checkpoint.from_directory(folder)
     made = Checkpoint.from_dict(made.to_dict() | {"added": [1]})
     back = through(through(made, tmp_path), tmp_path)
@@ -247,7 +235,6 @@ def test_a_field_added_to_the_dict_of_a_folder_stays(tmp_path: Path, folder: Pat
 
 @each_form
 def test_files_added_to_the_folder_of_a_dict_stay(tmp_path: Path, through: Through) -> None:
-    """Behaviour 7, D5."""
     place = Path(Checkpoint.from_dict(DATA).to_directory(tmp_path / "place"))
     (place / "sub" / "dir").mkdir(parents=True)
     (place / "top.bin").write_bytes(b"top")
@@ -260,7 +247,6 @@ def test_files_added_to_the_folder_of_a_dict_stay(tmp_path: Path, through: Throu
 
 @each_form
 def test_fields_and_files_added_on_the_way_all_stay(tmp_path: Path, through: Through) -> None:
-    """Behaviour 8."""
     made = through(Checkpoint.from_dict({"first": 1}), tmp_path)
     made = through(Checkpoint.from_dict(made.to_dict() | {"second": 2}), tmp_path)
     place = Path(made.to_directory(tmp_path / "place"))
@@ -284,7 +270,6 @@ def test_a_file_added_to_the_dict_keeps_the_empty_folders(
 
 
 def test_writing_twice_loses_nothing(tmp_path: Path) -> None:
-    """D5."""
     made = Checkpoint.from_dict({"a": 1, FILES: {"f": b"1"}})
     for name in ("one", "two"):
         assert files_in(made.to_directory(tmp_path / name)) == {"f": b"1"}
@@ -292,7 +277,6 @@ def test_writing_twice_loses_nothing(tmp_path: Path) -> None:
 
 @each_form
 def test_files_with_our_endings_are_files(tmp_path: Path, through: Through) -> None:
-    """D16, D17."""
     names = ["a.meta.pkl", "sub/b.meta.pkl", ".metadata.pkl", "dict_checkpoint.pkl", ".is_checkpoint"]
     names += ["sub/.nbckpt/checkpoint.json", "checkpoint.json", "x.nbckpt", "manifest.json"]
     made = Checkpoint.from_dict({FILES: {name: name.encode() for name in names}})
@@ -302,7 +286,6 @@ def test_files_with_our_endings_are_files(tmp_path: Path, through: Through) -> N
 
 
 def test_a_source_folder_is_never_changed(folder: Path) -> None:
-    """D3, D23."""
     before = {it: it.stat().st_mtime_ns for it in [folder, *folder.rglob("*")]}
     made = Checkpoint.from_directory(folder)
     made.to_dict()
@@ -314,7 +297,6 @@ def test_a_source_folder_is_never_changed(folder: Path) -> None:
 
 
 def test_a_link_counts_as_what_it_points_to(tmp_path: Path, folder: Path) -> None:
-    """Behaviour 10, D28."""
     (folder / "link").symlink_to("test_data.pkl")
     (folder / "linked folder").symlink_to("sub", target_is_directory=True)
     made = Checkpoint.from_directory(folder)
@@ -345,7 +327,6 @@ def test_an_unread_uri_fetches_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_deleted_uri_is_found_missing_when_it_is_read() -> None:
-    """Behaviour 9."""
     made = Checkpoint.from_uri(f"memory://{uuid.uuid4().hex}")
     for read in (made.to_dict, made.to_bytes, made.to_directory, made.digest):
         with pytest.raises(NotFoundError, match="no checkpoint at memory://"):

@@ -64,7 +64,6 @@ each_form = pytest.mark.parametrize("form", ["bytes", "folder", "uri", "store"])
 def test_opening_a_strangers_checkpoint_runs_nothing(
     stranger: dict[str, Any], tmp_path: Path, form: str
 ) -> None:
-    """D15."""
     made = stranger[form]()
     repr(made)
     made.digest()
@@ -179,7 +178,6 @@ HOSTILE = ["../out", "a/../../out", "/etc/out", "..", ".", "", "a//b", "a/", "a\
 
 @pytest.mark.parametrize("path", HOSTILE)
 def test_no_file_leads_outside(path: str) -> None:
-    """D13, D14."""
     with pytest.raises(UsageError):
         Checkpoint.from_dict({FILES: {path: b"1"}})
 
@@ -188,7 +186,6 @@ def test_no_file_leads_outside(path: str) -> None:
 def test_no_file_of_a_hostile_archive_leads_outside(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
-    """D13."""
     with monkeypatch.context() as patch:
         patch.setattr("nbckpt.core.files.check_path", lambda it: it)
         data = Checkpoint.from_dict({FILES: {path: b"1"}}).to_bytes()
@@ -199,7 +196,6 @@ def test_no_file_of_a_hostile_archive_leads_outside(
 
 @pytest.mark.parametrize("path", ["a/../../out", "/etc/out", "a//b"])
 def test_no_file_at_a_hostile_uri_leads_outside(tmp_path: Path, path: str) -> None:
-    """D13."""
     store = MemoryStore()
     store._data[path] = b"1"
     made = Checkpoint._make(_Source(remote_tree(store), "uri", "memory://hostile"))
@@ -219,7 +215,6 @@ def test_no_file_at_a_hostile_uri_leads_outside(tmp_path: Path, path: str) -> No
     ],
 )
 def test_a_link_that_leads_out_of_the_folder_is_refused(tmp_path: Path, target: str, reason: str) -> None:
-    """D28."""
     (tmp_path / "beside").mkdir()
     folder = tmp_path / "folder"
     folder.mkdir()
@@ -275,13 +270,11 @@ def test_a_file_is_no_folder() -> None:
     ],
 )
 def test_a_wrong_source_is_named(given: dict[str, Any], error: type, message: str) -> None:
-    """Behaviour 21, D2, D21."""
     with pytest.raises(error, match=message):
         Checkpoint(**given)
 
 
 @pytest.mark.parametrize("uri", ["treasure://island", "/plain/path", "plain"])
 def test_a_wrong_target_is_named(uri: str) -> None:
-    """Behaviour 21, D21."""
     with pytest.raises(UsageError, match=uri):
         Checkpoint.from_dict({}).to_uri(uri)

@@ -71,7 +71,6 @@ STATE_ERRORS = ERRORS | {"gone": lambda: FileNotFoundError(2, "No such file or d
 def test_whichever_call_of_a_save_fails_the_one_before_is_whole_and_the_next_works(
     job: Path, keep: int, error: str
 ) -> None:
-    """Behaviours 101, 102, D32, D39."""
     values = itertools.count(1)
     for fault in faults(STATE_ERRORS[error]):
         with two_states(before := next(values)):
@@ -207,7 +206,6 @@ needs_kill = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has
 @pytest.mark.slow
 @needs_kill
 def test_kill_9_at_random_moments_leaves_the_last_save_that_returned_or_the_next(tmp_path: Path) -> None:
-    """Behaviour 101, D6, D39."""
     job = tmp_path / "job"
     draw = random.Random(4)
     last = 0

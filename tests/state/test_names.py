@@ -62,7 +62,6 @@ def test_no_two_odd_names_share_a_file(one: str) -> None:
 @settings(max_examples=500)
 @given(texts)
 def test_every_file_s_name_is_good_on_every_system_and_leads_nowhere_else(name: str) -> None:
-    """D37."""
     file = file_name(name)
     assert re.fullmatch(r"[a-z0-9._~-]{0,94}\.state", file)
     assert PurePosixPath(file).name == PureWindowsPath(file).name == file

@@ -34,7 +34,6 @@ def names() -> list[str]:
 
 
 def test_the_registry_keeps_no_state_alive() -> None:
-    """D30."""
     state = Number()
     gone = weakref.ref(state)
     del state
@@ -57,7 +56,6 @@ def made_in_turn(argument: int) -> list[str]:
 
 
 def test_making_one_state_keeps_no_other_variable_of_the_function_alive() -> None:
-    """D30."""
     assert made_in_turn(1) == ["second", "Number"]
 
 
@@ -90,7 +88,6 @@ def test_a_closed_state_is_not_saved_and_its_name_is_free() -> None:
 
 @pytest.mark.parametrize("name", [5, None, b"a", Path("a")])
 def test_a_name_is_text(name: Any) -> None:
-    """D37."""
     with pytest.raises(UsageError, match="a state's name is text, not"):
         Number(name)
     assert names() == []
@@ -125,7 +122,6 @@ class Same(Equal):
 
 @pytest.mark.parametrize("kind", [Equal, Same])
 def test_states_that_say_they_are_equal_are_still_different_ones(job: Path, kind: type[Number]) -> None:
-    """D38."""
     one, other = kind("one", 1), kind("other", 2)
     with pytest.raises(UsageError, match="already exists"):
         kind("one")
@@ -138,7 +134,7 @@ def test_states_that_say_they_are_equal_are_still_different_ones(job: Path, kind
 
 @pytest.mark.parametrize("when", ["sync", "save"])
 def test_a_state_that_makes_another_while_it_is_saved(job: Path, when: str) -> None:
-    """D34: what is saved is what there was at the beginning."""
+    """What is saved is what there was at the beginning."""
     made: list[Number] = []
 
     class Fruitful(Number):
@@ -327,7 +323,7 @@ def saved(job: Path) -> list[bytes]:
 
 @pytest.mark.slow
 def test_a_cell_that_is_run_again_replaces_its_state(cells: Cells, job: Path) -> None:
-    """D31; the new one is the one that is saved."""
+    """The new one is the one that is saved."""
     for value in (1, 2, 3):
         cells.run(f"Mine.value = {value}")
         cells.run('kept = globals().get("kept", []); kept.append(Mine("a"))', "cell")

@@ -63,7 +63,6 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 def test_two_names_are_two_states_and_a_name_used_twice_is_an_error(
     job: Path, monkeypatch: pytest.MonkeyPatch, replicas: int
 ) -> None:
-    """Behaviour 26."""
     for rank in range(replicas):
         as_replica(monkeypatch, rank, replicas)
         with nbckpt.states(job):
@@ -76,7 +75,6 @@ def test_two_names_are_two_states_and_a_name_used_twice_is_an_error(
 def test_what_one_replica_saved_two_load_and_only_replica_0_wrote_after_both_synced(
     job: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Behaviour 27."""
     events: list[str] = []
 
     class ProgressCallback(Number):
@@ -100,7 +98,7 @@ def test_what_one_replica_saved_two_load_and_only_replica_0_wrote_after_both_syn
 
 
 def test_a_first_run_loads_nothing_and_keeps_its_defaults(job: Path) -> None:
-    """Behaviour 28, D36: there is not even a folder."""
+    """There is not even a folder."""
     assert restarted(job) == (False, -1)
     assert not job.exists()
 
@@ -111,7 +109,6 @@ def test_a_state_that_the_save_lacks_keeps_its_defaults(job: Path) -> None:
 
 
 def test_objects_pickled_one_after_another_come_back_in_this_order(job: Path) -> None:
-    """Behaviour 29."""
 
     class Several(nbckpt.State):
         values: list[Any] = []
@@ -132,7 +129,6 @@ def test_objects_pickled_one_after_another_come_back_in_this_order(job: Path) ->
 
 
 def test_every_save_in_one_process_has_a_number_of_its_own_and_can_be_loaded(job: Path) -> None:
-    """Behaviour 101, D29."""
     for number in range(1, 11):
         assert save(number) == job / f"checkpoint-{number}"
         assert restarted(job) == (True, number)
@@ -142,7 +138,6 @@ def test_every_save_in_one_process_has_a_number_of_its_own_and_can_be_loaded(job
 def test_numbers_go_on_whatever_restart_it_is(
     job: Path, monkeypatch: pytest.MonkeyPatch, restarts: str
 ) -> None:
-    """D40."""
     for value in range(5):
         save(value)
     monkeypatch.setenv("ADAPTDL_NUM_RESTARTS", restarts)
@@ -152,7 +147,6 @@ def test_numbers_go_on_whatever_restart_it_is(
 
 
 def test_all_sync_then_a_barrier_then_all_are_written_then_a_barrier(job: Path) -> None:
-    """D33."""
     events: list[str] = []
 
     class ProgressCallback(nbckpt.State):
@@ -345,7 +339,7 @@ def test_to_keep_none_is_refused(job: Path, keep: int) -> None:
 def test_what_is_not_a_save_of_ours_stays_and_is_not_loaded(
     job: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """D36: other programs call their folders so, too."""
+    """Other programs call their folders so, too."""
     for name in (
         "checkpoint-old",
         "checkpoint-",
@@ -385,7 +379,6 @@ def test_damaged_saves_do_not_count_among_those_that_are_kept_and_go_when_they_a
 
 
 def test_what_crashes_left_goes_with_the_next_save(job: Path) -> None:
-    """D32."""
     job.mkdir()
     for left in (".nbckpt-tmp-0123456789ab", ".nbckpt-tmp-ba9876543210"):
         (job / left).mkdir()
@@ -399,7 +392,6 @@ def test_what_crashes_left_goes_with_the_next_save(job: Path) -> None:
 def test_a_save_that_failed_leaves_nothing_that_a_later_one_publishes(
     job: Path, error: type[BaseException]
 ) -> None:
-    """Behaviour 102, D32."""
 
     class Broken(nbckpt.State):
         def save(self, fileobj: IO[bytes]) -> None:
@@ -439,7 +431,6 @@ def test_an_error_of_the_state_s_own_with_another_file_is_not_said_to_be_of_the_
 def test_from_a_damaged_save_it_falls_back_to_the_one_before_and_says_so(
     job: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """D35."""
     save(1)
     newest = save(2)
     (newest / "n.state").write_bytes(b"")
@@ -452,7 +443,7 @@ def test_from_a_damaged_save_it_falls_back_to_the_one_before_and_says_so(
 
 
 def test_a_save_is_whole_or_passed_over_for_all_its_states(job: Path) -> None:
-    """D35: never some states of one save and some of another."""
+    """Never some states of one save and some of another."""
     for value in (1, 2):
         kept = [Number("a", value), Number("b", value)]
         newest = nbckpt.save_all_states()
@@ -544,7 +535,6 @@ def name_file(file: str) -> dict[str, Any]:
 def test_a_hostile_manifest_is_corrupt_and_leads_nowhere(
     job: Path, tmp_path: Path, hostile: dict[str, Any]
 ) -> None:
-    """Behaviour 107, D37."""
     (tmp_path / "n.state").write_bytes(pickle.dumps(5))
     edit(save(1), **hostile)
     with pytest.raises(CorruptError, match="no save in"):
@@ -827,7 +817,6 @@ def test_a_file_in_place_of_the_folder_is_an_error_of_one_line(tmp_path: Path) -
 def test_the_folders_that_the_first_save_makes_are_durable_too(
     job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """D39."""
     synced: list[Path] = []
     monkeypatch.setattr("nbckpt.store.files.sync_folder", synced.append)
     save(1, checkpoint_dir=tmp_path / "a" / "b")
@@ -847,7 +836,6 @@ def test_a_save_that_was_removed_while_it_was_loaded_from_is_an_error_that_names
 
 
 def test_importing_it_configures_no_logging() -> None:
-    """D41."""
     code = "import logging, nbckpt.state; print(logging.root.handlers, logging.getLogger('nbckpt').handlers)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[] []\n"
@@ -856,7 +844,7 @@ def test_importing_it_configures_no_logging() -> None:
 def test_the_order_on_disk_is_files_manifest_folder_rename_folder(
     job: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """D39: each is durable before the next, and only then older saves go."""
+    """Each is durable before the next, and only then older saves go."""
     save(1)
     events: list[str] = []
 

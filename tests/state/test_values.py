@@ -347,7 +347,6 @@ def test_a_state_whose_name_was_taken_is_told_of_by_the_error_alone(caplog: pyte
 def test_a_state_that_is_dropped_while_one_that_cannot_be_hashed_has_its_name(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """D38."""
 
     class Unhashable(nbckpt.State):
         __hash__ = None  # type: ignore[assignment]

@@ -50,23 +50,23 @@ def test_the_six_settings_have_their_defaults() -> None:
 
 
 @pytest.mark.parametrize("url", [None, "", "file:///some/where", "s3://bucket/folder", "memory://x"])
-def test_46_and_65_a_place_that_can_be_reached_is_true(url: str | None) -> None:
+def test_a_place_that_can_be_reached_is_true(url: str | None) -> None:
     assert SyncConfig(url).validate_upload_dir() is True
 
 
 @pytest.mark.parametrize("url", ["invalid://some/url", "/some/folder", "some/folder"])
-def test_46_an_unknown_protocol_and_a_plain_path_are_refused(url: str) -> None:
+def test_an_unknown_protocol_and_a_plain_path_are_refused(url: str) -> None:
     config = SyncConfig(url)
     with pytest.raises(ValueError, match=re.escape(url)):
         config.validate_upload_dir()
 
 
-def test_46_a_plain_path_is_answered_with_its_url() -> None:
+def test_a_plain_path_is_answered_with_its_url() -> None:
     with pytest.raises(UsageError, match="file:///some/folder%20here"):
         SyncConfig("/some/folder here").validate_upload_dir()
 
 
-def test_46_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(protocol: str) -> None:
         raise ImportError(f"Install s3fs to use {protocol}")
 
@@ -75,25 +75,25 @@ def test_46_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) 
         SyncConfig("s3://bucket").validate_upload_dir()
 
 
-def test_46_a_syncer_of_ones_own_decides_itself() -> None:
+def test_a_syncer_of_ones_own_decides_itself() -> None:
     assert SyncConfig("/any/where", Anything()).validate_upload_dir() is True
     assert SyncConfig("mine", OldStyle()).validate_upload_dir() is True
     with pytest.raises(ValueError, match="not mine"):
         SyncConfig("yours", OldStyle()).validate_upload_dir()
 
 
-def test_47_a_place_and_no_syncer_cannot_be_together() -> None:
+def test_a_place_and_no_syncer_cannot_be_together() -> None:
     with pytest.raises(ValueError, match="needs a syncer"):
         SyncConfig("s3://bucket", syncer=None)
 
 
-def test_47_a_syncer_and_no_place_cannot_be_together() -> None:
+def test_a_syncer_and_no_place_cannot_be_together() -> None:
     with pytest.raises(ValueError, match="needs an upload_dir"):
         SyncConfig(syncer=DefaultSyncer())
 
 
 @pytest.mark.parametrize("number", [-1, math.nan, True, "300", None])
-def test_65_a_period_is_seconds(number: Any) -> None:
+def test_a_period_is_seconds(number: Any) -> None:
     with pytest.raises(ValueError, match="sync_period="):
         SyncConfig(sync_period=number)
     with pytest.raises(ValueError, match="sync_period="):
@@ -101,7 +101,7 @@ def test_65_a_period_is_seconds(number: Any) -> None:
 
 
 @pytest.mark.parametrize("number", [-1, 0, math.nan, math.inf, True, "300"])
-def test_65_a_timeout_is_seconds(number: Any) -> None:
+def test_a_timeout_is_seconds(number: Any) -> None:
     with pytest.raises(ValueError, match="sync_timeout="):
         SyncConfig(sync_timeout=number)
     with pytest.raises(ValueError, match="sync_timeout="):

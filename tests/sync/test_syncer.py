@@ -184,7 +184,7 @@ def put_at(store: Store) -> str:
 
 
 @pytest.mark.parametrize("kind", ["memory", "folder", "s3"])
-def test_48_and_53_what_went_up_comes_down_and_goes_with_a_delete(
+def test_what_went_up_comes_down_and_goes_with_a_delete(
     source: Path, tmp_path: Path, url: str, kind: str, request: pytest.FixtureRequest
 ) -> None:
     if kind == "s3":
@@ -213,7 +213,7 @@ def test_48_and_53_what_went_up_comes_down_and_goes_with_a_delete(
         (["*_exclude.txt", "*_exclude/*"], {"level0.txt", "subdir/level1.txt", "subdir/nested/level2.txt"}),
     ],
 )
-def test_49_and_58_patterns_leave_out_the_same_on_every_route(
+def test_patterns_leave_out_the_same_on_every_route(
     source: Path, tmp_path: Path, patterns: list[str], left: set[str]
 ) -> None:
     up, all_of_it = put_at(MemoryStore()), put_at(MemoryStore())
@@ -226,7 +226,7 @@ def test_49_and_58_patterns_leave_out_the_same_on_every_route(
 
 
 @pytest.mark.parametrize("way", ["up", "down"])
-def test_50_if_needed_is_due_once_a_period(source: Path, tmp_path: Path, url: str, way: str) -> None:
+def test_if_needed_is_due_once_a_period(source: Path, tmp_path: Path, url: str, way: str) -> None:
     clock = Clock()
     with DefaultSyncer(sync_period=60, clock=clock) as syncer:
         syncer.sync_up(str(source), url)
@@ -245,7 +245,7 @@ def test_50_if_needed_is_due_once_a_period(source: Path, tmp_path: Path, url: st
     assert answers == [True, False, True]
 
 
-def test_51_while_one_runs_no_second_one_begins(steered: Steered) -> None:
+def test_while_one_runs_no_second_one_begins(steered: Steered) -> None:
     assert steered.sync_up_if_needed("a", "s3://x") is True
     steered.next_has_begun()
     assert steered.sync_up_if_needed("a", "s3://x") is False
@@ -253,7 +253,7 @@ def test_51_while_one_runs_no_second_one_begins(steered: Steered) -> None:
     assert len(steered.began) == 1
 
 
-def test_51_when_one_has_ended_a_new_one_begins(steered: Steered) -> None:
+def test_when_one_has_ended_a_new_one_begins(steered: Steered) -> None:
     steered.let_go(2)
     assert steered.sync_up("a", "s3://x")
     steered.wait()
@@ -262,7 +262,7 @@ def test_51_when_one_has_ended_a_new_one_begins(steered: Steered) -> None:
     assert len(steered.began) == 2
 
 
-def test_51_when_one_has_failed_that_is_logged_and_a_new_one_begins(
+def test_when_one_has_failed_that_is_logged_and_a_new_one_begins(
     steered: Steered, caplog: pytest.LogCaptureFixture
 ) -> None:
     steered.errors = [RuntimeError("net down")]
@@ -275,7 +275,7 @@ def test_51_when_one_has_failed_that_is_logged_and_a_new_one_begins(
     assert steered.wait()
 
 
-def test_52_one_that_hangs_is_cancelled_after_its_timeout_and_the_next_begins(steered: Steered) -> None:
+def test_one_that_hangs_is_cancelled_after_its_timeout_and_the_next_begins(steered: Steered) -> None:
     assert steered.sync_up("a", "s3://x") is True
     steered.next_has_begun()
     steered.clock.now += 5
@@ -291,7 +291,7 @@ def test_52_one_that_hangs_is_cancelled_after_its_timeout_and_the_next_begins(st
     assert steered.wait()
 
 
-def test_54_what_always_fails_fails_with_the_count_and_its_cause(slept: list[float]) -> None:
+def test_what_always_fails_fails_with_the_count_and_its_cause(slept: list[float]) -> None:
     syncer = Failing()
     syncer.errors = [RuntimeError(f"net down {n}") for n in range(9)]
     with pytest.raises(StoreError, match=r"failed 3 times; the last time: net down 2") as caught:
@@ -299,7 +299,7 @@ def test_54_what_always_fails_fails_with_the_count_and_its_cause(slept: list[flo
     assert isinstance(caught.value.__cause__, RuntimeError)
 
 
-def test_54_what_always_hangs_fails_with_a_timeout() -> None:
+def test_what_always_hangs_fails_with_a_timeout() -> None:
     clock = Clock()
 
     class Hanging(Steered):
@@ -315,7 +315,7 @@ def test_54_what_always_hangs_fails_with_a_timeout() -> None:
     assert len(syncer.began) == 2
 
 
-def test_54_what_fails_then_hangs_then_works_is_fine(steered: Steered) -> None:
+def test_what_fails_then_hangs_then_works_is_fine(steered: Steered) -> None:
     steered.errors = [RuntimeError("net down"), TimedOutError("it hung"), None]
     steered.let_go(3)
     steered.sync_up("a", "s3://x")
@@ -323,7 +323,7 @@ def test_54_what_fails_then_hangs_then_works_is_fine(steered: Steered) -> None:
     assert len(steered.began) == 3
 
 
-def test_55_a_copy_made_while_one_runs_has_nothing_running(source: Path) -> None:
+def test_a_copy_made_while_one_runs_has_nothing_running(source: Path) -> None:
     store = Slow()
     syncer = Remote(7, 9, attempts=2)
     syncer.sync_up(str(source), put_at(store))
@@ -336,7 +336,7 @@ def test_55_a_copy_made_while_one_runs_has_nothing_running(source: Path) -> None
     syncer.close()
 
 
-def test_54_a_copy_is_due_at_once_since_its_clock_is_another(source: Path, url: str) -> None:
+def test_a_copy_is_due_at_once_since_its_clock_is_another(source: Path, url: str) -> None:
     with DefaultSyncer() as syncer:
         assert syncer.sync_up_if_needed(str(source), url)
     with pickle.loads(pickle.dumps(syncer)) as copy:
@@ -344,7 +344,7 @@ def test_54_a_copy_is_due_at_once_since_its_clock_is_another(source: Path, url: 
         assert copy.sync_up_if_needed(str(source), url)
 
 
-def test_56_many_files_in_one_folder_go_up_and_down(tmp_path: Path, url: str) -> None:
+def test_many_files_in_one_folder_go_up_and_down(tmp_path: Path, url: str) -> None:
     (tmp_path / "source").mkdir()
     for number in range(256):
         (tmp_path / "source" / str(number)).write_text(str(number))
@@ -356,7 +356,7 @@ def test_56_many_files_in_one_folder_go_up_and_down(tmp_path: Path, url: str) ->
     }
 
 
-def test_57_files_that_vanish_meanwhile_do_not_matter(source: Path, tmp_path: Path) -> None:
+def test_files_that_vanish_meanwhile_do_not_matter(source: Path, tmp_path: Path) -> None:
     class Vanishing(MemoryStore):
         def sizes(self, prefix: str = "") -> Iterator[tuple[str, int]]:
             (source / "subdir/level1.txt").unlink(missing_ok=True)
@@ -369,7 +369,7 @@ def test_57_files_that_vanish_meanwhile_do_not_matter(source: Path, tmp_path: Pa
     assert files(tmp_path / "target") == sorted(set(TREE) - {"subdir/level1.txt"})
 
 
-def test_58_and_57_close_makes_the_last_sync_and_waits_for_it(source: Path) -> None:
+def test_close_makes_the_last_sync_and_waits_for_it(source: Path) -> None:
     made: list[Request] = []
 
     class Counting(Remote):
@@ -392,7 +392,7 @@ def test_58_and_57_close_makes_the_last_sync_and_waits_for_it(source: Path) -> N
     assert len(made) == 2
 
 
-def test_59_a_download_that_fails_leaves_what_was_there(source: Path, tmp_path: Path) -> None:
+def test_a_download_that_fails_leaves_what_was_there(source: Path, tmp_path: Path) -> None:
     store = MemoryStore()
     down = FaultyStore(store, when=lambda call: call.op == "get" and "nested" in call.key)
     syncer = Remote(attempts=1)
@@ -447,7 +447,7 @@ class Slow(Store):
 
 
 @pytest.mark.parametrize("how", ["cancel", "timeout"])
-def test_50_after_a_timeout_or_a_cancel_not_one_more_byte_is_written(tmp_path: Path, how: str) -> None:
+def test_after_a_timeout_or_a_cancel_not_one_more_byte_is_written(tmp_path: Path, how: str) -> None:
     store, clock = Slow(), Clock()
     (tmp_path / "one").write_bytes(b"0123456789")
     syncer = Remote(sync_timeout=10, clock=clock)
@@ -472,7 +472,7 @@ def test_50_after_a_timeout_or_a_cancel_not_one_more_byte_is_written(tmp_path: P
     assert store.get("one") == b"0123456789"
 
 
-def test_50_two_syncers_do_not_write_to_one_target_at_once(tmp_path: Path) -> None:
+def test_two_syncers_do_not_write_to_one_target_at_once(tmp_path: Path) -> None:
     store = Slow()
     where = put_at(store)
     first, second = Remote(), Remote()
@@ -493,7 +493,7 @@ def test_50_two_syncers_do_not_write_to_one_target_at_once(tmp_path: Path) -> No
     assert store.get("file") == b"two"
 
 
-def test_50_who_waits_for_another_writer_can_be_cancelled(tmp_path: Path) -> None:
+def test_who_waits_for_another_writer_can_be_cancelled(tmp_path: Path) -> None:
     store = Slow()
     where = put_at(store)
     (tmp_path / "file").write_text("one")
@@ -531,7 +531,7 @@ def test_the_work_goes_on_where_no_thread_can_be_started(
     assert files(tmp_path / "target") == sorted(TREE)
 
 
-def test_50_a_timeout_needs_nobody_who_asks_or_waits(tmp_path: Path) -> None:
+def test_a_timeout_needs_nobody_who_asks_or_waits(tmp_path: Path) -> None:
     store = Slow()
     (tmp_path / "one").write_bytes(b"0123456789")
     syncer = Remote(sync_timeout=0.05)
@@ -545,7 +545,7 @@ def test_50_a_timeout_needs_nobody_who_asks_or_waits(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_50_the_next_to_a_target_waits_for_a_put_that_cannot_be_cancelled(tmp_path: Path) -> None:
+def test_the_next_to_a_target_waits_for_a_put_that_cannot_be_cancelled(tmp_path: Path) -> None:
     goes_on, began, done = threading.Event(), threading.Event(), []
     puts = itertools.count(1)
 
@@ -578,7 +578,7 @@ def test_50_the_next_to_a_target_waits_for_a_put_that_cannot_be_cancelled(tmp_pa
     assert done.index(("one", 1)) < done.index(("one", 2))
 
 
-def test_51_what_ends_late_does_not_spoil_the_next_ones_result(steered: Steered) -> None:
+def test_what_ends_late_does_not_spoil_the_next_ones_result(steered: Steered) -> None:
     steered.sync_up("a", "s3://x")
     steered.next_has_begun()
     steered.clock.now += 10
@@ -591,7 +591,7 @@ def test_51_what_ends_late_does_not_spoil_the_next_ones_result(steered: Steered)
     assert [it.local for it in steered.began] == ["a", "b"]
 
 
-def test_52_no_time_to_wait_is_a_look(steered: Steered) -> None:
+def test_no_time_to_wait_is_a_look(steered: Steered) -> None:
     assert steered.wait(0) is True
     steered.sync_up("a", "s3://x")
     assert steered.wait(0) is False
@@ -601,9 +601,7 @@ def test_52_no_time_to_wait_is_a_look(steered: Steered) -> None:
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(0), GeneratorExit(), ValueError()])
-def test_53_whatever_is_raised_in_the_background_is_no_success(
-    steered: Steered, error: BaseException
-) -> None:
+def test_whatever_is_raised_in_the_background_is_no_success(steered: Steered, error: BaseException) -> None:
     steered.errors = [error]
     steered.let_go()
     steered.sync_up_if_needed("a", "s3://x")
@@ -613,7 +611,7 @@ def test_53_whatever_is_raised_in_the_background_is_no_success(
     assert steered.last_sync_up_time == float("-inf")
 
 
-def test_54_and_56_each_answer_is_a_bool() -> None:
+def test_each_answer_is_a_bool() -> None:
     clock = Clock()
     syncer = OldStyle(sync_period=60)
     syncer._clock = clock
@@ -625,14 +623,14 @@ def test_54_and_56_each_answer_is_a_bool() -> None:
 
 
 @pytest.mark.parametrize("kind", [OldStyle, NoInit])
-def test_54_the_wall_clock_does_not_matter(monkeypatch: pytest.MonkeyPatch, kind: type[OldStyle]) -> None:
+def test_the_wall_clock_does_not_matter(monkeypatch: pytest.MonkeyPatch, kind: type[OldStyle]) -> None:
     syncer = kind()
     assert syncer.sync_up_if_needed("a", "u")
     monkeypatch.setattr("time.time", lambda: 1e12)
     assert not syncer.sync_up_if_needed("a", "u")
 
 
-def test_55_a_refusal_or_an_error_does_not_count() -> None:
+def test_a_refusal_or_an_error_does_not_count() -> None:
     syncer = OldStyle(sync_period=60)
     syncer.answer = False
     assert syncer.sync_up_if_needed("a", "u") is False
@@ -641,7 +639,7 @@ def test_55_a_refusal_or_an_error_does_not_count() -> None:
     assert len(syncer.calls) == 2
 
 
-def test_55_what_failed_in_the_background_is_due_again_soon_and_later_each_time(steered: Steered) -> None:
+def test_what_failed_in_the_background_is_due_again_soon_and_later_each_time(steered: Steered) -> None:
     steered.errors = [RuntimeError(str(n)) for n in range(3)]
     waits = []
     for _ in range(3):
@@ -663,7 +661,7 @@ def test_55_what_failed_in_the_background_is_due_again_soon_and_later_each_time(
     assert steered.sync_up_if_needed("a", "s3://x") is False
 
 
-def test_55_reset_makes_both_due(steered: Steered) -> None:
+def test_reset_makes_both_due(steered: Steered) -> None:
     steered.errors = [RuntimeError("net down")]
     steered.let_go(2)
     steered.sync_up_if_needed("a", "s3://x")
@@ -675,7 +673,7 @@ def test_55_reset_makes_both_due(steered: Steered) -> None:
     assert steered.sync_up_if_needed("a", "s3://x") is False
 
 
-def test_57_what_is_asked_for_meanwhile_is_done_after_it_and_once(steered: Steered) -> None:
+def test_what_is_asked_for_meanwhile_is_done_after_it_and_once(steered: Steered) -> None:
     steered.sync_up("a", "s3://x")
     steered.next_has_begun()
     for _ in range(5):
@@ -696,7 +694,7 @@ def test_57_what_is_asked_for_meanwhile_is_done_after_it_and_once(steered: Steer
 
 @given(st.lists(st.tuples(st.sampled_from("ude"), st.sampled_from("ab"), st.sampled_from("xy")), max_size=8))
 @settings(max_examples=60, deadline=None)
-def test_57_joining_requests_changes_nothing_about_the_outcome(asked: list[tuple[str, str, str]]) -> None:
+def test_joining_requests_changes_nothing_about_the_outcome(asked: list[tuple[str, str, str]]) -> None:
     syncer = Steered()
     syncer.delete("first")
     syncer.next_has_begun()
@@ -743,9 +741,7 @@ PATTERNS = st.lists(
 @pytest.mark.slow
 @given(st.sets(PATHS, min_size=1, max_size=6), PATTERNS)
 @settings(max_examples=25, deadline=None)
-def test_58_and_97_a_pattern_means_the_same_up_down_and_in_a_retry(
-    paths: set[str], patterns: list[str]
-) -> None:
+def test_a_pattern_means_the_same_up_down_and_in_a_retry(paths: set[str], patterns: list[str]) -> None:
     paths = {it for it in paths if not any(other.startswith(f"{it}/") for other in paths)}
     clean = [it.removeprefix("./").removesuffix("/") for it in patterns]
     expected = sorted(
@@ -786,7 +782,7 @@ def once_faulty(store: Store) -> FaultyStore:
     return FaultyStore(store, fail_at=1, when=lambda call: call.op in {"put", "keys"})
 
 
-def test_97_the_usual_patterns_leave_out_whole_folders(tmp_path: Path) -> None:
+def test_the_usual_patterns_leave_out_whole_folders(tmp_path: Path) -> None:
     out = ["checkpoint_tmpabc/f", "checkpoint_-00001/x", "save_to_objectq/deep/y", "rank_0/z"]
     for path in [*out, "checkpoint_000001/x"]:
         (tmp_path / path).parent.mkdir(parents=True)
@@ -798,12 +794,12 @@ def test_97_the_usual_patterns_leave_out_whole_folders(tmp_path: Path) -> None:
     assert [key for key in sorted(store.keys()) if not key.startswith(".")] == ["checkpoint_000001/x"]
 
 
-def test_58_one_text_is_no_list_of_patterns() -> None:
+def test_one_text_is_no_list_of_patterns() -> None:
     with pytest.raises(UsageError, match=r"write exclude=\['\*.tmp'\]"):
         DefaultSyncer().sync_up("a", "memory://x", exclude="*.tmp")
 
 
-def test_59_what_is_there_is_not_sent_again(source: Path) -> None:
+def test_what_is_there_is_not_sent_again(source: Path) -> None:
     for path in source.rglob("*"):
         os.utime(path, (1_000_000_000, 1_000_000_000))
     store = RecordingStore(MemoryStore())
@@ -818,7 +814,7 @@ def test_59_what_is_there_is_not_sent_again(source: Path) -> None:
 
 
 @pytest.mark.parametrize("mirrors", [False, True])
-def test_60_what_the_source_has_no_more_goes_only_where_that_is_asked_for(
+def test_what_the_source_has_no_more_goes_only_where_that_is_asked_for(
     source: Path, tmp_path: Path, mirrors: bool
 ) -> None:
     where = put_at(MemoryStore())
@@ -831,7 +827,7 @@ def test_60_what_the_source_has_no_more_goes_only_where_that_is_asked_for(
     assert (tmp_path / "target/level0.txt").exists() is not mirrors
 
 
-def test_61_n_tries_are_n_with_no_wait_after_the_last(slept: list[float]) -> None:
+def test_n_tries_are_n_with_no_wait_after_the_last(slept: list[float]) -> None:
     syncer = Failing()
     syncer.errors = [RuntimeError("net down") for _ in range(9)]
     with pytest.raises(StoreError):
@@ -842,7 +838,7 @@ def test_61_n_tries_are_n_with_no_wait_after_the_last(slept: list[float]) -> Non
 
 
 @pytest.mark.parametrize("tries", [1, 2])
-def test_61_the_last_try_counts_when_it_works(tries: int) -> None:
+def test_the_last_try_counts_when_it_works(tries: int) -> None:
     syncer = Failing()
     syncer.errors = [RuntimeError("net down") for _ in range(tries - 1)]
     syncer.wait_or_retry(max_retries=tries)
@@ -850,7 +846,7 @@ def test_61_the_last_try_counts_when_it_works(tries: int) -> None:
 
 
 @pytest.mark.parametrize("options", [{"max_retries": 0}, {"max_retries": -1}, {"backoff_s": -1}])
-def test_61_numbers_that_cannot_be_are_refused(options: dict[str, int]) -> None:
+def test_numbers_that_cannot_be_are_refused(options: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="="):
         Failing().wait_or_retry(**options)
 
@@ -858,7 +854,7 @@ def test_61_numbers_that_cannot_be_are_refused(options: dict[str, int]) -> None:
 @pytest.mark.parametrize(
     "error", [NotFoundError("nothing there"), UsageError("no such protocol"), CancelledError("unwanted")]
 )
-def test_61_what_trying_again_does_not_help_is_raised_at_once(error: Exception) -> None:
+def test_what_trying_again_does_not_help_is_raised_at_once(error: Exception) -> None:
     syncer = Failing()
     syncer.errors = [error]
     with pytest.raises(type(error)):
@@ -866,7 +862,7 @@ def test_61_what_trying_again_does_not_help_is_raised_at_once(error: Exception) 
     assert syncer.calls == ["wait"]
 
 
-def test_62_a_retry_repeats_what_failed_and_nothing_else(steered: Steered) -> None:
+def test_a_retry_repeats_what_failed_and_nothing_else(steered: Steered) -> None:
     steered.errors = [None, RuntimeError("net down"), None]
     steered.let_go(4)
     steered.sync_up("a", "s3://a")
@@ -880,7 +876,7 @@ def test_62_a_retry_repeats_what_failed_and_nothing_else(steered: Steered) -> No
 
 
 @pytest.mark.parametrize("is_told", [True, False])
-def test_62_what_was_sent_since_is_not_deleted_by_a_retry(steered: Steered, is_told: bool) -> None:
+def test_what_was_sent_since_is_not_deleted_by_a_retry(steered: Steered, is_told: bool) -> None:
     steered.errors = [RuntimeError("net down"), None]
     steered.delete("s3://a")
     steered.next_has_begun()
@@ -899,7 +895,7 @@ def test_62_what_was_sent_since_is_not_deleted_by_a_retry(steered: Steered, is_t
             steered.close()
 
 
-def test_62_a_retry_without_waiting_starts_no_second_thread(steered: Steered) -> None:
+def test_a_retry_without_waiting_starts_no_second_thread(steered: Steered) -> None:
     steered.sync_up("a", "s3://a")
     steered.next_has_begun()
     for _ in range(3):
@@ -910,12 +906,12 @@ def test_62_a_retry_without_waiting_starts_no_second_thread(steered: Steered) ->
     assert len(steered.began) == 2
 
 
-def test_62_there_must_be_something_to_retry() -> None:
+def test_there_must_be_something_to_retry() -> None:
     with pytest.raises(UsageError, match="nothing to retry"):
         DefaultSyncer().retry()
 
 
-def test_63_a_target_is_never_seen_half(source: Path, tmp_path: Path) -> None:
+def test_a_target_is_never_seen_half(source: Path, tmp_path: Path) -> None:
     store = RecordingStore(MemoryStore())
     where = put_at(store)
     with Remote() as syncer:
@@ -943,7 +939,7 @@ def test_63_a_target_is_never_seen_half(source: Path, tmp_path: Path) -> None:
     assert seen >= {"old", "new"}
 
 
-def test_64_a_delete_that_fails_is_no_success(source: Path, url: str) -> None:
+def test_a_delete_that_fails_is_no_success(source: Path, url: str) -> None:
     syncer = Remote(attempts=1)
     store = MemoryStore()
     syncer.sync_up(str(source), put_at(store))
@@ -952,7 +948,7 @@ def test_64_a_delete_that_fails_is_no_success(source: Path, url: str) -> None:
         syncer.close()
 
 
-def test_65_a_syncer_shows_itself_in_both_forms(steered: Steered) -> None:
+def test_a_syncer_shows_itself_in_both_forms(steered: Steered) -> None:
     steered.errors = [RuntimeError("<b>net down")]
     steered.let_go()
     steered.sync_up("a", "s3://x")
@@ -1095,7 +1091,7 @@ def at_the_end(does: str, source: Path, target: Path) -> subprocess.CompletedPro
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def test_58_the_end_of_the_interpreter_waits_for_the_last_sync(source: Path, tmp_path: Path) -> None:
+def test_the_end_of_the_interpreter_waits_for_the_last_sync(source: Path, tmp_path: Path) -> None:
     done = at_the_end("return super().carry_out(request, terms)", source, tmp_path / "target")
     assert (done.returncode, done.stderr) == (0, "")
     assert set(TREE) <= set(files(tmp_path / "target"))

@@ -103,7 +103,6 @@ def test_a_checkpoint_of_a_name_replaces_the_one_before_whole(folder: Checkpoint
 def test_unfinished_damaged_and_odd_names_are_skipped_with_a_warning(
     folder: CheckpointFolder, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Behaviour 88, D92."""
     save(folder, {"f": b"1"}, 4)
     names = ["checkpoint_000009", "checkpoint_tmpab12cd", "checkpoint_-00001", ".hidden", "checkpoint_x"]
     for name in names:
@@ -129,7 +128,6 @@ def test_a_sweep_removes_what_was_not_finished_and_no_folder_of_the_user_s(folde
 
 
 def test_a_folder_whose_name_is_a_pattern_is_listed_and_swept(tmp_path: Path) -> None:
-    """D92."""
     folder = CheckpointFolder(tmp_path / "lr=[0.1]*?")
     save(folder, {"f": b"1"})
     folder.stage()
@@ -138,7 +136,6 @@ def test_a_folder_whose_name_is_a_pattern_is_listed_and_swept(tmp_path: Path) ->
 
 
 def test_a_path_inside_finds_its_checkpoint_and_one_above_none(folder: CheckpointFolder) -> None:
-    """Behaviour 86."""
     save(folder, {"a/b/c": b"1"}, 2)
     place = folder.folder / "checkpoint_000002"
     for inside in (place, place / "a", place / "a/b/c"):
@@ -149,7 +146,6 @@ def test_a_path_inside_finds_its_checkpoint_and_one_above_none(folder: Checkpoin
 
 
 def test_a_longer_name_that_begins_the_same_is_another_checkpoint(folder: CheckpointFolder) -> None:
-    """D87."""
     save(folder, {"f": b"1"}, 1)
     (folder.folder / "checkpoint_0000010").mkdir()
     with pytest.raises(NotFoundError):
@@ -216,7 +212,6 @@ def test_a_link_outside_nowhere_or_to_a_folder_is_refused(folder: CheckpointFold
     ],
 )
 def test_a_record_that_leads_outside_or_makes_no_sense_is_corrupt(change: dict[str, Any]) -> None:
-    """D90."""
     good = json.loads(Record(name_of(1), "files", 1).encode())
     with pytest.raises(CorruptError):
         Record.decode(json.dumps(good | change).encode(), "the record")
@@ -233,7 +228,6 @@ def test_a_record_of_a_newer_version_says_to_upgrade() -> None:
 def test_an_object_holds_every_file_by_its_path_and_the_empty_folders(
     folder: CheckpointFolder, tmp_path: Path
 ) -> None:
-    """Behaviour 87, D90."""
     tree = {"a": b"1", "deep/er/b": b"2" * 100_000, "empty/er": None, "ü ": b"", ".dot": b"3"}
     record = save(folder, tree, 5, metrics={"loss": 1.0})
     other = CheckpointFolder(tmp_path / "other")
@@ -296,7 +290,7 @@ def test_a_damaged_object_is_refused_and_leaves_nothing(
 
 @pytest.mark.parametrize("name", ["../evil", "/evil", "a/../../evil", ".nbckpt/../../evil", "a//b", ""])
 def test_an_object_writes_nothing_outside(folder: CheckpointFolder, name: str) -> None:
-    """D90: somebody may have made the object, not `pack`."""
+    """Somebody may have made the object, not `pack`."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("record.json", Record(name_of(1), "files", 1).encode())
@@ -307,7 +301,6 @@ def test_an_object_writes_nothing_outside(folder: CheckpointFolder, name: str) -
 
 
 def test_a_temporary_checkpoint_is_marked_in_its_record_and_not_listed(folder: CheckpointFolder) -> None:
-    """Behaviour 68, D89."""
     packed = folder.pack(save(folder, {"f": b"1"}, 4))
     one, other = (folder.unpack(packed, temporary=True) for _ in range(2))
     assert one.name != other.name
@@ -318,7 +311,6 @@ def test_a_temporary_checkpoint_is_marked_in_its_record_and_not_listed(folder: C
 
 
 def test_a_null_checkpoint_is_a_record_of_its_own_without_a_folder(folder: CheckpointFolder) -> None:
-    """Behaviour 68, D85."""
     record = folder.commit(None, Record("checkpoint_null_1", "null", 0))
     assert names_in(folder.folder) == ["checkpoint_null_1.json"]
     again = folder.unpack(folder.pack(record), temporary=True)
@@ -429,7 +421,7 @@ def test_a_full_disk_at_any_call_leaves_every_checkpoint_as_it_was(
 def test_a_crash_at_any_call_leaves_older_checkpoints_whole_and_nothing_half_visible(
     folder: CheckpointFolder, name: str
 ) -> None:
-    """D84, D88: also of the one that is being replaced either the former or the new one is there."""
+    """Also of the one that is being replaced either the former or the new one is there."""
     before = older(folder)
     for committed in attempts(folder, name, Crash, from_then_on=True):
         after = before | {name: NEW}

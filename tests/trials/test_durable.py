@@ -99,7 +99,6 @@ def trained(trainable: Trainable, steps: int) -> dict[str, Any]:
 
 
 def test_what_was_saved_comes_back_after_the_disk_was_wiped(url: str, tmp_path: Path) -> None:
-    """Behaviour 36."""
     with Counter(url, {}, tmp_path / "trial") as counter:
         trained(counter, 1)
         path = counter.save()
@@ -111,7 +110,6 @@ def test_what_was_saved_comes_back_after_the_disk_was_wiped(url: str, tmp_path: 
 
 
 def test_it_comes_back_on_another_machine_and_two_saves_are_two_states(url: str, tmp_path: Path) -> None:
-    """Behaviours 36, 38."""
     with Counter(url, {}, tmp_path / "one") as counter:
         trained(counter, 1)
         first = counter.save()
@@ -126,7 +124,6 @@ def test_it_comes_back_on_another_machine_and_two_saves_are_two_states(url: str,
 
 
 def test_save_uploads_before_it_returns_and_delete_removes_both(url: str, tmp_path: Path) -> None:
-    """Behaviour 39, D45."""
     with Counter(url, {}, tmp_path) as counter:
         trained(counter, 2)
         path = counter.save()
@@ -145,7 +142,6 @@ def count(config: dict[str, Any], checkpoint_dir: str | None = None) -> None:
 
 
 def test_a_function_comes_back_in_a_fresh_object_on_an_empty_disk(url: str, tmp_path: Path) -> None:
-    """Behaviour 37."""
     train = durable(count, url)
     with train({}, tmp_path / "one", trial_name="e/t0") as runner:
         trained(runner, 3)
@@ -160,7 +156,6 @@ def test_a_function_comes_back_in_a_fresh_object_on_an_empty_disk(url: str, tmp_
 
 
 def test_objects_never_touch_the_remote_storage(tmp_path: Path) -> None:
-    """Behaviour 40, D44."""
     store = RecordingStore(MemoryStore())
     with Counter(around(store), {}, tmp_path) as counter:
         trained(counter, 2)
@@ -195,7 +190,6 @@ def let_go(store: Hanging) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("ending", ["n.bin", "n.txt", "000002.json"])
 def test_an_upload_that_hangs_is_given_up_and_can_never_be_seen(tmp_path: Path, ending: str) -> None:
-    """Behaviour 41, D48."""
     store = Hanging(ending)
     store.free.set()
     with Counter(around(store), {}, tmp_path, timeout=0.2) as counter:
@@ -214,7 +208,6 @@ def test_an_upload_that_hangs_is_given_up_and_can_never_be_seen(tmp_path: Path, 
 
 
 def test_no_second_upload_of_a_checkpoint_begins_beside_one_that_hangs(tmp_path: Path) -> None:
-    """D45."""
     store = Hanging("n.txt")
     with Counter(around(store), {}, tmp_path, timeout=0.1) as counter:
         trained(counter, 1)
@@ -248,7 +241,6 @@ def test_a_new_trainable_waits_for_what_another_left_hanging(tmp_path: Path) -> 
 def test_an_upload_that_always_fails_is_tried_so_often_and_training_goes_on(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Behaviour 42."""
     store = FaultyStore(MemoryStore(), when=lambda call: call.op == "put" and call.key.endswith("n.txt"))
     with Counter(around(store), {}, tmp_path, attempts=4) as counter:
         trained(counter, 1)
@@ -311,7 +303,6 @@ def test_a_crash_at_any_moment_leaves_only_whole_checkpoints(tmp_path: Path) -> 
 
 
 def test_a_store_of_ones_own_is_used_up_down_and_for_deleting(tmp_path: Path) -> None:
-    """Behaviour 43."""
     store = RecordingStore(MemoryStore())
     with Counter(around(store), {}, tmp_path) as counter:
         trained(counter, 1)
@@ -346,7 +337,6 @@ class Forms(Counter):
 
 @pytest.mark.parametrize("form", ["dict", "folder", "sub-folder", "file"])
 def test_all_forms_of_a_checkpoint_come_back(tmp_path: Path, form: str) -> None:
-    """Behaviour 44."""
     where = around(MemoryStore())
     with Forms(where, {"form": form}, tmp_path / "one") as trainable:
         trained(trainable, 2)
@@ -358,7 +348,6 @@ def test_all_forms_of_a_checkpoint_come_back(tmp_path: Path, form: str) -> None:
 
 
 def test_what_is_there_already_is_not_moved_again(tmp_path: Path) -> None:
-    """D46."""
     store = RecordingStore(MemoryStore())
     Counter.stores["test://once/t"] = store
 
@@ -378,7 +367,6 @@ def test_what_is_there_already_is_not_moved_again(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_dir_must_be_in_the_trials_folder_by_its_real_path(tmp_path: Path) -> None:
-    """D43."""
     (tmp_path / "trial").mkdir()
     (tmp_path / "trial-2").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "trial")
@@ -394,7 +382,6 @@ def test_a_checkpoint_dir_must_be_in_the_trials_folder_by_its_real_path(tmp_path
 
 
 def test_only_the_one_checkpoint_is_moved(tmp_path: Path) -> None:
-    """D46."""
     store = RecordingStore(MemoryStore())
     with Counter(around(store), {}, tmp_path) as counter:
         (tmp_path / "a log of the user's").write_text("x")
@@ -415,7 +402,6 @@ def test_only_the_one_checkpoint_is_moved(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("gone", ["folder", "record", "both"])
 def test_a_delete_reaches_the_remote_copy_without_a_local_one(tmp_path: Path, gone: str) -> None:
-    """D47."""
     store = MemoryStore()
     with Counter(around(store), {}, tmp_path) as counter:
         trained(counter, 1)
@@ -430,7 +416,6 @@ def test_a_delete_reaches_the_remote_copy_without_a_local_one(tmp_path: Path, go
 
 
 def test_a_delete_does_not_take_the_same_name_of_another_trial(tmp_path: Path) -> None:
-    """D49."""
     store = MemoryStore()
     with (
         Counter(around(store), {}, tmp_path / "a") as counter,
@@ -474,7 +459,6 @@ def test_a_delete_removes_what_an_upload_left_half_way(tmp_path: Path) -> None:
 
 
 def test_a_delete_that_fails_remotely_leaves_the_local_copy(tmp_path: Path) -> None:
-    """D47."""
     store = FaultyStore(MemoryStore(), when=lambda call: call.op == "delete" and "n.txt" in call.key)
     with Counter(around(store), {}, tmp_path) as counter:
         trained(counter, 1)
@@ -496,7 +480,6 @@ def test_a_checkpoint_that_is_nowhere(tmp_path: Path, caplog: pytest.LogCaptureF
 
 @pytest.mark.parametrize("damage", ["flip", "cut", "remove", "record"])
 def test_damage_on_the_remote_storage_is_named_and_nothing_is_restored(tmp_path: Path, damage: str) -> None:
-    """D48."""
     store = MemoryStore()
     with Counter(around(store), {}, tmp_path) as counter:
         trained(counter, 2)

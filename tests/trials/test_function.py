@@ -1,7 +1,7 @@
 """Functions as trainables: how they are called, what arrives of them, how they end, and their checkpoints.
 
-D79 and the rest of D93 are held by test_handoff, behaviours 86 to 88 and D84, D87, D88, D90, D92 by
-test_checkpoints, 83 and D76 by test_session, 90 to 96 by test_table.
+How results are handed over is held by test_handoff, checkpoints on disk by test_checkpoints, what a function
+asks inside a trial by test_session, tables by test_table.
 """
 
 from __future__ import annotations
@@ -118,7 +118,6 @@ def with_more(config: dict[str, Any], data: Any, **more: Any) -> dict[str, Any]:
     ],
 )
 def test_a_function_gets_its_config_unchanged_in_each_form(start: Start, function: Any) -> None:
-    """Behaviours 81, 84."""
     config = {"lr": 0.1, "nested": {"depth": [1, 2]}, "none": None}
     result = start(function, config).train()
     assert (result["got"], result.get("extra")) == (config, None)
@@ -126,7 +125,6 @@ def test_a_function_gets_its_config_unchanged_in_each_form(start: Start, functio
 
 @pytest.mark.parametrize("form", ["required", "optional"])
 def test_a_function_that_takes_a_reporter_gets_one(start: Start, form: str) -> None:
-    """Behaviour 85."""
 
     def required(config: dict[str, Any], reporter: StatusReporter) -> None:
         reporter(id=reporter.trial_id, name=reporter.trial_name, logdir=reporter.logdir)
@@ -157,7 +155,6 @@ def place_and_reporter(config: Any, checkpoint_dir: Any, reporter: Any) -> None:
     ],
 )
 def test_another_signature_is_named_in_one_line_with_what_is_possible(function: Any, told: str) -> None:
-    """Behaviour 84."""
     with pytest.raises(ValueError) as caught:
         wrap_function(function)
     (line,) = str(caught.value).splitlines()
@@ -184,7 +181,6 @@ def test_the_class_has_the_functions_name_and_its_mixins(start: Start) -> None:
 
 
 def test_a_function_that_changes_its_config_finds_it_as_it_was_when_it_runs_again(start: Start) -> None:
-    """Behaviour 81."""
 
     def train(config: dict[str, Any]) -> None:
         nbckpt.report(lr=config.pop("lr"), layers=len(config["model"]["layers"]), checkpoint={})
@@ -217,7 +213,6 @@ values = st.recursive(
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.dictionaries(names, values, max_size=4), max_size=6))
 def test_all_results_arrive_unchanged_and_in_order(reported: list[dict[str, Any]]) -> None:
-    """Behaviours 77, 79."""
 
     def train(config: dict[str, Any]) -> None:
         for result in reported:
@@ -232,7 +227,7 @@ def test_all_results_arrive_unchanged_and_in_order(reported: list[dict[str, Any]
 
 
 def test_totals_grow_only_by_increments_that_are_given(start: Start) -> None:
-    """Behaviour 79: 0 counts."""
+    """0 counts."""
 
     def train(config: dict[str, Any], reporter: StatusReporter) -> None:
         reporter(loss=1)
@@ -250,7 +245,7 @@ def test_totals_grow_only_by_increments_that_are_given(start: Start) -> None:
 def test_the_time_between_reports_is_counted_and_what_the_driver_does_is_not(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Behaviour 80; test_local_executors holds it for experiments."""
+    """Test_local_executors holds it for experiments."""
     clock = [0.0]
     monkeypatch.setattr("time.perf_counter", lambda: clock[0])
 
@@ -311,7 +306,6 @@ async def async_numbers(config: Any) -> AsyncIterator[float]:
 def test_what_a_function_returns_or_yields_is_a_result(
     start: Start, function: Any, metric: str, expected: list[float]
 ) -> None:
-    """Behaviour 82."""
     assert [it[metric] for it in to_the_end(start(function))[:-1]] == expected
 
 
@@ -321,7 +315,6 @@ def test_what_is_no_metric_is_told_so(start: Start) -> None:
 
 
 def test_changing_what_was_reported_does_not_change_the_result(start: Start) -> None:
-    """D91."""
 
     def train(config: dict[str, Any]) -> None:
         losses = [1]
@@ -339,7 +332,6 @@ def test_changing_what_was_reported_does_not_change_the_result(start: Start) -> 
 
 
 def test_the_last_result_comes_once_more_with_done_and_is_not_counted(start: Start) -> None:
-    """Behaviour 76."""
     runner = start(lambda config: nbckpt.report(loss=1))
     first, last, after = (runner.train() for _ in range(3))
     assert "__duplicate__" not in first
@@ -349,7 +341,6 @@ def test_the_last_result_comes_once_more_with_done_and_is_not_counted(start: Sta
 
 
 def test_never_reporting_is_a_normal_end(start: Start) -> None:
-    """Behaviour 77."""
     runner = start(lambda config: None)
     assert runner.train() == {"done": True, "__duplicate__": True}
     assert runner.iteration == 0
@@ -385,7 +376,6 @@ class Heard(Callback):
 
 @pytest.mark.parametrize("executor", ["thread", "inline"])
 def test_an_end_without_done_is_told_once_and_no_result_is_there_twice(store: Path, executor: str) -> None:
-    """Behaviours 76, 77."""
     heard = Heard()
 
     def train(config: dict[str, Any]) -> None:
@@ -402,7 +392,6 @@ def test_an_end_without_done_is_told_once_and_no_result_is_there_twice(store: Pa
 
 @pytest.mark.parametrize("executor", ["thread", "inline"])
 def test_done_in_a_report_ends_a_trial_that_would_go_on_for_ever(store: Path, executor: str) -> None:
-    """Behaviour 78."""
 
     def train(config: dict[str, Any]) -> None:
         nbckpt.report(done=True)
@@ -415,7 +404,6 @@ def test_done_in_a_report_ends_a_trial_that_would_go_on_for_ever(store: Path, ex
 
 
 def test_every_function_ends_with_its_finally_when_many_are_stopped_at_once(store: Path) -> None:
-    """Behaviour 89."""
     count = 8
     ended: list[int] = []
     all_run, none_more = threading.Barrier(count + 1), threading.Event()
@@ -440,7 +428,7 @@ def test_every_function_ends_with_its_finally_when_many_are_stopped_at_once(stor
 
 
 def test_failing_at_the_fifth_step_and_going_on_gives_ten_results_and_no_step_twice(start: Start) -> None:
-    """Behaviour 75; test_experiment holds it for `max_failures`."""
+    """Test_experiment holds it for `max_failures`."""
 
     def train(config: dict[str, Any]) -> None:
         checkpoint = nbckpt.get_checkpoint()
@@ -459,7 +447,6 @@ def test_failing_at_the_fifth_step_and_going_on_gives_ten_results_and_no_step_tw
 
 
 def test_what_a_crash_left_is_removed_when_the_trial_goes_on(store: Path) -> None:
-    """D83."""
 
     def train(config: dict[str, Any]) -> None:
         nbckpt.report(loss=1, checkpoint={})
@@ -495,7 +482,7 @@ class Odd(BaseException):
 def test_whatever_a_function_raises_comes_after_all_results_as_the_cause(
     start: Start, error: BaseException, reports: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """D77, D78, and order: all results first."""
+    """And order: all results first."""
     printed: list[Any] = []
     monkeypatch.setattr(threading, "excepthook", printed.append)
 
@@ -518,7 +505,7 @@ def test_whatever_a_function_raises_comes_after_all_results_as_the_cause(
 def test_an_error_after_the_last_result_is_not_raised_by_stop(
     start: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """D91: what is raised while the function is stopped is only logged."""
+    """What is raised while the function is stopped is only logged."""
 
     def train(config: dict[str, Any]) -> None:
         try:
@@ -534,7 +521,6 @@ def test_an_error_after_the_last_result_is_not_raised_by_stop(
 
 
 def test_ctrl_c_while_a_function_trains_loses_no_result(start: Start) -> None:
-    """D93."""
     main = threading.main_thread().ident or 0
 
     def train(config: dict[str, Any]) -> None:
@@ -631,7 +617,6 @@ def in_a_lent_folder(config: Any) -> None:
     ],
 )
 def test_stopping_runs_finally_and_leaves_no_thread_and_no_file(start: Start, function: Any) -> None:
-    """D75, behaviour 105."""
     runner = start(function)
     runner.train()
     runner.stop()
@@ -651,7 +636,7 @@ def test_a_function_that_never_began_is_stopped_without_running(start: Start) ->
 def test_a_function_that_does_not_end_is_named_and_not_waited_for_for_ever(
     start: Start, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """D75: the join has a bound."""
+    """The join has a bound."""
     monkeypatch.setattr(module, "STOP_TIMEOUT_S", 0.01)
     go, gone = threading.Event(), threading.Event()
 
@@ -674,7 +659,7 @@ def test_a_function_that_does_not_end_is_named_and_not_waited_for_for_ever(
 
 
 def test_threads_that_offer_checkpoints_while_the_trial_is_stopped_leave_nothing(start: Start) -> None:
-    """D75, D83; threads of the function's may go on after it."""
+    """Threads of the function's may go on after it."""
     threads: list[threading.Thread] = []
 
     def train(config: dict[str, Any]) -> None:
@@ -721,7 +706,6 @@ def counts(runner: FunctionRunner) -> tuple[int, int]:
 def test_five_times_two_steps_a_save_and_a_restore_are_ten_iterations(
     start: Start, by_object: bool, anew: bool
 ) -> None:
-    """Behaviours 69, 73."""
     runner = start(files)
     for _ in range(5):
         trained(runner, 2)
@@ -735,7 +719,6 @@ def test_five_times_two_steps_a_save_and_a_restore_are_ten_iterations(
 
 
 def test_a_save_every_third_step_is_restored_in_the_same_and_in_a_new_object(start: Start) -> None:
-    """Behaviour 73."""
     runner = start(files)
     for at in range(1, 10):
         trained(runner, 1)
@@ -750,7 +733,6 @@ def test_a_save_every_third_step_is_restored_in_the_same_and_in_a_new_object(sta
 
 
 def test_a_restore_without_training_can_be_saved_and_restored_again(start: Start) -> None:
-    """Behaviour 70."""
     first, second, third = (start(files) for _ in range(3))
     trained(first, 3)
     second.restore(first.save())
@@ -759,7 +741,6 @@ def test_a_restore_without_training_can_be_saved_and_restored_again(start: Start
 
 
 def test_an_object_of_what_was_restored_from_an_object_goes_on(start: Start) -> None:
-    """Behaviour 72, D83."""
     runner = start(files)
     trained(runner, 2)
     runner.restore_from_object(runner.save_to_object())
@@ -775,7 +756,7 @@ def test_an_object_of_what_was_restored_from_an_object_goes_on(start: Start) -> 
 def test_a_null_checkpoint_starts_from_nothing_however_often_it_is_restored(
     start: Start, by_object: bool, steps: int
 ) -> None:
-    """Behaviour 71, D86: no count of the former run stays."""
+    """No count of the former run stays."""
 
     def train(config: dict[str, Any], checkpoint_dir: str | None = None) -> None:
         while True:
@@ -796,7 +777,6 @@ def test_a_null_checkpoint_starts_from_nothing_however_often_it_is_restored(
 
 
 def test_each_null_checkpoint_is_one_of_its_own(start: Start) -> None:
-    """Behaviour 68, D85."""
     runner = start(files)
     one, other = runner.save(), runner.save()
     assert one != other
@@ -806,7 +786,6 @@ def test_each_null_checkpoint_is_one_of_its_own(start: Start) -> None:
 
 
 def test_a_temporary_checkpoint_becomes_a_permanent_one_when_it_is_saved(start: Start) -> None:
-    """Behaviour 68, D84, D89."""
     first, runner = start(files), start(files)
     trained(first, 2)
     packed = first.save_to_object()
@@ -822,7 +801,6 @@ def test_a_temporary_checkpoint_becomes_a_permanent_one_when_it_is_saved(start: 
 
 
 def test_a_checkpoint_after_the_last_report_is_the_final_one(start: Start, store: Path) -> None:
-    """Behaviour 74."""
 
     def train(config: dict[str, Any]) -> None:
         for i in range(5):
@@ -841,7 +819,6 @@ def test_a_checkpoint_after_the_last_report_is_the_final_one(start: Start, store
 
 
 def test_the_last_result_once_more_tells_of_no_checkpoint_that_is_saved(start: Start) -> None:
-    """D82."""
 
     def train(config: dict[str, Any]) -> None:
         for i in range(3):
@@ -858,13 +835,12 @@ def test_the_last_result_once_more_tells_of_no_checkpoint_that_is_saved(start: S
 
 
 def test_a_metric_called_should_checkpoint_saves_nothing(start: Start) -> None:
-    """D82: that it is said is the runner's own business."""
+    """That it is said is the runner's own business."""
     runner = start(lambda config: nbckpt.report(should_checkpoint=True))
     assert ["should_checkpoint" in runner.train() for _ in range(2)] == [False, False]
 
 
 def test_a_save_has_the_counts_of_its_report_and_saving_again_changes_nothing(start: Start) -> None:
-    """D86."""
 
     def train(config: dict[str, Any], reporter: StatusReporter) -> None:
         for i in range(1, 6):
@@ -895,7 +871,6 @@ def test_a_save_has_the_counts_of_its_report_and_saving_again_changes_nothing(st
 def test_any_dict_is_a_checkpoint_and_stays_as_it_is(
     start: Start, saved: dict[Any, Any], by_object: bool
 ) -> None:
-    """D80, D81, behaviour 106."""
     before = dict(saved)
     found: list[Any] = []
 
@@ -914,7 +889,6 @@ def test_any_dict_is_a_checkpoint_and_stays_as_it_is(
 
 
 def test_the_same_step_again_replaces_its_checkpoint_whole(start: Start) -> None:
-    """D88."""
 
     def train(config: dict[str, Any]) -> None:
         for name in ("old", "new"):
@@ -931,7 +905,6 @@ def test_the_same_step_again_replaces_its_checkpoint_whole(start: Start) -> None
 
 
 def test_files_that_look_like_marks_are_the_users_own(start: Start, tmp_path: Path) -> None:
-    """D89."""
     names = {".temp_marker", ".null_marker", ".is_checkpoint", ".tune_metadata", "checkpoint"}
     source = tmp_path / "checkpoint_tmp_of_the_users"
     source.mkdir()
@@ -990,7 +963,6 @@ kinds = st.sampled_from(["train", "save", "pack", "restore", "unpack", "anew"])
 def test_any_order_of_steps_saves_and_restores_is_what_a_model_says(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int]]
 ) -> None:
-    """Behaviours 69 to 73."""
     folder = tmp_path_factory.mktemp("model")
     with ExitStack() as runners:
         runner = runners.enter_context(start_again(files, folder))

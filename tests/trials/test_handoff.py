@@ -60,7 +60,7 @@ def test_asking_one_that_was_ended_answers_at_once() -> None:
 
 
 def test_nothing_in_the_hand_over_waits_for_a_time() -> None:
-    """D79: a wait for a condition, no poll and no delay."""
+    """A wait for a condition, no poll and no delay."""
     parts = (module, FunctionRunner.step, FunctionRunner.train, FunctionRunner._run)
     source = "".join(map(inspect.getsource, parts))
     assert not [word for word in ("timeout", "sleep", "Timer", "wait(") if word in source]
@@ -91,7 +91,7 @@ def test_every_wait_is_in_a_lock_that_the_other_side_opens(monkeypatch: pytest.M
 
 
 def test_an_ask_that_is_interrupted_at_any_line_loses_nothing() -> None:
-    """D93: Ctrl-C during `step`."""
+    """Ctrl-C during `step`."""
     handoff = Handoff()
     lines = len(inspect.getsource(Handoff.ask).splitlines())
     got = []

@@ -1,6 +1,6 @@
 """The session: what a function reports and asks, and that it is only ever its own trial's.
 
-Behaviour 83 and 105, D76. The handing over itself is held by test_handoff.
+The handing over itself is held by test_handoff.
 """
 
 from __future__ import annotations
@@ -75,7 +75,6 @@ def told(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 def test_outside_a_trial_nothing_happens_and_the_log_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
-    """Behaviour 83."""
     Context().run(asks_everything)
     lines = told(caplog)
     assert [line.split("(")[0] for line in lines] == [f"nbckpt.{name}" for name in NAMES]
@@ -83,7 +82,6 @@ def test_outside_a_trial_nothing_happens_and_the_log_says_so_once(caplog: pytest
 
 
 def test_a_block_that_fails_outside_a_trial_leaves_no_folder() -> None:
-    """Behaviour 83."""
     with pytest.raises(ValueError), nbckpt.checkpoint_dir(step=1) as folder:
         raise ValueError
     assert not folder.exists()
@@ -92,7 +90,7 @@ def test_a_block_that_fails_outside_a_trial_leaves_no_folder() -> None:
 def test_a_thread_without_the_trials_context_is_outside_and_each_says_so(
     start: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Behaviour 83: what such a thread reports is lost, which must not be silent."""
+    """What such a thread reports is lost, which must not be silent."""
 
     def train(config: dict[str, Any]) -> None:
         for _ in range(2):
@@ -243,7 +241,6 @@ def test_each_form_of_a_checkpoint_is_restored(start: Start, tmp_path: Path, for
 def test_what_happens_to_a_folder_after_its_report_does_not_reach_the_checkpoint(
     start: Start, tmp_path: Path
 ) -> None:
-    """D91."""
     place = in_a_folder(tmp_path / "mine")
 
     def train(config: dict[str, Any]) -> None:
@@ -305,7 +302,6 @@ def test_a_lent_folder_can_be_reported_inside_its_block_whole_or_by_a_path_in_it
 
 
 def test_a_block_that_fails_leaves_no_checkpoint_and_the_one_before_stays(start: Start) -> None:
-    """D88."""
 
     def train(config: dict[str, Any]) -> None:
         with nbckpt.checkpoint_dir(step=1) as folder:
@@ -323,7 +319,6 @@ def test_a_block_that_fails_leaves_no_checkpoint_and_the_one_before_stays(start:
 
 
 def test_a_folder_whose_name_only_begins_like_a_lent_one_is_another(start: Start) -> None:
-    """D87."""
 
     def train(config: dict[str, Any], reporter: StatusReporter) -> None:
         lent = reporter.make_checkpoint_dir(step=7)
@@ -340,7 +335,7 @@ def test_a_folder_whose_name_only_begins_like_a_lent_one_is_another(start: Start
 
 
 def test_asking_for_the_checkpoint_changes_nothing_and_follows_what_is_saved(start: Start) -> None:
-    """D86: a pure query, before and after the driver saved."""
+    """A pure query, before and after the driver saved."""
 
     def train(config: dict[str, Any], reporter: StatusReporter) -> None:
         def found() -> list[Any]:
@@ -381,7 +376,6 @@ def reporter(tmp_path: Path) -> StatusReporter:
 def test_a_reporter_tells_its_trial_and_reports_only_where_it_was_started(
     reporter: StatusReporter, tmp_path: Path
 ) -> None:
-    """Behaviour 85."""
     told = (reporter.trial_name, reporter.trial_id, reporter.logdir)
     assert told == ("e/t0", "t0", str(tmp_path / "trial"))
     with pytest.raises(UsageError, match=r"reports to nobody: let nbckpt\.run start"):
@@ -410,7 +404,6 @@ def test_a_reporter_keeps_the_checkpoint_that_it_was_given_and_tells_whether_it_
 
 
 def test_two_runners_whose_steps_alternate_each_get_their_own(start: Start) -> None:
-    """D76, behaviour 105."""
 
     def train(config: dict[str, Any]) -> None:
         for i in range(3):
@@ -429,7 +422,6 @@ def test_two_runners_whose_steps_alternate_each_get_their_own(start: Start) -> N
 def test_in_any_order_of_their_steps_no_runner_sees_anothers(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, str]]
 ) -> None:
-    """D76, behaviour 105."""
 
     def train(config: dict[str, Any], reporter: StatusReporter) -> None:
         while True:
@@ -461,7 +453,6 @@ def test_in_any_order_of_their_steps_no_runner_sees_anothers(
 
 
 def test_runners_driven_by_threads_side_by_side_never_mix(start: Start) -> None:
-    """D76, behaviour 105."""
     count, steps = 4, 50
     together = threading.Barrier(count)
 
@@ -495,7 +486,6 @@ def test_runners_driven_by_threads_side_by_side_never_mix(start: Start) -> None:
 
 
 def test_a_function_that_drives_another_reports_to_its_own_driver(start: Start) -> None:
-    """D76."""
 
     def inner(config: dict[str, Any]) -> None:
         for i in range(2):
@@ -535,7 +525,6 @@ def test_a_thread_with_a_copy_of_the_context_belongs_to_the_trial(start: Start) 
 
 
 def test_after_the_stop_nothing_can_be_reported_or_offered(start: Start) -> None:
-    """D75."""
     met: list[str] = []
 
     def train(config: dict[str, Any], reporter: StatusReporter) -> None:

@@ -227,7 +227,6 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 def test_the_last_sync_is_made_and_awaited_and_a_long_period_has_two(store: Path, tmp_path: Path) -> None:
-    """[58]"""
     run({"n": 30, "saves": False}, sync_config=config(sync_period=10_000))
     assert Remote.ups.count("t0") == 2
     assert Trial.read(fetched(f"{URL}/e/t0", tmp_path / "there")).iteration == 30
@@ -235,7 +234,6 @@ def test_the_last_sync_is_made_and_awaited_and_a_long_period_has_two(store: Path
 
 
 def test_a_result_sends_a_trial_once_in_a_period(store: Path) -> None:
-    """[60]"""
     tool = Tool()
     stage = StagedUpdate(store, tool)
     trial = stage.trial()
@@ -247,7 +245,6 @@ def test_a_result_sends_a_trial_once_in_a_period(store: Path) -> None:
 
 
 def test_a_checkpoint_and_the_end_send_it_whatever_the_period(store: Path) -> None:
-    """[61]"""
     tool = Tool()
     stage = StagedUpdate(store, tool)
     trial = stage.trial()
@@ -274,7 +271,6 @@ def test_a_checkpoint_counts_for_the_period_and_is_not_sent_where_that_is_off(st
 
 
 def test_what_is_disabled_or_has_its_own_storage_is_left_alone(store: Path, tmp_path: Path) -> None:
-    """[62]"""
     tool = Tool()
     sync = SyncConfig(URL, tool)
     run(callbacks=[SyncerCallback(enabled=False, config=sync)], sync_config=sync)
@@ -286,7 +282,6 @@ def test_what_is_disabled_or_has_its_own_storage_is_left_alone(store: Path, tmp_
 
 
 def test_a_short_trial_is_sent_at_its_end_only(store: Path) -> None:
-    """[65]"""
     tool = Tool()
     stage = StagedUpdate(store, tool)
     trial = stage.trial()
@@ -303,7 +298,6 @@ def test_a_short_trial_is_sent_at_its_end_only(store: Path) -> None:
     [{"training_iteration": 2}, {"time_total_s": 10.0}, {"training_iteration": float("inf")}],
 )
 def test_either_threshold_is_enough(store: Path, result: dict[str, float]) -> None:
-    """[65]"""
     tool = Tool()
     stage = StagedUpdate(store, tool)
     stage.result(stage.trial(), **({"training_iteration": 1} | result))
@@ -329,7 +323,6 @@ def test_a_result_that_tells_neither_is_past_both(store: Path) -> None:
 def test_the_environment_sets_the_thresholds(
     store: Path, monkeypatch: pytest.MonkeyPatch, iterations: str, seconds: str
 ) -> None:
-    """[65]"""
     monkeypatch.setenv(iterations, "5")
     monkeypatch.setenv(seconds, "100.5")
     tool = Tool()
@@ -346,7 +339,6 @@ def test_the_environment_sets_the_thresholds(
 
 
 def test_nothing_is_under_way_when_the_experiment_has_ended(store: Path, remote: Store) -> None:
-    """[66]"""
     gate = threading.Event()
 
     def opens(call: Any) -> bool:
@@ -364,7 +356,6 @@ def test_nothing_is_under_way_when_the_experiment_has_ended(store: Path, remote:
 
 
 def test_every_hook_hears_of_the_right_trial_at_the_right_time(store: Path) -> None:
-    """[67]"""
     heard: list[str] = []
 
     class Heard(SyncerCallback):
@@ -408,7 +399,6 @@ def test_it_comes_after_the_other_callbacks_and_takes_along_what_they_write(tmp_
 
 
 def test_one_error_names_each_trial_that_failed_and_the_next_call_is_clean(store: Path) -> None:
-    """[63]"""
     gate = threading.Event()
     tool = Tool([RuntimeError("net down")], gate)
     stage = StagedUpdate(store, tool)
@@ -425,7 +415,6 @@ def test_one_error_names_each_trial_that_failed_and_the_next_call_is_clean(store
 def test_a_failure_is_logged_once_and_the_next_one_starts(
     store: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """[64] [D70]"""
     tool = Tool([RuntimeError("net down")])
     stage = StagedUpdate(store, tool)
     trial = stage.trial()
@@ -443,7 +432,6 @@ def test_a_failure_is_logged_once_and_the_next_one_starts(
 
 @pytest.mark.parametrize("error", [RuntimeError("net down"), OSError("no route"), KeyError("odd")])
 def test_a_trial_never_fails_because_of_a_sync_and_the_table_tells(store: Path, error: Exception) -> None:
-    """[D66] [D68] [D73]"""
     callback = SyncerCallback(config=SyncConfig(URL, Tool([error] * 100)))
     experiment = run({"n": 3}, callbacks=[callback])
     trial = experiment.trials[0]
@@ -460,7 +448,6 @@ def test_a_trial_never_fails_because_of_a_sync_and_the_table_tells(store: Path, 
 def test_storage_that_fails_and_comes_back_is_up_to_date_at_the_end(
     store: Path, remote: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """[D70]"""
     monkeypatch.setattr("nbckpt.sync.transfer._BACKOFF_S", 0)
     lost = threading.Event()
     Remote.store = FaultyStore(remote, when=lambda call: lost.is_set())
@@ -480,7 +467,6 @@ def test_storage_that_fails_and_comes_back_is_up_to_date_at_the_end(
 
 @pytest.mark.slow
 def test_a_sync_that_hangs_is_given_up_and_holds_nobody_up_for_ever(store: Path) -> None:
-    """[D67]"""
     gate = threading.Event()
     experiment = run({"n": 2}, sync_config=SyncConfig(URL, Tool(gate=gate), sync_timeout=0.1))
     assert experiment.trials[0].status == Status.TERMINATED
@@ -492,7 +478,6 @@ def test_a_sync_that_hangs_is_given_up_and_holds_nobody_up_for_ever(store: Path)
 
 
 def test_completion_does_not_wait_for_what_is_under_way(store: Path) -> None:
-    """[D67]"""
     gate = threading.Event()
     tool = Tool(gate=gate)
     stage = StagedUpdate(store, tool)
@@ -507,7 +492,6 @@ def test_completion_does_not_wait_for_what_is_under_way(store: Path) -> None:
 
 
 def test_a_trials_error_forgets_nothing_that_is_under_way(store: Path) -> None:
-    """[D69]"""
     gate = threading.Event()
     tool = Tool([RuntimeError("net down")] * 3, gate)
     stage = StagedUpdate(store, tool)
@@ -541,7 +525,6 @@ def test_a_paused_trial_is_sent_as_it_rests(store: Path, tmp_path: Path) -> None
 
 @pytest.mark.slow
 def test_nothing_grows_with_the_number_of_trials(store: Path) -> None:
-    """[D71]"""
     callback = SyncerCallback(config=config())
     run({"n": nbckpt.grid_search([1] * 40)}, callbacks=[callback])
     sizes = {name: len(it) for name, it in vars(callback).items() if isinstance(it, dict | set | list)}
@@ -550,7 +533,6 @@ def test_nothing_grows_with_the_number_of_trials(store: Path) -> None:
 
 
 def test_a_callback_that_was_pickled_works(store: Path) -> None:
-    """[D72]"""
     run(callbacks=[pickle.loads(pickle.dumps(SyncerCallback(sync_period=7, config=config())))])
     assert "t0" in Remote.ups
     assert pickle.loads(pickle.dumps(SyncerCallback(sync_period=7))).config.sync_period == 7
@@ -579,7 +561,6 @@ experiment.pause()
 
 @pytest.mark.slow
 def test_the_end_of_the_interpreter_waits_for_the_last_sync(store: Path, tmp_path: Path) -> None:
-    """[58] [D73]"""
     target = tmp_path / "target"
     done = subprocess.run(
         [sys.executable, "-c", ENDS, target.as_uri()], capture_output=True, text=True, timeout=60, check=False
@@ -592,7 +573,6 @@ def test_the_end_of_the_interpreter_waits_for_the_last_sync(store: Path, tmp_pat
 
 
 def test_what_is_there_for_a_moment_only_is_not_sent(store: Path, tmp_path: Path) -> None:
-    """[D74] [D97]"""
 
     def leaves(config: dict[str, Any]) -> None:
         count(config)
@@ -614,7 +594,6 @@ def test_what_is_there_for_a_moment_only_is_not_sent(store: Path, tmp_path: Path
 def test_artifacts_go_with_a_checkpoint_and_at_the_end_and_unchanged_ones_once(
     store: Path, remote: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Behaviour 45."""
     recorded = RecordingStore(remote)
     monkeypatch.setattr(Remote, "store", recorded)
     seen: list[bool] = []
@@ -633,7 +612,6 @@ def test_artifacts_go_with_a_checkpoint_and_at_the_end_and_unchanged_ones_once(
 
 
 def test_artifacts_are_left_out_where_that_is_said(store: Path, tmp_path: Path) -> None:
-    """Behaviour 45."""
 
     def draws(config: dict[str, Any]) -> None:
         (store / "e" / "t0" / "plot[1].txt").write_text("words")

@@ -83,7 +83,6 @@ def reported(trial: Trial, **result: Any) -> Trial:
 
 
 def test_each_status_has_its_fair_share_of_the_rows_and_a_line_tells_of_the_rest(made: Made) -> None:
-    """Behaviour 90."""
     for at in range(30):
         made.trial({"loss": 1}, at=at)
     for at in range(2):
@@ -108,7 +107,6 @@ def test_each_status_has_its_fair_share_of_the_rows_and_a_line_tells_of_the_rest
 
 
 def test_a_list_of_metrics_takes_names_once_and_a_dict_takes_headings() -> None:
-    """Behaviour 91."""
     assert metric_columns(["loss", "val/loss"]) == {"loss": "loss", "val/loss": "val/loss"}
     assert metric_columns({"loss": "L"}) == {"loss": "L"}
     with pytest.raises(UsageError, match="give a dict"):
@@ -118,7 +116,6 @@ def test_a_list_of_metrics_takes_names_once_and_a_dict_takes_headings() -> None:
 
 
 def test_metrics_that_are_asked_for_are_shown_under_their_headings_nested_ones_too(made: Made) -> None:
-    """Behaviour 91."""
     made.trial({"val": {"loss": 0.25}, "other": 3})
     assert made.experiment.table({"val/loss": "v"}).page().tables[0].columns[3].name == "v"
     row = made.rows(metrics={"val/loss": "validation", "missing": "missing"})[0]
@@ -128,7 +125,6 @@ def test_metrics_that_are_asked_for_are_shown_under_their_headings_nested_ones_t
 
 
 def test_numbers_are_found_and_text_and_what_nbckpt_counts_is_not(made: Made) -> None:
-    """Behaviour 92."""
     result = {"note": "good", "loss": 0.5, "time_this_iter_s": 1.0, "timesteps_total": 7, "ok": True}
     trial = made.trial(result | {"val": {"accuracy": 1, "name": "x"}, "fit_time": 3.0})
     assert inferred([trial]) == ["loss", "val/accuracy", "fit_time"]
@@ -137,7 +133,6 @@ def test_numbers_are_found_and_text_and_what_nbckpt_counts_is_not(made: Made) ->
 
 
 def test_zero_is_a_value_and_can_be_the_best(made: Made) -> None:
-    """Behaviour 93."""
     made.trial({"loss": 0.5})
     zero = made.trial({"loss": 3}, {"loss": 0})
     made.trial({"loss": float("nan")})
@@ -159,7 +154,6 @@ def test_zero_is_a_value_and_can_be_the_best(made: Made) -> None:
 def test_rows_are_sorted_only_where_metric_mode_and_the_wish_are_known(
     tmp_path: Path, metric: str, mode: str, sort: bool, order: list[str]
 ) -> None:
-    """Behaviour 94."""
     made = Made(tmp_path / "e", metric=metric, mode=mode)
     for loss in (3, 1, 2, float("nan")):
         made.trial({"loss": loss})
@@ -254,7 +248,6 @@ def test_the_newest_number_is_that_of_all_results_however_they_come(made: Made) 
 
 
 def test_long_names_keep_their_end_and_numbers_are_never_cut(made: Made) -> None:
-    """Behaviour 95."""
     assert tail("encoder/layers/0/attention/weight") == ".../attention/weight"
     assert len(tail("x" * 100)) == 20
     assert tail("x" * 20) == "x" * 20
@@ -280,7 +273,6 @@ def test_long_names_keep_their_end_and_numbers_are_never_cut(made: Made) -> None
     ],
 )
 def test_elapsed_time_has_hours_minutes_and_seconds_and_days_if_any(seconds: float, text: str) -> None:
-    """Behaviour 96."""
     assert elapsed(seconds) == text
 
 

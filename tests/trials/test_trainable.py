@@ -62,7 +62,6 @@ def trained(trainable: Trainable, steps: int) -> dict[str, Any]:
 def test_every_return_form_of_save_checkpoint_is_restored(
     make: Callable[..., Counter], form: str, by_object: bool
 ) -> None:
-    """Behaviour 44, D81."""
     with make({"form": form}) as one, make({"form": form, "start": 9}, "other") as other:
         trained(one, 2)
         saved: Any = one.save_to_object() if by_object else one.save()
@@ -74,7 +73,6 @@ def test_every_return_form_of_save_checkpoint_is_restored(
 
 
 def test_an_empty_dict_is_a_checkpoint(tmp_path: Path) -> None:
-    """D80, behaviour 106."""
     loaded = []
 
     class Empty(Trainable):
@@ -95,7 +93,6 @@ def test_an_empty_dict_is_a_checkpoint(tmp_path: Path) -> None:
 
 
 def test_saves_restore_their_own_state_in_any_order(make: Callable[..., Counter]) -> None:
-    """Behaviour 38."""
     with make() as trainable:
         paths = [(trained(trainable, 1)["n"], trainable.save()) for _ in range(3)]
         for n, path in [*reversed(paths), *paths]:
@@ -104,7 +101,7 @@ def test_saves_restore_their_own_state_in_any_order(make: Callable[..., Counter]
 
 
 def test_totals_are_counted_only_where_increments_come_and_survive_a_restore(tmp_path: Path) -> None:
-    """Behaviour 79: 0 counts."""
+    """0 counts."""
 
     class Totals(Counter):
         def step(self) -> dict[str, Any]:
@@ -125,7 +122,6 @@ def test_totals_are_counted_only_where_increments_come_and_survive_a_restore(tmp
 
 
 def test_changing_a_result_does_not_reach_what_is_saved(make: Callable[..., Counter]) -> None:
-    """D91."""
     with make() as trainable:
         trainable.train()["n"] = 99
         record = CheckpointFolder(trainable.logdir).read(Path(trainable.save()).name)
@@ -134,7 +130,6 @@ def test_changing_a_result_does_not_reach_what_is_saved(make: Callable[..., Coun
 
 @pytest.mark.parametrize("error", [ValueError("why"), SystemExit("why")])
 def test_what_a_step_raises_is_the_cause_of_a_trial_error(tmp_path: Path, error: BaseException) -> None:
-    """D78."""
 
     class Bad(Trainable):
         def step(self) -> dict[str, Any]:
@@ -146,7 +141,6 @@ def test_what_a_step_raises_is_the_cause_of_a_trial_error(tmp_path: Path, error:
 
 
 def test_ctrl_c_in_a_step_reaches_the_one_who_pressed_it(tmp_path: Path) -> None:
-    """D93."""
 
     class Busy(Counter):
         def step(self) -> dict[str, Any]:
@@ -235,7 +229,6 @@ def test_save_to_object_keeps_nothing_and_changes_nothing(make: Callable[..., Co
 def test_restores_from_objects_leave_one_temporary_folder_and_none_after_stop(
     make: Callable[..., Counter],
 ) -> None:
-    """Behaviour 72, D83."""
     trainable = make({"form": "folder"})
     trained(trainable, 2)
     for _ in range(3):
@@ -249,7 +242,6 @@ def test_restores_from_objects_leave_one_temporary_folder_and_none_after_stop(
 
 
 def test_a_restore_that_fails_leaves_nothing_temporary_after_stop(make: Callable[..., Counter]) -> None:
-    """D83."""
     packed = make({"form": "folder"}).save_to_object()
     trainable = make({"form": "sub"})
     for _ in range(2):
@@ -263,7 +255,6 @@ def test_a_restore_that_fails_leaves_nothing_temporary_after_stop(make: Callable
 
 
 def test_stopping_runs_cleanup_once_and_removes_what_is_temporary_also_where_it_fails(tmp_path: Path) -> None:
-    """Behaviour 89, D83."""
 
     class Fails(Counter):
         def cleanup(self) -> None:
