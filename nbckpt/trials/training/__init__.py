@@ -1,1 +1,1 @@
-"""Training: what the user's code meets in a worker."""
+"""Training: the part of a trial that runs the user's code in a worker."""

@@ -1,4 +1,4 @@
-"""Durable trainables: what they save is on remote storage before `save` returns."""
+"""Durable trainables: `save` returns only when the checkpoint is on remote storage."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _log = logging.getLogger("nbckpt")
 class DurableTrainable(Trainable):
     """A Trainable whose checkpoints are kept on remote storage too.
 
-    Only the checkpoint that is saved or restored is moved. `save_to_object` and `restore_from_object`
-    never touch the remote storage. On another machine a checkpoint that is a dict is loaded with the
-    secret of the one who saved it (`NBCKPT_SECRET_FILE`).
+    Only the checkpoint that is saved or restored is transferred. `save_to_object` and `restore_from_object`
+    never touch the remote storage. On another machine, a checkpoint that is a dict is loaded with the
+    secret of the user who saved it (`NBCKPT_SECRET_FILE`).
 
     Args:
-        remote_checkpoint_dir: The URL of the place of this trial's checkpoints alone, such as
-            `s3://bucket/experiment/trial`: anything that fsspec knows, or a folder.
+        remote_checkpoint_dir: The URL for this trial's checkpoints alone, such as
+            `s3://bucket/experiment/trial`: any URL that fsspec knows, or a folder.
         args: As for `Trainable`.
-        timeout: After how many seconds an upload, a download or a removal is given up; None for never.
-        attempts: How often each call of the storage is tried.
+        timeout: Give up an upload, a download or a removal after this many seconds; None for never.
+        attempts: How often each storage call is tried.
         kwargs: As for `Trainable`.
 
     Raises:
@@ -58,21 +58,21 @@ class DurableTrainable(Trainable):
 
     @classmethod
     def open_storage(cls, url: str) -> Store:
-        """Return the store that is used for everything remote; override it to use one of your own."""
+        """Return the store for everything remote. Override this method to use your own store."""
         return open_store(url)
 
     def save(self, checkpoint_dir: str | os.PathLike[str] | None = None) -> str:
-        """Save a checkpoint and return the path of its folder, once it is committed remotely.
+        """Save a checkpoint. Return the path of its folder once the checkpoint is committed remotely.
 
-        It is committed in the trial's folder first. When its last key is put, the checkpoint appears on
-        the remote storage as a whole.
+        The checkpoint is committed in the trial's folder first. It appears as a whole on the remote storage
+        when its last key is put.
 
         Raises:
-            UsageError: The folder is outside the trial's.
+            UsageError: The folder is outside the trial's folder.
             TrialError: The user's code failed; nothing was saved.
-            NotDurableError: It is whole in the trial's folder, and nothing of it can be seen on the
-                remote storage; older checkpoints are as they were. Training may go on.
-            StoreError: The disk failed; older checkpoints are as they were.
+            NotDurableError: The checkpoint is complete in the trial's folder, but invisible on the remote
+                storage. Older checkpoints are unchanged. Training may continue.
+            StoreError: The disk failed; older checkpoints are unchanged.
         """
         return super().save(checkpoint_dir)
 
@@ -80,14 +80,14 @@ class DurableTrainable(Trainable):
         self._durable.upload(record)
 
     def restore(self, checkpoint_path: str | os.PathLike[str]) -> None:
-        """Go on from a checkpoint, which is fetched where it is not whole here.
+        """Restore a checkpoint. Download it first if the local copy is incomplete.
 
         Args:
-            checkpoint_path: What `save` returned, here or on another machine, or a path inside it.
+            checkpoint_path: The path that `save` returned, here or on another machine, or a path inside it.
 
         Raises:
-            NotFoundError: There is none, neither here nor on the remote storage.
-            CorruptError: Its files are not those that were saved; nothing was restored.
+            NotFoundError: The checkpoint exists neither here nor on the remote storage.
+            CorruptError: Its files differ from those that were saved; nothing was restored.
             StoreError: The storage failed; nothing was restored.
         """
         try:
@@ -98,11 +98,11 @@ class DurableTrainable(Trainable):
         self._restore(folder, record)
 
     def delete_checkpoint(self, checkpoint_path: str | os.PathLike[str]) -> None:
-        """Remove a checkpoint from the remote storage and then here; one that is nowhere is only logged.
+        """Remove a checkpoint from the remote storage, then here. If it exists nowhere, log a warning.
 
         Raises:
-            UsageError: It is another trial's.
-            StoreError: The storage failed; what is here stays.
+            UsageError: The checkpoint belongs to another trial.
+            StoreError: The storage failed; the local copy stays.
         """
         try:
             name = self._durable.name_of(checkpoint_path)
@@ -116,7 +116,7 @@ class DurableTrainable(Trainable):
 
 
 class _BelowUrl(DurableTrainable):
-    """A durable trainable that is made as every other is: its name tells its place below one URL."""
+    """A durable trainable with the usual signature: its trial name sets its place below one URL."""
 
     _url: ClassVar[str]
     _options: ClassVar[Mapping[str, Any]]
@@ -153,20 +153,21 @@ def durable(
     timeout: float | None = TIMEOUT_S,
     attempts: int = ATTEMPTS,
 ) -> type[DurableTrainable]:
-    """Return *trainable*, a function or a class, as a class whose checkpoints are kept at *url* too.
+    """Return the function or class *trainable* as a class that keeps its checkpoints at *url* too.
 
     `nbckpt.run(nbckpt.durable(train, "s3://bucket/folder"))` keeps the checkpoints of each trial below
-    `s3://bucket/folder/EXPERIMENT/TRIAL`. A checkpoint that could not be committed there does not count
-    as saved: the trial goes on, and its note says why.
+    `s3://bucket/folder/EXPERIMENT/TRIAL`. A checkpoint that cannot be committed there does not count as
+    saved: the trial continues, and its note gives the reason.
 
     Args:
         trainable: As for `nbckpt.run`.
-        url: Where, for all trials: anything that fsspec knows, or a folder.
-        timeout: After how many seconds an upload, a download or a removal is given up; None for never.
-        attempts: How often each call of the storage is tried.
+        url: The place for all trials: any URL that fsspec knows, or a folder.
+        timeout: Give up an upload, a download or a removal after this many seconds; None for never.
+        attempts: How often each storage call is tried.
 
     Raises:
-        UsageError: It is neither, or the function takes other arguments than a trial's.
+        UsageError: *trainable* is neither a function nor a Trainable class, or the function takes other
+            arguments than a trial's.
     """
     from nbckpt.trials.training.function import trainable_class
 

@@ -1,7 +1,7 @@
 """Functions as trainables: a function runs in its own thread, one report at a time.
 
-The function runs up to its next report and waits there, while its driver looks at the result and saves
-what there is to save. So a trial can be paused, stopped, saved and restored between any two reports.
+The function runs to its next report and waits there, while the worker thread looks at the result and saves
+the checkpoint. So a trial can be paused, stopped, saved and restored between any two reports.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from nbckpt.trials.training.session import StopTrial, current
 from nbckpt.trials.training.trainable import DUPLICATE, UNANSWERED, Trainable, failure, own_config
 
 DEFAULT_METRIC = "_metric"
-"""The metric that a number is, which the function returns or yields."""
+"""The name of the metric if the function returns or yields a plain number."""
 
 STOP_TIMEOUT_S = 10.0
-"""How long `stop` waits for the function's `finally` blocks."""
+"""How many seconds `stop` waits for the function's `finally` blocks."""
 
 _log = logging.getLogger("nbckpt")
 
@@ -42,11 +42,11 @@ Style = Literal["checkpoint_dir", "plain", "reporter"]
 
 
 class FunctionRunner(Trainable):
-    """Drives a function as a trainable; `wrap_function` makes the class for one.
+    """Runs a function as a trainable; `wrap_function` makes the class for a function.
 
-    The function ends well when it returns, and when it raises `StopIteration`. Whatever else it raises,
-    `SystemExit` and `KeyboardInterrupt` too, is the cause of the `TrialError` that `train` raises then,
-    after all results. A function that is stopped meets `StopTrial` in its next report.
+    The function ends normally when it returns or raises `StopIteration`. Any other exception, `SystemExit`
+    and `KeyboardInterrupt` too, becomes the cause of the `TrialError` that `train` raises after all
+    results. In a stopped function, the next report raises `StopTrial`.
     """
 
     _function: ClassVar[Function]
@@ -61,19 +61,19 @@ class FunctionRunner(Trainable):
         self._rewind()
 
     def _rewind(self) -> None:
-        """Be ready to run the function from its beginning."""
+        """Prepare to run the function from its beginning."""
         self._thread: threading.Thread | None = None
         self._handoff = Handoff()
 
     @classmethod
     def tells_when_to_save(cls) -> bool:
-        """A function reports its checkpoints itself."""
+        """Return True: a function reports its checkpoints itself."""
         return True
 
     def step(self) -> Result:
-        """Let the function run up to its next report, and return that.
+        """Let the function run to its next report. Return the reported result.
 
-        After its end it is the last result once more, with `done` and `__duplicate__`.
+        After the end of the function, return the last result again, with `done` and `__duplicate__`.
         """
         handoff = self._handoff
         if self._thread is None and not handoff.ended and not isinstance(handoff, InlineHandoff):
@@ -87,9 +87,9 @@ class FunctionRunner(Trainable):
         return result
 
     def train(self) -> Result:
-        """See `Trainable.train`; `should_checkpoint` tells that the function offered a checkpoint to save.
+        """See `Trainable.train`; `should_checkpoint` marks a result with a new checkpoint to save.
 
-        `__in_vain__` tells that it was asked for one and offered none.
+        `__in_vain__` marks a result that answers a request for a checkpoint without one.
         """
         result = super().train()
         pending = self._stager.newest
@@ -102,19 +102,19 @@ class FunctionRunner(Trainable):
         return result
 
     def ask_for_checkpoint(self) -> None:
-        """See `Trainable.ask_for_checkpoint`: the function is told where it looks."""
+        """See `Trainable.ask_for_checkpoint`: `should_checkpoint()` returns True from now on."""
         self.request.ask()
 
     def run_inline(self, handle: Callable[[Result], bool], *, in_thread: bool = False) -> None:
-        """Run the function to its end; every report is a call of *handle*, in the caller's context.
+        """Run the function to its end. Every report calls *handle* in the caller's context.
 
         Args:
-            handle: Given each result, tells whether the function is to go on.
-            in_thread: Run both in a thread of the function's own, and return when there will be no more
-                results, while the function may still be ending.
+            handle: Takes each result. Returns whether the function may continue.
+            in_thread: Run the function and *handle* in the function's own thread. Return when no further
+                results will come, even if the function has not ended yet.
 
         Raises:
-            TrialError: The function failed, as in `train`; or it is what *handle* raised.
+            TrialError: The function failed, as in `train`. Exceptions of *handle* are raised unchanged.
         """
         context = copy_context()
         self._handoff = handoff = InlineHandoff(partial(context.run, self._take, handle))
@@ -158,18 +158,18 @@ class FunctionRunner(Trainable):
             handoff.close()
 
     def _states(self) -> Mapping[str, Any] | None:
-        """Return the function's states, where they are to be saved with the report that is being made."""
+        """Return the function's states if they are due with the current report."""
         is_due = (self.iteration + 1) % type(self)._states_every == 0
         return (snapshots() or None) if is_due else None
 
     def save(self, checkpoint_dir: str | os.PathLike[str] | None = None) -> str:
         """Save the checkpoint that the function reported last, with the counts of that moment.
 
-        What is saved already is not saved twice. Where the function reported none, the checkpoint is a
-        null one, from which everything starts anew; it is a path that names a record and has no folder.
+        A saved checkpoint is not saved again. If the function has not reported one, the checkpoint is a null
+        checkpoint, which restarts the function from its beginning. Its path names a record without a folder.
 
         Raises:
-            UsageError: A folder was given: the function chooses what it saves.
+            UsageError: A folder was given, but the function chooses what it saves.
         """
         if checkpoint_dir is not None:
             raise UsageError("a function's checkpoints have their own folders: call save() without one")
@@ -179,7 +179,7 @@ class FunctionRunner(Trainable):
         return self._stager.save(self._record(name, "files"))
 
     def save_to_object(self) -> bytes:
-        """See `Trainable.save_to_object`: it is what `save` would save, and nothing changes."""
+        """See `Trainable.save_to_object`: pack the checkpoint that `save` would save."""
         return self._stager.pack(self._record(None, "files"))
 
     def _load(self, folder: CheckpointFolder, record: Record) -> None:
@@ -209,14 +209,13 @@ def wrap_function(function: Function, *, states_every: int = 0) -> type[Function
     """Return a Trainable class that runs *function*.
 
     Args:
-        function: `f(config)`, `f(config, checkpoint_dir=None)`, which is given the path of the
-            checkpoint to go on from, or `f(config, reporter)`. It reports with `nbckpt.report`, or
-            yields or returns a number or a dict.
-        states_every: With every so manieth report that has no checkpoint of its own, save the states
-            that the function has made; 0 for never.
+            function: `f(config)`, `f(config, checkpoint_dir=None)` or `f(config, reporter)`.
+                `checkpoint_dir` is the path of the checkpoint to continue from. The function reports with
+                `nbckpt.report`, or yields or returns a number or a dict.
+            states_every: Save the function's states every N reports that carry no checkpoint; 0 for never.
 
-    Raises:
-        UsageError: It takes other arguments; the message names them.
+        Raises:
+            UsageError: The function takes other arguments; the message names them.
     """
     name = getattr(function, "__name__", None) or type(function).__name__
     mixins = tuple(getattr(function, "__mixins__", ()))
@@ -291,7 +290,7 @@ async def _report_each(items: AsyncIterator[Any], reporter: StatusReporter) -> N
 
 
 def _metrics(returned: Any) -> Result:
-    """Return what a function returned or yielded as metrics."""
+    """Return the value that a function returned or yielded, as metrics."""
     if isinstance(returned, Mapping):
         return dict(returned)
     if isinstance(returned, (int, float)) or hasattr(returned, "__float__"):
@@ -303,14 +302,14 @@ def _metrics(returned: Any) -> Result:
 
 
 def trainable_class(given: Any, states_every: int = 0) -> type[Trainable]:
-    """Return the class that runs what a user gave: a function, or a Trainable class.
+    """Return the class that runs the function or the Trainable class of a user.
 
     Args:
-        given: What the user gave.
+        given: A function, or a Trainable class.
         states_every: How often a function's states are saved, see `wrap_function`.
 
     Raises:
-        UsageError: It is neither, or the function takes other arguments than a trial's.
+        UsageError: *given* is neither, or the function takes other arguments than a trial's.
     """
     if isinstance(given, type):
         if issubclass(given, Trainable):

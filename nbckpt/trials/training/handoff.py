@@ -1,7 +1,7 @@
-"""Handoff: how a function's results get to its driver, one at a time, and the function goes on or not.
+"""Handoff: pass a function's results to its worker thread, one at a time, and continue or end the function.
 
-Either the function's thread and the driver's take turns, or, which spares two switches of threads for
-each result, the function's thread calls the driver.
+The function's thread and the worker thread take turns. Or the function's thread calls the worker's code
+directly, which saves two thread switches for each result.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ Result = dict[str, Any]
 
 
 class Handoff:
-    """Two threads taking turns: the function's up to its next result, the driver's up to its next ask.
+    """Two threads that take turns: the function runs to its next result, the worker thread to its next ask.
 
-    Each waits in a lock that the other releases: nothing is polled, and a turn costs two switches of
-    threads. The locks only wake. Whose turn it is, the numbers tell, so that an interrupted wait loses
-    nothing and a wake-up too many does no harm.
+    Each thread waits for a lock that the other releases. Nothing is polled, and a turn costs two thread
+    switches. The locks only wake a thread; the counters tell whose turn it is. So an interrupted wait loses
+    nothing, and an extra wake-up does no harm.
 
     Attributes:
-        turn: Held while a result is handed over; threads of the function may report too.
-        ended: Whether the function has ended, or is to end with its next report.
-        error: What it raised, if it did.
+        turn: Held while a result is handed over, because threads of the function may report too.
+        ended: Whether the function has ended, or will end with its next report.
+        error: The exception that the function raised, if any.
     """
 
     def __init__(self) -> None:
@@ -42,10 +42,10 @@ class Handoff:
         self._ready.acquire()
 
     def give(self, result: Result) -> None:
-        """Hand over a result, and return when the next one is wanted. For threads of the function.
+        """Hand over a result. Return when the next one is wanted. Called by threads of the function.
 
         Raises:
-            StopTrial: There will be none.
+            StopTrial: No further result is wanted.
         """
         with self.turn:
             if not self.ended:
@@ -55,10 +55,10 @@ class Handoff:
 
     @contextmanager
     def going_on(self) -> Iterator[None]:
-        """Hold the turn for a block that gets something ready for the next result.
+        """Hold the turn during a block that prepares the next result.
 
         Raises:
-            StopTrial: There will be none.
+            StopTrial: No further result is wanted.
         """
         with self.turn:
             if self.ended:
@@ -66,7 +66,7 @@ class Handoff:
             yield
 
     def close(self, error: BaseException | None = None) -> None:
-        """Tell that the function has ended. For its thread."""
+        """Mark the function as ended. Called by its thread."""
         with self.turn:
             if not self.ended:
                 self.ended, self.error = True, error
@@ -80,9 +80,9 @@ class Handoff:
             self._asked.acquire()
 
     def ask(self) -> Result | None:
-        """Let the function go on, and return its next result; None at its end. For the driver's thread.
+        """Let the function continue. Return its next result, or None at its end. Called by the worker thread.
 
-        When the wait is interrupted, asking again gets what this ask would have got.
+        If the wait is interrupted, the next call returns the result that this call would have returned.
         """
         self._wanted = self._taken + 1
         _wake(self._asked)
@@ -94,21 +94,21 @@ class Handoff:
         return self._result
 
     def end(self) -> None:
-        """Let the function's thread go, wherever it waits; its next report raises `StopTrial`."""
+        """Release the function's thread wherever it waits. Its next report raises `StopTrial`."""
         self.ended = True
         _wake(self._asked)
         _wake(self._ready)
 
 
 class InlineHandoff(Handoff):
-    """No turns to take: whoever hands over a result calls the driver.
+    """A handoff without turns: the thread that hands over a result calls the worker's code.
 
     Args:
-        take: Makes the driver take the result; tells whether the function is to go on.
+        take: Takes the result. Returns whether the function may continue.
 
     Attributes:
-        over: Set when nothing will be handed over any more.
-        raised: What taking a result raised, which ends the function too.
+        over: Set when no further result will be handed over.
+        raised: The exception from taking a result, which ends the function too.
     """
 
     def __init__(self, take: Callable[[], bool]) -> None:
@@ -124,7 +124,7 @@ class InlineHandoff(Handoff):
             result.setdefault(TIME_THIS_ITER, time.perf_counter() - self._went_on_at)
         try:
             goes_on = self._take()
-        except BaseException as error:  # noqa: BLE001  it is the driver's, and the function must not meet it
+        except BaseException as error:  # noqa: BLE001  it belongs to the worker; the function must not see it
             self.raised, goes_on = error, False
         if self.ended or not goes_on:
             self.end()
@@ -143,5 +143,5 @@ class InlineHandoff(Handoff):
 def _wake(lock: threading.Lock) -> None:
     try:  # noqa: SIM105  suppress() would take as long as the rest
         lock.release()
-    except RuntimeError:  # it is open already: whoever waits there next goes on at once, and looks again
+    except RuntimeError:  # already open: the next thread that waits continues at once and checks again
         pass

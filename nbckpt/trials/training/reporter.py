@@ -1,4 +1,4 @@
-"""Reporter: the function's side of a trial, with the checkpoints that it offers."""
+"""Reporter: a function's connection to its trial, and the checkpoints that the function reports."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from nbckpt.trials.training.trainable import check_done
 
 @dataclass
 class PendingCheckpoint:
-    """A checkpoint that a function reported: a staged folder, to be moved into its place.
+    """A checkpoint that a function reported: a staged folder that will be moved into its place.
 
     Attributes:
-        place: The folder.
-        kind: As in the record.
-        inner: The same.
-        name: The name that the function chose for it, if it did.
-        is_new: Whether it is to be saved with the result that comes next.
+        place: The staged folder.
+        kind: The record's kind.
+        inner: The record's path inside the folder.
+        name: The name that the function chose for the checkpoint, if any.
+        is_new: Whether the checkpoint is still to be saved, with the next result.
         counts: The trial's counts at that result.
     """
 
@@ -46,17 +46,17 @@ class PendingCheckpoint:
     counts: Record | None = None
 
     def record(self, counts: Record) -> Record:
-        """Return its record; *counts* are those of now."""
+        """Return the record of the checkpoint. *counts* are the trial's counts now."""
         counts = self.counts or counts
         return replace(counts, name=self.name or counts.name, kind=self.kind, inner=self.inner)
 
 
 class CheckpointStager:
-    """What a running function offers as checkpoints, and what it went on from.
+    """The checkpoints that a running function offers, and the checkpoint that it continued from.
 
     Attributes:
-        newest: What was offered last and is not saved.
-        origin: The checkpoint saved or restored last; None at the very beginning.
+        newest: The last offered checkpoint that is not saved yet.
+        origin: The checkpoint that was saved or restored last; None if there is none yet.
     """
 
     def __init__(self, checkpoints: CheckpointFolder) -> None:
@@ -65,7 +65,7 @@ class CheckpointStager:
         self._checkpoints = checkpoints
         self._lent: dict[Path, str] = {}
 
-    # For the function.
+    # Methods for the function.
 
     def lend(self, step: int) -> Path:
         """Return a new folder for the checkpoint of *step*."""
@@ -74,21 +74,21 @@ class CheckpointStager:
         return place
 
     def is_lent(self, place: Path) -> bool:
-        """Tell whether a folder was lent and not offered yet."""
+        """Return whether a folder was lent and is not offered yet."""
         return place in self._lent
 
     def take_back(self, place: Path) -> None:
-        """Remove a folder that was lent, unless it was offered."""
+        """Remove a lent folder, unless it was offered."""
         if self._lent.pop(place, None) is not None:
             shutil.rmtree(place, ignore_errors=True)
 
     def take(self, checkpoint: CheckpointLike, *, is_new: bool = True) -> None:
-        """Take what a function offers, as it is now, in place of what it offered before.
+        """Take a checkpoint that the function offers, as it is now. It replaces the former offer.
 
         Raises:
             NotFoundError: There is nothing at the path.
             CodecError: The dict cannot be pickled.
-            StoreError: The disk failed; what was offered before stays.
+            StoreError: The disk failed; the former offer stays.
         """
         former, pending = self.newest, self._pending(checkpoint)
         pending.is_new = is_new
@@ -109,12 +109,12 @@ class CheckpointStager:
         return self._own(source) or self._copy(source)
 
     def _own(self, source: Path) -> PendingCheckpoint | None:
-        """Return the offer of a folder that was lent, or of what is in it; None for any other place."""
+        """Return the offer for a lent folder, or for a path in it; None for any other place."""
         for place in (source, *source.parents):
             inner = "" if place == source else source.relative_to(place).as_posix()
             if place in self._lent:
                 return PendingCheckpoint(place, inner=inner, name=self._lent.pop(place))
-            if self.newest is not None and self.newest.place == place:  # offered once more
+            if self.newest is not None and self.newest.place == place:  # offered again
                 return replace(self.newest, inner=inner, counts=None)
         return None
 
@@ -128,7 +128,7 @@ class CheckpointStager:
 
     @contextmanager
     def _filled(self) -> Iterator[Path]:
-        """Lend a staged folder for the block, which is removed where the block fails."""
+        """Lend a staged folder during the block. Remove it if the block fails."""
         stage = self._checkpoints.stage()
         try:
             yield stage
@@ -139,7 +139,7 @@ class CheckpointStager:
             raise
 
     def place(self) -> tuple[Path, str] | None:
-        """Return the folder of the newest checkpoint and the path in it that was offered, if there is one."""
+        """Return the newest checkpoint's folder and the path in it that was offered, or None."""
         if self.newest is not None:
             return self.newest.place, self.newest.inner
         if self.origin is None:
@@ -147,17 +147,17 @@ class CheckpointStager:
         folder, record = self.origin
         return folder.folder / record.name, record.inner
 
-    # For the runner.
+    # Methods for the runner.
 
     @property
     def has_new(self) -> bool:
-        """Whether something was offered that is to be saved."""
+        """Whether a checkpoint was offered and is still to be saved."""
         return self.newest is not None and self.newest.is_new
 
     def save(self, counts: Record) -> Record:
-        """Commit the newest checkpoint in the trial's folder; a null one, where there is none.
+        """Commit the newest checkpoint in the trial's folder; commit a null checkpoint if there is none.
 
-        What is committed there already is returned as it is.
+        If the newest checkpoint is already committed there, return its record unchanged.
         """
         own = self._checkpoints
         if self.newest is not None:
@@ -172,13 +172,13 @@ class CheckpointStager:
         return record
 
     def _adopt(self, folder: CheckpointFolder, record: Record) -> Record:
-        """Commit a temporary checkpoint, or one of another trial, as this one's own."""
+        """Commit a temporary checkpoint, or a checkpoint of another trial, in this trial's folder."""
         with self._checkpoints.staged() as stage:
             shutil.copytree(folder.folder / record.name, stage, dirs_exist_ok=True)
             return self._checkpoints.commit(stage, _permanent(record))
 
     def pack(self, counts: Record) -> bytes:
-        """Return as bytes what `save` would commit."""
+        """Return the checkpoint that `save` would commit, as bytes."""
         if self.newest is not None:
             return pack(self.newest.place, self.newest.record(counts))
         if self.origin is None:
@@ -188,12 +188,12 @@ class CheckpointStager:
         return pack(folder.folder / record.name, _permanent(record))
 
     def go_on_from(self, folder: CheckpointFolder, record: Record) -> None:
-        """Begin from a saved checkpoint; from nothing, where it is a null one."""
+        """Continue from a saved checkpoint. A null checkpoint means from the beginning."""
         self.drop()
         self.origin = None if record.kind == "null" else (folder, record)
 
     def drop(self) -> None:
-        """Remove the folders that were lent, or offered, and are not saved."""
+        """Remove the lent and offered folders that are not saved."""
         for place in [*self._lent, *([self.newest.place] if self.newest else [])]:
             shutil.rmtree(place, ignore_errors=True)
         self.newest = None
@@ -201,17 +201,17 @@ class CheckpointStager:
 
 
 class StatusReporter:
-    """How a function talks to its driver: `reporter(loss=0.1)` reports a result.
+    """A function's connection to its worker thread: `reporter(loss=0.1)` reports a result.
 
-    The functions `nbckpt.report`, `get_checkpoint` and `checkpoint_dir` go through it.
+    The functions `nbckpt.report`, `get_checkpoint` and `checkpoint_dir` use it.
 
     Args:
-        offers: Where its checkpoints go.
-        handoff: Where its results go; None where nobody takes them.
-        states: Returns what is to be saved with a report that has no checkpoint, if anything is; None
-            where nothing ever is.
-        request: Whether somebody asked for a checkpoint, which the states are then where there are any.
-        trial_name: What people call the trial.
+        stager: Takes the function's checkpoints.
+        handoff: Takes its results; None if the function was not started by a runner.
+        states: Returns the states to save with a report that has no checkpoint, or None if they are not
+            due; None if states are never saved.
+        request: The request for a checkpoint. If there are states, they answer it.
+        trial_name: The trial's full name, for people.
         trial_id: Its short name in its experiment.
         logdir: The trial's folder.
     """
@@ -236,11 +236,11 @@ class StatusReporter:
         self._request = request or Request()
 
     def __call__(self, **metrics: Any) -> None:
-        """Report a result, and return when the driver asks for the next.
+        """Report a result. Return when the worker thread asks for the next one.
 
         Raises:
             UsageError: The function was not started by a runner, or `done` is neither True nor False.
-            StopTrial: The trial was stopped: let it pass.
+            StopTrial: The trial was stopped. Do not catch it.
         """
         self.report(metrics, None)
 
@@ -261,16 +261,16 @@ class StatusReporter:
                 request.answer(given=self._stager.has_new)
             handoff.give(result)
         else:
-            with handoff.going_on():  # no other thread's result comes between the two
+            with handoff.going_on():  # no other thread's result may come between checkpoint and result
                 self._stager.take(checkpoint)
                 request.answer(given=True)
                 handoff.give(result)
 
     def make_checkpoint_dir(self, step: int) -> str:
-        """Return a new empty folder for the checkpoint of *step*, to be given to `set_checkpoint`.
+        """Return a new empty folder for the checkpoint of *step*, for `set_checkpoint`.
 
-        Nothing has the checkpoint's name before it is saved, so an exception in between leaves nothing
-        that could be taken for one.
+        The folder gets the checkpoint's name only when the checkpoint is saved. So an exception before that
+        leaves nothing that looks like a checkpoint.
         """
         return str(self._stager.lend(step))
 
@@ -286,28 +286,28 @@ class StatusReporter:
             self._stager.take_back(place)
 
     def set_checkpoint(self, checkpoint: CheckpointLike, *, is_new: bool = True) -> None:
-        """Offer a checkpoint, which is saved with the next result.
+        """Offer a checkpoint. It is saved with the next result.
 
         Args:
             checkpoint: A dict, a Checkpoint, or the path of a folder or a file; a copy is taken.
-            is_new: Whether it is still to be saved.
+            is_new: Whether the checkpoint is still to be saved.
 
         Raises:
             NotFoundError: There is nothing at the path.
-            StopTrial: The trial was stopped: let it pass.
+            StopTrial: The trial was stopped. Do not catch it.
         """
         if self._handoff is None:
             self._stager.take(checkpoint, is_new=is_new)
         else:
-            with self._handoff.going_on():  # not while the driver saves what was offered before
+            with self._handoff.going_on():  # not while the worker thread saves the former offer
                 self._stager.take(checkpoint, is_new=is_new)
 
     def has_new_checkpoint(self) -> bool:
-        """Tell whether a checkpoint was offered that is not saved yet."""
+        """Return whether an offered checkpoint is not saved yet."""
         return self._stager.has_new
 
     def get_checkpoint(self) -> Path | None:
-        """Return where that is what was offered last, or restored; asking changes nothing."""
+        """Return the path of the checkpoint that was offered or restored last; nothing changes."""
         found = self._stager.place()
         return None if found is None else found[0] / found[1]
 
@@ -326,8 +326,8 @@ def _permanent(record: Record) -> Record:
 
 
 def _copied(value: Any) -> Any:
-    """Return a copy of a metric that later changes do not reach."""
+    """Return a copy of a metric, which later changes do not reach."""
     try:
         return deepcopy(value)
-    except Exception:  # noqa: BLE001  some cannot be copied, such as a tensor in the midst of its graph
+    except Exception:  # noqa: BLE001  some objects cannot be copied, such as a tensor inside its graph
         return as_plain(value)

@@ -1,4 +1,4 @@
-"""Request: a checkpoint that somebody asked a running function for."""
+"""Request: the request to a running function for a checkpoint."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Callable
 
 
 class Request:
-    """Stands from when somebody asks until the function has answered, with a checkpoint or without one.
+    """Open from the moment somebody asks until the function answers, with or without a checkpoint.
 
-    A function that looks whether it is asked answers with the first report after it has seen that it
-    is; one that never looks, with its next report. Any thread may ask.
+    A function that polls `should_checkpoint()` answers with its first report after True. A function that
+    never polls answers with its next report. Any thread may ask.
 
     Attributes:
-        stands: Whether it does.
-        in_vain: Whether the last answer was a report without a checkpoint.
-        listen: Called before the function looks: takes in what was asked from another process.
+        stands: Whether the request is open.
+        unanswered: Whether the last answer was a report without a checkpoint.
+        listen: Called before the function polls. Takes in requests from another process.
     """
 
     def __init__(self) -> None:
@@ -23,19 +23,19 @@ class Request:
         self._looks = self._seen = False
 
     def ask(self) -> None:
-        """Ask for a checkpoint; it makes no difference where one is asked for already."""
+        """Ask for a checkpoint. Asking again while a request is open changes nothing."""
         if not self.stands:
             self._seen, self.stands = False, True
 
     def look(self) -> bool:
-        """Tell the function whether it is asked."""
+        """Return whether a checkpoint is asked for. Called by the function."""
         self._looks = True
         self.listen()
         self._seen = self.stands
         return self.stands
 
     def answer(self, *, given: bool) -> None:
-        """Take in a report, which may have a checkpoint *given*; one that could not know is no answer."""
+        """Take in a report, with or without a *given* checkpoint. A report made unaware is not an answer."""
         # see docs/decisions/0038
         if self.stands and (given or self._seen or not self._looks):
             self.stands, self.unanswered = False, not given

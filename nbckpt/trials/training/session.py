@@ -1,7 +1,7 @@
-"""The session: what a function can say and ask while it runs as a trial.
+"""The session: the functions that user code calls while it runs as a trial.
 
-Which trial that is, is kept in a context variable: two trials in one process never see each other, and
-a thread that the function starts with a copy of its context belongs to the same trial.
+A context variable holds the current trial, so two trials in one process never see each other. A thread
+that the function starts with a copy of its context belongs to the same trial.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from nbckpt.core.checkpoint import Checkpoint
 from nbckpt.errors import UsageError
 
 CheckpointLike = Checkpoint | Mapping[Any, Any] | str | os.PathLike[str]
-"""What can be reported as a checkpoint: a Checkpoint, a dict, or the path of a folder or a file."""
+"""A checkpoint that can be reported: a Checkpoint, a dict, or the path of a folder or a file."""
 
 _log = logging.getLogger("nbckpt")
 
 
 class StopTrial(SystemExit):  # see docs/decisions/0017
-    """Raised by `report` in a trial that was stopped, so that the function's `finally` blocks run.
+    """Raised by `report` in a stopped trial, so that the function's `finally` blocks run.
 
-    It is no `StopIteration`, which `except Exception` would hold up, and which Python turns into a
-    `RuntimeError` inside generators and coroutines. It is a `SystemExit`, so a thread of the function's
-    that meets it ends without a word. A function that raises `StopIteration` itself ends well.
+    It is not a `StopIteration`: `except Exception` would catch that, and Python turns it into a
+    `RuntimeError` inside generators and coroutines. It is a `SystemExit`, so a thread of the function that
+    meets it ends silently. A function that raises `StopIteration` itself ends normally.
     """
 
 
 class Session(Protocol):
-    """What stands behind the functions below while a trial runs."""
+    """The object behind the functions below while a trial runs."""
 
     def report(self, metrics: dict[str, Any], checkpoint: CheckpointLike | None) -> None:
-        """Hand over a result, and return when the trial may go on."""
+        """Hand over a result. Return when the trial may continue."""
 
     def latest(self) -> Checkpoint | None:
         """Return the newest checkpoint of the trial."""
@@ -46,7 +46,7 @@ class Session(Protocol):
         """Lend a folder that becomes a checkpoint."""
 
     def should_checkpoint(self) -> bool:
-        """Tell whether somebody asked for a checkpoint."""
+        """Return whether somebody asked for a checkpoint."""
 
 
 current: ContextVar[Session | None] = ContextVar("nbckpt_session", default=None)
@@ -56,21 +56,21 @@ _told: ContextVar[frozenset[str]] = ContextVar("nbckpt_told", default=frozenset(
 def report(
     metrics: Mapping[str, Any] | None = None, *, checkpoint: CheckpointLike | None = None, **values: Any
 ) -> None:
-    """Report a result of the trial that runs here, and with it a checkpoint.
+    """Report a result of the current trial, optionally with a checkpoint.
 
-    When it returns, the result is in the trial's journal and the checkpoint is committed; neither is
-    lost when the kernel dies. Outside a trial it does nothing, and the log says so.
+    When the call returns, the result is in the trial's journal and the checkpoint is committed. Both
+    survive the death of the kernel. Outside a trial the call does nothing and logs that.
 
     Args:
         metrics: The result; a copy is taken.
-        checkpoint: What to go on from after this result: a dict, a Checkpoint, or the path of a folder,
-            whose files are copied.
+        checkpoint: The checkpoint to resume from after this result: a dict, a Checkpoint, or the path of
+            a folder, whose files are copied.
         values: Further metrics.
 
     Raises:
-        StopTrial: The trial was stopped or paused: let it pass.
-        UsageError: The metrics are not a dict, or have a `done`, which ends the trial, that is neither True
-            nor False.
+        StopTrial: The trial was stopped or paused. Do not catch it.
+        UsageError: The metrics are not a dict, or their `done`, which ends the trial, is neither True nor
+            False.
         NotFoundError: There is no such folder.
         CodecError: The dict cannot be pickled.
     """
@@ -84,9 +84,9 @@ def report(
 
 
 def get_checkpoint() -> Checkpoint | None:
-    """Return the trial's newest checkpoint, the one to go on from, or None at its very beginning.
+    """Return the trial's newest checkpoint, to continue from, or None if there is none yet.
 
-    Outside a trial it is None, and the log says so.
+    Outside a trial, return None and log that.
     """
     session = current.get()
     if session is None:
@@ -96,10 +96,10 @@ def get_checkpoint() -> Checkpoint | None:
 
 
 def should_checkpoint() -> bool:
-    """Tell whether somebody asked the trial for a checkpoint now, as `%ckpt checkpoint` and `pause` do.
+    """Return whether somebody asked the trial for a checkpoint, as `%ckpt checkpoint` and `pause` do.
 
-    It is true from then on until the next report, which is to have the checkpoint; outside a trial it
-    never is. On Ray it becomes true with the report after somebody asked.
+    It stays true until the next report, which should carry the checkpoint. Outside a trial it is always
+    False. On Ray it becomes true with the first report after the request.
     """
     session = current.get()
     return session is not None and session.should_checkpoint()
@@ -107,10 +107,10 @@ def should_checkpoint() -> bool:
 
 @contextmanager
 def checkpoint_dir(step: int) -> Iterator[Path]:
-    """Lend a new folder whose files become the checkpoint of *step*, with the next report.
+    """Lend a new folder. Its files become the checkpoint of *step* with the next report.
 
-    A block that ends in an exception leaves no checkpoint. Outside a trial the folder is a temporary
-    one and goes at the end of the block, and the log says so.
+    A block that raises an exception leaves no checkpoint. Outside a trial the folder is temporary: it is
+    removed at the end of the block, and the log says so.
     """
     session = current.get()
     if session is None:
@@ -123,7 +123,7 @@ def checkpoint_dir(step: int) -> Iterator[Path]:
 
 
 def _outside(name: str) -> None:
-    """Say it once in each context: a function that is tried out reports often, and a thread may have none."""
+    """Log once per context: a function that is tried out reports often, and a thread may have no trial."""
     if name in (told := _told.get()):
         return
     _told.set(told | {name})

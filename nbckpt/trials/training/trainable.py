@@ -1,4 +1,4 @@
-"""Trainable: something that is trained step by step, and can be saved and restored between steps."""
+"""Trainable: an object that trains step by step. It can be saved and restored between steps."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ _log = logging.getLogger("nbckpt")
 
 
 class Trainable:
-    """The base class of what trials run. Override `step`, and what else the trial needs.
+    """The base class of everything that trials run. Override `step`, and other methods as needed.
 
-    One thread at a time may use it. The methods above the line are the user's, those below the
-    driver's.
+    Only one thread at a time may use a trainable. You override the methods above the line; worker threads
+    call the methods below it.
 
     Args:
-        config: What the trial is to try.
-        logdir: The trial's folder, where its checkpoints go; by default a new temporary one, which
-            stays, since it holds them.
-        trial_name: What people call the trial.
+        config: The configuration of the trial.
+        logdir: The trial's folder, which holds its checkpoints. By default a new temporary folder, which
+            is not removed, because it holds the checkpoints.
+        trial_name: The trial's full name, for people.
         trial_id: Its short name in its experiment.
     """
 
@@ -60,27 +60,27 @@ class Trainable:
         self._stopped = False
         self.setup(self.config)
 
-    # For the user to override.
+    # Methods for the user to override.
 
     def setup(self, config: dict[str, Any]) -> None:
-        """Prepare for training; called once, with the configuration."""
+        """Prepare for training. Called once, with the configuration."""
 
     def step(self) -> Mapping[str, Any]:
-        """Train for a while, and return the metrics. `done: True` among them ends the trial."""
+        """Train for a while and return the metrics. `done: True` in the metrics ends the trial."""
         raise NotImplementedError(f"{type(self).__name__} must define step()")
 
     def save_checkpoint(self, checkpoint_dir: str) -> Mapping[str, Any] | str | os.PathLike[str] | None:
-        """Save the state: write files into *checkpoint_dir* and return it, or a path in it; or a dict."""
+        """Save the state: return a dict, or fill *checkpoint_dir* and return it or a path in it."""
         raise NotImplementedError(f"{type(self).__name__} must define save_checkpoint() to be saved")
 
     def load_checkpoint(self, checkpoint: Any) -> None:
-        """Take up the state again: *checkpoint* is the dict, or the path, that `save_checkpoint` gave."""
+        """Load the state. *checkpoint* is the dict or the path that `save_checkpoint` returned."""
         raise NotImplementedError(f"{type(self).__name__} must define load_checkpoint() to be restored")
 
     def cleanup(self) -> None:
-        """Release what `setup` took; called once, by `stop`."""
+        """Release the resources of `setup`. Called once, by `stop`."""
 
-    # ------------------------------------------------------------------------- For the driver.
+    # ----------------------------------------------------------------- Methods for the worker thread.
 
     @property
     def logdir(self) -> str:
@@ -89,34 +89,34 @@ class Trainable:
 
     @property
     def iteration(self) -> int:
-        """How many results there were, those before a restore included."""
+        """The number of results, including those before a restore."""
         return self._iteration
 
     training_iteration = iteration
 
     @classmethod
     def tells_when_to_save(cls) -> bool:
-        """Tell whether the trainable says itself, in its results, when there is something to save."""
+        """Return whether the trainable marks the results with which it wants to be saved."""
         return False
 
     def ask_for_checkpoint(self) -> None:
-        """Tell a trainable that says itself when to save that it is asked to; from any thread."""
+        """Ask a trainable that decides itself when to save for a checkpoint. Any thread may call this."""
 
     @classmethod
     def checkpoints_in(cls, folder: Path, trial_name: str) -> CheckpointFolder:
-        """Return the checkpoints of a trial, as the experiment finds and removes them."""
+        """Return a trial's checkpoint folder, in which the experiment finds and removes checkpoints."""
         del trial_name
         return CheckpointFolder(folder)
 
     def train(self) -> dict[str, Any]:
-        """Do one step and return its result: the metrics, and what nbckpt counts beside them.
+        """Do one step and return its result: the metrics, and the counts that nbckpt adds.
 
-        `training_iteration` counts results from 1 on, `time_this_iter_s` and `time_total_s` are
-        seconds, `timestamp` is when the result came, in seconds since 1970. `timesteps_total` and
-        `episodes_total` are there when the metrics have `timesteps_this_iter`, `episodes_this_iter`.
+        `training_iteration` counts results from 1. `time_this_iter_s` and `time_total_s` are seconds.
+        `timestamp` is the time of the result, in seconds since 1970. `timesteps_total` and `episodes_total`
+        are present if the metrics have `timesteps_this_iter` and `episodes_this_iter`.
 
         Raises:
-            TrialError: The user's code failed, which is the cause; the trainable can only be stopped.
+            TrialError: The user's code failed; its exception is the cause. The trainable can only be stopped.
         """
         started = time.perf_counter()
         try:
@@ -125,7 +125,7 @@ class Trainable:
             raise
         except (Exception, SystemExit) as error:
             raise failure(error) from error
-        if not isinstance(metrics, (dict, Mapping)):  # a dict first, which is seen at once
+        if not isinstance(metrics, (dict, Mapping)):  # dict first: it is the fast check
             raise TrialError(f"step() must return a dict of metrics, not {type(metrics).__name__}")
         check_done(metrics)
         result = dict(metrics)
@@ -142,7 +142,7 @@ class Trainable:
         result[ITERATION] = self._iteration
         result["time_total_s"] = self._time_total_s
         result["timestamp"] = time.time()
-        self._last = dict(result)  # the caller may change its own
+        self._last = dict(result)  # a copy, because the caller may change the result
 
     def _count_totals(self, result: dict[str, Any]) -> None:
         for what, this_iter, total in _COUNTED:
@@ -152,34 +152,34 @@ class Trainable:
                 result[total] = self._totals[what]
 
     def save(self, checkpoint_dir: str | os.PathLike[str] | None = None) -> str:
-        """Save a checkpoint and return the path of its folder. It is committed when this returns.
+        """Save a checkpoint and return the path of its folder. It is committed when the call returns.
 
         Args:
-            checkpoint_dir: The folder, which must be one in the trial's folder; by default
-                `checkpoint_` and the iteration.
+            checkpoint_dir: A folder directly in the trial's folder; by default `checkpoint_` and the
+                iteration.
 
         Raises:
-            UsageError: The folder is outside the trial's.
+            UsageError: The folder is outside the trial's folder.
             TrialError: The user's code failed; nothing was saved.
-            StoreError: The disk failed; older checkpoints are as they were.
+            StoreError: The disk failed; older checkpoints are unchanged.
         """
         record = self._commit(self._own_name(checkpoint_dir))
         self._committed(record)
         return str(self._checkpoints.folder / record.name)
 
     def restore(self, checkpoint_path: str | os.PathLike[str]) -> None:
-        """Go on from a checkpoint: *checkpoint_path* is what `save` returned, or a path inside it.
+        """Restore a checkpoint. *checkpoint_path* is the path that `save` returned, or a path inside it.
 
         Raises:
-            NotFoundError: There is none.
-            CorruptError: Its files are not those that were saved; nothing was restored.
+            NotFoundError: There is no such checkpoint.
+            CorruptError: Its files differ from those that were saved; nothing was restored.
         """
         folder, record = find(checkpoint_path)
         folder.check(record)
         self._restore(folder, record)
 
     def save_to_object(self) -> bytes:
-        """Return a checkpoint as bytes, without keeping it anywhere.
+        """Return a checkpoint as bytes. It is not kept anywhere else.
 
         Raises:
             TrialError: The user's code failed.
@@ -189,12 +189,12 @@ class Trainable:
             return pack(stage, self._fill(stage, None))
 
     def restore_from_object(self, obj: bytes) -> None:
-        """Go on from what `save_to_object` returned, of this or another trainable.
+        """Restore the bytes that `save_to_object` of this or another trainable returned.
 
-        Its files are in a temporary checkpoint, until the next restore or `stop`.
+        The files stay in a temporary checkpoint until the next restore or `stop`.
 
         Raises:
-            CorruptError: These bytes are no checkpoint; nothing changed.
+            CorruptError: The bytes are not a checkpoint; nothing changed.
             TrialError: The user's code failed.
         """
         record = self._checkpoints.unpack(obj, temporary=True)
@@ -202,7 +202,7 @@ class Trainable:
         self._restore(self._checkpoints, record)
 
     def delete_checkpoint(self, checkpoint_path: str | os.PathLike[str]) -> None:
-        """Remove a checkpoint; one that is not there is only mentioned in the log."""
+        """Remove a checkpoint. If it does not exist, log a warning."""
         try:
             folder, record = find(checkpoint_path)
         except FileNotFoundError:
@@ -211,7 +211,7 @@ class Trainable:
             folder.delete(record)
 
     def stop(self) -> None:
-        """Run `cleanup` and remove what was temporary; stopping again is harmless."""
+        """Run `cleanup` and remove temporary checkpoints. Stopping again is harmless."""
         if self._stopped:
             return
         self._stopped = True
@@ -226,10 +226,10 @@ class Trainable:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    # How it is done.
+    # Internals.
 
     def _own_name(self, checkpoint_dir: str | os.PathLike[str] | None) -> str | None:
-        """Return the name of a checkpoint's folder that a caller chose, if it did."""
+        """Return the name of the checkpoint folder that the caller chose, or None."""
         if checkpoint_dir is None:
             return None
         place, own = Path(checkpoint_dir).resolve(), self._checkpoints.folder.resolve()
@@ -246,7 +246,7 @@ class Trainable:
             return self._checkpoints.commit(stage, self._fill(stage, name))
 
     def _fill(self, stage: Path, name: str | None) -> Record:
-        """Let the user's code save into *stage*, and return the record of that."""
+        """Let the user's code save into *stage*. Return the record of the checkpoint."""
         try:
             given = self.save_checkpoint(str(stage))
         except Exception as error:
@@ -269,7 +269,7 @@ class Trainable:
         )
 
     def _committed(self, record: Record) -> None:
-        """Do what else there is to do when a checkpoint was saved."""
+        """Do further work after a checkpoint is saved; for subclasses."""
 
     def _restore(self, folder: CheckpointFolder, record: Record) -> None:
         self._load(folder, record)
@@ -280,7 +280,7 @@ class Trainable:
         self._drop_temporary({record.name})
 
     def _drop_temporary(self, needed: Collection[str]) -> None:
-        """Remove the temporary checkpoints from which nothing goes on any more."""
+        """Remove the temporary checkpoints that are no longer needed."""
         for record in self._temporary:
             if record.name not in needed:
                 self._checkpoints.delete(record)
@@ -310,7 +310,7 @@ def check_done(metrics: Mapping[str, Any]) -> None:
 
 
 def own_config(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a configuration whose dicts and lists may be changed; what is in them is shared."""
+    """Return a configuration whose dicts and lists are copies; the values in them are shared."""
     return {key: _own(value) for key, value in config.items()}
 
 
@@ -321,12 +321,12 @@ def _own(value: Any) -> Any:
 
 
 def failure(error: BaseException) -> TrialError:
-    """Return the error that stands for one of the user's code."""
+    """Return the TrialError for an exception of the user's code."""
     return TrialError(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
 
 
 def _inside(stage: Path, given: Any) -> str:
-    """Return what save_checkpoint returned, as a path in the folder it was given."""
+    """Return the path that `save_checkpoint` returned, relative to the folder that it was given."""
     place = stage if given is None else Path(os.fspath(given))
     place = place if place.is_absolute() else stage / place
     try:
