@@ -214,8 +214,8 @@ def wrap_function(function: Function, *, states_every: int = 0) -> type[Function
                 `nbckpt.report`, or yields or returns a number or a dict.
             states_every: Save the function's states every N reports that carry no checkpoint; 0 for never.
 
-        Raises:
-            UsageError: The function takes other arguments; the message names them.
+    Raises:
+        UsageError: The function takes other arguments; the message names them.
     """
     name = getattr(function, "__name__", None) or type(function).__name__
     mixins = tuple(getattr(function, "__mixins__", ()))
