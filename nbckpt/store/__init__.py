@@ -64,19 +64,19 @@ def open_store(where: str | os.PathLike[str] | Store) -> Store:
 
 
 def local_folder(where: str | os.PathLike[str]) -> Path | None:
-    """Return the local folder that *where* names, or None where it is a remote URL.
+    """Return the local folder that *where* names, or None if it is a remote URL.
 
-    `file://` URLs are percent-decoded, as `pathlib.Path.as_uri` encodes them.
+    `file://` URLs are percent-decoded, because `pathlib.Path.as_uri` encodes them.
     """
     if isinstance(where, os.PathLike):
         return Path(where)
     if where.startswith("file://"):
         split = urlsplit(where)
-        # A '?' or '#' in an unencoded path belongs to its name.
+        # In a path that is not encoded, a '?' or '#' is part of the name.
         rest = where[len("file://") + len(split.netloc) :]
         if os.name != "nt":
             return Path(unquote(rest))
-        from urllib.request import url2pathname  # 30 ms of http and ssl, for drive letters only
+        from urllib.request import url2pathname  # 30 ms to import http and ssl; only drive letters need it
 
         return Path(url2pathname(rest))
     return None if "://" in where else Path(where)

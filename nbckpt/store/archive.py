@@ -1,7 +1,7 @@
-"""ArchiveStore: a store read from one zip file, and the writing of such a file.
+"""ArchiveStore reads a store from one zip file; ArchiveWriter writes such a file.
 
-This is how a checkpoint travels: the keys and bytes of a store, in a file that any zip tool opens.
-Nothing is ever extracted by name, so a hostile archive has no way to write anywhere.
+A checkpoint travels as such a file: it holds the keys and bytes of a store, and any zip tool opens it.
+Nothing is ever extracted by name, so a hostile archive cannot write anywhere.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from nbckpt.errors import CorruptError, NbckptError, NotFoundError, StoreError, 
 from nbckpt.store.base import Data, Store, check_key, parts_of
 
 DAMAGE = (zipfile.BadZipFile, EOFError, ValueError, RuntimeError, struct.error, zlib.error)
-"""What zipfile raises over bytes that are no archive, or not the one that was written."""
+"""What zipfile raises for bytes that are not an archive, or not the archive that was written."""
 
 _ENCRYPTED = 1
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # equal contents give equal archives
 
 
 class _Archive(Store):
-    """What can be asked of an open archive without reading it."""
+    """Answers questions about an open archive without reading its members."""
 
     _zip: zipfile.ZipFile
 
@@ -46,7 +46,7 @@ class _Archive(Store):
 
 
 class ArchiveStore(_Archive):
-    """The keys of a zip archive, given as bytes or as a path. It is read-only.
+    """A read-only store over the keys of a zip archive, given as bytes or as a path.
 
     Raises:
         CorruptError: The bytes are not a whole archive.
@@ -80,24 +80,26 @@ class ArchiveStore(_Archive):
             raise _explained(error, f"{key!r} in {self.url}") from error
 
     def put(self, key: str, data: Data) -> None:
-        """Refuse; see `ArchiveWriter`."""
+        """Raise UsageError: an archive is read-only. To write one, use `ArchiveWriter`."""
         del data
         raise UsageError(f"cannot write {key!r}: the archive {self.url} is read-only")
 
     def delete(self, key: str) -> None:
-        """Refuse."""
+        """Raise UsageError: an archive is read-only."""
         raise UsageError(f"cannot delete {key!r}: the archive {self.url} is read-only")
 
     def close(self) -> None:
-        """Release the file."""
+        """Close the file."""
         self._zip.close()
 
 
 def open_archive(file: BinaryIO | str) -> zipfile.ZipFile:
-    """Open an archive for reading, whose members are as we write them, and no larger than it is.
+    """Open an archive for reading, after checking that its members have the form that nbckpt writes.
+
+    No member can claim more bytes than the archive has.
 
     Raises:
-        zipfile.BadZipFile: A member is compressed, or named twice, or overlaps another one.
+        zipfile.BadZipFile: A member is compressed or encrypted, shares its name with another, or overlaps it.
     """
     archive = zipfile.ZipFile(file)
     try:
@@ -121,13 +123,13 @@ def _check_members(archive: zipfile.ZipFile) -> None:
 
 
 def _explained(error: OSError, what: str) -> NbckptError:
-    if error.errno == errno.EINVAL:  # the archive sends its reader to a place that no file has
+    if error.errno == errno.EINVAL:  # the archive points its reader to an offset that no file has
         return CorruptError(f"{what} is damaged: {error}")
     return StoreError(f"cannot read {what}: {error.strerror or error}")
 
 
 class ArchiveWriter(_Archive):
-    """The other half: a store whose puts go into an archive being written to *file*."""
+    """A store that writes each put into an archive, which goes to *file*."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.url = "archive"
@@ -135,7 +137,7 @@ class ArchiveWriter(_Archive):
         self._zip = zipfile.ZipFile(file, "w", zipfile.ZIP_STORED)
 
     def get(self, key: str, start: int = 0, stop: int | None = None) -> bytes:
-        """Refuse; an archive is read when it is whole."""
+        """Raise UsageError: an archive can be read only after it is finished."""
         del start, stop
         raise UsageError(f"cannot read {key!r} from an archive that is being written")
 
@@ -149,9 +151,9 @@ class ArchiveWriter(_Archive):
                 file.write(part)
 
     def delete(self, key: str) -> None:
-        """Refuse."""
+        """Raise UsageError: a member cannot be removed from an archive."""
         raise UsageError(f"cannot delete {key!r} from an archive that is being written")
 
     def close(self) -> None:
-        """Finish the archive; before this the file is not one."""
+        """Finish the archive. Until then the file is not a valid archive."""
         self._zip.close()

@@ -16,58 +16,59 @@ Buffer = bytes | bytearray | memoryview
 Data = Buffer | Sequence[Buffer]
 
 STAGING = ".nbckpt-tmp"
-"""Folder at a store's top for what is still being written; no key begins with it."""
+"""Folder at a store's top for puts that are not finished. No key begins with it."""
 
 PIECE = 16 << 20
-"""The most bytes that are moved before it is asked whether they are wanted still."""
+"""The most bytes that are moved between two checks for cancellation."""
 
 
 class Store(ABC):
-    """Bytes by key, from any number of threads and processes at once.
+    """Bytes by key, for any number of threads and processes at once.
 
-    A key is one or more parts joined by `/`; no part is empty, `.` or `..`. nbckpt never puts other
+    A key is one or more parts joined by `/`. No part is empty, `.` or `..`. nbckpt never puts different
     bytes under a key that exists, so an implementation needs no locks and no compare-and-swap.
     """
 
     url: str
-    """Where this store is, as a user would write it."""
+    """The store's location, as a user would write it."""
 
     @abstractmethod
     def get(self, key: str, start: int = 0, stop: int | None = None) -> bytes:
         """Return the bytes under *key*, or only those from *start* up to *stop*.
 
-        A range that reaches past the end gives what there is.
+        A range that reaches past the end returns the bytes up to the end.
 
         Raises:
-            NotFoundError: Nothing is kept under *key*.
+            NotFoundError: The store has no such key.
             StoreError: The storage failed.
         """
 
     @abstractmethod
     def put(self, key: str, data: Data) -> None:
-        """Keep *data*, one buffer or several in a row, under *key*: whole or not at all.
+        """Store *data*, one buffer or several in a row, under *key*: all of it or nothing.
 
-        After the return the bytes survive a crash of the process and of the machine, as far as the
-        storage can promise it. A reader finds all of them or no key, at any moment.
+        After the return the bytes survive a crash of the process and of the machine, if the storage can
+        promise that. At any moment, a reader finds either all of the bytes or no key.
 
         Raises:
-            StoreError: The storage failed; *key* holds what it held before.
-            CancelledError: Nobody wants it any more (see cancel.py); the same holds.
+            StoreError: The storage failed. *key* holds the same bytes as before.
+            CancelledError: The put was cancelled (see cancel.py). *key* holds the same bytes as before.
         """
 
     @abstractmethod
     def exists(self, key: str) -> bool:
-        """Tell whether something is kept under *key*."""
+        """Tell whether the store has *key*."""
 
     @abstractmethod
     def keys(self, prefix: str = "") -> Iterator[str]:
-        """Yield every key that begins with *prefix*, in order."""
+        """Yield every key that begins with *prefix*, sorted."""
 
     def sizes(self, prefix: str = "") -> Iterator[tuple[str, int]]:
-        """Yield every key that begins with *prefix*, in order, with how many bytes it holds.
+        """Yield every key that begins with *prefix*, sorted, with its number of bytes.
 
-        This default reads them all; a store whose listing knows the sizes answers with that listing. A key
-        that is deleted meanwhile may be left out.
+        This default reads every value. A store whose listing includes the sizes returns them from the
+        listing.
+        A key that is deleted meanwhile may be left out.
         """
         for key in self.keys(prefix):
             with suppress(NotFoundError):
@@ -75,26 +76,26 @@ class Store(ABC):
 
     @abstractmethod
     def delete(self, key: str) -> None:
-        """Remove *key*; one that is not there is fine."""
+        """Remove *key*. A missing key is not an error."""
 
     def settle(self, folder: str) -> None:
-        """Let what was deleted in *folder* be gone after a crash of the machine, too.
+        """Make deletions in *folder* durable, so that they survive a crash of the machine.
 
-        This default does nothing: most storages promise that of each `delete`.
+        This default does nothing, because most storages promise that for each `delete`.
         """
         del folder
 
     def forget(self, key: str) -> None:
-        """Let the next read of *key* ask the storage, whatever was kept of earlier ones."""
+        """Drop every cached copy of *key*, so that the next read asks the storage."""
         del key
 
     def copy(self, source: str, target: str) -> None:
-        """Keep under *target* what is kept under *source*, as `put` would.
+        """Store the bytes of *source* under *target* as well, with the promises of `put`.
 
-        This default moves the bytes; a store whose storage can copy by itself lets it.
+        This default moves the bytes through this process. A store whose storage can copy overrides it.
 
         Raises:
-            NotFoundError: Nothing is kept under *source*.
+            NotFoundError: The store has no key *source*.
         """
         size = next((size for key, size in self.sizes(source) if key == source), None)
         if size is None:
@@ -102,19 +103,20 @@ class Store(ABC):
         self.put(target, Pieces(size, partial(self.get, source)))
 
     def move(self, source: str, target: str) -> None:
-        """Keep under *target*, and only there, what is kept under *source*.
+        """Store the bytes of *source* under *target*, and remove *source*.
 
-        This default copies and deletes, and so would delete what is put under *source* between the two. A
-        store whose storage can rename does it in one step.
+        This default copies and then deletes. It would also delete bytes that are put under *source* between
+        the
+        two steps. A store whose storage can rename moves in one step.
 
         Raises:
-            NotFoundError: Nothing is kept under *source*.
+            NotFoundError: The store has no key *source*.
         """
         self.copy(source, target)
         self.delete(source)
 
     def path(self, key: str) -> Path | None:
-        """Return the local file that holds exactly the bytes of *key*, where there is one."""
+        """Return the local file that holds exactly the bytes of *key*, or None if there is no such file."""
         del key
         return None
 
@@ -123,10 +125,10 @@ class Store(ABC):
 
 
 def check_key(key: str) -> str:
-    """Return *key* when it is one, so that no key can lead out of a store.
+    """Return *key* if it is valid. A valid key cannot lead out of a store.
 
     Raises:
-        UsageError: A part is empty, `.` or `..`, or there is a NUL.
+        UsageError: A part is empty, `.` or `..`, or the key contains a NUL.
     """
     if "\0" in key or any(part in {"", ".", ".."} for part in key.split("/")):
         raise UsageError(f"{key!r} is not a key: its parts may not be empty, '.' or '..'")
@@ -134,11 +136,11 @@ def check_key(key: str) -> str:
 
 
 class Pieces(Sequence[bytes]):
-    """Data that is read piece by piece while it is put, so that it is never in memory whole.
+    """Data that is read piece by piece during a put, so that it is never in memory as a whole.
 
     Args:
-        size: How many bytes there are.
-        read: Returns those from one place up to another.
+        size: The number of bytes.
+        read: Returns the bytes from one offset up to another.
     """
 
     def __init__(self, size: int, read: Callable[[int, int], bytes]) -> None:
@@ -160,15 +162,15 @@ class Pieces(Sequence[bytes]):
 
 
 def parts_of(data: Data) -> Sequence[Buffer]:
-    """Return the buffers of *data* in order."""
+    """Return the buffers of *data*, in order."""
     return [data] if isinstance(data, (bytes, bytearray, memoryview)) else data
 
 
 def pieces_of(data: Data) -> Iterator[memoryview]:
-    """Yield the bytes of *data* in order, a piece at a time, for as long as they are wanted.
+    """Yield the bytes of *data* in order, one piece at a time, until the work is cancelled.
 
     Raises:
-        CancelledError: They are not any more.
+        CancelledError: The work was cancelled.
     """
     cancel = wanted()
     for part in parts_of(data):

@@ -1,4 +1,4 @@
-"""CachedStore: a remote store of which what was read once is kept on the local disk."""
+"""CachedStore: a remote store with a cache of its reads on the local disk."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from pathlib import Path
 from nbckpt.store.base import Data, Store
 
 _KEPT = "packs/", "checkpoints/", "store.json"  # see docs/decisions/0028
-"""Keys whose bytes never change and are read again and again."""
+"""Prefixes of the keys whose bytes never change and are read repeatedly."""
 
 _DIGEST = 32
 
 
 class CachedStore(Store):
-    """Another store, with the ranges that were read kept in a folder.
+    """Wraps another store and caches the ranges that were read in a local folder.
 
-    What is kept is checked when it is read again, and may be removed at any time, by anyone.
+    Cached bytes are checked whenever they are read again. Any process may remove them at any time.
 
     Args:
-        store: The store, whose keys never change their bytes.
-        folder: Where to keep them; several processes may share it.
-        most: About how many bytes are kept; what was used longest ago goes first.
+        store: The store to wrap. The bytes of its keys never change.
+        folder: The folder of the cache. Several processes may share it.
+        most: The approximate number of bytes to keep. The least recently used files are removed first.
     """
 
     def __init__(self, store: Store, folder: str | os.PathLike[str], most: int) -> None:
@@ -49,7 +49,7 @@ class CachedStore(Store):
         return data
 
     def _place(self, key: str) -> Path:
-        """Return the folder for what was read of a key."""
+        """Return the cache folder of a key."""
         return self._folder / hashlib.blake2b(key.encode(), digest_size=16).hexdigest()
 
     def forget(self, key: str) -> None:
@@ -58,7 +58,7 @@ class CachedStore(Store):
         self._store.forget(key)
 
     def _keep(self, file: Path, data: bytes) -> None:
-        """Keep bytes, if the disk lets us: without them the store is asked again."""
+        """Cache bytes. A disk error is ignored, because the store can be asked again."""
         staged = file.with_name(f"{file.name}.{uuid.uuid4().hex[:8]}")
         with suppress(OSError):
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -70,7 +70,7 @@ class CachedStore(Store):
         self._trim()
 
     def _trim(self) -> None:
-        """Remove what was used longest ago, once for each store that is opened."""
+        """Remove the least recently used files, once per opened store."""
         if self._is_trimmed:
             return
         self._is_trimmed = True
@@ -86,7 +86,7 @@ class CachedStore(Store):
     def put(self, key: str, data: Data) -> None:
         """See `Store.put`."""
         self._store.put(key, data)
-        self.forget(key)  # a pack that was damaged is put again
+        self.forget(key)  # a put replaces a pack that was damaged
 
     def exists(self, key: str) -> bool:
         """See `Store.exists`."""
@@ -116,14 +116,14 @@ class CachedStore(Store):
 
 
 def _read(file: Path) -> bytes | None:
-    """Return what is kept in a file; None where there is nothing, or not what was kept."""
+    """Return the cached bytes in a file, or None if the file is missing or damaged."""
     try:
         data = file.read_bytes()
     except OSError:
         return None
     if data[:_DIGEST] != _digest(data[_DIGEST:]):
         return None
-    with suppress(OSError):  # so that it is known when it was used last
+    with suppress(OSError):  # records the time of the last use
         os.utime(file, (time.time(), time.time()))
     return data[_DIGEST:]
 

@@ -1,4 +1,4 @@
-"""Cancel: how work that is under way is told that nobody wants it any more."""
+"""Cancel: tells running work that it was cancelled."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ from nbckpt.errors import StoreError
 
 
 class CancelledError(StoreError):
-    """The work was cancelled, or took too long; what it had begun is not visible."""
+    """The work was cancelled or took too long. Nothing that it had begun is visible."""
 
 
 class TimedOutError(CancelledError, TimeoutError):
-    """The work took too long, and was cancelled for that."""
+    """The work took too long and was therefore cancelled."""
 
     __str__ = Exception.__str__
 
 
 class Cancel:
-    """Tells everything that is done in its name to stop. Safe from every thread.
+    """Stops all work that runs under it. Safe to use from every thread.
 
-    A store asks it between two pieces of a put, and lets go of a request under way where it can.
+    A store checks it between two pieces of a put. It also abandons the request under way, if the storage
+    library allows that.
     """
 
     def __init__(self) -> None:
@@ -33,16 +34,16 @@ class Cancel:
 
     @property
     def event(self) -> threading.Event:
-        """Set once it was cancelled."""
+        """The event that is set when the work is cancelled."""
         return self._event
 
     @property
     def cancelled(self) -> bool:
-        """Whether it was cancelled."""
+        """Whether the work was cancelled."""
         return self._event.is_set()
 
     def cancel(self) -> None:
-        """Stop the work. The second call does nothing."""
+        """Cancel the work. A second call does nothing."""
         with self._lock:
             self._event.set()
             callbacks, self._callbacks = self._callbacks, []
@@ -50,20 +51,20 @@ class Cancel:
             callback()
 
     def check(self) -> None:
-        """Go on, unless it was cancelled.
+        """Return if the work was not cancelled.
 
         Raises:
-            CancelledError: It was.
+            CancelledError: The work was cancelled.
         """
         if self._event.is_set():
             raise CancelledError("it was cancelled")
 
     @contextmanager
     def calling(self, callback: Callable[[], object]) -> Iterator[None]:
-        """Have *callback* called when the work is cancelled within the block.
+        """Call *callback* if the work is cancelled within the block.
 
         Raises:
-            CancelledError: It was cancelled before.
+            CancelledError: The work was cancelled before the block.
         """
         with self._lock:
             self.check()
@@ -77,7 +78,7 @@ class Cancel:
 
     @contextmanager
     def covering(self) -> Iterator[None]:
-        """Have what is done in the block, in this thread, done in its name."""
+        """Run the block, in this thread, under this cancel."""
         token = _current.set(self)
         try:
             yield
@@ -89,5 +90,5 @@ _current: ContextVar[Cancel | None] = ContextVar("nbckpt_cancel", default=None)
 
 
 def wanted() -> Cancel:
-    """Return the cancel of what is being done here; one that nobody cancels, where there is none."""
+    """Return the cancel that covers this code, or a new one that is never cancelled."""
     return _current.get() or Cancel()

@@ -1,4 +1,4 @@
-"""Cancellable: a file system whose requests are let go of while they are under way."""
+"""Cancellable: a file system whose requests are abandoned when their work is cancelled."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Cancellable:
-    """An asynchronous file system, each request of which is let go of when nobody wants it any more."""
+    """Wraps an asynchronous file system and abandons a request when its work is cancelled."""
 
     def __init__(self, fs: Any) -> None:
         self._fs = fs
@@ -33,12 +33,12 @@ class Cancellable:
 
 
 def _made(loop: asyncio.AbstractEventLoop, call: Callable[[], Awaitable[T]]) -> T:
-    """Make a call on its loop, and return once it is over: what is cancelled sends no byte any more."""
+    """Run a call on its loop and return when it has ended. A cancelled call sends no byte afterwards."""
     cancel = wanted()
 
     async def make() -> T:
         task = asyncio.current_task()
-        assert task is not None  # it runs in one
+        assert task is not None  # it runs inside a task
         with cancel.calling(partial(loop.call_soon_threadsafe, task.cancel)):
             return await call()
 

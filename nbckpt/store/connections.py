@@ -1,4 +1,4 @@
-"""Connections: the file systems of fsspec through which a remote store is reached."""
+"""Connections: the fsspec file systems that reach a remote store."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from typing import Any
 
 from nbckpt.errors import UsageError
 
-_MOST = 8  # an SSH server turns away more than about ten at once
+_MOST = 8  # an SSH server refuses more than about ten connections at once
 
-# paramiko mixes up the answers to two threads that share a connection.
+# paramiko mixes up the answers for two threads that share a connection.
 _ONE_THREAD = frozenset({"sftp", "ssh"})
 
-# s3fs would believe an old listing of its own, and ask for an object's size before each object.
+# By default s3fs would trust its own stale listing, and ask for the size of an object before each read.
 _S3 = {"use_listings_cache": False, "max_concurrency": 1}
 _OPTIONS: dict[str, dict[str, Any]] = {"s3": _S3, "s3a": _S3}
 
 
 class Connections:
-    """File systems for one URL: one for all threads, or one for each where it bears no more.
+    """File systems for one URL: one for all threads, or one per thread if threads cannot share a connection.
 
-    What was lost, as when the server or the network was away, is made anew.
+    A lost connection, for example after a failure of the server or the network, is replaced by a new one.
 
     Attributes:
-        root: Where the URL leads in them.
+        root: The path of the URL inside these file systems.
     """
 
     def __init__(self, url: str, options: dict[str, Any]) -> None:
@@ -43,13 +43,13 @@ class Connections:
 
     @property
     def mine(self) -> Any:
-        """The file system that was lent to this thread."""
+        """The file system that is lent to this thread."""
         return self._shared or self._lent.fs
 
     @contextmanager
     def lent(self) -> Iterator[None]:
         """Lend this thread a file system within the block."""
-        if self._shared or hasattr(self._lent, "fs"):  # the second where what is put is read from here, too
+        if self._shared or hasattr(self._lent, "fs"):  # second case: a put reads its data from the same store
             yield
             return
         with self._places:
@@ -64,7 +64,7 @@ class Connections:
                 raise
             finally:
                 del self._lent.fs
-                # One that was lost may look alive for a while.
+                # A lost connection may look alive for a while.
                 (self._free.append if is_sound else _close)(fs)
 
     def _take(self) -> Any:
@@ -82,13 +82,14 @@ class Connections:
 
         fs, root = fsspec.core.url_to_fs(self._url, **self._options)
         if fs.async_impl:
-            from nbckpt.store.cancellable import Cancellable  # 30 ms of asyncio, which fsspec needs anyway
+            # This imports asyncio (30 ms), which fsspec needs anyway.
+            from nbckpt.store.cancellable import Cancellable
 
             fs = Cancellable(fs)
         return fs, str(root)
 
     def _connect_to_known(self) -> tuple[Any, str]:
-        """Connect over SSH, which fsspec itself would do to whoever answers."""
+        """Connect over SSH to a known host. fsspec alone would connect to any host that answers."""
         from nbckpt.store.sftp import KnownHosts
 
         if len(self._protocols) > 1:

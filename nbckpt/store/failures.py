@@ -1,6 +1,6 @@
-"""Failures: what the errors of a storage's own library mean to its user.
+"""Failures: translates the errors of storage libraries for the user.
 
-They are known by their names, so that none of those libraries need be imported.
+Errors are recognised by their class names, so none of those libraries has to be imported.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _AWAY = {
 
 
 def explained(error: Exception, what: str) -> StoreError:
-    """Return the error that says *what* failed, by which cause, and what to do."""
+    """Return an error that says *what* failed, why, and what to do."""
     names = {kind.__name__ for kind in type(error).__mro__}
     said = masked((str(error).splitlines() or [""])[0])
     cause = f"{type(error).__name__}: {said}"

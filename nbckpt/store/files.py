@@ -1,14 +1,14 @@
-"""Files: the one place that writes, stages and removes files on a local disk; see also scan.py.
+"""Files: the only module that writes, stages and removes files on a local disk; see also scan.py.
 
-    write_file, write_files     data that is whole and durable under its name, or not there
-    create_file                 the same for a file of which the first writer wins
-    staged, writing             the same for what a block writes
-    stage_folder, commit        a folder that is filled under a hidden name and then takes its own
-    staged_folder               the same for what a block fills
-    sweep, remove, discard      what crashes left, and what is not needed any more
-    only_files                  opens what a folder that somebody else made has under a file's name
+    write_file, write_files     write data that is whole and durable under its name, or absent
+    create_file                 does the same for a file whose first writer wins
+    staged, writing             do the same for data that a block writes
+    stage_folder, commit        fill a folder under a hidden name, then give it its final name
+    staged_folder               does the same for a folder that a block fills
+    sweep, remove, discard      remove leftovers of crashes, and data that is not needed
+    only_files                  opens only regular files in a folder that somebody else made
 
-Errors of the disk are OSErrors: callers know what was asked, and say so.
+Disk errors are raised as OSError. The callers know the request and explain the error.
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ from nbckpt.store.cancel import wanted
 from nbckpt.store.scan import is_link
 
 STALE_S = 24 * 3600
-"""The age after which something hidden was left by a crash."""
+"""The age, in seconds, from which a hidden file counts as the leftover of a crash."""
 
-# Nothing else is ever swept: see docs/decisions/0052.
+# `sweep` removes nothing else: see docs/decisions/0052.
 _OURS = re.compile(rf"{re.escape(STAGING)}-[0-9a-f]{{12}}")
 _WINDOWS = sys.platform == "win32"
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
-_BATCH = 256 << 10  # what is copied on its way is in memory only so long, and still in the cache
+_BATCH = 256 << 10  # bytes on their way stay in memory only briefly, and in the CPU cache
 _MOST_PARTS = 512  # POSIX promises room for 1024 buffers in one writev; half of it is as fast
-_SIDE_BY_SIDE = 4  # fewer are synced before threads have started
+_SIDE_BY_SIDE = 4  # fewer files are synced before threads would have started
 _MOST_THREADS = 32  # a journaling file system syncs many files about as fast as one
 
 
 def write_file(file: Path, data: Data) -> None:
-    """Write a file, which holds what it held before or all of *data*, and survives a crash of the machine.
+    """Write *data* to a file, atomically and durably: the file holds its old bytes or all of *data*.
 
-    Missing folders are made. After an error the file holds what it held before, unless only the sync of its
-    folder failed: then it holds *data*, which a crash of the machine may take back.
+    Missing folders are made. After an error the file holds its old bytes. There is one exception: if only
+    the sync of its folder failed, the file holds *data*, and a crash of the machine may undo that.
 
     Raises:
         OSError: The disk failed.
-        CancelledError: The data is not wanted any more (see cancel.py).
+        CancelledError: The work was cancelled (see cancel.py).
     """
     with staged(file) as stage:
         write_new(stage, data)
@@ -61,7 +61,7 @@ def write_file(file: Path, data: Data) -> None:
 def write_files(files: Mapping[Path, Data]) -> None:
     """Write many files as `write_file` does, in about the time of one.
 
-    After an error each file holds what it held before or all of its data.
+    After an error each file holds its old bytes or all of its data.
     """
     stages: dict[Path, Path] = {}
     changed = {file.parent for file in files}
@@ -81,7 +81,7 @@ def write_files(files: Mapping[Path, Data]) -> None:
 
 
 def create_file(file: Path, data: Data) -> None:
-    """Write a file that only its owner can read, unless it is there: the first of several writers wins."""
+    """Write a file that only its owner can read, unless it exists. The first of several writers wins."""
     stage = hidden(file.parent)
     make_folder(file.parent)
     try:
@@ -90,7 +90,7 @@ def create_file(file: Path, data: Data) -> None:
             os.link(stage, file)
         except FileExistsError:
             pass
-        except (OSError, AttributeError):  # this file system has no links, or Python, as in a browser
+        except (OSError, AttributeError):  # the file system has no links; or Python has none, as in a browser
             if not file.exists():
                 stage.replace(file)
     finally:
@@ -100,7 +100,7 @@ def create_file(file: Path, data: Data) -> None:
 
 @contextmanager
 def writing(file: Path) -> Iterator[BinaryIO]:
-    """Open a file for the block; it holds what it held before or, after the block, what the block wrote."""
+    """Open a file for the block. The file keeps its old bytes until the block has ended."""
     with staged(file) as stage, _create(stage) as opened:
         yield opened
         opened.flush()
@@ -111,12 +111,12 @@ def writing(file: Path) -> Iterator[BinaryIO]:
 def staged(
     file: Path, staging: Path | None = None, rename: Callable[[Path, Path], object] | None = None
 ) -> Iterator[Path]:
-    """Lend a hidden path for the block; the file that the block makes there, and syncs, becomes *file*.
+    """Lend a hidden path to the block. The file that the block makes there, and syncs, becomes *file*.
 
     Args:
-        file: The file; folders that are missing are made.
-        staging: A folder on the same disk for what is not finished; that of the file by default.
-        rename: Gives the first path the name of the second.
+        file: The file. Missing folders are made.
+        staging: A folder on the same disk for the unfinished file. By default the folder of *file*.
+        rename: Renames its first path to its second.
     """
     make_folder(file.parent)
     stage = hidden(staging or file.parent)
@@ -131,7 +131,7 @@ def staged(
 
 @contextmanager
 def staged_folder(folder: Path) -> Iterator[Path]:
-    """Make a hidden folder in *folder* for the block; what `commit` has not taken is removed after it."""
+    """Make a hidden folder in *folder* for the block. It is removed afterwards, unless `commit` took it."""
     stage = stage_folder(folder)
     try:
         yield stage
@@ -140,7 +140,7 @@ def staged_folder(folder: Path) -> Iterator[Path]:
 
 
 def stage_folder(folder: Path) -> Path:
-    """Return a new hidden folder in *folder*, to be committed or discarded."""
+    """Return a new hidden folder in *folder*, to commit or to discard."""
     make_folder(folder)
     stage = hidden(folder)
     stage.mkdir()
@@ -148,9 +148,10 @@ def stage_folder(folder: Path) -> Path:
 
 
 def commit(stage: Path, folder: Path) -> None:
-    """Give a staged folder its name, durably, with everything in it.
+    """Give a staged folder its final name, durably, with everything in it.
 
-    What has the name is replaced: in one step where the system can. After an error it has its name again.
+    An existing folder of that name is replaced, in one step if the system can do that. After an error the
+    existing folder has its name again.
     """
     sync_tree(stage)
     occupied = os.path.lexists(folder)
@@ -169,14 +170,14 @@ def commit(stage: Path, folder: Path) -> None:
 
 
 def hidden(folder: Path) -> Path:
-    """Return a new name in *folder* that `sweep` knows."""
+    """Return a new name in *folder* that `sweep` recognises."""
     return folder / f"{STAGING}-{uuid.uuid4().hex[:12]}"
 
 
 def sweep(folder: Path, older_s: float = STALE_S) -> None:
-    """Remove what crashes left in *folder*: names of ours that are that old and not links.
+    """Remove leftovers of crashes in *folder*: nbckpt's hidden names of at least that age, but no links.
 
-    If *folder* itself is a link nothing is removed. What cannot be removed stays.
+    If *folder* itself is a link, nothing is removed. Anything that cannot be removed stays.
     """
     with suppress(OSError):
         for entry in [] if is_link(folder) else list(os.scandir(folder)):
@@ -187,7 +188,7 @@ def sweep(folder: Path, older_s: float = STALE_S) -> None:
 
 
 def remove(folder: Path) -> None:
-    """Remove a folder; it is there whole or not at all. Of a link only the link is removed."""
+    """Remove a folder atomically: readers see all of it or nothing. Of a link, remove only the link."""
     away = hidden(folder.parent)
     folder.replace(away)
     sync_folder(folder.parent)
@@ -195,7 +196,7 @@ def remove(folder: Path) -> None:
 
 
 def discard(place: Path) -> None:
-    """Remove a file or a folder as far as that can be done; of a link only the link."""
+    """Remove a file or a folder and ignore errors. If it is a link, only the link is removed."""
     with suppress(OSError):
         if place.is_dir() and not is_link(place):
             shutil.rmtree(place, ignore_errors=True)
@@ -207,14 +208,14 @@ def make_folder(folder: Path) -> None:
     """Make *folder* and its parents durably.
 
     Raises:
-        NotADirectoryError: A file is in its place.
+        NotADirectoryError: A file is in the way.
     """
     for parent in _make(folder):
         sync_folder(parent)
 
 
 def _make(folder: Path) -> list[Path]:
-    """Make a folder and its parents, and return the folders that hold new ones."""
+    """Make a folder and its parents, and return the folders that contain new ones."""
     if folder.is_dir():
         return []
     changed = _make(folder.parent) if folder.parent != folder else []
@@ -234,7 +235,7 @@ def sync_tree(folder: Path) -> None:
 
 
 def sync_files(files: Iterable[Path]) -> None:
-    """Make what files hold durable, in about the time of one."""
+    """Make the contents of files durable, in about the time of one."""
     _each(sync_file, files)
 
 
@@ -244,7 +245,7 @@ def sync_folders(folders: Iterable[Path]) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in *folder* durable, where the system knows how (not on Windows)."""
+    """Make the names in *folder* durable. Does nothing on Windows, which cannot sync a folder."""
     if _WINDOWS:
         return
     fd = os.open(folder, os.O_RDONLY)
@@ -255,8 +256,9 @@ def sync_folder(folder: Path) -> None:
 
 
 def sync_file(file: Path) -> None:
-    """Make what a file holds durable."""
-    fd = os.open(file, os.O_RDWR if _WINDOWS else os.O_RDONLY)  # Windows flushes only what it may write
+    """Make the contents of a file durable."""
+    # Windows flushes only a file that is open for writing
+    fd = os.open(file, os.O_RDWR if _WINDOWS else os.O_RDONLY)
     try:
         sync(fd)
     finally:
@@ -264,8 +266,8 @@ def sync_file(file: Path) -> None:
 
 
 def sync(fd: int) -> None:
-    """Make what an open file holds durable."""
-    if sys.platform == "darwin":  # fsync alone leaves the bytes in the drive's own cache there
+    """Make the contents of an open file durable."""
+    if sys.platform == "darwin":  # on macOS, fsync alone leaves the bytes in the drive's cache
         import fcntl
 
         fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
@@ -274,7 +276,7 @@ def sync(fd: int) -> None:
 
 
 def _each(work: Callable[[Path], None], places: Iterable[Path]) -> None:
-    """Do the work for each place: many side by side, where threads can start."""
+    """Do the work for each place, in parallel if there are many and threads can start."""
     every = list(places)
     if len(every) < _SIDE_BY_SIDE or not _side_by_side(work, every):
         for place in every:
@@ -282,13 +284,13 @@ def _each(work: Callable[[Path], None], places: Iterable[Path]) -> None:
 
 
 def _side_by_side(work: Callable[[Path], None], places: list[Path]) -> bool:
-    """Tell whether threads could start, which have done all of it then."""
+    """Do the work in threads and return True; return False if threads cannot start."""
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(min(len(places), _MOST_THREADS), "nbckpt-files") as threads:
         try:
             done = [threads.submit(work, place) for place in places]
-        except RuntimeError:  # in a browser, and while the interpreter ends
+        except RuntimeError:  # no threads in a browser, nor while the interpreter shuts down
             return False
         for one in done:
             one.result()
@@ -296,17 +298,17 @@ def _side_by_side(work: Callable[[Path], None], places: list[Path]) -> bool:
 
 
 def only_files(path: str, flags: int) -> int:
-    """Open a file for `open`; anything else, such as a pipe or a device, is an OSError and never waits."""
+    """Open a regular file for `open`. Anything else, such as a pipe, raises OSError and never blocks."""
     fd = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
     kind = os.fstat(fd).st_mode
-    if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):  # Python refuses a folder itself
+    if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):  # Python itself refuses a folder
         os.close(fd)
         raise OSError(errno.EINVAL, "it is not a file")
     return fd
 
 
 def exchange(one: Path, other: Path) -> bool:
-    """Swap two names in one step, where the system can (Linux); tell whether it did."""
+    """Swap two names in one step, if the system can (Linux). Tell whether it did."""
     if sys.platform != "linux":
         return False
     rename = getattr(ctypes.CDLL(None), "renameat2", None)
@@ -317,12 +319,12 @@ def exchange(one: Path, other: Path) -> bool:
 
 
 def _create(file: Path, mode: int = 0o666) -> BinaryIO:
-    """Open a new file to be written."""
+    """Create a file and open it for writing."""
     return open(file, "xb", opener=lambda path, flags: os.open(path, flags, mode))
 
 
 def write_new(file: Path, data: Data, mode: int = 0o666, *, synced: bool = True) -> None:
-    """Write a file that is not there yet; the system may take less at once than it is given."""
+    """Write a file that does not exist yet. The system may write fewer bytes than it was given."""
     with _create(file, mode) as opened:
         fd = opened.fileno()
         for views in _batches(pieces_of(data)):
@@ -338,7 +340,7 @@ def write_new(file: Path, data: Data, mode: int = 0o666, *, synced: bool = True)
 
 
 def _batches(pieces: Iterable[memoryview]) -> Iterator[list[memoryview]]:
-    """Yield the pieces in lists that are written with one call each."""
+    """Yield the pieces in lists that one call can write."""
     batch: list[memoryview] = []
     size = 0
     for piece in pieces:

@@ -21,8 +21,8 @@ _NO_FILE = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
 class LocalStore(Store):
     """One file per key below *folder*, which is made at the first `put`.
 
-    A file is written under a unique name in the staging folder, synced, renamed, and the folder
-    synced, in this order: a crash at any point leaves the key as it was or whole.
+    A file is written under a unique name in the staging folder and synced. Then it is renamed, and its
+    folder is synced. A crash at any point leaves the key unchanged or whole.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
@@ -32,10 +32,10 @@ class LocalStore(Store):
         self._swept = False
 
     def path(self, key: str) -> Path:
-        """See `Store.path`; the file need not exist.
+        """See `Store.path`. The file need not exist.
 
         Raises:
-            RefusedError: A link on the way leads out of the store.
+            RefusedError: A link on the path leads out of the store.
         """
         parts = check_key(key).split("/")
         if parts[0] == STAGING or not can_be_named(key):
@@ -54,7 +54,7 @@ class LocalStore(Store):
                 file.seek(start)
             if stop is None:
                 return file.readall()
-            # Memory is taken for as much as is asked for, which may be far more than there is.
+            # Reading allocates the requested size at once, which may be far more than the file has.
             there = min(stop, os.fstat(file.fileno()).st_size)
             return _read_up_to(file.fileno(), max(0, there - start))
 
@@ -64,13 +64,13 @@ class LocalStore(Store):
             write_new(stage, data)
 
     def copy(self, source: str, target: str) -> None:
-        """See `Store.copy`: no key's bytes are ever changed in place, so that two may share them."""
+        """See `Store.copy`. Both keys share one file, because the bytes of a key never change in place."""
         try:
             with self._staged(target) as stage:
                 os.link(self.path(source), stage)
         except NotFoundError:
             raise
-        except (StoreError, AttributeError):  # no such links on this file system, or none at all
+        except (StoreError, AttributeError):  # this file system or platform has no hard links
             super().copy(source, target)
 
     def move(self, source: str, target: str) -> None:
@@ -84,7 +84,7 @@ class LocalStore(Store):
 
     @contextmanager
     def _staged(self, key: str) -> Iterator[Path]:
-        """Lend a path for the block; the file that it makes there becomes the key's."""
+        """Lend a path to the block. The file that the block makes there becomes the key."""
         target = self.path(key)
         with self._explained("write", key):
             self._sweep_once()
@@ -119,13 +119,13 @@ class LocalStore(Store):
             sync_folder(self.path(folder))
 
     def _entries(self, prefix: str) -> list[tuple[str, os.DirEntry[str]]]:
-        """Return the keys that begin with *prefix*, in order, with the files that hold them."""
+        """Return the keys that begin with *prefix*, sorted, each with its file."""
         folder = prefix.rpartition("/")[0]
         if folder:
-            self.path(folder)  # refused where it leads outside
+            self.path(folder)  # raises if the folder leads out of the store
 
         def refuse(path: str, why: str) -> None:
-            # A list of everything meets the user's folders, too, which may hold any links.
+            # Listing the whole store also meets folders of the user, which may contain any links.
             if why == OUTSIDE and (folder or "/" not in path):
                 self._refuse(path)
 
@@ -141,7 +141,7 @@ class LocalStore(Store):
         )
 
     def _sweep_once(self) -> None:
-        """Remove what killed writers left in the staging folder long ago."""
+        """Remove old leftovers of killed writers from the staging folder."""
         self._check_inside(STAGING)
         make_folder(self._staging)
         if not self._swept:
@@ -150,7 +150,7 @@ class LocalStore(Store):
 
     @contextmanager
     def _explained(self, action: str, key: str) -> Iterator[None]:
-        """Turn an OSError into ours, with what was asked and what to do."""
+        """Turn an OSError into an nbckpt error that names the request and says what to do."""
         try:
             yield
         except NbckptError:
@@ -164,10 +164,10 @@ class LocalStore(Store):
 
 
 def _rename(staged: Path, target: Path) -> None:
-    """Give a file its name, which folders may have that hold nothing any more."""
+    """Rename a file to its final name, even if empty folders occupy that name."""
     try:
         staged.replace(target)
-    except (IsADirectoryError, PermissionError):  # the second is what Windows says
+    except (IsADirectoryError, PermissionError):  # Windows raises the second
         if not target.is_dir():
             raise
         for folder, _, _ in os.walk(target, topdown=False):
@@ -176,7 +176,7 @@ def _rename(staged: Path, target: Path) -> None:
 
 
 def _read_up_to(fd: int, size: int) -> bytes:
-    """Read *size* bytes, or what there is until the end."""
+    """Read *size* bytes, or as many as there are."""
     first = os.read(fd, size)
     if len(first) == size or not first:
         return first

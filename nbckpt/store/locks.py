@@ -1,4 +1,4 @@
-"""Locks: files that one process holds at a time, and that are free again when it died."""
+"""Locks: files that one process holds at a time, and that are released if the process dies."""
 
 from __future__ import annotations
 
@@ -14,26 +14,27 @@ if TYPE_CHECKING:
     from filelock import BaseFileLock
 
 Timeout = TimeoutError
-"""What acquiring a lock raises that somebody else holds; filelock's own error is one of these."""
+"""The error if another process holds the lock. The error class of filelock is a subclass."""
 
 _ENDS_WITH_PROCESS = sys.platform != "emscripten"  # see docs/decisions/0039
-"""Whether a process that dies lets go of its locks. In a browser a lock file would outlive the page."""
+"""Whether a dying process releases its locks. In a browser, a lock file would outlive the page."""
 
 
 def file_lock(path: Path, *, timeout: float = -1, thread_local: bool = True) -> BaseFileLock:
-    """Return the lock of a path, which nobody holds yet.
+    """Return the lock for a path, not yet acquired.
 
-    In a browser, where one process has all files to itself, it lies among the temporary files, which are
-    in memory and go with the page.
+    In a browser one process owns all files. There the lock lies among the temporary files, which are in
+    memory and end with the page.
 
     Args:
-        path: Where it is.
-        timeout: How long to wait for it, in seconds; negative for as long as it takes.
-        thread_local: Whether each thread holds it for itself.
+        path: The lock file.
+        timeout: How long to wait for the lock, in seconds. A negative number waits forever.
+        thread_local: Whether each thread acquires the lock separately.
     """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # in a browser it warns, see above
-        from filelock import FileLock  # which takes asyncio along; see docs/decisions/0013
+        # In a browser, filelock warns. The docstring says why that is safe.
+        warnings.simplefilter("ignore", UserWarning)
+        from filelock import FileLock  # imports asyncio too; see docs/decisions/0013
     if not (_ENDS_WITH_PROCESS or path.is_relative_to(tempfile.gettempdir())):
         name = hashlib.blake2b(os.fsencode(path), digest_size=16).hexdigest()
         path = Path(tempfile.gettempdir()) / f"nbckpt-{name}.lock"

@@ -1,4 +1,4 @@
-"""Masking: passwords and tokens in URLs are never shown, and never kept."""
+"""Masking: nbckpt never shows or stores passwords and tokens in URLs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _NAMES = "token|secret|passw|pwd|key|sig|credential|auth"
 
 
 def _secrets(ends: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Return what finds a password, and a token, in URLs that end where one of the characters *ends* is."""
+    """Return patterns for a password and for a token, in URLs that end at any of the characters *ends*."""
     user = re.compile(rf"(?<=://)([^{ends}/:@]*):[^{ends}/]*@")
     name = rf"[^{ends}=&;]*(?:{_NAMES})[^{ends}=&;]*"
     return user, re.compile(rf"([?&;]{name}=)[^{ends}&;]+", re.IGNORECASE)
@@ -20,12 +20,12 @@ _IN_TEXT, _ALONE = _secrets(r"\s'\""), _secrets("")
 
 
 def masked(text: str) -> str:
-    """Return a text in which the URLs have `***` in place of a password, and of a token in the query."""
+    """Return a text whose URLs have `***` instead of a password, and of a token in the query."""
     return _masked(text, *_IN_TEXT)
 
 
 def masked_url(url: str) -> str:
-    """Return a URL the same way; it has no text around it, so a password may have quotes and spaces."""
+    """Mask one URL like `masked`. No text surrounds it, so a password may contain quotes and spaces."""
     return _masked(url, *_ALONE)
 
 
@@ -34,10 +34,10 @@ def _masked(text: str, user: re.Pattern[str], token: re.Pattern[str]) -> str:
 
 
 def check_no_secret(url: str, where: str) -> None:
-    """Return if a URL has no secret in it, so that a file may keep it.
+    """Check that a URL contains no secret, so that a file may store it.
 
     Raises:
-        UsageError: A password or a token in it would be kept *where*.
+        UsageError: The URL contains a password or a token, which would be stored in *where*.
     """
     if masked_url(url) != url:  # see docs/decisions/0053
         raise UsageError(

@@ -9,7 +9,7 @@ from nbckpt.store.base import Data, Store, check_key, pieces_of
 
 
 class MemoryStore(Store):
-    """Bytes in a dict; what is put is copied."""
+    """Keeps bytes in a dict. A put copies its data."""
 
     def __init__(self) -> None:
         self.url = "memory"

@@ -1,4 +1,4 @@
-"""Multipart: a large object on S3 in parts, all of which show at once; what was sent is not sent again."""
+"""Multipart: puts a large object on S3 in parts that appear at once. A retry skips the parts already sent."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class Parts(Protocol):
     """An object in parts.
 
     Attributes:
-        parts: How many there are.
-        at_once: How many may be under way.
+        parts: The number of parts.
+        at_once: The most parts that may be in transfer at the same time.
     """
 
     parts: int
@@ -27,15 +27,15 @@ class Parts(Protocol):
 
 
 async def put_in_parts(fs: Any, place: str, body: Parts) -> None:
-    """Put an object, whole or not at all.
+    """Put an object: all of it or nothing.
 
-    Where a part fails, those that were sent stay, unseen, and the next put of this key goes on with
-    them; each is compared by its MD5. A put that is cancelled leaves none, since a late answer of S3
-    would still show them.
+    If a part fails, the parts that were sent stay on S3, invisible. The next put of this key reuses them,
+    after comparing each by its MD5. A cancelled put deletes its parts, because a late answer of S3 could
+    still make them visible.
     """
     try:
         await _put(fs, place, body, goes_on=True)
-    except FileNotFoundError:  # another one who puts this key has finished what was gone on with
+    except FileNotFoundError:  # another writer of this key has finished the upload that this one continued
         await _put(fs, place, body, goes_on=False)
 
 
@@ -59,8 +59,8 @@ async def _put(fs: Any, place: str, body: Parts, *, goes_on: bool) -> None:
 
 
 async def _unfinished(fs: Any, bucket: str, key: str) -> tuple[str, Mapping[int, str]]:
-    """Return an upload of *key* that was not finished, and its parts' digests; or nothing."""
-    with suppress(OSError):  # not everyone may list them: then all of it is sent
+    """Return an unfinished upload of *key* and the digests of its parts, or an empty id and no digests."""
+    with suppress(OSError):  # without the right to list them, all parts are sent
         found = await fs._call_s3("list_multipart_uploads", Bucket=bucket, Prefix=key)
         uploads = [it["UploadId"] for it in found.get("Uploads", ()) if it["Key"] == key]
         if uploads:
@@ -72,7 +72,7 @@ async def _unfinished(fs: Any, bucket: str, key: str) -> tuple[str, Mapping[int,
 async def _sent(
     fs: Any, where: Mapping[str, str], body: Parts, there: Mapping[int, str]
 ) -> list[dict[str, Any]]:
-    """Send the parts that are not there, and return what S3 must be told of all."""
+    """Send the parts that are missing. Return the list of all parts, as S3 expects it."""
     slots = asyncio.Semaphore(body.at_once)
 
     async def send(number: int) -> dict[str, Any]:
@@ -95,5 +95,5 @@ async def _sent(
 
 
 async def _abort(fs: Any, where: Mapping[str, str]) -> None:
-    with suppress(Exception):  # the failure itself is what the caller must hear of
+    with suppress(Exception):  # the caller must see the original failure
         await asyncio.wait_for(fs._call_s3("abort_multipart_upload", **where), _ABORT_S)

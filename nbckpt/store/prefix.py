@@ -1,4 +1,4 @@
-"""PrefixStore: the part of a store below a folder, as a store."""
+"""PrefixStore: one folder of a store, as a store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RemoteStore: a store at any URL that fsspec reaches."""
+"""RemoteStore: a store at any URL that fsspec can reach."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from nbckpt.store.connections import Connections
 from nbckpt.store.failures import explained
 from nbckpt.store.masking import masked, masked_url
 
-# Their put is one request that shows whole or not at all; elsewhere we write aside and rename.
+# On these, one put request makes an object visible, whole or not at all. Elsewhere: write aside, rename.
 _WHOLE_PUTS = frozenset({"memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl"})
 _COPIES = frozenset({"memory", "s3", "s3a", "gs", "gcs"})
 _LARGE, _PART = 128 << 20, 16 << 20
 _AT_ONCE = 64 << 20
-"""How many bytes of one object are in memory and under way."""
+"""The most bytes of one object that are in memory and in transfer."""
 _MOST_PARTS = 10_000
 _NO_FILE = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
 _EXTRAS = {
@@ -37,7 +37,7 @@ _EXTRAS = {
 
 
 class _Body:
-    """A large object for S3, in parts that are read when their turn comes; see `multipart.Parts`."""
+    """A large object for S3, whose parts are read one at a time; see `multipart.Parts`."""
 
     def __init__(self, size: int, read: Callable[[int, int], bytes], part: int) -> None:
         self._size = size
@@ -53,10 +53,10 @@ class _Body:
 
 
 def check_protocol(url: str) -> None:
-    """Return when fsspec knows the protocol of *url* and its package is there; nothing is asked for.
+    """Check that fsspec knows the protocol of *url* and that its package is installed. Sends no request.
 
     Raises:
-        UsageError: No such protocol, or its package is missing: the message says what to install.
+        UsageError: There is no such protocol, or its package is missing. The message says what to install.
     """
     import fsspec
 
@@ -85,7 +85,7 @@ def _reaching(url: str) -> Iterator[None]:
 class RemoteStore(Store):
     """One object per key below *url*, for example `s3://bucket/folder` or `memory://demo`.
 
-    Its own `url` shows no password and no token.
+    The `url` attribute shows no password and no token.
     """
 
     def __init__(self, url: str, **options: Any) -> None:
@@ -105,7 +105,7 @@ class RemoteStore(Store):
     def get(self, key: str, start: int = 0, stop: int | None = None) -> bytes:
         """See `Store.get`."""
         with self._explained("read", key):
-            if stop is not None and stop <= start:  # no backend has a request for no bytes
+            if stop is not None and stop <= start:  # no backend has a request for zero bytes
                 self._fs.info(self._at(key))
                 return b""
             try:
@@ -113,7 +113,7 @@ class RemoteStore(Store):
             except _NO_FILE:
                 raise
             except Exception:
-                # Some refuse a range that begins behind the end, and some know no better of a folder.
+                # Some backends refuse a range that begins after the end, and some report a folder no better.
                 info = self._fs.info(self._at(key))
                 if info["type"] != "file":
                     raise IsADirectoryError(key) from None
@@ -135,14 +135,15 @@ class RemoteStore(Store):
                 self._make_folder(place.rpartition("/")[0])
             try:
                 with self._fs.open(staged, "wb") as file:
-                    if hasattr(file, "set_pipelined"):  # SFTP, where each piece would wait for its answer
+                    # Without pipelining, SFTP would wait for an answer after each piece.
+                    if hasattr(file, "set_pipelined"):
                         file.set_pipelined(True)
                     for piece in pieces_of(data):
                         file.write(piece)
                 wanted().check()
                 self._fs.mv(staged, self._at(key))
             except BaseException:
-                with suppress(Exception):  # the failure itself is what the caller must hear of
+                with suppress(Exception):  # the caller must see the original failure
                     self._fs.rm_file(staged)
                 raise
 
@@ -155,7 +156,7 @@ class RemoteStore(Store):
             self._fs.cp_file(self._at(source), self._at(target))
 
     def _make_folder(self, folder: str) -> None:
-        """Make *folder* and its parents; others may be making them too."""
+        """Make *folder* and its parents. Other writers may be making them at the same time."""
         if self._fs.isdir(folder):
             return
         self._make_folder(folder.rpartition("/")[0])
@@ -166,7 +167,7 @@ class RemoteStore(Store):
                 raise
 
     def _body(self, data: Data) -> bytes | _Body:
-        """Return the bytes as the backend takes them: what is large goes to S3 without being copied whole."""
+        """Return the bytes in the form of the backend. A large object for S3 is not copied as a whole."""
         if self._in_pieces and isinstance(data, Pieces) and data.size >= 2 * PIECE:
             return _Body(data.size, data.read, PIECE)
         parts = parts_of(data)
@@ -175,7 +176,7 @@ class RemoteStore(Store):
             return _Body(len(view), lambda start, stop: bytes(view[start:stop]), _PART)
         if len(parts) == 1 and isinstance(parts[0], bytes):
             return parts[0]
-        whole = io.BytesIO()  # parts may be made one by one, which `join` would all keep
+        whole = io.BytesIO()  # parts may be made one by one; `join` would keep all of them in memory
         for part in parts:
             whole.write(part)
         return whole.getvalue()
@@ -201,13 +202,13 @@ class RemoteStore(Store):
         skip = len(self._root.lstrip("/")) + 1
         listed = {path.lstrip("/")[skip:]: info for path, info in found.items()}
         for key in sorted(listed):
-            # s3fs lists the folder itself, where the first file comes between its two requests.
+            # s3fs lists the folder itself if the first file appears between its two requests.
             if key and key.startswith(prefix) and not key.startswith(f"{STAGING}/"):
                 yield key, listed[key]["size"]
 
     def _find(self, top: str) -> dict[str, dict[str, Any]]:
-        """Return what lies below *top*, which need not exist; what cannot be listed is an error."""
-        if self._fs.async_impl:  # these ask for everything at once
+        """Return the files below *top*, which need not exist. A folder that cannot be listed is an error."""
+        if self._fs.async_impl:  # asynchronous file systems list everything in one request
             return dict(self._fs.find(top, detail=True))
         with suppress(FileNotFoundError):
             return dict(self._fs.find(top, detail=True, on_error=_unless_gone))
@@ -219,11 +220,11 @@ class RemoteStore(Store):
             try:
                 self._fs.rm_file(self._at(key))
             except Exception:
-                if self._is_file(self._at(key)):  # else it is a folder
+                if self._is_file(self._at(key)):  # otherwise it is a folder
                     raise
 
     def _is_file(self, place: str) -> bool:
-        # Not `isfile`: to it, what cannot be reached is no file.
+        # Not `isfile`: it returns False for a file that cannot be reached.
         return bool(self._fs.info(place)["type"] == "file")
 
     def _at(self, key: str) -> str:
@@ -245,7 +246,7 @@ class RemoteStore(Store):
 
 
 def _unless_gone(error: OSError) -> None:
-    """Let a folder be missing from a listing only if somebody removed it meanwhile."""
+    """Ignore a folder that vanished during a listing; raise any other error."""
     if not isinstance(error, FileNotFoundError):
         raise error
 
@@ -253,7 +254,7 @@ def _unless_gone(error: OSError) -> None:
 def _read(fs: Any, place: str, start: int, stop: int | None) -> bytes:
     if not hasattr(fs, "ftp"):
         return bytes(fs.cat_file(place, start=start or None, end=stop))
-    with fs.open(place, "rb") as file:  # SFTP, where all pieces are asked for at once
+    with fs.open(place, "rb") as file:  # on SFTP, this requests all pieces at once
         size = file.stat().st_size
         length = min(size, size if stop is None else stop) - start
         data = b"".join(file.readv([(start, length)])) if length > 0 else b""

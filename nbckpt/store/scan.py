@@ -1,6 +1,7 @@
-"""Scan: what is below a folder, without ever leaving it through a link.
+"""Scan: lists the files below a folder and never leaves the folder through a link.
 
-A link counts as what it points to, in the folder only: a folder that somebody else made can hold any link.
+A link counts as its target if the target is in the folder. A folder that somebody else made can contain
+any link.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ def scan(
     below: str = "",
     linked_folders: bool = True,
 ) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """Yield every file below a folder by its path, those in a folder before those in the folders in it.
+    """Yield every file below a folder with its path. A folder's own files come before its subfolders.
 
-    The path of an empty folder ends with `/`. What vanishes meanwhile is left out.
+    The path of an empty folder ends with `/`. Files that vanish meanwhile are left out.
 
     Args:
         folder: The folder.
-        refuse: Called with a path, and why nothing is yielded for it; it may raise.
-        skip: Tells which paths are not looked at.
+        refuse: Called with a path that is not yielded, and the reason. It may raise.
+        skip: Tells which paths to skip.
         below: The path of the folder in *folder* to begin with.
         linked_folders: Whether links to folders are followed.
 
@@ -84,7 +85,7 @@ def _entries(folder: Path, *, must_be: bool) -> list[os.DirEntry[str]]:
 
 
 def _unfit(link: str, top: str, above: tuple[str, ...], links: int) -> str:
-    """Return why a link does not count as what it points to."""
+    """Return why a link is not followed."""
     target = Path(os.path.realpath(link))
     if not target.is_relative_to(top):
         return OUTSIDE
@@ -102,9 +103,9 @@ def checksums(folder: Path, checksum: Callable[[Path], str]) -> dict[str, tuple[
 
 
 def size_of(place: Path) -> int:
-    """Return the bytes of the files in a folder, or of a file; links are not followed.
+    """Return the size of a file, or of all files in a folder, in bytes. Links are not followed.
 
-    What vanishes meanwhile, or cannot be read, is left out.
+    Files that vanish meanwhile or cannot be read are left out.
     """
     total = 0
     for folder, _, names in os.walk(place):
@@ -122,7 +123,7 @@ def _bytes(file: str | Path) -> int:
 
 
 def link_outside(folder: Path, path: str) -> str:
-    """Return the part of *path*, from its beginning, that is a link out of *folder*; "" where none is.
+    """Return the leading part of *path* that is a link out of *folder*, or "" if there is no such link.
 
     The folder itself may be a link, and a link may lead to another place in the folder.
     """
@@ -146,7 +147,7 @@ def is_link(place: str | Path | os.DirEntry[str]) -> bool:
 
 
 def can_be_named(path: str) -> bool:
-    """Tell whether the system takes every part of *path* as the name of a file of its own."""
+    """Tell whether the system accepts every part of *path* as a file name."""
     try:
         os.fsencode(path)
     except UnicodeEncodeError:

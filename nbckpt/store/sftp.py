@@ -1,4 +1,4 @@
-"""Sftp: file systems over SSH, to hosts only whose key is in `known_hosts`."""
+"""Sftp: file systems over SSH, only to hosts whose key is in `known_hosts`."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _OF_ALL_USERS = "/etc/ssh/ssh_known_hosts"
 
 
 class KnownHosts(SFTPFileSystem):  # type: ignore[misc]  # fsspec has no types
-    """One connection to a host that the user knows by its key.
+    """One connection to a host whose key the user has accepted before.
 
     Raises:
-        RefusedError: The host is not known, or shows another key; nothing was sent to it.
+        RefusedError: The host is unknown or presents another key. Nothing was sent to it.
     """
 
     cachable = False
@@ -49,7 +49,7 @@ class KnownHosts(SFTPFileSystem):  # type: ignore[misc]  # fsspec has no types
 
 
 class _Refuse(paramiko.MissingHostKeyPolicy):  # type: ignore[misc]  # nor has paramiko
-    """Refuses a host that is not known."""
+    """Refuses an unknown host."""
 
     def missing_host_key(self, client: Any, hostname: str, key: Any) -> None:
         """See `MissingHostKeyPolicy`."""
@@ -63,6 +63,6 @@ class _Refuse(paramiko.MissingHostKeyPolicy):  # type: ignore[misc]  # nor has p
 
 
 def _fingerprint(key: Any) -> str:
-    """Return a key's fingerprint as OpenSSH shows it."""
+    """Return the fingerprint of a key in OpenSSH's form."""
     digest = base64.b64encode(hashlib.sha256(key.asbytes()).digest()).decode().rstrip("=")
     return f"{key.get_name()} SHA256:{digest}"
