@@ -1,14 +1,14 @@
-"""The errors of nbckpt, grouped by what the one who catches them would do.
+"""The errors of nbckpt, grouped by what the caller can do.
 
     NbckptError
-    ├── UsageError       the request is wrong: change it          (also ValueError)
-    ├── NotFoundError    nothing by that name: look at what is    (also KeyError, FileNotFoundError)
-    ├── StoreError       the storage failed: free it, try again   (also OSError)
-    │   └── RefusedError it will not, however often it is asked: change what the message says
-    ├── CodecError       a value cannot be saved or loaded        (also TypeError)
+    ├── UsageError       the request is wrong: change it                    (also ValueError)
+    ├── NotFoundError    the name does not exist: list the names that do    (also KeyError, FileNotFoundError)
+    ├── StoreError       the storage failed: free space, try again          (also OSError)
+    │   └── RefusedError the storage always refuses this: do what the message says
+    ├── CodecError       a value cannot be saved or loaded                  (also TypeError)
     ├── CorruptError     the bytes are not those that were saved
-    ├── FormatError      not ours, or from a newer nbckpt: upgrade
-    ├── UntrustedError   a stranger's: look first, then trust it
+    ├── FormatError      not a file of nbckpt, or from a newer nbckpt: upgrade
+    ├── UntrustedError   somebody else's data: inspect it, then trust it
     └── TrialError       a trial's own code failed: its cause says how
 
 A message names the thing, the cause and the next step.
@@ -18,53 +18,54 @@ A message names the thing, the cause and the next step.
 class NbckptError(Exception):
     """Every error that nbckpt raises on purpose."""
 
-    # KeyError prints its message in quotes and OSError prints a tuple of two; a message is a sentence.
+    # KeyError prints its message in quotes, and OSError prints two arguments as a tuple. A message is a
+    # sentence.
     __str__ = Exception.__str__
 
 
 class UsageError(NbckptError, ValueError):
-    """The request itself is wrong; nothing was done."""
+    """The request is wrong. Nothing was done."""
 
 
 class NotFoundError(NbckptError, KeyError, FileNotFoundError):
-    """Nothing is kept under the name, the reference or the key asked for."""
+    """The name, reference or key does not exist."""
 
     __str__ = Exception.__str__
 
 
 class StoreError(NbckptError, OSError):
-    """The storage failed; what was kept before is untouched and trying again may help."""
+    """The storage failed. Data that was stored before is untouched. Trying again may help."""
 
     __str__ = Exception.__str__
 
 
 class RefusedError(StoreError):
-    """The storage will not do it: no such bucket, or no right to it. Trying again does not help."""
+    """The storage refuses: the bucket does not exist, or access is denied. Trying again does not help."""
 
 
 class CodecError(NbckptError, TypeError):
-    """A value cannot be turned into bytes, or its bytes cannot become a value here."""
+    """A value cannot be turned into bytes, or its bytes cannot be turned into a value on this machine."""
 
 
 class CorruptError(NbckptError):
-    """Stored bytes differ from those that were saved; nothing of them was used."""
+    """Stored bytes differ from the bytes that were saved. None of them were used."""
 
 
 class FormatError(NbckptError):
-    """The thing is not nbckpt's, or was written by a newer version of it."""
+    """The data is not in nbckpt's format, or a newer nbckpt wrote it."""
 
 
 class UntrustedError(NbckptError):
-    """Loading would run code from someone else; it was not loaded."""
+    """Loading would run code from somebody else. Nothing was loaded."""
 
 
 class Interrupted(KeyboardInterrupt):
-    """An interrupt that was answered: what ran is at rest, and the message says how to go on."""
+    """An interrupt that nbckpt handled: the running work has paused, and the message says how to continue."""
 
     def _render_traceback_(self) -> list[str]:
-        """Tell IPython to show the message alone."""
+        """Tell IPython to show only the message."""
         return [str(self)]
 
 
 class TrialError(NbckptError):
-    """The code of a trial failed, or what it ran in was lost; `__cause__` is what it raised, if it did."""
+    """The code of a trial failed, or its worker was lost. `__cause__` is the code's exception, if any."""

@@ -1,4 +1,4 @@
-"""Lazy: a package whose names are imported when they are first used."""
+"""Lazy: imports the names of a package when they are first used."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 
 def getter(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return the `__getattr__` of a package.
+    """Return a `__getattr__` function for a package.
 
     Args:
         package: The package.
-        homes: The module that each of its public names is imported from.
+        homes: For each public name, the module to import it from.
     """
 
     def get(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Listing: checkpoints, those of trials too, as rows of a table; only what is shown is read."""
+"""Listing: checkpoints, including those of trials, as rows of a table. Only the rows shown are read."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ class Row:
     """A checkpoint in a listing.
 
     Attributes:
-        ref: By what commands know it, for certain: its whole id, or `EXPERIMENT/t3@10` for a trial's.
-        refs: Its names; a trial's has none.
-        manifest: What it is; None where it cannot be read, and then *trouble* says why.
-        size: The bytes that it holds.
-        trusted: Whether it may be restored without further words.
+        ref: Its unambiguous reference for commands: the full id, or `EXPERIMENT/t3@10` for a checkpoint of a
+            trial.
+        refs: Its names. A checkpoint of a trial has no names.
+        manifest: Its manifest, or None if the manifest cannot be read; then *trouble* says why.
+        size: Its size in bytes.
+        trusted: Whether a restore is allowed without `--trust`.
     """
 
     ref: str
@@ -40,22 +41,22 @@ class Row:
 
     @property
     def id(self) -> str:
-        """Its id; empty for a trial's."""
+        """Its id. Empty for a checkpoint of a trial."""
         return "" if "/" in self.ref else self.ref
 
     @property
     def label(self) -> str:
-        """What people call it: its names, or what stands for one."""
+        """Its label for people: its names, or else its short id or its reference."""
         return ", ".join(map(str, self.refs)) or self.id[:SHORT] or self.ref
 
     @property
     def variables(self) -> list[str]:
-        """The names of its variables, the largest first."""
+        """The names of its variables, largest first."""
         return [name for name in self._names if not is_state(name) and name not in NAMES]
 
     @property
     def states(self) -> list[str]:
-        """The names of its states, the largest first."""
+        """The names of its states, largest first."""
         return [name.removeprefix(PREFIX) for name in self._names if is_state(name)]
 
     @property
@@ -64,7 +65,7 @@ class Row:
         return [it.name for it in sorted(values, key=lambda value: -value.preview.get("bytes", 0))]
 
     def says(self, text: str) -> bool:
-        """Tell whether its names, its id, its message, its variables or its files have *text* in them."""
+        """Tell whether *text* occurs in its names, id, message, variables or file names."""
         words = [self.label, self.id, self.trouble, *self.variables, *self.states]
         if self.manifest is not None:
             words += [self.manifest.message, *self.manifest.files]
@@ -72,10 +73,10 @@ class Row:
 
 
 class Rows:
-    """Reads rows, one at a time; what cannot be read becomes a row with the reason.
+    """Reads rows, one at a time. A checkpoint that cannot be read becomes a row with the reason.
 
     Args:
-        history: The store's checkpoints, and who signed them.
+        history: The store's checkpoints and their signatures.
     """
 
     def __init__(self, history: History) -> None:
@@ -99,7 +100,7 @@ class Rows:
             return Row(ref, refs, None, trouble=str(error))
 
     def _look(self, place: Entry | Found) -> tuple[Manifest, int, bool]:
-        """Return what a checkpoint is, how large, and whether it may be restored."""
+        """Return the manifest of a checkpoint, its size, and whether it may be restored."""
         if isinstance(place, Entry):
             manifest = self._history.read(place)
             return manifest, manifest.size(), self._history.trusted(manifest)
@@ -108,13 +109,13 @@ class Rows:
 
 
 def _metric_of(experiment: Path) -> str:
-    from nbckpt.trials.checkpoint_index import metric_of  # trials are imported where some are listed
+    from nbckpt.trials.checkpoint_index import metric_of  # imported only if checkpoints of trials are listed
 
     return metric_of(experiment)
 
 
 def read_rows(history: History, places: Iterable[Entry | Found]) -> tuple[Row, ...]:
-    """Return a row for each checkpoint, in their order."""
+    """Return a row for each checkpoint, in the given order."""
     return tuple(map(Rows(history).read, places))
 
 
@@ -155,7 +156,7 @@ def _row(row: Row) -> tuple[Cell | str, ...]:
 
 
 def _contents(row: Row, manifest: Manifest) -> Cell:
-    """Return what is in a checkpoint: variables, states, or else files."""
+    """Return the contents of a checkpoint for its cell: variables and states, or else files."""
     groups = (("", row.variables), ("states: ", row.states))
     shown = "; ".join(what + _some(names) for what, names in groups if names)
     names = [*row.variables, *row.states] or sorted(manifest.files)

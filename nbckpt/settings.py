@@ -1,6 +1,6 @@
-"""Settings: where things are, read from the environment and then passed around.
+"""Settings: locations and options, read from the environment once and then passed around.
 
-The only module that reads environment variables.
+This is the only module that reads environment variables.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from nbckpt.errors import UsageError
 
 @dataclass(frozen=True)
 class Settings:
-    """What the environment says.
+    """The settings from the environment.
 
     Attributes:
         store: Folder or URL of the store (`NBCKPT_STORE`, default `.nbckpt` in the working folder).
         secret_file: File with the signing secret (`NBCKPT_SECRET_FILE`, default in the user's data folder).
         templates: Folder with the user's own HTML templates (`NBCKPT_TEMPLATES`), tried first.
-        mapping: Whether arrays may be restored by mapping files (`NBCKPT_MMAP=0` turns it off, for
-            network file systems where a file can vanish under its readers).
-        notebook: Path of the running notebook, where the front end tells it (`JPY_SESSION_NAME`).
-        cache: Folder in which what was read of remote stores is kept (`NBCKPT_CACHE`, default the user's
-            cache folder; `NBCKPT_CACHE=0` keeps nothing).
+        mapping: Whether arrays may be restored by mapping files (`NBCKPT_MMAP=0` turns it off, for network
+            file systems where a file can vanish while it is read).
+        notebook: Path of the running notebook, if the front end provides it (`JPY_SESSION_NAME`).
+        cache: Folder for cached reads of remote stores (`NBCKPT_CACHE`, default the user's cache folder;
+            `NBCKPT_CACHE=0` turns the cache off).
     """
 
     store: str
@@ -37,7 +37,7 @@ class Settings:
 
     @classmethod
     def load(cls, environ: Mapping[str, str] | None = None) -> Settings:
-        """Read the settings from *environ*, by default the process's own."""
+        """Read the settings from *environ*, by default the environment of the process."""
         env = os.environ if environ is None else environ
         templates = env.get("NBCKPT_TEMPLATES")
         return cls(
@@ -53,20 +53,20 @@ class Settings:
 def first_set(*names: str) -> tuple[str, str]:
     """Return the first of these environment variables that is set and not empty, and its value.
 
-    Where none is, it is the last one and an empty text.
+    If none is set: the last name and "".
     """
     found = ((name, os.environ.get(name, "")) for name in names)
     return next(((name, value) for name, value in found if value), (names[-1], ""))
 
 
 def sync_thresholds() -> tuple[float, float]:
-    """Return how long a trial runs before it is sent to remote storage: iterations, and seconds.
+    """Return how long a trial runs before it is uploaded to remote storage: in iterations, and in seconds.
 
-    Either is enough. They are `NBCKPT_SYNC_MIN_ITERATIONS` and `NBCKPT_SYNC_MIN_SECONDS`, or the names
-    that Ray has for them.
+    Reaching one of the two is enough. The variables are `NBCKPT_SYNC_MIN_ITERATIONS` and
+    `NBCKPT_SYNC_MIN_SECONDS`, or Ray's names for them.
 
     Raises:
-        UsageError: One is set to something else than a number.
+        UsageError: A variable is set to something other than a number.
     """
     return (
         _number(2, "NBCKPT_SYNC_MIN_ITERATIONS", "TUNE_NODE_SYNCING_MIN_ITER_THRESHOLD"),

@@ -1,4 +1,4 @@
-"""Rendering: a result becomes a page, a page becomes text or HTML. jinja2 and tabulate are used here only."""
+"""Rendering: result to page, page to text or HTML. Only this folder uses jinja2 and tabulate."""
 
 from nbckpt.render.page import Cell, Column, Fold, Hint, Page, Picture, Table
 from nbckpt.render.result import Result, Rich, html_of

@@ -1,4 +1,4 @@
-"""Pages as HTML, by one template or by the user's own. Everything is escaped."""
+"""Pages as HTML, by the package's template or by the user's own. Everything is escaped."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _LONGEST_WORD = 48
 
 
 def html(templates: Sequence[str], result: object, page: Page) -> str:
-    """Return a page, and what it is of, through the first of *templates* that there is."""
+    """Return the HTML of a page and its result, made by the first of *templates* that exists."""
     found = _environment(Settings.load().templates).select_template(templates)
     return str(found.render(result=result, page=page))
 
 
 def template_folders(own: Path | None = None) -> list[Path]:
-    """Return where templates are looked for: the user's, the package's, the checkout's.
+    """Return the folders to search for templates: the user's, the package's, the checkout's.
 
-    A wheel carries the templates inside the package; an editable install finds them beside it.
+    A wheel has the templates inside the package. An editable install has them beside the package.
     """
     package = Path(__file__).parents[1]
     places = [own, package / "templates", package.parent / "templates"]
@@ -39,7 +39,7 @@ def _environment(own: Path | None) -> Any:
 
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(template_folders(own)),
-        # Not select_autoescape(): it does not know `.html.j2` and would let everything through.
+        # Not select_autoescape(): it does not recognise `.html.j2` and would leave these templates unescaped.
         autoescape=True,
         finalize=_visible,
         undefined=jinja2.StrictUndefined,
@@ -57,17 +57,17 @@ def _environment(own: Path | None) -> Any:
 
 
 def _visible(value: object) -> object:
-    """Return what a template puts in, so that no text can be read in another order than it stands."""
+    """Return a value for a template, without control characters that change the order of the text."""
     if not isinstance(value, str) or hasattr(value, "__html__"):
         return value
     return "\n".join(map(visible, value.split("\n")))
 
 
 def wrapping(text: str) -> str:
-    """Return the style that breaks a cell's lines where they read best.
+    """Return the CSS style that wraps a cell's text so that it is easy to read.
 
-    What is short stays on one line, so that only what is long shares the room that is left; and no
-    word is broken but one that would push the other columns out of sight.
+    Short text stays on one line, so that only long text shares the remaining width. A word is broken only if
+    it would push the other columns out of sight.
     """
     if len(text) <= _MOST_UNBROKEN:
         return "white-space:nowrap;"

@@ -1,4 +1,4 @@
-"""Pages: what a result says, before it is known whether it is read as text or as HTML."""
+"""Pages: the content of a result, independent of text or HTML."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell of a table, with words that show when one points at it, and before it the course of a number."""
+    """A cell of a table, with a tooltip (*hint*) and a series of numbers (*course*) drawn before the text."""
 
     text: str
     hint: str = ""
@@ -16,7 +16,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column's heading; numbers stand to the right, code in a fixed-width font."""
+    """A column's heading. Numbers are aligned to the right, code is shown in a fixed-width font."""
 
     name: str
     number: bool = False
@@ -25,7 +25,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows under a caption; those that are *marked*, by their places, stand out in HTML."""
+    """Rows under a caption. HTML highlights the rows whose positions are in *marked*."""
 
     caption: str
     columns: tuple[Column, ...]
@@ -35,7 +35,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """Longer text that opens on demand, or is *open*; a *quiet* one stays closed where nothing opens."""
+    """Longer text that opens on demand, or is *open*. As plain text, a *quiet* one shows its summary only."""
 
     summary: str
     text: str
@@ -45,7 +45,7 @@ class Fold:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A PNG and the words that stand for it, at most *height* pixels high."""
+    """A PNG and its alternative text, at most *height* pixels high."""
 
     alt: str
     png: bytes
@@ -54,7 +54,7 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """What one can do next, and the command or the Python that does it.
+    """A next step, and the command or the Python code for it.
 
     >>> str(Hint("Undo", "%ckpt undo"))
     'Undo: %ckpt undo'
@@ -69,13 +69,13 @@ class Hint:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Everything that a result says, in the order in which it is read.
+    """The whole content of a result, in reading order.
 
     Attributes:
-        headline: The one line that tells what happened.
-        notes: One line per further fact.
+        headline: One line that says what happened.
+        notes: One line for each further fact.
         hints: The next commands to type.
-        code: Text that keeps its lines.
+        code: Text whose lines are kept as they are.
     """
 
     headline: str

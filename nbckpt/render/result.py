@@ -1,4 +1,4 @@
-"""What shows itself: anything with a page, and the results of commands, which read like theirs."""
+"""Rich and Result: objects with a page that display themselves, in the same style as results of commands."""
 
 from __future__ import annotations
 
@@ -12,37 +12,38 @@ from nbckpt.render.text import text
 
 
 class Rich:
-    """What shows its `repr` where there is only text, and its page as HTML.
+    """An object that shows its `repr` where only text is possible, and its page as HTML.
 
-    The HTML is made by the template `_page.html.j2`; or by one of the user's own, in the folder that
-    `NBCKPT_TEMPLATES` names: `trial_shown.html.j2` for the class `TrialShown` and those derived from it.
+    The template `_page.html.j2` makes the HTML. The user's own templates, in the folder that
+    `NBCKPT_TEMPLATES` names, come first: `trial_shown.html.j2` for the class `TrialShown` and its subclasses.
     """
 
     def page(self) -> Page:
-        """Return what there is to show."""
-        raise NotImplementedError(f"{type(self).__name__} must define page()")  # no ABC: users subclass
+        """Return the page to show."""
+        # Not an ABC: users subclass it.
+        raise NotImplementedError(f"{type(self).__name__} must define page()")
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        """Return the text and the HTML; a front end shows the best that it can."""
+        """Return the text and the HTML. A front end shows the richest form that it supports."""
         del include, exclude
         return {"text/plain": repr(self), "text/html": html_of(self)}
 
 
 class Result(Rich, ABC):
-    """What a command returns: data, that reads like its page."""
+    """The return value of a command: data whose `str` and `repr` are its page as text."""
 
     @abstractmethod
     def page(self) -> Page:
-        """Return what there is to show."""
+        """Return the page to show."""
 
     @property
     def exit_status(self) -> int:
-        """With which status a shell's command ends that returns it."""
+        """The exit status of a shell command that returns this result."""
         return 0
 
     @property
     def warns(self) -> bool:
-        """Whether something is not as it was asked for, which a notebook shows in any case."""
+        """Whether something was not done as requested. A notebook then always shows the result."""
         return False
 
     def __str__(self) -> str:
@@ -52,11 +53,11 @@ class Result(Rich, ABC):
 
 
 def html_of(shown: Rich, page: Page | None = None) -> str:
-    """Return the HTML of what shows itself; with *page* instead of its own."""
+    """Return the HTML of an object, or of *page* in its place."""
     return html(_templates(type(shown)), shown, page or shown.page())
 
 
 def _templates(kind: type) -> list[str]:
-    """Return the names of the templates for a class, the narrowest first."""
+    """Return the names of the templates for a class, the most specific first."""
     names = [it.__name__ for it in kind.__mro__ if issubclass(it, Rich)]
     return [re.sub(r"(?<=[a-z])(?=[A-Z])", "_", it).lower() + ".html.j2" for it in names] + ["_page.html.j2"]

@@ -1,4 +1,4 @@
-"""Courses: how a number went, as a row of blocks in text and as a small picture in HTML."""
+"""Sparklines: the course of a number, as a row of blocks in text and as a small picture in HTML."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _MOST = 12
 _WIDTH, _HEIGHT, _EDGE = 38, 16, 2
-# A blue that is seen on white and on black: what is in a picture cannot follow the theme.
+# This blue is visible on white and on black, because a picture cannot follow the theme.
 _COLOUR = "#4c8bf5"
 
 
@@ -25,7 +25,7 @@ def blocks(values: Sequence[float]) -> str:
 
 
 def svg(values: Sequence[float]) -> str:
-    """Return a line through the values, as an SVG picture."""
+    """Return a line chart of the values, as an SVG picture."""
     heights = _heights(values)
     step = (_WIDTH - 2 * _EDGE) / max(len(heights) - 1, 1)
     points = [
@@ -42,7 +42,7 @@ def svg(values: Sequence[float]) -> str:
 
 
 def words(values: Sequence[float]) -> str:
-    """Return the course in words.
+    """Return a description of the values for screen readers.
 
     >>> words([3.0, 0.5, 1.0])
     'from 3 to 1, between 0.5 and 3'
@@ -51,7 +51,7 @@ def words(values: Sequence[float]) -> str:
 
 
 def thinned(values: Sequence[T], most: int) -> list[T]:
-    """Return at most *most* of the values, evenly spread, the last one among them.
+    """Return at most *most* of the values, evenly spaced. The last value is always included.
 
     >>> thinned([1, 2, 3, 4, 5], 3)
     [1, 3, 5]
@@ -62,7 +62,8 @@ def thinned(values: Sequence[T], most: int) -> list[T]:
 
 
 def _heights(values: Sequence[float]) -> list[float]:
-    """Return the finite values between 0 and 1; all in the middle where they are equal."""
-    finite = [value / 2 for value in values if math.isfinite(value)]  # the span of the largest is a number
+    """Return the finite values, scaled to 0 to 1. If all are equal, each is 0.5."""
+    # Halved, so that the difference of the largest floats is finite.
+    finite = [value / 2 for value in values if math.isfinite(value)]
     low, high = min(finite, default=0.0), max(finite, default=0.0)
     return [(value - low) / (high - low) if high > low else 0.5 for value in finite]

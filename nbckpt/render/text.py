@@ -1,7 +1,7 @@
-"""Pages as text, for terminals, logs and front ends without HTML; and what makes any text safe to print.
+"""Pages as text, for terminals, logs and front ends without HTML. Also makes any text safe to print.
 
-Names, captions and messages come from stores, and a store may come from a stranger: whatever is printed
-goes through `visible`. See docs/decisions/0050.
+Names, captions and messages come from stores, and a store may come from a stranger. All printed text goes
+through `visible`. See docs/decisions/0050.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _WIDEST = 60
 
 
 def text(page: Page) -> str:
-    """Return the page as lines of plain text, which do nothing to a terminal."""
+    """Return the page as lines of plain text, without control characters for a terminal."""
     return "\n".join(map(visible, _lines(page)))
 
 
@@ -65,9 +65,9 @@ def _cell(cell: Cell | str) -> str:
 
 
 def visible(text: str) -> str:
-    r"""Return *text* on one line, in which whatever could act on a terminal is spelled out.
+    r"""Return *text* on one line, with every character that could control a terminal spelled out.
 
-    That is every control character, and those that turn around the order in which text is read.
+    These are all control characters, and those that change the direction of text.
 
     >>> print(visible("a\x1b[2Jb\u202ec"), visible("two\nlines"))
     a\x1b[2Jb\u202ec two lines
@@ -78,7 +78,7 @@ def visible(text: str) -> str:
 
 
 def _say_visibly(record: logging.LogRecord) -> bool:
-    """Make a message of the log safe: it names files, URLs and errors of others."""
+    """Make a log message safe to print: it may contain file names, URLs and errors of other people."""
     record.msg, record.args = visible(record.getMessage()), ()
     return True
 

@@ -1,4 +1,4 @@
-"""Values as people read them: sizes, moments, durations, counts."""
+"""Values for people to read: sizes, points in time, durations, counts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def size(number: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a duration to two or three figures.
+    """Return a duration with two or three significant figures.
 
     >>> duration(0.0004), duration(0.08), duration(12.3), duration(5481)
     ('0.4 ms', '80 ms', '12.3 s', '1 h 31 min')
@@ -36,7 +36,7 @@ def duration(seconds: float) -> str:
 
 
 def moment(written: str) -> datetime | None:
-    """Return the moment that a manifest wrote, or None where it is none."""
+    """Parse a timestamp from a manifest. Return None if it is not valid."""
     try:
         return datetime.fromisoformat(written)
     except ValueError:
@@ -44,7 +44,7 @@ def moment(written: str) -> datetime | None:
 
 
 def age(written: str, now: datetime | None = None) -> Cell:
-    """Return how long ago a moment was, with the moment itself as the hint."""
+    """Return how long ago a timestamp was. The hint is the timestamp itself."""
     then = moment(written)
     if then is None:
         return Cell(written)
@@ -66,7 +66,7 @@ def count(number: int, one: str, many: str = "") -> str:
 
 
 def short(text: str, most: int = 60) -> str:
-    """Return *text* cut to *most* characters.
+    """Return *text*, shortened to *most* characters.
 
     >>> short("abcdef", 4)
     'abc…'

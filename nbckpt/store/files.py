@@ -257,7 +257,7 @@ def sync_folder(folder: Path) -> None:
 
 def sync_file(file: Path) -> None:
     """Make the contents of a file durable."""
-    # Windows flushes only a file that is open for writing
+    # Windows flushes only a file that is open for writing.
     fd = os.open(file, os.O_RDWR if _WINDOWS else os.O_RDONLY)
     try:
         sync(fd)
