@@ -1,1 +1,1 @@
-"""Engine: what drives trials in this kernel."""
+"""Engine: the part that runs trials in this kernel."""

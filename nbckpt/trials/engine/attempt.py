@@ -1,4 +1,4 @@
-"""Attempt: takes one trial from its checkpoint to its end, whatever executor runs it."""
+"""Attempt: run one trial from its checkpoint to its end, on any executor."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _log = logging.getLogger("nbckpt")
 
 @dataclass(frozen=True)
 class RunSettings:
-    """What holds for every trial of an experiment."""
+    """The settings that every trial of an experiment shares."""
 
     trainable: type[Trainable]
     executor: Executor
@@ -50,12 +50,12 @@ class RunSettings:
 
 
 class Attempt:
-    """One attempt of one trial. `run` is called in the driver's thread, `ask` in any.
+    """One attempt of one trial. A worker thread calls `run`; any thread may call `ask`.
 
     Attributes:
         trial: The trial.
-        signal: What a user asked for, which is done after the next result.
-        saves: Whether a user asked for a checkpoint, which is saved with the next result.
+        signal: The pause or stop that a user asked for; it takes effect after the next result.
+        saves: Whether a user asked for a checkpoint; it is saved with the next result.
     """
 
     def __init__(self, settings: RunSettings, trial: Trial, name: str) -> None:
@@ -74,9 +74,9 @@ class Attempt:
         self._recorder = TrialRecorder(trial)
 
     def ask(self, signal: ControlSignal) -> None:
-        """Ask for a pause or a stop after the next result; a stop is the stronger of the two.
+        """Ask for a pause or a stop after the next result. A stop overrides a pause.
 
-        With a pause comes a checkpoint, where the trainable has one to give: it goes on from there.
+        A pause asks for a checkpoint too, if the trainable has one: the trial resumes from it.
         """
         if self.signal != "stop":
             self.signal = signal
@@ -84,28 +84,28 @@ class Attempt:
                 self.ask_for_checkpoint()
 
     def ask_for_checkpoint(self) -> None:
-        """Ask for a checkpoint with the next result, after which the trial goes on."""
+        """Ask for a checkpoint with the next result. The trial then continues."""
         if not self.saves:
             self.saves = True
             if self._worker is not None:
                 self._worker.ask_for_checkpoint()
 
     def kill(self) -> None:
-        """End the attempt at once, where the executor can."""
+        """End the attempt at once, if the executor can."""
         self.signal = "stop"
         if self._worker is not None:
             self._worker.kill()
 
     def run(self) -> None:
-        """Run the trial until it ends, fails, or is paused or stopped; its journal tells which.
+        """Run the trial until it ends, fails, or is paused or stopped; its journal says which.
 
         Raises:
-            KeyboardInterrupt: The executor runs trials in the caller's thread, and was interrupted there. The
+            KeyboardInterrupt: The executor runs trials in the caller's thread, and Ctrl-C interrupted it. The
                 trial is paused.
         """
         try:
             self._run()
-        except BaseException as error:  # whatever it is, the trial ends with it and the others go on
+        except BaseException as error:  # any error ends only this trial; the others continue
             if self._is_interrupt(error):
                 self._rest()
                 raise KeyboardInterrupt from error
@@ -118,18 +118,18 @@ class Attempt:
         try:
             with self._keeping_log():
                 self._train()
-        except WorkerEndedError as error:  # as a kernel that shuts down asks all its processes
+        except WorkerEndedError as error:  # for example because the kernel shuts down and ends its processes
             self.signal = self.signal or "pause"
             self._warn(error)
         self._finish()
 
     def _is_interrupt(self, error: BaseException) -> bool:
-        """Tell whether an error is Ctrl-C, which reaches a trial only if it runs in the caller's thread."""
+        """Return whether an error is Ctrl-C, which reaches a trial only if it runs in the caller's thread."""
         interrupted = isinstance(error, KeyboardInterrupt) or isinstance(error.__cause__, KeyboardInterrupt)
         return interrupted and not self._settings.executor.concurrent
 
     def _rest(self) -> None:
-        """Pause the trial after an interrupt; it goes on from its last checkpoint."""
+        """Pause the trial after an interrupt. It can resume from its last checkpoint."""
         self.signal = self.signal or "pause"
         try:
             if not self.trial.finished:
@@ -139,7 +139,7 @@ class Attempt:
 
     @contextmanager
     def _keeping_log(self) -> Iterator[None]:
-        """Have what is printed in this context, and in copies of it, kept in the trial's log, too."""
+        """Copy everything printed in this context, and in copies of it, to the trial's log."""
         log = Log(self.trial.folder, self._warn, is_new=not self.trial.attempts)
         by = Speaker(self.trial.id)
         tokens = listener.set(log.write), speaker.set(by)
@@ -195,19 +195,19 @@ class Attempt:
             self._prune()
 
     def _waits(self, missing: str) -> bool:
-        """Show what the trial waits for; tell whether it is still to begin."""
+        """Show the resources that the trial waits for. Return whether to continue waiting."""
         if missing and missing != self.trial.note:
             self.trial.note = missing
             self._settings.changed()
         return not self.signal
 
     def _handle(self, result: dict[str, Any]) -> bool:
-        """Take in one result; tell whether the trial is to go on."""
+        """Take in one result. Return whether the trial may continue."""
         settings, trial = self._settings, self.trial
         new = result.pop(DUPLICATE, None) is None
         offered, unanswered = bool(result.pop(SHOULD_CHECKPOINT, False)), result.pop(UNANSWERED, False)
         if new:
-            # Before the checkpoint: a crash in between does this result again, and none is missing.
+            # Before the checkpoint: after a crash in between, this result is computed again.
             self._recorder.result(result, durable=offered)
         reason = given_up = ""
         if new:
@@ -221,7 +221,7 @@ class Attempt:
         if new:
             settings.callbacks.call("on_trial_result", trial, result)
         settings.changed()
-        signal = self.signal  # once: what is asked for from here on is done after the next result
+        signal = self.signal  # read once: a signal from here on takes effect after the next result
         if signal == "pause" and self._is_due(ends=ends):
             self._save()
         if ends:
@@ -229,7 +229,7 @@ class Attempt:
         return not (ends or signal)
 
     def _is_due(self, *, ends: bool) -> bool:
-        """Tell whether a trainable that does not say so itself should be saved now."""
+        """Return whether a trainable that does not decide itself when to save should be saved now."""
         settings, trial = self._settings, self.trial
         if self._saves_itself or trial.iteration == self._saved_at:
             return False
@@ -257,19 +257,19 @@ class Attempt:
         self._prune()
 
     def _prune(self) -> None:
-        """Remove the checkpoints that are not to be kept; what the function may still read stays."""
+        """Remove the checkpoints that exceed the retention policy, except those that are still needed."""
         settings, checkpoints = self._settings, self._checkpoints
         if settings.keep is not None:
-            # What was saved after the one that counts may be whole here only.
+            # A checkpoint saved after the journal's checkpoint may be complete only in this folder.
             needed = {self.trial.checkpoint or "", self._origin.name if self._origin else ""}
             try:
                 for old in settings.keep.superfluous(checkpoints.records(), needed):
                     checkpoints.delete(old)
-            except StoreError as error:  # it is tried again after the next save
+            except StoreError as error:  # pruning is tried again after the next save
                 self._warn(error)
 
     def _warn(self, error: Exception) -> None:
-        """Say in the trial's note what went wrong beside it; the trial goes on."""
+        """Put a problem into the trial's note and the log. The trial continues."""
         self._warning = self.trial.note = str(error)
         _log.warning("%s: %s", self._name, error)
 
@@ -295,10 +295,10 @@ class Attempt:
 
 
 def newest_whole(trial: Trial, checkpoints: CheckpointFolder) -> tuple[Record | None, list[str]]:
-    """Return the newest checkpoint of a trial whose files are all there, and what was passed over.
+    """Return a trial's newest complete checkpoint, and a note for each checkpoint that was passed over.
 
     Raises:
-        StoreError: What the folder lost cannot be brought back now.
+        StoreError: A checkpoint that the folder lost cannot be brought back now.
     """
     checkpoints.sweep()
     notes = checkpoints.recover(trial.checkpoint) if trial.checkpoint else []

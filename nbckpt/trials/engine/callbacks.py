@@ -1,4 +1,4 @@
-"""Callbacks: calls those that follow an experiment, and goes on without those that fail."""
+"""Callbacks: call an experiment's callbacks, and continue without those that fail."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _log = logging.getLogger("nbckpt")
 
 
 class Callbacks:
-    """Calls many callbacks, and goes on without those that fail."""
+    """Calls all callbacks, and continues without those that fail."""
 
     def __init__(self, callbacks: Iterable[Callback]) -> None:
         self._failures: list[str] = []
@@ -25,11 +25,11 @@ class Callbacks:
 
     @property
     def notes(self) -> list[str]:
-        """What failed, and what they tell themselves, a sentence each."""
+        """The failures, and the callbacks' own troubles, one sentence each."""
         return [*self._failures, *(note for it in self._in_background() for note in it.trouble())]
 
     def cancel(self) -> None:
-        """End what goes on beside their calls."""
+        """Cancel the background work of the callbacks."""
         for callback in self._in_background():
             callback.cancel()
 
@@ -37,7 +37,7 @@ class Callbacks:
         return [it for it, _ in list(self._callbacks) if isinstance(it, BackgroundCallback)]
 
     def call(self, method: str, *arguments: Any) -> None:
-        """Call one method of all of them."""
+        """Call one method of all callbacks."""
         if not self._callbacks:
             return
         for listed in list(self._callbacks):
@@ -46,7 +46,7 @@ class Callbacks:
                 try:
                     if listed in self._callbacks:
                         getattr(callback, method)(*arguments)
-                except Exception as error:  # noqa: BLE001  the trials go on without a failing callback
+                except Exception as error:  # noqa: BLE001  the trials continue without a failing callback
                     self._drop(listed, method, error)
 
     def _drop(self, listed: tuple[Callback, Any], method: str, error: Exception) -> None:
@@ -58,5 +58,5 @@ class Callbacks:
 
 
 def _turns(callback: Callback) -> AbstractContextManager[object]:
-    """Return what is held during a call: no lock for what may wait, or one trial would stop the others."""
+    """Return the lock for calls; no lock if a call may wait, because one trial would block the others."""
     return nullcontext() if isinstance(callback, BackgroundCallback) else threading.RLock()

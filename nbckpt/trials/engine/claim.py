@@ -1,4 +1,4 @@
-"""Claim: which process runs an experiment. One at a time does; the others look, or ask that one."""
+"""Claim: which process runs an experiment. One process at a time does; others look, or ask that process."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from nbckpt.store.files import make_folder
 from nbckpt.store.locks import Timeout, file_lock
 
 _PATIENCE_S = 1.0
-"""A process that only looks whether the experiment runs holds the lock for a moment."""
+"""How long to wait for the lock; a process that only checks it holds it for a moment."""
 
 
 class Claim:
-    """A lock beside an experiment's folder, which the process that runs the experiment holds.
+    """A lock beside an experiment's folder. The process that runs the experiment holds it.
 
-    Within the process it is counted: it is free after as many releases as there were acquisitions.
+    The lock counts: within a process it is free after one release for each acquisition.
 
     Args:
         folder: The experiment's folder.
-        changed: Held by the caller while it acquires or releases; `is_elsewhere` takes it.
+        changed: Held by the caller during `acquire` and `release`; `is_elsewhere` takes it itself.
     """
 
     def __init__(self, folder: Path, changed: threading.Condition) -> None:
@@ -29,7 +29,7 @@ class Claim:
         self._lock = file_lock(folder.parent / f".{folder.name}.lock", thread_local=False)
 
     def is_elsewhere(self) -> bool:
-        """Tell whether another process holds it. Ask only while this one does not."""
+        """Return whether another process holds the lock. Call it only while this process does not."""
         if not Path(self._lock.lock_file).exists():
             return False
         try:
@@ -38,10 +38,10 @@ class Claim:
         except Timeout:
             return True
         except OSError:
-            return False  # a folder that only may be read is run by nobody here
+            return False  # nobody here can run an experiment in a read-only folder
 
     def acquire(self) -> None:
-        """Take it, once more if this process has it.
+        """Take the lock; if this process holds it already, count one more.
 
         Raises:
             UsageError: Another process runs the experiment.
@@ -60,5 +60,5 @@ class Claim:
             raise StoreError(f"cannot lock {str(self._folder)!r}: {error.strerror or error}") from error
 
     def release(self) -> None:
-        """Give it back, once."""
+        """Release the lock once."""
         self._lock.release()

@@ -1,10 +1,11 @@
-"""Control: what another process asks of the one that runs an experiment, a small file for each request.
+"""Control: requests to the process that runs an experiment, a small file for each.
 
     <experiment>/requests/<time>-<random>.json
 
-The asker writes the file, durably and in one step. The process that holds the experiment's lock, its
-owner, does what is asked and then removes the file: a file that is gone was answered. If the lock is free
-there is no owner, so the asker withdraws the request and acts itself. See docs/decisions/0046.
+The asker writes the file, durably and in one step. The owner is the process that holds the experiment's
+lock. It does what is asked and then removes the file: a missing file means an answered request. If the
+lock is free there is no owner, so the asker withdraws the request and acts itself. See
+docs/decisions/0046.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ from nbckpt.store.scan import link_outside
 
 FOLDER = "requests"
 LARGEST = 1 << 16
-"""The most bytes of a request that is read."""
+"""The most bytes of a request; a larger file is refused."""
 ANSWER_S = 10.0
-"""How long the asker waits for an owner, which may be busy; after that the request stays there."""
+"""How many seconds the asker waits for a busy owner. After that the request stays there."""
 
 Verb = Literal["pause", "stop", "checkpoint", "resume"]
 
@@ -50,12 +51,12 @@ _FORM = {
 
 @dataclass(frozen=True)
 class ControlRequest:
-    """What the owner of an experiment is asked to do.
+    """A request to the owner of an experiment.
 
     Attributes:
-        do: What to do.
+        do: The action.
         trial: The trial's short name; empty for all trials.
-        errored: With `resume`, whether failed trials are meant too.
+        errored: Whether `resume` includes failed trials.
         by: The process that asks, in words for people.
     """
 
@@ -91,14 +92,14 @@ def ask(folder: Path, request: ControlRequest) -> Path:
 
 
 def answered(file: Path, has_owner: Callable[[], bool]) -> bool | None:
-    """Wait until a request is answered; return None if the owner has not answered in time, but still may.
+    """Wait until a request is answered. Return None if the owner has not answered in time but still may.
 
-    Return False if there is no owner any more, and the request is withdrawn.
+    Return False if there is no owner now; then the request is withdrawn.
     """
     deadline = time.monotonic() + ANSWER_S
     while file.exists():
         if not has_owner():
-            with suppress(OSError):  # another program has it open, or the folder may only be read
+            with suppress(OSError):  # another program has it open, or the folder is read-only
                 try:
                     file.unlink()
                 except FileNotFoundError:  # it was answered just now
@@ -122,10 +123,10 @@ def pending(folder: Path) -> list[Path]:
 
 
 def read(file: Path) -> ControlRequest:
-    """Return a request.
+    """Return a request, read from its file.
 
     Raises:
-        CorruptError: It is not what was written.
+        CorruptError: The content differs from what was written.
         FormatError: A newer nbckpt wrote it.
     """
     request = f"the request {file.name}"
@@ -142,7 +143,7 @@ def read(file: Path) -> ControlRequest:
 
 
 def withdraw_stale(folder: Path) -> None:
-    """Remove requests to a former owner that nobody waits for any more."""
+    """Remove requests to a former owner whose asker has stopped waiting."""
     for file in pending(folder):
         with suppress(OSError):
             if time.time() - file.stat().st_mtime > ANSWER_S:
@@ -155,20 +156,20 @@ def withdraw(files: Iterable[Path]) -> list[Path]:
     for file in files:
         try:
             file.unlink(missing_ok=True)
-        except OSError:  # another program has it open, or the folder may only be read
+        except OSError:  # another program has it open, or the folder is read-only
             stuck.append(file)
     return stuck
 
 
 class Owner:
-    """Answers in a thread of its own what other processes ask, while an experiment runs here.
+    """Answers requests of other processes in its own thread, while an experiment runs here.
 
     Args:
-        folder: The experiment's.
-        act: Does what is asked; False if the experiment has ended, and the request is left to the asker.
+        folder: The experiment's folder.
+        act: Does what is asked. Returns False if the experiment has ended; then the asker keeps the request.
         fail: Called with the reason why a request cannot be done.
-        lock: Held from the deed until the request is gone, and while `end` is called. So an asker that sees
-            no owner sees no request that was done.
+        lock: Held from the action until the request is removed, and during `end`. So an asker that sees no
+            owner never sees a request that was done.
     """
 
     def __init__(
@@ -189,7 +190,7 @@ class Owner:
         self._answers = starts(self._thread)  # without threads there is no other process either
 
     def end(self) -> None:
-        """Answer nothing any more: the experiment has ended. `join` waits until that is so."""
+        """Stop answering, because the experiment has ended. `join` waits for the thread."""
         self._ended.set()
 
     def join(self) -> None:
@@ -200,7 +201,7 @@ class Owner:
     def _answer_until_end(self) -> None:
         while not self._ended.wait(_PERIOD_S):
             for file in pending(self._folder):
-                if file.name not in self._stuck:  # what was done and cannot be removed is not done again
+                if file.name not in self._stuck:  # a request that was done but cannot be removed: not again
                     self._answer(file)
 
     def _answer(self, file: Path) -> None:
@@ -209,7 +210,7 @@ class Owner:
                 return
             try:
                 is_done = self._act(read(file))
-            except Exception as error:  # noqa: BLE001  the trials go on whatever somebody else asked for
+            except Exception as error:  # noqa: BLE001  the trials continue whatever another process asks for
                 self._fail(error)
                 is_done = True
             if is_done:

@@ -39,7 +39,7 @@ from nbckpt.trials.views.table import MOST_ROWS, TrialTable
 from nbckpt.trials.views.trial_page import TrialShown
 
 _KILLED_S = 5.0
-"""How long an interrupt waits for what it has killed."""
+"""How many seconds an interrupt waits for the trials that it has killed."""
 
 _log = logging.getLogger("nbckpt")
 
@@ -47,16 +47,16 @@ _live: weakref.WeakValueDictionary[Path, Any] = shutdown.live
 
 
 class Experiment(Result):  # see docs/decisions/0019
-    """Trials of one function, and how they go. Every method may be called from any thread.
+    """Trials of one function, and their progress. Any thread may call every method.
 
-    It reads like its table; in a notebook it shows it. One process at a time runs an experiment; any
-    number may look at it.
+    Its repr is its table; a notebook shows the table. One process at a time runs an experiment; any number
+    of processes may look at it.
 
     Attributes:
-        name: Its name, which is that of its folder.
-        folder: Where it is kept.
+        name: Its name, which is the name of its folder.
+        folder: The folder that holds it.
         spec: What it is to do.
-        notes: What went wrong beside the trials, a sentence each.
+        notes: Problems outside the trials, one sentence each.
     """
 
     def __init__(self, folder: Path, spec: Spec, trials: Iterable[Trial] = ()) -> None:
@@ -72,14 +72,14 @@ class Experiment(Result):  # see docs/decisions/0019
 
     @classmethod
     def read(cls, folder: Path) -> Experiment:
-        """Return the experiment in *folder*: the one that ran in this process, or what the disk tells.
+        """Return the experiment in *folder*: the object of this process, or a new one read from the disk.
 
-        It is one object while anybody has it, so that whoever has it sees what another one starts. What
-        another process did is taken in, unless the experiment runs here.
+        A process has one object per experiment while any code holds it, so every holder sees what others
+        start. Changes by another process are taken in, unless the experiment runs here.
 
         Raises:
-            NotFoundError: There is none.
-            CorruptError: Its file is damaged.
+            NotFoundError: There is no experiment in the folder.
+            CorruptError: The experiment's file is damaged.
         """
         experiment: Experiment | None = _live.get(folder)
         if experiment is None:
@@ -92,12 +92,12 @@ class Experiment(Result):  # see docs/decisions/0019
 
     @classmethod
     def at(cls, folder: Path, spec: Spec) -> Experiment:
-        """Return the experiment that this process knows in *folder*, or else one that is to do *spec*."""
+        """Return this process's experiment in *folder*, or else a new experiment that is to do *spec*."""
         known: Experiment = _live.get(folder) or cls(folder, spec)
         return known if known.running or (folder / spec_file.FILE).exists() else cls(folder, spec)
 
     def refresh(self) -> None:
-        """Take in what another process did since; nothing else writes what this process runs.
+        """Take in the changes by another process. While the experiment runs here, nobody else writes it.
 
         Raises:
             CorruptError: The experiment's file is damaged.
@@ -108,7 +108,7 @@ class Experiment(Result):  # see docs/decisions/0019
                 return
             if stamp != self._spec_at:
                 spec = spec_file.read(self.folder).spec
-                if spec.created_at != self.spec.created_at:  # another experiment of this name
+                if spec.created_at != self.spec.created_at:  # another experiment with this name
                     self._trials.clear()
                 self.spec, self._spec_at = spec, stamp
             for trial in read_trials(self.folder, self._trials):
@@ -118,32 +118,32 @@ class Experiment(Result):  # see docs/decisions/0019
                     self._version += 1
 
     def write_spec(self, spec: Spec) -> None:
-        """Keep what the experiment is to do from now on. The caller has claimed it."""
+        """Replace the experiment's spec. The caller has claimed the experiment."""
         self.spec = spec
         spec_file.write(self.folder, spec, open_signer())
         self._spec_at = journal.stamp(self.folder / spec_file.FILE)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle where it is: a copy would not know what happened since."""
+        """Pickle the folder's path only: a copy would miss later changes."""
         return read_experiment, (self.folder,)
 
-    # What there is.
+    # State.
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The experiment's name."""
         return self.folder.name
 
     @property
     def trials(self) -> tuple[Trial, ...]:
-        """Its trials, in the order in which they were made."""
+        """The trials, in the order in which they were made."""
         return tuple(self._trials.values())
 
     def trial(self, name: str | Trial) -> Trial:
         """Return a trial by its short name.
 
         Raises:
-            UsageError: There is none.
+            UsageError: There is no such trial.
         """
         found = self._trials.get(name.id if isinstance(name, Trial) else name)
         if found is None:
@@ -153,17 +153,17 @@ class Experiment(Result):  # see docs/decisions/0019
 
     @property
     def running(self) -> bool:
-        """Whether it runs in this process, or waits to."""
+        """Whether the experiment runs in this process, or waits to run."""
         return self._pool.drivers > 0
 
     @property
     def ending(self) -> bool:
-        """Whether no trial runs any more, and only its callbacks are still at work."""
+        """Whether no trial runs, and only the callbacks still work."""
         return self._pool.ending
 
     @property
     def unfinished(self) -> int:
-        """How many trials run here, or are to, that nobody asked to pause or to stop."""
+        """The number of trials that run or will run here and that nobody asked to pause or to stop."""
         pool = self._pool
         with pool.changed:
             waiting = len(pool.line) + self._to_suggest
@@ -171,39 +171,39 @@ class Experiment(Result):  # see docs/decisions/0019
 
     @property
     def version(self) -> int:
-        """A number that grows whenever something changed."""
+        """A number that grows with every change."""
         return self._version
 
     @property
     def notes(self) -> list[str]:
-        """What went wrong beside the trials, a sentence each."""
+        """Problems outside the trials, one sentence each."""
         settings = self._pool.settings
         callbacks = settings.callbacks.notes if settings else []
         return [*self._pool.notes, *self._search.notes, *callbacks, *self._unknown_metrics()]
 
     def runs_elsewhere(self) -> bool:
-        """Tell whether another process runs it."""
+        """Return whether another process runs the experiment."""
         return not self.running and self._claim.is_elsewhere()
 
     def cut(self, trial: Trial) -> bool:
-        """Tell whether a trial was cut off: it runs as far as its journal knows, and nobody runs it."""
+        """Return whether a trial was interrupted: its journal says that it runs, but nobody runs it."""
         waits = trial.status in {Status.RUNNING, Status.PENDING}
         return waits and not self.running and not self.runs_elsewhere()
 
     def asked(self, trial: Trial) -> ControlSignal | Literal["checkpoint"]:
-        """Return what a running trial was asked to do next: pause, stop, checkpoint, or nothing."""
+        """Return what a running trial was asked to do next: pause, stop, checkpoint, or "" for nothing."""
         attempt = self._pool.running.get(trial.id)
         return "" if attempt is None else attempt.signal or ("checkpoint" if attempt.saves else "")
 
     def best(self, metric: str = "", mode: str = "") -> Trial:
-        """Return the trial with the best last value of a metric; trials without one are left out.
+        """Return the trial with the best last value of a metric. Trials without a value are left out.
 
         Args:
-            metric: Its name, `a/b` for the metric b in a dict a; by default the experiment's own.
-            mode: `min` or `max`; by default the experiment's own.
+            metric: Its name; `a/b` means the metric b in a dict a. By default the experiment's metric.
+            mode: `min` or `max`; by default the experiment's mode.
 
         Raises:
-            UsageError: No trial reported it, or it is not said what is best.
+            UsageError: No trial reported the metric, or the metric or the mode is missing.
         """
         self.refresh()
         metric, mode = metric or self.spec.metric, mode or self.spec.mode
@@ -216,7 +216,7 @@ class Experiment(Result):  # see docs/decisions/0019
         return (min if mode == "min" else max)(found, key=lambda pair: pair[0])[1]
 
     def dataframe(self) -> Any:
-        """Return every result as a row of a pandas DataFrame, with the trial and its configuration.
+        """Return a pandas DataFrame with a row for each result, with its trial and configuration.
 
         Raises:
             UsageError: pandas is not installed.
@@ -225,14 +225,14 @@ class Experiment(Result):  # see docs/decisions/0019
         return dataframe(self)
 
     def plot(self, metric: str = "", trials: Iterable[str | Trial] | None = None) -> Any:
-        """Draw a metric's course, a line for each trial, and return the matplotlib figure.
+        """Draw a metric over the iterations, a line for each trial. Return the matplotlib figure.
 
         Args:
-            metric: Its name, `a/b` for the metric b in a dict a; by default the experiment's own.
-            trials: Which trials; by default all, but at most 20: the best, where that is known, or the first.
+            metric: Its name; `a/b` means the metric b in a dict a. By default the experiment's metric.
+            trials: Which trials. By default at most 20: the best if a mode is known, else the first.
 
         Raises:
-            UsageError: No trial reported it, there is no such trial, or matplotlib is not installed.
+            UsageError: No trial reported the metric, there is no such trial, or matplotlib is not installed.
         """
         self.refresh()
         metric = metric or self.spec.metric
@@ -259,29 +259,29 @@ class Experiment(Result):  # see docs/decisions/0019
         metric: str = "",
         mode: str = "",
     ) -> TrialTable:
-        """Return its table with other columns or rows; it follows the experiment as the usual one does.
+        """Return its table with other columns or rows. It follows the experiment like the usual table.
 
         Args:
-            metrics: Which metrics to show, `a/b` for the metric b in the dict a; a dict gives headings.
-            most: How many rows, of which each status has its fair share; 0 for all.
-            sort: The best trials first, where there is a metric and a mode.
-            page: Which page of so many rows, from 1 on, in order; 0 for the fair share.
-            metric: By which they are sorted; by default the experiment's own.
-            mode: Whether `min` or `max` of it is best; by default the experiment's own.
+            metrics: Which metrics to show; `a/b` means the metric b in the dict a. A dict gives headings.
+            most: The most rows to show, with a fair share for each status; 0 for all.
+            sort: Whether the best trials come first; this needs a metric and a mode.
+            page: The number of a page of *most* rows in order, from 1; 0 for the fair share.
+            metric: The metric to sort by; by default the experiment's metric.
+            mode: Whether `min` or `max` of the metric is best; by default the experiment's mode.
 
         Raises:
-            UsageError: A metric is there twice, there is no such page, or it is not said what is best.
+            UsageError: A metric is given twice, there is no such page, or the metric or mode is missing.
         """
         self.refresh()
         columns = None if metrics is None else metric_columns(metrics)
         return TrialTable(self, columns, most, sort, number=page, metric=metric, mode=mode)
 
-    # What can be done.
+    # Actions.
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until no trial runs; tell whether that came within *timeout* seconds.
+        """Wait until no trial runs. Return whether that happened within *timeout* seconds.
 
-        An interrupt ends the waiting only; the trials go on.
+        An interrupt ends only the waiting; the trials continue.
         """
         ended = self._pool.wait(timeout)
         if ended and self._owner is not None:
@@ -289,7 +289,7 @@ class Experiment(Result):  # see docs/decisions/0019
         return ended
 
     def rest(self) -> None:
-        """Pause all trials, and wait until none runs. An interrupt meanwhile stops them instead."""
+        """Pause all trials, and wait until none runs. An interrupt during the wait stops them instead."""
         try:
             self.pause()
             self.wait()
@@ -299,11 +299,11 @@ class Experiment(Result):  # see docs/decisions/0019
             self.wait(_KILLED_S)
 
     def pause(self, trial: str | Trial | None = None) -> None:
-        """Pause one trial or all, each after its next result; what waits for its turn at once.
+        """Pause one trial or all: a running trial after its next result, a waiting trial at once.
 
-        Paused trials hold no thread and no memory; `resume` goes on from their last checkpoint.
+        Paused trials hold no thread and no memory; `resume` continues from their last checkpoint.
 
-        If another process runs the experiment, that one is asked to, and has answered when this returns.
+        If another process runs the experiment, that process is asked, and has answered when this returns.
 
         Raises:
             UsageError: There is no such trial.
@@ -314,7 +314,7 @@ class Experiment(Result):  # see docs/decisions/0019
     def stop(self, trial: str | Trial | None = None) -> None:
         """Stop one trial or all, each after its next result. A stopped trial is finished.
 
-        If another process runs the experiment, that one is asked to, as by `pause`.
+        If another process runs the experiment, that process is asked, as by `pause`.
 
         Raises:
             UsageError: There is no such trial.
@@ -323,12 +323,12 @@ class Experiment(Result):  # see docs/decisions/0019
         self._ask("stop", trial)
 
     def checkpoint(self, trial: str | Trial | None = None) -> None:
-        """Have one trial or all that run save a checkpoint, each with its next result, and go on.
+        """Save a checkpoint of one running trial or of all, each with its next result. The trials continue.
 
-        A Trainable class is saved; a function saves the states that it has, or what it reports when
-        `nbckpt.should_checkpoint()` is true. Where no checkpoint comes of it, the trial's note says so.
+        A Trainable class is saved. A function saves its states, or the checkpoint that it reports when
+        `nbckpt.should_checkpoint()` is true. If there is no checkpoint in the end, the trial's note says so.
 
-        If another process runs the experiment, that one is asked to, as by `pause`.
+        If another process runs the experiment, that process is asked, as by `pause`.
 
         Raises:
             UsageError: There is no such trial.
@@ -343,9 +343,9 @@ class Experiment(Result):  # see docs/decisions/0019
         self.touch()
 
     def kill(self) -> None:
-        """End what runs at once, where the executor can: a process is killed, a thread cannot be.
+        """End running trials at once if the executor can: a process can be killed, a thread cannot.
 
-        Where only callbacks are still at work, as at the last sync, that is given up.
+        If only callbacks still work, for example at the last sync, that work is given up.
         """
         pool = self._pool
         for attempt in list(pool.running.values()):
@@ -356,21 +356,21 @@ class Experiment(Result):  # see docs/decisions/0019
     def resume(
         self, trial: str | Trial | None = None, *, errored: bool = False, trust: bool = False
     ) -> Experiment:
-        """Go on with what is paused or was cut off, each from its last checkpoint; return at once.
+        """Resume paused and interrupted trials, each from its last checkpoint. Return at once.
 
-        A search goes on too, in the kernel that it was given to; in another one, `nbckpt.run` takes it again.
-        If another process runs the experiment, that one is asked to, as by `pause`.
+        A search continues too, but only in its own kernel; in another kernel, pass it to `nbckpt.run` again.
+        If another process runs the experiment, that process is asked, as by `pause`.
 
         Args:
-            trial: Only this one, whatever ended it.
-            errored: With those that failed too.
-            trust: Load the function even if someone else kept it, and sign the checkpoints.
+            trial: Resume only this trial, whatever ended it.
+            errored: Whether to resume failed trials too.
+            trust: Whether to load a function that somebody else saved, and to sign the checkpoints.
 
         Raises:
-            UsageError: There is nothing to go on with.
-            UntrustedError: Someone else kept the function.
-            NotFoundError: The function was not kept.
-            CorruptError: A checkpoint to be signed is damaged.
+            UsageError: There is nothing to resume.
+            UntrustedError: Somebody else saved the function.
+            NotFoundError: The function was not saved.
+            CorruptError: A checkpoint to sign is damaged.
         """
         if self.runs_elsewhere():
             self._resumable(trial, errored=errored)
@@ -391,10 +391,10 @@ class Experiment(Result):  # see docs/decisions/0019
         self.launch(wanted)
 
     def _resumable(self, trial: str | Trial | None, *, errored: bool) -> list[Trial]:
-        """Return the trials that `resume` means; they do not run.
+        """Return the trials that `resume` means. None of them runs.
 
         Raises:
-            UsageError: There are none, nor more to come of the search.
+            UsageError: There are no such trials, and the search makes no further ones.
         """
         self.refresh()
         elsewhere = self.runs_elsewhere()
@@ -413,17 +413,17 @@ class Experiment(Result):  # see docs/decisions/0019
             raise UsageError(f"{self.name!r} has nothing to resume{hint}")
         return wanted
 
-    # How it runs.
+    # Internals.
 
     def launch(
         self, trials: Iterable[Trial], search: Search | None = None, executor: str | Executor | None = None
     ) -> None:
-        """Put *trials* in the line and start to work through it, with what *search* comes up with after.
+        """Put *trials* in the line, start to work through it, and continue with the suggestions of *search*.
 
         The caller has claimed the experiment.
 
         Raises:
-            UsageError: Its executor cannot be had.
+            UsageError: The experiment's executor is not available.
         """
         spec = self.spec
         if not self.running:
@@ -456,14 +456,14 @@ class Experiment(Result):  # see docs/decisions/0019
         try:
             self._pool.work(trials, self.spec.max_concurrent)
         finally:
-            self.wait(0)  # where trials run in this thread, all has ended
+            self.wait(0)  # if trials run in this thread, all of them have ended
 
     @contextmanager
     def claimed(self) -> Iterator[None]:
-        """Have no other process run the experiment during the block, which knows what others did before.
+        """Claim the experiment during the block, and take in the changes by other processes first.
 
         Raises:
-            UsageError: Another process runs it.
+            UsageError: Another process runs the experiment.
             StoreError: The disk failed.
         """
         with self._pool.changed:
@@ -476,7 +476,7 @@ class Experiment(Result):  # see docs/decisions/0019
                 self._claim.release()
 
     def _suggested(self) -> Trial | None:
-        """Return a trial of what the search suggests; one that cannot be made fails with the cause."""
+        """Make a trial of the next suggestion. A trial that cannot be made fails with the cause."""
         while self._to_suggest:
             config = self._search.suggest(self._new_id())
             if config is None:
@@ -491,7 +491,7 @@ class Experiment(Result):  # see docs/decisions/0019
 
     @property
     def _to_suggest(self) -> int:
-        """How many trials are still to come of the search."""
+        """The number of trials that the search may still suggest."""
         return max(self.spec.num_samples - len(self._trials), 0) if self._search.open else 0
 
     def _over(self) -> None:
@@ -501,7 +501,7 @@ class Experiment(Result):  # see docs/decisions/0019
         self._version += 1
 
     def add(self, *configs: Mapping[str, Any]) -> list[Trial]:
-        """Make a new trial of each configuration, all at once; none of them runs yet."""
+        """Make a new trial of each configuration, all in one step. None of them runs yet."""
         first = int(self._new_id()[1:])
         trials = [Trial(self.folder / f"t{number}", config) for number, config in enumerate(configs, first)]
         params.write({trial.folder: trial.config for trial in trials})
@@ -509,7 +509,7 @@ class Experiment(Result):  # see docs/decisions/0019
         return trials
 
     def _new_id(self) -> str:
-        # Not their number: where a machine was lost, not all of them are there.
+        # Not the number of trials: after the loss of a machine, some of them may be missing.
         newest = next(reversed(self._trials), "t-1")
         return f"t{int(newest[1:]) + 1}"
 
@@ -519,7 +519,7 @@ class Experiment(Result):  # see docs/decisions/0019
         return self.trials if trial is None else (self.trial(trial),)
 
     def _hand_over(self, do: control.Verb, trial: str | Trial | None, *, errored: bool = False) -> bool:
-        """Ask another process to do it if that one runs the experiment; tell whether it was asked."""
+        """If another process runs the experiment, ask that process. Return whether it was asked."""
         name = "" if trial is None else self.trial(trial).id
         if not self.runs_elsewhere():
             return False
@@ -534,12 +534,12 @@ class Experiment(Result):  # see docs/decisions/0019
         return answer is not False
 
     def _begin(self) -> None:
-        """Own the experiment while it runs, and answer what other processes ask."""
+        """Claim the experiment while it runs, and answer the requests of other processes."""
         self._claim.acquire()
         self._owner = control.Owner(self.folder, self._do, self._note_refusal, self._pool.changed)
 
     def _do(self, request: control.ControlRequest) -> bool:
-        """Do what another process asks for; False if nothing runs any more. The pool's lock is held."""
+        """Do what another process asks for. Return False if nothing runs now. The pool's lock is held."""
         if self.running:
             _log.info("%s is asked to %s by %s", self.name, request.do, request.by)
             options = {"errored": request.errored} if request.do == "resume" else {}
@@ -556,7 +556,7 @@ class Experiment(Result):  # see docs/decisions/0019
                 self._signal(signal, trial)
 
     def _signal(self, signal: Literal["pause", "stop"], trial: str | Trial | None) -> None:
-        """Ask running trials to pause or stop, and have those do so at once that do not run."""
+        """Ask running trials to pause or stop. Trials that do not run pause or stop at once."""
         pool = self._pool
         for it in self._chosen(trial):
             attempt = pool.running.get(it.id)
@@ -581,11 +581,11 @@ class Experiment(Result):  # see docs/decisions/0019
                 recorder.pause("paused")
 
     def touch(self) -> None:
-        """Something changed: whoever shows it looks again."""
+        """Count a change, so that every view of the experiment is refreshed."""
         self._version += 1
 
     def recall_configs(self) -> None:
-        """Give trials that were read from the disk the values that JSON has no words for."""
+        """Give trials that were read from the disk the values that JSON cannot express."""
         for trial in self.trials:
             trial.config = recalled(self.spec.config, trial.config)
 
@@ -593,7 +593,7 @@ class Experiment(Result):  # see docs/decisions/0019
         return ", ".join(inferred(self.trials, most=None)) or "none yet"
 
     def _unknown_metrics(self) -> Iterator[str]:
-        """Yield a sentence for each metric that a condition waits for and no trial with results has."""
+        """Yield a sentence for each metric that a stop condition needs but no trial with results reports."""
         if self._pool.settings is None:
             return
         unknown = [set(self._pool.settings.stopper.unknown(trial)) for trial in self.trials if trial.results]
@@ -602,12 +602,12 @@ class Experiment(Result):  # see docs/decisions/0019
 
 
 def read_experiment(folder: Path) -> Experiment:
-    """See `Experiment.read`, which cloudpickle would take along as a function of the notebook's."""
+    """See `Experiment.read`. cloudpickle would pickle that method by value, like a notebook's function."""
     return Experiment.read(folder)
 
 
 def read_trial(folder: Path) -> Trial:
-    """Return the trial in *folder*, which is that of its experiment where it runs in this process."""
+    """Return the trial in *folder*: the object of its experiment if that is in this process."""
     return Experiment.read(folder.parent).trial(folder.name)
 
 

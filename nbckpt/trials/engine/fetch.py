@@ -1,4 +1,4 @@
-"""Fetch: bring an experiment from `upload_dir` to a machine that has nothing of it."""
+"""Fetch: download an experiment from `upload_dir` to a machine that does not have it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _log = logging.getLogger("nbckpt")
 
 
 def is_there(config: SyncConfig | None, name: str) -> bool | None:
-    """Tell whether `upload_dir` has the experiment *name*; None if only a user's syncer can know.
+    """Return whether `upload_dir` has the experiment *name*; None if only a user's syncer can know.
 
     Raises:
         StoreError: The storage failed.
@@ -35,7 +35,7 @@ def is_there(config: SyncConfig | None, name: str) -> bool | None:
 
 
 def _url_there(config: SyncConfig, name: str) -> str:
-    """Return the URL of an experiment, which a run synced or a push brought; "" if there is none."""
+    """Return the URL of an experiment that a run synced or that was pushed; "" if there is none."""
     for url in (url_of(config, name), url_of(config, f"experiments/{name}")):
         store = _open(config, url)
         if TransferOptions(config.sync_timeout).work(store.url).one(partial(store.exists, spec.FILE)):
@@ -44,7 +44,7 @@ def _url_there(config: SyncConfig, name: str) -> str:
 
 
 def fetch(config: SyncConfig | None, name: str, folder: Path) -> bool:
-    """Bring an experiment into a folder that has nothing of it; tell whether it is there now.
+    """Download an experiment into a folder that lacks it. Return whether it is there now.
 
     Raises:
         StoreError: The storage or the disk failed; the folder is as before.
@@ -64,7 +64,7 @@ def fetch(config: SyncConfig | None, name: str, folder: Path) -> bool:
             shutil.rmtree(folder, ignore_errors=True)
         if known or not isinstance(error, NbckptError):
             raise
-        # Only the user's syncer could tell a failure from a new name.
+        # Only the user's syncer could distinguish a failure from a new name.
         _log.warning("nothing was fetched, so %s begins anew: %s", name, error)
     return (folder / spec.FILE).is_file()
 

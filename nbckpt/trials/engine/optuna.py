@@ -1,4 +1,4 @@
-"""Optuna: a study as a search, which suggests configurations and learns how their trials end."""
+"""Optuna: a study as a search. It suggests configurations and learns how their trials end."""
 
 from __future__ import annotations
 
@@ -23,18 +23,20 @@ if TYPE_CHECKING:
 class OptunaSearch(Search):
     """Asks a study for configurations, and tells it the results.
 
-    The value of a trial is the last one that it reported of the metric; each one before is reported to
+    The value of a trial is the last value that it reported of the metric. Each earlier value is reported to
     the study too, whose pruner may end the trial. A trial that failed, or never reported the metric, is
-    told as FAIL, one that was stopped or pruned as PRUNED. The study's trials carry the name of the
-    experiment's in their attributes, so both find each other again, also in another process if the
-    study has a storage. What the study does not know of the experiment, it learns when it goes on.
+    told as FAIL. A trial that was stopped or pruned is told as PRUNED.
+
+    The study's trials carry the names of the experiment's trials in their attributes. So the two find each
+    other again, also in another process if the study has a storage. When the experiment resumes, the study
+    learns of the trials that it does not know.
 
     Args:
         study: The study, with one objective.
-        spec: What the experiment is to do. A grid of its space is a choice to the study.
+        spec: What the experiment is to do. The study treats a grid of its space as a choice.
 
     Raises:
-        UsageError: Study, metric and space do not go together, or Optuna is missing.
+        UsageError: Study, metric and space do not fit together, or Optuna is missing.
     """
 
     def __init__(self, study: Study, spec: Spec) -> None:
@@ -70,7 +72,7 @@ class OptunaSearch(Search):
             elif trial_id in trials:
                 self._asked[trial_id] = Asked(self._study, known._trial_id)
                 self._step[trial_id] = max(known.intermediate_values, default=0)
-            else:  # a crash came between the question and the trial
+            else:  # a crash came after the study was asked and before the trial was made
                 self._study.tell(known.number, state=self._states.FAIL)
         for trial in trials.values():
             if trial.finished:
@@ -88,7 +90,7 @@ class OptunaSearch(Search):
         """See `Search.reported`."""
         asked = self._asked.get(trial.id)
         value = lookup(trial.last_result, self._metric)
-        # A step that is done again after a restore was reported already, and not pruned.
+        # A step that is repeated after a restore was reported already, and was not pruned.
         if (
             asked is None
             or not isinstance(value, (int, float))
@@ -110,7 +112,7 @@ class OptunaSearch(Search):
         self._told[trial.id] = state
 
     def _outcome(self, trial: Trial) -> tuple[TrialState, float | None]:
-        """Return what the study is to know of a trial's end."""
+        """Return the state and the value with which the study learns of a trial's end."""
         values = trial.metric(self._metric)[-1:]
         if trial.early:
             return self._states.PRUNED, None
@@ -119,7 +121,7 @@ class OptunaSearch(Search):
         return self._states.COMPLETE, values[0]
 
     def _add(self, trial: Trial, state: TrialState, value: float | None) -> None:
-        """Tell the study of a trial that it was not asked for, unless that is outside the space."""
+        """Tell the study of a trial that it did not suggest, unless the trial is outside the space."""
         from optuna.trial import create_trial
 
         values = {it["training_iteration"]: lookup(it, self._metric) for it in trial.results}
@@ -142,12 +144,12 @@ class OptunaSearch(Search):
 
 @dataclass(frozen=True)
 class _Param:
-    """A value that varies, as a study has it.
+    """A parameter of a study: a value that varies.
 
     Attributes:
-        path: The keys that lead to it in a configuration.
-        distribution: What the study draws it from.
-        places: Values that a study cannot keep: it draws a place among them.
+        path: The keys that lead to the value in a configuration.
+        distribution: The distribution that the study draws from.
+        places: The values that a study cannot keep; it draws an index into them instead.
     """
 
     path: tuple[Any, ...]
@@ -155,11 +157,11 @@ class _Param:
     places: tuple[Any, ...] = ()
 
     def value(self, drawn: Any) -> Any:
-        """Return what stands in a configuration for what the study drew."""
+        """Return the value in a configuration for the value that the study drew."""
         return self.places[drawn] if self.places else drawn
 
     def drawn(self, config: Mapping[str, Any]) -> Any:
-        """Return what the study would have drawn for a configuration."""
+        """Return the value that the study would have drawn for a configuration."""
         value: Any = config
         for key in self.path:
             value = value[key]
@@ -179,7 +181,7 @@ def _param(path: tuple[Any, ...], domain: Any) -> _Param:
 
 
 def _check(study: Study, spec: Spec) -> None:
-    """Refuse a study that does not go with what the experiment is to do."""
+    """Refuse a study that does not fit the experiment's spec."""
     if len(study.directions) != 1:
         raise UsageError(
             f"the study has {len(study.directions)} objectives; nbckpt.run takes one with a single direction"
@@ -201,10 +203,10 @@ def _check(study: Study, spec: Spec) -> None:
 
 
 def open_search(search: Any, spec: Spec) -> Search | None:
-    """Return the search that a user gave: one of ours, or an Optuna study.
+    """Return the search for a user's argument: a `Search`, or an Optuna study.
 
     Raises:
-        UsageError: It is neither, or does not fit the experiment.
+        UsageError: The argument is neither, or does not fit the experiment.
     """
     if search is None or isinstance(search, Search):
         return search

@@ -1,4 +1,4 @@
-"""Pool: the worker threads of an experiment, which take trials from a line until none is left."""
+"""Pool: the worker threads of an experiment. They take trials from a line until the line is empty."""
 
 from __future__ import annotations
 
@@ -21,15 +21,14 @@ _NO_THREADS = "threads cannot start here: trials run one after the other in the 
 
 @dataclass(frozen=True)
 class Orders:
-    """What a pool asks of the experiment that it works for.
+    """The functions of an experiment that its pool calls.
 
     Attributes:
-        coming: How many trials are still to be made when the line is empty.
-        make: Makes the next one; None where there is none now.
-        begin: Called before there is a first driver.
-        end: Called by the last driver when no trial runs any more.
-        over: Called after that, unless more work came meanwhile. Nobody else has the pool's lock then, nor
-            while *begin* is called.
+        coming: Returns how many trials can still be made when the line is empty.
+        make: Makes the next trial; returns None if there is none now.
+        begin: Called before the first worker thread starts. The pool's lock is held.
+        end: Called by the last worker thread when no trial runs.
+        over: Called after `end`, unless new work came in between. The pool's lock is held.
         rest: Pauses every trial; called after an interrupt.
     """
 
@@ -42,16 +41,16 @@ class Orders:
 
 
 class WorkerPool:
-    """Drivers, and the line of trials in which they work. Any thread may ask.
+    """The worker threads, and the line of trials that wait for them. Any thread may call it.
 
     Attributes:
-        changed: Held while the line or what runs is changed.
+        changed: Held while the line or the running attempts change.
         line: The trials that wait for their turn.
         running: The attempts under way, by their trials' names.
-        drivers: How many drivers there are.
-        ending: Whether only the last driver is there, and has no trial any more.
-        rules: What holds for every trial; None before the first work.
-        notes: What went wrong, a sentence each.
+        drivers: The number of worker threads.
+        ending: Whether no trial runs and only the last worker thread is left.
+        settings: The settings for every trial; None before the first work.
+        notes: Problems outside the trials, one sentence each.
     """
 
     def __init__(self, name: str) -> None:
@@ -67,22 +66,22 @@ class WorkerPool:
         self._orders: Orders | None = None
 
     def begin(self, settings: RunSettings, orders: Orders) -> None:
-        """Work by these rules and orders from now on; there is no driver yet."""
+        """Use these settings and orders from now on. Call it only while there is no worker thread."""
         self.settings, self._orders = settings, orders
 
     def has(self, trial: Trial) -> bool:
-        """Tell whether a trial runs or waits for its turn."""
+        """Return whether a trial runs or waits for its turn."""
         return trial.id in self.running or trial in self.line
 
     def wait(self, timeout: float | None) -> bool:
-        """Wait until there is no driver; tell whether that came within *timeout* seconds."""
+        """Wait until there is no worker thread. Return whether that happened within *timeout* seconds."""
         with self.changed:
             return self.changed.wait_for(lambda: not self.drivers, timeout)
 
     def work(self, trials: Iterable[Trial], most: int) -> None:
-        """Put *trials* in the line, and have as many drivers as there is work for, at most *most*.
+        """Put *trials* in the line. Start as many worker threads as there is work for, at most *most*.
 
-        Where threads cannot be, it is done here, until it is done.
+        If threads cannot start, the trials run in this thread, and the call returns at their end.
         """
         assert self.settings is not None
         assert self._orders is not None
@@ -99,11 +98,11 @@ class WorkerPool:
                 self._orders.begin()
             self.drivers += max(missing, 0)
         if not concurrent:
-            if missing > 0:  # else another thread drives, and takes them from the line
+            if missing > 0:  # else another thread works, and takes them from the line
                 self._drive()
             return
         for at in range(missing):
-            # With the context of the cell, so that what the trial prints lands below that cell.
+            # In a copy of the cell's context, so that the trial's output appears below that cell.
             run = contextvars.copy_context().run
             thread = threading.Thread(target=run, args=(self._drive,), name="nbckpt-trial", daemon=True)
             if not starts(thread):
@@ -111,7 +110,7 @@ class WorkerPool:
                 return
 
     def _go_on_inline(self, missing: int) -> None:
-        """Do without *missing* more drivers and without threads."""
+        """Continue without threads: *missing* further worker threads do not start."""
         assert self.settings is not None
         with self.changed:
             self.drivers -= missing
@@ -121,7 +120,7 @@ class WorkerPool:
         self._drive()
 
     def _drive(self) -> None:
-        """Take trials through their attempts, one after the other, until none is left."""
+        """Run attempts, one after the other, until no trial is left. This is a worker thread's function."""
         try:
             while True:
                 attempt = self._next()
@@ -129,10 +128,10 @@ class WorkerPool:
                     self._run(attempt)
                 elif self._left():
                     return
-        except KeyboardInterrupt:  # only where trials run in the caller's thread
+        except KeyboardInterrupt:  # only if trials run in the caller's thread
             self._interrupted()
             raise
-        except BaseException as error:  # noqa: BLE001  whoever waits must hear of the end, whatever it is
+        except BaseException as error:  # noqa: BLE001  waiting threads must hear of the end, whatever it is
             _log.exception("%s: nbckpt itself failed", self._name)
             self.notes.append(f"a worker thread ended: {type(error).__name__}: {error}")
             self._gone()
@@ -149,7 +148,7 @@ class WorkerPool:
                 self.running.pop(trial.id, None)
                 if trial.status == Status.PENDING:
                     self.line.append(trial)
-                    if attempt.saves:  # the next attempt answers it
+                    if attempt.saves:  # the next attempt answers the request for a checkpoint
                         self._unanswered.add(trial.id)
 
     def _next(self) -> Attempt | None:
@@ -166,7 +165,7 @@ class WorkerPool:
             return attempt
 
     def _left(self) -> bool:
-        """Have one driver go, unless more work came meanwhile; the last one ends the work, for now."""
+        """End a worker thread, unless new work came. The last one calls `Orders.end` first."""
         with self.changed:
             if self.line:
                 return False
@@ -181,7 +180,7 @@ class WorkerPool:
             return True
 
     def _end(self) -> None:
-        """Do what is to be done when no trial runs any more."""
+        """Call `Orders.end`, when no trial runs."""
         assert self._orders is not None
         self.ending = True
         try:
@@ -190,7 +189,7 @@ class WorkerPool:
             self.ending = False
 
     def _interrupted(self) -> None:
-        """Pause what waits for its turn, and end the work."""
+        """Pause the trials that wait for their turn, and end the work."""
         assert self._orders is not None
         try:
             self.running.clear()
@@ -200,13 +199,13 @@ class WorkerPool:
             self._gone()
 
     def _gone(self) -> None:
-        """Have one driver go; after the last one nothing runs, and whoever waits goes on."""
+        """Count a worker thread as ended. After the last one nothing runs, and waiting threads continue."""
         assert self._orders is not None
         with self.changed:
             self.drivers -= 1
             try:
                 if not self.drivers:
-                    self.line.clear()  # there is something in it only if the last one broke down
+                    self.line.clear()  # not empty only if the last worker thread failed
                     self._orders.over()
             finally:
                 self.changed.notify_all()

@@ -1,4 +1,4 @@
-"""Search: where the configurations of an experiment come from."""
+"""Search: the source of an experiment's configurations."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ _log = logging.getLogger("nbckpt")
 
 
 class Search(ABC):
-    """Comes up with configurations, as long as it likes; the experiment's `num_samples` is the most it gets.
+    """Suggests configurations until it has no more; the experiment's `num_samples` is the upper limit.
 
-    Its methods are called one at a time, in the threads that drive the trials. When one raises, the
-    search is over; the trials that there are go on, and the experiment's notes tell.
+    Its methods are called one at a time, in worker threads. If a method raises an exception, the search is
+    over. The existing trials continue, and the experiment's notes say so.
     """
 
     def setup(self, experiment: ExperimentView) -> None:
-        """The experiment begins, or goes on; it may have trials already."""
+        """Prepare for an experiment that starts or resumes; it may have trials already."""
         del experiment
 
     @abstractmethod
     def suggest(self, trial_id: str) -> dict[str, Any] | None:
-        """Return the configuration of a new trial, or None when there are enough."""
+        """Return the configuration of a new trial, or None if there are enough trials."""
 
     def reported(self, trial: Trial) -> str:
-        """A trial reported; return why it should end, or nothing."""
+        """Take note of a trial's report. Return the reason to end the trial, or ""."""
         del trial
         return ""
 
     def ended(self, trial: Trial) -> None:
-        """Take note that a trial ended, well or not."""
+        """Take note that a trial ended, successfully or not."""
         del trial
 
 
 class SafeSearch:
-    """What an experiment asks its search, if it has one; it goes on without one that fails.
+    """An experiment's search, if it has one. The experiment continues without a search that fails.
 
     Attributes:
-        open: Whether new trials may come of it.
-        notes: What failed, a sentence each.
+        open: Whether the search may suggest new trials.
+        notes: The failures, one sentence each.
     """
 
     def __init__(self, search: Search | None = None) -> None:
@@ -53,7 +53,7 @@ class SafeSearch:
         self._lock = threading.Lock()
 
     def resume(self) -> None:
-        """Open it again, if it did not fail."""
+        """Open the search again, unless it failed."""
         self.open = self._search is not None
 
     def setup(self, experiment: ExperimentView) -> None:
@@ -80,7 +80,7 @@ class SafeSearch:
                 return None
             try:
                 return getattr(self._search, method)(argument)
-            except Exception as error:  # noqa: BLE001  the trials go on without a failing search
+            except Exception as error:  # noqa: BLE001  the trials continue without a failing search
                 _log.warning("the search's %s failed", method, exc_info=error)
                 self.notes.append(
                     f"the search is over since {method} failed: {type(error).__name__}: {error}"

@@ -1,4 +1,4 @@
-"""What becomes of running trials when the interpreter ends."""
+"""Shutdown: handle running trials at the end of the interpreter."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nbckpt.render import count
 
 _AT_EXIT_S = 5.0
 _LAST_SYNC_S = 300.0
-"""How long the end of the process waits for the last sync."""
+"""How many seconds the end of the process waits for the last sync."""
 _LOOK_S = 0.25
 _SILENT_S = 0.7
 
@@ -25,7 +25,7 @@ _log = logging.getLogger("nbckpt")
 
 
 class Running(Protocol):
-    """An experiment, as far as this module knows it."""
+    """The interface of an experiment that this module uses."""
 
     @property
     def name(self) -> str:
@@ -37,34 +37,34 @@ class Running(Protocol):
 
     @property
     def ending(self) -> bool:
-        """Whether only its callbacks are still at work."""
+        """Whether only its callbacks still work."""
 
     @property
     def unfinished(self) -> int:
-        """How many trials run here, or are to, that nobody asked to pause or to stop."""
+        """The number of trials that run or will run here and that nobody asked to pause or to stop."""
 
     def pause(self) -> None:
         """Pause its trials."""
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until it does not run; tell whether that came in time."""
+        """Wait until it does not run. Return whether that happened in time."""
 
     def kill(self) -> None:
-        """End at once what runs."""
+        """End running trials at once."""
 
 
 live: weakref.WeakValueDictionary[Path, Running] = weakref.WeakValueDictionary()
 """The experiments of this process, by their folders."""
 
-if hasattr(os, "register_at_fork"):  # a fork has none of their threads: its end would wait for ever
+if hasattr(os, "register_at_fork"):  # a fork has none of their threads, so it would wait for ever
     os.register_at_fork(after_in_child=live.clear)
 
 
 def finish_all() -> None:
     """Wait for running trials and their last sync when the process ends.
 
-    A kernel pauses its trials instead: nobody waits for a kernel that was closed. Ctrl-C pauses them too, and
-    a second Ctrl-C ends the process at once. All of them can be resumed.
+    A kernel pauses its trials instead, because nobody waits for a kernel that was closed. Ctrl-C pauses
+    them too, and a second Ctrl-C ends the process at once. All of them can be resumed.
     """
     # see docs/decisions/0047
     busy = [experiment for experiment in list(live.values()) if experiment.unfinished]
@@ -107,7 +107,7 @@ def _wait_for(experiments: Sequence[Running], names: str) -> None:
                 while not (experiment.ending or experiment.wait(_LOOK_S)):
                     pass
     except KeyboardInterrupt:
-        live.clear()  # nothing is waited for any more
+        live.clear()  # from here on nothing is waited for
         _say("ended at once. Continue from the last checkpoints: nbckpt resume NAME")
 
 
@@ -120,24 +120,24 @@ def _pause(experiments: Iterable[Running]) -> None:
 
 
 def _say(text: str) -> None:
-    with suppress(OSError, AttributeError):  # nobody can read it: there is no such stream any more
+    with suppress(OSError, AttributeError):  # nobody can read it: the stream is gone
         sys.stderr.write(f"nbckpt: {text}\n")
         sys.stderr.flush()
 
 
 def _is_kernel() -> bool:
-    """Tell whether this process is a notebook's kernel."""
+    """Return whether this process is a notebook's kernel."""
     ipython = sys.modules.get("IPython")
     return ipython is not None and getattr(ipython.get_ipython(), "kernel", None) is not None
 
 
 def _was_interrupted() -> bool:
-    """Tell whether Ctrl-C ended the program."""
+    """Return whether Ctrl-C ended the program."""
     return isinstance(getattr(sys, "last_value", None), KeyboardInterrupt)
 
 
 def _finish(experiment: Running) -> None:
-    """Wait for the last sync of an experiment; an interrupt gives it up."""
+    """Wait for the last sync of an experiment. An interrupt gives it up."""
     try:
         if not experiment.wait(_SILENT_S):
             _log.warning(

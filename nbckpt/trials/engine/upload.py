@@ -1,9 +1,9 @@
-"""Upload: bring an experiment to remote storage while it runs.
+"""Upload: upload an experiment to remote storage while it runs.
 
     <upload_dir>/<experiment>/experiment.json    its spec, put last when it begins and when it ends
-    <upload_dir>/<experiment>/<trial>/…          a target of its own for each trial, with an index
+    <upload_dir>/<experiment>/<trial>/…          a separate target for each trial, with an index
 
-`nbckpt.sync.download` reads a trial's folder, and the experiment's as a whole.
+`nbckpt.sync.download` downloads a trial's folder, or the whole experiment.
 """
 
 from __future__ import annotations
@@ -36,24 +36,24 @@ from nbckpt.trials.training.durable import DurableTrainable
 
 _LOOK_S = 0.25
 _MOST_AT_ONCE = 16
-"""How many trials are sent at once after their ends."""
+"""How many trials are uploaded at once after they end."""
 
 _log = logging.getLogger("nbckpt")
 
 
 class SyncerCallback(BackgroundCallback):
-    """Brings each trial's folder to `upload_dir` while it runs, in the background.
+    """Uploads each trial's folder to `upload_dir` while the trial runs, in the background.
 
-    A trial is sent after a result, once it has run for 2 iterations or 10 s
-    (`NBCKPT_SYNC_MIN_ITERATIONS`, `NBCKPT_SYNC_MIN_SECONDS`) and a period has passed since the last upload
-    that succeeded. It is sent at once after each checkpoint and at its end. Before the experiment ends, all
-    trials are there, or its notes name those that are not. A trial never fails or waits for ever because of
-    an upload. Durable trainables are not sent.
+    A trial is uploaded after a result, once it has run for 2 iterations or 10 s
+    (`NBCKPT_SYNC_MIN_ITERATIONS`, `NBCKPT_SYNC_MIN_SECONDS`) and a period has passed since the last
+    successful upload. It is uploaded at once after each checkpoint and at its end. Before the experiment
+    ends, all trials are uploaded, or its notes name those that are not. An upload never makes a trial fail
+    or wait for ever. Durable trainables are not uploaded.
 
     Args:
-        enabled: Whether anything is sent.
-        sync_period: How many seconds pass between two uploads; by default the config's, which is 300.
-        config: Where and how to send; without an `upload_dir` nothing is sent.
+        enabled: Whether to upload anything.
+        sync_period: The seconds between two uploads; by default the config's period, which is 300.
+        config: Where and how to upload; without an `upload_dir` nothing is uploaded.
         clock: Returns seconds that only grow.
 
     Raises:
@@ -96,7 +96,7 @@ class SyncerCallback(BackgroundCallback):
         self._begin()
 
     def trouble(self) -> list[str]:
-        """Return what is not up to date in `upload_dir`, and at the end what is still being sent."""
+        """Return what is not up to date in `upload_dir`; at the end also the uploads under way."""
         tasks = list(self._tasks.items())
         troubles = [
             f"{name} is not up to date at {task.remote}: {task.trouble}"
@@ -146,12 +146,12 @@ class SyncerCallback(BackgroundCallback):
                 self._await(under_way[:1])
 
     def on_trial_error(self, trial: Trial, error: BaseException) -> None:
-        """See `Callback.on_trial_error`: uploads that run go on."""
+        """See `Callback.on_trial_error`: running uploads continue."""
         if trial.finished:
             self.on_trial_complete(trial)
 
     def on_experiment_end(self, trials: Sequence[Trial]) -> None:
-        """See `Callback.on_experiment_end`: send everything and wait for it."""
+        """See `Callback.on_experiment_end`: upload everything and wait for it."""
         if not self._url:
             return
         self._is_ending = True
@@ -173,7 +173,7 @@ class SyncerCallback(BackgroundCallback):
         self._done.clear()
 
     def wait_for_all(self) -> None:
-        """Wait for the uploads that run, and raise an error if one failed.
+        """Wait for the running uploads. Raise an error if one failed.
 
         Raises:
             StoreError: An upload failed since the last call. The message has a line `trial: error` for each.
@@ -185,13 +185,13 @@ class SyncerCallback(BackgroundCallback):
             raise StoreError("\n".join((f"{len(failures)} syncs failed:", *lines)))
 
     def cancel(self) -> None:
-        """See `Callback.cancel`: nothing more is sent."""
+        """See `Callback.cancel`: nothing further is uploaded."""
         self._is_given_up = True
         for task in list(self._tasks.values()):
             task.syncer.cancel()
 
     def _send(self, trial: Trial, *, forced: bool = True) -> None:
-        """Send a trial's folder: if that is due, or in any case if *forced*."""
+        """Upload a trial's folder if it is due, or in any case if *forced*."""
         with self._lock:
             task = self._tasks.get(trial.id)
             if task is None:
@@ -214,7 +214,7 @@ class SyncerCallback(BackgroundCallback):
         return background(self.config, self._clock)
 
     def _send_file(self, folder: Path) -> None:
-        """Send the experiment's own file."""
+        """Upload the experiment's file."""
         syncer = self._syncer()
         if isinstance(syncer, DefaultSyncer):
             syncer = FileSyncer(syncer.open_storage, self.config.sync_timeout)
@@ -223,7 +223,7 @@ class SyncerCallback(BackgroundCallback):
 
     def _await(self, names: Sequence[str]) -> None:
         """Wait for the tasks with these names; cancel a task that takes too long."""
-        limit = 2 * (self.config.sync_timeout or TIMEOUT_S) + 1  # for what is under way, and what waits
+        limit = 2 * (self.config.sync_timeout or TIMEOUT_S) + 1  # for the running upload and the waiting one
         for name in names:
             deadline, task = time.monotonic() + limit, self._tasks.get(name)
             while task and not self._has_ended(name, task, min(_LOOK_S, deadline - time.monotonic())):
@@ -235,7 +235,7 @@ class SyncerCallback(BackgroundCallback):
         self._changed()
 
     def _has_ended(self, name: str, task: UploadTask, timeout: float) -> bool:
-        """Wait for a task for *timeout* seconds and tell whether it ended; keep its error."""
+        """Wait *timeout* seconds for a task. Return whether it ended; keep its error."""
         try:
             ended = task.syncer.wait(max(0.0, timeout))
         except Exception as error:  # noqa: BLE001  a user's syncer may raise anything
@@ -253,7 +253,7 @@ class SyncerCallback(BackgroundCallback):
 
 
 def callbacks_of(experiment: spec.Spec) -> Iterator[Callback]:
-    """Yield an experiment's callbacks; the one that sends it is last, after all that write files."""
+    """Yield an experiment's callbacks. The uploader is last, after all callbacks that write files."""
     yield from experiment.callbacks
     has_own = any(isinstance(callback, SyncerCallback) for callback in experiment.callbacks)
     if experiment.sync is not None and not has_own:

@@ -1,4 +1,4 @@
-"""Upload tasks: one folder of an experiment, its target, and the files in it that are not sent."""
+"""Upload tasks: one folder of an experiment, its target, and the files that are left out."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class UploadTask:
     """The upload of one folder to its target.
 
     Attributes:
-        syncer: The syncer that sends the folder.
+        syncer: The syncer that uploads the folder.
         remote: The target's URL.
         is_last: Whether the trial has ended, so that this upload is its last.
         failure: Why the syncer was not asked, or why the upload was given up.
@@ -45,7 +45,7 @@ class UploadTask:
         self._left_out = left_out
 
     def ask(self, *, forced: bool) -> None:
-        """Ask the syncer to send the folder: if that is due, or in any case if *forced*."""
+        """Ask the syncer to upload the folder if it is due, or in any case if *forced*."""
         self.failure = ""
         try:
             request = str(self._local), self.remote, list(self._left_out(self._local))
@@ -53,13 +53,13 @@ class UploadTask:
                 self.syncer.reset()
             if not self.syncer.sync_up_if_needed(*request) and forced:
                 self.syncer.sync_up(*request)
-        except Exception as error:  # noqa: BLE001  the trial goes on after any error
+        except Exception as error:  # noqa: BLE001  the trial continues after any error
             self.failure = f"{type(error).__name__}: {error}"
             _log.warning("%s: %s", self.remote, self.failure)
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is being sent now."""
+        """Whether no upload runs now."""
         return not self.syncer.status().running
 
     @property
@@ -69,7 +69,7 @@ class UploadTask:
 
 
 class FileSyncer(BackgroundSyncer):
-    """Puts the experiment's own file beside the trials' targets; a reader gets it whole."""
+    """Puts the experiment's file beside the trials' targets; a reader gets it whole."""
 
     def __init__(self, opens: Callable[[str], Store], timeout: float | None) -> None:
         super().__init__(0, timeout)
@@ -82,7 +82,7 @@ class FileSyncer(BackgroundSyncer):
 
 
 def left_out(folder: Path, *, artifacts: bool) -> Iterator[str]:
-    """Yield the patterns of the files in a trial's folder that are not sent."""
+    """Yield the patterns of the files in a trial's folder that are not uploaded."""
     yield from EXCLUDE
     if not artifacts:
         for name in sorted(entry.name for entry in folder.iterdir()):
@@ -91,5 +91,5 @@ def left_out(folder: Path, *, artifacts: bool) -> Iterator[str]:
 
 
 def all_but_experiment(folder: Path) -> Iterable[str]:
-    """Return the patterns of everything in an experiment's folder except its own file."""
+    """Return the patterns of everything in an experiment's folder except the experiment's file."""
     return [*EXCLUDE, *(glob.escape(entry.name) for entry in sorted(folder.iterdir()) if entry.is_dir())]
