@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -15,7 +16,7 @@ from nbckpt.core.values.codec import dump
 from nbckpt.core.values.diagnose import blame
 from nbckpt.errors import NbckptError, UsageError
 from nbckpt.render import Column, Hint, Page, Result, Table, count
-from nbckpt.store import LocalStore
+from nbckpt.store import LocalStore, Store
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,12 @@ class Diagnosis(Result):
     @property
     def warns(self) -> bool:
         """See `Result.warns`."""
-        return bool(self.culprits) or not all(it.good for it in self.checks)
+        return bool(self.culprits) or bool(self.exit_status)
+
+    @property
+    def exit_status(self) -> int:
+        """See `Result.exit_status`: 1 if something does not work here."""
+        return int(not all(check.good for check in self.checks))
 
     def page(self) -> Page:
         """See `Result.page`."""
@@ -71,7 +77,10 @@ def _checks(session: Session) -> Iterator[Check]:
     try:
         about = tracker.history.check_format()
         finding = f"{tracker.store.url}, {count(len(tracker.entries()), 'checkpoint')}"
-        yield Check("store", good=True, finding=finding if about else f"{tracker.store.url}, not made yet")
+        finding = finding if about else f"{tracker.store.url}, not made yet"
+        if locked := _read_only(tracker.store):
+            finding = f"nothing can be saved: {locked} is read-only; {finding}"
+        yield Check("store", good=not locked, finding=finding)
     except NbckptError as error:
         yield Check("store", good=False, finding=str(error))
     try:
@@ -91,6 +100,14 @@ def _checks(session: Session) -> Iterator[Check]:
         good=True,
         finding=f"not installed: {', '.join(missing)}" if missing else "all installed",
     )
+
+
+def _read_only(store: Store) -> str:
+    """Return the folder that a local store would write to, if this user may not; "" otherwise."""
+    if not isinstance(store, LocalStore):
+        return ""
+    there = next(folder for folder in (store.folder, *store.folder.parents) if folder.exists())
+    return "" if os.access(there, os.W_OK) else str(there)
 
 
 def _culprits(session: Session, variables: Sequence[str]) -> Iterator[tuple[str, str, str]]:

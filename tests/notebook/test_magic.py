@@ -238,6 +238,14 @@ def test_the_result_can_be_kept(notebook: Notebook) -> None:
     assert notebook.names["t"].rows[0].refs[0].name == "n"
 
 
+def test_doctor_finds_a_store_that_is_read_only(notebook: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nbckpt.commands.about.os.access", lambda *_: False)
+    result = notebook.run("%ckpt doctor")
+    assert str(result).startswith("Found 1 problem.")
+    assert "nothing can be saved: " in str(result)
+    assert result.exit_status == 1
+
+
 def test_doctor_finds_the_culprits(notebook: Notebook) -> None:
     notebook.run("bad = {'k': [open('x', 'w')]}")
     result = notebook.run("%ckpt doctor")
