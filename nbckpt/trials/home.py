@@ -1,4 +1,4 @@
-"""Where experiments are kept."""
+"""The folder in which experiments are kept."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from nbckpt.store.scan import link_outside
 
 
 def experiments_folder(store: str | None = None) -> Path:
-    """Return where experiments are kept: in the store's folder, or `.nbckpt` here if it is remote."""
+    """Return the folder of experiments: in the store's folder, or `.nbckpt` here if that is remote."""
     folder = local_folder(Settings.load().store if store is None else store)
     return (Path(".nbckpt") if folder is None else folder).absolute() / "experiments"
 
 
 def inside_store(folder: Path) -> Path:
-    """Return a store's folder of experiments, once it is known to be inside the store.
+    """Return a store's folder of experiments after a check that it is inside the store.
 
     Raises:
-        UsageError: It is a link that leads outside.
+        UsageError: The folder is a link that leads outside.
     """
     if link_outside(folder.parent, folder.name):
         raise UsageError(

@@ -1,4 +1,4 @@
-"""Executors: threads of the kernel, processes, a Ray cluster; and inline, where threads cannot start."""
+"""Executors: kernel threads, processes, a Ray cluster; and inline, if threads cannot start."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ NAMES = ("thread", "process", "ray", "inline")
 
 
 def open_executor(executor: str | Executor, resources: Mapping[str, float]) -> Executor:
-    """Return the executor that a user named.
+    """Return the executor with the name that a user gave.
 
     Raises:
-        UsageError: There is none of that name, or what it needs is not installed.
+        UsageError: There is no such executor, or a package that it needs is not installed.
     """
     if isinstance(executor, Executor):
         return executor

@@ -1,7 +1,8 @@
-"""Artifacts: what a trial writes beside its checkpoints on another machine than that which drives it.
+"""Artifacts: the files that a trial on another machine writes beside its checkpoints.
 
-They go to the trial's folder there, or straight to `upload_dir`, where each trial's have a target of
-their own: the trial's own target is written by the machine that drives it.
+They are copied to the trial's folder on the machine that runs the experiment, or uploaded directly to
+`upload_dir`. There each trial's artifacts have a separate target, because the machine that runs the
+experiment writes the trial's own target.
 """
 
 from __future__ import annotations
@@ -25,16 +26,16 @@ from nbckpt.trials.model import journal, log
 from nbckpt.trials.model.params import FILE as PARAMS
 
 OTHERS = (f"{PREFIX}*", PARAMS, journal.FILE, log.FILE)
-"""What is in a trial's folder and is none."""
+"""The files in a trial's folder that are not artifacts."""
 FOLDER = "artifacts"  # see docs/decisions/0032
-"""Where they are below an experiment's URL."""
+"""The folder of artifacts below an experiment's URL."""
 
 
 class Artifacts:
-    """Those in one trial's folder, on the machine that writes them.
+    """The artifacts in a trial's folder, on the machine that writes them.
 
     Args:
-        folder: The folder.
+        folder: The trial's folder.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -42,12 +43,12 @@ class Artifacts:
         self._excluded = excluding(OTHERS)
 
     def changes(self, known: Mapping[str, FileStat]) -> dict[str, FileStat]:
-        """Return the files that are not as they are known."""
+        """Return the files that differ from the *known* ones."""
         found = scan(self._folder, self._excluded, {})
         return {path: seen for path, seen in found.items() if known.get(path) != seen}
 
     def read(self, path: str, offset: int) -> bytes:
-        """Return a piece of a file; nothing of one that is gone."""
+        """Return a piece of a file; empty bytes if the file is gone."""
         try:
             with self._folder.joinpath(*path.split("/")).open("rb") as file:
                 file.seek(offset)
@@ -57,11 +58,11 @@ class Artifacts:
 
 
 class Sender:
-    """Sends them straight to `upload_dir`, in the background.
+    """Uploads a trial's artifacts directly to `upload_dir`, in the background.
 
     Args:
-        config: Where to, and how.
-        name: The experiment's and the trial's.
+        config: Where and how to upload.
+        name: The names of the experiment and the trial.
         folder: The trial's folder.
     """
 
@@ -71,7 +72,7 @@ class Sender:
         self._url = artifacts_url(config, name)
 
     def send(self, *, last: bool) -> str:
-        """Send them where that is due; the *last* time in any case, and wait. Return why it failed."""
+        """Upload if that is due; the *last* time upload in any case, and wait. Return the failure or ""."""
         request = self._folder, self._url, list(OTHERS)
         try:
             if not last:
@@ -91,18 +92,18 @@ def artifacts_url(config: SyncConfig, name: str) -> str:
 
 
 def take_in(folder: Path, changed: Mapping[str, FileStat], read: Callable[[str, int], bytes]) -> None:
-    """Put files of another machine into a trial's folder, each whole or not at all.
+    """Write files from another machine into a trial's folder, each file whole or not at all.
 
     Raises:
         StoreError: The disk failed.
-        UsageError: A file would come to lie elsewhere.
+        UsageError: A file is not an artifact, or its path leads outside the folder.
     """
     excluded = excluding(OTHERS)
     for path, seen in changed.items():
         if excluded(check_key(path)):
             raise UsageError(f"{path!r} is no artifact")
         first = read(path, 0)
-        if first or not seen.size:  # else it is gone
+        if first or not seen.size:  # otherwise the file is gone
             _put(folder, path, seen.size, first, partial(read, path))
 
 

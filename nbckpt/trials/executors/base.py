@@ -1,4 +1,4 @@
-"""Executors: where trials run. One small interface, and everything above it is the same for all."""
+"""Executors: where trials run. All executors share one small interface, so the engine treats them alike."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ from nbckpt.trials.checkpoints.record import Record
 from nbckpt.trials.training.trainable import Trainable
 
 Handle = Callable[[dict[str, Any]], bool]
-"""Given each result; tells whether the trial is to go on."""
+"""Takes each result. Returns whether the trial may continue."""
 
 Waits = Callable[[str], bool]
-"""Called again and again, with what is missing, while a trial waits to begin; False when it is not to."""
+"""Polled with the missing resources while a trial waits. Return False to give up."""
 
 
 class WorkerLostError(TrialError):
-    """What the trial ran in is gone: a process was killed, a node was lost."""
+    """The process or node of the trial is gone: the process was killed, or the node was lost."""
 
 
 class WorkerEndedError(WorkerLostError):
-    """The worker was asked to end, as a kernel asks all its processes when it shuts down: no failure."""
+    """The worker was asked to end, as a kernel asks its processes when it shuts down. Not a failure."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a worker is to run.
+    """The job of a worker: the trial to run.
 
     Attributes:
         trainable: The class.
         config: The configuration.
-        folder: The trial's folder, on the disk of the one who asks.
+        folder: The trial's folder, on the disk of the machine that runs the experiment.
         trial: The trial's short name.
-        name: The experiment's and the trial's.
-        waits: Called while it waits for room; an executor that never waits has no use for it.
-        sync: Whether, how often and where to the files are brought that a trial writes beside its
-            checkpoints, where it runs on another machine.
-        warns: Told what went wrong beside the trial.
+        name: The names of the experiment and the trial.
+        waits: Called while the trial waits for resources. An executor that never waits ignores it.
+        sync: Whether, how often and where to sync the files that a trial on another machine writes beside
+            its checkpoints.
+        warns: Takes problems outside the trial.
     """
 
     trainable: type[Trainable]
@@ -55,11 +55,11 @@ class Job:
 
 
 class Worker(ABC):
-    """A trainable that runs somewhere. One thread drives it; `kill` may come from another."""
+    """A trainable that runs on an executor. One thread controls it; another thread may call `kill`."""
 
     @abstractmethod
     def restore(self, checkpoint: Record) -> None:
-        """Go on from a checkpoint in the trial's folder; called before `run`.
+        """Restore a checkpoint from the trial's folder. Called before `run`.
 
         Raises:
             TrialError: The user's code failed.
@@ -67,46 +67,46 @@ class Worker(ABC):
 
     @abstractmethod
     def run(self, handle: Handle) -> None:
-        """Train, and give each result to *handle*, until that says no or a result says `done`.
+        """Train, and pass each result to *handle*, until *handle* returns False or a result has `done`.
 
-        *handle* may be called in another thread, while this one waits. Inside the call the trainable is
-        at rest: it can be saved.
+        *handle* may be called in another thread while this one waits. During the call the trainable is idle:
+        it can be saved.
 
         Raises:
-            TrialError: The user's code failed; its own exception is the cause.
+            TrialError: The user's code failed; its exception is the cause.
             WorkerLostError: The worker is gone.
         """
 
     @abstractmethod
     def save(self) -> Record | None:
-        """Save a checkpoint in the trial's folder; None where there is nothing to go on from.
+        """Save a checkpoint in the trial's folder. Return None if there is nothing to save.
 
         Raises:
             TrialError: The user's code failed.
             StoreError: The disk failed.
         """
 
-    def ask_for_checkpoint(self) -> None:  # noqa: B027  not all can
-        """Let a function know that somebody asked for a checkpoint, for its next result; from any thread.
+    def ask_for_checkpoint(self) -> None:  # noqa: B027  not all executors can
+        """Tell a function that somebody wants a checkpoint with its next result. Any thread may call this.
 
-        An executor that cannot do so may leave it out: a Trainable class is saved by `save` all the same.
+        An executor that cannot do this may omit it: `save` saves a Trainable class all the same.
         """
 
     @abstractmethod
     def stop(self) -> None:
-        """End the trainable: its `finally` blocks and its `cleanup` run. Waits for that, for a while."""
+        """Run the trainable's `finally` blocks and its `cleanup`. Wait for them, but not for ever."""
 
     @abstractmethod
     def kill(self) -> None:
-        """End it at once, wherever it is, as far as that is possible; `run` raises `WorkerLostError`."""
+        """End the worker at once if that is possible. `run` raises `WorkerLostError`."""
 
 
 class Executor(ABC):
     """Starts workers.
 
     Attributes:
-        name: What users call it.
-        concurrent: Whether trials may run side by side, each driven by a thread.
+        name: Its name for users.
+        concurrent: Whether trials may run side by side, each with its own worker thread.
     """
 
     name: str
@@ -114,11 +114,11 @@ class Executor(ABC):
 
     @abstractmethod
     def start(self, job: Job) -> Worker:
-        """Make the trainable, somewhere; nothing is made where `job.waits` says no.
+        """Make the trainable where it is to run. If `job.waits` returns False, make nothing.
 
         Raises:
-            TrialError: The user's `setup` failed; elsewhere, the worker's first call may tell.
-            UsageError: There is nothing that it could ever run on.
-            WorkerLostError: There is nowhere to run it.
-            CodecError: It cannot be sent there.
+            TrialError: The user's `setup` failed. Outside this process, the worker's first call may raise it.
+            UsageError: No machine can ever run the job.
+            WorkerLostError: No process or node can run the job now.
+            CodecError: The job cannot be sent to another process.
         """

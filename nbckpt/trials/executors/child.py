@@ -1,8 +1,8 @@
-"""The child of `ProcessExecutor`: runs one trainable in a process of its own, as its parent asks.
+"""The child of `ProcessExecutor`: runs one trainable in its own process, at its parent's requests.
 
-The main thread does one request after the other. While the trainable runs, requests come inside its
-reports, where it is at rest. When the parent is gone, or the process is asked to end, the function is
-left through `StopTrial`, so that its `finally` blocks run.
+The main thread carries out one request after the other. While the trainable runs, requests are carried out
+inside its reports, where it is idle. If the parent is gone, or the process is asked to end, `StopTrial` ends
+the function, so that its `finally` blocks run.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from nbckpt.trials.training.session import StopTrial
 from nbckpt.trials.training.trainable import Trainable
 
 GRACE_S = 2.0
-"""How long the function's `finally` blocks may take when the parent is gone."""
+"""How many seconds the function's `finally` blocks may take after the parent is gone."""
 ASKS = "ask_for_checkpoint"
-"""What is said at any time, and needs no answer."""
+"""The request that may come at any time and needs no answer."""
 _ENDS = (signal.SIGTERM, signal.SIGINT)
 """The signals that ask a process to end."""
 
 
 def main(handle: int) -> None:
-    """Serve the parent at the other end of *handle* until it wants no more, or is gone."""
+    """Serve the parent at the other end of *handle* until it sends `stop` or is gone."""
     child = Child(_connect(handle))
     _watch(_take_stdin())
     faulthandler.enable(all_threads=False)
@@ -58,10 +58,10 @@ def main(handle: int) -> None:
 
 
 class Child:
-    """Does what the parent asks.
+    """Carries out the parent's requests.
 
     Attributes:
-        signal: The signal that asked the process to end, if one did.
+        signal: The signal that asked the process to end; 0 if there was none.
     """
 
     def __init__(self, connection: Any) -> None:
@@ -76,12 +76,12 @@ class Child:
         if hasattr(os, "register_at_fork"):
             mask = partial(signal.pthread_sigmask, signal.SIG_BLOCK, _ENDS)
             unmask = partial(signal.pthread_sigmask, signal.SIG_UNBLOCK, _ENDS)
-            # A signal that comes at once would be lost in a fork: Python clears there what is pending.
+            # A signal right after a fork would be lost in the child: Python clears pending signals there.
             os.register_at_fork(before=mask, after_in_parent=unmask, after_in_child=self._forked)
             os.register_at_fork(after_in_child=unmask)
 
     def serve(self) -> None:
-        """Make the trainable and do what is asked of it, to its end."""
+        """Make the trainable and carry out requests until its end."""
         with suppress(StopTrial, EOFError):
             self._do(self._make, self._connection.recv_bytes())
             while self._worker is not None and self._rest():
@@ -96,11 +96,11 @@ class Child:
             worker.listen(self._listen)
 
     def _listen(self) -> None:
-        """Take in what is asked while the function runs; within a report, that is done already."""
+        """Receive requests while the function runs; inside a report, another caller reads them already."""
         if not self._reading.acquire(blocking=False):
             return
         try:
-            with suppress(EOFError, OSError):  # that the parent is gone is noticed elsewhere
+            with suppress(EOFError, OSError):  # the next request notices that the parent is gone
                 while self._connection.poll():
                     what, given = pickle.loads(self._connection.recv_bytes())
                     if what == ASKS:
@@ -115,7 +115,7 @@ class Child:
         self._worker.ask_for_checkpoint()
 
     def _request(self) -> tuple[str, Any]:
-        """Return what is asked next."""
+        """Return the next request."""
         with self._reading:
             if self._early:
                 return self._early.popleft()
@@ -123,7 +123,7 @@ class Child:
             return what, given
 
     def _rest(self) -> bool:
-        """Do what is asked of a trainable at rest; tell whether it is to go on."""
+        """Carry out requests for an idle trainable. Return whether it may continue."""
         while not self._ended:
             try:
                 what, given = self._request()
@@ -140,33 +140,33 @@ class Child:
         return False
 
     def _report(self, result: dict[str, Any]) -> bool:
-        """Hand over a result; tell whether the trainable is to go on."""
+        """Send a result to the parent. Return whether the trainable may continue."""
         self._do(lambda: result)
         return self._rest()
 
     def _do(self, action: Callable[..., Any], *given: Any) -> None:
-        """Do something and tell the parent what came of it, unless that is only being asked to end."""
+        """Call *action* and send its outcome to the parent, unless a signal asked the process to end."""
         told = outcome(action, *given)
         if not self.signal:
-            with suppress(OSError):  # that the parent is gone is noticed by the next request
+            with suppress(OSError):  # the next request notices that the parent is gone
                 self._connection.send_bytes(told)
 
     def _end(self, number: int, frame: object) -> None:
-        """Leave the function, once: asked to end again, it is left to its `finally` blocks."""
+        """Leave the function by StopTrial, once: a second signal must not end its `finally` blocks."""
         if not self._ended:
             self._ended = True
             self.signal = number
             raise StopTrial
 
     def _forked(self) -> None:
-        """In a fork of this process: neither keep the parent from noticing its end, nor act in its place."""
+        """In a fork: close the connection, so that the parent notices this process's end; reset signals."""
         self._connection.close()
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _connect(handle: int) -> Any:
-    """Return the inherited connection; what this process starts does not get it."""
+    """Return the inherited connection. The processes that this one starts do not inherit it."""
     connection: Any
     if sys.platform == "win32":
         from multiprocessing.connection import PipeConnection
@@ -182,7 +182,7 @@ def _connect(handle: int) -> Any:
 
 
 def _take_stdin() -> int:
-    """Return the pipe that stdin is, and leave an empty stdin to the function."""
+    """Return the pipe that is stdin now, and give the function an empty stdin."""
     lifeline = os.dup(0)
     empty = os.open(os.devnull, os.O_RDONLY)
     os.dup2(empty, 0)
@@ -191,15 +191,15 @@ def _take_stdin() -> int:
 
 
 def _watch(lifeline: int) -> None:
-    """End this process when its parent is gone, whatever it does at the time.
+    """End this process when its parent is gone, whatever it is doing.
 
-    Only a call into C that keeps the interpreter's lock comes to its end first.
+    Only a call into C that holds the interpreter lock delays this, until the call returns.
     """
 
     def wait() -> None:
         with suppress(OSError):
             os.read(lifeline, 1)
-        if hasattr(signal, "pthread_kill"):  # wakes what waits, too
+        if hasattr(signal, "pthread_kill"):  # this wakes a thread that waits, too
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
         else:
             _thread.interrupt_main()
@@ -210,12 +210,12 @@ def _watch(lifeline: int) -> None:
 
 
 def _job(data: bytes) -> Job:
-    """Return the job that was sent, and give `__main__` the names that the function knows there.
+    """Return the received job, and copy the function's `__main__` names into this `__main__`.
 
     So plain pickle finds the classes of a notebook in the child too.
 
     Raises:
-        CodecError: It cannot be loaded here.
+        CodecError: The job cannot be loaded here.
     """
     try:
         job = Job(*cloudpickle.loads(data))

@@ -1,4 +1,4 @@
-"""Trials in this process: in threads of the kernel, or inline, where threads cannot start."""
+"""Trials in this process: in kernel threads; or inline, if threads cannot start."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nbckpt.trials.training.trainable import Trainable
 
 
 class LocalWorker(Worker):
-    """A trainable in this process; its driver's thread trains it."""
+    """A trainable in this process; its worker thread trains it."""
 
     def __init__(self, trainable: Trainable, folder: Path) -> None:
         self._trainable = trainable
@@ -48,12 +48,12 @@ class LocalWorker(Worker):
 
 
 class FunctionWorker(LocalWorker):
-    """A function in this process; its reports are calls of the driver's.
+    """A function in this process; its reports call the worker's code directly.
 
     Args:
         runner: The trainable.
         folder: The trial's folder.
-        in_thread: Whether the function has a thread of its own, or runs in the driver's.
+        in_thread: Whether the function has its own thread, or runs in the worker thread.
     """
 
     def __init__(self, runner: FunctionRunner, folder: Path, *, in_thread: bool) -> None:
@@ -62,7 +62,7 @@ class FunctionWorker(LocalWorker):
         self._in_thread = in_thread
 
     def listen(self, listen: Callable[[], object]) -> None:
-        """Have *listen* called before the function looks whether a checkpoint is asked for."""
+        """Have *listen* called before the function polls whether a checkpoint is asked for."""
         self._runner.request.listen = listen
 
     def run(self, handle: Handle) -> None:
@@ -71,7 +71,7 @@ class FunctionWorker(LocalWorker):
 
 
 class ThreadExecutor(Executor):
-    """Trials in threads of the kernel: they see its memory, and its one interpreter is shared."""
+    """Trials in kernel threads: they see the kernel's memory and share its interpreter."""
 
     name = "thread"
 
@@ -81,7 +81,7 @@ class ThreadExecutor(Executor):
 
 
 class InlineExecutor(Executor):
-    """Trials one after the other in the calling thread, which waits: for systems without threads."""
+    """Trials one after the other in the calling thread, which waits. For systems without threads."""
 
     name = "inline"
     concurrent = False
@@ -113,7 +113,7 @@ def make(job: Job) -> Trainable:
 
 
 def save(trainable: Trainable, checkpoints: CheckpointFolder) -> Record | None:
-    """Save a trainable, and return the record of what it saved, unless that is nothing."""
+    """Save a trainable. Return the record of the checkpoint, or None if there was nothing to save."""
     path = Path(trainable.save())
     record = checkpoints.read(path.name)
     if record.kind == "null":

@@ -1,8 +1,8 @@
-"""Tee: what a trial prints in this process is told to whoever keeps its log, and goes where it went.
+"""Output: a copy of everything that a trial prints in this process goes to the trial's log.
 
-Which trial prints is known by the context of the code that does. `sys.stdout` and `sys.stderr` stay the
-objects that they are, which others replace and bring back as they like; these objects are given a `write`
-of their own while a trial runs.
+The context of the running code tells which trial prints. `sys.stdout` and `sys.stderr` are not replaced,
+because other libraries replace and restore them at will. Instead, while a trial runs, the stream objects
+get our own `write` method.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ from types import CellType
 from typing import Any
 
 Writes = Callable[[str], object]
-"""Takes what was printed; never raises."""
+"""Takes printed text; never raises."""
 
 listener: ContextVar[Writes | None] = ContextVar("nbckpt_listener", default=None)
-"""What is told of all that is printed in this context."""
+"""Takes everything that is printed in this context."""
 
 speaker: ContextVar[Speaker | None] = ContextVar("nbckpt_speaker", default=None)
-"""Who prints in this context."""
+"""The trial that prints in this context."""
 
 _LINES = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
 _MOST = 1 << 16
 _lock = threading.Lock()
 _users = 0
 _teed: list[tuple[Any, Writes, Writes, bool]] = []
-"""The streams, our `write` of each and the one below, and whether a stream had that as its own attribute."""
+"""For each stream: the stream, our `write`, the `write` below, and whether that was its own attribute."""
 
 
 class Speaker:
-    """A trial whose lines have its name while others run in this process, so that they can be told apart.
+    """Marks a trial's lines with its name while several trials run in this process.
 
-    A line is printed in one piece then, when it ends; what prints alone is printed as it comes.
+    A marked line is printed in one piece, when it ends. A trial that runs alone prints its text at once.
 
     Args:
-        name: The trial's.
+        name: The trial's name.
     """
 
     def __init__(self, name: str) -> None:
@@ -48,7 +48,7 @@ class Speaker:
         self._lock = threading.Lock()
 
     def says(self, stream: Any, text: str) -> str:
-        """Return what is to be printed now of all that was said to a stream."""
+        """Take text for a stream. Return the part that can be printed now."""
         with self._lock:
             before = self._begun.pop(stream, "")
             alone = _users < 2
@@ -74,7 +74,7 @@ class Speaker:
 
 
 class Printed:
-    """What was printed, until somebody takes it; of very much, the end."""
+    """Collects printed text until it is taken. If there is too much text, only the end is kept."""
 
     def __init__(self) -> None:
         self._text = ""
@@ -86,7 +86,7 @@ class Printed:
             self._text = (self._text + text)[-_MOST:]
 
     def take(self) -> str:
-        """Return it, once."""
+        """Return the text once, and forget it."""
         with self._lock:
             text, self._text = self._text, ""
         return text
@@ -94,7 +94,7 @@ class Printed:
 
 @contextmanager
 def teeing() -> Iterator[None]:
-    """See to it that listeners are told, until the block ends, what the streams of now are given."""
+    """Pass a copy of what is written to the current streams to the listeners, until the block ends."""
     global _users
     with _lock:
         _users += 1
@@ -114,7 +114,7 @@ def teeing() -> Iterator[None]:
 def _put_on(stream: Any) -> None:
     if not hasattr(stream, "write"):
         return
-    # Below IPython's own `write`, which a cell takes off again: see docs/decisions/0035.
+    # Below IPython's own `write`, which is removed after a cell: see docs/decisions/0035.
     kept, write = _bottom(stream)
     own = kept is not None or "write" in getattr(stream, "__dict__", {})
 
@@ -122,9 +122,9 @@ def _put_on(stream: Any) -> None:
         writes = listener.get()
         if writes is None:
             return write(text)
-        token = listener.set(None)  # a stream may pass it on to another one, which is teed too
+        token = listener.set(None)  # a stream may pass the text to another stream, which is teed too
         try:
-            writes(str(text))  # first: a terminal that was closed takes nothing, and fails no trial
+            writes(str(text))  # first, because a closed terminal takes nothing and must not fail the trial
             by = speaker.get()
             with suppress(OSError):
                 write(text if by is None else by.says(stream, text))
@@ -132,7 +132,7 @@ def _put_on(stream: Any) -> None:
         finally:
             listener.reset(token)
 
-    with suppress(AttributeError, TypeError):  # a stream that lets nobody set its attributes
+    with suppress(AttributeError, TypeError):  # a stream whose attributes cannot be set
         if kept is None:
             stream.write = tee
         else:
@@ -141,7 +141,7 @@ def _put_on(stream: Any) -> None:
 
 
 def _take_off(stream: Any, tee: Writes, before: Writes, own: bool) -> None:  # noqa: FBT001  a row of the table
-    """Give a stream its own `write` again, unless another one was put over ours."""
+    """Restore a stream's own `write`, unless another `write` replaced ours."""
     kept, write = _bottom(stream)
     if write is not tee:
         return
@@ -154,9 +154,9 @@ def _take_off(stream: Any, tee: Writes, before: Writes, own: bool) -> None:  # n
 
 
 def _bottom(stream: Any) -> tuple[CellType | None, Writes]:
-    """Return a stream's `write` below that with which IPython takes down a cell's output, and who keeps it.
+    """Return a stream's `write` below IPython's capturing `write`, and the cell variable that holds it.
 
-    IPython puts its own over ours, or ours aside when the cell ends, with the one that it found.
+    IPython replaces our `write` by its own. When a cell ends, it restores the `write` that it found.
     """
     kept, write = None, stream.write
     while "original_write" in (names := getattr(getattr(write, "__code__", None), "co_freevars", ())):

@@ -1,14 +1,13 @@
-"""Trials in processes of their own: a crash ends one trial only, and each has an interpreter to itself.
+"""Trials in separate processes: a crash ends one trial only, and each trial has its own interpreter.
 
-A process is a fresh Python, never a fork of the kernel, whose threads and libraries would not survive
-it. It is started here and not by `multiprocessing`, which would run the user's script again in it: one
-without an `if __name__ == "__main__"` would start its experiment once more. The function travels by
-value instead, so one that was written in a notebook or a script works as it is.
+A process is a fresh Python, never a fork of the kernel, whose threads and libraries would not survive a
+fork. `multiprocessing` is not used, because it would run the user's script again in the process. A script
+without `if __name__ == "__main__"` would then start its experiment once more. Instead the function is sent
+by value, so a function from a notebook or a script works unchanged.
 
-Parent and child talk through a pair of sockets (on Windows, the ends of a pipe) that only these two
-hold: there is no port, no file and no name to guess. The death of either is an end of file for the
-other, at once. In the child the trainable is an `InlineExecutor`'s; `child.py` does there what is
-asked here.
+Parent and child communicate through a pair of sockets (on Windows, the ends of a pipe) that only these two
+hold: there is no port, no file and no name to guess. If one of them dies, the other reads the end of the
+file at once. In the child, an `InlineExecutor` runs the trainable; `child.py` carries out the requests.
 """
 
 from __future__ import annotations
@@ -41,13 +40,13 @@ _BOOT = (
     "from nbckpt.trials.executors.child import main; main(handle)"
 )
 _DRAIN_S = 1.0
-"""How long the end of a process waits for the last of its output, which others may hold open."""
+"""How many seconds to wait for the last output of a process; other processes may hold the pipe open."""
 _EXIT_S = 5.0
-"""How long a process may take to end once it has closed its end of the connection."""
+"""How many seconds a process may take to end after it has closed its end of the connection."""
 _LINES = 3
 _TAIL = 16_000
 _ASKED_TO_END = {-signal.SIGTERM, -signal.SIGINT}
-"""Exit codes of a process that was asked to end, as a kernel asks all its processes when it shuts down."""
+"""Exit codes of a process that was asked to end, as a kernel asks its processes when it shuts down."""
 
 _log = logging.getLogger("nbckpt")
 
@@ -55,12 +54,12 @@ _open: weakref.WeakSet[ProcessWorker] = weakref.WeakSet()
 
 
 class ProcessExecutor(Executor):
-    """Trials in processes of their own, a new one for each attempt."""
+    """Trials in separate processes, a new process for each attempt."""
 
     name = "process"
 
     def start(self, job: Job) -> Worker:
-        """See `Executor.start`; that `setup` failed is told by the worker's first call."""
+        """See `Executor.start`. If `setup` fails, the worker's first call raises the error."""
         pickled = pack(job)
         try:
             return ProcessWorker(job, pickled)
@@ -72,11 +71,11 @@ class ProcessExecutor(Executor):
 
 
 class ProcessWorker(Worker):
-    """A trainable in a process of its own, which starts with this object and ends with `stop`.
+    """A trainable in its own process, which starts with this object and ends with `stop`.
 
     Args:
-        job: What it is to run.
-        pickled: The same, for the child.
+        job: The job to run.
+        pickled: The packed job, for the child.
 
     Raises:
         OSError: No process can be started.
@@ -120,14 +119,14 @@ class ProcessWorker(Worker):
         return record
 
     def ask_for_checkpoint(self) -> None:
-        """See `Worker.ask_for_checkpoint`: no answer comes to this."""
+        """See `Worker.ask_for_checkpoint`: the child sends no answer to this request."""
         self._write(pickle.dumps(("ask_for_checkpoint", ())))
 
     def stop(self) -> None:
-        """See `Worker.stop`: what does not end in time is killed.
+        """See `Worker.stop`: a process that does not end in time is killed.
 
         Raises:
-            TrialError: The user's `cleanup` failed; the process is gone all the same.
+            TrialError: The user's `cleanup` failed; the process has ended all the same.
         """
         if self._connection.closed:
             return
@@ -149,17 +148,17 @@ class ProcessWorker(Worker):
             result_of(data)
 
     def kill(self) -> None:
-        """See `Worker.kill`; what the process had started ends with it."""
+        """See `Worker.kill`: the processes that it started end with it."""
         if self._process.poll() is None:
             self._killed = True
             _kill(self._process)
 
     def _ask(self, what: str, *given: Any) -> Any:
-        """Have the child do something, and return what comes of it.
+        """Send a request to the child, and return the result.
 
         Raises:
-            NbckptError: What it raised there, or before, while the trainable was made.
-            WorkerLostError: It is gone.
+            NbckptError: The child raised it, now or before, while it made the trainable.
+            WorkerLostError: The child is gone.
         """
         self._send(pickle.dumps((what, given)))
         while True:
@@ -177,11 +176,11 @@ class ProcessWorker(Worker):
         self._write(data)
 
     def _write(self, data: bytes) -> None:
-        with self._sending, suppress(OSError):  # a child that is gone is noticed by reading
+        with self._sending, suppress(OSError):  # the next read notices that the child is gone
             self._connection.send_bytes(data)
 
     def _lost(self) -> WorkerLostError:
-        """Return the error that tells how the process ended."""
+        """Return the error that says how the process ended."""
         code = self._end()
         if self._killed:
             return WorkerLostError("its process was killed")
@@ -192,14 +191,14 @@ class ProcessWorker(Worker):
         return WorkerLostError(f"the process of {self._name} {_how(code)}{said}")
 
     def _end(self) -> int:
-        """Wait for the end of the process, which is near, and let go of what it had; return its exit code."""
+        """Wait for the end of the process, which is near, and release its resources. Return its exit code."""
         try:
             code = self._process.wait(_EXIT_S)
-        except subprocess.TimeoutExpired:  # it closed its end and goes on: nobody can talk to it
+        except subprocess.TimeoutExpired:  # it closed its end and still runs: nobody can reach it
             self.kill()
             code = self._process.wait()
         if code:
-            _kill(self._process)  # what a crash left of its children
+            _kill(self._process)  # ends the children that a crash left behind
             self._checkpoints.sweep()
         self.close()
         self._out.join()
@@ -207,7 +206,7 @@ class ProcessWorker(Worker):
         return code
 
     def close(self) -> None:
-        """Let go of the connection; the child ends when it notices."""
+        """Close the connection. The child ends when it notices."""
         self._connection.close()
         assert self._process.stdin is not None
         with suppress(OSError):
@@ -215,10 +214,10 @@ class ProcessWorker(Worker):
 
 
 class _Output:
-    """Passes on what a process writes to a stream, to that of the cell which started the trial.
+    """Passes the output of a process to the stream of the cell that started the trial.
 
     Args:
-        pipe: Where the process writes to; closed at its end.
+        pipe: The pipe that the process writes to; closed at its end.
         stream: `stdout` or `stderr`.
     """
 
@@ -226,7 +225,7 @@ class _Output:
         self.tail = ""
         self._pipe = pipe
         self._stream = stream
-        # With the context of the driver, which is that of the cell.
+        # In a copy of the worker thread's context, which is the context of the cell.
         self._thread = threading.Thread(
             target=copy_context().run, args=(self._pass_on,), name="nbckpt-output", daemon=True
         )
@@ -234,25 +233,25 @@ class _Output:
 
     def _pass_on(self) -> None:
         decode = codecs.getincrementaldecoder("utf-8")("replace").decode
-        logs, _ = listener.get(), listener.set(None)  # not by the stream, which may be another one by then
+        logs, _ = listener.get(), listener.set(None)  # not through the stream, which may have changed by then
         with self._pipe:
             while data := os.read(self._pipe.fileno(), 1 << 16):
                 text = decode(data)
                 self.tail = (self.tail + text)[-_TAIL:]
                 if logs is not None:
                     logs(text)
-                with suppress(Exception):  # whatever stream the user has there, the process must not block
+                with suppress(Exception):  # whatever the user's stream raises, the process must not block
                     stream, by = getattr(sys, self._stream), speaker.get()
                     stream.write(text if by is None else by.says(stream, text))
                     stream.flush()
 
     def join(self) -> None:
-        """Wait until all of it was passed on, unless others hold the pipe open."""
+        """Wait until all output was passed on, unless other processes hold the pipe open."""
         self._thread.join(_DRAIN_S)
 
 
 def _start_python(handle: int) -> subprocess.Popen[bytes]:
-    """Start a Python that inherits *handle* and runs `child.main` with it."""
+    """Start a Python that inherits *handle* and calls `child.main` with it."""
     options: dict[str, Any]
     if sys.platform == "win32":
         os.set_handle_inheritable(handle, True)  # noqa: FBT003  it takes no keyword
@@ -260,22 +259,22 @@ def _start_python(handle: int) -> subprocess.Popen[bytes]:
         flags = subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW
         options = {"startupinfo": startup, "creationflags": flags}
     else:
-        # A session of its own: Ctrl-C in the terminal is for the parent, which pauses its trials.
+        # A separate session: Ctrl-C in the terminal is for the parent, which pauses its trials.
         options = {"pass_fds": (handle,), "start_new_session": True}
-    # Not multiprocessing, which would run the user's script once more: see docs/decisions/0021.
+    # Not multiprocessing, which would run the user's script again: see docs/decisions/0021.
     pipe = subprocess.PIPE
     process = subprocess.Popen(
         [sys.executable or "", "-c", _BOOT], stdin=pipe, stdout=pipe, stderr=pipe, **options
     )
     assert process.stdin is not None
-    with suppress(OSError):  # one that is gone already is noticed by the first call
+    with suppress(OSError):  # the first call notices that the process is gone
         pickle.dump((sys.path, handle), process.stdin)
         process.stdin.flush()
     return process
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process and, where there are sessions, all that it started."""
+    """Kill a process; on systems with sessions, all processes that it started too."""
     with suppress(OSError):
         if sys.platform == "win32":
             process.kill()
@@ -284,14 +283,14 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def _last_lines(written: str) -> list[str]:
-    """Return the last lines that a process wrote; of a crash, those that say where it was."""
+    """Return the last lines that a process wrote; after a crash, the lines that say where it was."""
     _, crash, where = written.rpartition("(most recent call first):\n")
     lines = [line.strip() for line in (where if crash else written).splitlines() if line.strip()]
     return lines[:_LINES] if crash else lines[-_LINES:]
 
 
 def _how(code: int) -> str:
-    """Return how a process ended, as its exit code tells."""
+    """Return how a process ended, in words, from its exit code."""
     if code >= 0:
         return f"ended with exit code {code}"
     try:
@@ -302,7 +301,7 @@ def _how(code: int) -> str:
 
 
 def _let_go() -> None:
-    """In a fork of this process: do not keep children alive, nor from noticing this one's end."""
+    """In a fork of this process: close the connections, so that children notice this process's end."""
     for worker in list(_open):
         worker.close()
 

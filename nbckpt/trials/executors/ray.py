@@ -1,7 +1,7 @@
-"""Trials on a Ray cluster: an actor for each, wherever there is room for it.
+"""Trials on a Ray cluster: an actor for each trial, on any node with free resources.
 
-The journal and the checkpoints stay on this machine, so a lost node loses nothing that was reported.
-`ray_actor.py` is what runs on the node.
+The journal and the checkpoints stay on this machine, so a lost node loses no report. `ray_actor.py` is
+the code that runs on the node.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from nbckpt.trials.model.params import FILE as PARAMS
 from nbckpt.trials.training.function import STOP_TIMEOUT_S
 
 PATIENCE_S = 5.0
-"""How long a trial waits for room on the cluster before it says so."""
+"""How many seconds a trial waits for resources on the cluster before it says so."""
 
 _LOOK_S = 0.5
 _DETAIL = re.compile(r"^\t?(class_name|actor_id|pid|namespace|ip|name|repr):.*$", re.MULTILINE)
@@ -43,13 +43,13 @@ _log = logging.getLogger("nbckpt")
 
 
 class RayExecutor(Executor):
-    """Trials on a Ray cluster: the one that runs here or that RAY_ADDRESS names, else a new local one.
+    """Trials on a Ray cluster: the running cluster, the cluster in RAY_ADDRESS, or a new local one.
 
-    A cluster is never shut down; a local one ends with the process. Every node needs nbckpt.
+    A cluster is never shut down; a local cluster ends with the process. Every node needs nbckpt.
 
     Args:
-        resources: What each trial reserves: `CPU` (one by default), `GPU`, `memory` in bytes, and the
-            cluster's own.
+        resources: The resources that each trial reserves: `CPU` (one by default), `GPU`, `memory` in bytes,
+            and the cluster's custom resources.
 
     Raises:
         UsageError: Ray is not installed, or refuses the resources.
@@ -72,7 +72,7 @@ class RayExecutor(Executor):
             raise UsageError(f"resources_per_trial={dict(resources)}: {error}") from None
 
     def start(self, job: Job) -> Worker:
-        """See `Executor.start`; wait for room on the cluster while the trial is wanted."""
+        """See `Executor.start`. Wait for resources on the cluster while the trial is wanted."""
         packed = pack(job)
         started_here = connect()
         worker = RayWorker(self._actors.remote(job.name), job)
@@ -100,10 +100,10 @@ class RayWorker(Worker):
         self._looked_at = time.monotonic()
 
     def has_room(self, resources: Mapping[str, float], *, grows: bool) -> bool:
-        """Wait until the actor runs on a node; return False if the trial is no longer wanted.
+        """Wait until the actor runs on a node. Return False if the trial is no longer wanted.
 
         Args:
-            resources: What the actor needs.
+            resources: The resources that the actor needs.
             grows: Whether other nodes may join the cluster.
 
         Raises:
@@ -157,7 +157,7 @@ class RayWorker(Worker):
             goes_on = handle(result) and not result.get(DONE)
 
     def save(self) -> Record | None:
-        """See `Worker.save`: the checkpoint is copied here, and committed here."""
+        """See `Worker.save`: copy the checkpoint to this machine and commit it here."""
         manifest: TransferManifest | None = self._call("save")
         if manifest is None:
             return None
@@ -178,11 +178,11 @@ class RayWorker(Worker):
             self._transfer.drop()
 
     def ask_for_checkpoint(self) -> None:
-        """See `Worker.ask_for_checkpoint`: the next request for a result tells the actor."""
+        """See `Worker.ask_for_checkpoint`: the next call for a result tells the actor."""
         self._asked = True
 
     def stop(self) -> None:
-        """See `Worker.stop`: then the actor ends."""
+        """See `Worker.stop`: end the actor after that."""
         try:
             if self._made:
                 self._made = False
@@ -200,7 +200,7 @@ class RayWorker(Worker):
             self.kill()
 
     def _keep(self, printed: str) -> None:
-        """Write what the trial printed to its log."""
+        """Write the trial's output to its log."""
         write = listener.get()
         if write is not None:
             write(printed)
@@ -218,7 +218,7 @@ class RayWorker(Worker):
             ray.kill(self._actor)
 
     def _bring(self, *, last: bool = False) -> None:
-        """Bring the files that the trial wrote beside its checkpoints here, or to `upload_dir`."""
+        """Copy the trial's artifacts to this machine, or upload them to `upload_dir`."""
         sync, self._looked_at = self._job.sync, time.monotonic()
         if sync.syncer is None or not sync.sync_artifacts:
             return
@@ -233,11 +233,11 @@ class RayWorker(Worker):
             self._known.update(changed)
         except WorkerLostError:
             raise
-        except NbckptError as error:  # the trial goes on; the next time tries again
+        except NbckptError as error:  # the trial continues, and the next call tries again
             self._job.warns(error)
 
     def _call(self, method: str, *arguments: Any, timeout: float | None = None) -> Any:
-        """Call a method of the actor, and return its result."""
+        """Call a method of the actor and return its result."""
         return result_of(self._get(self._actor.do.remote(method, *arguments), timeout))
 
     def _get(self, reference: Any, timeout: float | None = None) -> Any:

@@ -1,6 +1,6 @@
-"""The Ray actor of a trial: what runs in Ray's process, on any node of the cluster.
+"""The Ray actor of a trial: the code that runs in Ray's process, on any node of the cluster.
 
-`RayWorker` in `ray.py` drives the actor. The actor has a temporary folder, unless its node shares the
+`RayWorker` in `ray.py` controls the actor. The actor has a temporary folder, unless its node shares the
 trial's own folder.
 """
 
@@ -58,17 +58,17 @@ class TrialActor:
         return str(ray.get_runtime_context().get_node_id())
 
     def do(self, method: str, *arguments: Any) -> bytes:
-        """Call one of the methods below, and return its outcome."""
+        """Call one of the methods below and return its outcome."""
         listener.set(self._printed.write)
         return outcome(getattr(self, method), *arguments)
 
     def make(self, packed: bytes, sync: SyncConfig, params: bytes | None) -> bool:
-        """Make the trainable; tell whether this node has the trial's own folder.
+        """Make the trainable. Return whether this node has the trial's own folder.
 
         Args:
             packed: The packed job.
             sync: How the trial is synced.
-            params: The contents of `params.json` in the trial's own folder; None if it is not shared.
+            params: The contents of `params.json` in the trial's own folder; None if the folder is not shared.
         """
         try:
             trainable, config, folder, trial, _ = cloudpickle.loads(packed)
@@ -91,18 +91,18 @@ class TrialActor:
         return self._is_shared
 
     def train(self, asked: bool) -> tuple[dict[str, Any], str]:  # noqa: FBT001  it is called from afar
-        """Return the next result and what was printed; if *asked*, tell the function to save."""
+        """Return the next result and the output since the last call. If *asked*, ask the function to save."""
         assert self._trainable is not None
         if asked:
             self._trainable.ask_for_checkpoint()
         return self._trainable.train(), self.printed()
 
     def printed(self) -> str:
-        """Return what was printed since the last call."""
+        """Return the output since the last call."""
         return self._printed.take()
 
     def save(self) -> TransferManifest | None:
-        """Save a checkpoint that can be fetched, and delete the one before, unless the trial may read it."""
+        """Save a checkpoint to be fetched. Delete the former one, unless the trial may still read it."""
         assert self._trainable is not None
         record = save(self._trainable, self._checkpoints)
         if record is None:
@@ -150,12 +150,12 @@ class TrialActor:
             self._trainable.stop()
 
     def leave(self) -> None:
-        """Remove the folder."""
+        """Remove the actor's temporary folder."""
         self._lent.close()
 
 
 def _has(folder: Path, params: bytes | None) -> bool:
-    """Tell whether this machine has the trial's own folder, for example on a disk that all nodes share."""
+    """Return whether this machine has the trial's own folder, for example on a disk that all nodes share."""
     try:
         return params is not None and (folder / PARAMS).read_bytes() == params
     except OSError:

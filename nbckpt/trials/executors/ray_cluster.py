@@ -1,4 +1,4 @@
-"""The Ray cluster: connect to one or start one, and tell whether a trial fits into it."""
+"""The Ray cluster: connect to a cluster or start one, and check whether a trial fits into it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _started: set[str] = set()
 
 
 def connect() -> bool:
-    """Connect to a cluster if there is no connection yet; tell whether this process started the cluster."""
+    """Connect to a cluster unless connected already. Return whether this process started the cluster."""
     import ray
 
     with _connecting:
@@ -47,7 +47,7 @@ def _init(address: str, connected: Future[None]) -> None:
 
 
 def situation(resources: Mapping[str, float]) -> tuple[bool, str]:
-    """Tell whether an empty node could hold *resources*; and describe the request and the cluster."""
+    """Return whether an empty node could hold *resources*, and a description of request and cluster."""
     import ray
 
     total, free = ray.cluster_resources(), ray.available_resources()

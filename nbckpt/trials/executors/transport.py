@@ -1,7 +1,7 @@
-"""Transport: what goes between the machine that drives a trial and the one that it runs on.
+"""Transport: send checkpoints, jobs and results between a trial's process and the process that controls it.
 
-A checkpoint goes file by file, in pieces, so that none has to fit into memory. What the one side vouches
-for by its signature, the other signs with its own: their secrets differ, and stay where they are.
+A checkpoint is sent file by file, in pieces, so no file has to fit into memory. The two sides have
+different secrets, which never leave their machines. So the receiver signs again what the sender signed.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ PIECE = 16 << 20
 
 @dataclass(frozen=True)
 class TransferManifest:
-    """What is written about a checkpoint that is sent.
+    """The description of a checkpoint that is sent.
 
     Attributes:
         record: The record, encoded.
-        vouched: The files whose signature is the sender's.
+        vouched: The files that carry the sender's signature.
     """
 
     record: bytes
@@ -48,7 +48,7 @@ class TransferManifest:
 
 
 class CheckpointTransfer:
-    """One end of the way: sends checkpoints out of a trial's folder, and takes them in.
+    """One end of a transfer: sends checkpoints from a trial's folder, and receives them into it.
 
     Args:
         checkpoints: The folder.
@@ -59,17 +59,17 @@ class CheckpointTransfer:
         self._stage: Path | None = None
 
     def manifest(self, record: Record) -> TransferManifest:
-        """Return what the other end has to know of a checkpoint."""
+        """Return the manifest of a checkpoint, for the other end."""
         return TransferManifest(record.encode(), frozenset(self._vouched(record)))
 
     def read(self, name: str, path: str, offset: int, size: int) -> bytes:
-        """Return a piece of a file of the checkpoint called *name*."""
+        """Return a piece of a file of the checkpoint *name*."""
         with self._checkpoints.folder.joinpath(name, *path.split("/")).open("rb") as file:
             file.seek(offset)
             return file.read(size)
 
     def write(self, path: str, piece: bytes) -> None:
-        """Take in the next piece of a file."""
+        """Append the next piece to a file."""
         if self._stage is None:
             self._stage = self._checkpoints.stage()
         file = self._stage.joinpath(*path.split("/"))
@@ -78,10 +78,10 @@ class CheckpointTransfer:
             opened.write(piece)
 
     def commit(self, manifest: TransferManifest) -> Record:
-        """Commit the checkpoint whose files have come.
+        """Commit the checkpoint whose files were received.
 
         Raises:
-            CorruptError: They are not those that were sent; there is no such checkpoint.
+            CorruptError: The files differ from those that were sent; the checkpoint is not kept.
             StoreError: The disk failed.
         """
         record = Record.decode(manifest.record, "a checkpoint that was sent")
@@ -102,7 +102,7 @@ class CheckpointTransfer:
         return made
 
     def drop(self) -> None:
-        """Forget the pieces of what was not committed."""
+        """Remove the pieces that were received but not committed."""
         stage, self._stage = self._stage, None
         if stage is not None:
             shutil.rmtree(stage, ignore_errors=True)
@@ -111,7 +111,7 @@ class CheckpointTransfer:
         for path in record.files:
             if PurePosixPath(path).parts[-2:] == (INSIDE, "checkpoint.json"):
                 file = self._checkpoints.folder.joinpath(record.name, *path.split("/"))
-                with suppress(NbckptError):  # another's file of that name
+                with suppress(NbckptError):  # a file of that name which is not ours
                     if open_signer().signed(decode(file.read_bytes())):
                         yield path
 
@@ -121,14 +121,14 @@ def copy_files(
     read: Callable[[str, str, int, int], bytes],
     write: Callable[[str, bytes], Any],
 ) -> None:
-    """Bring a checkpoint's files over: *read* is the one end's, *write* the other's."""
+    """Copy a checkpoint's files: *read* reads from one end, *write* writes to the other."""
     record = Record.decode(manifest.record, "a checkpoint that was sent")
     for path, (size, _) in record.files.items():
         for offset in range(0, max(size, 1), PIECE):
             write(path, read(record.name, path, offset, PIECE))
 
 
-class RemoteTraceback(Exception):  # noqa: N818  it is never raised: it is how a cause shows where it arose
+class RemoteTraceback(Exception):  # noqa: N818  never raised: as a cause it shows where an error arose
     """The traceback of an error that was raised in another process."""
 
     def __str__(self) -> str:
@@ -136,13 +136,13 @@ class RemoteTraceback(Exception):  # noqa: N818  it is never raised: it is how a
 
 
 def outcome(function: Callable[..., Any], *given: Any) -> bytes:
-    """Call *function* and return what it returned or raised, for `result_of` in another process.
+    """Call *function*. Return its value or exception as bytes for `result_of` in another process.
 
-    Of a dict that cannot be pickled, that is what a journal would keep.
+    If a returned mapping cannot be pickled, its journal form is sent instead.
     """
     try:
         returned = function(*given)
-    except BaseException as error:  # noqa: BLE001  whatever it is, it is raised where it was asked for
+    except BaseException as error:  # noqa: BLE001  any exception is raised again in the other process
         return _failed(error)
     try:
         return _dump((returned, None))
@@ -153,11 +153,11 @@ def outcome(function: Callable[..., Any], *given: Any) -> bytes:
 
 
 def result_of(data: bytes) -> Any:
-    """Return what the function of an `outcome` returned.
+    """Return the value in the bytes of an `outcome`.
 
     Raises:
-        TrialError: It raised, and its exception is the cause; or what it returned cannot be loaded here.
-        NbckptError: It raised this.
+        TrialError: The function failed, and its exception is the cause; or its value cannot be loaded here.
+        NbckptError: The function raised this error.
     """
     try:
         returned, failed = Classes().load(data, ())
@@ -169,17 +169,17 @@ def result_of(data: bytes) -> Any:
 
 
 def _dump(value: Any) -> bytes:
-    """Pickle a value: by plain pickle where that can do it, which takes a tenth of the time."""
+    """Pickle a value. Plain pickle comes first, because it takes a tenth of the time."""
     with suppress(Exception):
         return pickle.dumps(value, protocol=5)
     return cloudpickle.dumps(value, protocol=5)  # type: ignore[no-any-return]
 
 
 def pack(job: Job) -> bytes:
-    """Return a job as another process needs it: the pickle of its first five fields.
+    """Return a job as bytes for another process: the pickle of its first five fields.
 
     Raises:
-        CodecError: It cannot be pickled; the message names the part.
+        CodecError: The job cannot be pickled; the message names the part.
     """
     parts = (job.trainable, dict(job.config), job.folder, job.trial, job.name)
     try:
@@ -193,11 +193,11 @@ def pack(job: Job) -> bytes:
 
 
 def _guilty(job: Job) -> tuple[str, str]:
-    """Return which part of a job cannot be pickled, and why."""
+    """Return the part of a job that cannot be pickled, and the reason."""
     kind, config = job.trainable, dict(job.config)
     try:
         cloudpickle.dumps(config)
-    except Exception:  # noqa: BLE001  whatever its own pickling raises
+    except Exception:  # noqa: BLE001  an object's own pickling may raise anything
         return blame("config", config, cloudpickle.dumps)
     value = kind._function if issubclass(kind, FunctionRunner) else kind
     return blame(kind.__name__, value, cloudpickle.dumps)
@@ -210,7 +210,7 @@ def _failed(error: BaseException) -> bytes:
     text, pickled = "", b""
     if cause is not None:
         text = "".join(traceback.format_exception(cause)).rstrip()
-        with suppress(Exception):  # an exception that cannot be pickled is told by its traceback
+        with suppress(Exception):  # an exception that cannot be pickled is shown by its traceback
             pickled = _dump(cause)
     return _dump((None, (error, pickled, text)))
 
@@ -221,7 +221,7 @@ def _raise(error: NbckptError, pickled: bytes, text: str) -> NoReturn:
     told = RemoteTraceback(text)
     try:
         cause = Classes().load(pickled, ())
-    except Exception:  # noqa: BLE001  its class may be unknown here, or its own unpickling fail
+    except Exception:  # noqa: BLE001  its class may be unknown here, or its unpickling may fail
         raise error from told
     cause.__cause__ = told
     raise error from cause
