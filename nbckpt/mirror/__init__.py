@@ -1,4 +1,4 @@
-"""Mirror: a store and its experiments at another place too; once, or kept so in the background."""
+"""Mirror: copy a store and its experiments to another location, once or continuously in the background."""
 
 from __future__ import annotations
 

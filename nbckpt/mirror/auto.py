@@ -1,4 +1,4 @@
-"""AutoMirror: keeps a store and its experiments at another place, in the background."""
+"""AutoMirror: sync a store and its experiments to another location in the background."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from nbckpt.store import Cancel, Store, check_no_secret, local_folder
 from nbckpt.trials.home import experiments_folder
 
 if TYPE_CHECKING:
-    # Imported where they are used: most stores are kept at no other place.
+    # Imported where they are used: most stores are not synced.
     from nbckpt.mirror.mirror import Mirror, Mirrored
     from nbckpt.sync.progress import Progress
     from nbckpt.sync.transfer import TransferOptions
@@ -29,28 +29,28 @@ if TYPE_CHECKING:
 PERIOD_S = 300.0
 
 _EXPERIMENTS = "experiments"
-"""What the mark of a trial's news begins with; that of a checkpoint does not."""
+"""The prefix of a trial's mark; the mark of a checkpoint does not have it."""
 
 _RETRY_S = 30.0
-"""How soon a push that failed is tried again, if the period is not shorter."""
+"""The pause before a failed push is retried, if the period is not shorter."""
 _GIVE_UP_S = 10.0
-"""How long the end of an interpreter waits for a push that hangs, once it was asked to stop."""
+"""How long the caller waits for a push that hangs after its cancel."""
 
 _SILENT_S = 0.7
 
 
 @dataclass(frozen=True)
 class AutoStatus:
-    """How a store is kept at another place, too.
+    """Describe the background sync of a store.
 
     Attributes:
-        url: The other place.
-        period: How often, in seconds.
-        is_running: Whether that is done in the background, in this process.
-        pushed_at: When it was up to date last, in UTC; None before that.
-        last: What was done then.
-        failure: Why it is not up to date, in words.
-        progress: How far a push that is under way is.
+        url: The remote location.
+        period: Seconds between two pushes.
+        is_running: Whether this process syncs in the background.
+        pushed_at: When the last complete push ended, in UTC; None before that.
+        last: The counts of that push.
+        failure: Why the remote location is not up to date, as text.
+        progress: The progress of a running push.
     """
 
     url: str
@@ -63,17 +63,17 @@ class AutoStatus:
 
 
 class AutoMirror:
-    """Keeps a store and its experiments at another place, in the background.
+    """Sync a store and its experiments to another location in the background.
 
-    Where that is, is written beside the store, so that another kernel goes on with it. A push comes
-    after each save, every so many seconds, and a last one when it is closed. Any thread may use it.
+    The location is stored beside the store, so that another kernel continues the sync. A push follows each
+    save and each period, and a last push follows `close`. Any thread may use it.
 
     Args:
         store: The store.
-        in_background: Whether there is a thread for it; without one only `push` pushes.
+        in_background: Whether to start a thread; without a thread only `push` pushes.
 
     Attributes:
-        began: Called when a push is about to begin, in whichever thread.
+        began: Called just before a push of the background thread begins, in that thread.
     """
 
     def __init__(self, store: Store, *, in_background: bool = True) -> None:
@@ -98,30 +98,30 @@ class AutoMirror:
 
     @property
     def status(self) -> AutoStatus | None:
-        """How it goes; None where it is kept nowhere else."""
+        """The state of the sync; None if the store is not synced."""
         return self._status
 
     def waiting(self) -> tuple[int, int]:
-        """Return how many checkpoints, and how many trials' news, the last push of this process left out."""
+        """Return the numbers of checkpoints and of trials that changed since this process's last push."""
         new = [] if self._sent is None else [it.startswith(_EXPERIMENTS) for it in self._marks() - self._sent]
         return new.count(False), new.count(True)
 
     @property
     def is_busy(self) -> bool:
-        """Whether a push is under way, or about to be."""
+        """Whether a push runs or is about to begin."""
         return self._is_at_work or self._pushing.locked() or (self._is_due and self._thread is not None)
 
     @property
     def place(self) -> str:
-        """The other place; empty for none."""
+        """The remote location; empty if the store is not synced."""
         return "" if self._status is None else self._status.url
 
     def start(self, url: str, period: float = PERIOD_S) -> None:
-        """Keep it at *url* from here on, and in the kernels to come.
+        """Sync the store to *url* from now on, in this kernel and in later ones.
 
         Raises:
-            UsageError: The URL or the period cannot be.
-            StoreError: It cannot be noted beside the store.
+            UsageError: The URL or the period is invalid.
+            StoreError: The location cannot be written beside the store.
         """
         if not period > 0:
             raise UsageError(f"--period {period:g}: give seconds above 0")
@@ -138,28 +138,28 @@ class AutoMirror:
             self._start_thread()
 
     def stop(self) -> None:
-        """Push no more, in this process and in those to come; what was pushed stays."""
+        """Turn the sync off, for this process and later ones. Nothing at the remote location is deleted."""
         self._end_thread(timeout=_GIVE_UP_S, last=False)
         self._status = None
         if self._file is not None:
             self._file.unlink(missing_ok=True)
 
     def cancel(self) -> None:
-        """End a push that is under way; what was moved stays, and it is tried again later."""
+        """Cancel a running push. Data that was moved stays, and the push is retried later."""
         if self._cancel is not None:
             self._cancel.cancel()
 
     def wake(self) -> None:
-        """Push soon: there is something new."""
+        """Ask for a push soon, since there is new data."""
         with self._changed:
             self._is_due = True
             self._changed.notify_all()
 
     def push(self, options: TransferOptions | None = None) -> Mirrored:
-        """Push now, after what is under way; see `Mirror.push`.
+        """Push now, after a running push has ended; see `Mirror.push`.
 
         Raises:
-            UsageError: It is kept nowhere else.
+            UsageError: The store is not synced.
         """
         with self._pushing:
             status = self._status
@@ -184,30 +184,30 @@ class AutoMirror:
         return Mirror(self._store, self._experiments, url)
 
     def _note(self, url: str, **news: Any) -> bool:
-        """Take in how it goes at *url*, if that is the place still: a push may end long after that."""
+        """Update the status if *url* is still the location: a push may end long after a change of it."""
         if self._status is None or self._status.url != url:
             return False
         self._set(replace(self._status, **news))
         return True
 
     def _marks(self) -> frozenset[str]:
-        """Return what changes with each checkpoint and with each trial's news, as far as that is here."""
+        """Return one mark for each local checkpoint and for each state of a local trial's journal."""
         checkpoints = [] if self._file is None else _below(self._file.parent, "checkpoints/*.json")
         trials = _below(self._experiments, "*/*/events.jsonl")
         return frozenset([*checkpoints, *(_version(self._experiments / it) for it in trials)])
 
     def trouble(self) -> str:
-        """Return why the other place is not up to date, once for each failure; empty for none."""
+        """Return why the remote location is not up to date, once for each failure; empty for none."""
         if self._is_told or self._status is None:
             return ""
         self._is_told = True
         return f"{self._status.url} is not up to date: {self._status.failure}"
 
     def close(self) -> None:
-        """Make the last push, wait for it, and end. An interrupt gives it up.
+        """Make a last push, wait for it, and end the thread. An interrupt cancels the push.
 
         Raises:
-            StoreError: The other place is not up to date.
+            StoreError: The remote location is not up to date.
         """
         self._end_thread(timeout=None, last=True)
         if self._status is not None and self._status.failure:
@@ -218,11 +218,11 @@ class AutoMirror:
 
         assert self._status is not None
         self._status = replace(self._status, is_running=True)
-        self._closed = threading.Event()  # one of its own: the thread before may still be ending
+        self._closed = threading.Event()  # a new event: the former thread may still be ending
         self._is_due = True
         work = threading.Thread(target=self._work, args=(self._closed,), name="nbckpt-mirror", daemon=True)
         self._thread = work
-        if not starts(self._thread):  # then it is pushed when somebody asks
+        if not starts(self._thread):  # no thread can start: only `push` pushes
             self._thread, self.in_background = None, False
             self._set(self._status)
             return
@@ -249,17 +249,17 @@ class AutoMirror:
             _running.discard(self)
 
     def _work(self, closed: threading.Event) -> None:
-        """Push whenever it is due, until the end. Runs in a thread of its own."""
+        """Push whenever a push is due, until the sync is closed. Runs in its own thread."""
         from nbckpt.sync.transfer import TransferOptions
 
         while self._wait(closed):
             self._cancel = Cancel()
-            with suppress(Exception):  # it is in the status, and told with the next command
+            with suppress(Exception):  # the status holds the error, and the next command shows it
                 self.push(TransferOptions(cancel=self._cancel, told=self._tell))
             self._is_at_work = False
 
     def _wait(self, closed: threading.Event) -> bool:
-        """Wait until a push is due; tell whether there is one to be made."""
+        """Wait until a push is due or the sync is closed; tell whether to push."""
         status = self._status
         if status is None:
             return False
@@ -281,13 +281,13 @@ class AutoMirror:
 
 
 def _below(folder: Path, pattern: str) -> Iterator[str]:
-    """Yield the paths in a folder that match; `Path.glob` fails when a folder goes meanwhile."""
+    """Yield the matching paths in a folder; `Path.glob` fails if a folder is removed meanwhile."""
     return iglob(pattern, root_dir=folder)  # noqa: PTH207
 
 
 def _version(file: Path) -> str:
-    """Return what tells a trial's journal from what it was before and will be later."""
-    with suppress(FileNotFoundError):  # its experiment was removed just now
+    """Return a mark that differs for each state of a trial's journal."""
+    with suppress(FileNotFoundError):  # its experiment was just removed
         return f"{_EXPERIMENTS}/{file}:{file.stat().st_mtime_ns}"
     return ""
 
@@ -296,14 +296,14 @@ _running: weakref.WeakSet[AutoMirror] = weakref.WeakSet()
 
 
 def _push_all() -> None:
-    """Make the last push of each when the interpreter ends, and say how it goes if it lasts."""
+    """Make the last push of each running sync at interpreter shutdown; print a note if it takes long."""
     if _running:
         from nbckpt.trials.engine.shutdown import finish_all
 
-        finish_all()  # what trials write until they rest is to be sent, too
+        finish_all()  # the push must include the last writes of the trials
     for auto in list(_running):
         said = threading.Timer(_SILENT_S, _say, [f"sending the last to {auto.place}; Ctrl-C gives it up"])
-        with suppress(RuntimeError):  # some Pythons start no thread when they end
+        with suppress(RuntimeError):  # some Python versions start no thread at shutdown
             said.start()
         try:
             auto.close()

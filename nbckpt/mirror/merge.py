@@ -1,7 +1,8 @@
-"""Merge: which files a pull takes into an experiment that is here already.
+"""Merge: choose the files that a pull copies into an experiment that exists locally.
 
-A trial is newer there if its journal begins with the one that is here, and newer here the other way round.
-If both went on, the trial stays as it is. No file of the user's is ever replaced. See docs/decisions/0054.
+A remote trial is newer if its journal begins with the whole local journal; a local trial is newer in the
+opposite case. If both journals grew differently, the local trial stays as it is. No file of the user's is
+ever replaced. See docs/decisions/0054.
 """
 
 from __future__ import annotations
@@ -28,15 +29,15 @@ _BOTH = "it went on here and there: both are as they were"
 
 
 def left(folder: Path, store: Store, work: TransferPool) -> tuple[list[str], dict[str, str]]:
-    """Return patterns of the files that are not taken, and the reasons that the user should know.
+    """Return patterns of the files not to copy, and the reasons to show to the user.
 
     Args:
-        folder: The experiment's folder here.
-        store: Its target there.
-        work: How requests are made.
+        folder: The experiment's local folder.
+        store: The experiment's remote target.
+        work: Makes the requests.
 
     Raises:
-        NotFoundError: There is nothing at the target yet.
+        NotFoundError: The target is still empty.
         StoreError: The storage or the disk failed.
     """
     index = index_of(store, work)
@@ -54,7 +55,7 @@ def left(folder: Path, store: Store, work: TransferPool) -> tuple[list[str], dic
 
 
 def _newer(folder: Path, trial: str, index: Index, store: Store, work: TransferPool) -> Newer:
-    """Return where a trial has gone further; its journal begins with the other one then."""
+    """Return the side whose journal of a trial is longer and begins with the other side's journal."""
     path = f"{trial}/{journal.FILE}"
     if path not in index.items:
         return "here"
@@ -68,13 +69,13 @@ def _newer(folder: Path, trial: str, index: Index, store: Store, work: TransferP
 
 
 def _kept(folder: Path, index: Index, newer: dict[str, Newer], paths: set[str]) -> Iterator[tuple[str, str]]:
-    """Yield the paths that are not taken, and the reason for each; "" if it needs no word."""
+    """Yield the paths not to copy, each with the reason; "" if the user need not know."""
     for path in sorted(paths):
         trial, _, rest = path.partition("/")
         where = newer.get(trial)
         is_ours = rest in {journal.FILE, PARAMS, log.FILE} or rest.startswith(PREFIX)
         if not (folder / path).is_file():
-            if where == "here" and rest.startswith(PREFIX):  # it was removed here since
+            if where == "here" and rest.startswith(PREFIX):  # it was removed locally
                 yield path, ""
         elif not (_is_same(folder / path, path, index) or (where == "there" and is_ours)):
             yield path, "" if where == "here" or (is_ours and where) else _OTHER

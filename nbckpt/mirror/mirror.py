@@ -1,8 +1,8 @@
-"""Mirror: a store and its experiments, and a copy of both at some URL.
+"""Mirror: push a store and its experiments to a URL, and pull them back.
 
 <url>/…                          the store's keys, as in the store
 <url>/experiments/<name>/…       an experiment's files, with their index
-<url>/<name>/…                   an experiment that a run syncs there (trials/engine/upload): it is pulled
+<url>/<name>/…                   an experiment that a run syncs there (trials/engine/upload); pull reads it
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ FILE = "experiment.json"
 
 @dataclass(frozen=True)
 class Mirrored:
-    """What was brought from one side to the other.
+    """Count what a push or a pull moved.
 
     Attributes:
-        checkpoints: Keys of the store.
-        experiments: Files of each experiment, by its name.
-        kept: Experiments that run here, and were left as they are.
+        checkpoints: The counts for the keys of the store.
+        experiments: The counts for the files of each experiment, by its name.
+        kept: Experiments that run here and were left unchanged.
     """
 
     checkpoints: Moved
@@ -53,27 +53,28 @@ class Mirrored:
 
     @property
     def files(self) -> int:
-        """How many files and keys were moved."""
+        """The number of files and keys moved."""
         return self.checkpoints.files + sum(it.files for it in self.experiments.values())
 
     @property
     def size(self) -> int:
-        """Their bytes."""
+        """The bytes of these files and keys."""
         return self.checkpoints.size + sum(it.size for it in self.experiments.values())
 
 
 class Mirror:
-    """A store with its experiments, and where else they are kept.
+    """Push a store and its experiments to a remote location, and pull them back.
 
-    Nothing is ever removed from either side by it. Any number of machines may use one URL.
+    A mirror never removes anything from either side. Any number of machines may use one URL.
 
     Args:
         store: The store.
-        experiments: The folder of its experiments.
-        target: The other place: a URL, a folder or a store.
+        experiments: The folder of the store's experiments.
+        target: The remote location: a URL, a folder or a store.
 
     Raises:
-        UsageError: The URL cannot be, or it is the store itself.
+        UsageError: The URL is invalid, or it is the store itself.
+        FormatError: The two stores use different digest algorithms.
     """
 
     def __init__(self, store: Store, experiments: Path, target: str | os.PathLike[str] | Store) -> None:
@@ -91,13 +92,14 @@ class Mirror:
         there.check_format()
 
     def push(self, options: TransferOptions | None = None) -> Mirrored:
-        """Bring the other place everything that is new here.
+        """Push all new checkpoints and trials to the remote location.
 
-        Whoever reads there finds each checkpoint whole or not at all, and each experiment as it was
-        before or is now, also when this is killed.
+        A reader of the remote location finds each checkpoint whole or not at all. It finds each experiment as
+        before the push or as after it, even if the push is killed.
 
         Raises:
-            StoreError: The storage failed, or it was cancelled or took too long; nothing half is visible.
+            StoreError: The storage failed, or the push was cancelled or took too long. No partial data is
+                visible.
         """
         turns = _turns(options or TransferOptions())
         checkpoints = mirror(self.store, self.target, next(turns))
@@ -107,21 +109,21 @@ class Mirror:
         return Mirrored(checkpoints, {name: self._send(name, next(turns)) for name in names})
 
     def _send(self, name: str, options: TransferOptions) -> Moved:
-        """Bring an experiment there; a link out of the store is left out."""
+        """Push an experiment. Leave it out if it is reached by a link out of the store."""
         if link := self._link_of(name):
             return Moved(left_out={link: OUTSIDE})
         return upload(self._experiments / name, self._there(name), options=options)
 
     def pull(self, options: TransferOptions | None = None) -> Mirrored:
-        """Bring here what the other place has and this one lacks.
+        """Pull the checkpoints and trials that the remote location has and this store lacks.
 
-        Of an experiment that is here already the trials are taken that are new or have gone on there; what
-        is newer here stays, and what differs otherwise is left out, see merge.py. One that runs here is left
-        as it is, and so is one that is a link out of the store.
+        If an experiment exists locally, only trials that are new or newer at the remote location are copied.
+        Newer local trials stay, and other differences are left out, see merge.py. An experiment that runs
+        here is left unchanged. So is an experiment that is a link out of the store.
 
         Raises:
-            NotFoundError: There is nothing.
-            StoreError: The storage or the disk failed, or it was cancelled or took too long.
+            NotFoundError: The remote location is empty.
+            StoreError: The storage or the disk failed, or the pull was cancelled or took too long.
         """
         turns = _turns(options or TransferOptions())
         checkpoints = mirror(self.target, self.store, next(turns))
@@ -131,7 +133,7 @@ class Mirror:
         moved: dict[str, Moved] = {}
         kept = []
         for name, place in places:
-            # One whose first push has not ended has nothing to show yet.
+            # An experiment whose first push has not ended has no visible files yet.
             with suppress(NotFoundError):
                 try:
                     moved[name] = self._take(name, place, next(turns))
@@ -140,19 +142,19 @@ class Mirror:
         return Mirrored(checkpoints, moved, tuple(kept))
 
     def _take(self, name: str, place: str, options: TransferOptions) -> Moved:
-        """Bring an experiment here.
+        """Pull an experiment.
 
         Raises:
-            Timeout: It runs here.
+            Timeout: The experiment runs here.
         """
-        if not can_be_named(name):  # on Windows it could name another drive
+        if not can_be_named(name):  # on Windows the name could refer to another drive
             return Moved(left_out={name: "no folder here can have this name"})
         folder, there = self._experiments / name, PrefixStore(self.target, place)
         if link := self._link_of(name):
             return Moved(left_out={link: OUTSIDE})
         with explained("write", folder):
             make_folder(self._experiments)
-        # One that is not here is locked too, or a run of this name could begin meanwhile.
+        # A missing experiment is locked too: otherwise a run of this name could begin meanwhile.
         with file_lock(self._experiments / f".{name}.lock", timeout=0):
             if not folder.exists():
                 return download(there, folder, options=options)
@@ -161,7 +163,7 @@ class Mirror:
             return replace(moved, left_out={**moved.left_out, **told})
 
     def _link_of(self, name: str) -> str:
-        """Return the link by which an experiment leaves the store; nothing if it does not."""
+        """Return the link that leads from an experiment out of the store, or "" if there is none."""
         with explained("read", self._experiments / name):
             return link_outside(self._experiments.parent, f"{self._experiments.name}/{name}")
 
@@ -169,7 +171,7 @@ class Mirror:
         return PrefixStore(self.target, f"{EXPERIMENTS}/{name}")
 
     def _places_there(self) -> list[tuple[str, str]]:
-        """Return the experiments there and their places: of pushes, and of runs that sync to the same URL."""
+        """Return the remote experiments, pushed here or synced by runs, each with its prefix."""
         keys = list(self.target.keys())
         pushed = {parts[1] for key in keys if len(parts := key.split("/")) > 2 and parts[0] == EXPERIMENTS}
         synced = {parts[0] for key in keys if len(parts := key.split("/")) == 2 and parts[1] == FILE}
@@ -179,7 +181,7 @@ class Mirror:
 
 
 def _turns(options: TransferOptions) -> Iterator[TransferOptions]:
-    """Return options for one transfer after the other, whose progress is told as that of one."""
+    """Yield options for consecutive transfers, and report their progress as one transfer."""
     all_of_it = Progress()
     told = options.told
     while told is not None:

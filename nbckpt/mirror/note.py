@@ -1,4 +1,4 @@
-"""Note: the file beside a store that says where else it is kept, signed by who said so."""
+"""Note: the signed file beside a store that holds its sync location and period."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _log = logging.getLogger("nbckpt")
 
 
 def read(file: Path) -> tuple[str, float] | None:
-    """Return the place, and how often it is brought up to date; None where this user has said nothing."""
+    """Return the sync location and the period in seconds; None if this user signed no note."""
     if not file.is_file():
         return None
     try:
@@ -34,7 +34,7 @@ def read(file: Path) -> tuple[str, float] | None:
     except (OSError, NbckptError) as error:
         _log.warning("%s cannot be read, so nothing is synced: %s", file, error)
     else:
-        # Or a folder from a stranger would send what is saved in it to the stranger.
+        # Otherwise a folder from a stranger would send everything saved in it to that stranger.
         _log.warning(
             "%s was written by someone else, so nothing is synced; to do so: %%ckpt sync %s", file, url
         )
@@ -46,16 +46,16 @@ def _read(file: Path) -> Any:
         raise UsageError(OUTSIDE)
     data = file.read_bytes()
     found = schema.parse(data, FILE)
-    if isinstance(found, dict) and "format" not in found:  # format 1 did not say it
+    if isinstance(found, dict) and "format" not in found:  # format 1 had no such field
         return schema.check(found, _FORM, FILE)
     return schema.unseal(data, _FORM, FILE)
 
 
 def write(file: Path, url: str, period: float) -> None:
-    """Write the note, which is whole and durable when this returns.
+    """Write the note. After the return it is complete and durable.
 
     Raises:
-        UsageError: The URL has a password in it.
+        UsageError: The URL contains a password.
         StoreError: The disk failed.
     """
     check_no_secret(url, FILE)
@@ -68,5 +68,5 @@ def write(file: Path, url: str, period: float) -> None:
 
 
 def _signed(url: str, period: float) -> bytes:
-    """Return what the signature is of."""
+    """Return the bytes to sign."""
     return f"{url}\n{float(period)!r}".encode("utf-8", "backslashreplace")

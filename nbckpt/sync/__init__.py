@@ -1,4 +1,4 @@
-"""Sync: folders and whole stores to any storage and back, in the background, and never half."""
+"""Sync: copy folders and whole stores to any storage and back, in the background and atomically."""
 
 from __future__ import annotations
 

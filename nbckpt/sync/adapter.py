@@ -1,4 +1,4 @@
-"""Adapter: a config's syncer as one that works in the background, whatever the user's own can do."""
+"""Adapter: run the syncer of a config in the background, even if the user's class only works in place."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _LOOK_S = 0.25
 
 
 def background(config: SyncConfig, clock: Callable[[], float] = time.monotonic) -> BackgroundSyncer:
-    """Return a syncer with a queue and a period of its own, which works in the background.
+    """Return a syncer that works in the background and has its own queue and period.
 
-    All that come of one user's syncer call the methods of that one object, so that what they set on
-    `self` stays. See docs/decisions/0048.
+    All syncers made from one user's syncer call the methods of that one object, so that attributes set
+    on `self` persist. See docs/decisions/0048.
     """
     if config.syncer == AUTO:
         return DefaultSyncer(config.sync_period, config.sync_timeout, clock=clock)
@@ -40,7 +40,7 @@ def background(config: SyncConfig, clock: Callable[[], float] = time.monotonic) 
 
 
 def _asks_itself(kind: type[BackgroundSyncer]) -> bool:
-    """Tell whether a class has a way of its own to take requests."""
+    """Tell whether a class overrides a method that takes requests."""
     return any(
         getattr(kind, name) is not getattr(BackgroundSyncer, name)
         for name in ("sync_up", "sync_down", "delete")
@@ -48,11 +48,11 @@ def _asks_itself(kind: type[BackgroundSyncer]) -> bool:
 
 
 _turns: dict[int, threading.Lock] = {}
-"""The locks of users' syncers, by the ids of these."""
+"""One lock for each user's syncer, by the syncer's id."""
 
 
 def _turn_of(syncer: Syncer) -> threading.Lock:
-    """Return what is held while a user's syncer is called: it may know one transfer at a time only."""
+    """Return the lock to hold while a user's syncer is called: it may support only one transfer at a time."""
     if id(syncer) not in _turns:
         _turns.setdefault(id(syncer), threading.Lock())
         weakref.finalize(syncer, _turns.pop, id(syncer), None)
@@ -60,12 +60,12 @@ def _turn_of(syncer: Syncer) -> threading.Lock:
 
 
 class _Adapted(BackgroundSyncer):
-    """A user's syncer, which may do its work at once and may do it in a background of its own.
+    """Wrap a user's syncer, which may work synchronously or in its own background.
 
     Args:
-        syncer: The user's.
-        timeout: After how many seconds it is given up.
-        clock: Tells seconds that only grow.
+        syncer: The user's syncer.
+        timeout: Seconds until a transfer is abandoned.
+        clock: Returns monotonic seconds.
     """
 
     def __init__(self, syncer: Syncer, timeout: float | None, clock: Callable[[], float]) -> None:
@@ -79,7 +79,7 @@ class _Adapted(BackgroundSyncer):
             if options.cancel is not None:
                 options.cancel.check()
         try:
-            # One that hangs is given up here, and others have their turn.
+            # A transfer that hangs is abandoned here, so that other transfers get their turn.
             return replace(options, attempts=1).work(request.remote).one(partial(self._explained, request))
         finally:
             self._turn.release()
@@ -94,8 +94,8 @@ class _Adapted(BackgroundSyncer):
 
     def _do(self, request: Request) -> None:
         call = partial(getattr(self._syncer, request.action), **_arguments(request))
-        if call() is False:  # it is still busy with what came before
-            with suppress(Exception):  # which was told when it was asked for
+        if call() is False:  # the syncer is still busy with an earlier request
+            with suppress(Exception):  # reported by the command of that earlier request
                 self._syncer.wait()
             if call() is False:
                 raise StoreError(f"{self._syncer!r} did not begin with the {request}")

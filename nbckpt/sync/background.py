@@ -1,4 +1,4 @@
-"""Background: syncers whose transfers are made by a thread, and the usual one."""
+"""Background: syncers that make their transfers in a thread, and the default syncer."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _BACKOFF_S = 5.0
 
 
 class BackgroundSyncer(Syncer):
-    """A syncer whose transfers are made in the background, one at a time; subclass it with `carry_out`.
+    """Make transfers in the background, one at a time. Subclasses implement `carry_out`.
 
-    `sync_up`, `sync_down` and `delete` return at once: True where it begins now, False where it waits
-    for what runs; nothing is dropped. A transfer that takes longer than *sync_timeout*, or is cancelled,
-    writes nothing from then on. Every method may be called from any thread.
+    `sync_up`, `sync_down` and `delete` return at once. They return True if the transfer begins now, and
+    False if it waits for the running one. No request is dropped. A transfer that exceeds *sync_timeout* or
+    is cancelled writes nothing from then on. Any thread may call any method.
 
     Args:
-        sync_period: As for `Syncer`.
-        sync_timeout: After how many seconds a transfer is cancelled; None for never.
-        clock: Tells seconds that only grow.
+        sync_period: See `Syncer`.
+        sync_timeout: Seconds after which a transfer is cancelled; None for no limit.
+        clock: Returns monotonic seconds.
     """
 
     def __init__(
@@ -53,21 +53,21 @@ class BackgroundSyncer(Syncer):
 
     @abstractmethod
     def carry_out(self, request: Request, options: TransferOptions) -> object:
-        """Do what a request says, and end when the options say so.
+        """Carry out a request, and end when the options' timeout or cancel says so.
 
-        Called in the background, for several trials of an experiment at once.
+        It is called in the background, for several trials of an experiment at the same time.
         """
 
     def sync_up(self, local_dir: str, remote_dir: str, exclude: Iterable[str] | None = None) -> bool:
-        """See `Syncer.sync_up` and above."""
+        """See `Syncer.sync_up` and the class."""
         return self._queue.ask(Request.of("sync_up", local_dir, remote_dir, exclude))
 
     def sync_down(self, remote_dir: str, local_dir: str, exclude: Iterable[str] | None = None) -> bool:
-        """See `Syncer.sync_down` and above."""
+        """See `Syncer.sync_down` and the class."""
         return self._queue.ask(Request.of("sync_down", local_dir, remote_dir, exclude))
 
     def delete(self, remote_dir: str) -> bool:
-        """See `Syncer.delete` and above."""
+        """See `Syncer.delete` and the class."""
         return self._queue.ask(Request.of("delete", "", remote_dir))
 
     def _carry_out(self, command: Command) -> None:
@@ -93,7 +93,7 @@ class BackgroundSyncer(Syncer):
             return has_begun
 
     def _ended(self, command: Command) -> None:
-        """Move the time on of what went well; what failed is due soon, but not at once."""
+        """Update the time of the last success. After a failure, make the sync due after a growing pause."""
         last = command.moves
         if not last:
             return
@@ -107,10 +107,10 @@ class BackgroundSyncer(Syncer):
             self._due[last] = self._clock() + pause * random.uniform(0.5, 1)
 
     def retry(self) -> None:
-        """Ask again for all that failed, unless something else was asked for since; else for the last.
+        """Repeat every failed request that no later request replaced. If there is none, repeat the last one.
 
         Raises:
-            UsageError: Nothing was ever asked for.
+            UsageError: There was no request yet.
         """
         queue = self._queue
         with queue.lock:
@@ -121,15 +121,15 @@ class BackgroundSyncer(Syncer):
                 queue.ask(command.request, command.moves)
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait for all that was asked for, and tell whether it ended in so many seconds; 0 only looks.
+        """Wait for all requests. Tell whether they ended within *timeout* seconds; 0 does not wait.
 
-        What goes on longer is not disturbed, and neither is it by an interrupt.
+        Neither this timeout nor an interrupt of the wait disturbs a running transfer.
 
         Raises:
-            TimedOutError: A transfer took longer than `sync_timeout`, and was cancelled.
-            CancelledError: It was cancelled.
-            StoreError: Several failed, or one in a way that is none of ours.
-            NbckptError: It failed; each failure is raised once.
+            TimedOutError: A transfer exceeded `sync_timeout` and was cancelled.
+            CancelledError: A transfer was cancelled.
+            StoreError: Several transfers failed, or one failed with an error that is not nbckpt's.
+            NbckptError: A transfer failed. Each failure is raised once.
         """
         if not self._queue.wait(timeout):
             return False
@@ -142,20 +142,20 @@ class BackgroundSyncer(Syncer):
         self._due.clear()
 
     def cancel(self) -> None:
-        """Cancel what is under way and what is waiting; nothing more is written to the targets."""
+        """Cancel the running transfer and all waiting ones. Nothing more is written to the targets."""
         self._queue.cancel()
 
     def close(self) -> None:
-        """Wait for all that was asked for, and raise what nobody has heard of; see `wait`.
+        """Wait for all requests and raise the failures that were not raised yet; see `wait`.
 
-        What `cancel` ended is no failure here. The syncer can be used again.
+        A transfer that `cancel` ended is not a failure here. The syncer can be used again.
         """
         self._queue.wait()
         self._queue.raise_failures(also_unwanted=False)
 
     @property
     def progress(self) -> Progress | None:
-        """How far the transfer under way is; None where there is none."""
+        """The progress of the running transfer; None if none runs."""
         running = self._queue.running
         return None if running is None else running.progress
 
@@ -182,16 +182,16 @@ class BackgroundSyncer(Syncer):
 
 
 class DefaultSyncer(BackgroundSyncer):
-    """Brings folders to any storage that fsspec knows and back: what differs, several files at a time.
+    """Sync folders with any storage that fsspec supports. Only differences move, several files at a time.
 
-    Whoever reads a remote folder with `sync_down` sees it as it was before a `sync_up`, or as it is after.
+    A reader that calls `sync_down` sees the remote folder as it was before a `sync_up` or as it is after.
 
     Args:
-        sync_period: As for `Syncer`.
-        sync_timeout: As for `BackgroundSyncer`.
-        delete_missing: Whether a target loses what its source has not.
+        sync_period: See `Syncer`.
+        sync_timeout: See `BackgroundSyncer`.
+        delete_missing: Whether files that the source lacks are deleted from the target.
         attempts: How often each request to the storage is tried.
-        clock: Tells seconds that only grow.
+        clock: Returns monotonic seconds.
     """
 
     def __init__(
@@ -211,7 +211,7 @@ class DefaultSyncer(BackgroundSyncer):
 
     @classmethod
     def open_storage(cls, url: str) -> Store:
-        """Return the store that is used for a URL; override it to use one of your own."""
+        """Return the store for a URL; override it to use your own store."""
         return open_store(url)
 
     def carry_out(self, request: Request, options: TransferOptions) -> object:

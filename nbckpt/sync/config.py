@@ -1,4 +1,4 @@
-"""SyncConfig: where trials are kept too, and how often they are brought there."""
+"""SyncConfig: where trials are uploaded, and how often."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ AUTO = "auto"
 
 @dataclass(frozen=True, repr=False)
 class SyncConfig(Result):
-    """Where trials are kept too, and how often they are brought there.
+    """Say where trials are uploaded, and how often.
 
     Attributes:
-        upload_dir: A URL such as `s3://bucket/folder`; None keeps trials where they run.
-        syncer: What brings them there: "auto", one of your own, or None for nothing.
-        sync_period: How many seconds pass between two times; 0 for none.
-        sync_timeout: After how many seconds a transfer is cancelled; None for never.
-        sync_artifacts: Whether what trials write beside their checkpoints is brought along.
-        sync_on_checkpoint: Whether a checkpoint is brought along at once, whatever the period.
+        upload_dir: A URL such as `s3://bucket/folder`; None uploads nothing.
+        syncer: The uploader: "auto", a `Syncer` object of yours, or None for no uploads.
+        sync_period: Seconds between two uploads; 0 for no pause.
+        sync_timeout: Seconds after which a transfer is cancelled; None for no limit.
+        sync_artifacts: Whether files that trials write beside their checkpoints are uploaded too.
+        sync_on_checkpoint: Whether each checkpoint is uploaded at once, regardless of the period.
 
     Raises:
-        UsageError: They cannot be, or not together.
+        UsageError: A setting is invalid, or two settings contradict each other.
     """
 
     upload_dir: str | None = None
@@ -50,16 +50,16 @@ class SyncConfig(Result):
             )
 
     def validate_upload_dir(self) -> bool:
-        """Tell that the syncer reaches `upload_dir`, as far as its name tells; nothing is asked for.
+        """Return True if the syncer supports `upload_dir`, judged by the URL alone. Makes no request.
 
         Raises:
-            UsageError: It does not: the message says what to write or to install.
+            UsageError: The syncer does not support it. The message says what to write or to install.
         """
         if not self.upload_dir:
             return True
         of = self.syncer if isinstance(self.syncer, Syncer) else Syncer
         answer: bool | None = of.validate_upload_dir(self.upload_dir)
-        return answer is None or bool(answer)  # those written for the seed's interface return None
+        return answer is None or bool(answer)  # some users' syncers return None for yes
 
     def page(self) -> Page:
         """See `Result.page`."""
@@ -67,7 +67,7 @@ class SyncConfig(Result):
         return Page("SyncConfig", (Table("settings", columns, self.settings()),))
 
     def settings(self) -> tuple[tuple[str, str], ...]:
-        """Return each setting's name and its value in words."""
+        """Return the name of each setting and its value as text."""
         return tuple((field.name, self._words(field.name)) for field in fields(self))
 
     def _words(self, name: str) -> str:
@@ -80,10 +80,10 @@ class SyncConfig(Result):
 
 
 def get_node_to_storage_syncer(config: SyncConfig) -> Syncer | None:
-    """Return what brings folders to `config.upload_dir`; None where nothing does.
+    """Return the syncer that uploads folders to `config.upload_dir`, or None if there is none.
 
     Raises:
-        UsageError: `config.syncer` is no syncer.
+        UsageError: `config.syncer` is not a syncer.
     """
     if config.syncer is None or not config.upload_dir:
         return None
@@ -97,5 +97,5 @@ def get_node_to_storage_syncer(config: SyncConfig) -> Syncer | None:
 
 
 def url_of(config: SyncConfig, name: str) -> str:
-    """Return the URL of what is called *name* below `upload_dir`."""
+    """Return the URL of the folder *name* below `upload_dir`."""
     return f"{(config.upload_dir or '').rstrip('/')}/{name}"

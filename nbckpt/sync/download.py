@@ -1,4 +1,4 @@
-"""Download: bring a local folder up to what a target holds, every byte checked."""
+"""Download: update a local folder from a target and check every byte."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def download(
     delete_missing: bool = False,
     options: TransferOptions | None = None,
 ) -> Moved:
-    """Bring a folder up to what a target holds, every byte checked.
+    """Update a folder from a target and check every byte.
 
     All files are fetched before the first one is replaced. After an error or a cancel the folder is as
-    before. Files that another tool put there, without an index, are fetched too. If only folders below
-    the target have indexes, the files that these show are fetched.
+    before. Files that another tool uploaded without an index are fetched too. If only folders below the
+    target have indexes, the files of those indexes are fetched.
 
     Args:
         store: The target.
@@ -44,7 +44,7 @@ def download(
         options: The timeout, the retries and the progress.
 
     Raises:
-        NotFoundError: The target holds nothing.
+        NotFoundError: The target is empty.
         CorruptError: The target's files differ from its index.
         StoreError: The storage or the disk failed, or the download was cancelled or took too long.
     """
@@ -59,7 +59,7 @@ def download(
             return transfer.run(delete_missing=delete_missing)
         except CorruptError:
             tries += 1
-            # A writer may have replaced what the index showed.
+            # A writer may have replaced files that the index listed.
             if tries == _MOST_TRIES or index_of(store, work) == index:
                 raise
 
@@ -84,7 +84,7 @@ class _Download:
         self._left_out: dict[str, str] = {}
 
     def run(self, *, delete_missing: bool) -> Moved:
-        """Fetch what the folder lacks, then replace and remove its files."""
+        """Fetch the missing files, then replace and remove files of the folder."""
         items = {path: item for path, item in self._index.items.items() if not self._excluded(path)}
         self._check_paths(items)
         seen = scan(self._folder, self._excluded, {}) if self._folder.is_dir() else {}
@@ -119,7 +119,7 @@ class _Download:
         return False
 
     def _fetch(self, path: str, staged: Path) -> None:
-        """Get one file in pieces and check it, unless the folder has the same contents."""
+        """Fetch one file in pieces and check it, unless the folder has the same contents."""
         item = self._index.items[path]
         with self._meter.file(path) as moved:
             if self._is_here(path, item):
@@ -130,7 +130,7 @@ class _Download:
             with (
                 explained("write", self._folder),
                 staged.open("wb") as file,
-            ):  # from the start in each attempt
+            ):  # each attempt begins at the start of the file
                 for piece in self._pieces(path, item):
                     file.write(piece)
                     hasher.update(piece)

@@ -1,7 +1,8 @@
-"""Exclude: which files of a folder are left out, the same way for uploads, downloads and retries.
+"""Exclude: patterns of files to leave out, with the same rules for uploads, downloads and retries.
 
-A pattern is tested against a file's path and against the folders above it, all relative to the top, with
-`/` on every system and nothing in front. `*` matches `/` too, so `*.tmp` means such files at all levels.
+A pattern is tested against a file's path and against the paths of the folders above it. All paths are
+relative to the top folder, use `/` on every system, and do not begin with `/`. `*` matches `/` too, so
+`*.tmp` matches such files at all levels.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ _ALWAYS = (f"*{STAGING}*", OWN)
 
 
 def excluding(patterns: Iterable[str] | None) -> Callable[[str], bool]:
-    """Return what tells whether a path is left out.
+    """Return a function that tells whether a path is left out.
 
     Raises:
-        UsageError: *patterns* is one text, of which each letter would be a pattern.
+        UsageError: *patterns* is a single string; each of its letters would be a pattern.
     """
     if isinstance(patterns, str):
         raise UsageError(f"exclude={patterns!r} is one pattern: write exclude=[{patterns!r}]")
@@ -33,7 +34,7 @@ def excluding(patterns: Iterable[str] | None) -> Callable[[str], bool]:
 
 
 def parents(path: str) -> Iterator[str]:
-    """Yield the folders above a path, the nearest first."""
+    """Yield the folders above a path, nearest first."""
     at = path.rfind("/")
     while at > 0:
         yield path[:at]

@@ -1,7 +1,7 @@
-"""Files: what a local folder holds, what a file held then, and files that take their places together.
+"""Files: scan a local folder, read its files, and replace several files together.
 
-The files may be somebody's who changes them meanwhile, so none is mapped into memory: a mapped file that
-becomes shorter ends the process.
+Another process may change the files meanwhile. So no file is mapped into memory: a mapped file that
+becomes shorter kills the process.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from nbckpt.sync.exclude import parents
 
 
 class FileStat(NamedTuple):
-    """A local file as it was when it was looked at."""
+    """Describe a local file at the moment of a scan."""
 
     size: int
     time: int
@@ -32,16 +32,16 @@ class FileStat(NamedTuple):
 
     @classmethod
     def of(cls, found: os.stat_result) -> Self:
-        """Return what was found."""
+        """Return the size, time and inode of an `os.stat` result."""
         return cls(found.st_size, found.st_mtime_ns, found.st_ino)
 
 
 def scan(folder: Path, excluded: Callable[[str], bool], left_out: dict[str, str]) -> dict[str, FileStat]:
-    """Return the files in a folder with their sizes and times; what vanishes meanwhile is no matter.
+    """Return the files in a folder with their sizes and times. Skip files that vanish meanwhile.
 
-    A folder is looked at before the folders in it: what a file in it tells of those can be found there.
-    A link counts as the file in the folder that it points to; other links, and what is neither a file nor a
-    folder, are noted in *left_out*.
+    A folder is scanned before its subfolders, so files that a document in it mentions are found there.
+    A link to a file inside the folder counts as that file. Other links, and entries that are neither files
+    nor folders, are noted in *left_out*.
     """
     found: dict[str, FileStat] = {}
     with explained("read", folder):
@@ -53,10 +53,10 @@ def scan(folder: Path, excluded: Callable[[str], bool], left_out: dict[str, str]
 
 
 def contents(file: Path, size: int) -> Data:
-    """Return the first *size* bytes of a file; those of a large one are read when they are asked for.
+    """Return the first *size* bytes of a file. The bytes of a large file are read on demand.
 
     Raises:
-        OSError: It cannot be read, or is shorter; also where the bytes are asked for.
+        OSError: The file cannot be read or is shorter than *size*. Reading on demand may raise it too.
     """
     data = Pieces(size, partial(_read, file))
     return data if len(data) > 1 else b"".join(data)
@@ -72,17 +72,17 @@ def _read(file: Path, start: int, stop: int) -> bytes:
 
 
 def digest_of(data: Data, like: str) -> str:
-    """Return the checksum of bytes, of the kind of another one, for as long as they are wanted.
+    """Return the checksum of data, with the algorithm of the checksum *like*. A cancel interrupts it.
 
     Raises:
-        FormatError: That kind is not to be had here.
+        FormatError: The algorithm is not available here.
     """
     return of_checksum(like, "a file of the target").checksum(pieces_of(data))
 
 
 @contextmanager
 def explained(action: str, place: Path) -> Iterator[None]:
-    """Turn an OSError of the disk in the block into a StoreError that names the place."""
+    """Turn an OSError in the block into a StoreError that names the place."""
     try:
         yield
     except NbckptError:
@@ -92,12 +92,12 @@ def explained(action: str, place: Path) -> Iterator[None]:
 
 
 class StagedUpdate:
-    """Files that take their places in a folder together, or not at all: at the end of a `with` block.
+    """Replace files of a folder together or not at all. The end of the `with` block commits them.
 
-    After an error in the block the folder is as before, and is not there if it was not.
+    After an error in the block the folder is as before. A folder that did not exist is removed again.
 
     Args:
-        folder: The folder, which is made if it is not there.
+        folder: The folder; it is made if it does not exist.
 
     Raises:
         StoreError: The disk failed.
@@ -110,7 +110,7 @@ class StagedUpdate:
         self._removed: list[str] = []
         self._changed: set[Path] = set()
         self._back: list[Callable[[], object]] = []
-        """What takes each step back."""
+        """For each step, the call that reverts it."""
 
     def __enter__(self) -> Self:
         try:
@@ -137,10 +137,10 @@ class StagedUpdate:
             with suppress(OSError):
                 for folder in parents(path):
                     (self._folder / folder).rmdir()
-        sweep(self._folder)  # of transfers that were killed
+        sweep(self._folder)  # what killed transfers left
 
     def seal(self) -> None:
-        """Make what was written to its places durable, before it is put.
+        """Sync the staged files to disk, before they are put.
 
         Raises:
             StoreError: The disk failed.
@@ -149,15 +149,15 @@ class StagedUpdate:
             sync_tree(self._stage)
 
     def place(self, number: int) -> Path:
-        """Return where a file can be written."""
+        """Return the path of a staged file to write."""
         return self._stage / str(number)
 
     def put(self, staged: Path, path: str) -> None:
-        """Give a file its place; what is in the way goes, be it a file, a folder or a link to one.
+        """Move a staged file to its path. A file, folder or link that is in the way is moved away.
 
         Raises:
             StoreError: The disk failed.
-            UsageError: No file can have this path here.
+            UsageError: The path cannot be a file name on this system.
         """
         target = self._at(path)
         with explained("write", target):
@@ -170,7 +170,7 @@ class StagedUpdate:
         self._back.append(target.unlink)
 
     def remove(self, path: str) -> None:
-        """Take a file away, and the folders that hold nothing then.
+        """Remove a file, and the folders that are empty afterwards.
 
         Raises:
             StoreError: The disk failed.
@@ -200,7 +200,7 @@ class StagedUpdate:
             self._back.append(folder.rmdir)
 
     def _undo(self) -> None:
-        # A folder that something else was put into stays, and so does what cannot be brought back.
+        # A folder that received other files stays. A step that cannot be reverted is skipped.
         for step in reversed(self._back):
             with suppress(OSError):
                 step()

@@ -1,11 +1,11 @@
-"""Index: what a target folder holds, in one small document that is put last.
+"""Index: a small document that lists the files of a target folder. It is written last.
 
     .nbckpt-sync/index.json        every file: its size, its time in nanoseconds, its checksum
-    .nbckpt-sync/<digest>          the new contents of a file that is still being replaced; the digest is
-                                   that of its path and its contents
+    .nbckpt-sync/<digest>          the new contents of a file that is still being replaced; the digest
+                                   covers the file's path and contents
 
-A reader takes the index's word: so it sees what the index before said, or all of what the new one says,
-at whichever moment the writer is killed.
+A reader trusts the index. So a reader sees either the old index or the whole new one, even if the writer
+is killed at any moment.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ KEY = f"{OWN}/index.json"
 _FORM = {"format": int, "looked_at": int, "aside": [str], "files": {str: (int, int, str)}}
 
 _RACY_NS = 2_000_000_000
-"""A file that changed so shortly before it was looked at may change again without a new time."""
+"""A file that changed within this time before the scan may change again without a new time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One file of the target.
+    """Describe one file of the target.
 
     Attributes:
-        size: Its size in bytes.
-        time: When it was changed last, where it came from, in nanoseconds since 1970.
-        digest: Its checksum.
+        size: The size in bytes.
+        time: The last change of the source file, in nanoseconds since 1970.
+        digest: The checksum.
     """
 
     size: int
@@ -47,14 +47,15 @@ class Item:
 
 @dataclass(frozen=True)
 class Index:
-    """What a target holds.
+    """List the files of a target.
 
     Attributes:
-        items: Its files by their paths.
-        aside: Those whose contents are under their digests, since their paths still have former ones.
-        looked_at: When the folder was looked at, in nanoseconds since 1970; 0 before the first upload
+        items: The files by path.
+        aside: Paths of files whose new contents are stored under a digest, since the path still holds the
+            former contents.
+        looked_at: When the source folder was scanned, in nanoseconds since 1970; 0 before the first upload
             into this target ended.
-        keys: Where the contents of files are that belong to targets below this one; never written.
+        keys: The keys of files that belong to targets below this one; never written.
     """
 
     items: Mapping[str, Item] = field(default_factory=dict)
@@ -64,11 +65,11 @@ class Index:
 
     @classmethod
     def read(cls, store: Store) -> Self | None:
-        """Return a target's index; None where it has none.
+        """Return the index of a target, or None if there is no index.
 
         Raises:
-            CorruptError: It is damaged.
-            FormatError: A newer nbckpt wrote it.
+            CorruptError: The index is damaged.
+            FormatError: A newer nbckpt wrote the index.
             StoreError: The storage failed.
         """
         what = f"{KEY} in {store.url}"
@@ -84,25 +85,25 @@ class Index:
         return cls(items, frozenset(found["aside"]) & items.keys(), found["looked_at"])
 
     def write(self, store: Store) -> None:
-        """Put the index, which shows everything that it says at once.
+        """Write the index. All files that it lists become visible at once.
 
         Raises:
-            StoreError: The storage failed; the target is as it was.
+            StoreError: The storage failed; the target is unchanged.
         """
         files = {path: [it.size, it.time, it.digest] for path, it in sorted(self.items.items())}
         text = {"format": FORMAT, "looked_at": self.looked_at, "aside": sorted(self.aside), "files": files}
         store.put(KEY, schema.seal(text))
 
     def algorithms(self, where: str) -> Algorithms:
-        """Return with which algorithms the target is written; its first file tells.
+        """Return the algorithms that the target uses, according to the checksum of its first file.
 
         Raises:
-            FormatError: They are not to be had here.
+            FormatError: The algorithms are not available here.
         """
         return of_checksum(next((it.digest for it in self.items.values() if it.digest), ""), where)
 
     def says(self, path: str, size: int, time_ns: int) -> bool:
-        """Tell whether a file with this size and time is the one that the index names."""
+        """Tell whether the index lists the file with this size and time, so that it is unchanged."""
         item = self.items.get(path)
         return item is not None and (item.size, item.time) == (size, time_ns) and not self._is_racy(item)
 
@@ -110,13 +111,13 @@ class Index:
         return item.time >= self.looked_at - _RACY_NS
 
     def key(self, path: str) -> str:
-        """Return the key under which a file's contents are."""
+        """Return the key that holds the contents of a file."""
         if path in self.keys:
             return self.keys[path]
         return key_aside(path, self.items[path]) if path in self.aside else path
 
     def below(self, folder: str) -> Self:
-        """Return it as it is seen from above, where its target is *folder*."""
+        """Return the index as seen from the parent target, in which this target is *folder*."""
         items = {f"{folder}/{path}": it for path, it in self.items.items()}
         return replace(
             self,
@@ -126,20 +127,20 @@ class Index:
         )
 
     def kept(self) -> dict[str, Item]:
-        """Return its files for an index that was looked at later, which trusts no time that this did not."""
+        """Return the files for an index with a later scan. Times that this index distrusts become 0."""
         return {path: replace(it, time=0) if self._is_racy(it) else it for path, it in self.items.items()}
 
     def settled(self) -> Self:
-        """Return the index once all files are under their paths."""
+        """Return the index for the moment when each file is under its path."""
         return replace(self, aside=frozenset())
 
 
 def key_aside(path: str, item: Item) -> str:
-    """Return the key of new contents of a file whose path has the former ones still."""
+    """Return the key for new contents of a file while its path still holds the former contents."""
     algorithms = of_checksum(item.digest, f"{path!r} in the target")
     return f"{OWN}/{algorithms.digest(f'{path}/{item.digest}'.encode(errors='surrogatepass')).hex()}"
 
 
 def now_ns() -> int:
-    """Return the moment, in nanoseconds since 1970, as the times of files have it."""
+    """Return the current time in nanoseconds since 1970, like the times of files."""
     return time.time_ns()

@@ -1,4 +1,4 @@
-"""Progress: how far a transfer is, as data."""
+"""Progress: the progress of a transfer, as data."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ from dataclasses import dataclass
 from nbckpt.render import count, duration, short, size
 
 _TELLING = 0.01
-"""From which share on the rate tells how long the rest takes."""
+"""The remaining time is shown once this share of the bytes is moved."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a transfer is.
+    """Describe the progress of a transfer.
 
     Attributes:
-        files: How many files it moves, of which `files_done` are there.
-        size: Their bytes, of which `done` are there.
-        current: A file that is under way.
-        seconds: How long it has taken.
+        files: The number of files to move.
+        files_done: The number of files already moved.
+        size: The bytes to move.
+        done: The bytes already moved.
+        current: A file that is being moved.
+        seconds: Seconds since the transfer began.
     """
 
     files: int = 0
@@ -34,12 +36,12 @@ class Progress:
 
     @property
     def rate(self) -> float:
-        """Bytes per second; 0 before there are any."""
+        """Bytes per second; 0 before the first byte is moved."""
         return self.done / self.seconds if self.seconds > 0 else 0.0
 
     @property
     def seconds_left(self) -> float | None:
-        """How long the rest takes at this rate; None where that cannot be told."""
+        """Seconds until the end at this rate; None if the rate is 0."""
         return (self.size - self.done) / self.rate if self.rate else None
 
     def __str__(self) -> str:
@@ -51,7 +53,7 @@ class Progress:
         )
 
     def __add__(self, other: Progress) -> Progress:
-        """Return how far two transfers are, of which *other* came later."""
+        """Return the sum of two transfers; *other* is the later one."""
         return Progress(
             self.files + other.files,
             self.files_done + other.files_done,
@@ -63,15 +65,15 @@ class Progress:
 
 
 ProgressCallback = Callable[[Progress], None]
-"""What is told of progress, in whichever thread it happens, one after the other."""
+"""A function that receives each progress, one call at a time, in the thread that made the progress."""
 
 
 class ProgressTracker:
-    """Counts what a transfer has moved, from any thread.
+    """Count the files and bytes that a transfer has moved. Any thread may call it.
 
     Args:
-        told: Told of each change.
-        clock: Tells the seconds.
+        told: Called with each change.
+        clock: Returns seconds.
     """
 
     def __init__(
@@ -85,18 +87,18 @@ class ProgressTracker:
 
     @property
     def now(self) -> Progress:
-        """How far it is."""
+        """The current progress."""
         return self._now
 
     def plan(self, files: int, size: int) -> None:
-        """Add to what is to be moved, or take from it."""
+        """Add files and bytes to the plan; negative numbers remove some."""
         self._add(files=files, size=size)
 
     @contextmanager
     def file(self, path: str) -> Iterator[Callable[[int], None]]:
-        """Count a file that is moved in the block, which tells how many bytes more are there.
+        """Count one file. The block moves the file and calls the yielded function with each number of bytes.
 
-        When the block fails, what it had told does not count: it may be tried again.
+        If the block fails, the bytes that it reported are subtracted, since it may be tried again.
         """
         counted = 0
 
@@ -116,7 +118,7 @@ class ProgressTracker:
     def _add(
         self, *, files: int = 0, files_done: int = 0, size: int = 0, done: int = 0, current: str = ""
     ) -> None:
-        with self._lock:  # while it is told, too: it never hears of less after more
+        with self._lock:  # also during the call below: the callback must never see less after more
             was = self._now
             self._now = Progress(
                 was.files + files,

@@ -1,4 +1,4 @@
-"""Queue: transfers that one thread makes, one after the other, in the order they were asked for."""
+"""Queue: one thread carries out transfers one after another, in the order of the requests."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from nbckpt.sync.shutdown import before_the_end
 from nbckpt.sync.transfer import TransferOptions
 
 _AT_EXIT_S = 300.0
-"""How long the end of the interpreter waits for the last transfers."""
+"""How long the interpreter waits for the last transfers at shutdown."""
 
 _log = logging.getLogger("nbckpt")
 
 
 class Request(NamedTuple):
-    """What somebody asked for.
+    """Describe a requested transfer.
 
     Attributes:
         action: `sync_up`, `sync_down` or `delete`.
         local: The local folder; empty for `delete`.
-        remote: The URL of the remote one.
-        exclude: Patterns of what is left out.
+        remote: The URL of the remote folder.
+        exclude: Patterns of files to leave out.
     """
 
     action: str
@@ -47,18 +47,18 @@ class Request(NamedTuple):
         """Return the request.
 
         Raises:
-            UsageError: *exclude* is one text.
+            UsageError: *exclude* is a single string.
         """
         excluding(exclude)
         return cls(action, os.fspath(local), os.fspath(remote).rstrip("/"), tuple(exclude or ()))
 
     @property
     def target(self) -> str:
-        """What is written to."""
+        """The folder or URL that the transfer writes to."""
         return str(Path(self.local).absolute()) if self.action == "sync_down" else self.remote
 
     def meets(self, other: Request) -> bool:
-        """Tell whether both are about one folder, so that their order matters."""
+        """Tell whether both requests use the same folder, so that their order matters."""
         return self.remote == other.remote or (self.local != "" and self.local == other.local)
 
     def __str__(self) -> str:
@@ -70,20 +70,20 @@ class Request(NamedTuple):
 
 
 class Command:
-    """A request that is waiting, is being carried out, or has ended; each has a result of its own.
+    """A request that waits, runs or has ended, with its own result.
 
     Attributes:
-        request: What is to be done.
-        cancel: Cancels it.
-        done: Set when it has ended.
-        error: Why it failed, if it did.
+        request: The request.
+        cancel: Cancels the command.
+        done: Set when the command has ended.
+        error: Why it failed; None if it did not.
         began: When it began, by the clock; None before that.
-        progress: How far it is.
-        moves: The time that moves when it goes well, see `Syncer.sync_up_if_needed`.
-        is_late: Whether it was cancelled since it took too long.
-        is_unwanted: Whether somebody cancelled it.
-        is_told: Whether somebody has heard of its failure.
-        is_past: Whether something else was asked for later, about the same folders.
+        progress: Its progress.
+        moves: The name of the time to update on success, see `Syncer.sync_up_if_needed`.
+        is_late: Whether it was cancelled after its timeout.
+        is_unwanted: Whether a caller cancelled it.
+        is_told: Whether its failure was raised to a caller.
+        is_past: Whether a different request for the same folders came later.
     """
 
     def __init__(self, request: Request) -> None:
@@ -97,25 +97,25 @@ class Command:
         self.is_late = self.is_unwanted = self.is_told = self.is_past = False
 
     def tell(self, progress: Progress) -> None:
-        """Note how far it is."""
+        """Store the progress."""
         self.progress = progress
 
 
 class Queue:
-    """Commands, and the one thread that carries them out while there are any. Safe from every thread.
+    """Keep commands in order, and carry them out in one thread. Any thread may call it.
 
     Args:
-        carry_out: Does what a command says, and ends when its cancel says so or after *timeout*.
-        ended: Told of each command that ended; it holds the lock.
-        clock: Tells seconds that only grow.
-        timeout: After how many seconds a command is cancelled; None for never.
+        carry_out: Carries out a command; it ends on the command's cancel or after *timeout*.
+        ended: Called with each command that ended, while the lock is held.
+        clock: Returns monotonic seconds.
+        timeout: Seconds after which a command is cancelled; None for no limit.
 
     Attributes:
-        lock: Held while anything changes.
-        running: What is being carried out.
-        waiting: What comes next.
-        last: What was asked for last.
-        failed: What failed and did not go well since.
+        lock: Held during every change.
+        running: The command that runs.
+        waiting: The commands that wait, next first.
+        last: The command of the latest request.
+        failed: The requests that failed and have not succeeded since, with their commands.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class Queue:
         self.clear()
 
     def clear(self) -> None:
-        """Forget everything; nothing of it is carried out here."""
+        """Forget all commands without carrying them out."""
         self.lock = threading.RLock()
         self.running: Command | None = None
         self.waiting: deque[Command] = deque()
@@ -141,15 +141,16 @@ class Queue:
         self._thread: threading.Thread | None = None
 
     def ask(self, request: Request, moves: str = "") -> bool:
-        """Have a request carried out: now, which is True, or when what runs has ended.
+        """Carry out a request. Return True if it begins now, False if it waits for the running command.
 
-        One that is waiting already, with nothing behind it on the same folders, is not made twice.
+        The result is also True if the running command is cancelled already and this request is next.
+        An equal request that already waits is reused, if no later request uses the same folders.
         """
         with self.lock:
             self.cancel_what_is_late()
             for failed in self.failed.values():
                 failed.is_past |= failed.request != request and failed.request.meets(request)
-            # Never refused, so the last request is not lost: see docs/decisions/0029.
+            # A request is never refused, so the last one is not lost: see docs/decisions/0029.
             command = self.last = self._like(request) or Command(request)
             command.moves = command.moves or moves
             if self.running is None:
@@ -169,9 +170,9 @@ class Queue:
 
     def _begin(self, command: Command) -> None:
         if self._thread is not None:
-            self._thread.join()  # it has nothing more to do
+            self._thread.join()  # the former thread has no work left
         thread = threading.Thread(target=self._work, name="nbckpt-syncer", daemon=True)
-        is_in_thread = starts(thread)  # it waits for the lock
+        is_in_thread = starts(thread)  # the new thread waits for the lock
         self._thread, self.running = thread if is_in_thread else None, command
         command.began = self._clock()
         _busy.add(self)
@@ -180,14 +181,14 @@ class Queue:
             self._work()
 
     def _work(self) -> None:
-        """Carry out what there is. Runs in a thread of its own."""
+        """Carry out commands until none waits. Runs in its own thread."""
         with self.lock:
             command = self.running
         while command is not None:
             error: BaseException | None = None
             try:
                 self._carry_out(command)
-            except BaseException as raised:  # noqa: BLE001  whatever it was, it was no success
+            except BaseException as raised:  # noqa: BLE001  any exception is a failure of the command
                 error = raised
             command = self._next(command, error)
 
@@ -203,7 +204,7 @@ class Queue:
             return self.running
 
     def _note(self, command: Command, error: BaseException | None) -> None:
-        # It went well, or there is a newer failure: see docs/decisions/0030.
+        # The former failure is obsolete after a success or a newer failure: see docs/decisions/0030.
         self.failed.pop(command.request, None)
         if error is not None:
             if command.is_late and isinstance(error, CancelledError):
@@ -215,12 +216,12 @@ class Queue:
         self._ended(command)
 
     def _rest(self) -> None:
-        """Let go of what nobody has to hear of any more."""
+        """Drop the queue from `_busy` if it has no work and no failure left to raise."""
         if self.running is None and all(it.is_told or it.is_unwanted for it in self.failed.values()):
             _busy.discard(self)
 
     def cancel_what_is_late(self) -> None:
-        """Cancel what began too long ago; what carries it out may not have noticed yet."""
+        """Cancel the running command if it exceeds the timeout; it may not have noticed that itself."""
         with self.lock:
             it = self.running
             if it is None or it.began is None or self._timeout is None or it.cancel.cancelled:
@@ -230,7 +231,7 @@ class Queue:
                 it.cancel.cancel()
 
     def cancel(self) -> None:
-        """Cancel what is being carried out, and drop what is waiting."""
+        """Cancel the running command and drop the waiting ones."""
         with self.lock:
             waiting, self.waiting = list(self.waiting), deque()
             for command in waiting:
@@ -242,7 +243,7 @@ class Queue:
                 self.running.cancel.cancel()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait for all that was asked for, and tell whether it ended in so many seconds; 0 only looks."""
+        """Wait for all requests. Tell whether they ended within *timeout* seconds; 0 does not wait."""
         deadline = None if timeout is None else time.monotonic() + timeout
         with self.lock:
             self.cancel_what_is_late()
@@ -256,11 +257,11 @@ class Queue:
         return True
 
     def raise_failures(self, *, also_unwanted: bool = True) -> None:
-        """Raise the failures that nobody has heard of, once.
+        """Raise each failure that was not raised yet.
 
         Raises:
-            StoreError: Several, or one that was none of ours.
-            NbckptError: The failure.
+            StoreError: Several requests failed, or one failed with an error that is not nbckpt's.
+            NbckptError: The one failure.
         """
         with self.lock:
             new = [it for it in self.failed.values() if not it.is_told]
@@ -276,7 +277,7 @@ class Queue:
 
 
 def _explained(request: Request, error: BaseException) -> Exception:
-    """Return the error with what was asked for."""
+    """Return an error that names the request."""
     if isinstance(error, CancelledError):
         explained: Exception = type(error)(f"{request}: {error}")
     elif isinstance(error, NbckptError):
@@ -288,7 +289,7 @@ def _explained(request: Request, error: BaseException) -> Exception:
 
 
 _busy: set[Queue] = set()
-"""What the end of the interpreter waits for: queues with work, or with a failure to tell."""
+"""The queues that the interpreter waits for at shutdown: they have work or a failure to report."""
 
 
 @lru_cache(maxsize=1)
@@ -297,7 +298,7 @@ def _flush_at_exit() -> None:
 
 
 def _flush() -> None:
-    """Wait for the last transfers, and give them up after a while or when that is interrupted."""
+    """Wait for the last transfers. Abandon them after a limit or on an interrupt."""
     deadline = time.monotonic() + _AT_EXIT_S
     for queue in list(_busy):
         try:
@@ -310,7 +311,7 @@ def _flush() -> None:
         except KeyboardInterrupt:
             queue.cancel()
             _log.error("the last sync was given up")
-        except Exception as error:  # noqa: BLE001  the next one is to be waited for too
+        except Exception as error:  # noqa: BLE001  the next queue must be waited for too
             _log.error("%s", error)
 
 
@@ -320,11 +321,11 @@ _targets_changed = threading.Condition()
 
 @contextmanager
 def alone_at(target: str, options: TransferOptions) -> Iterator[None]:
-    """Be the only one in this process who writes to a target; wait until nobody else does.
+    """Lock a target for writing within this process; wait until no other transfer writes to it.
 
     Raises:
-        CancelledError: It was cancelled meanwhile.
-        TimedOutError: That took too long.
+        CancelledError: The transfer was cancelled meanwhile.
+        TimedOutError: The other transfer did not end within the timeout.
     """
     cancel = options.cancel or Cancel()
     with _targets_changed, cancel.calling(_look_again):
@@ -346,7 +347,7 @@ def _look_again() -> None:
 
 
 def _forget() -> None:
-    """Leave to the parent of a fork what it does: its threads are not here, and its locks may be held."""
+    """Clear all queues in the child of a fork: the parent's threads are not here, its locks may be held."""
     global _targets_changed
     for queue in list(_busy):
         queue.clear()

@@ -1,10 +1,10 @@
-"""Stores: what one store of checkpoints has and another one lacks, brought there.
+"""Stores: copy the checkpoints that one store has and another one lacks.
 
-Keys are put once and never changed, so what is there with its size need not be moved again, and any
-number of machines may send to one store at once. Nothing is ever removed from either.
+A key is put once and never changed. So a key that the target has with the same size is not copied again,
+and any number of machines may write to one target at once. Nothing is ever removed from either store.
 
-Nothing is believed of the source: a pack is put when all its blobs are what its id vouches for, a
-manifest when it is the one that its key names and the packs that it needs are there.
+The source is not trusted. A pack is put only if all its blobs match its id. A manifest is put only if it
+matches its key and the target has the packs that it needs.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ from nbckpt.sync.transfer import Moved, TransferOptions, TransferPool
 
 # Nothing is deleted at the target: see docs/decisions/0027.
 ORDER = ("store.json", "packs/", "signatures/", "refs/", "checkpoints/")
-"""What is put first: contents, then names, and last the manifests, each of which shows a checkpoint."""
+"""The order of puts: contents, then names, and last the manifests. A manifest shows its checkpoint."""
 
 _MOST_TRIES = 3
 
 
 def mirror(source: Store, target: Store, options: TransferOptions | None = None) -> Moved:
-    """Bring *target* every checkpoint that *source* has.
+    """Copy every checkpoint of *source* to *target*.
 
-    Whoever reads the target finds each checkpoint whole or not at all, also when this is killed. Trials
-    are not among them, see `upload`.
+    A reader of the target finds each checkpoint whole or not at all, even if the copy is killed. Trials are
+    not copied, see `upload`.
 
     Args:
-        source: Where from.
-        target: Where to.
+        source: The store to read.
+        target: The store to write.
         options: The timeout, the retries and the progress.
 
     Returns:
-        What was done; files are keys. What is damaged in the source is left out, by its key.
+        The counts; its files are keys. Damaged keys of the source are in `left_out`.
 
     Raises:
-        StoreError: A storage failed, or it was cancelled or took too long; what was moved until then
-            need not be moved again.
+        StoreError: A storage failed, or the copy was cancelled or took too long. Keys that were copied
+            until then need not be copied again.
     """
     options = options or TransferOptions()
     work, meter = options.work(target.url), ProgressTracker(options.told)
@@ -65,15 +65,15 @@ def mirror(source: Store, target: Store, options: TransferOptions | None = None)
         try:
             transfer.move(missing, work)
         except NotFoundError:
-            pass  # the source is being collected: what is left of it is looked at again
+            pass  # gc runs in the source: list the remaining keys again
         else:
             moved |= {key: size for key, size in missing.items() if key not in left_out}
-        # Once more: a collector of the target may have taken packs before their manifest was there.
+        # List again: gc in the target may have deleted packs before their manifest was there.
     raise StoreError(f"{source.url} or {target.url} is being collected again and again: try again later")
 
 
 def _is_due(key: str, size: int, there: int | None) -> bool:
-    """Tell whether a key is to be moved: it is not there, or is a pack that cannot be whole there."""
+    """Tell whether to copy a key: the target lacks it, or has a pack of another size, which is not whole."""
     return there is None or (key.endswith(".pack") and size != there)
 
 
@@ -85,14 +85,14 @@ def _sizes(store: Store) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class _Transfer:
-    """Keys on their way from one store to another.
+    """Copy keys from one store to another.
 
     Attributes:
-        source: Where from.
-        target: Where to.
-        meter: Counts what is moved.
+        source: The store to read.
+        target: The store to write.
+        meter: Counts the bytes moved.
         there: The keys of the target.
-        left_out: Why keys are not moved.
+        left_out: Why keys are not copied, by key.
     """
 
     source: Store
@@ -118,7 +118,7 @@ class _Transfer:
             moved(size)
 
     def _checked(self, key: str, size: int) -> Buffer:
-        """Return the bytes of a key, which are what the key promises."""
+        """Return the bytes of a key, after checking that they match the key."""
         if key.endswith(".pack") and size > LARGEST_PACK:
             raise CorruptError(f"{key} has {size} bytes, and no pack is that large")
         data = _data(self.source, key, size)
@@ -132,7 +132,7 @@ class _Transfer:
 
 
 def _data(store: Store, key: str, size: int) -> Buffer:
-    """Return the bytes of a key; those of a large file are not read into memory."""
+    """Return the bytes of a key. A large file is mapped, not read into memory."""
     path = store.path(key)
     if path is None or size < mmap.PAGESIZE:
         return store.get(key)

@@ -1,7 +1,6 @@
-"""Syncer: what brings a folder to remote storage and back, and what all of them are given.
+"""Syncer: the base class of objects that copy a folder to remote storage and back.
 
-The interface is that of the syncers that people have written already: a subclass of theirs needs another
-import and nothing else.
+Its interface equals that of existing syncers: to use one here, change only its import.
 """
 
 from __future__ import annotations
@@ -34,15 +33,15 @@ _log = logging.getLogger("nbckpt")
 
 @dataclass(frozen=True, repr=False)
 class SyncerStatus(Result):
-    """How a syncer stands.
+    """Describe the state of a syncer.
 
     Attributes:
-        name: Its class.
-        settings: Its settings, as names and words.
-        running: What it does now, in words; empty for nothing.
-        progress: How far that is.
-        waiting: What comes next.
-        failures: Why something is not where it should be.
+        name: The class of the syncer.
+        settings: The settings, as names and text.
+        running: The running transfer, as text; empty for none.
+        progress: The progress of that transfer.
+        waiting: The transfers that wait.
+        failures: The errors of failed transfers.
     """
 
     name: str
@@ -64,22 +63,23 @@ class SyncerStatus(Result):
 
 
 class Syncer(ABC):
-    """Brings folders to remote storage and back; subclass it to use a tool of your own.
+    """Sync folders with remote storage; subclass it to use your own tool.
 
-    A subclass gives `sync_up`, `sync_down` and `delete`. Where these return before the work is done, it
-    gives `wait` and `retry` too. One object serves all trials of an experiment, one call at a time.
+    A subclass implements `sync_up`, `sync_down` and `delete`. If these return before the work is done, the
+    subclass implements `wait` and `retry` too. One object serves all trials of an experiment, one call at a
+    time.
 
     Args:
-        sync_period: For so many seconds after one that began well, `sync_up_if_needed` and
+        sync_period: Seconds after a successful start in which `sync_up_if_needed` and
             `sync_down_if_needed` do nothing.
-        clock: Tells seconds that only grow.
+        clock: Returns monotonic seconds.
 
     Attributes:
-        last_sync_up_time: When the last one that went well began, by the clock.
-        last_sync_down_time: The same for downloads.
+        last_sync_up_time: When the last successful upload began, by the clock.
+        last_sync_down_time: When the last successful download began, by the clock.
     """
 
-    # Here, so that a subclass that does not call this __init__ has them too.
+    # Class attributes, so that a subclass that does not call this __init__ has them too.
     sync_period: float = PERIOD_S
     last_sync_up_time: float = -math.inf
     last_sync_down_time: float = -math.inf
@@ -91,40 +91,40 @@ class Syncer(ABC):
 
     @abstractmethod
     def sync_up(self, local_dir: str, remote_dir: str, exclude: list[str] | None = None) -> bool:
-        """Bring a remote folder up to what a local one holds, perhaps in the background.
+        """Update a remote folder from a local one, perhaps in the background.
 
         Args:
             local_dir: The local folder.
-            remote_dir: The URL of the remote one.
-            exclude: Patterns of what is left out, such as `*.tmp`.
+            remote_dir: The URL of the remote folder.
+            exclude: Patterns of files to leave out, such as `*.tmp`.
 
         Returns:
-            Whether that has begun.
+            Whether the upload has begun.
         """
 
     @abstractmethod
     def sync_down(self, remote_dir: str, local_dir: str, exclude: list[str] | None = None) -> bool:
-        """Bring a local folder up to what a remote one holds; otherwise as `sync_up`."""
+        """Update a local folder from a remote one; otherwise like `sync_up`."""
 
     @abstractmethod
     def delete(self, remote_dir: str) -> bool:
-        """Remove a remote folder, perhaps in the background; tell whether that has begun."""
+        """Remove a remote folder, perhaps in the background; tell whether the removal has begun."""
 
-    def retry(self) -> None:  # noqa: B027  a syncer that works at once has nothing to do here
-        """Do again what failed last."""
+    def retry(self) -> None:  # noqa: B027  a synchronous syncer needs no override
+        """Repeat the requests that failed last."""
 
     def wait(self) -> object:  # noqa: B027  the same
-        """Wait for what goes on in the background, and raise why it failed if it did."""
+        """Wait for the transfers in the background and raise their failures."""
 
     def sync_up_if_needed(self, local_dir: str, remote_dir: str, exclude: list[str] | None = None) -> bool:
-        """Call `sync_up` if the last that went well is a period ago; tell whether that has begun."""
+        """Call `sync_up` if the last successful one is a period ago; tell whether it has begun."""
         return self._if_needed(
             "last_sync_up_time",
             partial(self.sync_up, local_dir=local_dir, remote_dir=remote_dir, exclude=exclude),
         )
 
     def sync_down_if_needed(self, remote_dir: str, local_dir: str, exclude: list[str] | None = None) -> bool:
-        """Call `sync_down` if the last that went well is a period ago; tell whether that has begun."""
+        """Call `sync_down` if the last successful one is a period ago; tell whether it has begun."""
         return self._if_needed(
             "last_sync_down_time",
             partial(self.sync_down, remote_dir=remote_dir, local_dir=local_dir, exclude=exclude),
@@ -140,21 +140,21 @@ class Syncer(ABC):
         return has_begun
 
     def wait_or_retry(self, max_retries: int = 3, backoff_s: float = 5) -> None:
-        """Wait, and where that fails, do it again, until it was tried *max_retries* times.
+        """Wait for the transfers, and repeat failed ones, with at most *max_retries* attempts in all.
 
         Args:
-            max_retries: How often in all.
-            backoff_s: How many seconds pass before the second time, at least; later times are further apart.
+            max_retries: The number of attempts, with the first one.
+            backoff_s: The minimum pause before the second attempt in seconds; later pauses are longer.
 
         Raises:
-            UsageError: The numbers cannot be.
-            StoreError: It failed every time; the cause says how.
-            NotFoundError: What trying again does not help, and the like.
+            UsageError: An argument is invalid.
+            StoreError: Every attempt failed; the cause is the last error.
+            NotFoundError: A transfer raised it. Errors that a retry cannot fix are raised at once.
         """
         if max_retries < 1:
             raise UsageError(f"max_retries={max_retries}: give at least 1")
         checked_period("backoff_s", backoff_s)
-        import tenacity  # and asyncio with it, which takes long
+        import tenacity  # slow: it imports asyncio too
 
         retrying = tenacity.Retrying(
             stop=tenacity.stop_after_attempt(max_retries),
@@ -177,8 +177,8 @@ class Syncer(ABC):
         """Make both directions due at once."""
         self.last_sync_up_time = self.last_sync_down_time = -math.inf
 
-    def close(self) -> None:  # noqa: B027  a syncer that works at once has nothing to do here
-        """Wait for what was asked for, and raise the failure that nobody has heard of."""
+    def close(self) -> None:  # noqa: B027  a synchronous syncer needs no override
+        """Wait for all requests and raise the failure that was not raised yet."""
 
     def __enter__(self) -> Self:
         return self
@@ -188,10 +188,10 @@ class Syncer(ABC):
 
     @classmethod
     def validate_upload_dir(cls, upload_dir: str) -> bool:
-        """Tell that this syncer reaches *upload_dir*; a subclass may accept anything.
+        """Return True if this syncer supports *upload_dir*; a subclass may accept anything.
 
         Raises:
-            UsageError: It does not: the message says what to write or to install.
+            UsageError: It does not. The message says what to write or to install.
         """
         if upload_dir.startswith("file://"):
             return True
@@ -205,18 +205,18 @@ class Syncer(ABC):
         return True
 
     def status(self) -> SyncerStatus:
-        """Return how it stands."""
+        """Return the state of the syncer."""
         return SyncerStatus(type(self).__name__, (("sync_period", seconds(self.sync_period)),))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(sync_period={self.sync_period:g})"
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        """Return how it stands as text and as HTML; a front end shows the best that it can."""
+        """Return the status as text and as HTML; a front end shows the richest form that it supports."""
         return self.status()._repr_mimebundle_(include, exclude)
 
     def __getstate__(self) -> dict[str, Any]:
-        # Another process's clock began elsewhere.
+        # Another process's clock has another start.
         return {name: it for name, it in self.__dict__.items() if name != "_clock" and name not in _MOMENTS}
 
 
@@ -224,14 +224,14 @@ _MOMENTS = ("last_sync_up_time", "last_sync_down_time")
 
 
 def is_worth_retrying(error: BaseException) -> bool:
-    """Tell whether trying again may help."""
+    """Tell whether a retry may help."""
     if isinstance(error, CancelledError):
-        return isinstance(error, TimedOutError)  # else somebody does not want it
+        return isinstance(error, TimedOutError)  # otherwise a caller cancelled it
     return isinstance(error, Exception) and not isinstance(error, FINAL)
 
 
 def checked_period(name: str, number: object) -> float:
-    """Return *number* where it is seconds: 0 or more.
+    """Return *number* if it is a number of seconds, 0 or more.
 
     Raises:
         UsageError: It is not.
@@ -242,10 +242,10 @@ def checked_period(name: str, number: object) -> float:
 
 
 def checked_timeout(name: str, number: object) -> float | None:
-    """Return *number* where it is seconds above 0, or None.
+    """Return *number* if it is a number of seconds above 0, or None.
 
     Raises:
-        UsageError: It is not.
+        UsageError: It is neither.
     """
     if number is None:
         return None
@@ -255,7 +255,7 @@ def checked_timeout(name: str, number: object) -> float | None:
 
 
 def seconds(number: float | None) -> str:
-    """Return a duration as it was given and as people read it.
+    """Return a duration in seconds, and in larger units from one minute on.
 
     >>> seconds(300), seconds(None)
     ('300 s (5 min)', 'no limit')

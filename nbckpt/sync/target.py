@@ -1,7 +1,7 @@
-"""Target: a store that holds one folder, and an index of it.
+"""Target: a store that holds one folder and an index of that folder.
 
-The files are under their paths, and the index beside them is put last. Another tool may have put the
-files; then there is no index.
+Each file is stored under its path. The index is written last. If another tool uploaded the files, there
+is no index.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from nbckpt.sync.transfer import TransferOptions, TransferPool
 
 
 def index_of(store: Store, work: TransferPool) -> Index:
-    """Return the index of a target, or an index of its files if the target has none.
+    """Return the index of a target, or build one from its files if the target has no index.
 
     Raises:
-        NotFoundError: The target holds nothing.
+        NotFoundError: The target is empty.
         CorruptError: The index is damaged.
         StoreError: The storage failed.
     """
-    # An experiment has no index, its trials have: see docs/decisions/0032.
+    # An experiment has no index, but its trials have one each: see docs/decisions/0032.
     index = work.one(partial(Index.read, store)) or _joined_index(store, work)
     if not index.items and not index.looked_at:
         raise NotFoundError(f"there is nothing at {store.url}")
@@ -32,7 +32,7 @@ def index_of(store: Store, work: TransferPool) -> Index:
 
 
 def _joined_index(store: Store, work: TransferPool) -> Index:
-    """Return an index of a folder that has none, joined from the indexes of the folders below."""
+    """Build the index of a folder that has none by joining the indexes of the folders below."""
     sizes = work.one(lambda: dict(store.sizes()))
     tops = {key.removesuffix(f"/{KEY}") for key in sizes if key.endswith(f"/{KEY}")}
     indexes: list[Index] = []
@@ -52,15 +52,15 @@ def _read_below(store: Store, folder: str, indexes: list[Index]) -> None:
 
 
 def foreign_index(sizes: Mapping[str, int]) -> Index:
-    """Return an index of files that another tool put there, whose sizes are all that is known."""
+    """Return an index of files that another tool uploaded. Only their sizes are known."""
     return Index({check_key(path): Item(size, 0, "") for path, size in sizes.items() if not is_own(path)})
 
 
 def delete(store: Store, *, options: TransferOptions | None = None) -> int:
-    """Remove a whole target. It is empty for readers at once, also if this fails later.
+    """Remove a whole target. Readers see an empty target at once, even if the removal fails later.
 
     Returns:
-        How many files were removed.
+        The number of files removed.
 
     Raises:
         StoreError: The storage failed. Delete again to continue.
@@ -75,5 +75,5 @@ def delete(store: Store, *, options: TransferOptions | None = None) -> int:
 
 
 def is_own(key: str) -> bool:
-    """Tell whether a key belongs to the index, and not to the folder's files."""
+    """Tell whether a key belongs to the index and not to the folder's files."""
     return key.startswith(f"{OWN}/")

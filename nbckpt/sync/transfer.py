@@ -1,4 +1,4 @@
-"""Transfer: the options, the calls of a store side by side with retries, and the counts of one transfer."""
+"""Transfer: the options and counts of one transfer, and a thread pool that retries calls of a store."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from nbckpt.store import Cancel, CancelledError, TimedOutError
 from nbckpt.sync.progress import ProgressCallback
 
 if TYPE_CHECKING:
-    import tenacity  # which takes asyncio along: it is imported where something is transferred
+    import tenacity  # it imports asyncio, so it is imported only by code that transfers
 
 THREADS = 8
 ATTEMPTS = 3
@@ -26,22 +26,22 @@ ATTEMPTS = 3
 _BACKOFF_S = 0.5
 _LONGEST_BACKOFF_S = 30.0
 _GRACE_S = 1.0
-"""How long threads may take to notice that they were given up."""
+"""How long threads may take to notice that the transfer was abandoned."""
 FINAL = (NotFoundError, UsageError, RefusedError, CorruptError, FormatError)
-"""Errors that trying again does not help."""
+"""Errors that a retry cannot fix."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class TransferOptions:
-    """How a transfer is to be made.
+    """Configure a transfer.
 
     Attributes:
-        timeout: After how many seconds it is given up; None for never.
+        timeout: Seconds after which the transfer is abandoned; None for no limit.
         attempts: How often a request is tried.
-        cancel: Cancels it from elsewhere.
-        told: Told of its progress, in any thread.
+        cancel: Lets other code cancel the transfer.
+        told: Called with the progress, in any thread.
     """
 
     timeout: float | None = None
@@ -50,20 +50,20 @@ class TransferOptions:
     told: ProgressCallback | None = None
 
     def work(self, place: str) -> TransferPool:
-        """Return the work of this transfer, which writes to *place*."""
+        """Return the pool that makes the calls of this transfer, which writes to *place*."""
         return TransferPool(place, self.timeout, self.attempts, self.cancel)
 
 
 @dataclass(frozen=True)
 class Moved:
-    """The counts of a transfer.
+    """Count the files of a finished transfer.
 
     Attributes:
-        files: How many files were moved.
-        size: How many bytes these files have.
-        same: How many files were there already.
-        removed: How many files were removed.
-        left_out: Why files were left out, by their paths: they vanished, or changed while they were read.
+        files: The number of files moved.
+        size: The bytes of these files.
+        same: The number of files that were there already.
+        removed: The number of files removed.
+        left_out: Why files were left out, by path: they vanished, or changed while they were read.
     """
 
     files: int = 0
@@ -79,20 +79,20 @@ class Moved:
 
 _log = logging.getLogger("nbckpt")
 _hanging: dict[threading.Thread, str] = {}
-"""What was given up and may still end, with the place that it writes to."""
+"""Threads that were abandoned but may still run, each with the place that it writes to."""
 
 
 class TransferPool:
-    """Calls of a store, made on a few threads, with one deadline for all of them.
+    """Make calls of a store on a few threads, with one deadline for all calls.
 
-    When it is cancelled, or too late, requests are let go of and no further call is made. A call that
-    cannot be let go of is left alone; who works on the same place next waits for it.
+    After a cancel or the deadline, running requests are aborted and no further call is made. A call that
+    cannot be aborted keeps running. The next pool for the same place waits for that call.
 
     Args:
-        place: What the calls are about; one writer at a time.
-        timeout: After how many seconds it is given up; None for never.
+        place: The place that the calls write to; one writer at a time.
+        timeout: Seconds after which the calls are abandoned; None for no limit.
         attempts: How often a call is tried.
-        cancel: Cancels it from elsewhere.
+        cancel: Lets other code cancel the calls.
     """
 
     def __init__(
@@ -117,19 +117,19 @@ class TransferPool:
         self._wait_for_former()
 
     def one(self, call: Callable[[], T]) -> T:
-        """Make one call and return what it returns; see `all`."""
+        """Make one call and return its result; see `all`."""
         returned: list[T] = []
         self.all([lambda: returned.append(call())])
         return returned[0]
 
     def all(self, calls: Iterable[Callable[[], object]]) -> None:
-        """Make all the calls, several at a time and in no order.
+        """Make all the calls, several at a time and in any order.
 
         Raises:
-            CancelledError: It was cancelled.
-            TimedOutError: They took too long together, and were cancelled.
-            StoreError: One failed as often as it was tried.
-            NotFoundError: What a call raised, and the like that trying again does not help.
+            CancelledError: The transfer was cancelled.
+            TimedOutError: The calls together exceeded the timeout and were cancelled.
+            StoreError: A call failed in every attempt.
+            NotFoundError: A call raised it. Every error of `FINAL` is raised at once, without a retry.
         """
         waiting = deque(calls)
         failed: list[BaseException] = []
@@ -166,9 +166,9 @@ class TransferPool:
             raise failed[0]
 
     def _give_up(self, threads: Iterable[threading.Thread]) -> None:
-        """Let go of what is under way; what cannot be let go of is remembered."""
+        """Abort the running calls; remember the threads whose calls cannot be aborted."""
         alive = [thread for thread in threads if thread.is_alive()]
-        _hanging.update(dict.fromkeys(alive, self._place))  # first, as an interrupt may end what follows
+        _hanging.update(dict.fromkeys(alive, self._place))  # first, since an interrupt may skip the rest
         self.cancel.cancel()
         deadline = time.monotonic() + _GRACE_S
         for thread in alive:
@@ -177,7 +177,7 @@ class TransferPool:
                 _hanging.pop(thread, None)
 
     def _wait_for_former(self) -> None:
-        """Wait for what was given up and still writes here: two writers could leave a mixture of both."""
+        """Wait for abandoned threads that still write here: two writers could leave a mixture of both."""
         # see docs/decisions/0020
         for thread, place in list(_hanging.items()):
             while place == self._place and thread.is_alive():
@@ -195,7 +195,7 @@ class TransferPool:
     def _make(
         self, waiting: deque[Callable[[], object]], failed: list[BaseException], ended: Callable[[], None]
     ) -> None:
-        """Make calls until none is left; runs in a thread of its own."""
+        """Make calls until the queue is empty. Runs in its own thread."""
         try:
             with self.cancel.covering():
                 self._make_each(waiting, failed)
@@ -215,25 +215,25 @@ class TransferPool:
             except RetryError as error:
                 failed.append(_exhausted(error.last_attempt))
                 waiting.clear()
-            except BaseException as error:  # noqa: BLE001  whatever it was, it is raised where it was asked for
+            except BaseException as error:  # noqa: BLE001  the caller of `all` raises it, whatever it is
                 failed.append(error)
                 waiting.clear()
 
 
 def _countdown(number: int, then: Callable[[], None]) -> Callable[[], None]:
-    """Return what calls *then* when it was called so many times."""
+    """Return a function that calls *then* at its call number *number*."""
     turns = itertools.count(1)
     return lambda: then() if next(turns) == number else None
 
 
 def _say(state: tenacity.RetryCallState) -> None:
-    """Log that a call failed and is tried again."""
+    """Log that a call failed and is retried."""
     failed = state.outcome and state.outcome.exception()
     _log.warning("%s (attempt %d); it is tried again", failed, state.attempt_number)
 
 
 def _exhausted(last: tenacity.Future) -> StoreError:
-    """Return the error for a call that failed as often as it was tried."""
+    """Return the error for a call that failed in every attempt."""
     cause, times = last.exception(), last.attempt_number
     error = StoreError(f"{cause} (after {times} attempt{'s' if times > 1 else ''})")
     error.__cause__ = cause

@@ -1,6 +1,7 @@
-"""Upload: bring a target up to what a local folder holds, without moving again what it holds already.
+"""Upload: update a target from a local folder. Files that the target has already are not sent again.
 
-The new contents of a file are put aside first, and the index shows them; then they take the file's path.
+The new contents of a file are first stored aside, and the index points to them. Then they move to the
+file's path.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ def upload(
     delete_missing: bool = False,
     options: TransferOptions | None = None,
 ) -> Moved:
-    """Bring a target up to what a folder holds.
+    """Update a target from a folder.
 
-    At every moment `download` gives the target's contents before the upload or after it, also if the upload
-    fails, is cancelled or killed. After the return any other tool finds the files under their paths, too.
+    At every moment `download` returns the target's contents from before or after the upload, even if the
+    upload fails, is cancelled or killed. After the return other tools find the files under their paths too.
     Empty folders are not sent.
 
     Args:
@@ -76,7 +77,7 @@ class _Upload:
         self._folders_there: set[str] = set()
         self._new: dict[str, Item] = {}
         self._aside: set[str] = set()
-        """Paths under which the target still has former contents."""
+        """Paths that still hold former contents in the target."""
         self._put_aside: set[str] = set()
         self._left_out: dict[str, str] = {}
         self._moved: dict[str, int] = {}
@@ -84,7 +85,7 @@ class _Upload:
         self._seen = scan(folder, excluded, self._left_out)
 
     def run(self, *, delete_missing: bool) -> Moved:
-        """Send what the target lacks, then show it and remove what it should not hold."""
+        """Send the missing files, then write the index and remove the files that should not be there."""
         self._read_target()
         changed = [path for path, seen in self._seen.items() if not self._is_there(path, seen)]
         self._meter.plan(len(changed), sum(self._seen[path].size for path in changed))
@@ -97,7 +98,7 @@ class _Upload:
         return Moved(len(self._moved), sum(self._moved.values()), same, len(gone), self._left_out)
 
     def _read_target(self) -> None:
-        """Read what the target holds. A target without an index gets one now, so that readers see no half."""
+        """List the target. A target without an index gets one now, so that readers see no partial upload."""
         work, store = self._work, self._store
         self._there = work.one(lambda: dict(store.sizes()))
         self._folders_there = {folder for path in self._there for folder in parents(path)}
@@ -137,11 +138,11 @@ class _Upload:
             self._meter.plan(-1, -self._seen[path].size)
 
     def _read(self, path: str) -> tuple[Item, Data]:
-        """Return a file's contents up to the size that it had when the folder was scanned."""
+        """Return the contents of a file, up to its size at the time of the scan."""
         file, seen = self._folder / path, self._seen[path]
         try:
             now = FileStat.of(file.stat())
-            if now.inode != seen.inode:  # another file has taken its name
+            if now.inode != seen.inode:  # another file has replaced it
                 self._meter.plan(0, now.size - seen.size)
                 self._seen[path] = seen = now
             data = contents(file, seen.size)
@@ -155,7 +156,7 @@ class _Upload:
         return item, data
 
     def _put(self, path: str, item: Item, data: Data) -> None:
-        """Put a file under its path, or aside."""
+        """Store a file under its path or aside."""
         key = key_aside(path, item) if self._is_taken(path) else path
         if key != path:
             self._put_aside.add(key)
@@ -169,13 +170,17 @@ class _Upload:
         (self._aside.discard if key == path else self._aside.add)(path)
 
     def _is_taken(self, path: str) -> bool:
-        """Tell whether the index shows a file that a put under this path would change."""
+        """Tell whether a put under this path would change a file that the index lists."""
         index, there = self._index, self._there
         is_shown = path in index.items and path not in index.aside and path in there
         return is_shown or path in self._folders_there or any(folder in there for folder in parents(path))
 
     def _check_still(self, path: str, item: Item) -> None:
-        """Check that a file still begins with the contents that were read."""
+        """Check that a file still begins with the contents that were read.
+
+        Raises:
+            _ChangedError: The file changed or cannot be read.
+        """
         file = self._folder / path
         try:
             same = file.stat().st_mtime_ns == item.time
@@ -188,10 +193,10 @@ class _Upload:
         raise _ChangedError("it changed while it was sent; the next time takes it along")
 
     def _gone(self, items: Mapping[str, Item], *, delete_missing: bool) -> set[str]:
-        """Return the paths that the target should not hold any more."""
+        """Return the paths to remove from the target."""
         present = self._seen.keys() & items.keys()
         others = {path for path in {*items, *self._there} if path not in self._seen and not is_own(path)}
-        # A file where the folder has a folder now, or the other way round, cannot stay in any case.
+        # A file cannot stay where the source now has a folder, nor a folder where it now has a file.
         folders = {folder for path in present for folder in parents(path)} if others else set()
         return {
             path
@@ -202,11 +207,11 @@ class _Upload:
         }
 
     def _show(self, items: Mapping[str, Item], gone: set[str]) -> None:
-        """Put the index, then every file under its path, and remove what the index does not show."""
+        """Write the index, move every file to its path, and remove the files that the index does not list."""
         work, store = self._work, self._store
         shown = {path: item for path, item in items.items() if path not in gone}
         after = Index(shown, frozenset(self._aside) & shown.keys(), self._looked_at)
-        # Before anything that is shown is touched: see docs/decisions/0026.
+        # The index comes before any change to a file that it lists: see docs/decisions/0026.
         if self._new or gone or not self._index.looked_at:
             work.one(partial(after.write, store))
         for paths in reversed(_in_order(gone, gone)):
@@ -220,7 +225,7 @@ class _Upload:
 
 
 def _counted(data: Data, moved: Callable[[int], None]) -> Data:
-    """Return the data; if it is read in pieces, report the bytes of each piece to *moved*."""
+    """Return the data. If it is read in pieces, report the bytes of each piece to *moved*."""
     if not isinstance(data, Pieces):
         return data
     read, left = data.read, data.size
@@ -236,7 +241,7 @@ def _counted(data: Data, moved: Callable[[int], None]) -> Data:
 
 
 def _in_order(paths: Iterable[str], every: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Return the paths to put first, and last those that say that the folder beside them is whole."""
+    """Return two lists: the paths to process first, then each `<folder>.json`, which marks a whole folder."""
     folders = {folder for path in every for folder in parents(path)}
     first: list[str] = []
     last: list[str] = []
