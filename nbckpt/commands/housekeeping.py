@@ -179,6 +179,8 @@ class Verification(Result):
         headline = f"{count(len(it.damages), 'damage')} found: {read}"
         mended = len(it.damages) - len(rows)
         notes = [f"Repaired from {self.source}: {count(mended, 'damage')}."] if mended else []
+        if it.failure:
+            notes.append(f"Not everything was repaired: {it.failure}")
         if not rows:
             return Page(headline, notes=tuple(notes))
         notes.append(

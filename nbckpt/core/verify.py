@@ -46,6 +46,7 @@ class Verified:
         size: The bytes of those.
         damages: What is damaged.
         repaired: The packs that were damaged or missing and were brought back.
+        failure: Why the other copy could not be read, so that the rest was not repaired.
     """
 
     checkpoints: int = 0
@@ -53,6 +54,7 @@ class Verified:
     size: int = 0
     damages: list[Damage] = field(default_factory=list)
     repaired: list[str] = field(default_factory=list)
+    failure: str = ""
 
     def __repr__(self) -> str:
         read = f"checkpoints={self.checkpoints}, packs={self.packs}, size={self.size}"
@@ -105,8 +107,11 @@ def verify(
     for pack in dict.fromkeys(it.pack for it in result.damages if it.pack):
         with suppress(StoreError):  # it is named all the same; here nothing can be written
             set_aside(history.store, pack)
-        if copy is not None and repair(history.store, pack, copy):
-            result.repaired.append(pack)
+        if copy is not None and not result.failure:
+            try:
+                result.repaired += [pack] * repair(history.store, pack, copy)
+            except StoreError as error:  # what was found is told all the same
+                result.failure = str(error)
     return result
 
 

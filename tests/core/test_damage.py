@@ -139,6 +139,16 @@ def test_repair_fetches_what_is_damaged_from_a_copy(tracker: Tracker, damage: An
     assert list(tracker.store.keys("damaged/")) == []
 
 
+def test_a_copy_that_cannot_be_read_hides_no_damage(tracker: Tracker) -> None:
+    copy = MemoryStore()
+    mirror(tracker.store, copy)
+    pack = flip(tracker.store)
+    verified = tracker.verify(repair_from=FaultyStore(copy, when=lambda call: call.op == "get"))
+    assert {it.pack for it in verified.damages} == {pack}
+    assert verified.repaired == []
+    assert verified.failure
+
+
 def test_a_copy_that_is_damaged_too_repairs_nothing(tracker: Tracker) -> None:
     copy = MemoryStore()
     mirror(tracker.store, copy)
