@@ -1,6 +1,6 @@
 """State: named states that survive restarts, with any number of replicas.
 
-Carries on AdaptDL's `adaptdl.checkpoint`: a program written for it runs with its import changed.
+The interface is that of AdaptDL's `adaptdl.checkpoint`: to run a program written for it, change its import.
 """
 
 from nbckpt.state import replica

@@ -1,12 +1,12 @@
-"""A job's saved states on disk: numbered folders, each whole or not there at all.
+"""A job's saved states on disk: numbered folders, each complete or absent.
 
-    checkpoint-7/               one save; the newest whole one counts
+    checkpoint-7/               one save; the newest complete save is loaded
         manifest.json           the names of the states, their files, sizes and digests
-        model.state             what the state called `model` wrote
+        model.state             the file that the state called `model` wrote
 
-A save is made in a hidden folder beside them, written through to the disk and renamed. Its number is one
-more than the highest that is there, whatever restart it comes from. Only one process writes at a time,
-which a lock holds; readers need none.
+A save is made in a hidden folder beside the saves, synced to disk and renamed. Its number is one more than
+the highest number there, regardless of restarts. A lock lets only one process write at a time. Readers need
+no lock.
 """
 
 from __future__ import annotations
@@ -45,22 +45,22 @@ _LOCK = f"{STAGING}.lock"
 _LOCK_S = 60.0
 _PLAIN = re.compile(r"[a-z0-9._-]{1,80}")
 _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?")
-"""Names that Windows keeps for itself, whatever follows the dot."""
+"""Names that Windows reserves, with any extension."""
 _URL = re.compile(r"[a-z][a-z0-9+.-]+:/", re.IGNORECASE)
 
 _log = logging.getLogger("nbckpt")
 
 
 class Writes(Protocol):
-    """What can write itself to a file."""
+    """An object that can write itself to a file."""
 
     def save(self, fileobj: IO[bytes]) -> None:
-        """Write what there is to keep."""
+        """Write the object's data."""
 
 
 @dataclass(frozen=True)
 class Kept:
-    """One state in a save: its file, that file's size in bytes and its checksum."""
+    """One state in a save: the name, the size in bytes and the checksum of its file."""
 
     file: str
     size: int
@@ -69,12 +69,12 @@ class Kept:
 
 @dataclass(frozen=True)
 class Save:
-    """One whole save.
+    """One save.
 
     Attributes:
-        folder: Where it is.
-        states: What it holds, by the states' names.
-        replicas: How many replicas the job had then.
+        folder: The folder of the save.
+        states: The saved states, by name.
+        replicas: The number of replicas at the time of the save.
     """
 
     folder: Path
@@ -83,7 +83,7 @@ class Save:
 
     @property
     def number(self) -> int:
-        """Its number; later saves have higher ones."""
+        """The number of the save; later saves have higher numbers."""
         return int(self.folder.name.removeprefix(PREFIX))
 
     def open(self, name: str) -> IO[bytes]:
@@ -99,10 +99,10 @@ class Save:
             raise StoreError(f"cannot read {str(place)!r}: {error.strerror or error}") from error
 
     def check(self) -> Self:
-        """Read every file.
+        """Read every file, check its checksum, and return the save.
 
         Raises:
-            CorruptError: One is missing or is not what was saved; the message names it.
+            CorruptError: A file is missing or differs from the saved one; the message names it.
             StoreError: The disk failed.
         """
         for name, kept in self.states.items():
@@ -112,7 +112,7 @@ class Save:
         return self
 
     def seems_whole(self) -> bool:
-        """Tell whether every file is there with its size, which is quick to see.
+        """Tell whether every file exists with its size. This is quick: no file is read.
 
         Raises:
             StoreError: The disk failed.
@@ -121,12 +121,12 @@ class Save:
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """Return what a save's manifest says, without looking at the files.
+        """Read a save's manifest without checking the files of its states.
 
         Raises:
-            NotFoundError: It has no manifest of ours, so it is somebody's.
+            NotFoundError: The folder has no manifest of nbckpt, so it belongs to another program.
             CorruptError: The manifest is damaged.
-            FormatError: A newer nbckpt wrote it.
+            FormatError: A newer nbckpt wrote the manifest.
             StoreError: The disk failed.
         """
         place, data = folder / MANIFEST, None
@@ -145,27 +145,27 @@ class Save:
 
 
 class StateFolder:
-    """A job's saves in one folder.
+    """The saves of a job in one folder.
 
     Args:
-        folder: Where they are; made with the first save.
+        folder: The folder; the first save makes it.
 
     Raises:
-        UsageError: It is a URL.
+        UsageError: The folder is a URL.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = local(folder)
 
     def write(self, states: Iterable[tuple[str, Writes]], *, keep: int, replicas: int) -> Save:
-        """Make a save of *states*, and remove all but the newest *keep* whole ones.
+        """Make a save of *states*, and remove all but the newest *keep* complete saves.
 
-        After the return it survives a crash of the machine. After an error, whichever, what was there
-        before is whole.
+        After the return the save survives a crash of the machine. After any error the earlier saves are
+        complete.
 
         Raises:
             StoreError: The disk failed, or another process writes here.
-            Exception: Whatever a state's own `save` raises.
+            Exception: Any error that a state's `save` raises.
         """
         with self._alone():
             with ExitStack() as staged:
@@ -179,7 +179,7 @@ class StateFolder:
         return made
 
     def _fill(self, stage: Path, states: Iterable[tuple[str, Writes]], replicas: int) -> Save:
-        """Write the staged folder, and give it its number."""
+        """Write the staged folder and rename it to its number."""
         kept = {name: write_state(name, state, stage / file_name(name)) for name, state in states}
         manifest = {
             "format": FORMAT,
@@ -188,17 +188,17 @@ class StateFolder:
             "states": {name: [it.file, it.size, it.digest] for name, it in kept.items()},
         }
         with _explained("write", self.folder):
-            # A checksum, not a signature: replicas share no secret, see docs/decisions/0022.
+            # Sealed with a checksum, not a signature: replicas share no secret, see docs/decisions/0022.
             (stage / MANIFEST).write_bytes(schema.seal(manifest))
             place = self.folder / f"{PREFIX}{max(self._numbers(), default=0) + 1}"
             commit(stage, place)
         return Save(place, kept, replicas)
 
     def _prune(self, newest: Save, keep: int) -> None:
-        """Remove what is older than the newest *keep* whole saves, and what crashes left.
+        """Remove the saves older than the newest *keep* complete ones, and the remains of crashes.
 
-        Folders without a manifest of ours stay: they are somebody's. So do links, and what a newer nbckpt
-        wrote.
+        Folders without a manifest of nbckpt stay: they belong to other programs. Links and saves of a newer
+        nbckpt stay too.
         """
         whole = 1
         for number in sorted(self._numbers() - {newest.number}, reverse=True):
@@ -212,17 +212,17 @@ class StateFolder:
             if whole >= keep and not folder.is_symlink():
                 remove(folder)
             whole += is_whole
-        sweep(self.folder, older_s=0)  # nobody else writes: the lock is held
+        sweep(self.folder, older_s=0)  # no other process writes: the lock is held
 
     def newest(self) -> Save | None:
-        """Return the newest whole save, all its files read; the log tells of newer ones that are not.
+        """Return the newest complete save, after reading all its files. Log newer saves that are incomplete.
 
         Returns:
-            None where there is no save.
+            The save, or None if there are no saves.
 
         Raises:
-            CorruptError: There are saves, and none is whole.
-            FormatError: Those that are not were written by a newer nbckpt.
+            CorruptError: There are saves, but all are incomplete.
+            FormatError: There are saves, but a newer nbckpt wrote them.
             StoreError: The folder cannot be read.
         """
         passed: list[Exception] = []
@@ -241,7 +241,7 @@ class StateFolder:
                     _log.warning("going on from %s, an older save", save.folder)
                 return save
         if self._numbers(missing_ok=True) - numbers:
-            return self.newest()  # another process saved, and removed those of before
+            return self.newest()  # another process saved and removed the earlier saves
         if passed:
             raise type(passed[0])(
                 f"no save in {str(self.folder)!r} is whole: {passed[0]}. To begin anew, move the folder away"
@@ -276,11 +276,11 @@ class StateFolder:
 
 
 def write_state(name: str, state: Writes, file: Path) -> Kept:
-    """Have a state write a new file, which is not synced.
+    """Let a state write a new file. The file is not synced to disk.
 
     Raises:
         StoreError: The disk failed.
-        Exception: Whatever the state's own `save` raises.
+        Exception: Any error that the state's `save` raises.
     """
     own: OSError | None = None
     try:
@@ -288,7 +288,7 @@ def write_state(name: str, state: Writes, file: Path) -> Kept:
             try:
                 state.save(opened)
             except OSError as error:
-                # Writing to an open file tells no name; what tells one met another file.
+                # An error of the opened file has no file name; an error with a name concerns another file.
                 own = error if error.filename or error.errno not in _OF_THE_DISK else None
                 raise
         return Kept(file_name(name), file.stat().st_size, PREFERRED.checksum_of_file(file))
@@ -299,11 +299,11 @@ def write_state(name: str, state: Writes, file: Path) -> Kept:
 
 
 def write_alone(name: str, state: Writes, folder: Path) -> None:
-    """Have a state write its file in *folder*, which holds all of it, durably, or what it held before.
+    """Let a state write its file in *folder*, atomically and durably: an error keeps the former file.
 
     Raises:
         StoreError: The disk failed.
-        Exception: Whatever the state's own `save` raises.
+        Exception: Any error that the state's `save` raises.
     """
     with ExitStack() as staging:
         with _explained("write", folder):
@@ -316,22 +316,22 @@ def write_alone(name: str, state: Writes, folder: Path) -> None:
 
 
 def file_name(name: str, algorithms: Algorithms = PREFERRED) -> str:
-    """Return the name of the file of the state called *name*; different names have different files.
+    """Return the file name for the state called *name*. Different names have different files.
 
-    So it is also where the system does not tell `A` from `a`.
+    This also holds on file systems that ignore the case of letters.
     """
     if _PLAIN.fullmatch(name) and not _RESERVED.fullmatch(name):
         return name + SUFFIX
     readable = re.sub(r"[^a-z0-9_-]", "_", name.lower())[:40]
-    # No plain name has a tilde.
+    # A plain name never contains a tilde, so the two kinds cannot collide.
     return f"{readable}~{algorithms.digest(name.encode(errors='surrogatepass')).hex()[:32]}{SUFFIX}"
 
 
 def local(where: str | os.PathLike[str]) -> Path:
-    """Return a folder as a path that does not depend on the working folder.
+    """Return a folder as an absolute path.
 
     Raises:
-        UsageError: It is a URL.
+        UsageError: The folder is a URL.
     """
     if _URL.match(os.fspath(where)):
         raise UsageError(f"states are kept in a folder that all replicas reach, not at {os.fspath(where)!r}")
@@ -339,10 +339,10 @@ def local(where: str | os.PathLike[str]) -> Path:
 
 
 def at_least_one(keep: int) -> int:
-    """Return how many saves are kept.
+    """Return *keep*, the number of saves to keep, if it is at least one.
 
     Raises:
-        UsageError: None would be.
+        UsageError: It is below one.
     """
     if keep < 1:
         raise UsageError(f"keep={keep}: one save at least is kept")
@@ -350,11 +350,11 @@ def at_least_one(keep: int) -> int:
 
 
 def _kept(name: str, file: str, size: int, digest: str) -> Kept:
-    """Return what a manifest says of a state's file.
+    """Return a manifest's entry for a state's file.
 
     Raises:
-        CorruptError: It is another's, or leads elsewhere.
-        FormatError: Its digest is not to be had here.
+        CorruptError: The file belongs to another state, or its name leads elsewhere.
+        FormatError: The digest algorithm is not available here.
     """
     if file != file_name(name, of_checksum(digest, f"the state {name!r}")):
         raise CorruptError(f"a manifest is damaged: {file!r} is not the file of the state {name!r}")
@@ -362,7 +362,7 @@ def _kept(name: str, file: str, size: int, digest: str) -> Kept:
 
 
 def _has_size(file: Path, kept: Kept) -> bool:
-    """Tell whether a file is there and so long; what a link leads to is none of the save."""
+    """Tell whether a regular file exists with the right size. A link does not belong to the save."""
     with _explained("read", file), suppress(FileNotFoundError):
         found = file.lstat()
         return stat.S_ISREG(found.st_mode) and found.st_size == kept.size
@@ -370,7 +370,7 @@ def _has_size(file: Path, kept: Kept) -> bool:
 
 
 def _checksum(file: Path, like: str) -> str:
-    """Return the checksum of a file, of the kind of another one; nothing where it is gone by now."""
+    """Return the checksum of a file, with the algorithm of the checksum *like*; "" if the file is gone."""
     with _explained("read", file), suppress(FileNotFoundError):
         return of_checksum(like, str(file)).checksum_of_file(file)
     return ""

@@ -1,4 +1,4 @@
-"""Generators: the state of the random numbers that all code of a process shares."""
+"""Generators: the state of the global random generators of a process."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _log = logging.getLogger("nbckpt")
 
 
 class RandomState(State):
-    """The state of the global random generators: of `random`, of NumPy, and of torch with its CUDA devices.
+    """The state of the global random generators of `random`, NumPy, and torch with its CUDA devices.
 
-    A save keeps the generators of the libraries that are imported then. After a load the next
-    `random.random()`, `numpy.random.rand()` and `torch.rand(1)` return what they returned after the save. A
-    warning names each generator that cannot be set here. A generator in a variable has a state of its own:
+    A save covers the libraries that are imported at that moment. After a load the next `random.random()`,
+    `numpy.random.rand()` and `torch.rand(1)` return the same numbers as after the save. A warning names each
+    generator that cannot be set here. A generator in a variable needs its own state:
     `State.of("rng", generator)`.
 
     Args:
@@ -65,6 +65,6 @@ class RandomState(State):
 
 
 def _cuda() -> Any:
-    """Return torch's module for CUDA, or None where there is no device or torch is not imported."""
+    """Return torch's CUDA module, or None if there is no device or torch is not imported."""
     torch = modules.get("torch")
     return torch.cuda if torch is not None and torch.cuda.is_available() else None

@@ -1,4 +1,4 @@
-"""Place: the code that made a state, so that a cell that is run again can be told from other code."""
+"""Place: the code that made a state. It tells a cell that runs again from other code."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Any
 
 _HERE = __name__.rpartition(".")[0]
 _PROMPTS = ("<stdin", "<python-input", "<pyshell")
-"""How the file names of what is typed at a prompt begin: Python's, since 3.13, and IDLE's."""
+"""Prefixes of the file names of prompt input: Python's, Python's since 3.13, and IDLE's."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """The code that made a state.
+    """Describe the code that made a state.
 
     Attributes:
-        where: Its file and line, or its cell, for people.
-        text: The line itself.
-        run: Which run of notebook code it was; None for other code.
-        cell: The id of the notebook's cell, where the front end tells it.
+        where: The file and line, or the cell, as shown to people.
+        text: The line of code.
+        run: Identifies the run of notebook code; None for other code.
+        cell: The id of the notebook's cell, if the front end sends it.
     """
 
     where: str
@@ -30,7 +30,7 @@ class Place:
     cell: str = ""
 
     def is_again(self, earlier: Place) -> bool:
-        """Tell whether this is the notebook code of *earlier*, run again and maybe edited."""
+        """Tell whether this is the notebook code of *earlier*, run again and perhaps edited."""
         if self.run is None or earlier.run is None or self.run == earlier.run:
             return False
         # see docs/decisions/0024
@@ -40,7 +40,7 @@ class Place:
 
 
 def place_of(state: object) -> Place:
-    """Return where *state* is being made: the code that calls its class, or `State.of`."""
+    """Return the place that makes *state*: the code that calls its class or `State.of`."""
     frame = _maker(state)
     text = linecache.getline(frame.f_code.co_filename, frame.f_lineno, frame.f_globals).strip()
     where = f"{frame.f_code.co_filename}:{frame.f_lineno}"
@@ -48,11 +48,11 @@ def place_of(state: object) -> Place:
     if notebook is None:
         return Place(where, text)
     shell = _shell(notebook)
-    if shell is None:  # a plain prompt compiles each input anew
+    if shell is None:  # a plain prompt compiles each input separately
         while (outer := _notebook_frame(notebook.f_back)) is not None:
             notebook = outer
         return Place(f"the line `{text}`" if text else where, text, notebook.f_code)
-    # The history tells which cell runs; in some versions the count is the next one's.
+    # The history knows which cell runs; in some versions execution_count is already that of the next cell.
     history = shell.history_manager
     number = len(history.input_hist_raw) - 1 if history else shell.execution_count
     cell = f"cell [{number}], `{text}`" if notebook is frame else f"{where}, called by cell [{number}]"
@@ -65,8 +65,8 @@ def in_notebook() -> bool:
 
 
 def _maker(state: object) -> FrameType:
-    """Return the frame that calls the class, past its own constructors."""
-    # By their code: looking at a frame's variables would keep them alive while it runs.
+    """Return the frame that calls the class, outside the constructors of the class."""
+    # Compare code objects: reading a frame's variables would keep them alive while the frame runs.
     own = {getattr(it, "__code__", None) for cls in type(state).__mro__ for it in vars(cls).values()}
     frame = sys._getframe(1)
     while frame.f_back is not None and (_is_ours(frame) or frame.f_code in own):
@@ -79,10 +79,10 @@ def _is_ours(frame: FrameType) -> bool:
 
 
 def _notebook_frame(frame: FrameType | None) -> FrameType | None:
-    """Return the frame of the notebook's or the prompt's own code that *frame* was called from."""
+    """Return the frame of notebook or prompt code that *frame* was called from, or None."""
     while frame is not None:
         if frame.f_globals.get("__name__") == "__main__":
-            # Not by sys.ps1, which IPython sets in whatever program it is used.
+            # Do not test sys.ps1: IPython sets it in every program that uses IPython.
             at_prompt = frame.f_code.co_filename.startswith(_PROMPTS)
             if at_prompt or "get_ipython" in frame.f_globals:
                 return frame
@@ -91,12 +91,12 @@ def _notebook_frame(frame: FrameType | None) -> FrameType | None:
 
 
 def _shell(frame: FrameType) -> Any:
-    """Return the IPython shell that runs a frame, if one does; IPython is not imported for it."""
+    """Return the IPython shell that runs a frame, or None. Does not import IPython."""
     get = frame.f_globals.get("get_ipython")
     return get() if callable(get) else None
 
 
 def _cell_id(shell: Any) -> str:
-    """Return the id of the cell that runs, which JupyterLab and VS Code send with it."""
+    """Return the id of the running cell, which JupyterLab and VS Code send with the code; else ""."""
     parent = shell.get_parent() if hasattr(shell, "get_parent") else {}
     return str((parent or {}).get("metadata", {}).get("cellId", ""))

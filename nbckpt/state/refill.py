@@ -1,4 +1,4 @@
-"""Refill: loaded values go into the objects that are there (see docs/decisions/0042)."""
+"""Refill: put loaded values into the existing objects (see docs/decisions/0042)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def tells_its_state(value: Any) -> bool:
 
 
 def told(value: Any, within: tuple[int, ...] = ()) -> Any:
-    """Return what is saved of a value: its `state_dict()`, also in dicts, lists and tuples."""
+    """Return the data to save for a value: its `state_dict()`, also inside dicts, lists and tuples."""
     if tells_its_state(value):
         return value.state_dict()
     if type(value) not in (dict, list, tuple) or id(value) in within:
@@ -31,9 +31,9 @@ def told(value: Any, within: tuple[int, ...] = ()) -> Any:
 
 
 def placed(value: Any, loaded: Any, met: dict[int, Any] | None = None) -> Any:
-    """Fill a value with what was loaded and return it; return what was loaded if it cannot be filled.
+    """Fill *value* with *loaded* and return it. If it cannot be filled, return *loaded*.
 
-    *met* has by its id what was loaded before, and what took its place: what was one object stays one.
+    *met* maps the id of each loaded object to the object that replaced it, so shared objects stay shared.
     """
     met = {} if met is None else met
     if isinstance(loaded, SCALARS) and not tells_its_state(value):
@@ -72,7 +72,7 @@ def _are_same(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
 
 
 def _refill(value: Any, loaded: Any) -> bool:
-    """Give a value the contents of another one of its type; tell whether it can be filled."""
+    """Fill a value with the contents of another value of its type; tell whether it can be filled."""
     if isinstance(value, MutableMapping):
         value.clear()
         value.update(loaded)
@@ -89,7 +89,7 @@ def _refill(value: Any, loaded: Any) -> bool:
 
 
 def _refill_generator(value: Any, loaded: Any) -> bool:
-    """Fill a generator of random numbers of the standard library, NumPy or torch; tell if it is one."""
+    """Set a random generator of the standard library, NumPy or torch; tell whether the value is one."""
     numpy, torch = modules.get("numpy.random"), modules.get("torch")
     if isinstance(value, random.Random):
         value.setstate(loaded.getstate())
@@ -109,7 +109,7 @@ def _source(generator: Any) -> type:
 
 
 def _refill_array(value: Any, loaded: Any) -> bool:
-    """Fill an array or a tensor, if the other one has its shape and type; tell whether it was filled."""
+    """Fill an array or a tensor if *loaded* has the same shape and type; tell whether it was filled."""
     target = _array(value)
     if target is None or (value.shape, value.dtype) != (loaded.shape, loaded.dtype):
         return False
@@ -118,7 +118,7 @@ def _refill_array(value: Any, loaded: Any) -> bool:
 
 
 def _array(value: Any) -> Any:
-    """Return an array that can be written to, of a tensor what no gradient follows; None if it is neither."""
+    """Return a writable array, or a tensor detached from its gradient; None for any other value."""
     if type(value) is getattr(modules.get("numpy"), "ndarray", None):
         return value if value.flags.writeable else None
     torch = modules.get("torch")

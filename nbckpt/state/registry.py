@@ -1,4 +1,4 @@
-"""Registry: which states there are, by name. It keeps none of them alive."""
+"""Registry: the states of a job, by name. It does not keep them alive."""
 
 from __future__ import annotations
 
@@ -21,38 +21,41 @@ from nbckpt.state.place import Place, place_of
 _log = logging.getLogger("nbckpt")
 
 KEEP = 2
-"""How many saves are kept."""
+"""The default number of saves to keep."""
 
 
 class Registered(Protocol):
-    """What the registry, and a save, know of a state. See `nbckpt.State`."""
+    """The methods of a state that the registry and a save use. See `nbckpt.State`."""
 
     def save(self, fileobj: IO[bytes]) -> None:
-        """Write what there is to keep."""
+        """Write the state."""
 
     def load(self, fileobj: IO[bytes]) -> None:
         """Read what `save` wrote."""
 
     def sync(self) -> None:
-        """Bring the replicas together."""
+        """Synchronize the replicas."""
 
     def _reference(self) -> Callable[[], Registered | None]:
-        """Return what finds the state for as long as it is to be saved."""
+        """Return a function that returns the state while it should be saved, and None afterwards."""
 
 
 class Source(Protocol):
-    """Where states are loaded from."""
+    """A place that states are loaded from."""
 
     def open(self, name: str) -> IO[bytes] | None:
-        """Open what a state saved; None where it saved nothing there."""
+        """Open the data that a state saved; None if there is no data of this state."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A state, found as long as it is to be saved, its class, and the code that made it.
+    """A registered state.
 
     Attributes:
-        last: What was last done with it, `saved` or `loaded`, and when.
+        state: Returns the state while it should be saved, and None afterwards.
+        kind: The name of its class.
+        place: The code that made the state.
+        last: The last action, `saved` or `loaded`, and its time.
     """
 
     state: Callable[[], Registered | None]
@@ -62,16 +65,16 @@ class Entry:
 
 
 class Registry:
-    """The states of a job by their names. Safe from every thread.
+    """Hold the states of a job by name. Any thread may call it.
 
     Args:
-        path: The folder in which they are saved; by default what the environment says.
+        path: The folder of the saves; by default the folder that the environment names.
         barrier: Called by all replicas; it returns when all have called it.
-        keep: How many saves are kept.
-        origin: What states are loaded from where there is no folder, as in a trial.
+        keep: The number of saves to keep.
+        origin: The source of states if there is no folder, as in a trial.
 
     Attributes:
-        source: What states are loaded from; None before the first load.
+        source: The source of states; None before the first load.
     """
 
     def __init__(
@@ -92,20 +95,20 @@ class Registry:
 
     @property
     def path(self) -> Path | None:
-        """Where the states are saved."""
+        """The folder of the saves; None if there is none."""
         return self._path or (replica.checkpoint_path() if self._origin is None else None)
 
     @property
     def is_nowhere(self) -> bool:
-        """Whether states are alive that no save keeps, since no folder is set."""
+        """Whether states are alive but cannot be saved, since no folder is set."""
         return self.path is None and self._origin is None and bool(self.live())
 
     def saved(self) -> None:
-        """Load from here on what was saved last."""
+        """Make later loads use the newest save."""
         self.source = self._origin
 
     def add(self, name: str, state: Registered) -> None:
-        """Register a state, in place of one that the same notebook code made before.
+        """Register a state. It replaces a state that the same notebook code made before.
 
         Raises:
             UsageError: Another live state has the name.
@@ -124,13 +127,13 @@ class Registry:
             self._put(name, entry)
 
     def adopt(self, name: str, state: Registered) -> None:
-        """Register a state that was made elsewhere, in place of whichever has the name."""
+        """Register a state that was made elsewhere. It replaces any state of the same name."""
         with self._lock:
             self._put(name, _entry(state))
 
     def _put(self, name: str, entry: Entry) -> None:
-        # The last in order, also where one that is dead has not been cleared away yet: on every replica
-        # the order is the same, whenever memory is collected there.
+        # Put the state last, even if a dead entry of this name is still there. So the order is the same on
+        # every replica, regardless of when garbage is collected there.
         self._entries.pop(name, None)
         self._entries[name] = entry
         self._dropped.discard(name)
@@ -143,12 +146,12 @@ class Registry:
         return [(name, state) for name, state in found if state is not None]
 
     def drop(self, name: str) -> None:
-        """Note that nobody kept a state that was neither saved nor loaded."""
+        """Note that a state was dropped before it was saved or loaded."""
         with self._lock:
             self._dropped.add(name)
 
     def to_save(self) -> list[tuple[str, Registered]]:
-        """Return the live states, for a save; the log tells of those that nobody kept until then."""
+        """Return the live states to save. Log a warning for each state that was dropped before the save."""
         with self._lock:
             dropped, self._dropped = self._dropped, set()
         for name in sorted(dropped):
@@ -156,22 +159,22 @@ class Registry:
         return self.live()
 
     def find(self, name: str) -> Registered | None:
-        """Return the live state called *name*."""
+        """Return the live state called *name*, or None."""
         return dict(self.live()).get(name)
 
     def entry(self, state: Registered) -> Entry | None:
-        """Return what is known of a state; None where it is not registered."""
+        """Return the entry of a state, or None if the state is not registered."""
         with self._lock:
             return next((it for it in self._entries.values() if it.state() is state), None)
 
     def note(self, names: Iterable[str], done: str) -> None:
-        """Remember that the states of these names were just `saved` or `loaded`."""
+        """Record that the states of these names were just `saved` or `loaded`."""
         with self._lock:
             for name in self._entries.keys() & set(names):
                 self._entries[name] = replace(self._entries[name], last=(done, now()))
 
     def discard(self, state: Registered) -> None:
-        """Forget a state, which gives its name free."""
+        """Remove a state and free its name."""
         with self._lock:
             self._entries = {name: it for name, it in self._entries.items() if it.state() is not state}
 
@@ -186,14 +189,14 @@ def states(
     barrier: Callable[[], Any] | None = None,
     keep: int = KEEP,
 ) -> Iterator[Registry]:
-    """Have states of one's own in a block, saved in *path*; those outside are not touched.
+    """Use a separate registry of states in a block, saved in *path*. States outside are not affected.
 
-    The block is that of this thread, and of what runs with a copy of its context.
+    The block applies to this thread, and to code that runs with a copy of its context.
 
     Args:
-        path: The folder in which they are saved; by default what the environment says.
+        path: The folder of the saves; by default the folder that the environment names.
         barrier: Called by all replicas before and after each save; it returns when all have called it.
-        keep: How many saves are kept, one at least.
+        keep: The number of saves to keep, at least one.
 
     Raises:
         UsageError: The folder is a URL, or *keep* is below one.

@@ -1,14 +1,13 @@
-"""Replicas: which of the processes of one job this is, as its environment says.
+"""Replicas: this process's rank in its job and the number of processes, read from the environment.
 
-| | read first | then | then | without any |
+| | read first | then | then | default |
 |---|---|---|---|---|
 | `rank()` | `NBCKPT_REPLICA_RANK` | `ADAPTDL_REPLICA_RANK` | `RANK` | 0 |
 | `count()` | `NBCKPT_NUM_REPLICAS` | `ADAPTDL_NUM_REPLICAS` | `WORLD_SIZE` | 1 |
 | `restarts()` | `NBCKPT_NUM_RESTARTS` | `ADAPTDL_NUM_RESTARTS` | `TORCHELASTIC_RESTART_COUNT` | 0 |
 | `checkpoint_path()` | `NBCKPT_CHECKPOINT_PATH` | `ADAPTDL_CHECKPOINT_PATH` | | None |
 
-The last names are those that torchrun sets. A variable that is empty counts as not set. Each call reads
-the environment anew.
+torchrun sets the last names. An empty variable counts as not set. Each call reads the environment again.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ from nbckpt.settings import first_set
 
 
 def rank() -> int:
-    """Return the number of this replica, from 0 on. Only replica 0 writes.
+    """Return the rank of this replica, counted from 0. Only replica 0 writes.
 
     Raises:
-        UsageError: The variable holds no such number, or is not below `count()`.
+        UsageError: The variable does not hold a rank, or the rank is not below `count()`.
     """
     name, number = _number("NBCKPT_REPLICA_RANK", "ADAPTDL_REPLICA_RANK", "RANK", default=0)
     if number >= count():
@@ -33,10 +32,10 @@ def rank() -> int:
 
 
 def count() -> int:
-    """Return how many replicas there are.
+    """Return the number of replicas.
 
     Raises:
-        UsageError: The variable holds no such number.
+        UsageError: The variable does not hold a number of replicas.
     """
     name, number = _number("NBCKPT_NUM_REPLICAS", "ADAPTDL_NUM_REPLICAS", "WORLD_SIZE", default=1)
     if number == 0:
@@ -45,17 +44,17 @@ def count() -> int:
 
 
 def restarts() -> int:
-    """Return how often the job was started again.
+    """Return how often the job was restarted.
 
     Raises:
-        UsageError: The variable holds no such number.
+        UsageError: The variable does not hold a number of restarts.
     """
     names = ("NBCKPT_NUM_RESTARTS", "ADAPTDL_NUM_RESTARTS", "TORCHELASTIC_RESTART_COUNT")
     return _number(*names, default=0)[1]
 
 
 def checkpoint_path() -> Path | None:
-    """Return the folder in which the job keeps its states; None where nothing is to be kept."""
+    """Return the folder in which the job saves its states, or None if no folder is set."""
     _, value = first_set("NBCKPT_CHECKPOINT_PATH", "ADAPTDL_CHECKPOINT_PATH")
     return Path(value) if value else None
 

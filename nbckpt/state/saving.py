@@ -1,4 +1,4 @@
-"""Saving and loading states: all together, in one save that is whole or not there."""
+"""Save and load states: all states together, in one save that is complete or absent."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ def save_all_states(
     barrier: Callable[[], Any] | None = None,
     keep: int | None = None,
 ) -> str | None:
-    """Save all live states as one new save. Every replica calls it, after the same step.
+    """Save all live states as one new save. Every replica calls this function, after the same step.
 
-    First every state's `sync` is called, on every replica, then replica 0 writes. After the return the
-    save is whole and survives a crash of the machine; with a barrier that holds on every replica. When
-    it is interrupted or killed at any point, the earlier saves are whole, and this one is, too, or is not
-    there.
+    First every replica calls `sync` of every state, then replica 0 writes. After the return the save is
+    complete and survives a crash of the machine. With a barrier this holds on every replica. If the call is
+    interrupted or killed at any point, the earlier saves stay complete, and the new save is complete or
+    absent.
 
     Args:
-        checkpoint_dir: The folder of the job's saves; by default that of `nbckpt.states`, else
+        checkpoint_dir: The folder of the job's saves; by default the folder of `nbckpt.states`, else
             `replica.checkpoint_path()`.
-        barrier: Called by every replica after its `sync`s and after the save; by default that of
+        barrier: Called by every replica after its `sync`s and after the save; by default the barrier of
             `nbckpt.states`.
-        keep: How many saves are kept, by default that of `nbckpt.states`, two.
+        keep: The number of saves to keep; by default the number of `nbckpt.states`, two.
 
     Returns:
-        The save's folder on replica 0. None on the others, and where there is no state to save, or no
-        folder to save in: then nothing was done, and the log says so, but in a trial.
+        The folder of the save on replica 0, and None on the other replicas. Also None if there is no state
+        or no folder to save in. Then nothing was done, and the log says so, except in a trial.
 
     Raises:
         UsageError: The folder is a URL, or *keep* is below one; nothing was done.
         StoreError: The disk failed.
-        Exception: Whatever a state's `sync` or `save` raises.
+        Exception: Any error that a state's `sync` or `save` raises.
     """
     registry = current.get()
     place = registry.path if checkpoint_dir is None else checkpoint_dir
@@ -73,18 +73,18 @@ def save_all_states(
     return None if made is None else str(made.folder)
 
 
-def save_state(state: State, checkpoint_dir: str | os.PathLike[str], sync: bool = True) -> None:  # noqa: FBT001, FBT002  the seed's signature
-    """Save one state as a file in a folder of the caller's own, which is no save of the job.
+def save_state(state: State, checkpoint_dir: str | os.PathLike[str], sync: bool = True) -> None:  # noqa: FBT001, FBT002  AdaptDL's signature
+    """Save one state as a file in a folder of the caller. The file is not a save of the job.
 
     Args:
         state: The state.
-        checkpoint_dir: The folder, which is made if it is not there.
-        sync: Whether to call its `sync` first. Every replica calls it; replica 0 writes.
+        checkpoint_dir: The folder; it is made if it does not exist.
+        sync: Whether to call `sync` of the state first. Every replica calls it; replica 0 writes.
 
     Raises:
         UsageError: The folder is a URL, or the state's class does not call `State.__init__`.
         StoreError: The disk failed.
-        Exception: Whatever the state's `sync` or `save` raises.
+        Exception: Any error that the state's `sync` or `save` raises.
     """
     name, folder = name_of(state), local(checkpoint_dir)
     if sync:
@@ -94,23 +94,23 @@ def save_state(state: State, checkpoint_dir: str | os.PathLike[str], sync: bool 
 
 
 def load_state(state: State) -> bool:
-    """Load a state from the newest whole save. Every replica calls it, whatever number saved it.
+    """Load a state from the newest complete save. Every replica calls it; any number of replicas may save.
 
-    All states of a job are loaded from one save, also while replica 0 makes the next one. A newer save
-    that is not whole is passed over, and the log says so.
+    All states of a job are loaded from the same save, even while replica 0 makes the next one. A newer save
+    that is incomplete is skipped, and the log says so.
 
     Returns:
-        Whether the save has the state. If not, as in a first run, it is as it was.
+        Whether the save has the state. If not, as in a first run, the state is unchanged.
 
     Raises:
-        CorruptError: There are saves, and none of them is whole.
+        CorruptError: There are saves, but all are incomplete.
         StoreError: The disk failed.
-        Exception: Whatever the state's `load` raises.
+        Exception: Any error that the state's `load` raises.
     """
     name, registry = name_of(state), current.get()
     source, place = registry.source, registry.path
     if source is None or (isinstance(source, _Saved) and source.place != place):
-        registry.source = source = _Saved(place)  # for all states: see docs/decisions/0023
+        registry.source = source = _Saved(place)  # one source for all states: see docs/decisions/0023
     file = source.open(name)
     if file is None:
         return False
@@ -121,7 +121,7 @@ def load_state(state: State) -> bool:
 
 
 class _Saved:
-    """A source of states: the newest save of the job in *place*, or none."""
+    """A source of states: the newest save of the job in *place*, or nothing if there is no save."""
 
     def __init__(self, place: Path | None) -> None:
         self.place = place
@@ -135,4 +135,4 @@ class _Saved:
 
 
 def _alone() -> None:
-    """Wait for nobody."""
+    """Wait for no other replica: the default barrier."""

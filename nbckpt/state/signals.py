@@ -1,4 +1,4 @@
-"""Signals: a job that is asked to end saves after the same step on every replica, and ends.
+"""Signals: on SIGTERM or SIGINT a job saves after the same step on every replica, and exits.
 
     with nbckpt.save_on_signal():
         for batch in data:
@@ -6,7 +6,7 @@
             if nbckpt.should_stop(any_of_all):
                 nbckpt.save_and_exit()
 
-`any_of_all` is an all-reduce: given whether this replica was asked to end, it tells whether any was.
+`any_of_all` is an all-reduce: it takes whether this replica was asked to stop, and returns whether any was.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from nbckpt.state.registry import current
 from nbckpt.state.saving import NO_FOLDER, save_all_states
 
 EXIT_CODE = 143
-"""With this a job ends that was asked to: 128 and SIGTERM, as in AdaptDL."""
+"""The exit code of a job that was asked to stop: 128 + SIGTERM, as in AdaptDL."""
 
 
 class save_on_signal:  # noqa: N801  used as a function
-    """From here on SIGTERM and SIGINT only set a flag, which `should_stop` tells.
+    """From now on SIGTERM and SIGINT only set a flag, which `should_stop` returns.
 
-    A second signal does what the signal did before. As a context manager it ends with its block; in a
-    notebook use it so, since a kernel takes its own handlers back at the end of each cell.
+    A second signal calls the former handler. As a context manager it ends with its block. In a notebook use
+    it as a context manager, since a kernel restores its own handlers at the end of each cell.
 
     Args:
-        signals: Which signals.
+        signals: The signals to handle; by default SIGTERM and SIGINT.
 
     Raises:
-        UsageError: This is not the main thread, the only one that can handle signals.
+        UsageError: This is not the main thread. Only the main thread can handle signals.
     """
 
     def __init__(self, *signals: int) -> None:
@@ -56,7 +56,7 @@ class save_on_signal:  # noqa: N801  used as a function
         self.restore()
 
     def restore(self) -> None:
-        """Have the signals do what they did before; whether one came is still known."""
+        """Restore the former handlers. Keep the flag of a signal that came."""
         for number, handler in self._before.items():
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
@@ -69,19 +69,20 @@ class save_on_signal:  # noqa: N801  used as a function
         self.restore()
         _innermost[0] = self._outer
         if self._outer is not None and self.came is not None:
-            self._outer._set(self.came, None)  # the block around this one is to end, too
+            self._outer._set(self.came, None)  # the enclosing block must end too
 
 
 _innermost: list[save_on_signal | None] = [None]
-"""Signals reach the whole process: every thread and every cell sees the same flag."""
+"""The innermost handler. Signals reach the whole process: every thread and every cell sees the same flag."""
 
 
 def should_stop(reduce: Callable[[bool], Any] | None = None) -> bool:
-    """Tell whether the job was asked to end since `save_on_signal`.
+    """Tell whether the job was asked to stop since `save_on_signal`.
 
     Args:
-        reduce: Given whether this replica was asked, returns whether any was: an all-reduce. With it all
-            replicas get the same answer for the same step; all call this then after each step.
+        reduce: An all-reduce: it takes whether this replica was asked, and returns whether any was. With it
+            all replicas get the same answer for the same step. Then every replica must call this function
+            after each step.
     """
     flag = _innermost[0]
     asked = flag is not None and flag.came is not None
@@ -89,15 +90,15 @@ def should_stop(reduce: Callable[[bool], Any] | None = None) -> bool:
 
 
 def save_and_exit(**options: Any) -> NoReturn:
-    """Save all states and end: the process with exit code 143, in a notebook the cell only.
+    """Save all states and end the process with exit code 143. In a notebook, end only the cell.
 
-    Where no folder is set, nothing is saved; then the message says so, and the exit code is 1.
+    If no folder is set, nothing is saved. Then the message says so, and the exit code is 1.
 
     Args:
-        options: Those of `save_all_states`.
+        options: The arguments of `save_all_states`.
 
     Raises:
-        SystemExit: Let it pass.
+        SystemExit: Always, except in a notebook. Do not catch it.
         KeyboardInterrupt: In a notebook.
     """
     is_nowhere = options.get("checkpoint_dir") is None and current.get().is_nowhere

@@ -1,7 +1,7 @@
-"""Snapshots: states as values, for where they are kept beside other values.
+"""Snapshots: states as values, so that they can be stored beside other values.
 
-So it is in a checkpoint of a notebook's variables, and in one of a trial. There a state's name has
-`state:` in front, which no variable has.
+Checkpoints of notebook variables and of trials hold such snapshots. There the name of a state has the
+prefix `state:`, which no variable name has.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _log = logging.getLogger("nbckpt")
 
 
 class Snapshot:
-    """What one state wrote.
+    """The bytes that one state wrote.
 
     Args:
-        kind: The name of its class.
+        kind: The name of the state's class.
         data: The bytes.
     """
 
@@ -37,28 +37,28 @@ class Snapshot:
         self.data = memoryview(data)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        # As memory beside the record, so that it is not copied into it.
+        # Pickle the bytes out of band, so that they are not copied into the record.
         return Snapshot, (self.kind, pickle.PickleBuffer(self.data))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Snapshot) and (self.kind, self.data) == (other.kind, other.data)
 
-    __hash__ = None  # type: ignore[assignment]  # it is as large as what it holds
+    __hash__ = None  # type: ignore[assignment]  # a hash would have to read all its bytes
 
     def __repr__(self) -> str:
         return f"<{self.kind}: {len(self.data)} bytes>"
 
 
 def is_state(name: str) -> bool:
-    """Tell whether that is the name of a state among other values."""
+    """Tell whether *name* is the name of a state among other values."""
     return name.startswith(PREFIX)
 
 
 def take(state: Registered) -> Snapshot:
-    """Return what a state writes now.
+    """Return a snapshot of a state.
 
     Raises:
-        Exception: Whatever its `save` raises.
+        Exception: Any error that the state's `save` raises.
     """
     file = BytesIO()
     state.save(file)
@@ -66,10 +66,10 @@ def take(state: Registered) -> Snapshot:
 
 
 def snapshots() -> dict[str, Snapshot]:
-    """Return what all live states write, by their names with `state:` in front; all are synced before.
+    """Sync all live states and return their snapshots, by name with the prefix `state:`.
 
     Raises:
-        Exception: Whatever a state's `sync` or `save` raises.
+        Exception: Any error that a state's `sync` or `save` raises.
     """
     states = current.get().to_save()
     for _, state in states:
@@ -78,19 +78,19 @@ def snapshots() -> dict[str, Snapshot]:
 
 
 def note_saved(names: Iterable[str]) -> None:
-    """Remember that the states among these names were just saved."""
+    """Record that the states among these names were just saved."""
     current.get().note([it.removeprefix(PREFIX) for it in names if is_state(it)], "saved")
 
 
 def adopt(values: Iterable[Any]) -> None:
-    """Have those of *values* that are states take part in saves, in place of others of their names."""
+    """Register the states among *values*. Each replaces a registered state of the same name."""
     for value in values:
         if isinstance(value, State):
             current.get().adopt(name_of(value), value)
 
 
 def held(names: Iterable[str]) -> dict[str, Snapshot]:
-    """Return what those live states that have these names would write, for taking a load back."""
+    """Return snapshots of the live states of these names, so that a load can be undone."""
     found: dict[str, Snapshot] = {}
     for name in names:
         state = current.get().find(name.removeprefix(PREFIX))
@@ -103,7 +103,7 @@ def held(names: Iterable[str]) -> dict[str, Snapshot]:
 
 
 def put_back(taken: Mapping[str, Snapshot]) -> dict[str, str]:
-    """Load live states from snapshots; return why those that were not loaded were not."""
+    """Load live states from snapshots. Return the reason for each state that was not loaded."""
     failed: dict[str, str] = {}
     for name, snapshot in taken.items():
         state = current.get().find(name.removeprefix(PREFIX))
@@ -113,7 +113,7 @@ def put_back(taken: Mapping[str, Snapshot]) -> dict[str, str]:
             else:
                 state.load(BytesIO(snapshot.data))
                 current.get().note([name.removeprefix(PREFIX)], "loaded")
-        except Exception as error:  # noqa: BLE001  the user's own, as with a variable that cannot be loaded
+        except Exception as error:  # noqa: BLE001  an error of the user's code, handled like that of a variable
             failed[name] = f"{type(error).__name__}: {error}"
     return failed
 
@@ -121,14 +121,14 @@ def put_back(taken: Mapping[str, Snapshot]) -> dict[str, str]:
 def states_checkpoint(**fields: Any) -> Checkpoint:
     """Return a checkpoint of all live states: `report(loss=…, checkpoint=states_checkpoint())`.
 
-    In the trial that goes on from it, `load_state` finds them.
+    A trial that continues from the checkpoint loads the states with `load_state`.
 
     Args:
-        fields: What else is to be in the checkpoint, for `get_checkpoint().to_dict()`.
+        fields: More fields of the checkpoint, returned by `get_checkpoint().to_dict()`.
 
     Raises:
-        UsageError: There is no live state, or a field has the name of one.
-        Exception: Whatever a state's `sync` or `save` raises.
+        UsageError: There is no live state, or a field has the name of a state.
+        Exception: Any error that a state's `sync` or `save` raises.
     """
     taken = snapshots()
     if not taken:
@@ -137,10 +137,10 @@ def states_checkpoint(**fields: Any) -> Checkpoint:
 
 
 class CheckpointSource:
-    """A source of states: the checkpoint that a trial goes on from.
+    """A source of states: the checkpoint that a trial continues from.
 
     Args:
-        latest: Returns it, or None at the very beginning.
+        latest: Returns that checkpoint, or None in a new trial.
     """
 
     def __init__(self, latest: Callable[[], Checkpoint | None]) -> None:

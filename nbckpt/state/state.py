@@ -1,4 +1,4 @@
-"""State: something named that is saved and comes back, whatever number of replicas there are."""
+"""State: a named object that is saved and loaded, with any number of replicas."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from nbckpt.state.registry import current
 
 
 class State(Rich):
-    """Something named that survives restarts of the job. Subclasses say how it is saved and loaded.
+    """A named state that survives restarts of the job. Subclasses implement `save` and `load`.
 
-    All replicas make the same states in the same order. The state is saved while it is alive: keep it in
-    a variable. Which states there are is looked up in the context, see `nbckpt.states`.
+    All replicas make the same states in the same order. A state is saved only while it is alive: keep it in
+    a variable. The context decides which registry holds the states, see `nbckpt.states`.
 
     Args:
-        name: Any text; no two live states of one job share it. A state that a notebook's cell makes again
-            takes the place of the one that it made before.
+        name: Any text. Two live states of one job cannot share a name. If a notebook cell runs again, its
+            new state replaces the state that the cell made before.
 
     Raises:
-        UsageError: Another live state has the name; the message says where both are made.
+        UsageError: Another live state has the name. The message says where both are made.
     """
 
     def __init__(self, name: str) -> None:
@@ -34,16 +34,16 @@ class State(Rich):
         current.get().add(name, self)
 
     def save(self, fileobj: IO[bytes]) -> None:
-        """Write what there is to keep to a binary file. Called on replica 0 only."""
+        """Write the state to a binary file. Called on replica 0 only."""
 
     def load(self, fileobj: IO[bytes]) -> None:
         """Read what `save` wrote. Called on every replica."""
 
     def sync(self) -> None:
-        """Bring the replicas together before a save. Called on every replica, before any is saved."""
+        """Synchronize the replicas before a save. Called on every replica, before any state is saved."""
 
     def close(self) -> None:
-        """Take no part in saves any more, and give the name free."""
+        """Exclude the state from later saves and free its name."""
         current.get().discard(self)
 
     def page(self) -> Page:
@@ -52,19 +52,19 @@ class State(Rich):
         return Page(repr(self), (values_table("attributes", previews),), tuple(_remarks(self)))
 
     def _shown(self) -> dict[str, Any]:
-        """Return what there is to see of it, by its names."""
+        """Return the attributes to show, by name."""
         return {name: it for name, it in vars(self).items() if not name.startswith("_")}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({getattr(self, '_State__name', None)!r})"
 
     def _reference(self) -> Callable[[], State | None]:
-        """Return what finds the state for as long as it is to be saved."""
+        """Return a function that returns the state while it should be saved, and None afterwards."""
         return weakref.ref(self)
 
     @staticmethod
     def of(name: str, value: Any) -> Any:
-        """Return a state of a model, an optimizer, a scheduler, a sampler, or of any value.
+        """Return a state for a model, an optimizer, a scheduler, a sampler or any other value.
 
         See `nbckpt.state.values.ValueState`.
         """
@@ -75,12 +75,12 @@ _made: list[Callable[[str, Any], State]] = []
 
 
 def bind(of: Callable[[str, Any], State]) -> None:
-    """Have `State.of` call what is above this module."""
+    """Set the function that `State.of` calls: its module is in a layer above this one."""
     _made[:] = [of]
 
 
 def _remarks(state: State) -> Iterator[str]:
-    """Yield what there is to say of a state."""
+    """Yield remarks about a state: where it was made, and when it was last saved or loaded."""
     entry = current.get().entry(state)
     if entry is None:
         yield "it takes no part in saves here: it was closed, replaced, or made in another context"

@@ -1,8 +1,8 @@
-"""States of values: of what has a `state_dict()`, and of whatever can be pickled.
+"""States of values: objects that have a `state_dict()`, and any object that can be pickled.
 
-A file begins with a line that names the format, then comes the record with the memory of its arrays
-behind it, each aligned, so that neither writing nor reading copies them. Memory that arrays share is there
-once.
+A file begins with a line that names the format and a line of JSON with sizes. The record and the memory of
+its arrays follow. Each part is aligned, so that neither writing nor reading copies it. Memory that arrays
+share is stored once.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _log = logging.getLogger("nbckpt")
 class ValueState(State):
     """The state of a value; `State.of` makes it.
 
-    An object with `state_dict()` and `load_state_dict()` is loaded in place; while it is alive it is saved,
-    whether the state is kept or not. A dict, a list, a set, a generator of random numbers, or an array of
-    the same shape and type is refilled in place, and so is all of this in dicts, lists and tuples. Anything
-    else is replaced: it is the state's `value` after a load, and a warning says so, except for numbers and
-    text. For all these keep the state in a variable.
+    An object with `state_dict()` and `load_state_dict()` is loaded in place. It is saved while the object is
+    alive, even if no variable keeps the state. A dict, a list, a set, a random generator, or an array of the
+    same shape and type is refilled in place. Such objects inside dicts, lists and tuples are refilled too.
+    Any other value is replaced: after a load the new object is the state's `value`. A warning says so,
+    except for numbers and text. For all values without `state_dict()`, keep the state in a variable.
 
     Args:
         name: The name of the state.
@@ -58,7 +58,7 @@ class ValueState(State):
         self._is_used = False
 
     def _reference(self) -> Callable[[], State | None]:
-        """Return what finds the state for as long as it, or a value that tells its own state, is alive."""
+        """Return a function that finds the state while it, or a value with `state_dict()`, is alive."""
         found, weakly, name = weakref.ref(self), self._weakly, name_of(self)
 
         def find() -> State | None:
@@ -73,7 +73,7 @@ class ValueState(State):
         return find
 
     def __del__(self) -> None:
-        """Have the next save warn of a state that nobody kept."""
+        """Make the next save warn about a state that no variable kept."""
         if self._is_used or sys.is_finalizing() or self._weakly[0]() is not None:
             return
         found = self._registry.find(name_of(self))
@@ -102,7 +102,7 @@ class ValueState(State):
         """See `State.save`.
 
         Raises:
-            CodecError: The value, or what its `state_dict()` returns, cannot be pickled.
+            CodecError: The value, or the result of its `state_dict()`, cannot be pickled.
         """
         value, self._is_used = self.value, True
         write(told(value), fileobj)
@@ -111,7 +111,7 @@ class ValueState(State):
         """See `State.load`.
 
         Raises:
-            CorruptError: The file is none that `save` wrote.
+            CorruptError: `save` did not write the file.
         """
         value, loaded, self._is_used = self.value, read(fileobj), True
         self.value = placed(value, loaded)
@@ -124,18 +124,18 @@ class ValueState(State):
 
 
 def _weak(value: Any) -> Callable[[], Any]:
-    """Return a weak reference to a value that tells its own state; to anything else one that is dead."""
+    """Return a weak reference to a value with `state_dict()`; for any other value, a dead reference."""
     if tells_its_state(value):
-        with suppress(TypeError):  # not everything can be referred to weakly
+        with suppress(TypeError):  # some types do not support weak references
             return weakref.ref(value)
     return lambda: None
 
 
 def write(value: Any, file: IO[bytes]) -> None:
-    """Write a value to a file, the memory of its arrays as it is.
+    """Write a value to a file. The memory of its arrays is written unchanged.
 
     Raises:
-        CodecError: It cannot be pickled.
+        CodecError: The value cannot be pickled.
     """
     try:
         pickled = codec.dump(value, main_namespace())
@@ -158,8 +158,8 @@ def read(file: IO[bytes]) -> Any:
     """Return the value that `write` wrote. This runs code that the file names.
 
     Raises:
-        CorruptError: The file is none of these, or cut short.
-        CodecError: The value cannot be made here, for want of a library perhaps.
+        CorruptError: `write` did not write the file, or the file is truncated.
+        CodecError: The value cannot be built here, for example because a library is missing.
     """
     if file.readline(len(_MAGIC)) != _MAGIC:
         raise CorruptError(f"{getattr(file, 'name', 'the file')!r} is no state of a value")
@@ -178,10 +178,10 @@ def read(file: IO[bytes]) -> Any:
 
 
 def _part(file: IO[bytes], size: int) -> memoryview:
-    """Return the next part of a file, in memory that is asked for only if there is so much in it.
+    """Return the next part of a file. Memory is allocated only if the file holds *size* more bytes.
 
     Raises:
-        ValueError: There is not.
+        ValueError: Bytes are missing.
     """
     start = file.tell() + -file.tell() % _ALIGNED
     missing = start + size - file.seek(0, os.SEEK_END)
