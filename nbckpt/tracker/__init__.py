@@ -1,4 +1,4 @@
-"""Tracker: one object that opens a store and does what people ask of it."""
+"""Tracker: one object that opens a store and saves, lists, compares and restores checkpoints."""
 
 from nbckpt.tracker.results import Compared, Restored, Saved
 from nbckpt.tracker.tracker import Tracker

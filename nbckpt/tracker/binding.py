@@ -1,4 +1,4 @@
-"""Binding: names get other values, and what they had is kept."""
+"""Binding: bind names to other values and keep the former values for undo."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ if TYPE_CHECKING:
     from nbckpt.trials.trash import Removal
 
 GONE = object()
-"""Stands for the value of a name that is not bound."""
+"""Marks a name that is not bound."""
 
 
 @dataclass
 class Undo:
-    """What the last restore or removal replaced.
+    """The data that the last restore or removal replaced.
 
     Attributes:
-        what: What it was, in words.
+        what: The action, as text, such as "restore of 1a2b3c4d".
         bindings: The former values of the names that it bound.
         settings: The former settings of libraries.
-        states: What the live states were.
-        removed: The checkpoints that it took away, with their names.
-        beside: What it took away of experiments.
+        states: The former contents of the live states.
+        removed: The checkpoints that it removed, with their names.
+        beside: The removed parts of experiments.
     """
 
     what: str
@@ -38,12 +38,12 @@ class Undo:
 
     @property
     def is_removal(self) -> bool:
-        """Whether it was a removal."""
+        """Whether the action was a removal."""
         return bool(self.removed or self.beside)
 
 
 def change(namespace: dict[str, Any], name: str, value: Any) -> str:
-    """Return what binding a name to a value does to it."""
+    """Return the change of a name by binding it to *value*: `new`, `same`, `changed` or `removed`."""
     if value is GONE:
         return "removed"
     if name not in namespace:
@@ -52,7 +52,7 @@ def change(namespace: dict[str, Any], name: str, value: Any) -> str:
 
 
 def swap(namespace: dict[str, Any], bindings: Mapping[str, Any]) -> dict[str, Any]:
-    """Bind the names, `GONE` meaning none; return what they were bound to."""
+    """Bind the names; `GONE` unbinds a name. Return the former bindings."""
     before = {name: namespace.get(name, GONE) for name in bindings}
     for name, value in bindings.items():
         if value is GONE:

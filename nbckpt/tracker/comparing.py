@@ -1,4 +1,4 @@
-"""Comparing: one of two that are compared, a checkpoint or what is live, and how they differ."""
+"""Comparing: the two sides of a comparison, checkpoints or live variables, and their differences."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class Comparable:
     """One side of a comparison.
 
     Attributes:
-        manifest: The checkpoint; None for what is live.
-        values: Its values by name.
-        load: Gives a value by its name; None if nothing of it may be loaded.
-        files: The size of each file, and what is equal for equal contents.
+        manifest: The checkpoint; None for the live variables.
+        values: The values by name.
+        load: Returns a value by its name; None if no value may be loaded.
+        files: For each file its size, and a text that is equal for equal contents.
         packages: The versions of the packages.
-        is_part: Whether it is live, and of it only the names of the other side.
+        is_part: Whether this is the live side and holds only the names of the other side.
     """
 
     manifest: Manifest | None
@@ -35,7 +35,7 @@ class Comparable:
 
 
 def is_whole(manifest: Manifest) -> bool:
-    """Tell whether a checkpoint has all variables that there were: it has the states of libraries too."""
+    """Tell whether a checkpoint has all variables of its time: then it also has the states of libraries."""
     return any(value.name in environment.NAMES for value in manifest.values)
 
 
@@ -45,7 +45,7 @@ def by_name(manifest: Manifest) -> dict[str, Value]:
 
 
 def compared(old: Manifest, before: Comparable, after: Comparable) -> Compared:
-    """Return how two sides differ; values are loaded only if those of both may be."""
+    """Compare two sides. Values are loaded only if both sides may be loaded."""
     may_load = before.load is not None and after.load is not None
     differences = compare(
         Side(before.values, before.load if may_load else None),
@@ -65,7 +65,7 @@ def compared(old: Manifest, before: Comparable, after: Comparable) -> Compared:
 
 
 def _files(old: Mapping[str, tuple[int, str]], new: Mapping[str, tuple[int, str]]) -> list[Difference]:
-    """Return how files differ, by their paths."""
+    """Return the differences of files, by path."""
     found = []
     for path in sorted(old.keys() | new.keys()):
         before, after = old.get(path), new.get(path)

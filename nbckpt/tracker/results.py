@@ -1,4 +1,4 @@
-"""What a tracker returns: what was saved, restored and compared."""
+"""The results of a tracker: of a save, a restore and a comparison."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from nbckpt.render import count, size, visible
 
 @dataclass(frozen=True)
 class Saved:
-    """A checkpoint that was made.
+    """The result of a save.
 
     Attributes:
-        manifest: The checkpoint.
+        manifest: The new checkpoint.
         ref: Its name and version.
-        new_bytes: What it added to the store; the rest was there already.
-        seconds: How long it took, until it was durable.
+        new_bytes: The bytes added to the store; the rest was there already.
+        seconds: The duration, until the checkpoint was durable.
     """
 
     manifest: Manifest
@@ -31,7 +31,7 @@ class Saved:
 
     @property
     def size(self) -> int:
-        """The bytes that it holds."""
+        """The bytes of the checkpoint."""
         return self.manifest.size()
 
     def __repr__(self) -> str:
@@ -42,17 +42,16 @@ class Saved:
 
 @dataclass(frozen=True)
 class Restored:
-    """What a restore did, or with a dry run would do.
+    """The result of a restore or of its dry run.
 
     Attributes:
         manifest: The checkpoint.
-        changes: For each name under which a value was or would be bound, what happens to it:
-            `new`, `same`, `changed` or `removed`.
-        failed: What could not be loaded, and why.
-        apart: Names that share something with a restored one and were not asked for.
-        torn: Names of those that changed while they were saved.
-        seconds: How long it took.
-        dry_run: Whether nothing was done.
+        changes: For each name that was or would be bound, the change: `new`, `same`, `changed` or `removed`.
+        failed: The values that could not be loaded, with reasons.
+        apart: Names that were not requested, but share objects with a restored variable.
+        torn: Names of restored variables that changed during the save.
+        seconds: The duration.
+        dry_run: Whether nothing was restored.
     """
 
     manifest: Manifest
@@ -72,17 +71,17 @@ class Restored:
 
 @dataclass(frozen=True)
 class Compared:
-    """Two checkpoints, or one and the live namespace, side by side.
+    """The comparison of two checkpoints, or of one checkpoint and the live namespace.
 
     Attributes:
-        old: The one.
-        new: The other one; None for what is live.
-        differences: How each variable differs.
-        source: How the cells' sources differ, as lines.
-        packages: Names, and the two versions, of packages that differ.
-        loaded: Whether values were loaded to compare them.
-        is_part: Whether only the names of *old* were compared, which has a part of the variables.
-        files: How each file of two checkpoints differs.
+        old: The first checkpoint.
+        new: The second checkpoint; None for the live namespace.
+        differences: The difference of each variable.
+        source: The diff of the cells' sources, as lines.
+        packages: The name and the two versions of each package that differs.
+        loaded: Whether values were loaded for the comparison.
+        is_part: Whether only the names in *old* were compared, since it holds a part of the variables.
+        files: The difference of each file of two checkpoints.
     """
 
     old: Manifest

@@ -1,4 +1,4 @@
-"""Tracker: one object that opens a store and does what people ask of it."""
+"""Tracker: one object that opens a store and saves, lists, compares and restores checkpoints."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ _MOST_ROWS = 5
 
 
 class Tracker(Rich):
-    """Saves, browses and restores variables in one store.
+    """Save, list and restore variables in one store.
 
-    One tracker may be used by one thread at a time; any number of trackers, in any number of processes,
-    may use one store at once. Nothing is read or made before the first call that needs it.
+    Only one thread at a time may use a tracker. Any number of trackers, in any number of processes, may use
+    one store at the same time. Nothing is read or created before the first call that needs it.
 
     Args:
-        store: A folder, a URL or a store; by default what the settings say.
-        settings: By default those of the environment.
+        store: A folder, a URL or a store; by default the store of the settings.
+        settings: The settings; by default those of the environment.
     """
 
     def __init__(
@@ -79,11 +79,11 @@ class Tracker(Rich):
         self.close()
 
     def close(self) -> None:
-        """Let go of what `undo` keeps alive."""
+        """Release the objects that `undo` keeps alive."""
         self._undo = None
 
     def page(self) -> Page:
-        """See `Rich.page`. A store over a network is not read for it."""
+        """See `Rich.page`. It does not read a store over a network."""
         where = f"{type(self).__name__} of {self.store.url}"
         notes = (f"undo() takes back the {self.undoable}",) if self._undo else ()
         if _is_far(self.store):
@@ -91,7 +91,7 @@ class Tracker(Rich):
         try:
             entries = self.entries()
             table = listing_table(read_rows(self.history, entries[:_MOST_ROWS]))
-        except (NbckptError, OSError) as error:  # a store of the user's may raise either
+        except (NbckptError, OSError) as error:  # a user's store may raise either
             return Page(where, notes=(str(error), *notes))
         return Page(f"{where}: {count(len(entries), 'checkpoint')}", (table,), notes)
 
@@ -100,7 +100,7 @@ class Tracker(Rich):
 
     @property
     def undoable(self) -> str:
-        """What `undo` would take back, in words; empty for nothing."""
+        """The action that `undo` would revert, as text; empty for none."""
         return self._undo.what if self._undo else ""
 
     # Saving.
@@ -118,27 +118,28 @@ class Tracker(Rich):
         provenance: Mapping[str, Any] | None = None,
         progress: Progress | None = None,
     ) -> Saved:
-        """Save variables of *namespace*, all of them by default, as a new checkpoint.
+        """Save variables of *namespace*, by default all of them, as a new checkpoint.
 
-        After the return it survives a crash of the process and the machine. After an exception nothing
-        of it is visible, and every older checkpoint is as it was. What cannot be pickled is left out
-        and named in `manifest.skipped`. The namespace is not changed. Other threads may change it: an
-        array that they write to meanwhile is kept with `changed` set in its `manifest.values`.
+        After the return the checkpoint survives a crash of the process and of the machine. After an
+        exception nothing of the new checkpoint is visible, and every older checkpoint is unchanged. A
+        variable that cannot be pickled is left out and named in `manifest.skipped`. The namespace is not
+        changed. Other threads may change it meanwhile: an array that they write to is saved, with `changed`
+        set in its `manifest.values`.
 
         Args:
-            namespace: The variables; functions whose globals it is do not carry them along.
-            name: Gets the checkpoint as its next version; by default the notebook's own name.
-            variables: Only these; a pattern such as `df_*` means every match.
-            exclude: Not these; patterns too.
-            hidden: Names that are nobody's variables.
-            states: Save the live states (`nbckpt.State`), too.
-            message: A sentence for people.
-            provenance: Where the save was asked for: `cell`, `notebook`.
-            progress: Told how far it is.
+            namespace: The variables. Functions that use this dict as their globals do not copy it.
+            name: The checkpoint becomes the next version of this name; by default the notebook's name.
+            variables: Save only these; a pattern such as `df_*` means every match.
+            exclude: Leave these out; patterns too.
+            hidden: Names that are not the user's variables.
+            states: Whether to save the live states (`nbckpt.State`) too.
+            message: A note for people.
+            provenance: The origin of the save: `cell`, `notebook`.
+            progress: Called with the progress.
 
         Raises:
-            UsageError: No such variable, no live state, nothing to save, or no such name can be.
-            CodecError: Nothing of what was asked for can be pickled.
+            UsageError: There is no such variable, no live state or nothing to save, or the name is invalid.
+            CodecError: None of the chosen values can be pickled.
             StoreError: The storage failed.
         """
         started = time.perf_counter()
@@ -194,7 +195,7 @@ class Tracker(Rich):
     ) -> Manifest:
         present = {*captured.order, *(skipped.name for skipped in captured.skipped)}
         before = self._before
-        # Only what an earlier save had: other absent names may be new work, see docs/decisions/0006.
+        # Only names of an earlier save: other absent names may be new work, see docs/decisions/0006.
         gone = (
             {*(value.name for value in before.values), *before.deleted} - present if before and whole else ()
         )
@@ -227,16 +228,16 @@ class Tracker(Rich):
         return self.history.entries()
 
     def find(self, ref: str) -> Entry:
-        """Return the checkpoint that *ref* means; see `History.resolve`."""
+        """Return the checkpoint that *ref* refers to; see `History.resolve`."""
         self.history.check_format()
         return self.history.resolve(ref)
 
     def manifest(self, ref: str) -> Manifest:
-        """Return a checkpoint's manifest; nothing is unpickled."""
+        """Return a checkpoint's manifest. Nothing is unpickled."""
         return self.history.read(self.find(ref))
 
     def read(self, manifest: Manifest) -> Reader:
-        """Return what reads a checkpoint's bytes."""
+        """Return a reader for the bytes of a checkpoint."""
         return Reader(self.store, manifest.inline, mapping=self.settings.mapping)
 
     def verify(
@@ -246,12 +247,12 @@ class Tracker(Rich):
         *,
         repair_from: str | os.PathLike[str] | Store | None = None,
     ) -> Verified:
-        """Read and check everything, or only what *refs* need, and set aside what is damaged.
+        """Read and check all data, or only the data that *refs* need. Set damaged data aside.
 
         Args:
-            refs: Which checkpoints; all by default.
-            progress: Told how far it is.
-            repair_from: Another copy of the store, where what is damaged is fetched.
+            refs: The checkpoints; by default all.
+            progress: Called with the progress.
+            repair_from: Another copy of the store, from which damaged data is fetched.
         """
         copy = None if repair_from is None else open_store(repair_from)
         return verify(self.history, [self.find(ref) for ref in refs] or self.entries(), progress, copy)
@@ -263,13 +264,13 @@ class Tracker(Rich):
         namespace: dict[str, Any] | None = None,
         hidden: Container[str] = frozenset(),
     ) -> Compared:
-        """Compare a checkpoint with another one, or with *namespace* as it is.
+        """Compare a checkpoint with another checkpoint or with the live *namespace*.
 
-        Values are only loaded where both checkpoints may be; without that, their digests and previews
-        are compared. With a part of the variables only that part of *namespace* is compared.
+        Values are loaded only if both checkpoints are trusted. Otherwise their digests and previews are
+        compared. If *old* holds a part of the variables, only that part of *namespace* is compared.
         """
         before = self.comparable(old) if isinstance(old, str) else old
-        assert before.manifest is not None  # what is live is always the new side
+        assert before.manifest is not None  # the live namespace is always the new side
         if not new:
             after = self._live(before.manifest, namespace, hidden)
         else:
@@ -288,7 +289,7 @@ class Tracker(Rich):
         )
 
     def _live(self, before: Manifest, namespace: dict[str, Any] | None, hidden: Container[str]) -> Comparable:
-        """Return what is live as the other side of a comparison with a checkpoint."""
+        """Return the live namespace as the new side of a comparison with a checkpoint."""
         if namespace is None:
             raise UsageError("A shell has no variables. Compare two checkpoints: %ckpt diff A B")
         live = Selection(hidden=hidden).of(namespace)
@@ -301,7 +302,7 @@ class Tracker(Rich):
         return Comparable(None, values, live.__getitem__, packages=packages, is_part=not is_whole(before))
 
     def _live_values(self, live: Mapping[str, Any], namespace: dict[str, Any]) -> dict[str, Value]:
-        """Return what saving *live* now would give, without saving it."""
+        """Return the values that a save of *live* would have, without saving."""
         with Packer(self.store, self._known, algorithms=self.history.algorithms, dry=True) as packer:
             captured = capture(live, namespace, packer)
             packer.finish()
@@ -333,26 +334,26 @@ class Tracker(Rich):
         hidden: Container[str] = frozenset(),
         progress: Progress | None = None,
     ) -> Restored:
-        """Put the variables of a checkpoint back into *namespace*.
+        """Restore the variables of a checkpoint into *namespace*.
 
-        First everything is loaded, then all names are bound; a value that cannot be loaded is named in
-        `failed` and leaves its variable as it is. Variables that the checkpoint does not know stay,
-        except those that had been deleted when it was made. What is replaced is kept for `undo`.
+        First all values are loaded, then all names are bound. A value that cannot be loaded is named in
+        `failed`, and its variable stays as it is. Variables that the checkpoint does not know stay, except
+        variables that were already deleted when it was made. Replaced values are kept for `undo`.
 
         Args:
-            ref: Which checkpoint.
-            namespace: Where to.
-            names: Only these; patterns too.
-            prefix: Put in front of every name, so that nothing is replaced.
-            trust: Load it even if someone else made it.
-            lazy: Do not check arrays against their digests; they are read when they are used.
-            dry_run: Only say what would change.
-            hidden: Names that are nobody's variables.
-            progress: Told how far it is.
+            ref: The checkpoint.
+            namespace: The dict to restore into.
+            names: Restore only these; patterns too.
+            prefix: A prefix for every name, so that nothing is replaced.
+            trust: Load the checkpoint even if someone else made it.
+            lazy: Do not check arrays against their digests; read them when they are used.
+            dry_run: Only return the changes, without making them.
+            hidden: Names that are not the user's variables.
+            progress: Called with the progress.
 
         Raises:
-            NotFoundError: No such checkpoint, or it has no such variable.
-            UntrustedError: Someone else made it.
+            NotFoundError: There is no such checkpoint, or it has no such variable.
+            UntrustedError: Someone else made the checkpoint.
         """
         started = time.perf_counter()
         manifest = self.manifest(ref)
@@ -375,7 +376,7 @@ class Tracker(Rich):
             progress=progress,
         )
         if damaged := {name for it in failed if it.damaged for name in it.names}:
-            # Or the next save would share what cannot be read.
+            # Otherwise the next save would reuse data that cannot be read.
             set_aside_all(self.store, manifest.packs_of(damaged))
         settings = {name: loaded.pop(name) for name in environment.NAMES & loaded.keys()}
         states = {name: loaded.pop(name) for name in list(loaded) if is_state(name)}
@@ -390,15 +391,15 @@ class Tracker(Rich):
     def bind(
         self, values: Mapping[str, Any], namespace: dict[str, Any], what: str
     ) -> tuple[dict[str, str], list[Failure]]:
-        """Bind variables, and load states, that were kept elsewhere; what they replace is kept for `undo`.
+        """Bind variables and load states that come from outside the store. Keep replaced values for `undo`.
 
         Args:
             values: The variables, and the snapshots of states.
-            namespace: Where to.
-            what: Where they are from, in words.
+            namespace: The dict to bind them in.
+            what: Their origin, as text.
 
         Returns:
-            What happened to each name, `new`, `same` or `changed`; and the states that were not loaded.
+            The change of each name, `new`, `same` or `changed`; and the states that were not loaded.
         """
         failed: list[Failure] = []
         states = {name: it for name, it in values.items() if is_state(name)}
@@ -414,25 +415,25 @@ class Tracker(Rich):
         what: str,
         failed: list[Failure],
     ) -> dict[str, str]:
-        """Put everything in its place, once all of it was loaded; add to *failed* what could not be."""
+        """Bind all names and load all states, after all values are loaded. Add failures to *failed*."""
         changes = {name: change(namespace, name, value) for name, value in bindings.items()}
         before = held(states)
         former, reasons = environment.write_states(settings)
-        # Before the states are loaded: whoever interrupts that can take back what was bound.
+        # Before the states are loaded: after an interrupt of that load, undo still reverts the bindings.
         self._undo = Undo(what, swap(namespace, bindings), former, before)
-        adopt(bindings.values())  # of two states of one name the restored variable is the one to load
+        adopt(bindings.values())  # if two states have one name, load the one in the restored variable
         reasons |= put_back(states)
         failed += [Failure((name,), reason) for name, reason in reasons.items()]
         return changes | {name: "changed" for name in states if name not in reasons}
 
     def undo(self, namespace: dict[str, Any]) -> tuple[str, list[str]]:
-        """Take back the last restore or removal; asked again, it is done again.
+        """Undo the last restore or removal. A second undo of a restore repeats the restore.
 
-        The very objects that a restore replaced come back. If nothing was restored or removed with this
-        tracker, the last removal by any other comes back.
+        The same objects that a restore replaced come back. If this tracker restored and removed nothing, the
+        last removal by any other tracker is undone.
 
         Returns:
-            What was taken back, and the names of the variables that it touched.
+            The action that was undone, as text, and the names of the variables that it changed.
 
         Raises:
             UsageError: There is nothing to undo.
@@ -448,7 +449,7 @@ class Tracker(Rich):
             return str(removal), []
         if last.is_removal:
             if last.beside:
-                last.beside.bring_back()  # first: it is refused as a whole, or done
+                last.beside.bring_back()  # first: it succeeds or fails as a whole
             for entry, refs in last.removed:
                 self.history.bring_back(entry, refs)
             self._undo = None
@@ -457,7 +458,7 @@ class Tracker(Rich):
         return last.what, sorted([*last.bindings, *last.states])
 
     def last_removal(self) -> Removal | None:
-        """Return the last removal of checkpoints, by whichever process, that can be undone."""
+        """Return the last removal of checkpoints that can be undone, made by any process; None for none."""
         return last_removal(self.history)
 
     def _foresee(
@@ -505,17 +506,18 @@ class Tracker(Rich):
     # Keeping house.
 
     def tag(self, ref: str, name: str) -> Ref:
-        """Give a checkpoint one more name."""
+        """Give a checkpoint an additional name."""
         return self.history.add_ref(name, self.find(ref))
 
     def remove(
         self, refs: Iterable[str], beside: Callable[[], trash.Removal] | None = None
     ) -> list[tuple[Entry, list[Ref]]]:
-        """Take checkpoints out of sight; `undo` brings them back until `gc` frees their space.
+        """Remove checkpoints; `undo` brings them back until `gc` frees their space.
 
         Args:
             refs: The checkpoints.
-            beside: Called before they are removed, to take away what `undo` is to bring back with them.
+            beside: Called before the removal, to remove other things that `undo` brings back together with
+                the checkpoints.
         """
         entries = list(dict.fromkeys(self.find(ref) for ref in refs))
         undo = Undo("removal of no checkpoint")
@@ -525,7 +527,7 @@ class Tracker(Rich):
             self._undo = undo
         if entries:
             note(self.store, entries)
-        for entry in entries:  # one that fails leaves those before it to be brought back
+        for entry in entries:  # after a failure, undo brings back those removed before it
             undo.removed.append((entry, self.history.remove(entry)))
             names = [entry.id[:SHORT] for entry, _ in undo.removed]
             undo.what = f"removal of {', '.join([*names, *(undo.beside.labels if undo.beside else ())])}"
@@ -533,12 +535,12 @@ class Tracker(Rich):
         return undo.removed
 
     def only_in(self, entries: Iterable[Entry]) -> int:
-        """Return how many bytes are named by *entries* and by nothing else."""
+        """Return the number of bytes that only *entries* use."""
         ids = {entry.id for entry in entries}
         return gc.only_in(self.history, ids)
 
     def collect(self, *, dry_run: bool = False) -> gc.Collected:
-        """Free the space of what was removed and of what nothing names; see gc.py."""
+        """Delete removed checkpoints and data that no checkpoint uses; see gc.py."""
         self.history.check_format()
         collected = gc.collect(self.history, dry_run=dry_run)
         if not dry_run:
@@ -548,9 +550,9 @@ class Tracker(Rich):
         return collected
 
     def trust(self, refs: Iterable[str]) -> list[Manifest]:
-        """Sign the checkpoints as one's own; return those newly signed.
+        """Sign checkpoints with your key; return the newly signed ones.
 
-        Without any they are all of the store: see `trust_all`.
+        Without *refs*, sign all checkpoints of the store: see `trust_all`.
         """
         entries = [self.find(ref) for ref in refs]
         if not entries:
@@ -558,10 +560,10 @@ class Tracker(Rich):
         return [manifest for manifest in map(self.history.read, entries) if self._sign(manifest)]
 
     def trust_all(self) -> tuple[list[Manifest], dict[str, str]]:
-        """Sign every checkpoint of the store as one's own, except those that cannot be read.
+        """Sign every checkpoint of the store with your key, except those that cannot be read.
 
         Returns:
-            Those newly signed; and for each that cannot be read, by its id, why.
+            The newly signed checkpoints; and by id, why a checkpoint cannot be read.
         """
         signed, unread = [], {}
         for entry in self.entries():
@@ -575,14 +577,14 @@ class Tracker(Rich):
         return signed, unread
 
     def _sign(self, manifest: Manifest) -> bool:
-        """Sign a checkpoint as one's own; tell whether it was not yet."""
+        """Sign a checkpoint with your key; return False if it was trusted already."""
         if self.history.trusted(manifest):
             return False
         self.history.trust(manifest)
         return True
 
     def export(self, ref: str, file: str | os.PathLike[str], *, overwrite: bool = False) -> int:
-        """Write one checkpoint into a file; return the file's size."""
+        """Export one checkpoint to a file; return the file's size in bytes."""
         manifest = self.manifest(ref)
         names = [it.name for it in self.history.refs() if it.id == manifest.id]
         asked = re.split("[@~]", ref)[0]
@@ -590,12 +592,12 @@ class Tracker(Rich):
         return transfer.export(self.history, manifest, Path(file), name, overwrite=overwrite)
 
     def import_file(self, file: str | os.PathLike[str]) -> tuple[Manifest, Ref | None, bool]:
-        """Take in what `export` wrote; see `transfer.import_file`."""
+        """Import a file that `export` wrote; see `transfer.import_file`."""
         return transfer.import_file(self.history, Path(file))
 
 
 def _cached(store: Store, settings: Settings) -> Store:
-    """Return the store so that what is read over a network is read once."""
+    """Return the store, with a cache if it is read over a network."""
     if settings.cache is None or not _is_far(store):
         return store
     return CachedStore(store, settings.cache, _CACHE_SIZE)
@@ -607,7 +609,7 @@ def _is_far(store: Store) -> bool:
 
 
 def _classes_for(manifest: Manifest, names: list[str], namespace: dict[str, Any]) -> Classes:
-    """Let instances alone get the live classes; with a class come those of its time."""
+    """Choose the classes to load: live ones for plain instances, saved ones if a class itself is loaded."""
     wanted = set(names)
     kinds = any(value.preview.get("class") for value in manifest.values if value.name in wanted)
     return Classes("new" if kinds else "live", namespace)
