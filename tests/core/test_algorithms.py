@@ -106,7 +106,7 @@ def test_the_laws_hold_without_the_packages() -> None:
 
 @anywhere
 @given(data=st.lists(st.binary(max_size=3000)), least=st.integers(0, 4))
-def test_what_is_compressed_comes_back_and_never_grows_beyond_what_was_said(
+def test_decompressed_data_is_the_original_within_the_size_limit(
     algorithms: Algorithms, data: list[bytes], least: int
 ) -> None:
     plain = b"".join(data)
@@ -118,7 +118,7 @@ def test_what_is_compressed_comes_back_and_never_grows_beyond_what_was_said(
 
 @anywhere
 @given(pieces=st.lists(st.binary(max_size=3000)))
-def test_a_checksum_is_the_same_in_one_piece_in_many_and_of_a_file(
+def test_data_pieces_and_a_file_have_the_same_checksum(
     algorithms: Algorithms, pieces: list[bytes], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     file = tmp_path_factory.mktemp("sum") / "file"
@@ -229,9 +229,7 @@ class _State:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("what", REFUSED)
-def test_what_was_written_with_the_packages_is_refused_without_them(
-    what: str, fast: Tracker, tmp_path: Path
-) -> None:
+def test_files_that_need_missing_packages_are_refused(what: str, fast: Tracker, tmp_path: Path) -> None:
     made = Checkpoint.from_dict({"a": 1})
     made.to_directory(tmp_path / "folder")
     (tmp_path / "bytes").write_bytes(made.to_bytes())
@@ -288,7 +286,7 @@ def test_a_push_to_a_new_place_takes_the_algorithms_along(portable: Tracker, tmp
     assert Tracker(there).save(dict(VALUES), "again").new_bytes == 0
 
 
-def test_a_checkpoint_object_takes_the_algorithms_of_where_it_goes(portable: Tracker, fast: Tracker) -> None:
+def test_a_checkpoint_uses_the_algorithms_of_its_target_store(portable: Tracker, fast: Tracker) -> None:
     portable.save(dict(VALUES), "kept")
     moved = Checkpoint.from_store(portable.store, "kept")
     moved.to_store(fast.store, "moved")

@@ -303,7 +303,7 @@ def test_a_class_is_initialised_once_by_its_own_call(tmp_path: Path) -> None:
     assert [it["data_dict"] for it in Counting.made] == [{"a": 1}]
 
 
-def test_a_dict_form_with_a_field_more_keeps_class_and_attributes() -> None:
+def test_a_dict_with_an_added_field_keeps_class_and_attributes() -> None:
     made = Counting.from_dict({"a": 1})
     made.tags = ["kept"]
     more = Checkpoint.from_dict({**made.to_dict(), "epoch": 3})
@@ -312,11 +312,11 @@ def test_a_dict_form_with_a_field_more_keeps_class_and_attributes() -> None:
     assert {key: more.to_dict()[key] for key in ("a", "epoch")} == {"a": 1, "epoch": 3}
 
 
-def test_the_dict_form_of_a_plain_checkpoint_has_the_fields_alone() -> None:
+def test_the_dict_of_a_plain_checkpoint_has_only_its_fields() -> None:
     assert Checkpoint.from_dict({"a": 1}).to_dict() == {"a": 1}
 
 
-def test_a_class_that_is_made_of_something_else_is_read_with_a_warning() -> None:
+def test_a_class_with_another_constructor_is_read_with_a_warning() -> None:
     class OfModel(Checkpoint):
         def __init__(self, model: object) -> None:
             super().__init__(data_dict={"model": model})

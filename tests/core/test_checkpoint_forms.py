@@ -174,7 +174,7 @@ def test_nothing_changes_the_callers_dict(tmp_path: Path, through: Through) -> N
     assert mine == {"list": [1], "x": 1}
 
 
-def test_what_happens_to_the_dict_later_does_not_reach_the_checkpoint() -> None:
+def test_later_changes_to_the_dict_do_not_reach_the_checkpoint() -> None:
     mine = {"list": [1]}
     made = Checkpoint.from_dict(mine)
     mine["list"].append(2)

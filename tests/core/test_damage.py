@@ -121,7 +121,7 @@ def test_a_pack_of_unknown_algorithms_stays_where_it_is(tracker: Tracker) -> Non
     assert not set_aside(tracker.store, pack_of(key))
 
 
-def test_a_damaged_store_that_cannot_be_written_is_still_verified(tracker: Tracker) -> None:
+def test_a_damaged_store_that_is_read_only_is_still_verified(tracker: Tracker) -> None:
     flip(tracker.store)
     full = Tracker(FaultyStore(tracker.store, when=lambda call: call.op in {"put", "delete"}))
     assert len(full.verify().damages) == 1
@@ -273,7 +273,7 @@ def test_a_set_aside_that_fails_leaves_the_pack(tracker: Tracker) -> None:
     assert len(tracker.verify().damages) == 1
 
 
-def test_a_crash_while_damage_is_set_aside_or_repaired_loses_nothing() -> None:
+def test_a_crash_during_quarantine_or_repair_loses_nothing() -> None:
     copy, store = MemoryStore(), MemoryStore()
     Tracker(store).save({"a": A, "b": B}, "old", variables=["a", "b"])
     mirror(store, copy)

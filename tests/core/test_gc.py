@@ -308,7 +308,8 @@ def test_a_save_sees_the_mark_and_starts_again() -> None:
     assert Tracker(store).verify().damages == []
 
 
-def test_a_save_whose_pack_is_collected_before_its_manifest_starts_again() -> None:
+def test_a_save_restarts_if_its_pack_is_collected_before_the_end() -> None:
+    """The collection runs before the save writes its manifest."""
     store = Meanwhile(MemoryStore())
     a, tracker = reuse(store)
     store.when, store.act = lambda op, key: op == "keys" and key == "condemned/", lambda: run(store)
@@ -316,7 +317,8 @@ def test_a_save_whose_pack_is_collected_before_its_manifest_starts_again() -> No
     assert np.array_equal(restored(store, "new@1")["a"], a)
 
 
-def test_a_collection_between_the_look_and_the_manifest_is_noticed() -> None:
+def test_a_save_notices_a_collection_just_before_its_manifest() -> None:
+    """The collection runs between the save's last check and its manifest."""
     store = Meanwhile(MemoryStore())
     a, tracker = reuse(store)
     store.when = lambda op, key: op == "put" and key.startswith("checkpoints/")
@@ -442,7 +444,7 @@ def test_no_crash_of_a_collection_makes_anything_unreadable(again: bool) -> None
         assert Tracker(crashed).verify().damages == []
 
 
-def test_signatures_of_a_checkpoint_stay_when_its_removal_was_cut_off() -> None:
+def test_an_interrupted_removal_keeps_the_checkpoints_signatures() -> None:
     store = MemoryStore()
     save(store, {"a": 1})
     (entry,) = Tracker(store).entries()

@@ -161,7 +161,7 @@ def test_a_blob_that_cannot_be_is_refused(stored: int, size: int, codec: int) ->
 
 
 @pytest.mark.parametrize("claimed", [2, 4])
-def test_a_blob_that_becomes_another_size_than_it_should_is_refused(claimed: int) -> None:
+def test_a_blob_that_decompresses_to_another_size_is_refused(claimed: int) -> None:
     small = PREFERRED.compress(b"abc")
     store, pack = forged((PREFERRED.digest(b"abc"), 80, len(small), claimed, PREFERRED.codec))
     with pytest.raises(CorruptError, match="is damaged in bytes"):

@@ -131,7 +131,7 @@ def test_a_run_that_the_pack_has_not_is_refused(store: Store, way: str, run: tup
         reader(way, store).load([(runs[0][0], *run)])
 
 
-def test_a_pack_that_is_collected_meanwhile_is_found_where_it_moved(store: Store, way: str) -> None:
+def test_a_reader_finds_blobs_that_gc_moved_to_another_pack(store: Store, way: str) -> None:
     tracker = Tracker(store)
     keep, lose = (np.frombuffer(noise(size, size), np.uint8) for size in (300 * KB, 3 * MB))
     tracker.save({"keep": keep, "lose": lose}, "both", variables=["keep", "lose"])

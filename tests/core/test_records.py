@@ -43,7 +43,7 @@ def whole_digest(value: Any) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("value", LONG.values(), ids=LONG)
-def test_a_long_value_comes_back_and_has_the_digest_of_its_pickle(value: Any) -> None:
+def test_a_long_value_is_restored_and_has_its_pickles_digest(value: Any) -> None:
     with Tracker(MemoryStore()) as tracker:
         manifest = saved(tracker, {"value": value})
         (made,) = (it for it in manifest.values if it.name == "value")
@@ -96,7 +96,7 @@ def test_many_values_that_are_not_short_are_not_all_kept(monkeypatch: pytest.Mon
     assert namespace == values
 
 
-def test_a_long_value_that_fails_half_way_leaves_nothing_that_is_named() -> None:
+def test_a_long_value_that_fails_half_way_is_skipped_entirely() -> None:
     store = MemoryStore()
     with Tracker(store) as tracker:
         lock = (it for it in "x")

@@ -68,9 +68,8 @@ STATE_ERRORS = ERRORS | {"gone": lambda: FileNotFoundError(2, "No such file or d
 @pytest.mark.slow
 @pytest.mark.parametrize("error", STATE_ERRORS)
 @pytest.mark.parametrize("keep", [1, 2])
-def test_whichever_call_of_a_save_fails_the_one_before_is_whole_and_the_next_works(
-    job: Path, keep: int, error: str
-) -> None:
+def test_a_failed_call_of_a_save_keeps_the_former_save_whole(job: Path, keep: int, error: str) -> None:
+    """The next save works."""
     values = itertools.count(1)
     for fault in faults(STATE_ERRORS[error]):
         with two_states(before := next(values)):
@@ -92,7 +91,7 @@ def test_whichever_call_of_a_save_fails_the_one_before_is_whole_and_the_next_wor
 
 
 @pytest.mark.slow
-def test_wherever_the_process_ends_the_save_before_is_whole_or_the_new_one_is(job: Path) -> None:
+def test_a_crash_at_any_call_leaves_the_former_or_the_new_save(job: Path) -> None:
     values = itertools.count(1)
     seen = set()
     for fault in faults(Crash, from_then_on=True):
@@ -115,7 +114,8 @@ def test_wherever_the_process_ends_the_save_before_is_whole_or_the_new_one_is(jo
 
 
 @pytest.mark.parametrize("error", ["broken", "forbidden", "handles"])
-def test_whichever_call_of_a_load_fails_it_is_the_documented_error_or_whole(job: Path, error: str) -> None:
+def test_a_failed_call_of_a_load_raises_the_documented_error(job: Path, error: str) -> None:
+    """If the load returns, the state is complete."""
     for value in (1, 2):
         with two_states(value):
             nbckpt.save_all_states()
@@ -205,7 +205,8 @@ needs_kill = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has
 
 @pytest.mark.slow
 @needs_kill
-def test_kill_9_at_random_moments_leaves_the_last_save_that_returned_or_the_next(tmp_path: Path) -> None:
+def test_kill_9_at_random_moments_leaves_the_last_or_next_save(tmp_path: Path) -> None:
+    """The last save is the last one that returned."""
     job = tmp_path / "job"
     draw = random.Random(4)
     last = 0
@@ -225,7 +226,7 @@ def test_kill_9_at_random_moments_leaves_the_last_save_that_returned_or_the_next
 
 @pytest.mark.slow
 @needs_kill
-def test_kill_9_at_each_call_of_a_save_leaves_the_one_before_or_the_new_one(tmp_path: Path) -> None:
+def test_kill_9_at_each_call_leaves_the_former_or_the_new_save(tmp_path: Path) -> None:
     job = tmp_path / "job"
     base = 1000
     with nbckpt.states(job), two_states(base):
@@ -255,7 +256,7 @@ def test_kill_9_at_each_call_of_a_save_leaves_the_one_before_or_the_new_one(tmp_
 
 
 @needs_kill
-def test_a_forked_process_saves_what_is_large_after_its_parent_did(tmp_path: Path) -> None:
+def test_a_forked_process_saves_a_large_state_after_its_parent(tmp_path: Path) -> None:
     code = """
         one.save = lambda file: file.write(bytes(5_000_000))
         nbckpt.save_all_states()

@@ -57,7 +57,7 @@ def test_what_one_replica_saved_two_load(tmp_path: Path, names: str) -> None:
 
 
 @pytest.mark.slow
-def test_every_replica_syncs_every_state_and_the_first_alone_saves(tmp_path: Path) -> None:
+def test_every_replica_syncs_every_state_and_the_first_one_saves(tmp_path: Path) -> None:
     def job(group: Group) -> list[Any]:
         states = [Number("one", 1), Number("two", 2)]
         saved = nbckpt.save_all_states()

@@ -47,7 +47,7 @@ def test_objects_in_a_dict_take_their_states(tmp_path: Path) -> None:
     assert isinstance(before["model"], Model)
 
 
-def test_an_object_that_the_save_lacks_goes_and_one_that_is_not_there_comes_as_what_it_told(
+def test_load_drops_missing_objects_and_adds_new_as_state_dicts(
     tmp_path: Path,
 ) -> None:
     after = {"other": Model(5.0)}

@@ -61,7 +61,7 @@ def test_no_two_odd_names_share_a_file(one: str) -> None:
 @pytest.mark.slow
 @settings(max_examples=500)
 @given(texts)
-def test_every_file_s_name_is_good_on_every_system_and_leads_nowhere_else(name: str) -> None:
+def test_every_file_name_is_valid_and_safe_on_every_system(name: str) -> None:
     file = file_name(name)
     assert re.fullmatch(r"[a-z0-9._~-]{0,94}\.state", file)
     assert PurePosixPath(file).name == PureWindowsPath(file).name == file

@@ -55,12 +55,12 @@ def made_in_turn(argument: int) -> list[str]:
     return [*names(), second.__class__.__name__]
 
 
-def test_making_one_state_keeps_no_other_variable_of_the_function_alive() -> None:
+def test_a_new_state_keeps_no_other_local_variable_alive() -> None:
     assert made_in_turn(1) == ["second", "Number"]
 
 
 @pytest.mark.slow
-def test_a_state_that_a_cycle_keeps_is_saved_until_it_is_collected() -> None:
+def test_a_state_in_a_cycle_exists_until_it_is_collected() -> None:
     state = Number()
     state.me = state  # type: ignore[attr-defined]
     del state
@@ -68,7 +68,7 @@ def test_a_state_that_a_cycle_keeps_is_saved_until_it_is_collected() -> None:
     assert names() == []
 
 
-def test_states_are_in_the_order_in_which_they_were_made_also_where_a_name_was_used_before() -> None:
+def test_states_keep_creation_order_also_with_a_reused_name() -> None:
     first = Number("z")
     kept = [Number("m")]
     del first
@@ -182,7 +182,7 @@ def test_a_block_that_fails_ends_too(tmp_path: Path) -> None:
     assert current.get() is before
 
 
-def test_a_block_is_that_of_its_thread_and_of_copies_of_its_context(tmp_path: Path) -> None:
+def test_a_block_covers_its_thread_and_copies_of_its_context(tmp_path: Path) -> None:
     found: list[bool] = []
 
     def look() -> None:
@@ -198,7 +198,7 @@ def test_a_block_is_that_of_its_thread_and_of_copies_of_its_context(tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_many_threads_make_and_drop_states_while_others_are_saved(job: Path) -> None:
+def test_threads_create_and_drop_states_during_saves(job: Path) -> None:
     registry = current.get()
     errors: list[BaseException] = []
     enough = threading.Event()
@@ -246,7 +246,7 @@ def test_two_places_that_make_one_name_are_both_named() -> None:
     assert kept.value == 0
 
 
-def test_code_that_is_no_cell_never_replaces_a_state_also_in_a_loop() -> None:
+def test_code_outside_cells_never_replaces_a_state() -> None:
     def make(value: int) -> Number:
         return Number("a", value)
 
@@ -264,7 +264,8 @@ class Deep(Number):
         super().__init__(name)
 
 
-def test_the_place_is_where_the_class_is_called_however_deep_its_constructors_are() -> None:
+def test_the_error_names_the_line_that_calls_the_class() -> None:
+    """The line is the same for a class with nested constructors."""
     made, again = [Deep("a")], "a"
     with pytest.raises(UsageError, match=f"{line_of('made.append(Deep(again))')} makes it"):
         made.append(Deep(again))
@@ -334,7 +335,7 @@ def test_a_cell_that_is_run_again_replaces_its_state(cells: Cells, job: Path) ->
 
 
 @pytest.mark.slow
-def test_a_cell_may_define_the_class_anew_and_make_several_states(cells: Cells, job: Path) -> None:
+def test_a_cell_may_redefine_the_class_and_make_several_states(cells: Cells, job: Path) -> None:
     for value in (1, 2):
         code = CELL.format(value=value) + 'old = globals().get("new"); new = [Mine("a"), Mine("b")]'
         cells.run(code, "cell")
@@ -343,7 +344,7 @@ def test_a_cell_may_define_the_class_anew_and_make_several_states(cells: Cells, 
 
 
 @pytest.mark.slow
-def test_a_function_of_a_cell_that_is_called_from_a_cell_run_again(cells: Cells) -> None:
+def test_a_rerun_cell_replaces_the_state_that_its_function_made(cells: Cells) -> None:
     cells.run("def make(name):\n    return Mine(name)", "function")
     for _ in range(2):
         cells.run('old = globals().get("a"); a = make("a")', "cell")
@@ -366,7 +367,7 @@ def test_one_cell_cannot_make_two_states_of_one_name(cells: Cells) -> None:
 
 
 @pytest.mark.slow
-def test_another_cell_with_another_line_is_an_error_that_names_both(cells: Cells) -> None:
+def test_a_name_used_in_another_cell_fails_and_names_both_cells(cells: Cells) -> None:
     cells.run('one = Mine("a")', "cell")
     message = '`other = Mine("a")` makes it, and cell [2], `one = Mine("a")` made it before'
     with pytest.raises(UsageError, match=re.escape(f"'a' already exists: cell [3], {message}")):
@@ -384,7 +385,7 @@ def test_a_state_of_another_class_is_not_replaced(cells: Cells) -> None:
 
 
 @pytest.mark.slow
-def test_a_cell_that_failed_after_it_made_a_state_can_be_run_again(cells: Cells) -> None:
+def test_a_cell_that_fails_after_making_a_state_can_run_again(cells: Cells) -> None:
     for _ in range(2):
         with pytest.raises(ZeroDivisionError):
             cells.run('one = Mine("a")\n1 / 0', "cell")
@@ -453,7 +454,7 @@ def test_a_program_that_uses_a_shell_is_no_prompt(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (143, "")
 
 
-def test_at_a_plain_prompt_each_input_replaces_what_an_earlier_one_made() -> None:
+def test_an_input_at_a_plain_prompt_replaces_earlier_states() -> None:
     done = subprocess.run([sys.executable, "-iq"], input=PROMPT, capture_output=True, text=True, check=False)
     assert done.stdout.splitlines()[-2:] == ["['a', 'b', 'c']", "True"]
     assert done.stderr.count("UsageError: state 'c' already exists") == 1

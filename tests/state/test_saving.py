@@ -60,7 +60,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 @pytest.mark.parametrize("replicas", [1, 2])
-def test_two_names_are_two_states_and_a_name_used_twice_is_an_error(
+def test_two_names_are_two_states_and_a_duplicate_is_an_error(
     job: Path, monkeypatch: pytest.MonkeyPatch, replicas: int
 ) -> None:
     for rank in range(replicas):
@@ -72,9 +72,10 @@ def test_two_names_are_two_states_and_a_name_used_twice_is_an_error(
             del kept
 
 
-def test_what_one_replica_saved_two_load_and_only_replica_0_wrote_after_both_synced(
+def test_two_replicas_load_a_save_of_one_and_replica_0_saves(
     job: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Both replicas sync; only replica 0 writes."""
     events: list[str] = []
 
     class ProgressCallback(Number):
@@ -108,7 +109,7 @@ def test_a_state_that_the_save_lacks_keeps_its_defaults(job: Path) -> None:
     assert restarted(job, "other") == (False, -1)
 
 
-def test_objects_pickled_one_after_another_come_back_in_this_order(job: Path) -> None:
+def test_several_pickled_objects_load_in_the_same_order(job: Path) -> None:
 
     class Several(nbckpt.State):
         values: list[Any] = []
@@ -128,7 +129,7 @@ def test_objects_pickled_one_after_another_come_back_in_this_order(job: Path) ->
     assert state.values == written
 
 
-def test_every_save_in_one_process_has_a_number_of_its_own_and_can_be_loaded(job: Path) -> None:
+def test_every_save_of_a_process_has_its_own_number_and_loads(job: Path) -> None:
     for number in range(1, 11):
         assert save(number) == job / f"checkpoint-{number}"
         assert restarted(job) == (True, number)
@@ -146,7 +147,8 @@ def test_numbers_go_on_whatever_restart_it_is(
     assert restarted(job) == (True, 9)
 
 
-def test_all_sync_then_a_barrier_then_all_are_written_then_a_barrier(job: Path) -> None:
+def test_a_save_syncs_waits_at_a_barrier_writes_and_waits_again(job: Path) -> None:
+    """Every state syncs before the first barrier and is written before the second."""
     events: list[str] = []
 
     class ProgressCallback(nbckpt.State):
@@ -175,7 +177,7 @@ def test_all_sync_then_a_barrier_then_all_are_written_then_a_barrier(job: Path) 
     del kept
 
 
-def test_where_replica_0_fails_the_others_still_get_past_the_second_barrier(job: Path) -> None:
+def test_replicas_pass_the_second_barrier_if_replica_0_fails(job: Path) -> None:
     passed: list[None] = []
 
     class Broken(nbckpt.State):
@@ -249,7 +251,7 @@ def test_a_url_is_refused_before_anything_is_done(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_save_without_any_state_is_not_made_and_pushes_no_other_out(
+def test_a_save_without_states_writes_and_removes_nothing(
     job: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     save(1)
@@ -277,7 +279,7 @@ def test_one_state_is_a_file_in_a_folder_of_the_caller_s(
 
 
 @pytest.mark.slow
-def test_a_program_for_the_seed_s_interface_runs_with_its_import_changed(tmp_path: Path) -> None:
+def test_an_adaptdl_program_runs_with_only_its_import_changed(tmp_path: Path) -> None:
     program = textwrap.dedent(
         """
         import pickle
@@ -318,7 +320,7 @@ def test_the_newest_saves_are_kept_and_older_ones_go(job: Path, keep: int) -> No
     assert saves(job) == [f"checkpoint-{number}" for number in range(8 - keep, 8)]
 
 
-def test_two_are_kept_if_nothing_is_said_and_what_the_block_says_otherwise(job: Path) -> None:
+def test_two_saves_are_kept_unless_the_block_sets_another_number(job: Path) -> None:
     for value in range(4):
         save(value)
     assert saves(job) == ["checkpoint-3", "checkpoint-4"]
@@ -365,7 +367,7 @@ def test_what_is_not_a_save_of_ours_stays_and_is_not_loaded(
     assert restarted(job) == (True, 4)
 
 
-def test_damaged_saves_do_not_count_among_those_that_are_kept_and_go_when_they_are_old(job: Path) -> None:
+def test_damaged_saves_do_not_count_as_kept_and_go_when_old(job: Path) -> None:
     for value in range(1, 4):
         save(value, keep=9)
     (job / "checkpoint-2" / "n.state").unlink()
@@ -389,9 +391,7 @@ def test_what_crashes_left_goes_with_the_next_save(job: Path) -> None:
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError, KeyboardInterrupt, SystemExit, ConnectionResetError])
-def test_a_save_that_failed_leaves_nothing_that_a_later_one_publishes(
-    job: Path, error: type[BaseException]
-) -> None:
+def test_a_later_save_publishes_nothing_of_a_failed_save(job: Path, error: type[BaseException]) -> None:
 
     class Broken(nbckpt.State):
         def save(self, fileobj: IO[bytes]) -> None:
@@ -411,9 +411,7 @@ def test_a_save_that_failed_leaves_nothing_that_a_later_one_publishes(
     assert restarted(job) == (True, 2)
 
 
-def test_an_error_of_the_state_s_own_with_another_file_is_not_said_to_be_of_the_save(
-    job: Path, tmp_path: Path
-) -> None:
+def test_a_states_own_error_about_another_file_is_not_wrapped(job: Path, tmp_path: Path) -> None:
     class Reads(nbckpt.State):
         def save(self, fileobj: IO[bytes]) -> None:
             raise PermissionError(13, "Permission denied", "/somewhere/else")
@@ -428,9 +426,7 @@ def test_an_error_of_the_state_s_own_with_another_file_is_not_said_to_be_of_the_
 # Damage.
 
 
-def test_from_a_damaged_save_it_falls_back_to_the_one_before_and_says_so(
-    job: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_load_warns_and_falls_back_from_a_damaged_save(job: Path, caplog: pytest.LogCaptureFixture) -> None:
     save(1)
     newest = save(2)
     (newest / "n.state").write_bytes(b"")
@@ -500,7 +496,7 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_every_damage_is_seen_and_without_an_older_save_it_is_an_error(job: Path, damage: str) -> None:
+def test_load_detects_damage_and_fails_without_an_older_save(job: Path, damage: str) -> None:
     save(1)
     DAMAGES[damage](save(2))
     assert restarted(job) == (True, 1)
@@ -549,7 +545,7 @@ def test_a_manifest_that_is_nested_too_deeply_is_corrupt(job: Path) -> None:
 
 
 @pytest.mark.parametrize("key", ["format", "states", "replicas"])
-def test_a_manifest_that_lacks_one_of_its_keys_is_ours_and_damaged(job: Path, key: str) -> None:
+def test_a_manifest_that_lacks_a_key_is_damaged(job: Path, key: str) -> None:
     manifest = save(1) / "manifest.json"
     manifest.write_text(manifest.read_text().replace(key, key.upper()))
     with pytest.raises((CorruptError, FormatError), match="no save in"):
@@ -566,7 +562,7 @@ def test_a_save_of_a_newer_version_says_so_and_stays(job: Path) -> None:
     assert saves(job) == ["checkpoint-1", "checkpoint-3", "checkpoint-4"]
 
 
-def test_a_save_that_is_a_link_is_read_and_what_it_leads_to_is_not_removed(job: Path) -> None:
+def test_a_linked_save_is_read_and_its_target_is_not_removed(job: Path) -> None:
     save(1).rename(job / "moved")
     (job / "checkpoint-1").symlink_to("moved")
     assert restarted(job) == (True, 1)
@@ -610,9 +606,10 @@ def two_saves(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), both=st.booleans())
-def test_whatever_byte_is_changed_or_cut_off_the_older_save_is_loaded_or_a_documented_error_raised(
+def test_a_changed_byte_loads_the_older_save_or_raises_our_error(
     two_saves: Path, tmp_path: Path, data: st.DataObject, both: bool
 ) -> None:
+    """The same holds for a file that is cut off."""
     job = tmp_path / "job"
     shutil.rmtree(job, ignore_errors=True)
     shutil.copytree(two_saves, job)
@@ -654,7 +651,7 @@ def test_a_state_s_own_error_while_loading_is_passed_on(job: Path) -> None:
 # Others at work in the same folder.
 
 
-def test_all_states_are_loaded_from_one_save_while_replica_0_makes_the_next(job: Path) -> None:
+def test_all_states_load_from_one_save_while_another_is_written(job: Path) -> None:
     kept = [Number("a", 1), Number("b", 1)]
     nbckpt.save_all_states()
     with nbckpt.states(job):
@@ -678,7 +675,7 @@ def save_in_another_job(job: Path, names: str, **options: Any) -> None:
         del kept
 
 
-def test_a_save_that_goes_while_it_is_being_looked_for_leads_to_the_newer_one(
+def test_load_finds_the_newer_save_if_the_older_disappears(
     job: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save(1)
@@ -714,7 +711,7 @@ WRITER = """
 
 
 @pytest.mark.slow
-def test_two_processes_that_save_into_one_folder_at_once_both_get_numbers_of_their_own(job: Path) -> None:
+def test_two_processes_saving_to_one_folder_get_distinct_numbers(job: Path) -> None:
     command = [sys.executable, "-c", textwrap.dedent(WRITER)]
     env = os.environ | {"NBCKPT_CHECKPOINT_PATH": str(job)}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
@@ -733,9 +730,7 @@ def test_two_processes_that_save_into_one_folder_at_once_both_get_numbers_of_the
     assert len(StateFolder(job).newest().check().states) == 1  # type: ignore[union-attr]
 
 
-def test_a_folder_in_which_another_process_goes_on_writing_is_an_error(
-    job: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_save_fails_while_another_process_keeps_writing(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nbckpt.state.folder._LOCK_S", 0.01)
     failed: list[BaseException] = []
 
@@ -781,7 +776,7 @@ needs_mount = pytest.mark.skipif(
 
 
 @needs_mount
-def test_a_full_disk_leaves_the_save_before_and_room_for_the_next(tmp_path: Path) -> None:
+def test_a_full_disk_keeps_the_last_save_and_room_for_the_next(tmp_path: Path) -> None:
     with mounted(tmp_path / "disk", "-t", "tmpfs", "-o", "size=4m", "none") as disk:
         with nbckpt.states(disk / "job"):
             save(1)
@@ -796,9 +791,7 @@ def test_a_full_disk_leaves_the_save_before_and_room_for_the_next(tmp_path: Path
 
 
 @needs_mount
-def test_a_read_only_folder_can_be_loaded_from_and_says_that_it_cannot_be_written(
-    job: Path, tmp_path: Path
-) -> None:
+def test_a_read_only_folder_can_be_loaded_but_not_saved_to(job: Path, tmp_path: Path) -> None:
     save(1)
     with mounted(tmp_path / "ro", "--bind", "-o", "ro", str(job)) as folder:
         assert restarted(folder) == (True, 1)
@@ -823,7 +816,7 @@ def test_the_folders_that_the_first_save_makes_are_durable_too(
     assert synced[:2] == [tmp_path, tmp_path / "a"]
 
 
-def test_a_save_that_was_removed_while_it_was_loaded_from_is_an_error_that_names_its_file(job: Path) -> None:
+def test_a_save_removed_during_a_load_is_an_error_with_its_file(job: Path) -> None:
     kept = [Number("a", 1), Number("b", 1)]
     nbckpt.save_all_states()
     with nbckpt.states(job):
@@ -841,10 +834,10 @@ def test_importing_it_configures_no_logging() -> None:
     assert done.stdout == "[] []\n"
 
 
-def test_the_order_on_disk_is_files_manifest_folder_rename_folder(
+def test_a_save_syncs_files_and_manifest_before_the_rename(
     job: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each is durable before the next, and only then older saves go."""
+    """The order is files, manifest, folder, rename, folder; only then older saves are removed."""
     save(1)
     events: list[str] = []
 

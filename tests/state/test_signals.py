@@ -39,7 +39,7 @@ def handlers() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("number", BOTH)
-def test_a_signal_sets_a_flag_and_a_second_one_does_what_it_did_before(number: signal.Signals) -> None:
+def test_a_signal_sets_a_flag_and_a_second_has_its_former_effect(number: signal.Signals) -> None:
     with nbckpt.save_on_signal() as flag:
         assert not nbckpt.should_stop()
         signal.raise_signal(number)
@@ -52,7 +52,7 @@ def test_a_signal_sets_a_flag_and_a_second_one_does_what_it_did_before(number: s
     assert not nbckpt.should_stop()
 
 
-def test_after_the_block_the_signals_do_what_they_did_before_also_where_it_failed() -> None:
+def test_signal_handlers_are_restored_after_a_block_that_fails() -> None:
     with pytest.raises(ZeroDivisionError), nbckpt.save_on_signal():
         raise ZeroDivisionError
     for number in BOTH:
@@ -85,7 +85,7 @@ def test_a_signal_in_an_inner_block_ends_the_outer_one_too() -> None:
         assert outer.came == signal.SIGTERM
 
 
-def test_an_inner_block_without_a_signal_leaves_the_outer_one_as_it_was() -> None:
+def test_an_inner_block_does_not_change_the_outer_block() -> None:
     with nbckpt.save_on_signal():
         with nbckpt.save_on_signal():
             assert not nbckpt.should_stop()
@@ -129,7 +129,8 @@ def test_every_thread_sees_the_flag() -> None:
 
 @pytest.mark.parametrize("of_another", [False, True])
 @pytest.mark.parametrize("own", [False, True])
-def test_the_answer_is_that_of_the_reduce_which_is_told_this_replica_s(own: bool, of_another: bool) -> None:
+def test_should_stop_passes_its_answer_to_the_reduce_function(own: bool, of_another: bool) -> None:
+    """It returns the answer of the reduce function."""
     told: list[bool] = []
 
     def any_of(asked: bool) -> int:
@@ -177,7 +178,7 @@ PROGRAM = """
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", BOTH)
-def test_a_job_that_is_asked_to_end_saves_its_last_step_and_ends_with_143(
+def test_a_terminated_job_saves_its_last_step_and_exits_with_143(
     tmp_path: Path, number: signal.Signals
 ) -> None:
     env = os.environ | {"ADAPTDL_CHECKPOINT_PATH": str(tmp_path)}
@@ -226,9 +227,7 @@ def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[KernelMa
 
 
 @pytest.mark.slow
-def test_interrupt_in_a_notebook_saves_and_ends_the_cell_not_the_kernel(
-    kernel: KernelManager, tmp_path: Path
-) -> None:
+def test_an_interrupt_saves_and_ends_the_cell_not_the_kernel(kernel: KernelManager, tmp_path: Path) -> None:
     client = kernel.client()
     client.start_channels()
     try:

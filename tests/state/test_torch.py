@@ -119,7 +119,7 @@ def test_tensors_are_beside_the_pickle(tmp_path: Path) -> None:
     assert sorted(memory)[-2:] == [300 * 400 * 4] * 2  # both of Adam's moments
 
 
-def test_tensors_that_share_memory_are_written_once_and_share_it_again(tmp_path: Path) -> None:
+def test_shared_tensor_memory_is_saved_once_and_shared_again(tmp_path: Path) -> None:
     class Tied(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()

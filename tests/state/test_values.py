@@ -121,14 +121,14 @@ def test_a_container_is_refilled_in_place(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ARRAYS)
-def test_an_array_of_the_same_shape_and_type_is_refilled_in_place(kind: str) -> None:
+def test_an_array_of_the_same_shape_and_type_is_filled_in_place(kind: str) -> None:
     saved, other = ARRAYS[kind]
     found, is_other = loaded_after(saved.copy(), other)
     assert is_other
     assert np.array_equal(found, saved)
 
 
-def test_a_view_that_is_refilled_leaves_the_rest_of_its_memory_alone() -> None:
+def test_filling_a_view_does_not_change_the_rest_of_its_memory() -> None:
     whole = np.full(6, 9)
     loaded_after(np.arange(3), whole[::2])
     assert whole.tolist() == [0, 9, 1, 9, 2, 9]
@@ -167,7 +167,8 @@ def is_same(one: Any, other: Any) -> bool:
 
 
 @pytest.mark.parametrize("kind", REPLACED)
-def test_anything_else_is_replaced_in_the_state_and_the_old_value_is_left_alone(kind: str) -> None:
+def test_other_values_are_replaced_and_the_old_value_is_kept(kind: str) -> None:
+    """The old object itself does not change."""
     saved, other = REPLACED[kind]
     before = copy.deepcopy(other)
     found, _ = loaded_after(saved, other)
@@ -274,7 +275,7 @@ def test_what_cannot_be_referred_to_weakly_is_kept_by_its_state() -> None:
     assert state.value.weight == 3
 
 
-def test_a_class_s_state_dict_that_fails_is_passed_on_and_the_save_before_is_whole() -> None:
+def test_an_error_in_state_dict_is_raised_and_nothing_is_saved() -> None:
     class Broken(Model):
         def state_dict(self) -> dict[str, float]:
             raise ZeroDivisionError
@@ -311,7 +312,7 @@ def test_a_state_that_nobody_kept_is_told_of(caplog: pytest.LogCaptureFixture) -
     del kept
 
 
-def test_a_state_that_ends_with_its_function_is_not_called_dropped(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_state_that_ends_with_its_function_gives_no_warning(caplog: pytest.LogCaptureFixture) -> None:
     def train() -> None:
         state = nbckpt.State.of("list", [1])
         assert state.value == [1]
@@ -334,7 +335,7 @@ def test_a_state_that_was_used_may_go_without_a_word(caplog: pytest.LogCaptureFi
 
 
 @pytest.mark.slow
-def test_a_state_whose_name_was_taken_is_told_of_by_the_error_alone(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_state_with_a_taken_name_gives_an_error_but_no_warning(caplog: pytest.LogCaptureFixture) -> None:
     state = nbckpt.State.of("list", [1])
     with pytest.raises(ValueError, match="already exists"):
         nbckpt.State.of("list", [2])
@@ -344,9 +345,10 @@ def test_a_state_whose_name_was_taken_is_told_of_by_the_error_alone(caplog: pyte
 
 
 @pytest.mark.slow
-def test_a_state_that_is_dropped_while_one_that_cannot_be_hashed_has_its_name(
+def test_dropping_a_closed_state_ignores_an_unhashable_namesake(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
+    """A state that cannot be hashed has taken the name of the closed one."""
 
     class Unhashable(nbckpt.State):
         __hash__ = None  # type: ignore[assignment]
