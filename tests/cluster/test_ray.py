@@ -105,7 +105,7 @@ def offers(config: dict[str, Any]) -> None:
         nbckpt.report(i=i, checkpoint={"i": i} if nbckpt.should_checkpoint() else None)
 
 
-def test_a_checkpoint_that_is_asked_for_comes_with_the_next_result(nodes: Nodes) -> None:
+def test_a_requested_checkpoint_comes_with_the_next_result(nodes: Nodes) -> None:
     hook = Hook(lambda trial, result: experiment.checkpoint(trial) if result["i"] == 2 else None)
     experiment = run(offers, callbacks=[hook])
     assert experiment.wait(A_WHILE)
@@ -132,9 +132,8 @@ def test_what_trials_print_on_other_nodes_is_in_their_logs(nodes: Nodes) -> None
     assert [trial.log() for trial in experiment.trials] == logs
 
 
-def test_what_a_lost_node_ran_goes_on_elsewhere_from_its_last_checkpoint(
-    nodes: Nodes, together: dict[str, Any]
-) -> None:
+def test_a_trial_of_a_lost_node_continues_on_another_node(nodes: Nodes, together: dict[str, Any]) -> None:
+    """The trial continues from its last checkpoint."""
     doomed = nodes.nodes["second"].node_id
 
     def pull_the_plug(trial: Trial, result: Mapping[str, Any]) -> None:
@@ -190,7 +189,7 @@ class BadError(Exception):
         return BadError, (*self.args, self.code), vars(self)
 
 
-def test_what_the_function_raises_is_the_cause_with_its_traceback() -> None:
+def test_the_functions_exception_is_the_cause_with_its_traceback() -> None:
     def fails(config: dict[str, Any]) -> None:
         error = BadError("too bad", 7)
         if config["holds_a_lock"]:
@@ -277,7 +276,7 @@ def folders(config: dict[str, Any], checkpoint_dir: str | None = None) -> None:
         nbckpt.report(i=i, start=start)
 
 
-def test_a_folder_goes_both_ways_in_pieces_with_what_is_signed_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_travels_both_ways_in_pieces_with_signatures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transport, "PIECE", 1000)
     experiment = run(folders, callbacks=[Hook(lambda t, r: experiment.pause() if r["i"] == 1 else None)])
     assert experiment.wait(A_WHILE)
@@ -442,7 +441,7 @@ endless.pause()
 """
 
 
-def test_a_script_without_a_cluster_starts_one_and_ends_after_a_pause(tmp_path: Path) -> None:
+def test_a_script_starts_a_cluster_itself_and_ends_after_a_pause(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", ALONE], capture_output=True, text=True, timeout=A_WHILE)
     assert done.returncode == 0, done.stderr
     assert "/t0 will never run: it asked for 1 CPU, 1 GPU; the cluster has" in done.stdout

@@ -156,7 +156,7 @@ def test_a_trial_in_its_own_folder_goes_on_from_its_checkpoint(carried: list[str
     assert carried == []
 
 
-def test_without_a_syncer_and_a_shared_disk_only_checkpoints_come(
+def test_without_a_syncer_only_checkpoints_reach_the_driver(
     monkeypatch: pytest.MonkeyPatch, carried: list[str]
 ) -> None:
     """Scenario (d), on nodes that do not see the driver's disk."""

@@ -82,7 +82,7 @@ def test_the_script_makes_checkpoints_to_look_at_once(visitor: Notebook, image: 
 
 
 @pytest.mark.slow
-def test_a_visitor_finds_a_half_finished_experiment_and_goes_on_with_it(visitor: Notebook) -> None:
+def test_a_visitor_resumes_a_half_finished_experiment(visitor: Notebook) -> None:
     table = visitor.run("%ckpt trials")
     found, paused = str(table), table.experiment.trials[2]
     assert found.startswith("half-finished: 4 trials, 1 TERMINATED, 1 ERROR, 1 PAUSED, 1 cut off")

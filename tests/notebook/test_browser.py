@@ -85,7 +85,7 @@ def let(n):
     gate.release(n)"""
 
 
-def test_a_grid_is_followed_paused_and_resumed_in_the_table_of_its_cell(lab: Lab) -> None:
+def test_the_table_of_the_cell_follows_a_paused_and_resumed_grid(lab: Lab) -> None:
     lab.open(
         "trials.ipynb",
         f"%load_ext nbckpt\n{TRAIN}",

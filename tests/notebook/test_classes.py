@@ -36,7 +36,7 @@ def test_an_instance_that_is_restored_alone_is_of_the_live_class(notebook: Noteb
     assert notebook.run("type(circle) is Circle, circle.corners") == (True, 1)
 
 
-def test_a_class_that_is_restored_is_that_of_the_checkpoint_and_undo_gives_back_the_live_one(
+def test_restore_replaces_a_live_class_and_undo_brings_it_back(
     notebook: Notebook,
 ) -> None:
     notebook.run(CLASS)

@@ -90,7 +90,8 @@ def test_a_pattern_restores_every_match(notebook: Notebook) -> None:
     assert [notebook.names[it] for it in ("df_a", "df_b", "other")] == [1, 2, 0]
 
 
-def test_what_cannot_be_pickled_is_named_with_its_path_and_the_rest_is_saved(notebook: Notebook) -> None:
+def test_an_unpicklable_object_is_named_and_the_rest_is_saved(notebook: Notebook) -> None:
+    """The name is the path to the object inside the variable."""
     notebook.run(
         "import threading\nclass Loader: pass\nloader = Loader(); loader.file = open('x', 'w'); ok = 1"
     )

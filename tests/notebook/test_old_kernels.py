@@ -14,16 +14,16 @@ from notebook.test_panel_browser import (
     click,
     sees,
     test_a_restart_leaves_the_html_and_the_cell_offers_to_resume,
-    test_checkpoints_are_saved_found_previewed_restored_compared_and_deleted_with_clicks,
+    test_clicks_save_pause_resume_and_stop_trials,
+    test_clicks_save_show_restore_compare_and_delete_checkpoints,
     test_the_store_is_synced_to_a_folder_with_clicks,
-    test_trials_are_followed_paused_resumed_saved_and_stopped_with_clicks,
 )
 
 __all__ = [
     "test_a_restart_leaves_the_html_and_the_cell_offers_to_resume",
-    "test_checkpoints_are_saved_found_previewed_restored_compared_and_deleted_with_clicks",
+    "test_clicks_save_pause_resume_and_stop_trials",
+    "test_clicks_save_show_restore_compare_and_delete_checkpoints",
     "test_the_store_is_synced_to_a_folder_with_clicks",
-    "test_trials_are_followed_paused_resumed_saved_and_stopped_with_clicks",
 ]
 
 pytestmark = pytest.mark.browser
@@ -49,7 +49,7 @@ def test_the_kernel_and_the_widgets_are_old(lab: Lab) -> None:
     assert lab.run(0).inner_text().split() == ["6", os.environ["NBCKPT_OLD_WIDGETS"]]
 
 
-def test_the_button_that_interrupts_pauses_trials_and_those_of_the_panel_go_on_with_them(lab: Lab) -> None:
+def test_the_interrupt_button_pauses_and_the_panel_resumes_a_run(lab: Lab) -> None:
     lab.open(
         "interrupt.ipynb",
         f"%load_ext nbckpt\n{ENDLESS}",

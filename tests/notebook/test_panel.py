@@ -99,7 +99,7 @@ def test_static_html_comes_first_and_then_the_panel(
     assert "one@1" in shown(panel)
 
 
-def test_the_filter_leaves_what_it_finds_in_names_messages_and_variables(notebook: Notebook) -> None:
+def test_the_filter_searches_names_messages_and_variables(notebook: Notebook) -> None:
     notebook.run("alpha = 1\n%ckpt save one alpha -m first")
     notebook.run("beta = 1\n%ckpt save two beta -m second")
     panel = opened(notebook)
@@ -136,7 +136,7 @@ def test_deleting_takes_two_presses_and_undo_brings_it_back(notebook: Notebook) 
     assert [label for label, _ in panel._tabs[0]._chosen.options] == ["one@1"]
 
 
-def test_a_question_is_withdrawn_when_something_else_is_asked_for(notebook: Notebook) -> None:
+def test_a_question_disappears_when_another_action_is_chosen(notebook: Notebook) -> None:
     notebook.run("x = 1\n%ckpt save one\n%ckpt save two")
     panel = opened(notebook)
 
@@ -158,7 +158,7 @@ def test_a_question_is_withdrawn_when_something_else_is_asked_for(notebook: Note
     assert "would remove" not in shown(panel)
 
 
-def test_of_trials_the_newest_checkpoints_are_listed_or_all_or_none(notebook: Notebook) -> None:
+def test_the_list_has_the_newest_all_or_no_trial_checkpoints(notebook: Notebook) -> None:
     notebook.run("import nbckpt\nx = 1\n%ckpt save one")
     notebook.run("def train(config):\n    for i in (1, 2): nbckpt.report(loss=i, checkpoint={'i': i})")
     notebook.run("%ckpt run train --grid x=1,2 --name e --wait")
@@ -173,7 +173,7 @@ def test_of_trials_the_newest_checkpoints_are_listed_or_all_or_none(notebook: No
         assert {ref for _, ref in tab._chosen.options} == refs
 
 
-def test_saving_and_naming_take_the_text_and_say_so_when_there_is_none(notebook: Notebook) -> None:
+def test_save_and_tag_use_the_text_and_export_without_it_fails(notebook: Notebook) -> None:
     notebook.run("x = 1")
     panel = opened(notebook)
     panel._tabs[0]._text.value = "clicked"
@@ -337,7 +337,7 @@ def test_the_log_of_a_trial_that_is_shown_is_followed(notebook: Notebook) -> Non
     until(lambda: not ticks())
 
 
-def test_while_a_cell_runs_elsewhere_its_variables_are_left_alone(notebook: Notebook) -> None:
+def test_undo_is_refused_while_a_cell_runs(notebook: Notebook) -> None:
     notebook.run("x = 1\n%ckpt save one\nx = 2")
     panel = opened(notebook)
     notebook.names["press"] = lambda: press(panel, "Undo")
@@ -376,7 +376,7 @@ def test_what_was_started_from_the_panel_is_followed(notebook: Notebook, before:
     until(lambda: not ticks())
 
 
-def test_what_another_kernel_runs_is_followed_and_paused_with_a_press(notebook: Notebook) -> None:
+def test_the_panel_follows_and_pauses_trials_of_another_kernel(notebook: Notebook) -> None:
     notebook.run(f"{ASKED}\nhere = nbckpt.run(train, name='far')")
     here, gate = notebook.names["here"], notebook.names["gate"]
     _live.pop(here.folder)  # the panel knows of it what another kernel would
@@ -392,7 +392,7 @@ def test_what_another_kernel_runs_is_followed_and_paused_with_a_press(notebook: 
 
 
 @pytest.mark.slow
-def test_a_long_list_is_paged_and_found_in_from_its_first_page_on(notebook: Notebook) -> None:
+def test_a_long_list_has_pages_and_the_filter_searches_all(notebook: Notebook) -> None:
     with Tracker() as tracker:
         for at in range(101):
             tracker.save({"x": at}, f"n{at}")
@@ -464,7 +464,7 @@ def test_what_a_plain_cell_starts_is_followed(notebook: Notebook) -> None:
     until(lambda: not ticks())
 
 
-def test_without_ipywidgets_there_is_the_html_and_how_to_install_it(
+def test_without_ipywidgets_html_and_an_install_hint_are_shown(
     notebook: Notebook, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     notebook.run("x = 1\n%ckpt save one")
@@ -556,7 +556,7 @@ def test_what_asks_for_help_shows_it(notebook: Notebook) -> None:
 
 
 @pytest.mark.slow
-def test_an_error_that_is_none_of_ours_is_said_and_the_next_press_works(
+def test_an_unexpected_error_is_shown_and_the_next_press_works(
     notebook: Notebook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     notebook.run("x = 1\n%ckpt save one")
@@ -582,9 +582,7 @@ def raising(error: BaseException) -> Any:
 
 
 @pytest.mark.slow
-def test_trials_are_followed_on_after_an_error_and_it_spoils_no_command(
-    notebook: Notebook, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_panel_follows_trials_after_an_error(notebook: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:
     notebook.run(TRAIN)
     notebook.run("%ckpt run train --grid lr=1,2 --name e --concurrent 2")
     panel = opened(notebook, "trials")
@@ -600,7 +598,7 @@ def test_trials_are_followed_on_after_an_error_and_it_spoils_no_command(
 
 
 @pytest.mark.slow
-def test_a_question_stays_while_the_list_changes_and_is_about_what_it_says(
+def test_a_question_keeps_its_trial_while_the_list_changes(
     notebook: Notebook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     notebook.run("def other(config): yield 1\n%ckpt run other --name z --wait")
@@ -654,7 +652,7 @@ def test_a_panel_of_another_store_shows_that_one(notebook: Notebook) -> None:
     assert [ref for _, ref in panel._tabs[0]._chosen.options] == ["there@1"]
 
 
-def test_the_html_stays_in_the_cell_of_the_panel_though_there_is_nothing_to_show_at_first(
+def test_the_html_of_an_empty_panel_stays_in_the_panels_cell(
     notebook: Notebook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     displayed: list[Any] = []
@@ -673,7 +671,7 @@ def test_the_html_stays_in_the_cell_of_the_panel_though_there_is_nothing_to_show
     assert set(updated) == set(displayed)
 
 
-def test_what_is_offered_is_short_however_long_the_message_and_the_values(notebook: Notebook) -> None:
+def test_long_messages_and_values_have_short_labels(notebook: Notebook) -> None:
     notebook.run(f"x = 1\n%ckpt save one -m '{'m' * 9_999}'")
     notebook.run(f"import nbckpt\nnbckpt.run(lambda config: 1, {{'x': '{'v' * 9_999}'}}, name='e').wait()")
     panel = opened(notebook)
@@ -682,9 +680,10 @@ def test_what_is_offered_is_short_however_long_the_message_and_the_values(notebo
         assert max(len(label) for label, _ in choice.options) < 100
 
 
-def test_an_error_is_said_though_another_of_those_chosen_went_well_and_until_the_next_press(
+def test_an_error_of_one_trial_is_shown_until_the_next_press(
     notebook: Notebook,
 ) -> None:
+    """The error is shown although the action on the other chosen trial succeeds."""
     notebook.run(TRAIN.replace("gate.of", "config['lr'] == 1 or gate.of"))
     notebook.run("%ckpt run train --grid lr=1,2 --name e --concurrent 2")
     panel = opened(notebook, "trials")

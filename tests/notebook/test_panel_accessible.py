@@ -168,7 +168,7 @@ def test_tab_leads_to_every_control(lab: Lab, tab: str) -> None:
     assert [it.inner_text() for it in left.and_(lab.page.locator(":not([data-reached])")).all()] == []
 
 
-def test_a_checkpoint_is_found_shown_and_restored_without_a_mouse(lab: Lab) -> None:
+def test_the_keyboard_finds_shows_and_restores_a_checkpoint(lab: Lab) -> None:
     panel = opened(lab, "keys.ipynb")
     tab_to(lab, panel.get_by_label("filter"))
     lab.page.keyboard.type("figure")

@@ -58,7 +58,7 @@ def sees(panel: Locator, text: str) -> None:
     panel.locator(".widget-html").get_by_text(text).locator("visible=true").first.wait_for()
 
 
-def test_checkpoints_are_saved_found_previewed_restored_compared_and_deleted_with_clicks(lab: Lab) -> None:
+def test_clicks_save_show_restore_compare_and_delete_checkpoints(lab: Lab) -> None:
     lab.open(
         "panel.ipynb",
         "%load_ext nbckpt",
@@ -108,7 +108,7 @@ def test_checkpoints_are_saved_found_previewed_restored_compared_and_deleted_wit
     chosen.locator("option", has_text="cleaned@1").wait_for(state="attached")
 
 
-def test_trials_are_followed_paused_resumed_saved_and_stopped_with_clicks(lab: Lab) -> None:
+def test_clicks_save_pause_resume_and_stop_trials(lab: Lab) -> None:
     lab.open(
         "panel-trials.ipynb",
         "%load_ext nbckpt\n" + TRAIN,

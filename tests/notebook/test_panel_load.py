@@ -120,12 +120,12 @@ def saved_size(lab: Lab, name: str, updates: int) -> int:
     return (lab.folder / f"{name}.ipynb").stat().st_size
 
 
-def test_a_notebook_saved_after_ten_thousand_updates_is_no_larger_than_after_ten(lab: Lab) -> None:
+def test_ten_thousand_updates_do_not_enlarge_the_saved_notebook(lab: Lab) -> None:
     few, many = saved_size(lab, "a", 10), saved_size(lab, "b", 10_000)
     assert many < few + 1000  # three digits in each place, and a course of 24 points where there were 10
 
 
-def test_of_a_thousand_trials_the_panel_shows_a_hundred_and_pages_the_rest(lab: Lab) -> None:
+def test_the_panel_shows_a_thousand_trials_in_pages_of_a_hundred(lab: Lab) -> None:
     lab.open("thousand.ipynb", f"%load_ext nbckpt\nimport nbckpt\n{THOUSAND}", "%ckpt panel trials")
     lab.run(0)
     panel = lab.run(1)

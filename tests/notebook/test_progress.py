@@ -105,6 +105,6 @@ def test_a_transfer_shows_files_rate_rest_and_the_current_file(handle: Handle) -
     assert handle.shown[0].endswith(f"</progress> {said}")
 
 
-def test_no_rest_is_told_from_the_first_few_bytes_and_long_names_are_cut() -> None:
+def test_first_bytes_give_no_remaining_time_and_names_are_cut() -> None:
     said = str(Progress(37, 1, 288_000_000, 99, "packs/" + 64 * "a", seconds=2))
     assert said == f"1 of 37 files, 99 bytes of 288 MB, 50 bytes/s: packs/{33 * 'a'}…"

@@ -74,7 +74,7 @@ def is_readable(output: Locator, *words: str) -> None:
         output.get_by_text(word).locator("visible=true").first.wait_for()
 
 
-def test_what_the_panel_showed_is_readable_elsewhere_and_nothing_in_it_runs(
+def test_a_reopened_notebook_is_readable_and_runs_no_script(
     lab: Lab, elsewhere: Lab, saved: str, python: str, tmp_path: Path
 ) -> None:
     for trusted in (False, True):

@@ -143,7 +143,8 @@ def test_in_a_kernel_the_result_takes_the_place_of_its_progress(tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_in_a_kernel_an_experiment_is_shown_once_in_the_middle_and_in_a_loop(tmp_path: Path) -> None:
+def test_a_kernel_shows_each_experiment_once_also_in_a_loop(tmp_path: Path) -> None:
+    """A magic in the middle of a cell shows its experiment once too."""
     define = "def f(config):\n    nbckpt.report(loss=1)"
     cells = [
         "%ckpt run f --name a --wait\nz = 1",

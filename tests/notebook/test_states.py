@@ -99,7 +99,7 @@ def test_leaving_the_states_out_of_a_later_save_deletes_none(made: Notebook) -> 
     assert manifest.deleted == ()
 
 
-def test_a_state_that_is_a_variable_comes_back_as_the_one_that_is_saved(made: Notebook) -> None:
+def test_a_state_and_its_variable_are_restored_as_one_object(made: Notebook) -> None:
     made.run("%ckpt save one rates schedule --states")
     made.run("rates.append(0.2)\n%ckpt restore one")
     names = made.names
@@ -130,7 +130,7 @@ def test_a_new_kernel_gets_states_that_are_variables_back(made: Notebook, tmp_pa
     assert getattr(fresh["counter"], "count", None) == 5
 
 
-def test_a_state_whose_loading_fails_is_named_and_the_others_come_back(made: Notebook) -> None:
+def test_a_state_that_fails_to_load_is_named_and_others_restored(made: Notebook) -> None:
     made.run("%ckpt save one rates --states")
     made.run(
         "def fails(fileobj): raise ValueError('not today')\nholder.counter.load = fails; rates.append(1)"

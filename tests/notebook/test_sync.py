@@ -27,7 +27,7 @@ def test_a_push_and_a_pull_tell_what_was_moved(notebook: Notebook, tmp_path: Pat
     assert notebook.names["x"] == 1
 
 
-def test_a_place_is_named_by_a_variable_of_the_notebook_or_the_environment(
+def test_a_notebook_or_environment_variable_names_a_location(
     notebook: Notebook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WHERE", str(tmp_path / "one"))
@@ -72,7 +72,7 @@ def test_what_is_pending_is_told_until_a_push_takes_it_along(notebook: Notebook,
     notebook.run("%ckpt sync off")
 
 
-def test_every_setting_of_the_store_and_of_an_experiment_is_shown(notebook: Notebook, tmp_path: Path) -> None:
+def test_sync_status_shows_settings_of_store_and_experiments(notebook: Notebook, tmp_path: Path) -> None:
     notebook.run("import nbckpt\ndef train(config): yield 1")
     there = (tmp_path / "trials").as_uri()
     notebook.run(
@@ -87,9 +87,7 @@ def test_every_setting_of_the_store_and_of_an_experiment_is_shown(notebook: Note
     assert list(notebook.run("%ckpt sync").experiments) == ["e"]
 
 
-def test_an_experiment_that_cannot_be_read_hides_nothing_of_the_sync(
-    notebook: Notebook, tmp_path: Path
-) -> None:
+def test_an_unreadable_experiment_does_not_hide_the_sync_status(notebook: Notebook, tmp_path: Path) -> None:
     notebook.run("def train(config): yield 1\n%ckpt run train --name e --wait")
     (tmp_path / ".nbckpt" / "experiments" / "e" / "experiment.json").write_text("{")
     shown = str(notebook.run("%ckpt sync --status"))
@@ -97,7 +95,7 @@ def test_an_experiment_that_cannot_be_read_hides_nothing_of_the_sync(
     assert "is damaged" in shown
 
 
-def test_a_failure_in_the_background_is_told_with_the_next_command(
+def test_the_next_command_reports_a_background_failure_once(
     notebook: Notebook, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     there = tmp_path / "there"

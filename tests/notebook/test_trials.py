@@ -44,7 +44,7 @@ def wait(notebook: Notebook) -> None:
     assert notebook.run("%ckpt trials").experiment.wait(20)
 
 
-def test_values_are_literals_or_names_also_in_lists_and_nested_keys(trained: Notebook) -> None:
+def test_values_are_literals_or_variables_also_in_lists(trained: Notebook) -> None:
     trained.run("data = object()")
     trained.run(
         "%ckpt run train lr=0.1 data=data opt='adam w' layers=[64, 32] model/depth=2 pair=(1, data) "
@@ -170,7 +170,7 @@ def test_pause_and_resume_go_on_where_it_was(trained: Notebook) -> None:
     assert experiment.trials[1].status == "TERMINATED"
 
 
-def test_a_checkpoint_is_asked_for_and_comes_with_the_next_result(trained: Notebook) -> None:
+def test_a_requested_checkpoint_comes_with_the_next_result(trained: Notebook) -> None:
     trained.run(
         "def counts(config):\n    for i in range(2):\n        gate.acquire()\n"
         "        nbckpt.report(i=i, checkpoint={'i': i} if nbckpt.should_checkpoint() else None)\n"
@@ -215,7 +215,7 @@ def test_what_failed_is_shown_and_resumed_on_request(trained: Notebook) -> None:
     assert experiment.trials[0].status == "TERMINATED"
 
 
-def test_best_uses_the_experiments_metric_or_the_one_that_is_said(trained: Notebook) -> None:
+def test_best_uses_the_experiments_metric_or_the_given_one(trained: Notebook) -> None:
     trained.run("%ckpt run train --grid lr=2,1,3 --name e --metric loss --mode min --wait")
     assert trained.run("%ckpt best").trial.id == "t1"
     assert trained.run("%ckpt best e --metric loss --mode max").trial.id == "t2"
@@ -275,7 +275,8 @@ def test_a_trials_folder_is_told(trained: Notebook) -> None:
     assert str(result.path) in str(result)
 
 
-def test_a_checkpoint_of_variables_comes_first_and_the_trial_is_named(trained: Notebook) -> None:
+def test_a_name_of_checkpoint_and_trial_means_the_checkpoint(trained: Notebook) -> None:
+    """The output also names the trial."""
     trained.run("%ckpt run train --name e --wait")
     trained.run("kept = 1\n%ckpt save t0 kept")
     shown = str(trained.run("%ckpt show t0"))

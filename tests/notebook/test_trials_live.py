@@ -68,7 +68,7 @@ def test_a_run_is_shown_once_and_followed_to_its_end(
     assert "2 trials, 2 TERMINATED" in outputs[-1]["data"]["text/html"]
 
 
-def test_the_experiment_can_be_kept_and_it_is_shown_wherever_the_magic_stands(
+def test_a_run_assigned_to_a_variable_shows_its_table(
     notebook: Notebook, outputs: list[dict[str, Any]]
 ) -> None:
     notebook.run("e = %ckpt run train n=1\nx = 1")
@@ -79,9 +79,10 @@ def test_the_experiment_can_be_kept_and_it_is_shown_wherever_the_magic_stands(
     assert len(made(outputs)) == 2
 
 
-def test_a_cell_that_runs_again_has_its_own_table_and_one_thread_follows_both(
+def test_a_repeated_cell_has_a_new_table_and_the_same_thread(
     notebook: Notebook, outputs: list[dict[str, Any]]
 ) -> None:
+    """One thread updates both tables."""
     for _ in range(2):
         notebook.run("%ckpt trials --sort" if outputs else "%ckpt run train --name e")
         assert [it.name for it in threading.enumerate()].count("nbckpt-live") == 1
@@ -139,7 +140,7 @@ class Changing:
 
 
 @pytest.mark.parametrize(("changes", "updates"), [(1000, 5), (0, 0)])
-def test_there_are_at_most_four_updates_a_second_and_none_when_nothing_changed(
+def test_updates_need_a_change_and_come_at_most_four_per_second(
     notebook: Notebook, outputs: list[dict[str, Any]], changes: int, updates: int
 ) -> None:
     result = notebook.run("%ckpt help")
@@ -164,7 +165,7 @@ def test_a_terminal_prints_the_result_once(notebook: Notebook, capsys: pytest.Ca
 
 
 @pytest.mark.slow
-def test_an_interrupt_pauses_the_trials_and_a_second_one_stops_them(tmp_path: Path) -> None:
+def test_an_interrupt_pauses_trials_and_a_second_one_stops_them(tmp_path: Path) -> None:
     manager, client = start_new_kernel(cwd=str(tmp_path))
     try:
         client.execute_interactive(f"%load_ext nbckpt\nfrom pathlib import Path\n{SLOW}", timeout=60)

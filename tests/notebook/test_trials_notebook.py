@@ -18,7 +18,7 @@ for name in ("loss", "accuracy"):
 
 
 @pytest.mark.slow
-def test_trials_that_a_killed_kernel_cut_off_end_as_if_it_had_lived(tmp_path: Path) -> None:
+def test_trials_of_a_killed_kernel_end_as_without_the_kill(tmp_path: Path) -> None:
     notebook = read(FOLDER / "02_trials.ipynb")
     cells = {cell.id: cell for cell in code_cells(notebook)}
     names = list(cells)

@@ -48,7 +48,7 @@ def test_the_quickstart_runs_to_its_end(no_threads: Notebook, monkeypatch: pytes
     assert no_threads.names["features"].shape == (1797, 3000)
 
 
-def test_an_array_of_many_blobs_is_saved_and_restored_and_checked(no_threads: Notebook) -> None:
+def test_an_array_of_many_blobs_is_saved_restored_and_verified(no_threads: Notebook) -> None:
     no_threads.run("import numpy as np\nbig, small = np.arange(3_000_000), {'a': [1]}\n%ckpt save base")
     no_threads.run("big[0] = 7\nsmall['a'].append(2)\n%ckpt restore base")
     assert no_threads.names["big"][0] == 0
@@ -109,7 +109,7 @@ def test_the_panel_shows_what_there_is(no_threads: Notebook) -> None:
     no_threads.run("%ckpt panel")
 
 
-def test_work_that_is_done_at_once_tells_its_errors_later_but_an_interrupt_now() -> None:
+def test_the_inline_pool_defers_errors_but_raises_interrupts() -> None:
     pool = InlineExecutor()
     assert pool.submit(divmod, 7, 2).result() == (3, 1)
     assert isinstance(pool.submit(divmod, 7, 0).exception(), ZeroDivisionError)

@@ -96,7 +96,7 @@ def test_the_site_offers_our_wheel_and_both_notebooks(site: Path) -> None:
 
 @pytest.mark.browser
 @pytest.mark.slow
-def test_its_notebook_runs_in_the_browser_with_no_server_behind_it(page: Page) -> None:
+def test_the_notebook_runs_in_the_browser_without_a_server(page: Page) -> None:
     page.wait_for_function(CONNECTED, timeout=60_000)
     page.evaluate("() => { window.jupyterapp.commands.execute('notebook:run-all-cells'); }")
     page.wait_for_selector(".jp-OutputArea:has-text('2 checkpoints in')", timeout=200_000)

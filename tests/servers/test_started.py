@@ -18,7 +18,7 @@ def test_a_missing_server_fails_in_ci_and_skips_elsewhere(
         program("no-such-server", "ask for it")
 
 
-def test_a_server_that_ends_before_it_is_ready_fails_with_what_it_said() -> None:
+def test_a_server_that_ends_too_early_fails_with_its_output() -> None:
     with (
         pytest.raises(pytest.fail.Exception, match="the port is taken"),
         started([sys.executable, "-c", "print('the port is taken')"], "ready"),
