@@ -37,7 +37,7 @@ def gets(below: RecordingStore) -> int:
     return sum(call.op == "get" for call in below.calls)
 
 
-def test_a_range_that_was_read_is_not_asked_for_again_in_another_process_either(
+def test_a_cached_range_is_not_requested_again_by_a_new_process(
     below: RecordingStore, tmp_path: Path
 ) -> None:
     for _ in range(2):
@@ -88,9 +88,7 @@ def test_what_was_used_longest_ago_goes_first(below: RecordingStore, tmp_path: P
     assert len([it for it in tmp_path.rglob("*") if it.is_file()]) == 2
 
 
-def test_without_a_folder_to_write_to_the_store_is_asked_each_time(
-    below: RecordingStore, tmp_path: Path
-) -> None:
+def test_without_a_writable_cache_every_read_asks_the_store(below: RecordingStore, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     store = CachedStore(below, tmp_path / "file", 1 << 20)
     assert [store.get("packs/ab/abc") for _ in range(2)] == [DATA] * 2
@@ -107,7 +105,7 @@ def test_what_is_not_there_is_not_kept(below: RecordingStore, tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_a_tracker_at_a_url_fetches_only_what_it_needs_and_that_once(
+def test_a_remote_tracker_fetches_only_the_needed_data_and_once(
     s3_bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     numpy = pytest.importorskip("numpy")

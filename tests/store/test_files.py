@@ -91,7 +91,7 @@ def test_a_fault_at_any_call_leaves_every_file_old_or_new(
     assert set(tree_of(tmp_path).values()) == {b"new"}
 
 
-def test_a_folder_that_cannot_be_swapped_comes_back_after_an_error(
+def test_a_folder_that_cannot_be_swapped_survives_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(files, "exchange", lambda *_: False)

@@ -301,7 +301,7 @@ def test_kill_9_leaves_every_key_whole(tmp_path: Path, attempt: int) -> None:
         assert data == data[:1] * 2_000_000
 
 
-def test_a_key_may_take_the_name_of_a_folder_that_holds_nothing_any_more(tmp_path: Path) -> None:
+def test_a_key_may_take_the_name_of_an_emptied_folder(tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
     store.put("a/b/c", b"1")
     store.put("a/d", b"2")
@@ -322,9 +322,7 @@ def test_a_copy_on_a_file_system_without_links_is_made_too(tmp_path: Path) -> No
     assert store.get("b") == b"x"
 
 
-def test_where_there_are_no_links_at_all_a_copy_and_a_secret_are_made_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_copies_and_secrets_work_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "link")  # as in a browser
     store = LocalStore(tmp_path)
     store.put("a", b"x")

@@ -54,7 +54,7 @@ def test_a_large_object_is_put_in_parts(calls: Calls, s3_bucket: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("at", [1, 2, 4])
-def test_a_put_that_fails_shows_nothing_and_the_next_sends_the_rest(
+def test_a_failed_put_shows_nothing_and_the_next_sends_the_rest(
     calls: Calls, s3_bucket: str, at: int
 ) -> None:
     store = open_store(s3_bucket)

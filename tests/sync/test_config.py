@@ -136,7 +136,7 @@ def test_the_syncer_of_a_config_has_its_numbers() -> None:
     assert (syncer.sync_period, syncer.sync_timeout) == (7, 9)
 
 
-def test_the_syncer_of_a_config_is_the_one_that_was_given_or_none() -> None:
+def test_the_syncer_of_a_config_is_the_given_one_or_none() -> None:
     own = Anything()
     assert get_node_to_storage_syncer(SyncConfig("s3://bucket", own)) is own
     assert get_node_to_storage_syncer(SyncConfig()) is None

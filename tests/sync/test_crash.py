@@ -63,9 +63,10 @@ FILES = st.dictionaries(
 @pytest.mark.slow
 @given(old=st.none() | FILES, new=FILES, mirrored=st.booleans(), foreign=st.booleans())
 @settings(deadline=None, max_examples=60)
-def test_every_point_of_an_upload_shows_the_old_or_the_new_and_the_next_one_heals(
+def test_a_crashed_upload_shows_old_or_new_files_and_is_repaired(
     old: Files | None, new: Files, mirrored: bool, foreign: bool
 ) -> None:
+    """The next upload repairs the target."""
     target = MemoryStore()
     with tempfile.TemporaryDirectory() as top:
         if old and foreign:  # another tool put them there
@@ -117,7 +118,8 @@ def test_a_crash_of_a_deletion_never_shows_a_part(tmp_path: Path) -> None:
         assert list(left.keys()) == []
 
 
-def test_a_checkpoint_is_there_plainly_before_its_record_and_longer_than_it(tmp_path: Path) -> None:
+def test_a_checkpoints_files_arrive_first_and_go_last(tmp_path: Path) -> None:
+    """They are in the target whenever its record is, also without the index."""
     target = RecordingStore(MemoryStore())
     folder = write(tmp_path / "folder", {"c_1/a": b"1", "c_1/b": b"2", "c_1.json": b"{}", "z": b"3"})
     upload(folder, target)

@@ -179,7 +179,7 @@ class Model:
 @pytest.mark.parametrize("target", ["memory", "folder"])
 @given(steps=st.lists(STEPS, max_size=25))
 @settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
-def test_after_any_changes_a_reader_gets_what_the_last_upload_saw(target: str, steps: list) -> None:
+def test_a_download_equals_the_last_upload_after_any_changes(target: str, steps: list) -> None:
     with tempfile.TemporaryDirectory() as top:
         model = Model(Path(top), MemoryStore() if target == "memory" else LocalStore(f"{top}/target"))
         for step, *how in [*steps, ("upload", True, False), ("download", True, False)]:
@@ -235,7 +235,8 @@ def test_a_deleted_target_is_empty_and_a_download_says_so(store: Store, tmp_path
 
 
 @pytest.mark.slow
-def test_a_second_upload_of_ten_thousand_files_is_one_listing_and_one_get(tmp_path: Path) -> None:
+def test_a_repeated_upload_of_10000_files_needs_two_requests(tmp_path: Path) -> None:
+    """They are one listing and one get."""
     store = RecordingStore(MemoryStore())
     folder = write(tmp_path / "folder", {f"{n % 50}/{n}": b"x" for n in range(10_000)})
     age(folder)
@@ -278,7 +279,7 @@ def test_a_touched_file_is_not_moved_again(tmp_path: Path) -> None:
 # What other tools put there.
 
 
-def test_a_folder_that_another_tool_put_there_is_fetched_and_taken_over(tmp_path: Path) -> None:
+def test_a_folder_from_another_tool_is_downloaded_and_taken_over(tmp_path: Path) -> None:
     store = MemoryStore()
     for path, data in TREE.items():
         store.put(path, data)
@@ -372,7 +373,7 @@ def test_a_hostile_index_is_damaged_and_writes_nowhere(tmp_path: Path, files: An
 
 
 @pytest.mark.parametrize("text", [b"", b"\xff", b"{", b"[]", b"null", b"7", b'{"format": 1}', b"[" * 100_000])
-def test_a_damaged_index_is_named_and_the_next_upload_makes_a_new_one(
+def test_a_damaged_index_is_an_error_until_the_next_upload(
     tmp_path: Path, text: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     store, other = damaged(tmp_path)
@@ -467,9 +468,8 @@ def fails(reason: str, transfer: Callable[..., object], *places: object) -> bool
 
 @pytest.mark.slow
 @pytest.mark.parametrize("halfway", [False, True])
-def test_whichever_call_of_an_upload_fails_the_target_is_old_or_new_and_the_next_one_heals(
-    tmp_path: Path, halfway: bool
-) -> None:
+def test_a_failed_upload_shows_old_or_new_files_and_is_repaired(tmp_path: Path, halfway: bool) -> None:
+    """The next upload repairs the target, whichever call failed."""
     failed, olds = 0, 0
     while True:
         whole, folder, before, after = before_and_after(tmp_path / f"{failed}")
@@ -506,7 +506,7 @@ def test_whichever_call_of_a_first_upload_fails_nothing_is_seen(tmp_path: Path) 
 
 @pytest.mark.parametrize("halfway", [False, True])
 @pytest.mark.parametrize("was_there", [False, True])
-def test_whichever_call_of_a_download_fails_the_folder_is_as_before(
+def test_a_download_that_fails_at_any_call_changes_no_file(
     tmp_path: Path, was_there: bool, halfway: bool
 ) -> None:
     whole, folder, _, after = before_and_after(tmp_path)
@@ -609,7 +609,7 @@ def test_files_that_vanish_while_the_folder_is_sent_are_no_error(tmp_path: Path)
     assert seen(store) == {"a": b"1"}
 
 
-def test_a_file_that_cannot_be_read_is_told_and_what_the_target_has_of_it_stays(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_reported_and_its_old_copy_stays(tmp_path: Path) -> None:
     store, folder = MemoryStore(), write(tmp_path / "folder", {"a": b"1", "b": b"2"})
     upload(folder, store)
     write(folder, {"a": b"one", "b": b"two"})
@@ -634,9 +634,10 @@ LARGE = 40 << 20
 @pytest.mark.slow
 @pytest.mark.parametrize("is_new", [True, False])
 @pytest.mark.parametrize("how", ["rewritten", "shorter", "replaced", "gone", "appended"])
-def test_a_large_file_that_changes_while_it_is_sent_is_left_out_unless_it_only_grew(
+def test_a_large_file_that_changes_during_its_upload_is_left_out(
     tmp_path: Path, how: str, is_new: bool
 ) -> None:
+    """A file that only grew is uploaded."""
     folder = write(tmp_path / "folder", {"big": b"old" * (LARGE // 3)})
     store = Meanwhile("", None)
     if not is_new:

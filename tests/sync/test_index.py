@@ -53,7 +53,8 @@ def test_a_file_is_known_by_its_size_and_time(size: int, time: int, is_known: bo
 
 
 @pytest.mark.parametrize("ago", [2 * S, S, 0, -S, -(10**6) * S])
-def test_a_time_so_shortly_before_the_look_or_after_it_is_not_trusted(ago: int) -> None:
+def test_a_modification_time_close_to_the_scan_is_not_trusted(ago: int) -> None:
+    """A time after the scan is not trusted either."""
     time = LOOKED_AT - ago
     index = Index({"a": Item(3, time, "00"), "b": Item(3, 5, "00")}, looked_at=LOOKED_AT)
     assert not index.says("a", 3, time)

@@ -58,9 +58,7 @@ def test_what_failed_does_not_count() -> None:
     assert (meter.now.done, meter.now.files_done, meter.now.current) == (0, 0, "a")
 
 
-def test_a_transfer_ends_with_all_of_it_done_whatever_was_tried_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_progress_ends_complete_after_any_retries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(work, "_BACKOFF_S", 0)
     (tmp_path / "folder").mkdir()
     for n in range(20):

@@ -59,8 +59,8 @@ def test_names_and_versions_are_those_of_the_source() -> None:
         assert list(map(str, one.history.refs())) == list(map(str, other.history.refs()))
 
 
-def test_a_reader_sees_each_checkpoint_whole_or_not_wherever_a_push_is_killed() -> None:
-    """Every prefix of what is put is a store in which every checkpoint that is seen is whole."""
+def test_a_killed_push_leaves_only_whole_checkpoints_visible() -> None:
+    """Every prefix of the puts is a store in which every visible checkpoint is whole."""
     target = MemoryStore()
     mirror(saved(MemoryStore(), 1), target)
     recorded = RecordingStore(target)
@@ -73,7 +73,8 @@ def test_a_reader_sees_each_checkpoint_whole_or_not_wherever_a_push_is_killed() 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("at", range(1, 12))
-def test_a_push_that_fails_at_any_call_leaves_whole_checkpoints_and_goes_on(at: int) -> None:
+def test_a_push_that_fails_at_any_call_leaves_whole_checkpoints(at: int) -> None:
+    """The next push completes the copy."""
     source, target = saved(MemoryStore(), 1, LARGE), MemoryStore()
     try:
         mirror(source, FaultyStore(target, fail_at=at), ONCE)

@@ -275,7 +275,8 @@ def test_when_one_has_failed_that_is_logged_and_a_new_one_begins(
     assert steered.wait()
 
 
-def test_one_that_hangs_is_cancelled_after_its_timeout_and_the_next_begins(steered: Steered) -> None:
+def test_a_hanging_sync_is_cancelled_at_its_timeout(steered: Steered) -> None:
+    """The next sync can begin then."""
     assert steered.sync_up("a", "s3://x") is True
     steered.next_has_begun()
     steered.clock.now += 5
@@ -447,7 +448,7 @@ class Slow(Store):
 
 
 @pytest.mark.parametrize("how", ["cancel", "timeout"])
-def test_after_a_timeout_or_a_cancel_not_one_more_byte_is_written(tmp_path: Path, how: str) -> None:
+def test_nothing_is_written_after_a_timeout_or_a_cancel(tmp_path: Path, how: str) -> None:
     store, clock = Slow(), Clock()
     (tmp_path / "one").write_bytes(b"0123456789")
     syncer = Remote(sync_timeout=10, clock=clock)
@@ -545,7 +546,7 @@ def test_a_timeout_needs_nobody_who_asks_or_waits(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_next_to_a_target_waits_for_a_put_that_cannot_be_cancelled(tmp_path: Path) -> None:
+def test_the_next_sync_waits_for_a_put_that_ignores_the_cancel(tmp_path: Path) -> None:
     goes_on, began, done = threading.Event(), threading.Event(), []
     puts = itertools.count(1)
 
@@ -639,7 +640,7 @@ def test_a_refusal_or_an_error_does_not_count() -> None:
     assert len(syncer.calls) == 2
 
 
-def test_what_failed_in_the_background_is_due_again_soon_and_later_each_time(steered: Steered) -> None:
+def test_a_failed_background_sync_is_retried_with_growing_delays(steered: Steered) -> None:
     steered.errors = [RuntimeError(str(n)) for n in range(3)]
     waits = []
     for _ in range(3):
@@ -814,7 +815,7 @@ def test_what_is_there_is_not_sent_again(source: Path) -> None:
 
 
 @pytest.mark.parametrize("mirrors", [False, True])
-def test_what_the_source_has_no_more_goes_only_where_that_is_asked_for(
+def test_missing_source_files_are_deleted_only_on_request(
     source: Path, tmp_path: Path, mirrors: bool
 ) -> None:
     where = put_at(MemoryStore())
@@ -967,7 +968,7 @@ def test_a_syncer_shows_itself_in_both_forms(steered: Steered) -> None:
 # The interface.
 
 
-def test_a_syncer_of_the_seeds_interface_works_with_another_import_only() -> None:
+def test_a_synchronous_syncer_works_with_only_its_import_changed() -> None:
     with OldStyle(60) as syncer:
         assert syncer.sync_up("a", "u", ["x"])
         assert syncer.sync_up_if_needed("a", "u", exclude=["x"])
@@ -986,7 +987,7 @@ def test_a_syncer_of_the_seeds_interface_works_with_another_import_only() -> Non
     assert pickle.loads(pickle.dumps(syncer)).calls == syncer.calls
 
 
-def test_a_syncer_that_does_not_call_the_init_it_inherits_works_too() -> None:
+def test_a_syncer_that_does_not_call_super_init_works() -> None:
     syncer = NoInit()
     assert [syncer.sync_up_if_needed("a", "u"), syncer.sync_up_if_needed("a", "u")] == [True, False]
 
@@ -1009,7 +1010,7 @@ def test_what_a_syncer_must_have_is_three_methods() -> None:
 # Failures are heard of.
 
 
-def test_a_failure_that_nobody_waited_for_is_raised_at_close_and_once(steered: Steered) -> None:
+def test_an_unawaited_failure_is_raised_once_at_close(steered: Steered) -> None:
     steered.errors = [RuntimeError("net down")]
     steered.let_go()
     steered.sync_up("a", "s3://x")
@@ -1037,7 +1038,7 @@ def test_a_failure_that_was_made_good_is_none(steered: Steered) -> None:
     assert steered.status().failures == ()
 
 
-def test_what_was_cancelled_is_told_to_who_waits_and_no_failure_at_close(steered: Steered) -> None:
+def test_a_cancelled_sync_raises_in_wait_but_not_in_close(steered: Steered) -> None:
     for call in (steered.wait, steered.close):
         steered.sync_up("a", "s3://x")
         steered.sync_up("b", "s3://y")

@@ -77,7 +77,8 @@ def test_a_call_sees_the_context_of_who_asked_for_it() -> None:
 
 
 @pytest.mark.parametrize("attempts", [1, 3])
-def test_a_call_that_always_fails_is_tried_so_often_and_the_cause_is_kept(attempts: int) -> None:
+def test_a_failing_call_is_retried_a_set_number_of_times(attempts: int) -> None:
+    """The error keeps its cause."""
     tries, cause = [], StoreError("the net is down")
 
     def call() -> None:
@@ -195,7 +196,7 @@ def test_an_interrupt_gives_up_what_is_under_way() -> None:
 
 
 @pytest.mark.usefixtures("short_grace")
-def test_a_call_that_cannot_be_let_go_of_holds_back_the_next_on_that_place_only() -> None:
+def test_a_hanging_call_delays_later_calls_to_its_location_only() -> None:
     began, free, order = threading.Event(), threading.Event(), list[str]()
     cancel = Cancel()
 
@@ -264,7 +265,7 @@ def test_a_put_that_is_cancelled_at_any_part_changes_nothing(store: Store, at: i
     assert [it for it in (tmp_path / "store" / STAGING).rglob("*") if it.is_file()] == []
 
 
-def test_a_put_that_is_cancelled_while_the_disk_is_synced_is_not_shown(tmp_path: Path) -> None:
+def test_a_put_that_is_cancelled_during_fsync_is_not_visible(tmp_path: Path) -> None:
     store, cancel = LocalStore(tmp_path), Cancel()
     store.put("a", b"old")
     with (
@@ -310,7 +311,7 @@ def slow(s3_bucket: str, s3_proxy: Proxy) -> Store:
     ],
     ids=["at the head", "early", "in the middle", "in a part", "at the completion"],
 )
-def test_an_upload_to_s3_is_let_go_of_and_nothing_of_it_comes_later(
+def test_a_cancelled_upload_to_s3_writes_nothing_later(
     slow: Store, s3_bucket: str, s3_proxy: Proxy, tmp_path: Path, fault: Fault, how: str
 ) -> None:
     direct, cancel = open_store(f"{s3_bucket}/t"), Cancel()
