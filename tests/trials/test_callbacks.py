@@ -103,7 +103,7 @@ def test_a_failure_is_heard_with_what_becomes_of_the_trial() -> None:
     assert "on_trial_error t1 ERROR ValueError: once" in heard
 
 
-def test_a_paused_trial_is_not_complete_and_setup_comes_again_when_it_is_resumed() -> None:
+def test_a_resume_calls_setup_again_and_a_pause_is_no_completion() -> None:
     reported, go = threading.Event(), threading.Event()
 
     def train(config: dict[str, Any]) -> None:

@@ -86,7 +86,7 @@ def offers(i: int) -> None:
     nbckpt.report(i=i, checkpoint={"i": i} if nbckpt.should_checkpoint() else None)
 
 
-def test_a_function_that_looks_saves_once_for_each_time_that_it_is_asked(
+def test_a_polling_function_saves_once_per_request(
     steps: Callable[..., Steps],
 ) -> None:
     here = steps(offers)
@@ -104,7 +104,7 @@ def test_a_function_that_looks_saves_once_for_each_time_that_it_is_asked(
     assert (here.saved(), here.trial.note) == ([2, 4], "")
 
 
-def test_it_is_true_from_the_moment_somebody_asked_until_the_next_report(
+def test_should_checkpoint_is_true_from_request_to_next_report(
     steps: Callable[..., Steps],
 ) -> None:
     seen: list[list[bool]] = []
@@ -123,7 +123,7 @@ def test_it_is_true_from_the_moment_somebody_asked_until_the_next_report(
     assert not nbckpt.should_checkpoint()
 
 
-def test_a_function_that_never_looks_has_a_note_that_says_what_to_do(steps: Callable[..., Steps]) -> None:
+def test_a_function_that_never_polls_gets_a_note_with_advice(steps: Callable[..., Steps]) -> None:
     here = steps(lambda i: nbckpt.report(i=i, checkpoint={"i": i} if i == 3 else None))
     here.experiment.checkpoint()
     here.step()
@@ -150,7 +150,7 @@ def test_a_report_that_could_not_know_is_no_answer(steps: Callable[..., Steps]) 
     assert (here.saved(), here.state()) == ([2], "RUNNING")
 
 
-def test_states_are_saved_with_the_next_report_that_has_no_checkpoint(steps: Callable[..., Steps]) -> None:
+def test_states_are_saved_if_the_next_report_has_no_checkpoint(steps: Callable[..., Steps]) -> None:
     kept: dict[str, nbckpt.State] = {}
 
     def train(i: int) -> None:
@@ -172,7 +172,7 @@ def test_states_are_saved_with_the_next_report_that_has_no_checkpoint(steps: Cal
 
 @pytest.mark.parametrize(("wish", "status"), [("pause", "PAUSED"), ("stop", "TERMINATED")])
 @pytest.mark.parametrize("first", [True, False], ids=["before", "after"])
-def test_a_pause_or_stop_wins_and_the_checkpoint_is_saved_all_the_same(
+def test_a_pause_or_stop_still_saves_the_requested_checkpoint(
     steps: Callable[..., Steps], wish: str, status: str, first: bool
 ) -> None:
     here = steps(offers)
@@ -185,7 +185,7 @@ def test_a_pause_or_stop_wins_and_the_checkpoint_is_saved_all_the_same(
     assert (here.saved(), str(here.trial.status)) == ([1], status)
 
 
-def test_with_a_pause_comes_a_checkpoint_where_the_function_looks(steps: Callable[..., Steps]) -> None:
+def test_a_pause_saves_a_checkpoint_if_the_function_polls(steps: Callable[..., Steps]) -> None:
     here = steps(offers)
     here.experiment.pause()
     here.step()
@@ -220,7 +220,7 @@ class Counter(Trainable):
 
 
 @pytest.mark.parametrize("executor", ["thread", "inline"])
-def test_a_trainable_is_saved_although_nothing_else_would_save_it(executor: str) -> None:
+def test_a_request_saves_a_trainable_without_checkpoint_every(executor: str) -> None:
     ready = threading.Event()
     found: list[Experiment] = []
 
@@ -263,7 +263,8 @@ class AsksAtOnce(Asks):
 
 
 @pytest.mark.parametrize("executor", ["thread", "process"])
-def test_what_is_asked_before_the_function_runs_comes_with_its_first_result(executor: str) -> None:
+def test_an_early_request_is_answered_with_the_first_result(executor: str) -> None:
+    """The request comes before the function runs."""
     experiment = nbckpt.run(looks, executor=executor, callbacks=[AsksAtOnce(0)])
     assert experiment.wait(SECONDS)
     assert [it.iteration for it in experiment.trials[0].checkpoints.records()] == [1]
@@ -303,7 +304,7 @@ def test_what_is_asked_between_two_results_comes_with_the_second(
     assert not any("__in_vain__" in it for it in trial.results)
 
 
-def test_a_function_in_a_process_hears_of_it_in_the_midst_of_a_step(tmp_path: Path) -> None:
+def test_a_function_in_a_process_sees_the_request_during_a_step(tmp_path: Path) -> None:
     def train(config: dict[str, Any]) -> None:
         from waiting import until
 

@@ -68,7 +68,7 @@ def content(folder: CheckpointFolder, record: Record) -> dict[str, bytes | None]
     return tree_of(folder.folder / record.name)
 
 
-def test_a_checkpoint_is_the_users_files_and_a_record_beside_them(folder: CheckpointFolder) -> None:
+def test_a_checkpoint_is_the_users_files_and_a_record(folder: CheckpointFolder) -> None:
     save(folder, {"model.bin": b"1", "deep/er/file": b"22"}, 3)
     assert tree_of(folder.folder).keys() == {
         "checkpoint_000003/model.bin",
@@ -100,9 +100,10 @@ def test_a_checkpoint_of_a_name_replaces_the_one_before_whole(folder: Checkpoint
     assert names_in(folder.folder) == ["checkpoint_000001", "checkpoint_000001.json"]
 
 
-def test_unfinished_damaged_and_odd_names_are_skipped_with_a_warning(
+def test_unfinished_and_damaged_checkpoints_are_skipped(
     folder: CheckpointFolder, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """A warning names each of them."""
     save(folder, {"f": b"1"}, 4)
     names = ["checkpoint_000009", "checkpoint_tmpab12cd", "checkpoint_-00001", ".hidden", "checkpoint_x"]
     for name in names:
@@ -117,7 +118,7 @@ def test_unfinished_damaged_and_odd_names_are_skipped_with_a_warning(
         (folder.folder / name).rmdir()
 
 
-def test_a_sweep_removes_what_was_not_finished_and_no_folder_of_the_user_s(folder: CheckpointFolder) -> None:
+def test_a_sweep_removes_unfinished_folders_but_not_the_users(folder: CheckpointFolder) -> None:
     save(folder, {"f": b"1"}, 4)
     for name in ("checkpoint_000009", "checkpoint_best"):
         (folder.folder / name).mkdir()
@@ -145,7 +146,7 @@ def test_a_path_inside_finds_its_checkpoint_and_one_above_none(folder: Checkpoin
             find(outside)
 
 
-def test_a_longer_name_that_begins_the_same_is_another_checkpoint(folder: CheckpointFolder) -> None:
+def test_a_longer_name_with_the_same_prefix_is_not_a_match(folder: CheckpointFolder) -> None:
     save(folder, {"f": b"1"}, 1)
     (folder.folder / "checkpoint_0000010").mkdir()
     with pytest.raises(NotFoundError):
@@ -211,7 +212,7 @@ def test_a_link_outside_nowhere_or_to_a_folder_is_refused(folder: CheckpointFold
         {"unknown": 1},
     ],
 )
-def test_a_record_that_leads_outside_or_makes_no_sense_is_corrupt(change: dict[str, Any]) -> None:
+def test_a_record_with_invalid_paths_or_values_is_corrupt(change: dict[str, Any]) -> None:
     good = json.loads(Record(name_of(1), "files", 1).encode())
     with pytest.raises(CorruptError):
         Record.decode(json.dumps(good | change).encode(), "the record")
@@ -225,9 +226,7 @@ def test_a_record_of_a_newer_version_says_to_upgrade() -> None:
 # Objects.
 
 
-def test_an_object_holds_every_file_by_its_path_and_the_empty_folders(
-    folder: CheckpointFolder, tmp_path: Path
-) -> None:
+def test_an_object_holds_every_file_and_every_empty_folder(folder: CheckpointFolder, tmp_path: Path) -> None:
     tree = {"a": b"1", "deep/er/b": b"2" * 100_000, "empty/er": None, "ü ": b"", ".dot": b"3"}
     record = save(folder, tree, 5, metrics={"loss": 1.0})
     other = CheckpointFolder(tmp_path / "other")
@@ -254,9 +253,10 @@ trees = st.dictionaries(paths, st.binary(max_size=99) | st.none(), max_size=5).f
 @pytest.mark.slow
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(trees)
-def test_any_tree_of_files_survives_a_save_an_object_and_a_restore(
+def test_any_tree_of_files_survives_a_save_and_a_round_trip(
     folder: CheckpointFolder, tree: dict[str, bytes | None]
 ) -> None:
+    """The round trip packs the checkpoint to an object and unpacks it."""
     record = save(folder, tree)
     assert content(folder, record) == tree
     packed = folder.pack(record)
@@ -300,7 +300,7 @@ def test_an_object_writes_nothing_outside(folder: CheckpointFolder, name: str) -
     assert tree_of(folder.folder.parent) == {"trial": None}
 
 
-def test_a_temporary_checkpoint_is_marked_in_its_record_and_not_listed(folder: CheckpointFolder) -> None:
+def test_a_temporary_checkpoint_is_marked_and_not_listed(folder: CheckpointFolder) -> None:
     packed = folder.pack(save(folder, {"f": b"1"}, 4))
     one, other = (folder.unpack(packed, temporary=True) for _ in range(2))
     assert one.name != other.name
@@ -310,7 +310,7 @@ def test_a_temporary_checkpoint_is_marked_in_its_record_and_not_listed(folder: C
     assert [it for it in names_in(folder.folder) if "tmp" in it] == []
 
 
-def test_a_null_checkpoint_is_a_record_of_its_own_without_a_folder(folder: CheckpointFolder) -> None:
+def test_a_null_checkpoint_is_a_record_without_a_folder(folder: CheckpointFolder) -> None:
     record = folder.commit(None, Record("checkpoint_null_1", "null", 0))
     assert names_in(folder.folder) == ["checkpoint_null_1.json"]
     again = folder.unpack(folder.pack(record), temporary=True)
@@ -406,9 +406,7 @@ def older(folder: CheckpointFolder) -> dict[str, dict[str, bytes | None]]:
 
 @pytest.mark.slow
 @replaced_or_new
-def test_a_full_disk_at_any_call_leaves_every_checkpoint_as_it_was(
-    folder: CheckpointFolder, name: str
-) -> None:
+def test_a_full_disk_at_any_call_leaves_checkpoints_unchanged(folder: CheckpointFolder, name: str) -> None:
     before = older(folder)
     for committed in attempts(folder, name, disk_full):
         assert whole(folder) == (before | {name: NEW} if committed else before)
@@ -418,10 +416,8 @@ def test_a_full_disk_at_any_call_leaves_every_checkpoint_as_it_was(
 
 @pytest.mark.slow
 @replaced_or_new
-def test_a_crash_at_any_call_leaves_older_checkpoints_whole_and_nothing_half_visible(
-    folder: CheckpointFolder, name: str
-) -> None:
-    """Also of the one that is being replaced either the former or the new one is there."""
+def test_a_crash_at_any_call_leaves_only_whole_checkpoints(folder: CheckpointFolder, name: str) -> None:
+    """Of a checkpoint that is being replaced, the former or the new one is there."""
     before = older(folder)
     for committed in attempts(folder, name, Crash, from_then_on=True):
         after = before | {name: NEW}
@@ -434,9 +430,7 @@ def test_a_crash_at_any_call_leaves_older_checkpoints_whole_and_nothing_half_vis
 
 @pytest.mark.slow
 @replaced_or_new
-def test_after_a_full_disk_the_staged_folder_can_be_committed_again(
-    folder: CheckpointFolder, name: str
-) -> None:
+def test_a_staged_folder_can_be_committed_after_a_full_disk(folder: CheckpointFolder, name: str) -> None:
     older(folder)
     for at in itertools.count(1):
         stage = folder.stage()

@@ -72,9 +72,7 @@ def torn(journal: bytes) -> bytes:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(ROUNDS))
-def test_after_a_kill_every_report_that_returned_is_there_and_the_trials_go_on(
-    tmp_path: Path, seed: int
-) -> None:
+def test_a_killed_run_keeps_every_returned_report_and_resumes(tmp_path: Path, seed: int) -> None:
     draw = random.Random(seed)
     library = Catalog(tmp_path / "experiments")
     for _ in range(3):
@@ -100,7 +98,7 @@ def test_after_a_kill_every_report_that_returned_is_there_and_the_trials_go_on(
 
 
 @pytest.mark.slow
-def test_a_torn_last_line_is_ignored_and_what_comes_after_it_is_not(tmp_path: Path) -> None:
+def test_a_torn_last_line_is_ignored_and_later_lines_are_read(tmp_path: Path) -> None:
     killed_after(tmp_path, 10)
     library = Catalog(tmp_path / "experiments")
     journal = library.open("e").trials[0].folder / "events.jsonl"

@@ -59,7 +59,7 @@ def test_where_nobody_knows_what_is_best_the_first_are_drawn(made: Made) -> None
     assert note == "Showing the first 20 of 21 trials. Show the best: %ckpt plot e --metric loss --mode max"
 
 
-def test_the_best_by_the_drawn_metric_are_drawn_when_the_mode_is_given(tmp_path: Path) -> None:
+def test_a_given_mode_draws_the_best_trials_by_the_drawn_metric(tmp_path: Path) -> None:
     made = Made(tmp_path / "e", metric="loss", mode="min")
     for at in range(200):
         made.trial({"loss": -at, "acc": at % 50})
@@ -109,7 +109,7 @@ def test_a_page_gives_the_picture_the_room_that_its_text_needs(made: Made) -> No
     assert "max-height:400px" in shown._repr_mimebundle_()["text/html"]
 
 
-def test_a_figure_shows_itself_without_pyplot_and_from_any_thread(made: Made) -> None:
+def test_a_figure_needs_no_pyplot_and_works_in_any_thread(made: Made) -> None:
     from matplotlib import pyplot
 
     made.trial({"loss": 1}, {"loss": 2})

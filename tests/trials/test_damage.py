@@ -209,7 +209,7 @@ def damages(file: Path) -> list[str]:
     return [it.cause for it in journal.read(file) if isinstance(it, Damage)]
 
 
-def test_a_changed_byte_in_a_journal_is_named_and_the_rest_counts(tmp_path: Path) -> None:
+def test_a_changed_journal_line_is_named_and_others_are_read(tmp_path: Path) -> None:
     file = tmp_path / "events.jsonl"
     lines = written(file, *RESULTS)
     lines[1] = lines[1].replace(b"0.25", b"0.75")
@@ -231,7 +231,7 @@ def test_no_changed_byte_in_a_journal_goes_unseen(tmp_path: Path) -> None:
         assert len(events) == 3 or damages(file), changed
 
 
-def test_a_torn_last_line_is_ignored_and_marked_by_the_next_event(tmp_path: Path) -> None:
+def test_a_torn_last_line_is_ignored_and_later_events_are_read(tmp_path: Path) -> None:
     file = tmp_path / "events.jsonl"
     lines = written(file, *RESULTS)
     for cut in range(1, len(lines[2])):
@@ -249,7 +249,8 @@ def test_a_line_without_a_checksum_behind_one_with_is_damaged(tmp_path: Path) ->
     assert damages(file) == ["line 2 of events.jsonl is damaged: its contents do not match its checksum"]
 
 
-def test_a_journal_without_checksums_is_read_and_goes_on_with_them(tmp_path: Path) -> None:
+def test_a_journal_without_checksums_is_read_and_extended(tmp_path: Path) -> None:
+    """New lines have checksums."""
     file = tmp_path / "events.jsonl"
     file.write_text(json.dumps(RESULTS[0]) + '\n{"event": "resu\n')
     written(file, RESULTS[1])
@@ -396,9 +397,10 @@ def test_a_damaged_experiment_hides_no_other(
     assert main(["trials", "bad"]) == 1
 
 
-def test_checkpoints_of_a_damaged_experiment_are_shown_and_exported(
+def test_checkpoints_of_a_damaged_experiment_can_be_exported(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """They can be shown too."""
     (folder / spec_file.FILE).write_bytes(b"{")
     store = ["--store", str(tmp_path / "store")]
     assert main(["show", "e/t1@2", *store]) == 0

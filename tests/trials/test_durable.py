@@ -109,7 +109,7 @@ def test_what_was_saved_comes_back_after_the_disk_was_wiped(url: str, tmp_path: 
         assert counter.train()["training_iteration"] == 2
 
 
-def test_it_comes_back_on_another_machine_and_two_saves_are_two_states(url: str, tmp_path: Path) -> None:
+def test_each_save_can_be_restored_on_another_machine(url: str, tmp_path: Path) -> None:
     with Counter(url, {}, tmp_path / "one") as counter:
         trained(counter, 1)
         first = counter.save()
@@ -141,7 +141,7 @@ def count(config: dict[str, Any], checkpoint_dir: str | None = None) -> None:
         nbckpt.report(i=i)
 
 
-def test_a_function_comes_back_in_a_fresh_object_on_an_empty_disk(url: str, tmp_path: Path) -> None:
+def test_a_function_is_restored_to_a_new_object_on_an_empty_disk(url: str, tmp_path: Path) -> None:
     train = durable(count, url)
     with train({}, tmp_path / "one", trial_name="e/t0") as runner:
         trained(runner, 3)
@@ -207,7 +207,7 @@ def test_an_upload_that_hangs_is_given_up_and_can_never_be_seen(tmp_path: Path, 
         assert checked(store) == {"checkpoint_000001": 1, "checkpoint_000002": 2}
 
 
-def test_no_second_upload_of_a_checkpoint_begins_beside_one_that_hangs(tmp_path: Path) -> None:
+def test_a_hanging_upload_prevents_a_second_one(tmp_path: Path) -> None:
     store = Hanging("n.txt")
     with Counter(around(store), {}, tmp_path, timeout=0.1) as counter:
         trained(counter, 1)
@@ -238,9 +238,8 @@ def test_a_new_trainable_waits_for_what_another_left_hanging(tmp_path: Path) -> 
     assert checked(store) == {"checkpoint_000001": 1}
 
 
-def test_an_upload_that_always_fails_is_tried_so_often_and_training_goes_on(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_training_continues_after_a_failed_upload(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The upload is retried a set number of times."""
     store = FaultyStore(MemoryStore(), when=lambda call: call.op == "put" and call.key.endswith("n.txt"))
     with Counter(around(store), {}, tmp_path, attempts=4) as counter:
         trained(counter, 1)
@@ -265,9 +264,8 @@ def test_a_call_that_fails_now_and_then_is_no_matter(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("halfway", [False, True])
-def test_whichever_call_of_an_upload_fails_older_ones_are_whole_and_the_next_succeeds(
-    tmp_path: Path, halfway: bool
-) -> None:
+def test_an_upload_that_fails_at_any_call_keeps_older_ones_whole(tmp_path: Path, halfway: bool) -> None:
+    """The next upload succeeds."""
     failed = 0
     for at in range(1, 7):
         whole = MemoryStore()
@@ -366,7 +364,8 @@ def test_what_is_there_already_is_not_moved_again(tmp_path: Path) -> None:
 # Defects of the seed.
 
 
-def test_a_checkpoint_dir_must_be_in_the_trials_folder_by_its_real_path(tmp_path: Path) -> None:
+def test_a_checkpoint_dir_must_really_be_in_the_trials_folder(tmp_path: Path) -> None:
+    """Its path is resolved first: links and '..' are followed."""
     (tmp_path / "trial").mkdir()
     (tmp_path / "trial-2").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "trial")
@@ -432,7 +431,7 @@ def test_a_delete_does_not_take_the_same_name_of_another_trial(tmp_path: Path) -
     assert Path(path).is_dir()
 
 
-def test_a_delete_by_the_path_of_a_former_folder_removes_all_copies(tmp_path: Path) -> None:
+def test_a_delete_by_a_former_path_removes_all_copies(tmp_path: Path) -> None:
     store = MemoryStore()
     where = around(store)
     with Counter(where, {}, tmp_path / "former") as counter:
@@ -479,7 +478,7 @@ def test_a_checkpoint_that_is_nowhere(tmp_path: Path, caplog: pytest.LogCaptureF
 
 
 @pytest.mark.parametrize("damage", ["flip", "cut", "remove", "record"])
-def test_damage_on_the_remote_storage_is_named_and_nothing_is_restored(tmp_path: Path, damage: str) -> None:
+def test_a_damaged_remote_checkpoint_is_named_and_not_restored(tmp_path: Path, damage: str) -> None:
     store = MemoryStore()
     with Counter(around(store), {}, tmp_path) as counter:
         trained(counter, 2)
@@ -565,7 +564,7 @@ def test_numbers_that_cannot_be_are_refused(tmp_path: Path, options: dict[str, A
         Counter("memory://x", {}, tmp_path, **options)
 
 
-def test_an_unknown_protocol_is_refused_before_anything_is_set_up(tmp_path: Path) -> None:
+def test_an_unknown_protocol_is_refused_before_setup(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="treasure://island"):
         Counter("treasure://island", {}, tmp_path)
 
@@ -622,7 +621,7 @@ def resumed(experiment: nbckpt.trials.Experiment) -> list[int]:
 
 
 @pytest.mark.parametrize("damaged", [False, True])
-def test_a_trial_goes_on_from_the_remote_copy_of_what_its_folder_lost(
+def test_a_trial_resumes_from_a_remote_copy_of_a_lost_checkpoint(
     tmp_path: Path, experiments: Path, damaged: bool
 ) -> None:
     began = []
@@ -642,7 +641,7 @@ def test_a_trial_goes_on_from_the_remote_copy_of_what_its_folder_lost(
     assert began == [None, "checkpoint_000002" if damaged else "checkpoint_000003"]
 
 
-def test_a_trial_whose_storage_cannot_be_reached_does_not_begin_anew(experiments: Path) -> None:
+def test_a_trial_with_unreachable_storage_does_not_start_over(experiments: Path) -> None:
     store = FaultyStore(MemoryStore(), when=lambda call: call.op in {"keys", "get"} and lost.is_set())
     lost = threading.Event()
 
@@ -660,9 +659,11 @@ def test_a_trial_whose_storage_cannot_be_reached_does_not_begin_anew(experiments
     assert "the storage failed" in trial.error
 
 
-def test_a_checkpoint_that_could_not_be_uploaded_does_not_count_and_the_trial_goes_on(
+def test_a_checkpoint_that_is_not_uploaded_does_not_count(
     experiments: Path,
 ) -> None:
+    """The trial continues."""
+
     def fails(call: Call) -> bool:
         return call.op == "put" and "000003" in call.key
 

@@ -156,7 +156,8 @@ def test_no_more_trials_run_side_by_side_than_asked_for() -> None:
 # Failing.
 
 
-def test_a_trial_that_fails_goes_on_from_its_checkpoint_and_no_step_is_there_twice() -> None:
+def test_a_failed_trial_retries_from_its_checkpoint() -> None:
+    """No iteration is in the results twice."""
     seen = []
 
     def train(config: dict[str, Any]) -> None:
@@ -173,7 +174,7 @@ def test_a_trial_that_fails_goes_on_from_its_checkpoint_and_no_step_is_there_twi
     assert seen == [0, 1, 2, 3, 4, 5, 4, 5, 6, 7, 8, 9]
 
 
-def test_a_failing_trial_keeps_its_traceback_and_the_others_go_on() -> None:
+def test_a_failed_trial_keeps_its_traceback_and_others_continue() -> None:
     def train(config: dict[str, Any]) -> None:
         nbckpt.report(share=1 / config["n"])
 
@@ -231,7 +232,7 @@ def test_a_damaged_checkpoint_is_passed_over_for_an_older_one(store: Path) -> No
 # Pausing, stopping, resuming.
 
 
-def test_a_paused_trial_goes_on_from_its_checkpoint_and_holds_no_thread() -> None:
+def test_a_paused_trial_holds_no_thread_and_resumes() -> None:
     gate = Gate()
     experiment = nbckpt.run(gate.train)
     for _ in range(4):
@@ -299,7 +300,7 @@ def test_a_trainable_is_saved_when_it_is_paused() -> None:
     assert [it["steps"] for it in experiment.trials[0].results] == [1, 2, 3, 4]
 
 
-def test_a_pause_that_a_callback_asks_for_saves_what_was_reported_just_then() -> None:
+def test_a_pause_by_a_callback_saves_the_current_result() -> None:
     class Steps(Trainable):
         def step(self) -> dict[str, Any]:
             return {}
@@ -354,7 +355,8 @@ def test_running_a_name_again_ends_its_former_run_and_goes_on() -> None:
     assert [it["training_iteration"] for it in trial.results] == list(range(1, trial.iteration + 1))
 
 
-def test_the_same_name_in_a_new_kernel_leaves_finished_trials_and_adds_new_ones() -> None:
+def test_a_rerun_in_a_new_kernel_keeps_finished_trials() -> None:
+    """New configurations become new trials of the same experiment."""
     ran: list[float] = []
 
     def train(config: dict[str, Any]) -> None:
@@ -368,7 +370,7 @@ def test_the_same_name_in_a_new_kernel_leaves_finished_trials_and_adds_new_ones(
     assert [trial.config["lr"] for trial in again.trials] == [1, 2, 3]
 
 
-def test_more_samples_of_the_same_name_keep_those_that_were_drawn() -> None:
+def test_a_rerun_with_more_samples_keeps_the_drawn_ones() -> None:
     space = {"lr": nbckpt.uniform(0, 1), "layers": nbckpt.choice([1, 2, 3])}
     first = nbckpt.run(count, space, name="e", num_samples=3)
     before = [trial.config for trial in first.trials]
@@ -379,7 +381,7 @@ def test_more_samples_of_the_same_name_keep_those_that_were_drawn() -> None:
     assert len(again.trials) == 5
 
 
-def test_after_a_restart_a_trial_gets_the_values_that_json_has_no_word_for() -> None:
+def test_a_resumed_trial_gets_values_that_json_cannot_hold() -> None:
     def train(config: dict[str, Any]) -> None:
         nbckpt.report(total=int(config["data"].sum()), checkpoint={})
 
@@ -420,7 +422,7 @@ def test_whoever_has_an_experiment_sees_what_goes_on_with_it(store: Path) -> Non
     assert mine.wait(SECONDS)
 
 
-def test_a_pickled_experiment_is_the_one_that_runs_or_what_the_disk_tells() -> None:
+def test_a_pickled_experiment_loads_as_the_live_or_stored_one() -> None:
     gate = Gate()
     experiment = nbckpt.run(gate.train, name="e")
     until(experiment, lambda: statuses(experiment) == ["RUNNING"])
@@ -450,7 +452,8 @@ def test_the_kept_function_of_a_stranger_is_not_loaded(
         again.resume("t0")
 
 
-def test_a_function_that_refers_to_much_is_not_kept_and_a_resume_says_so() -> None:
+def test_a_function_with_large_data_is_not_stored() -> None:
+    """A resume in another kernel names the reason."""
     data = np.zeros(40 << 20, np.uint8)
 
     def train(config: dict[str, Any]) -> None:
@@ -574,7 +577,7 @@ def test_the_best_checkpoints_are_kept_and_the_newest() -> None:
     assert [it.metrics["loss"] for it in experiment.trials[0].checkpoints.records()] == [1, 2, 3]
 
 
-def test_the_checkpoint_that_a_trial_went_on_from_stays_while_it_runs() -> None:
+def test_the_checkpoint_of_a_retry_is_kept_while_the_trial_runs() -> None:
     there = []
 
     def train(config: dict[str, Any]) -> None:
@@ -621,7 +624,7 @@ def test_a_wrong_request_is_refused_and_makes_nothing(store: Path, arguments: An
     assert not (store / "experiments").exists()
 
 
-def test_a_function_that_takes_something_else_is_refused_by_its_arguments() -> None:
+def test_a_function_with_other_parameters_is_refused() -> None:
     def train(config: Any, data: Any, epochs: Any) -> None:
         raise AssertionError
 
@@ -661,7 +664,7 @@ def test_a_dataframe_has_a_row_for_each_result() -> None:
     assert list(frame.training_iteration) == [1, 2, 3] * 2
 
 
-def test_a_plot_has_a_line_for_each_trial_that_says_what_it_tried() -> None:
+def test_a_plot_has_one_line_per_trial_labelled_with_its_values() -> None:
     def train(config: dict[str, Any]) -> None:
         count(config)
         nbckpt.report(last=True)

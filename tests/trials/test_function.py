@@ -154,7 +154,7 @@ def place_and_reporter(config: Any, checkpoint_dir: Any, reporter: Any) -> None:
         (functools.partial(two), "takes (config, data)"),
     ],
 )
-def test_another_signature_is_named_in_one_line_with_what_is_possible(function: Any, told: str) -> None:
+def test_an_unknown_signature_error_lists_the_possible_ones(function: Any, told: str) -> None:
     with pytest.raises(ValueError) as caught:
         wrap_function(function)
     (line,) = str(caught.value).splitlines()
@@ -180,7 +180,7 @@ def test_the_class_has_the_functions_name_and_its_mixins(start: Start) -> None:
     assert wrap_function(Model()).__name__ == "Model"
 
 
-def test_a_function_that_changes_its_config_finds_it_as_it_was_when_it_runs_again(start: Start) -> None:
+def test_a_restarted_function_gets_the_unchanged_config(start: Start) -> None:
 
     def train(config: dict[str, Any]) -> None:
         nbckpt.report(lr=config.pop("lr"), layers=len(config["model"]["layers"]), checkpoint={})
@@ -242,7 +242,7 @@ def test_totals_grow_only_by_increments_that_are_given(start: Start) -> None:
     assert totals == [(None, None), (0, None), (5, 2), (5, 2)]
 
 
-def test_the_time_between_reports_is_counted_and_what_the_driver_does_is_not(
+def test_time_between_reports_excludes_the_drivers_time(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Test_local_executors holds it for experiments."""
@@ -331,7 +331,7 @@ def test_changing_what_was_reported_does_not_change_the_result(start: Start) -> 
     assert "lock" in first["uncopied"]
 
 
-def test_the_last_result_comes_once_more_with_done_and_is_not_counted(start: Start) -> None:
+def test_the_last_result_is_repeated_with_done_and_not_counted(start: Start) -> None:
     runner = start(lambda config: nbckpt.report(loss=1))
     first, last, after = (runner.train() for _ in range(3))
     assert "__duplicate__" not in first
@@ -375,7 +375,8 @@ class Heard(Callback):
 
 
 @pytest.mark.parametrize("executor", ["thread", "inline"])
-def test_an_end_without_done_is_told_once_and_no_result_is_there_twice(store: Path, executor: str) -> None:
+def test_an_end_without_done_is_reported_once(store: Path, executor: str) -> None:
+    """No result is stored twice."""
     heard = Heard()
 
     def train(config: dict[str, Any]) -> None:
@@ -403,7 +404,7 @@ def test_done_in_a_report_ends_a_trial_that_would_go_on_for_ever(store: Path, ex
     assert (trial.status, trial.iteration, trial.note) == (Status.TERMINATED, 1, "done")
 
 
-def test_every_function_ends_with_its_finally_when_many_are_stopped_at_once(store: Path) -> None:
+def test_every_function_runs_finally_when_many_stop_at_once(store: Path) -> None:
     count = 8
     ended: list[int] = []
     all_run, none_more = threading.Barrier(count + 1), threading.Event()
@@ -427,7 +428,7 @@ def test_every_function_ends_with_its_finally_when_many_are_stopped_at_once(stor
     assert no_thread()
 
 
-def test_failing_at_the_fifth_step_and_going_on_gives_ten_results_and_no_step_twice(start: Start) -> None:
+def test_a_restore_after_a_failure_repeats_no_step(start: Start) -> None:
     """Test_experiment holds it for `max_failures`."""
 
     def train(config: dict[str, Any]) -> None:
@@ -479,7 +480,7 @@ class Odd(BaseException):
     [ValueError("why"), SystemExit("why"), KeyboardInterrupt("why"), GeneratorExit("why"), Odd("why")],
 )
 @pytest.mark.parametrize("reports", [0, 2])
-def test_whatever_a_function_raises_comes_after_all_results_as_the_cause(
+def test_a_functions_exception_is_the_cause_after_all_results(
     start: Start, error: BaseException, reports: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And order: all results first."""
@@ -633,7 +634,7 @@ def test_a_function_that_never_began_is_stopped_without_running(start: Start) ->
     assert ended == []
 
 
-def test_a_function_that_does_not_end_is_named_and_not_waited_for_for_ever(
+def test_a_function_that_does_not_stop_is_named_after_a_timeout(
     start: Start, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The join has a bound."""
@@ -658,8 +659,8 @@ def test_a_function_that_does_not_end_is_named_and_not_waited_for_for_ever(
     assert gone.is_set()
 
 
-def test_threads_that_offer_checkpoints_while_the_trial_is_stopped_leave_nothing(start: Start) -> None:
-    """Threads of the function's may go on after it."""
+def test_threads_that_report_during_a_stop_leave_no_checkpoint(start: Start) -> None:
+    """Threads of the function can outlive it."""
     threads: list[threading.Thread] = []
 
     def train(config: dict[str, Any]) -> None:
@@ -703,7 +704,7 @@ def counts(runner: FunctionRunner) -> tuple[int, int]:
 
 @pytest.mark.parametrize("by_object", [False, True])
 @pytest.mark.parametrize("anew", [False, True])
-def test_five_times_two_steps_a_save_and_a_restore_are_ten_iterations(
+def test_five_rounds_of_two_steps_and_a_restore_count_to_ten(
     start: Start, by_object: bool, anew: bool
 ) -> None:
     runner = start(files)
@@ -718,7 +719,7 @@ def test_five_times_two_steps_a_save_and_a_restore_are_ten_iterations(
     assert counts(runner) == (11, 11)
 
 
-def test_a_save_every_third_step_is_restored_in_the_same_and_in_a_new_object(start: Start) -> None:
+def test_a_save_restores_to_the_same_and_to_a_new_object(start: Start) -> None:
     runner = start(files)
     for at in range(1, 10):
         trained(runner, 1)
@@ -732,7 +733,7 @@ def test_a_save_every_third_step_is_restored_in_the_same_and_in_a_new_object(sta
     assert counts(runner) == (10, 10)
 
 
-def test_a_restore_without_training_can_be_saved_and_restored_again(start: Start) -> None:
+def test_a_restored_runner_can_be_saved_before_it_trains(start: Start) -> None:
     first, second, third = (start(files) for _ in range(3))
     trained(first, 3)
     second.restore(first.save())
@@ -753,9 +754,7 @@ def test_an_object_of_what_was_restored_from_an_object_goes_on(start: Start) -> 
 
 @pytest.mark.parametrize("by_object", [False, True])
 @pytest.mark.parametrize("steps", [0, 2])
-def test_a_null_checkpoint_starts_from_nothing_however_often_it_is_restored(
-    start: Start, by_object: bool, steps: int
-) -> None:
+def test_a_null_checkpoint_always_starts_from_nothing(start: Start, by_object: bool, steps: int) -> None:
     """No count of the former run stays."""
 
     def train(config: dict[str, Any], checkpoint_dir: str | None = None) -> None:
@@ -785,7 +784,7 @@ def test_each_null_checkpoint_is_one_of_its_own(start: Start) -> None:
     runner.restore(one)
 
 
-def test_a_temporary_checkpoint_becomes_a_permanent_one_when_it_is_saved(start: Start) -> None:
+def test_a_save_makes_a_temporary_checkpoint_permanent(start: Start) -> None:
     first, runner = start(files), start(files)
     trained(first, 2)
     packed = first.save_to_object()
@@ -818,7 +817,7 @@ def test_a_checkpoint_after_the_last_report_is_the_final_one(start: Start, store
     assert (experiment.trials[0].folder / "checkpoint_000004/i").read_text() == "4"
 
 
-def test_the_last_result_once_more_tells_of_no_checkpoint_that_is_saved(start: Start) -> None:
+def test_the_repeated_last_result_asks_for_no_second_save(start: Start) -> None:
 
     def train(config: dict[str, Any]) -> None:
         for i in range(3):
@@ -840,7 +839,8 @@ def test_a_metric_called_should_checkpoint_saves_nothing(start: Start) -> None:
     assert ["should_checkpoint" in runner.train() for _ in range(2)] == [False, False]
 
 
-def test_a_save_has_the_counts_of_its_report_and_saving_again_changes_nothing(start: Start) -> None:
+def test_a_save_has_the_counts_of_its_report(start: Start) -> None:
+    """A second save changes nothing."""
 
     def train(config: dict[str, Any], reporter: StatusReporter) -> None:
         for i in range(1, 6):
@@ -932,10 +932,8 @@ def test_a_folder_to_save_into_is_refused(start: Start, tmp_path: Path) -> None:
         start(files).save(tmp_path / "mine")
 
 
-def test_a_function_that_offers_what_cannot_be_saved_meets_the_error_and_goes_on(
-    start: Start, tmp_path: Path
-) -> None:
-    """What was offered before stays."""
+def test_reporting_an_invalid_checkpoint_raises_in_the_function(start: Start, tmp_path: Path) -> None:
+    """The function can continue, and the former checkpoint stays."""
     met: list[str] = []
 
     def train(config: dict[str, Any]) -> None:
@@ -960,7 +958,7 @@ kinds = st.sampled_from(["train", "save", "pack", "restore", "unpack", "anew"])
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(kinds, st.integers(0, 5)), max_size=12))
-def test_any_order_of_steps_saves_and_restores_is_what_a_model_says(
+def test_any_order_of_steps_saves_and_restores_matches_a_model(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int]]
 ) -> None:
     folder = tmp_path_factory.mktemp("model")

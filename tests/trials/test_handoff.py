@@ -38,7 +38,7 @@ def giving(handoff: Handoff, count: int) -> Iterator[list[int]]:
     thread.join()
 
 
-def test_results_come_in_order_and_the_function_waits_for_each_ask() -> None:
+def test_results_come_in_order_and_the_function_waits_for_asks() -> None:
     handoff = Handoff()
     with giving(handoff, 3) as returned:
         for i in range(3):

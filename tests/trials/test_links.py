@@ -35,7 +35,7 @@ def outside(tmp_path: Path) -> Path:
     return tmp_path / "theirs" / "e"
 
 
-def test_an_experiment_behind_a_link_is_neither_read_run_nor_removed(tmp_path: Path, outside: Path) -> None:
+def test_a_linked_experiment_is_not_read_run_or_removed(tmp_path: Path, outside: Path) -> None:
     mine = tmp_path / "mine"
     mine.mkdir()
     (mine / "e").symlink_to(outside)
@@ -89,7 +89,7 @@ def test_a_stores_experiments_behind_a_link_are_not_used(
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit of memory is Linux's")
-def test_a_link_a_pipe_or_a_device_among_a_trials_files_harms_nothing(tmp_path: Path) -> None:
+def test_links_pipes_and_devices_among_trial_files_are_harmless(tmp_path: Path) -> None:
     from attack.limits import run_child
 
     assert [line for line in run_child("attack.odd_files", tmp_path, seconds=300) if "WRONG" in line] == []

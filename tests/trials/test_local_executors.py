@@ -31,7 +31,7 @@ def ran(train: Any, executor: str, **options: Any) -> Experiment:
 
 
 @executors
-def test_the_time_between_reports_is_counted_and_the_drivers_own_is_not(
+def test_time_between_reports_excludes_the_drivers_time(
     executor: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = [0]
@@ -58,7 +58,7 @@ def test_a_time_of_the_functions_own_is_kept(executor: str) -> None:
 
 
 @executors
-def test_a_full_disk_ends_the_trial_and_the_function_does_not_meet_it(
+def test_a_full_disk_ends_the_trial_outside_the_function(
     executor: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     met: list[BaseException] = []
@@ -109,7 +109,7 @@ def test_threads_of_the_function_report_one_at_a_time(executor: str) -> None:
 
 
 @executors
-def test_a_callback_is_outside_the_trial_and_what_a_trial_sets_stays_in_it(executor: str) -> None:
+def test_callbacks_and_other_trials_do_not_see_a_trials_context(executor: str) -> None:
     setting: ContextVar[int] = ContextVar("setting", default=0)
     seen = []
 
@@ -127,7 +127,7 @@ def test_a_callback_is_outside_the_trial_and_what_a_trial_sets_stays_in_it(execu
     assert seen == [(0, None)] * 4
 
 
-def test_each_trial_has_a_thread_of_its_own_which_takes_its_results_too() -> None:
+def test_each_trial_has_its_own_thread_that_handles_its_results() -> None:
     trained: list[int] = []
     handled: list[int] = []
 

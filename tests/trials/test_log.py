@@ -61,7 +61,7 @@ class Prints(Trainable):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("executor", ["thread", "inline", "process"])
-def test_each_trial_keeps_what_it_prints_and_it_is_seen_where_it_was_too(
+def test_a_trials_output_is_logged_and_still_printed(
     executor: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     experiment = finished(prints, {"x": nbckpt.grid_search([1, 2])}, executor=executor, max_concurrent=2)
@@ -100,7 +100,8 @@ def test_a_failure_and_a_further_attempt_add_to_it() -> None:
     assert finished(train, max_failures=1).trials[0].log() == ["attempt"] * 2
 
 
-def test_threads_with_the_trial_s_context_belong_to_it_and_others_do_not() -> None:
+def test_output_of_threads_with_the_trials_context_is_logged() -> None:
+    """The output of other threads is not logged."""
     from contextvars import copy_context
 
     def train(config: dict[str, Any]) -> None:
@@ -209,9 +210,11 @@ def test_a_stream_that_cannot_be_teed_is_left_alone(stream: Any, monkeypatch: py
     assert stream is None or stream.text == "to nobody\n"
 
 
-def test_where_it_cannot_be_written_the_trial_goes_on_and_says_so_once(
+def test_a_trial_continues_if_its_log_cannot_be_written(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
+    """One warning names the failure."""
+
     def train(config: dict[str, Any]) -> None:
         Path(config["here"], "e", "t0", "log.txt").mkdir()
         for i in range(3):
@@ -243,7 +246,7 @@ def test_of_very_much_the_newest_whole_lines_are_kept(log: Log, tmp_path: Path) 
     assert sorted(it.name for it in tmp_path.iterdir()) == ["log.txt"]
 
 
-def test_a_log_that_somebody_reads_just_then_is_cut_a_little_later(
+def test_a_log_that_is_open_elsewhere_is_truncated_later(
     log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held: list[Path] = []
@@ -314,7 +317,8 @@ def test_lines_are_as_one_would_see_them(log: Log, tmp_path: Path, written: str,
 
 @settings(deadline=None)
 @given(st.text(st.characters(), max_size=300))
-def test_whatever_is_printed_takes_one_line_for_each_and_no_effect(text: str) -> None:
+def test_log_lines_are_printable_and_match_the_printed_lines(text: str) -> None:
+    """The log has at most one line for each printed line."""
     with tempfile.TemporaryDirectory() as place:
         log = Log(Path(place), lambda error: pytest.fail(str(error)))
         log.write(text)
@@ -332,7 +336,7 @@ def test_only_the_last_lines_are_read(log: Log, tmp_path: Path) -> None:
     assert (trial.log(2), trial.log(0)) == (["98", "99"], [])
 
 
-def test_a_trial_that_is_shown_has_it_and_nothing_of_it_takes_effect() -> None:
+def test_a_shown_trial_includes_its_log_escaped() -> None:
     def train(config: dict[str, Any]) -> None:
         print("<script>alert(1)</script>\x1b[2J")
 

@@ -91,7 +91,7 @@ def test_many_params_and_many_results_are_sent_in_parts(uri: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_retried_trial_is_one_run_and_each_iteration_is_there_once(uri: str) -> None:
+def test_a_retried_trial_is_one_run_with_each_iteration_once(uri: str) -> None:
     run(train, uri, "retried", {"fails": "once"}, max_failures=1)
     (it,) = runs(uri, "retried")
     assert it.info.status == "FINISHED"

@@ -52,7 +52,7 @@ def states(study: Any) -> list[str]:
     return [trial.state.name for trial in study.trials]
 
 
-def test_a_study_gives_the_configurations_and_learns_every_result() -> None:
+def test_a_study_suggests_configurations_and_gets_every_result() -> None:
     given = study()
     experiment = search(train, given, num_samples=20, max_concurrent=3)
     assert experiment.notes == []
@@ -184,7 +184,7 @@ def cut_off(given: Any, space: dict[str, Any]) -> Experiment:
 
 
 @pytest.mark.slow
-def test_a_cut_trial_goes_on_in_a_new_kernel_without_a_new_question(tmp_path: Path) -> None:
+def test_a_new_kernel_resumes_a_trial_without_a_new_suggestion(tmp_path: Path) -> None:
     space = {"x": nbckpt.uniform(0, 1), "model": nbckpt.choice(MODELS)}
     storage = f"sqlite:///{tmp_path}/study.db"
     before = cut_off(study(storage=storage, study_name="s"), space)
@@ -238,7 +238,7 @@ def test_steps_that_are_done_again_are_reported_once() -> None:
     assert given.trials[0].intermediate_values == {1: 0.0, 2: 1.0, 3: 2.0, 4: 13.0}
 
 
-def test_an_errored_trial_that_is_resumed_and_done_is_known_as_complete() -> None:
+def test_a_failed_trial_that_is_resumed_becomes_complete() -> None:
     failed = []
 
     def train(config: dict[str, Any]) -> None:
@@ -308,7 +308,7 @@ def test_a_study_that_fails_is_over_and_the_notes_tell() -> None:
         ({"space": {"lr": 1}}, {}, "nothing to search"),
     ],
 )
-def test_a_study_that_does_not_fit_is_refused_and_nothing_is_made(
+def test_an_unsuitable_study_is_refused_and_nothing_is_created(
     kwargs: dict[str, Any], study_kwargs: dict[str, Any], message: str, store: Path
 ) -> None:
     with pytest.raises(UsageError, match=message):

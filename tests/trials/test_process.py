@@ -105,7 +105,7 @@ def wait_for_end(pid: int) -> None:
 # What goes well.
 
 
-def test_a_grid_runs_side_by_side_each_trial_in_a_process_of_its_own() -> None:
+def test_each_trial_of_a_grid_runs_in_its_own_process() -> None:
     experiment = finished(counting(), {"last": nbckpt.grid_search([2, 4])}, max_concurrent=2)
     assert indexes(experiment) == [[1, 2], [1, 2, 3, 4]]
     assert [trial.status for trial in experiment.trials] == [Status.TERMINATED] * 2
@@ -115,7 +115,7 @@ def test_a_grid_runs_side_by_side_each_trial_in_a_process_of_its_own() -> None:
 
 
 @pytest.mark.slow
-def test_a_paused_trial_goes_on_from_its_checkpoint_in_a_new_process() -> None:
+def test_a_paused_trial_resumes_in_a_new_process() -> None:
     experiment = start(counting(), callbacks=[Follows(once(6, lambda _: experiment.pause()))])
     assert experiment.wait(60)
     assert experiment.trials[0].status == Status.PAUSED
@@ -186,7 +186,7 @@ def test_classes_of_the_function_s_own_arrive_as_the_live_ones() -> None:
     assert type(seen[0]["score"]) is Score
 
 
-def test_of_a_result_that_cannot_be_sent_comes_what_the_journal_would_keep() -> None:
+def test_an_unpicklable_result_arrives_as_the_journal_stores_it() -> None:
     class Locks(nbckpt.Trainable):
         def step(self) -> dict[str, Any]:
             return {"lock": threading.Lock(), "i": 1, "done": True}
@@ -196,7 +196,7 @@ def test_of_a_result_that_cannot_be_sent_comes_what_the_journal_would_keep() -> 
     assert trial.last_result["lock"].startswith("<unlocked _thread.lock object")
 
 
-def test_one_result_after_the_other_when_threads_of_the_function_report() -> None:
+def test_reports_from_several_threads_arrive_one_by_one() -> None:
     def train(config: dict[str, Any]) -> None:
         import contextvars
         from concurrent.futures import ThreadPoolExecutor
@@ -244,7 +244,7 @@ def test_an_exception_arrives_with_its_traceback() -> None:
 
 
 @pytest.mark.slow
-def test_an_exception_that_cannot_be_taken_along_is_told_by_its_traceback() -> None:
+def test_an_unpicklable_exception_is_shown_by_its_traceback() -> None:
     class OwnError(Exception):
         def __init__(self, code: int, lock: object) -> None:
             super().__init__(code)
@@ -345,7 +345,7 @@ def test_a_process_that_leaves_tells_its_exit_code() -> None:
     assert finished(train).trials[0].error.endswith("ended with exit code 3")
 
 
-def test_what_a_killed_process_forked_neither_hides_its_end_nor_outlives_it() -> None:
+def test_a_fork_of_a_killed_worker_neither_hides_nor_outlives_it() -> None:
     def train(config: dict[str, Any]) -> None:
         import time
 
@@ -451,7 +451,7 @@ def test_what_does_not_stop_is_killed(
     assert "did not end: its process is killed" in caplog.text
 
 
-def test_a_process_that_is_asked_to_end_runs_finally_and_its_trial_is_paused(tmp_path: Path) -> None:
+def test_sigterm_runs_finally_and_pauses_the_trial(tmp_path: Path) -> None:
     ask = Follows(once(3, send(signal.SIGTERM)))
     experiment = finished(endless(tmp_path / "witness", reports=True), callbacks=[ask], max_failures=1)
     trial = experiment.trials[0]

@@ -86,6 +86,6 @@ def test_what_is_typical_is_between_the_least_and_the_most(iterations: list[int]
     assert found is None if not iterations else min(iterations) <= (found or 0) <= max(iterations)
 
 
-def test_a_trial_that_nobody_knows_the_end_of_shows_its_results_only() -> None:
+def test_a_trial_with_an_unknown_end_shows_only_its_results() -> None:
     assert (str(Progress(3)), Progress(3).eta) == ("3", "")
     assert progress([], 0, 0.0, None, None) == Progress(0)

@@ -51,7 +51,7 @@ def configs(experiment: Experiment) -> list[dict[str, Any]]:
     return [trial.config for trial in experiment.trials]
 
 
-def test_a_search_gives_the_configurations_and_hears_of_reports_and_ends() -> None:
+def test_a_search_suggests_configurations_and_sees_reports() -> None:
     search = Counting()
     experiment = nbckpt.run(train, search=search, num_samples=2, max_concurrent=1)
     assert experiment.wait(20)
@@ -170,7 +170,7 @@ def other(value: float) -> float:
     return -value
 
 
-def test_a_configuration_from_a_file_gets_back_what_json_has_no_word_for() -> None:
+def test_a_configuration_file_recalls_values_json_cannot_hold() -> None:
     space = {
         "f": choice([one, other]),
         "opt": {"g": grid_search([(1, 2), (3, 4)]), "lr": uniform(0, 1)},

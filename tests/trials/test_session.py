@@ -74,7 +74,7 @@ def told(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [it.getMessage() for it in caplog.records if it.levelno == logging.WARNING]
 
 
-def test_outside_a_trial_nothing_happens_and_the_log_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_calls_outside_a_trial_do_nothing_and_log_it_once(caplog: pytest.LogCaptureFixture) -> None:
     Context().run(asks_everything)
     lines = told(caplog)
     assert [line.split("(")[0] for line in lines] == [f"nbckpt.{name}" for name in NAMES]
@@ -87,10 +87,10 @@ def test_a_block_that_fails_outside_a_trial_leaves_no_folder() -> None:
     assert not folder.exists()
 
 
-def test_a_thread_without_the_trials_context_is_outside_and_each_says_so(
+def test_each_thread_without_the_trials_context_logs_a_warning(
     start: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What such a thread reports is lost, which must not be silent."""
+    """The reports of such a thread are lost, which must not be silent."""
 
     def train(config: dict[str, Any]) -> None:
         for _ in range(2):
@@ -131,7 +131,7 @@ def test_a_dict_and_names_are_reported_together(start: Start) -> None:
 
 
 @pytest.mark.parametrize("given", [0, 0.5, "good", [1]])
-def test_a_value_without_a_name_is_refused_with_the_way_to_write_it(given: Any) -> None:
+def test_a_value_without_a_name_is_refused_with_an_example(given: Any) -> None:
     with pytest.raises(UsageError, match=r"write report\(loss="):
         nbckpt.report(given)
 
@@ -142,7 +142,7 @@ class Unheard:
 
 
 @pytest.mark.parametrize("executor", ["thread", "inline"])
-def test_what_json_has_no_word_for_is_kept_as_text_and_harms_nothing(
+def test_metrics_that_json_cannot_hold_are_stored_as_text(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, executor: str
 ) -> None:
     monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "store"))
@@ -238,9 +238,7 @@ def test_each_form_of_a_checkpoint_is_restored(start: Start, tmp_path: Path, for
         assert one.train()["found"] == "1"
 
 
-def test_what_happens_to_a_folder_after_its_report_does_not_reach_the_checkpoint(
-    start: Start, tmp_path: Path
-) -> None:
+def test_later_changes_to_a_folder_do_not_reach_the_checkpoint(start: Start, tmp_path: Path) -> None:
     place = in_a_folder(tmp_path / "mine")
 
     def train(config: dict[str, Any]) -> None:
@@ -254,9 +252,7 @@ def test_what_happens_to_a_folder_after_its_report_does_not_reach_the_checkpoint
     assert content(place) == {"i": "changed", "more": ""}
 
 
-def test_of_several_checkpoints_before_a_report_the_last_counts_and_nothing_else_is_left(
-    start: Start, tmp_path: Path
-) -> None:
+def test_only_the_last_checkpoint_before_a_report_is_kept(start: Start, tmp_path: Path) -> None:
     def train(config: dict[str, Any], reporter: StatusReporter) -> None:
         nbckpt.report(checkpoint=in_a_folder(tmp_path / "mine"))
         reporter.set_checkpoint({"i": "dict"})
@@ -279,7 +275,9 @@ def test_of_several_checkpoints_before_a_report_the_last_counts_and_nothing_else
     assert staged(runner) == []
 
 
-def test_a_lent_folder_can_be_reported_inside_its_block_whole_or_by_a_path_in_it(start: Start) -> None:
+def test_a_checkpoint_dir_can_be_reported_inside_its_block(start: Start) -> None:
+    """The report takes the folder itself or a path in it."""
+
     def train(config: dict[str, Any], checkpoint_dir: str | None = None) -> None:
         found = content(Path(checkpoint_dir)) if checkpoint_dir else {}
         for step, inner in ((3, ""), (4, "deep")):
@@ -301,7 +299,7 @@ def test_a_lent_folder_can_be_reported_inside_its_block_whole_or_by_a_path_in_it
     assert content(Path(saved[1])) == {"deep/i": "4"}
 
 
-def test_a_block_that_fails_leaves_no_checkpoint_and_the_one_before_stays(start: Start) -> None:
+def test_a_failed_block_leaves_the_former_checkpoint(start: Start) -> None:
 
     def train(config: dict[str, Any]) -> None:
         with nbckpt.checkpoint_dir(step=1) as folder:
@@ -318,7 +316,7 @@ def test_a_block_that_fails_leaves_no_checkpoint_and_the_one_before_stays(start:
     assert (path.name, content(path)) == ("checkpoint_000001", {"whole": "1"})
 
 
-def test_a_folder_whose_name_only_begins_like_a_lent_one_is_another(start: Start) -> None:
+def test_a_folder_with_the_prefix_of_a_lent_folder_is_distinct(start: Start) -> None:
 
     def train(config: dict[str, Any], reporter: StatusReporter) -> None:
         lent = reporter.make_checkpoint_dir(step=7)
@@ -334,8 +332,8 @@ def test_a_folder_whose_name_only_begins_like_a_lent_one_is_another(start: Start
     shutil.rmtree(result["other"])
 
 
-def test_asking_for_the_checkpoint_changes_nothing_and_follows_what_is_saved(start: Start) -> None:
-    """A pure query, before and after the driver saved."""
+def test_get_checkpoint_changes_nothing_and_follows_the_saves(start: Start) -> None:
+    """It is a pure query, before and after the driver saves."""
 
     def train(config: dict[str, Any], reporter: StatusReporter) -> None:
         def found() -> list[Any]:
@@ -373,7 +371,7 @@ def reporter(tmp_path: Path) -> StatusReporter:
     return StatusReporter(offers, trial_name="e/t0", trial_id="t0", logdir=str(tmp_path / "trial"))
 
 
-def test_a_reporter_tells_its_trial_and_reports_only_where_it_was_started(
+def test_a_reporter_names_its_trial_and_needs_a_running_function(
     reporter: StatusReporter, tmp_path: Path
 ) -> None:
     told = (reporter.trial_name, reporter.trial_id, reporter.logdir)
@@ -382,7 +380,7 @@ def test_a_reporter_tells_its_trial_and_reports_only_where_it_was_started(
         reporter(loss=1)
 
 
-def test_a_reporter_keeps_the_checkpoint_that_it_was_given_and_tells_whether_it_is_new(
+def test_a_reporter_keeps_its_checkpoint_and_knows_if_it_is_new(
     reporter: StatusReporter,
 ) -> None:
     assert (reporter.get_checkpoint(), reporter.has_new_checkpoint()) == (None, False)
@@ -485,7 +483,7 @@ def test_runners_driven_by_threads_side_by_side_never_mix(start: Start) -> None:
         assert got[who] == [(who, i, who if i else None) for i in range(steps)]
 
 
-def test_a_function_that_drives_another_reports_to_its_own_driver(start: Start) -> None:
+def test_a_nested_function_reports_to_its_own_driver(start: Start) -> None:
 
     def inner(config: dict[str, Any]) -> None:
         for i in range(2):
@@ -504,7 +502,7 @@ def test_a_function_that_drives_another_reports_to_its_own_driver(start: Start) 
     ]
 
 
-def test_a_thread_with_a_copy_of_the_context_belongs_to_the_trial(start: Start) -> None:
+def test_a_thread_with_a_copied_context_belongs_to_the_trial(start: Start) -> None:
     def train(config: dict[str, Any]) -> None:
         def some() -> None:
             nbckpt.report(who=config["who"], checkpoint={"who": config["who"]})

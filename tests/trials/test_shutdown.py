@@ -131,7 +131,7 @@ def test_a_fork_of_a_script_does_not_wait_for_its_trials() -> None:
         shutdown.live.clear()
 
 
-def test_an_experiment_that_cannot_be_paused_leaves_the_others_paused(
+def test_an_experiment_that_fails_to_pause_leaves_others_paused(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Running:

@@ -18,9 +18,7 @@ grids = st.dictionaries(
 
 
 @given(grids, st.integers(1, 3))
-def test_every_combination_is_there_as_often_as_samples_are_asked_for(
-    values: dict[str, list[int]], samples: int
-) -> None:
+def test_every_combination_occurs_once_per_sample(values: dict[str, list[int]], samples: int) -> None:
     space = {key: nbckpt.grid_search(it) for key, it in values.items()}
     found = [tuple(config[key] for key in values) for config in configs(space, samples, 0)]
     assert found == list(itertools.product(*values.values())) * samples
@@ -40,7 +38,7 @@ def test_the_same_seed_draws_the_same_and_more_samples_only_add(seed: int, sampl
         assert config["inner"]["kind"] == "xy"
 
 
-def test_a_space_is_not_changed_and_configurations_share_no_dicts() -> None:
+def test_a_space_is_unchanged_and_configurations_share_no_dicts() -> None:
     space = {"inner": {"n": nbckpt.grid_search([1, 2])}}
     one, two = configs(space, 1, 0)
     one["inner"]["n"] = 5

@@ -71,7 +71,7 @@ def test_states_are_back_before_the_function_goes_on(executor: str, own: bool) -
     assert [it.iteration for it in trial.checkpoints.records()] == [2, 4, 6]
 
 
-def test_two_trials_have_states_of_their_own_and_the_notebook_s_are_not_touched() -> None:
+def test_trials_have_their_own_states_apart_from_the_notebooks() -> None:
     mine = Steps()
     experiment = nbckpt.run(
         train,
@@ -86,7 +86,7 @@ def test_two_trials_have_states_of_their_own_and_the_notebook_s_are_not_touched(
     assert current.get().live() == [("steps", mine)]
 
 
-def test_a_checkpoint_of_states_holds_other_fields_too_and_each_state_was_synced() -> None:
+def test_a_states_checkpoint_syncs_states_and_holds_other_fields() -> None:
     steps = Steps()
     steps.done = 3
     fields = nbckpt.states_checkpoint(epoch=7).to_dict()

@@ -155,7 +155,7 @@ def test_what_a_user_s_syncer_sets_on_itself_stays(kind: Any, store: Path) -> No
     assert syncer.count >= 3 + 2  # each trial, and the experiment's file at its begin and end
 
 
-def test_a_user_s_syncer_is_told_to_leave_out_what_is_half_written(store: Path) -> None:
+def test_a_users_syncer_is_told_to_exclude_unfinished_files(store: Path) -> None:
     tool = Tool()
     run(sync_config=nbckpt.SyncConfig(URL, tool))
     assert tool.excluded
@@ -226,7 +226,7 @@ def files(folder: Path) -> dict[str, bytes]:
 # When it is sent.
 
 
-def test_the_last_sync_is_made_and_awaited_and_a_long_period_has_two(store: Path, tmp_path: Path) -> None:
+def test_a_long_period_has_two_syncs_and_the_last_is_awaited(store: Path, tmp_path: Path) -> None:
     run({"n": 30, "saves": False}, sync_config=config(sync_period=10_000))
     assert Remote.ups.count("t0") == 2
     assert Trial.read(fetched(f"{URL}/e/t0", tmp_path / "there")).iteration == 30
@@ -257,7 +257,8 @@ def test_a_checkpoint_and_the_end_send_it_whatever_the_period(store: Path) -> No
     assert tool.calls == ["t0"] * 3
 
 
-def test_a_checkpoint_counts_for_the_period_and_is_not_sent_where_that_is_off(store: Path) -> None:
+def test_a_checkpoint_restarts_the_period_unless_that_is_off(store: Path) -> None:
+    """With sync_on_checkpoint=False a checkpoint causes no sync."""
     tool, quiet = Tool(), Tool()
     stage = StagedUpdate(store, tool)
     trial = stage.trial()
@@ -386,7 +387,9 @@ def test_every_hook_hears_of_the_right_trial_at_the_right_time(store: Path) -> N
     assert heard == ["setup", *one, *two, "end"]
 
 
-def test_it_comes_after_the_other_callbacks_and_takes_along_what_they_write(tmp_path: Path) -> None:
+def test_the_sync_includes_files_that_other_callbacks_write(tmp_path: Path) -> None:
+    """The syncer's callback runs after the others."""
+
     class Writes(Callback):
         def on_trial_complete(self, trial: Trial) -> None:
             (trial.folder / "last").write_text("words")
@@ -398,7 +401,7 @@ def test_it_comes_after_the_other_callbacks_and_takes_along_what_they_write(tmp_
 # When it fails.
 
 
-def test_one_error_names_each_trial_that_failed_and_the_next_call_is_clean(store: Path) -> None:
+def test_one_error_names_every_failed_trial_and_is_raised_once(store: Path) -> None:
     gate = threading.Event()
     tool = Tool([RuntimeError("net down")], gate)
     stage = StagedUpdate(store, tool)
@@ -431,7 +434,7 @@ def test_a_failure_is_logged_once_and_the_next_one_starts(
 
 
 @pytest.mark.parametrize("error", [RuntimeError("net down"), OSError("no route"), KeyError("odd")])
-def test_a_trial_never_fails_because_of_a_sync_and_the_table_tells(store: Path, error: Exception) -> None:
+def test_a_failed_sync_never_fails_the_trial_but_is_noted(store: Path, error: Exception) -> None:
     callback = SyncerCallback(config=SyncConfig(URL, Tool([error] * 100)))
     experiment = run({"n": 3}, callbacks=[callback])
     trial = experiment.trials[0]
@@ -445,7 +448,7 @@ def test_a_trial_never_fails_because_of_a_sync_and_the_table_tells(store: Path, 
         callback.wait_for_all()
 
 
-def test_storage_that_fails_and_comes_back_is_up_to_date_at_the_end(
+def test_storage_that_recovers_is_up_to_date_at_the_end(
     store: Path, remote: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("nbckpt.sync.transfer._BACKOFF_S", 0)
@@ -466,7 +469,7 @@ def test_storage_that_fails_and_comes_back_is_up_to_date_at_the_end(
 
 
 @pytest.mark.slow
-def test_a_sync_that_hangs_is_given_up_and_holds_nobody_up_for_ever(store: Path) -> None:
+def test_a_hanging_sync_is_given_up_after_its_timeout(store: Path) -> None:
     gate = threading.Event()
     experiment = run({"n": 2}, sync_config=SyncConfig(URL, Tool(gate=gate), sync_timeout=0.1))
     assert experiment.trials[0].status == Status.TERMINATED
@@ -591,9 +594,10 @@ def test_what_is_there_for_a_moment_only_is_not_sent(store: Path, tmp_path: Path
         it.rmdir()
 
 
-def test_artifacts_go_with_a_checkpoint_and_at_the_end_and_unchanged_ones_once(
+def test_artifacts_are_sent_with_checkpoints_and_at_the_end(
     store: Path, remote: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """An unchanged artifact is sent once."""
     recorded = RecordingStore(remote)
     monkeypatch.setattr(Remote, "store", recorded)
     seen: list[bool] = []
@@ -651,9 +655,7 @@ def test_an_experiment_is_read_back_whole_and_checked(store: Path, remote: Store
     assert not (tmp_path / "again").exists()
 
 
-def test_an_experiment_whose_trial_is_half_replaced_is_read_as_the_index_shows_it(
-    store: Path, remote: Store, tmp_path: Path
-) -> None:
+def test_a_half_replaced_trial_is_read_by_its_index(store: Path, remote: Store, tmp_path: Path) -> None:
     experiment = run({"n": 2}, sync_config=config())
     was = files(store / "e" / "t0")
     (store / "e" / "t0" / "params.json").write_text('{"n": 5}')
@@ -686,7 +688,7 @@ def test_another_machine_goes_on_where_it_was(elsewhere: Callable[[str], Path], 
     assert Trial.read(fetched(f"{URL}/e/{cut.id}", tmp_path / "there")).iteration == 5
 
 
-def test_a_trial_that_was_cut_off_goes_on_from_its_last_checkpoint_there(
+def test_an_interrupted_trial_resumes_from_its_remote_checkpoint(
     store: Path, remote: Store, elsewhere: Callable[[str], Path]
 ) -> None:
     copies = MemoryStore()
@@ -716,7 +718,7 @@ def test_a_new_kernel_that_resumes_sends_again(store: Path, tmp_path: Path) -> N
     assert files(fetched(f"{URL}/e", tmp_path / "there")) == files(store / "e")
 
 
-def test_a_name_that_is_taken_there_is_not_used_for_another_experiment(
+def test_a_name_taken_in_the_storage_is_not_used_again(
     elsewhere: Callable[[str], Path],
 ) -> None:
     first = run({"n": 1}, name="", sync_config=config())
@@ -782,7 +784,8 @@ def test_an_artifact_takes_no_other_place(tmp_path: Path) -> None:
     assert list(tmp_path.rglob("*")) == []
 
 
-def test_artifacts_that_change_and_vanish_meanwhile_come_as_they_are(tmp_path: Path) -> None:
+def test_artifacts_that_change_during_a_copy_arrive_as_they_are(tmp_path: Path) -> None:
+    """Artifacts that vanish meanwhile are left out."""
     (tmp_path / "there").mkdir()
     (tmp_path / "here").mkdir()
     for name in ("grows", "shrinks", "vanishes"):

@@ -82,7 +82,8 @@ def reported(trial: Trial, **result: Any) -> Trial:
     return trial
 
 
-def test_each_status_has_its_fair_share_of_the_rows_and_a_line_tells_of_the_rest(made: Made) -> None:
+def test_each_status_has_a_fair_share_of_the_rows(made: Made) -> None:
+    """A line counts the trials that are not shown."""
     for at in range(30):
         made.trial({"loss": 1}, at=at)
     for at in range(2):
@@ -106,7 +107,7 @@ def test_each_status_has_its_fair_share_of_the_rows_and_a_line_tells_of_the_rest
     assert len(made.rows(most=0)) == 41
 
 
-def test_a_list_of_metrics_takes_names_once_and_a_dict_takes_headings() -> None:
+def test_metrics_are_a_list_of_unique_names_or_a_heading_dict() -> None:
     assert metric_columns(["loss", "val/loss"]) == {"loss": "loss", "val/loss": "val/loss"}
     assert metric_columns({"loss": "L"}) == {"loss": "L"}
     with pytest.raises(UsageError, match="give a dict"):
@@ -115,7 +116,8 @@ def test_a_list_of_metrics_takes_names_once_and_a_dict_takes_headings() -> None:
         metric_columns(["loss", "loss"])
 
 
-def test_metrics_that_are_asked_for_are_shown_under_their_headings_nested_ones_too(made: Made) -> None:
+def test_requested_metrics_are_shown_under_their_headings(made: Made) -> None:
+    """Nested metrics too."""
     made.trial({"val": {"loss": 0.25}, "other": 3})
     assert made.experiment.table({"val/loss": "v"}).page().tables[0].columns[3].name == "v"
     row = made.rows(metrics={"val/loss": "validation", "missing": "missing"})[0]
@@ -124,7 +126,7 @@ def test_metrics_that_are_asked_for_are_shown_under_their_headings_nested_ones_t
     assert "other" not in row
 
 
-def test_numbers_are_found_and_text_and_what_nbckpt_counts_is_not(made: Made) -> None:
+def test_inferred_metrics_are_numbers_that_the_user_reported(made: Made) -> None:
     result = {"note": "good", "loss": 0.5, "time_this_iter_s": 1.0, "timesteps_total": 7, "ok": True}
     trial = made.trial(result | {"val": {"accuracy": 1, "name": "x"}, "fit_time": 3.0})
     assert inferred([trial]) == ["loss", "val/accuracy", "fit_time"]
@@ -151,7 +153,7 @@ def test_zero_is_a_value_and_can_be_the_best(made: Made) -> None:
         ("", "min", True, ["t0", "t1", "t2", "t3", "t4"]),
     ],
 )
-def test_rows_are_sorted_only_where_metric_mode_and_the_wish_are_known(
+def test_rows_are_sorted_only_on_request_with_metric_and_mode(
     tmp_path: Path, metric: str, mode: str, sort: bool, order: list[str]
 ) -> None:
     made = Made(tmp_path / "e", metric=metric, mode=mode)
@@ -161,7 +163,7 @@ def test_rows_are_sorted_only_where_metric_mode_and_the_wish_are_known(
     assert [row["trial"] for row in made.rows(sort=sort)] == order
 
 
-def test_of_sorted_trials_the_best_are_shown_whatever_their_status(made: Made) -> None:
+def test_a_sorted_table_shows_the_best_trials_of_any_status(made: Made) -> None:
     for acc in (0.1, 0.9, 0.8, 0.7):
         made.trial({"acc": acc})
     failed(made.trial({"acc": 0.05}, end=False))
@@ -237,7 +239,7 @@ def test_a_page_of_many_trials_looks_at_new_results_only(made: Made, monkeypatch
     assert len(looked) < 30  # of 1,001
 
 
-def test_the_newest_number_is_that_of_all_results_however_they_come(made: Made) -> None:
+def test_the_newest_value_of_a_metric_is_its_last_number(made: Made) -> None:
     trial = made.trial({"loss": 3, "deep": {"a": 1}}, {"loss": "text"}, {"loss": True}, end=False)
     assert (trial.newest("loss"), trial.newest("deep/a"), trial.newest("none")) == (3, 1, None)
     reported(trial, training_iteration=4, loss=2, none=7)
@@ -272,7 +274,7 @@ def test_long_names_keep_their_end_and_numbers_are_never_cut(made: Made) -> None
         (2 * 86400 + 5482, "2 days, 01:31:22"),
     ],
 )
-def test_elapsed_time_has_hours_minutes_and_seconds_and_days_if_any(seconds: float, text: str) -> None:
+def test_elapsed_time_shows_hours_minutes_seconds_and_any_days(seconds: float, text: str) -> None:
     assert elapsed(seconds) == text
 
 
@@ -283,7 +285,7 @@ def test_only_what_varies_of_the_configuration_is_shown(made: Made) -> None:
     assert [(row["lr"], row["model/depth"]) for row in made.rows()] == [("0.1", "2"), ("0.2", "4")]
 
 
-def test_a_row_tells_the_newest_checkpoint_and_what_would_be_lost(made: Made) -> None:
+def test_a_row_shows_the_newest_checkpoint_and_results_at_risk(made: Made) -> None:
     trial = made.trial(*[{"loss": 1 / at} for at in range(1, 5)], end=False)
     with TrialRecorder(trial) as recorder:
         recorder.saved(Record("checkpoint_000003", "fields", 3))
@@ -307,7 +309,8 @@ def test_a_trial_that_runs_tells_where_it_ends_and_when(tmp_path: Path) -> None:
     assert [row["iteration"] for row in made.rows()] == ["2", "1", "5"]
 
 
-def test_where_nothing_ends_a_trial_those_that_ended_of_themselves_tell(made: Made) -> None:
+def test_without_a_set_end_finished_trials_give_the_estimate(made: Made) -> None:
+    """Trials that were stopped early do not count."""
     made.experiment._pool.drivers = 1
     for results in (4, 4, 9):
         made.trial(*[{"loss": 1}] * results)
@@ -327,7 +330,7 @@ def test_a_trial_that_was_cut_off_says_so_and_how_to_go_on(made: Made) -> None:
     assert page.notes == ("t0 was cut off: %ckpt resume e goes on",)
 
 
-def test_an_error_shows_its_last_line_and_the_whole_of_it_on_demand(made: Made) -> None:
+def test_an_error_shows_its_last_line_and_unfolds_its_traceback(made: Made) -> None:
     failed(made.trial(end=False), "<script>alert(1)</script>")
     table = TrialTable(made.experiment)
     fold = table.page().folds[0]

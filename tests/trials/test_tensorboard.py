@@ -81,7 +81,7 @@ def test_the_configuration_is_among_the_hyperparameters(tmp_path: Path) -> None:
     assert session.hparams["opt/nesterov"].bool_value is True
 
 
-def test_what_is_done_again_after_a_failure_replaces_what_there_was(tmp_path: Path) -> None:
+def test_results_after_a_retry_replace_the_former_ones(tmp_path: Path) -> None:
     run(train, tmp_path / "log", {"fails": True}, max_failures=1)
     assert scalars(tmp_path / "log" / "e" / "t0", "loss") == [(1, 0.0), (2, 1.0), (3, 12.0), (4, 13.0)]
 

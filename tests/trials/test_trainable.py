@@ -100,8 +100,8 @@ def test_saves_restore_their_own_state_in_any_order(make: Callable[..., Counter]
             assert (trainable.n, trainable.iteration) == (n, n)
 
 
-def test_totals_are_counted_only_where_increments_come_and_survive_a_restore(tmp_path: Path) -> None:
-    """0 counts."""
+def test_totals_need_increments_and_survive_a_restore(tmp_path: Path) -> None:
+    """An increment of 0 counts."""
 
     class Totals(Counter):
         def step(self) -> dict[str, Any]:
@@ -165,7 +165,7 @@ def test_a_step_that_returns_no_dict_is_told_so(tmp_path: Path) -> None:
         trainable.train()
 
 
-def test_a_failed_save_leaves_nothing_and_older_checkpoints_whole(make: Callable[..., Counter]) -> None:
+def test_a_failed_save_leaves_only_the_older_checkpoints(make: Callable[..., Counter]) -> None:
     with make() as trainable:
         trainable.train()
         path = trainable.save()
@@ -226,9 +226,10 @@ def test_save_to_object_keeps_nothing_and_changes_nothing(make: Callable[..., Co
         assert len(list(Path(trainable.logdir).iterdir())) == 2
 
 
-def test_restores_from_objects_leave_one_temporary_folder_and_none_after_stop(
+def test_restores_from_objects_keep_one_temporary_folder(
     make: Callable[..., Counter],
 ) -> None:
+    """No temporary folder is left after stop()."""
     trainable = make({"form": "folder"})
     trained(trainable, 2)
     for _ in range(3):
@@ -241,7 +242,7 @@ def test_restores_from_objects_leave_one_temporary_folder_and_none_after_stop(
     assert list(Path(trainable.logdir).iterdir()) == []
 
 
-def test_a_restore_that_fails_leaves_nothing_temporary_after_stop(make: Callable[..., Counter]) -> None:
+def test_a_failed_restore_leaves_no_temporary_files_after_stop(make: Callable[..., Counter]) -> None:
     packed = make({"form": "folder"}).save_to_object()
     trainable = make({"form": "sub"})
     for _ in range(2):
@@ -254,7 +255,8 @@ def test_a_restore_that_fails_leaves_nothing_temporary_after_stop(make: Callable
     assert list(Path(trainable.logdir).iterdir()) == []
 
 
-def test_stopping_runs_cleanup_once_and_removes_what_is_temporary_also_where_it_fails(tmp_path: Path) -> None:
+def test_stop_runs_cleanup_once_and_removes_temporary_files(tmp_path: Path) -> None:
+    """The files are removed also if cleanup() fails."""
 
     class Fails(Counter):
         def cleanup(self) -> None:
@@ -270,9 +272,10 @@ def test_stopping_runs_cleanup_once_and_removes_what_is_temporary_also_where_it_
     assert list(Path(trainable.logdir).iterdir()) == []
 
 
-def test_a_checkpoint_is_deleted_by_any_path_in_it_and_a_missing_one_is_only_logged(
+def test_any_path_in_a_checkpoint_deletes_it(
     make: Callable[..., Counter], caplog: pytest.LogCaptureFixture
 ) -> None:
+    """Deleting a missing checkpoint only logs a message."""
     with make({"form": "sub"}) as trainable:
         trainable.train()
         path = trainable.save()

@@ -108,7 +108,7 @@ def test_an_undo_that_would_replace_something_is_refused(library: Catalog) -> No
 
 
 @pytest.mark.parametrize("asked", ["resume", "pause", "stop"])
-def test_an_experiment_that_another_kernel_removed_is_not_changed(library: Catalog, asked: str) -> None:
+def test_an_experiment_removed_by_another_kernel_is_not_changed(library: Catalog, asked: str) -> None:
     experiment = library.open("e")
     library.remove("e")  # as another kernel does it: this one has the object still
     with pytest.raises(NotFoundError, match="was removed"):
@@ -141,7 +141,7 @@ def test_a_damaged_experiment_can_be_removed(library: Catalog) -> None:
     assert library.names() == ["f"]
 
 
-def test_an_experiment_that_is_a_link_to_another_loses_only_the_link(library: Catalog) -> None:
+def test_removing_a_linked_experiment_removes_only_the_link(library: Catalog) -> None:
     before = contents(library.folder / "f")
     library.remove("e")
     trash.empty(library.folder)

@@ -106,7 +106,7 @@ def test_a_name_that_was_removed_begins_anew(store: Path) -> None:
     assert [trial.attempts for trial in Experiment.read(ran.folder).trials] == [1]
 
 
-def test_an_experiment_that_another_one_replaced_is_not_mixed_with_it(store: Path) -> None:
+def test_a_replaced_experiment_is_not_mixed_with_the_new_one(store: Path) -> None:
     here = nbckpt.run(failing([False]), {"x": nbckpt.grid_search([1, 2])}, name="e")
     assert here.wait(SECONDS)
     shutil.rmtree(here.folder)
@@ -263,7 +263,7 @@ def test_who_asks_acts_itself_once_the_owner_is_gone(store: Path) -> None:
     assert control.pending(first.folder) == []
 
 
-def test_a_request_that_nobody_waits_for_does_not_reach_a_new_owner() -> None:
+def test_an_abandoned_request_does_not_reach_a_new_owner() -> None:
     ran = nbckpt.run(failing([False]), name="e")
     assert ran.wait(SECONDS)
     old, new = (control.ask(ran.folder, control.ControlRequest("pause", by=it)) for it in ("old", "new"))
@@ -308,7 +308,7 @@ def test_an_owner_that_does_not_answer_keeps_the_request(
     assert control.read(file).trial == "t3"
 
 
-def test_a_request_that_was_done_as_its_owner_ended_is_not_done_twice(tmp_path: Path) -> None:
+def test_a_request_done_while_its_owner_ends_is_not_repeated(tmp_path: Path) -> None:
     file = control.ask(tmp_path, control.ControlRequest("resume", "t3"))
 
     def ends() -> bool:
