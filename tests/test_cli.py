@@ -211,7 +211,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_a_terminal_gets_a_bar_with_files_rate_rest_and_the_current_file(
+def test_a_terminal_shows_a_progress_bar_with_files_and_rate(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     terminal = Terminal()

@@ -98,9 +98,10 @@ def test_folders_of_trials_are_compared_by_their_files(notebook: Notebook) -> No
     assert "0 variables differ, 1 file differs" in str(comparison)
 
 
-def test_a_strangers_checkpoint_of_a_trial_is_compared_without_loading(
+def test_an_untrusted_trial_checkpoint_is_compared_unloaded(
     notebook: Notebook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Another secret signed the checkpoint, so no value is loaded."""
     notebook.run(TRAIN)
     notebook.run("r = %ckpt run train fields=True --name e --executor inline --wait")
     monkeypatch.setenv("NBCKPT_SECRET_FILE", str(tmp_path / "another"))

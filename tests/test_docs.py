@@ -32,7 +32,7 @@ def test_the_readme_names_every_command() -> None:
     assert set(TABLE) - words - {"status"} == set()
 
 
-def test_the_format_names_its_version_and_every_function_that_records_call() -> None:
+def test_format_md_names_its_version_and_every_record_function() -> None:
     text = (ROOT / "FORMAT.md").read_text()
     made = [name for name in vars(reducers) if name.startswith(("make_", "fill_"))]
     assert f"version {FORMAT}" in text.splitlines()[0]

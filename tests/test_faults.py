@@ -111,7 +111,8 @@ def test_a_save_that_fails_is_not_seen_and_the_next_is_whole(n: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("n", range(1, 30))
-def test_a_restore_that_fails_changes_nothing_or_says_what_it_left(n: int) -> None:
+def test_a_failed_restore_changes_nothing_or_names_the_rest(n: int) -> None:
+    """A variable that it names as failed keeps its value."""
     store, tracker = filled()
     namespace = {"a": "mine", "b": "mine"}
     on(tracker, FaultyStore(store, fail_at=n))

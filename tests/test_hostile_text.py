@@ -149,7 +149,7 @@ def commands(store: Path) -> list[list[str]]:
     ]
 
 
-def test_no_command_sends_control_characters_of_a_stranger_to_the_terminal(
+def test_commands_escape_control_characters_for_the_terminal(
     store: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for words in commands(store):

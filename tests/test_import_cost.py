@@ -33,7 +33,7 @@ def test_importing_nbckpt_loads_no_library() -> None:
     assert loaded_by("import nbckpt").isdisjoint(HEAVY)
 
 
-def test_loading_the_extension_loads_neither_widgets_nor_templates_nor_numpy() -> None:
+def test_load_ext_imports_no_widgets_templates_or_numpy() -> None:
     code = (
         "from IPython.core.interactiveshell import InteractiveShell\n"
         "InteractiveShell.instance().run_line_magic('load_ext', 'nbckpt')"
@@ -67,7 +67,7 @@ def test_loading_the_extension_imports_no_command_and_no_library() -> None:
 
 
 @pytest.mark.slow
-def test_the_first_command_in_a_notebook_imports_no_retries_and_no_trials() -> None:
+def test_the_first_command_imports_no_tenacity_and_no_trials() -> None:
     loaded = loaded_by(SHELL + LOAD + "x = shell.run_line_magic('ckpt', 'ls')\n") - loaded_by(SHELL)
     assert loaded.isdisjoint(
         {"tenacity", "asyncio", "ipywidgets", "fsspec", "nbckpt.trials.engine.experiment"}

@@ -59,9 +59,7 @@ def labels(listing: Listing) -> list[str]:
     return [row.label for row in listing.rows]
 
 
-def test_trials_checkpoints_stand_among_those_of_the_notebook_the_newest_first(
-    run: Run, tmp_path: Path
-) -> None:
+def test_trial_and_notebook_checkpoints_are_listed_newest_first(run: Run, tmp_path: Path) -> None:
     age(trained(tmp_path, "old"), 1000)
     run("save", "mine")
     age(trained(tmp_path, "late"), -1000)
@@ -69,7 +67,7 @@ def test_trials_checkpoints_stand_among_those_of_the_notebook_the_newest_first(
     assert labels(run("ls")) == ["mine@1"]
 
 
-def test_a_trials_checkpoint_tells_its_metric_its_fields_and_its_size(run: Run, tmp_path: Path) -> None:
+def test_a_trial_checkpoint_shows_its_metric_fields_and_size(run: Run, tmp_path: Path) -> None:
     (trial,) = trained(tmp_path, metric="acc", mode="max").trials
     newest = run("ls", "--all").rows[0]
     assert newest.ref == "net/t0@2"
@@ -83,7 +81,7 @@ def test_a_trials_checkpoint_tells_its_metric_its_fields_and_its_size(run: Run, 
     assert Loud.loaded == 0
 
 
-def test_without_a_metric_of_its_own_the_first_that_was_reported_is_told(run: Run, tmp_path: Path) -> None:
+def test_without_a_set_metric_the_first_reported_one_is_shown(run: Run, tmp_path: Path) -> None:
     trained(tmp_path)
     assert [row.manifest.message for row in run("ls", "--all").rows] == ["loss 0.5", "loss 1"]
 
@@ -104,7 +102,7 @@ def test_a_folder_that_a_trial_saved_tells_its_files(run: Run, tmp_path: Path) -
     assert "<img" not in page
 
 
-def test_a_strangers_checkpoint_is_not_trusted_and_nothing_of_it_is_loaded(
+def test_a_checkpoint_with_another_signature_is_not_loaded(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trained(tmp_path)
@@ -116,7 +114,7 @@ def test_a_strangers_checkpoint_is_not_trusted_and_nothing_of_it_is_loaded(
     assert Loud.loaded == 0
 
 
-def test_what_is_no_checkpoint_is_not_listed_and_what_is_damaged_says_so(run: Run, tmp_path: Path) -> None:
+def test_other_files_are_not_listed_and_damage_is_shown(run: Run, tmp_path: Path) -> None:
     experiment = trained(tmp_path, steps=3)
     folder = experiment.folder / "t0"
     (folder / "checkpoint_000003.json").unlink()  # as after a crash
@@ -132,9 +130,7 @@ def test_what_is_no_checkpoint_is_not_listed_and_what_is_damaged_says_so(run: Ru
     assert rows["net/t0@1"] == ""
 
 
-def test_files_that_anyone_may_have_written_cannot_keep_the_list_from_being_shown(
-    run: Run, tmp_path: Path
-) -> None:
+def test_a_damaged_experiment_file_does_not_prevent_the_list(run: Run, tmp_path: Path) -> None:
     experiment = trained(tmp_path)
     spec = experiment.folder / "experiment.json"
     spec.write_text(spec.read_text().replace('"metric": ""', '"metric": [1]'))
@@ -194,9 +190,8 @@ def test_a_page_that_is_not_there_is_refused(run: Run, words: tuple[str, ...], s
         run("ls", *words)
 
 
-def test_what_is_looked_for_is_found_in_names_ids_messages_variables_states_and_files(
-    run: Run, tmp_path: Path
-) -> None:
+def test_find_searches_names_ids_messages_values_and_files(run: Run, tmp_path: Path) -> None:
+    """Values are the variables and the states."""
     trained(tmp_path, "Digits", steps=1)
     state = nbckpt.State.of("schedule", {"at": 1})
     saved = run("save", "cleaned", "-m", "After Lunch", "--states")
@@ -252,9 +247,9 @@ def test_a_trials_checkpoint_is_removed_and_brought_back(run: Run, tmp_path: Pat
     assert labels(run("ls", "--all")) == ["mine@1", "net/t0@2", "net/t0@1"]
 
 
-def test_what_a_paused_trial_goes_on_from_is_not_removed_nor_what_was_named_with_it(
-    run: Run, tmp_path: Path
-) -> None:
+def test_the_checkpoint_of_a_paused_trial_is_not_removed(run: Run, tmp_path: Path) -> None:
+    """The command then removes none of the other named checkpoints either."""
+
     def train(config: dict[str, Any]) -> None:
         for step in range(2):
             nbckpt.report(loss=step, checkpoint={"step": step})
@@ -293,7 +288,7 @@ def test_nothing_is_removed_of_a_trial_that_runs(run: Run, tmp_path: Path) -> No
     assert labels(run("ls", "--all")) == ["net/t0@2"]
 
 
-def test_a_trials_checkpoint_is_kept_under_a_name_and_sent_as_a_file(run: Run, tmp_path: Path) -> None:
+def test_a_trial_checkpoint_can_be_tagged_and_exported(run: Run, tmp_path: Path) -> None:
     trained(tmp_path, metric="loss", mode="min")
     assert "is now best@1" in str(run("tag", "net/t0@2", "best"))
     assert labels(run("ls")) == ["best@1"]

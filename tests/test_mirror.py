@@ -56,7 +56,7 @@ def mirror(folder: Path, target: Any) -> Mirror:
     return Mirror(LocalStore(folder), folder / "experiments", target)
 
 
-def test_a_fresh_machine_has_checkpoints_and_experiments_from_the_url_alone(here: Path) -> None:
+def test_a_new_machine_pulls_checkpoints_and_experiments_by_url(here: Path) -> None:
     save(here, 1)
     experiment = nbckpt.run(count, {"n": 3}, name="e", executor="inline")
     assert experiment.wait(SECONDS)
@@ -77,7 +77,7 @@ def test_a_fresh_machine_has_checkpoints_and_experiments_from_the_url_alone(here
     assert [it.step for it in trial.checkpoints.records()] == [1, 2, 3]
 
 
-def test_progress_is_that_of_checkpoints_and_experiments_together(here: Path) -> None:
+def test_progress_counts_checkpoints_and_experiments_together(here: Path) -> None:
     save(here, 1)
     for name in ("d", "e"):
         assert nbckpt.run(count, {"n": 2}, name=name, executor="inline").wait(SECONDS)
@@ -114,7 +114,7 @@ def trials_of(folder: Path) -> dict[str, list[int]]:
     }
 
 
-def test_a_pull_keeps_files_that_are_only_here_and_takes_nothing_twice(here: Path) -> None:
+def test_a_pull_keeps_local_files_and_fetches_nothing_twice(here: Path) -> None:
     assert nbckpt.run(count, {"n": 1}, name="e", executor="inline").wait(SECONDS)
     target = MemoryStore()
     mirror(here, target).push()
@@ -292,7 +292,7 @@ def test_it_pushes_every_period(auto: AutoMirror, here: Path, tmp_path: Path) ->
         until(lambda: len(there.entries()) == 2)
 
 
-def test_a_push_that_hangs_says_nothing_of_a_later_place_and_ends_by_itself(
+def test_a_hanging_push_does_not_affect_a_later_target(
     auto: AutoMirror, here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hangs, go_on, push = threading.Event(), threading.Event(), Mirror.push
@@ -348,7 +348,7 @@ def test_another_kernel_goes_on_with_it_until_it_is_off(auto: AutoMirror, here: 
     assert AutoMirror(LocalStore(here)).status is None
 
 
-def test_a_failure_is_told_once_tried_again_and_raised_at_the_end(
+def test_a_failure_is_reported_once_and_raised_at_close(
     auto: AutoMirror, here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there = FaultyStore(MemoryStore(), when=lambda call: call.op == "put", error=UsageError("no such bucket"))
@@ -362,7 +362,7 @@ def test_a_failure_is_told_once_tried_again_and_raised_at_the_end(
         auto.close()
 
 
-def test_a_damaged_note_beside_the_store_is_told_and_syncs_nothing(
+def test_a_damaged_sync_file_is_logged_and_syncs_nothing(
     here: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     here.mkdir()
@@ -384,7 +384,7 @@ def test_the_note_is_readable_and_holds_the_place(auto: AutoMirror, here: Path, 
     assert (note["url"], note["period"]) == (str(tmp_path / "there"), 7)
 
 
-def test_a_note_that_a_stranger_wrote_or_changed_sends_nothing_anywhere(
+def test_a_sync_file_that_someone_else_changed_syncs_nothing(
     auto: AutoMirror,
     here: Path,
     tmp_path: Path,
@@ -422,10 +422,8 @@ def test_the_end_of_a_program_makes_the_last_push(here: Path, tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_the_last_push_of_a_program_reaches_a_host_by_its_name_after_the_trials_rest(
-    here: Path, s3_bucket: str
-) -> None:
-    """Host names are resolved in thread pools, which are closed when plain atexit comes."""
+def test_the_last_push_of_a_program_can_still_resolve_host_names(here: Path, s3_bucket: str) -> None:
+    """Host names are resolved in thread pools, which are closed before plain atexit handlers run."""
     script = (
         "import nbckpt\n"
         "from nbckpt import Tracker\n"
@@ -463,7 +461,7 @@ def test_the_last_push_of_a_program_reaches_a_host_by_its_name_after_the_trials_
 SECRET = "p4ss/w0rd".replace("/", "")
 
 
-def test_a_password_in_the_url_of_a_sync_is_refused_and_never_kept(auto: AutoMirror, here: Path) -> None:
+def test_a_password_in_a_sync_url_is_refused_and_never_stored(auto: AutoMirror, here: Path) -> None:
     for url in (f"sftp://me:{SECRET}@host/x", f"https://host/x?token={SECRET}"):
         with pytest.raises(UsageError, match=r"\*\*\*.*would be kept in sync\.json.*SSH key") as caught:
             auto.start(url)
@@ -501,7 +499,7 @@ class Meanwhile(RecordingStore):
 
 
 @pytest.mark.slow
-def test_a_run_that_begins_during_a_pull_of_its_name_loses_nothing(here: Path, tmp_path: Path) -> None:
+def test_a_run_started_during_a_pull_of_its_name_loses_nothing(here: Path, tmp_path: Path) -> None:
     target = MemoryStore()
     assert nbckpt.run(count, {"n": 2}, name="e", folder=tmp_path / "there" / "experiments").wait(SECONDS)
     Mirror(LocalStore(tmp_path / "there"), tmp_path / "there" / "experiments", target).push()

@@ -58,7 +58,7 @@ def test_a_result_offers_both_forms() -> None:
     assert bundle["text/plain"] == repr(everything())
 
 
-def test_a_users_own_template_is_used_for_its_class_and_those_derived(
+def test_a_users_template_renders_its_class_and_subclasses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "tagged.html.j2").write_text("<b>{{ result.ref.name }}</b>")

@@ -52,7 +52,7 @@ def nothing(config: dict[str, Any]) -> None:
     nbckpt.report(loss=1.0)
 
 
-def test_everything_has_a_text_and_a_page_in_which_nothing_hostile_takes_effect(tmp_path: Path) -> None:
+def test_text_and_html_of_every_object_escape_hostile_text(tmp_path: Path) -> None:
     for shown in everything(tmp_path):
         text, page = both(shown)
         assert "\x1b" not in text
@@ -70,9 +70,8 @@ def test_what_is_no_table_of_its_own_has_a_short_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["dict", "folder", "bytes", "uri", "store"])
-def test_a_checkpoint_in_every_form_shows_its_fields_and_files_and_loads_none(
-    form: str, tmp_path: Path
-) -> None:
+def test_every_form_of_checkpoint_shows_its_fields_unloaded(form: str, tmp_path: Path) -> None:
+    """The page lists the files too."""
     made = nbckpt.Checkpoint.from_dict({"loud": Loud(), "lr": 0.5, nbckpt.FILES: {"a/weights.bin": b"1234"}})
     uri, store = f"memory://shown/{tmp_path.name}", MemoryStore()
     Loud.loaded = 0
@@ -90,7 +89,7 @@ def test_a_checkpoint_in_every_form_shows_its_fields_and_files_and_loads_none(
     assert Loud.loaded == 0
 
 
-def test_a_remote_checkpoint_shows_what_is_known_and_asks_for_nothing(tmp_path: Path) -> None:
+def test_showing_a_remote_checkpoint_makes_no_request(tmp_path: Path) -> None:
     uri = RemoteStore(f"local://{tmp_path}").url
     nothing_there = nbckpt.Checkpoint.from_uri(f"{uri}/later")
     nbckpt.Checkpoint.from_dict({"lr": 0.5}).to_uri(f"{uri}/there")
@@ -152,7 +151,7 @@ def test_of_many_fields_and_files_the_first_are_shown() -> None:
     assert "020.bin" not in page
 
 
-def test_a_trial_shows_its_configuration_its_metrics_and_its_checkpoints(tmp_path: Path) -> None:
+def test_a_trial_shows_its_configuration_metrics_and_checkpoints(tmp_path: Path) -> None:
     def train(config: dict[str, Any]) -> None:
         nbckpt.report(loss=config["lr"] / 4, checkpoint={"step": 1})
 
@@ -211,7 +210,7 @@ def test_a_damaged_checkpoint_is_a_row_with_the_reason(tmp_path: Path) -> None:
     assert entry.id[:8] in html(tracker)
 
 
-def test_a_state_shows_its_value_its_place_and_what_was_done_with_it(tmp_path: Path) -> None:
+def test_a_state_shows_its_value_source_line_and_last_use(tmp_path: Path) -> None:
     state = nbckpt.State.of("sums", {"total": 12345})
     assert repr(state) == "ValueState('sums')"
     page = html(state)
@@ -237,7 +236,7 @@ def test_a_state_in_a_notebooks_checkpoint_was_saved(tmp_path: Path) -> None:
     assert "last loaded" in html(state)
 
 
-def test_a_state_of_a_users_class_shows_its_attributes_whatever_its_constructor_forgot() -> None:
+def test_a_state_shows_its_attributes_without_a_super_init_call() -> None:
     class Epochs(nbckpt.State):
         def __init__(self) -> None:
             self.finished = 777

@@ -9,13 +9,15 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "nbckpt"
+TESTS = Path(__file__).parent
 MODULES = sorted(PACKAGE.rglob("*.py"))
 LONGEST_FUNCTION = 45
 LONGEST_MODULE = 640
+LONGEST_TEST_NAME = 60
 
 
 def functions(path: Path) -> Iterator[ast.FunctionDef]:
-    yield from (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef))
+    yield from (node for node in ast.walk(ast.parse(path.read_bytes())) if isinstance(node, ast.FunctionDef))
 
 
 def body_lines(function: ast.FunctionDef) -> int:
@@ -34,3 +36,9 @@ def test_functions_and_modules_stay_short(path: Path) -> None:
 def test_nothing_is_left_to_do() -> None:
     words = ("TODO", "FIXME", "XXX")
     assert [path.name for path in MODULES if any(word in path.read_text() for word in words)] == []
+
+
+def test_every_test_name_is_short() -> None:
+    files = [*TESTS.rglob("*.py"), *(PACKAGE / "testing").rglob("*.py")]
+    names = [it.name for path in files for it in functions(path) if it.name.startswith("test_")]
+    assert [name for name in names if len(name) > LONGEST_TEST_NAME] == []

@@ -21,7 +21,7 @@ class Interrupting(nbckpt.State):
         raise KeyboardInterrupt
 
 
-def test_a_restore_that_was_interrupted_while_states_were_loaded_can_be_taken_back(tmp_path: Path) -> None:
+def test_a_restore_interrupted_while_loading_states_is_undoable(tmp_path: Path) -> None:
     tracker, namespace = nbckpt.Tracker(tmp_path), {"x": "saved"}
     state = Interrupting("slow")
     tracker.save(namespace, "n", states=True)
