@@ -1,1 +1,1 @@
-"""Model: what a trial is, as plain data, and the files that keep it."""
+"""Model: trials and experiments as plain data, and the files that hold them."""

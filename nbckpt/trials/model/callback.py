@@ -1,4 +1,4 @@
-"""Callback: code of the user's, or of another tracker, that follows an experiment."""
+"""Callback: code of the user or of another tracker that follows an experiment."""
 
 from __future__ import annotations
 
@@ -11,45 +11,45 @@ from nbckpt.trials.model.view import ExperimentView
 
 
 class Callback:
-    """Follows an experiment; override what you need.
+    """Follows an experiment. Override the methods that you need.
 
-    The methods of one callback are called one at a time, in the threads that drive the trials, so a slow
-    one holds up the trials. One that raises is not called again; the trials go on, and the experiment's
-    notes tell.
+    The methods of one callback are called one at a time, in worker threads, so a slow callback delays the
+    trials. A callback that raises an exception is not called again. The trials continue, and the
+    experiment's notes say so.
     """
 
     def setup(self, experiment: ExperimentView) -> None:
-        """The experiment begins, or goes on."""
+        """Called when the experiment starts or resumes."""
 
     def on_trial_start(self, trial: Trial) -> None:
-        """A trial begins, or begins anew."""
+        """Called when a trial starts or restarts."""
 
     def on_trial_result(self, trial: Trial, result: Mapping[str, Any]) -> None:
-        """A trial reported."""
+        """Called after each report of a trial."""
 
     def on_trial_checkpoint(self, trial: Trial, checkpoint: Record) -> None:
-        """A trial saved a checkpoint."""
+        """Called after a trial has saved a checkpoint."""
 
     def on_trial_complete(self, trial: Trial) -> None:
-        """A trial ended well, or was stopped."""
+        """Called when a trial is done or stopped."""
 
     def on_trial_error(self, trial: Trial, error: BaseException) -> None:
-        """A trial failed; its status tells whether it is tried again."""
+        """Called when a trial has failed. Its status says whether it will be retried."""
 
     def on_experiment_end(self, trials: Sequence[Trial]) -> None:
-        """No trial runs any more."""
+        """Called when no trial runs."""
 
 
 class BackgroundCallback(Callback):
-    """A callback whose work goes on beside its calls.
+    """A callback that works in the background, beside its calls.
 
-    Its methods may be called at any moment, by several threads at once. Those of one trial come one after
-    the other, and none of a trial's comes during `setup` and `on_experiment_end`.
+    Several threads may call its methods at once and at any moment. The calls for one trial come one after
+    the other. No call for a trial comes during `setup` and `on_experiment_end`.
     """
 
     def trouble(self) -> Sequence[str]:
-        """Return what the experiment's notes are to tell, a sentence each."""
+        """Return sentences for the experiment's notes."""
         return ()
 
     def cancel(self) -> None:
-        """End the work: nobody wants it any more."""
+        """Cancel the work, because nobody needs it now."""

@@ -1,8 +1,8 @@
-"""The journal of a trial: one line of JSON per event, only ever appended to.
+"""The journal of a trial: one line of JSON per event; lines are only ever appended.
 
 A trial's state is a fold over its events. Each line ends with a checksum of the line. A crash can tear the
-last line, which is then ignored; the next writer marks it. Any other line that is not as it was written is
-damaged, and the reader of the journal is told which and why.
+last line, which is then ignored; the next writer marks it. Any other line that differs from what was written
+is damaged, and the reader of the journal learns which line and why.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Event = dict[str, Any]
 _CHECKSUM = re.compile(rb'"crc32":"([0-9a-f]{8})"\}')
 _CHECKSUM_SIZE = 19
 _TORN = b" #torn"
-"""The end of a line that a crash cut short; no line of JSON ends so."""
+"""The end of a line that a crash tore; no line of JSON ends like this."""
 _LONGEST_LINE = 64 << 20
 
 _AT = {"at?": OneOf(float, None)}
@@ -40,23 +40,23 @@ _KNOWN: dict[str, dict[str, Any]] = {
     "error": {"error": str, "traceback": str, "retry": bool, **_AT},
     "queue": _AT,
 }
-"""What must be in each event that a trial knows; a later version may write others."""
+"""The required fields of each event that a trial knows; a later version may write other events."""
 
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A line of a journal that is not what was written: *cause* says which, and what is wrong with it."""
+    """A damaged line of a journal: *cause* names the line and the damage."""
 
     cause: str
 
 
 def _encoder() -> Callable[[Any], str]:
-    """Return what makes JSON of an event, a fifth faster than `JSONEncoder.encode`, which begins anew."""
+    """Return a JSON encoder for events. It is a fifth faster than `JSONEncoder.encode`."""
     usual = json.JSONEncoder(separators=(",", ":"), default=repr, check_circular=False)
     make, text = (getattr(json.encoder, name, None) for name in ("c_make_encoder", "encode_basestring_ascii"))
     try:
         encode = make(None, repr, text, None, ":", ",", *(False, False, True))  # type: ignore[misc]
-    except TypeError:  # another Python's
+    except TypeError:  # another Python has another signature
         return usual.encode
     return lambda event: "".join(encode(event, 0))
 
@@ -65,7 +65,7 @@ _encode = _encoder()
 
 
 def _line(event: Event) -> bytes:
-    """Return an event as a line, which ends with a checksum of the rest of it."""
+    """Return an event as a line, which ends with a checksum of the rest of the line."""
     text = f"{_encode(event)[:-1]}{',' if event else ''}".encode()
     if len(text) > _LONGEST_LINE >> 1:
         raise OSError(f"{len(text):,} bytes are too many for one event. Save large values in a checkpoint")
@@ -74,10 +74,10 @@ def _line(event: Event) -> bytes:
 
 
 class Journal:
-    """Appends to one trial's journal. One writer at a time.
+    """Appends to one trial's journal. Only one writer at a time may use a journal.
 
     Args:
-        file: The journal, which is made when the first event comes.
+        file: The journal, which is made with the first event.
     """
 
     def __init__(self, file: Path) -> None:
@@ -88,10 +88,10 @@ class Journal:
     def append(self, event: Event, *, durable: bool = False) -> None:
         """Write one event.
 
-        After the return it survives the death of the process; with *durable* that of the machine.
+        After the return, the event survives the death of the process; with *durable*, of the machine.
 
         Raises:
-            StoreError: The disk failed; the events before it are whole.
+            StoreError: The disk failed; earlier events are whole.
         """
         try:
             fd = self._open() if self._fd is None else self._fd
@@ -102,14 +102,14 @@ class Journal:
                 sync(fd)
                 self._show()
         except OSError as error:
-            self.close()  # the next event marks what may have been torn now
+            self.close()  # the next event marks the line that may be torn now
             raise StoreError(f"cannot write to {str(self._file)!r}: {error.strerror or error}") from error
 
     def _open(self) -> int:
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
         self._fd = os.open(self._file, flags, 0o666)
         size = os.fstat(self._fd).st_size
-        # What a crash tore is ended here, or the next event would be torn with it.
+        # End a line that a crash tore; otherwise the next event would be torn with it.
         if size and _last_byte(self._fd, size) != b"\n":
             os.write(self._fd, _TORN + b"\n")
         return self._fd
@@ -121,17 +121,17 @@ class Journal:
             self._is_shown = True
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         fd, self._fd = self._fd, None
         if fd is not None:
             os.close(fd)
 
 
 def read(file: Path) -> Iterator[Event | Damage]:
-    """Yield the events of a journal, and what is wrong with each damaged line; torn lines are left out.
+    """Yield the events of a journal, and a `Damage` for each damaged line. Torn lines are left out.
 
     Raises:
-        StoreError: It cannot be read.
+        StoreError: The journal cannot be read.
     """
     is_sealed = False
     for number, line in enumerate(_lines(file), 1):
@@ -140,7 +140,7 @@ def read(file: Path) -> Iterator[Event | Damage]:
         if line.endswith(_TORN) and not _is_whole_but_its_end(line.removesuffix(_TORN)):
             continue
         if not (is_sealed or number == 1 or _is_json(line)):
-            continue  # in a journal without checksums, what is not JSON was torn
+            continue  # in a journal without checksums, a line that is not JSON was torn
         where = f"line {number} of {FILE}"
         if is_sealed and checksum != zlib.crc32(line[:-_CHECKSUM_SIZE]):
             yield Damage(f"{where} is damaged: its contents do not match its checksum")
@@ -152,7 +152,7 @@ def read(file: Path) -> Iterator[Event | Damage]:
 
 
 def _lines(file: Path) -> Iterator[bytes]:
-    """Yield the lines that have an end: what follows the last was torn."""
+    """Yield the lines that have an end. The text after the last end was torn."""
     try:
         with open(file, "rb", opener=only_files) as opened:
             while (line := opened.readline(_LONGEST_LINE)).endswith(b"\n"):
@@ -171,7 +171,7 @@ def _checksum_of(line: bytes) -> int | None:
 
 
 def _is_whole_but_its_end(line: bytes) -> bool:
-    """Tell whether a line begins with a whole one: the byte at that one's end was changed, by no crash."""
+    """Return whether a line starts with a whole line whose end byte was changed, which no crash does."""
     return any(
         it.end() < len(line) and int(it[1], 16) == zlib.crc32(line[: it.start()])
         for it in _CHECKSUM.finditer(line)
@@ -189,10 +189,10 @@ def _is_json(line: bytes) -> bool:
 
 
 def _event(line: bytes, where: str) -> Event:
-    """Return the event of a line, with all that a trial takes from it.
+    """Return the event of a line, with all fields that a trial uses.
 
     Raises:
-        CorruptError: It lacks some of it.
+        CorruptError: A field is missing or has the wrong type.
     """
     event: Event = check(parse(line, where), dict, where)
     event.pop("crc32", None)
@@ -203,7 +203,7 @@ def _event(line: bytes, where: str) -> Event:
 
 
 def _is_usual(result: Any) -> bool:
-    """Tell whether a result has its form for sure: there are many, and this takes half as long as `check`."""
+    """Return whether a result surely has its form. Results are many, and this is twice as fast as `check`."""
     return (
         type(result) is dict
         and type(result.get("training_iteration")) is int
@@ -213,7 +213,7 @@ def _is_usual(result: Any) -> bool:
 
 
 def stamp(file: Path) -> tuple[int, int, int] | None:
-    """Return what differs once a journal was written to; None where there is none."""
+    """Return a value that changes with every write to a journal; None if there is no journal."""
     try:
         found = file.stat()
     except OSError:

@@ -1,4 +1,4 @@
-"""The log of a trial: what its code prints, in a file beside its journal; the newest part is kept."""
+"""The log of a trial: the output of its code, in a file beside its journal. The newest part is kept."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nbckpt.store.scan import link_outside
 
 FILE = "log.txt"
 LARGEST = 1 << 20
-"""The most bytes of it that are kept; then the older half goes."""
+"""The most bytes of a log; a longer log loses its older half."""
 WIDEST = 200
 """The most characters of a line that are shown."""
 
@@ -24,7 +24,7 @@ _ANEW = re.compile(r"\r|\x08{8,}")
 
 
 class _TheirsError(StoreError):
-    """The trial itself writes a file of this name, which stays as it is."""
+    """The trial itself writes a file with the log's name; that file is left unchanged."""
 
     def __init__(self, file: Path) -> None:
         super().__init__(
@@ -34,12 +34,12 @@ class _TheirsError(StoreError):
 
 
 class Log:
-    """Appends to one trial's log. Any thread may write; nothing that fails stops who prints.
+    """Appends to one trial's log. Any thread may write. A failure never stops the code that prints.
 
     Args:
         folder: The trial's folder.
-        warns: Told once why nothing can be written.
-        is_new: Whether the trial begins for the first time: a file that is there is the user's then.
+        warns: Called once with the reason if nothing can be written.
+        is_new: Whether the trial starts for the first time. A file that exists then is the user's.
     """
 
     def __init__(self, folder: Path, warns: Callable[[Exception], object], *, is_new: bool = False) -> None:
@@ -52,7 +52,7 @@ class Log:
         self._ended = False
 
     def write(self, text: str) -> None:
-        """Add *text*; the file is made when the first comes."""
+        """Add *text*. The first call makes the file."""
         if self._ended or not text:
             return
         try:
@@ -62,7 +62,7 @@ class Log:
             self._ended = True
             self._warns(error)
         except OSError as error:
-            self._ended = True  # first: a warning is printed, too
+            self._ended = True  # before the warning, because that is printed too
             reason = error.strerror or error
             self._warns(StoreError(f"what it prints is not kept: cannot write {str(self._file)!r}: {reason}"))
 
@@ -87,24 +87,24 @@ class Log:
 
     def _open(self) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
-        # A folder from elsewhere may hold a link to anywhere, or a pipe that nobody reads.
+        # A folder from another machine may hold a link to anywhere, or a pipe that nobody reads.
         flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
         self._fd = os.open(self._file, flags, 0o666)
         self._size = os.fstat(self._fd).st_size
 
     def _halve(self) -> None:
-        """Keep the newer half, from the beginning of a line; whoever reads sees the one or the other."""
+        """Keep the newer half, from the start of a line. A reader sees the old file or the new one."""
         self._close()
         kept = self._file.read_bytes()[-LARGEST // 2 :]
         try:
             write_file(self._file, kept[kept.find(b"\n") + 1 :])
-        except PermissionError:  # on Windows, while somebody reads it: it is tried again with the next
+        except PermissionError:  # on Windows, while somebody reads the file: the next write tries again
             if self._size > 2 * LARGEST:
                 raise
         self._open()
 
     def close(self) -> None:
-        """Let go of the file; what is printed from now on is not kept."""
+        """Close the file. Later output is not kept."""
         with self._lock:
             self._ended = True
             self._close()
@@ -116,10 +116,10 @@ class Log:
 
 
 def last_lines(folder: Path, most: int) -> list[str]:
-    """Return the last lines of the log in a trial's folder, as they would be seen; none where there is none.
+    """Return the last lines of the log in a trial's folder, as a terminal shows them; [] if there is no log.
 
-    Of a line that was written over again and again, as progress bars are, the last state counts. Colours
-    are left out, and other control characters made visible.
+    If a line was overwritten several times, as by a progress bar, its last state counts. Colours are left
+    out, and other control characters are made visible.
     """
     if link_outside(folder, FILE):
         return []

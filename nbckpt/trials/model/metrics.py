@@ -1,4 +1,4 @@
-"""Metrics: the names that nbckpt gives them, how one is looked up, and how they are written as JSON."""
+"""Metrics: the names that nbckpt uses, how to look up a metric, and how to write metrics as JSON."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ DONE = "done"
 ITERATION = "training_iteration"
 SHOULD_CHECKPOINT = "should_checkpoint"
 TIME_THIS_ITER = "time_this_iter_s"
-# What nbckpt counts itself, and what says how a result came about: not what people look for.
+# Counts of nbckpt, and values that describe a result: not the metrics that people look for.
 _AUTOMATIC = re.compile(r"(time|timesteps|episodes)_(total|this_iter)(_s)?|training_iteration|timestamp|done")
 _DEEPEST = MOST_NESTED - 20
-"""How deep values are nested in what is kept of them, which is inside a few more lists and objects there."""
+"""The deepest nesting of a kept value. Files put the value inside a few more lists and objects."""
 PLAIN = frozenset({int, float, str, bool, type(None)})
 _NAMES = frozenset({str})
 
 
 def is_number(value: Any) -> TypeGuard[float]:
-    """Tell whether a value is a number, and not a truth."""
+    """Return whether a value is a number, and not a bool."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def lookup(result: Mapping[str, Any], name: str) -> Any:
-    """Return a metric by its name, `a/b` for the metric b in the dict a; None where there is none."""
+    """Return a metric by its name; `a/b` means the metric b in the dict a. None if it is missing."""
     if name in result:
         return result[name]
     here: Any = result
@@ -38,7 +38,7 @@ def lookup(result: Mapping[str, Any], name: str) -> Any:
 
 
 def flat(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield names and values, `a/b` for b in the dict a."""
+    """Yield names and values; `a/b` means b in the dict a."""
     for key, value in values.items():
         if isinstance(value, Mapping):
             yield from flat(value, f"{above}{key}/")
@@ -47,14 +47,14 @@ def flat(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]
 
 
 def numbers(result: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the names of the numbers in a result, `a/b` for b in the dict a, but those that nbckpt counts."""
+    """Yield the names of the numbers in a result, without nbckpt's counts; `a/b` means b in the dict a."""
     for name, value in flat(result):
         if not _AUTOMATIC.fullmatch(name) and is_number(value):
             yield name
 
 
 def plain(values: Mapping[str, Any], above: frozenset[int] = frozenset()) -> dict[str, Any]:
-    """Return metrics as JSON has them: NumPy's numbers as numbers, what it has no word for as text."""
+    """Return metrics in JSON form: NumPy's numbers as numbers, values that JSON cannot express as text."""
     if all_plain(values) and _NAMES.issuperset(map(type, values)):
         return dict(values)
     above |= {id(values)}
@@ -62,12 +62,12 @@ def plain(values: Mapping[str, Any], above: frozenset[int] = frozenset()) -> dic
 
 
 def all_plain(values: Mapping[str, Any]) -> bool:
-    """Tell whether JSON has words for all these values, which then never change."""
+    """Return whether JSON can express all these values directly; such values never change."""
     return PLAIN.issuperset(map(type, values.values()))
 
 
 def as_plain(value: Any, above: frozenset[int] = frozenset()) -> Any:
-    """Return a value as JSON has it, or its `repr`, as for one that is *above*: it contains itself."""
+    """Return a value in JSON form, or its `repr`; also if it contains itself (is *above*)."""
     if type(value) in PLAIN:
         return value
     if id(value) in above or len(above) >= _DEEPEST:

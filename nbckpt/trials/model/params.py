@@ -20,12 +20,12 @@ _NAMES = {*_FORM, CHECKSUM}
 
 
 def encode(config: Mapping[str, Any]) -> bytes:
-    """Return the contents of the file; what JSON has no word for is its `repr` there."""
+    """Return the contents of the file. A value that JSON cannot express is written as its `repr`."""
     return seal({"format": SEALED, "config": plain(config)})
 
 
 def write(configs: Mapping[Path, Mapping[str, Any]]) -> None:
-    """Make the folders of trials with their configurations: all of them durably, in about the time of one.
+    """Make the folders of trials with their configurations, durably, in about the time of one folder.
 
     Raises:
         StoreError: The disk failed, or there is a link in the place of a folder.
@@ -40,10 +40,10 @@ def write(configs: Mapping[Path, Mapping[str, Any]]) -> None:
 
 
 def read(folder: Path) -> dict[str, Any]:
-    """Return the configuration of the trial in *folder*, as JSON has it.
+    """Return the configuration of the trial in *folder*, in its JSON form.
 
     Raises:
-        CorruptError: The file is missing, or is not what was written.
+        CorruptError: The file is missing or damaged.
         StoreError: The disk failed.
     """
     try:
@@ -54,7 +54,7 @@ def read(folder: Path) -> dict[str, Any]:
     except OSError as error:
         raise StoreError(f"cannot read {FILE}: {error.strerror or error}") from error
     document: dict[str, Any] = check(parse(data, FILE), dict, FILE)
-    # Format 1 was the plain configuration. Two of the names tell them apart even if one is damaged.
+    # Format 1 was the plain configuration. Two of the names distinguish the formats even if one is damaged.
     if len(_NAMES & document.keys()) < 2:
         return document
     config: dict[str, Any] = unseal(data, _FORM, FILE)["config"]

@@ -1,4 +1,4 @@
-"""Which of a trial's checkpoints are kept."""
+"""Retention: which of a trial's checkpoints are kept."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Mode = Literal["min", "max"]
 
 @dataclass(frozen=True)
 class RetentionPolicy:
-    """Keep some of a trial's checkpoints: the newest, or those with the best metric and the newest one.
+    """Keep some of a trial's checkpoints: the newest, or those with the best metric and the newest.
 
     Attributes:
-        count: How many.
-        metric: By what they are compared; without one by their age.
-        mode: Whether `min` or `max` is best.
+        count: How many checkpoints to keep.
+        metric: The metric that compares checkpoints; without a metric their age counts.
+        mode: Whether `min` or `max` of the metric is best.
     """
 
     count: int
@@ -28,7 +28,7 @@ class RetentionPolicy:
     mode: Mode = "min"
 
     def __post_init__(self) -> None:
-        """Refuse what keeps nothing."""
+        """Refuse a policy that keeps nothing."""
         if self.count < 1:
             raise UsageError(
                 f"keep_checkpoints={self.count} would keep none: give 1 or more, or None for all"
@@ -37,14 +37,14 @@ class RetentionPolicy:
             raise UsageError(f"mode={self.mode!r} is unknown: it is 'min' or 'max'")
 
     def superfluous(self, records: Sequence[Record], needed: Collection[str]) -> list[Record]:
-        """Return the checkpoints to remove; never the newest, and none that is named in *needed*.
+        """Return the checkpoints to remove; never the newest, and never one of *needed*.
 
         Args:
-            records: All there are, the oldest first.
-            needed: Names of those in use.
+            records: All checkpoints, the oldest first.
+            needed: The names of the checkpoints in use.
         """
         ranked = sorted(records[:-1], key=self._rank) if self.metric else list(reversed(records[:-1]))
-        # Without a metric the newest is one of those to keep; with one it is kept besides.
+        # Without a metric, the newest counts among those to keep; with a metric it is kept in addition.
         kept = self.count if self.metric else self.count - 1
         if self.metric and records and self._rank(records[-1]) < self._rank_at(ranked, kept - 1):
             kept -= 1

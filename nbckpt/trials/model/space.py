@@ -1,4 +1,4 @@
-"""Search spaces: what the values of a configuration are drawn from."""
+"""Search spaces: grids and distributions for the values of a configuration."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Keys = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Grid:
-    """Every one of these values."""
+    """All of these values, in separate configurations."""
 
     values: tuple[Any, ...]
 
 
 class Domain:
-    """What a value is drawn from, anew for every sample."""
+    """A distribution. Every sample draws a new value from it."""
 
     def draw(self, random: random.Random) -> Any:
         """Return a value."""
@@ -45,7 +45,7 @@ class Choice(Domain):
 
 @dataclass(frozen=True)
 class Uniform(Domain):
-    """A number from *low* to *high*; with *log* the same chance for every order of magnitude."""
+    """A number from *low* to *high*. With *log*, every order of magnitude has the same chance."""
 
     low: float
     high: float
@@ -60,10 +60,10 @@ class Uniform(Domain):
 
 
 def grid_search(values: Iterable[Any]) -> Grid:
-    """Try every one of *values*, with every combination of the other grids.
+    """Try all *values*, in every combination with the other grids.
 
     Raises:
-        UsageError: There are none.
+        UsageError: There are no values.
     """
     return Grid(_some(values, "grid_search"))
 
@@ -72,7 +72,7 @@ def choice(values: Sequence[Any]) -> Choice:
     """Draw one of *values*.
 
     Raises:
-        UsageError: There are none.
+        UsageError: There are no values.
     """
     return Choice(_some(values, "choice"))
 
@@ -81,24 +81,24 @@ def uniform(low: float, high: float) -> Uniform:
     """Draw a number from *low* to *high*.
 
     Raises:
-        UsageError: They are in the wrong order.
+        UsageError: *low* is greater than *high*.
     """
     return _between(low, high, log=False)
 
 
 def loguniform(low: float, high: float) -> Uniform:
-    """Draw a number from *low* to *high*, every order of magnitude with the same chance.
+    """Draw a number from *low* to *high*; every order of magnitude has the same chance.
 
     Raises:
-        UsageError: They are in the wrong order, or not positive.
+        UsageError: *low* is greater than *high*, or not positive.
     """
     return _between(low, high, log=True)
 
 
 def configs(space: Mapping[str, Any], num_samples: int, seed: int) -> Iterator[dict[str, Any]]:
-    """Yield configurations: the whole grid, *num_samples* times, with the other values drawn anew each time.
+    """Yield configurations: the whole grid *num_samples* times, each time with new draws of other values.
 
-    The same space and seed give the same configurations; more samples only add some at the end.
+    The same space and seed give the same configurations. More samples only add configurations at the end.
     """
     grids = [(path, value) for path, value in _leaves(space) if isinstance(value, Grid)]
     drawn = [(path, value) for path, value in _leaves(space) if isinstance(value, Domain)]
@@ -114,12 +114,12 @@ def configs(space: Mapping[str, Any], num_samples: int, seed: int) -> Iterator[d
 
 
 def domains(space: Mapping[str, Any]) -> dict[Keys, Grid | Domain]:
-    """Return what varies in a space, by the keys that lead there."""
+    """Return the values that vary in a space, by the keys that lead to them."""
     return {path: value for path, value in _leaves(space) if isinstance(value, (Grid, Domain))}
 
 
 def with_values(space: Mapping[str, Any], values: Mapping[Keys, Any]) -> dict[str, Any]:
-    """Return the configuration of a space with these values, by the keys that lead there."""
+    """Return the configuration of a space with these values, by the keys that lead to them."""
     config = _copied(space)
     for path, value in values.items():
         _put(config, path, value)
@@ -127,9 +127,9 @@ def with_values(space: Mapping[str, Any], values: Mapping[Keys, Any]) -> dict[st
 
 
 def recalled(space: Mapping[str, Any], kept: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a configuration that was read from a file, with the space's values where it only has their text.
+    """Return a configuration from a file, with the space's own values in place of their texts.
 
-    One that is not of this space is returned as it is.
+    A configuration that does not come from this space is returned unchanged.
     """
     try:
         values = {path: _original(domain, _at(kept, path)) for path, domain in domains(space).items()}
@@ -140,7 +140,7 @@ def recalled(space: Mapping[str, Any], kept: Mapping[str, Any]) -> dict[str, Any
 
 
 def canonical(config: Mapping[str, Any]) -> str:
-    """Return a text that is the same for configurations that a file cannot tell apart."""
+    """Return a text that is equal for configurations that look the same in a file."""
     return json.dumps(plain(config), sort_keys=True)
 
 

@@ -1,4 +1,4 @@
-"""What an experiment is to do, and the file that keeps it: `experiment.json`, the function included."""
+"""Spec: what an experiment is to do, and its file `experiment.json`, which includes the function."""
 
 from __future__ import annotations
 
@@ -26,30 +26,30 @@ from nbckpt.trials.model.stopping import Stop, Stopper
 
 FILE = "experiment.json"
 MOST_KEPT = 16 << 20  # see docs/decisions/0018
-"""The function is kept when it and what it refers to take no more bytes than this."""
+"""The function is saved only if it and the objects that it refers to take at most this many bytes."""
 
 
 @dataclass(frozen=True)
 class Spec:
-    """What an experiment is to do.
+    """The specification of an experiment.
 
     Attributes:
-        trainable: The function or the Trainable class; None where only the file is known.
+        trainable: The function or the Trainable class; None if only the file was read.
         config: The space that configurations are drawn from.
-        num_samples: How often it is drawn from.
-        seed: What the drawing begins with, so that it can be done again.
-        stop: When a trial has run long enough.
+        num_samples: How often configurations are drawn from the space.
+        seed: The random seed of the drawing, which makes it repeatable.
+        stop: The condition that ends a trial.
         max_concurrent: How many trials run side by side.
-        max_failures: How often a trial that failed begins anew.
+        max_failures: How often a failed trial is retried.
         keep: Which checkpoints are kept; None for all.
-        checkpoint_every: After how many results a Trainable is saved; a function says itself when.
-        callbacks: What follows the experiment, each a `Callback`.
+        checkpoint_every: After how many results a Trainable is saved. A function decides that itself.
+        callbacks: The callbacks of the experiment, each a `Callback`.
         executor: The name of the executor.
-        resources: What a trial needs, for executors that ask.
-        metric: By which trials are compared.
-        mode: Whether `min` or `max` of it is best.
+        resources: The resources of each trial, for executors that use them.
+        metric: The metric that compares trials.
+        mode: Whether `min` or `max` of the metric is best.
         created_at: When the experiment was made, in UTC.
-        sync: Where it is kept too; None for nowhere.
+        sync: Where the experiment is synced to; None for nowhere.
     """
 
     trainable: Callable[..., Any] | None
@@ -70,7 +70,7 @@ class Spec:
     sync: SyncConfig | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be done."""
+        """Refuse impossible values."""
         for name, least in (
             ("num_samples", 1),
             ("max_concurrent", 1),
@@ -85,7 +85,7 @@ class Spec:
 
     @property
     def function_name(self) -> str:
-        """What the function or the class is called."""
+        """The name of the function or the class."""
         return getattr(self.trainable, "__name__", "") or type(self.trainable).__name__
 
 
@@ -116,12 +116,12 @@ _FORM = {
 
 
 def write(folder: Path, spec: Spec, signer: Signer) -> None:
-    """Keep *spec* in an experiment's folder, and with it, signed, what cannot be written as JSON.
+    """Write *spec* to an experiment's folder. The parts that JSON cannot express are pickled and signed.
 
-    Where the function cannot be pickled, or refers to too much, it is left out and the file says why.
+    If the function cannot be pickled, or refers to too much data, it is left out, and the file says why.
 
     Raises:
-        StoreError: The disk failed; the file is as it was.
+        StoreError: The disk failed; the file is unchanged.
     """
     keep = None if spec.keep is None else vars(spec.keep)
     text = {
@@ -140,11 +140,13 @@ def write(folder: Path, spec: Spec, signer: Signer) -> None:
 
 
 def sign(folder: Path, signer: Signer) -> bool:
-    """Sign a function that somebody else kept, without loading it; tell whether it was not signed yet.
+    """Sign a function that somebody else saved, without loading it. Return False if it was already signed.
+
+    An experiment without a saved function returns False, too.
 
     Raises:
         CorruptError: The file is damaged.
-        StoreError: The disk failed; the file is as it was.
+        StoreError: The disk failed; the file is unchanged.
     """
     kept = read(folder)
     if not kept._pickle or signer.signed_bytes("experiment", kept._pickle, kept._signature):
@@ -163,7 +165,7 @@ def _put(folder: Path, document: dict[str, Any]) -> None:
 
 
 def _packed(spec: Spec, signer: Signer) -> dict[str, Any]:
-    """Return the pickle of what JSON has no words for, and its signature."""
+    """Return the pickle of the parts that JSON cannot express, with its signature."""
     bundle = {
         "trainable": spec.trainable,
         "config": spec.config,
@@ -176,7 +178,7 @@ def _packed(spec: Spec, signer: Signer) -> dict[str, Any]:
         cloudpickle.dump(bundle, file, protocol=5)
     except _TooLargeError:
         return {"left_out": f"what it refers to is larger than {MOST_KEPT >> 20} MiB"}
-    except Exception as error:  # noqa: BLE001  a value's own pickling may raise anything; the trials run
+    except Exception as error:  # noqa: BLE001  an object's own pickling may raise anything; the trials run
         return {"left_out": f"it cannot be pickled: {type(error).__name__}: {error}"}
     data = PREFERRED.compress(file.getvalue())
     kept = {"pickle": base64.b64encode(data).decode(), "signature": signer.sign_bytes("experiment", data)}
@@ -184,11 +186,11 @@ def _packed(spec: Spec, signer: Signer) -> dict[str, Any]:
 
 
 class _TooLargeError(Exception):
-    """More is being pickled than is kept."""
+    """The pickle is larger than the limit."""
 
 
 class _Bounded(io.BytesIO):
-    """A file in memory that takes no more than it should: a function may refer to gigabytes."""
+    """A file in memory with a size limit, because a function may refer to gigabytes."""
 
     def write(self, data: Any) -> int:
         """See `io.BytesIO.write`."""
@@ -199,13 +201,13 @@ class _Bounded(io.BytesIO):
 
 @dataclass(frozen=True)
 class Kept:
-    """An experiment's file, as it was read; nothing of it was unpickled.
+    """The content of an experiment's file. Nothing in it was unpickled.
 
     Attributes:
-        spec: All but what only the pickle has.
+        spec: The spec, without the parts that only the pickle has.
         name: The function's name.
-        left_out: Why the function was not kept, if it was not.
-        sync: Where it is kept too, and how: names and words.
+        left_out: Why the function was not saved; empty if it was.
+        sync: Where and how the experiment is synced, as names and texts.
     """
 
     spec: Spec
@@ -221,10 +223,10 @@ class Kept:
         """Return the whole spec, with the function.
 
         Raises:
-            UntrustedError: Someone else wrote it; with *trust* it is loaded all the same.
-            NotFoundError: The function was not kept.
-            CodecError: It cannot be loaded here.
-            FormatError: Its compression is not to be had here.
+            UntrustedError: Somebody else wrote the function, and *trust* is False.
+            NotFoundError: The function was not saved.
+            CodecError: The function cannot be loaded here.
+            FormatError: Its compression is not available here.
         """
         name = self._folder.name
         if not self._pickle:
@@ -248,10 +250,10 @@ class Kept:
 
 
 def check_there(folder: Path) -> None:
-    """Refuse to go on with an experiment that somebody removed.
+    """Refuse to continue an experiment that somebody removed.
 
     Raises:
-        NotFoundError: It was removed.
+        NotFoundError: The experiment was removed.
     """
     if not (folder / FILE).exists():
         raise NotFoundError(
@@ -260,10 +262,10 @@ def check_there(folder: Path) -> None:
 
 
 def read(folder: Path) -> Kept:
-    """Return what an experiment's folder says it is to do.
+    """Read the spec from an experiment's folder.
 
     Raises:
-        NotFoundError: It is no experiment's folder.
+        NotFoundError: The folder does not hold an experiment.
         FormatError: A newer nbckpt wrote it.
         CorruptError: The file is damaged.
         StoreError: The disk failed.

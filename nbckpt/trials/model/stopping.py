@@ -1,4 +1,4 @@
-"""When a trial has run long enough."""
+"""Stopping: the condition that ends a trial."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from nbckpt.trials.model.metrics import lookup
 from nbckpt.trials.model.trial import Trial
 
 Stop = Mapping[str, float] | Callable[[str, Mapping[str, Any]], bool] | float | None
-"""Thresholds of metrics, a function of a trial's id and a result, seconds of training, or never."""
+"""Metrics with thresholds, a function of a trial's id and a result, seconds of training, or never."""
 
 
 @dataclass(frozen=True)
 class Stopper:
-    """Decides, after each result, whether a trial has run long enough.
+    """Decides after each result whether the trial ends.
 
     Attributes:
         stop: The condition.
-        metric: By which trials are compared.
-        mode: Whether `min` or `max` of it is best. A threshold of this metric is reached from above if that
-            is `min`; one of any other metric is always reached from below.
+        metric: The metric that compares trials.
+        mode: Whether `min` or `max` of the metric is best. If `min`, a threshold of this metric is reached
+            from above. A threshold of any other metric is always reached from below.
     """
 
     stop: Stop
@@ -31,7 +31,7 @@ class Stopper:
     mode: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse what is no condition."""
+        """Refuse a value that is not a condition."""
         stop = self.stop
         if isinstance(stop, Mapping):
             wrong = [name for name, limit in stop.items() if not _is_number(limit)]
@@ -44,7 +44,7 @@ class Stopper:
             )
 
     def reason(self, trial: Trial, result: Mapping[str, Any]) -> str:
-        """Return why the trial should end, or nothing."""
+        """Return the reason to end the trial, or ""."""
         stop = self.stop
         if stop is None:
             return ""
@@ -69,7 +69,7 @@ class Stopper:
         return " or ".join(f"{name} {sign} {limit:g}" for name, sign, limit in reach)
 
     def unknown(self, trial: Trial) -> list[str]:
-        """Return the metrics of the condition that the trial never reported."""
+        """Return the metrics of the condition that the trial has never reported."""
         if not isinstance(self.stop, Mapping):
             return []
         return [name for name in self.stop if trial.newest(name) is None]

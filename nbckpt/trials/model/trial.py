@@ -1,4 +1,4 @@
-"""Trial: one run of a trainable with one configuration, as its journal tells it."""
+"""Trial: one run of a trainable with one configuration, read from its journal."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ STOPPED = "stopped"
 
 
 class Status(enum.StrEnum):
-    """What a trial does."""
+    """The status of a trial."""
 
     PENDING = "PENDING"
     RUNNING = "RUNNING"
@@ -40,22 +40,22 @@ class Status(enum.StrEnum):
 
 
 class Trial(Rich):
-    """One configuration's run, as its journal tells it. Nothing here writes; `TrialRecorder` does.
+    """One configuration's run, read from its journal. `Trial` never writes; `TrialRecorder` does.
 
-    Reading it is safe from every thread.
+    Any thread may read it safely.
 
     Attributes:
         id: Its short name in the experiment: `t0`, `t1`, …
-        config: What it tries. After a restart of the kernel, what JSON has no word for is text here.
-        status: What it does.
-        results: Its results in order; those that were done again after a restore are there once.
-        checkpoint: The name of the newest checkpoint, and `checkpoint_iteration` where it was made.
-        error: The last failure's message, its `traceback`, and how many `failures` there were.
-        note: A sentence about it, such as why it ended.
-        early: Whether a user stopped it or a search gave it up, rather than its being done.
-        damage: What is wrong with its files, in a sentence. A trial whose configuration cannot be read
-            is DAMAGED; of a damaged journal the other lines count.
-        read_at: The stamp of the journal up to which the trial is known; None before it was read or written.
+        config: Its configuration. After a restart of the kernel, values that JSON cannot express are texts.
+        status: Its status.
+        results: Its results in order; a result that was repeated after a restore appears once.
+        checkpoint: The name of the newest checkpoint; `checkpoint_iteration` is its iteration.
+        error: The last failure's message; `traceback` is its traceback, `failures` counts all failures.
+        note: A sentence about the trial, such as why it ended.
+        early: Whether a user stopped it, or a search gave it up, before it was done.
+        damage: A sentence about damage in its files. A trial whose configuration cannot be read is DAMAGED;
+            in a damaged journal the other lines count.
+        read_at: The stamp of the journal when it was last read or written; None before that.
     """
 
     def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:
@@ -77,9 +77,9 @@ class Trial(Rich):
 
     @classmethod
     def read(cls, folder: Path) -> Trial:
-        """Return the trial that *folder* holds, without writing anything.
+        """Return the trial in *folder*, without writing anything.
 
-        It does not fail: `damage` says what of it cannot be read.
+        It never fails: `damage` names the part that cannot be read.
         """
         trial = cls(folder, {})
         for name in (journal.FILE, params.FILE):
@@ -87,7 +87,7 @@ class Trial(Rich):
                 trial.status, trial.damage = Status.DAMAGED, f"{link} is not read: {OUTSIDE}"
                 return trial
         file = folder / journal.FILE
-        trial.read_at = journal.stamp(file)  # first: what comes while it is read is seen later
+        trial.read_at = journal.stamp(file)  # before reading, so that a write during it is seen as a change
         try:
             damages = list(trial._fold(journal.read(file)))
         except StoreError as error:
@@ -100,7 +100,7 @@ class Trial(Rich):
         return trial
 
     def _fold(self, events: Iterable[Event | Damage]) -> Iterator[str]:
-        """Take in what a journal says; yield what is wrong with it."""
+        """Take in the events of a journal. Yield a text for each damage."""
         for event in events:
             if isinstance(event, Damage):
                 yield event.cause
@@ -109,13 +109,13 @@ class Trial(Rich):
 
     @property
     def changed(self) -> bool:
-        """Whether its journal is not as it was when the trial was read, or is damaged, or was not read."""
+        """Whether its journal changed since it was read, is damaged, or was never read."""
         now = journal.stamp(self.folder / journal.FILE)
         return bool(self.damage) or self.read_at is None or self.read_at != now
 
     @property
     def iteration(self) -> int:
-        """How many results there are."""
+        """The number of results."""
         return int(self.results[-1]["training_iteration"]) if self.results else 0
 
     @property
@@ -125,36 +125,36 @@ class Trial(Rich):
 
     @property
     def elapsed_s(self) -> float:
-        """How long it has trained, in seconds, the parts that were done again not counted."""
+        """How many seconds it has trained; repeated parts count once."""
         seconds = float(self.last_result.get("time_total_s", 0.0))
         return seconds if math.isfinite(seconds) else 0.0
 
     @property
     def unsaved_results(self) -> int:
-        """How many results would have to be done again if everything ended now."""
+        """The number of results since the last checkpoint; a crash now would lose them."""
         return self.iteration - self.checkpoint_iteration
 
     @property
     def finished(self) -> bool:
-        """Whether it ended of itself, by a stop or by an error, or nobody knows its configuration."""
+        """Whether it is done, stopped or failed, or its configuration cannot be read."""
         return self.status in {Status.TERMINATED, Status.ERROR, Status.DAMAGED}
 
     @property
     def checkpoints(self) -> CheckpointFolder:
-        """What it saved."""
+        """Its checkpoints."""
         return CheckpointFolder(self.folder)
 
     def metric(self, name: str) -> list[float]:
-        """Return the numbers reported under *name*, `a/b` for a nested one; other results are left out."""
+        """Return the numbers reported under *name*; `a/b` means b in the dict a. Omit other values."""
         found = (lookup(result, name) for result in self.results)
         return [value for value in found if isinstance(value, (int, float))]
 
     def page(self) -> Page:
-        """See `Rich.page`. It says more where the trial's experiment can be read."""
+        """See `Rich.page`. It shows more if the trial's experiment can be read."""
         return _bound.page(self)
 
     def newest(self, name: str) -> float | None:
-        """Return the last number reported under *name*; results that were looked at are not again."""
+        """Return the last number reported under *name*. Each result is looked at once."""
         results = self.results
         of, (seen, before) = self._known.get(("newest", name), (None, (0, None)))
         if of is not results:
@@ -166,7 +166,7 @@ class Trial(Rich):
         return found
 
     def remember(self, what: Hashable, of: object, make: Callable[[], V]) -> V:
-        """Return what *make* returns, which is called anew only where *of* is another object than before."""
+        """Return the value of *make*, which is called again only if *of* is another object than before."""
         known = self._known.get(what)
         if known is None or known[0] is not of:
             known = self._known[what] = of, make()
@@ -174,14 +174,14 @@ class Trial(Rich):
         return value
 
     def log(self, most_lines: int = MOST_LINES) -> list[str]:
-        """Return the last lines that it printed, as one would see them, of each at most 200 characters."""
+        """Return the last lines of its output, as a terminal shows them, each with at most 200 characters."""
         return log.last_lines(self.folder, most_lines)
 
     def __repr__(self) -> str:
         return f"Trial({self.id}, {self.status}, {self.iteration} results)"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle where it is: a copy would not know what happened since."""
+        """Pickle the folder's path only: a copy would miss later changes."""
         return _bound.find, (self.folder,)
 
 
@@ -191,7 +191,7 @@ def _bare_page(trial: Trial) -> Page:
 
 @dataclass
 class _Bound:
-    """What is above this module and knows more of a trial than its folder tells."""
+    """Functions of higher layers, which know more about a trial than its folder says."""
 
     find: Callable[[Path], Trial] = Trial.read
     page: Callable[[Trial], Page] = _bare_page
@@ -201,11 +201,11 @@ _bound = _Bound()
 
 
 def bind(*, find: Callable[[Path], Trial], page: Callable[[Trial], Page]) -> None:
-    """Have trials found and shown with their experiment.
+    """Have trials found and shown together with their experiment.
 
     Args:
         find: Returns the trial of a folder, for pickles.
-        page: Returns what a notebook shows of a trial.
+        page: Returns the page that a notebook shows for a trial.
     """
     _bound.find, _bound.page = find, page
 
@@ -213,23 +213,23 @@ def bind(*, find: Callable[[Path], Trial], page: Callable[[Trial], Page]) -> Non
 def read_trials(folder: Path, known: Mapping[str, Trial]) -> list[Trial]:
     """Return the trials in an experiment's folder, in the order in which they were made.
 
-    Those that are *known*, and nobody wrote to since, are not read again.
+    A *known* trial whose journal has not changed is not read again.
     """
     names: list[str] = []
-    with suppress(FileNotFoundError):  # it was removed just now
+    with suppress(FileNotFoundError):  # the experiment was removed just now
         names = [place.name for place in folder.iterdir() if _NAME.fullmatch(place.name)]
     trials = []
     for name in sorted(names, key=lambda name: int(name[1:])):
         trial, place = known.get(name), folder / name
         if trial is not None and not trial.changed:
             trials.append(trial)
-        elif (place / journal.FILE).exists() or (place / params.FILE).exists():  # else it is being made
+        elif (place / journal.FILE).exists() or (place / params.FILE).exists():  # else it is still being made
             trials.append(Trial.read(place))
     return trials
 
 
 def fold(trial: Trial, event: Event) -> None:
-    """Take one event of its journal into a trial: its whole state is a fold over these."""
+    """Take in one event of the journal: a trial's whole state is a fold over these events."""
     kind = event.get("event")
     if kind == "result":
         trial.results.append(event["result"])
@@ -239,7 +239,7 @@ def fold(trial: Trial, event: Event) -> None:
         trial.status, trial.ended_at, trial.note, trial.early = Status.RUNNING, None, "", False
         trial.started_at = trial.started_at or at
         trial.attempts += 1
-        # What was reported after the checkpoint is going to be done again.
+        # Results after the checkpoint are going to be repeated.
         done = event["iteration"]
         if trial.results and trial.iteration > done:
             trial.results = [it for it in trial.results if it["training_iteration"] <= done]
@@ -259,6 +259,6 @@ def fold(trial: Trial, event: Event) -> None:
 
 
 def _in_words(damages: Sequence[str]) -> str:
-    """Return in a sentence what is wrong with a journal; nothing if nothing is."""
+    """Return a sentence about the damages of a journal, or ""."""
     more = f", and {count(len(damages) - 1, 'more line')}" if len(damages) > 1 else ""
     return f"{damages[0]}{more}" if damages else ""

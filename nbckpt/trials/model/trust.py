@@ -1,4 +1,4 @@
-"""Trusting: signs experiments and trials' checkpoints that somebody else wrote, as the user's own.
+"""Trust: sign experiments and trials' checkpoints of somebody else with the user's own signature.
 
 see docs/decisions/0057
 """
@@ -21,20 +21,20 @@ from nbckpt.trials.model.trial import Trial
 
 
 def trust_trials(trials: Iterable[Trial]) -> None:
-    """Sign the checkpoints of trials, so that the trials can go on from them; see `sign_checkpoints`."""
+    """Sign the checkpoints of trials, so that the trials can resume from them. See `sign_checkpoints`."""
     signer = open_signer()
     for trial in trials:
         sign_checkpoints(trial.checkpoints, trial.checkpoints.records(), signer)
 
 
 def sign_checkpoints(folder: CheckpointFolder, records: Iterable[Record], signer: Signer) -> list[str]:
-    """Sign each of a trial's checkpoints that holds values and is not signed yet; return their names.
+    """Sign each checkpoint of a trial that holds values and is not signed yet. Return their names.
 
-    A checkpoint is replaced by a signed copy, whole or not at all. Nothing of it is loaded.
+    A checkpoint is replaced by a signed copy, whole or not at all. Nothing in it is loaded.
 
     Raises:
-        CorruptError: Its files are not those that were saved.
-        StoreError: The disk failed; the checkpoint is as it was.
+        CorruptError: A checkpoint's files differ from those that were saved.
+        StoreError: The disk failed; the checkpoint is unchanged.
     """
     return [record.name for record in records if _sign(folder, record, signer)]
 
@@ -54,7 +54,7 @@ def _sign(folder: CheckpointFolder, record: Record, signer: Signer) -> bool:
             document["signature"] = asdict(signer.sign(manifest.id))
             signed.write_bytes(canonical(document))
             folder.commit(stage, record)
-        os.utime(file, ns=(written.st_atime_ns, written.st_mtime_ns))  # lists order checkpoints by it
+        os.utime(file, ns=(written.st_atime_ns, written.st_mtime_ns))  # lists order checkpoints by this time
     except OSError as error:
         raise StoreError(f"cannot sign {str(place)!r}: {error.strerror or error}") from error
     return True

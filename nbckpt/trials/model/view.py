@@ -1,4 +1,4 @@
-"""View: what callbacks, searches, tables and curves know of an experiment."""
+"""View: an experiment as callbacks, searches, tables and curves see it."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from nbckpt.trials.model.spec import Spec
 from nbckpt.trials.model.trial import Trial
 
 ControlSignal = Literal["", "pause", "stop"]
-"""What a running trial was asked to do."""
+"""What a running trial was asked to do; empty for nothing."""
 
 
 class ExperimentView(Protocol):
-    """An experiment, to be looked at from any thread."""
+    """A readable experiment. Any thread may read it."""
 
     @property
     def name(self) -> str:
-        """The name, which is that of its folder."""
+        """The name, which is the name of its folder."""
 
     @property
     def folder(self) -> Path:
-        """The folder that keeps it."""
+        """The folder that holds it."""
 
     @property
     def spec(self) -> Spec:
@@ -33,24 +33,24 @@ class ExperimentView(Protocol):
 
     @property
     def notes(self) -> list[str]:
-        """What went wrong beside the trials, a sentence each."""
+        """Problems outside the trials, one sentence each."""
 
     @property
     def running(self) -> bool:
-        """Whether it runs in this process, or waits to."""
+        """Whether it runs in this process, or waits to run."""
 
     def trial(self, name: str | Trial) -> Trial:
         """Return a trial by its short name.
 
         Raises:
-            UsageError: There is none.
+            UsageError: There is no such trial.
         """
 
     def runs_elsewhere(self) -> bool:
-        """Tell whether another process runs it."""
+        """Return whether another process runs the experiment."""
 
     def asked(self, trial: Trial) -> ControlSignal | Literal["checkpoint"]:
-        """Return what a running trial was asked to do next: pause, stop, checkpoint, or nothing."""
+        """Return what a running trial was asked to do next: pause, stop, checkpoint, or "" for nothing."""
 
     def touch(self) -> None:
-        """Note that something changed, so that whoever shows the experiment looks again."""
+        """Count a change, so that every view of the experiment is refreshed."""
