@@ -1,1 +1,1 @@
-"""The core: values, trees and checkpoints over a store. It knows no IPython and keeps no thread running."""
+"""The core: values, trees and checkpoints over a store. It needs no IPython and leaves no thread running."""

@@ -1,8 +1,8 @@
-"""Algorithms: how bytes are hashed and compressed, and how what was written says which ones it used.
+"""Algorithms: how bytes are hashed and compressed, and how stored data names the algorithms it used.
 
-BLAKE3 and Zstandard are compiled packages, which are not to be had everywhere. Where they cannot be
-imported, everything new is written with BLAKE2b and zlib, which every Python has; both are read wherever
-they can be. What is written once keeps its algorithms: equal bytes are found by equal digests.
+BLAKE3 and Zstandard come from compiled packages, which are not available everywhere. If they cannot be
+imported, new data is written with BLAKE2b and zlib, which every Python has. Both pairs are read wherever
+they are available. Stored data keeps its algorithms, because equal bytes are found by equal digests.
 """
 
 from __future__ import annotations
@@ -28,35 +28,35 @@ else:
     _HAS_PACKAGES = True
 
 BLAKE3, BLAKE2B = "blake3-256", "blake2b-256"
-"""The names of the digests, which stand for what is compressed along with them, too."""
+"""The names of the digests. Each name also stands for the compression that goes with it."""
 
 _READ = 1 << 20
 _PROCESS = os.getpid()
 
 
 class Hasher(Protocol):
-    """A digest on its way."""
+    """A digest in progress."""
 
     def update(self, data: Buffer, /) -> object:
-        """Take in more bytes."""
+        """Add bytes."""
 
     def digest(self) -> bytes:
-        """Return the digest of what was taken in."""
+        """Return the digest of all bytes so far."""
 
 
 @dataclass(frozen=True, eq=False)
 class Algorithms:
-    """A digest of 32 bytes and a compression that go together.
+    """A digest of 32 bytes and the compression that goes with it.
 
     Attributes:
         name: The digest's name.
-        magic: What packs with them begin with.
+        magic: The first bytes of a pack that uses them.
         codec: The number of the compression in the index of a pack.
         digest: Hashes bytes.
-        digest_of_file: Hashes a file, which is not read into memory whole.
-        hasher: Begins to hash bytes that come one after the other.
-        compress: Compresses bytes, quickly rather than well.
-        decompress: Takes compressed bytes and how many they may become; gives none where they are not whole.
+        digest_of_file: Hashes a file without reading it into memory as a whole.
+        hasher: Returns a new hasher, which takes bytes piece by piece.
+        compress: Compresses bytes; prefers speed to size.
+        decompress: Takes compressed bytes and the most bytes of the result; returns b"" for damaged input.
     """
 
     name: str
@@ -72,18 +72,18 @@ class Algorithms:
         return named, (self.name, "what comes from another process")
 
     def checksum(self, data: Iterable[Buffer]) -> str:
-        """Return the digest of pieces of bytes as text that says what it is; BLAKE3's has no name in it."""
+        """Return the checksum of pieces of bytes: the digest's name and its text. BLAKE3 needs no name."""
         hasher = self.hasher()
         for piece in data:
             hasher.update(piece)
         return self.text(hasher.digest())
 
     def checksum_of_file(self, file: Path) -> str:
-        """Return the checksum of a file, which is not read into memory whole."""
+        """Return the checksum of a file without reading it into memory as a whole."""
         return self.text(self.digest_of_file(file))
 
     def text(self, digest: bytes) -> str:
-        """Return a digest as a checksum."""
+        """Return a digest as the text of a checksum."""
         return digest.hex() if self.name == BLAKE3 else f"{self.name}:{digest.hex()}"
 
 
@@ -92,7 +92,7 @@ def _blake3(data: Buffer) -> bytes:
 
 
 def _blake3_of_file(file: Path) -> bytes:
-    # The threads of blake3 do not come along into a fork, which would wait for them for ever.
+    # The threads of blake3 do not exist in a forked process, which would wait for them forever.
     threads = blake3.blake3.AUTO if os.getpid() == _PROCESS else 1
     return blake3.blake3(max_threads=threads).update_mmap(file).digest()
 
@@ -103,7 +103,8 @@ def _zstd(data: Buffer) -> bytes:
 
 def _unzstd(data: Buffer, most: int) -> bytes:
     try:
-        # The frame says how much memory to take; a damaged one may say anything.
+        # The frame states the size of the result, and memory is allocated for it. A damaged frame may state
+        # any size.
         honest = 0 <= zstandard.frame_content_size(data) <= most
         return zstandard.decompress(data) if honest else b""
     except zstandard.ZstdError:
@@ -141,10 +142,10 @@ def _inflate(data: Buffer, most: int) -> bytes:
 PORTABLE = Algorithms(
     BLAKE2B, b"NBCKPKB1", 2, _blake2b, _blake2b_of_file, _new_blake2b, _deflate, _inflate
 )  # fmt: skip
-"""What every Python has."""
+"""The algorithms that every Python has."""
 
 PREFERRED = PORTABLE  # see docs/decisions/0034
-"""What is written with where nothing is there yet that says something else."""
+"""The algorithms for new data, if no existing data requires others."""
 
 if _HAS_PACKAGES:
     PREFERRED = Algorithms(
@@ -152,18 +153,18 @@ if _HAS_PACKAGES:
     )  # fmt: skip
 
 HERE = tuple({PREFERRED.name: PREFERRED, PORTABLE.name: PORTABLE}.values())
-"""What can be read here."""
+"""The algorithms that are available in this process."""
 
 
 def named(name: object, what: str) -> Algorithms:
-    """Return the algorithms of a name.
+    """Return the algorithms with this name.
 
     Args:
-        name: What was written down for the digest.
-        what: What was written with them, for the message.
+        name: The stored name of the digest.
+        what: The thing that was written with them, for the error message.
 
     Raises:
-        FormatError: They are not to be had here.
+        FormatError: They are not available here.
     """
     for it in HERE:
         if it.name == name:
@@ -177,10 +178,10 @@ def named(name: object, what: str) -> Algorithms:
 
 
 def of_checksum(text: str, what: str) -> Algorithms:
-    """Return the algorithms that made a checksum; where there is none, those to make one with.
+    """Return the algorithms of a checksum, or the preferred ones if *text* is empty.
 
     Raises:
-        FormatError: They are not to be had here.
+        FormatError: They are not available here.
     """
     name, colon, _ = text.rpartition(":")
     return named(name if colon else BLAKE3, what) if text else PREFERRED

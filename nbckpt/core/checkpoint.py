@@ -1,8 +1,8 @@
 """Checkpoint: one value, many forms.
 
-A checkpoint is an immutable tree of fields and files. Every form, a dict, a folder, bytes, a URI, a
-place in a store, is a way to write that tree and to read it back, and whatever chain of forms it goes
-through, what goes in comes out: fields added in the dict form and files added in the folder form too.
+A checkpoint is an immutable tree of fields and files. Its forms are a dict, a folder, bytes, a URI and a
+place in a store. Each form writes the same tree and reads it back. A checkpoint that passes through any
+chain of forms stays equal, including fields added in the dict form and files added in the folder form.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ _PLACES = {"dict": "made from a dict", "bytes": "made from bytes", "folder": "in
 class Checkpoint(Rich):
     """An immutable tree of fields and files.
 
-    Give exactly one source, or use the `from_` methods. Fields are unpickled when they are asked for,
-    and only where this user wrote the checkpoint, or trusts it: `trust=True`.
+    Give exactly one source, or use the `from_` methods. Fields are unpickled when they are first requested.
+    This needs a checkpoint that this user wrote or trusts: `trust=True`.
 
     Args:
         local_path: A folder, as for `from_directory`.
@@ -75,21 +75,21 @@ class Checkpoint(Rich):
         uri: A URI, as for `from_uri`.
 
     Raises:
-        UsageError: No source, or more than one, or one of the wrong type.
-        NotFoundError: There is nothing at the path.
+        UsageError: There is no source, more than one, or one of the wrong type.
+        NotFoundError: The path does not exist.
     """
 
     _SERIALIZED_ATTRS: ClassVar[tuple[str, ...]] = ()
-    """Names of the attributes of a subclass that travel with the checkpoint through every form."""
+    """The names of attributes of a subclass that travel with the checkpoint through every form."""
 
     _kind: str
-    """What it was made from: `dict`, `folder`, `bytes`, `uri` or `store`."""
+    """The form of its source: `dict`, `folder`, `bytes`, `uri` or `store`."""
     _where: str
     """The folder or the URI."""
     _told: bool
-    """Whether the one who made it said `trust=True`."""
+    """Whether its creator passed `trust=True`."""
     _own: bool
-    """Whether it is known, without a signature in it, that this user made it."""
+    """Whether this user is known to have made it, even without a signature in it."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class Checkpoint(Rich):
         data_dict: Mapping[Any, Any] | None = None,
         uri: str | None = None,
     ) -> None:
-        if "_kind" in vars(self):  # a `from_` method filled it, and runs the subclass's `__init__`
+        if "_kind" in vars(self):  # a `from_` method filled it and now runs the subclass's `__init__`
             return
         given = {"local_path": local_path, "data_dict": data_dict, "uri": uri}
         sources = [name for name, it in given.items() if it is not None]
@@ -111,7 +111,7 @@ class Checkpoint(Rich):
         elif data_dict is not None:
             source = _dict_source(data_dict)
         else:
-            source = _uri_source(uri)  # type: ignore[arg-type]  # it says itself what it takes
+            source = _uri_source(uri)  # type: ignore[arg-type]  # it checks its argument itself
         self._fill(source)
         self._class_of(source)
         self._restore(source)
@@ -120,26 +120,26 @@ class Checkpoint(Rich):
 
     @classmethod
     def from_dict(cls, data: Mapping[Any, Any]) -> Self:
-        """Make a checkpoint of a dict: its keys and values, and the files under the key `FILES`.
+        """Make a checkpoint from a dict: its keys and values, and the files under the key `FILES`.
 
-        The values are copied, so that what happens to *data* later does not reach the checkpoint.
-        What its values share with each other is shared again when they are loaded.
+        The values are copied, so later changes to *data* do not reach the checkpoint. Objects that several
+        values share are shared again after loading.
 
         Raises:
-            UsageError: *data* is no mapping, or its files are none that a checkpoint can have.
-            CodecError: A value cannot be pickled; the message has the path to it.
+            UsageError: *data* is not a mapping, or its files are not valid files of a checkpoint.
+            CodecError: A value cannot be pickled. The message contains the path to it.
         """
         return cls._make(_dict_source(data))
 
     def to_dict(self) -> dict[Any, Any]:
-        """Return the fields in their order, and the files, if there are any, under the key `FILES`.
+        """Return the fields in their order, and any files under the key `FILES`.
 
-        That of a subclass has one key more, from which `from_dict` knows the class and its attributes.
-        Every call gives new objects.
+        A subclass adds one more key, from which `from_dict` restores the class and its attributes. Every call
+        returns new objects.
 
         Raises:
-            UntrustedError: Someone else wrote the fields.
-            CorruptError: They are not those that were written.
+            UntrustedError: Somebody else wrote the fields.
+            CorruptError: The fields are damaged.
         """
         data: dict[Any, Any] = {}
         for value, loaded in self._load(self._tree.manifest.values):
@@ -154,34 +154,34 @@ class Checkpoint(Rich):
 
     @classmethod
     def from_directory(cls, path: str | os.PathLike[str], *, trust: bool = False) -> Self:
-        """Make a checkpoint of a folder: all that is in it, read when it is asked for.
+        """Make a checkpoint from everything in a folder. The content is read when it is first needed.
 
-        The folder is not changed, and nothing of anyone else's is unpickled. A symbolic link counts
-        as what it points to.
+        The folder is not changed, and no data of somebody else is unpickled. A symbolic link counts as its
+        target.
 
         Args:
-            path: The folder, which must stay as long as the checkpoint is used.
-            trust: Load its fields even if someone else wrote them.
+            path: The folder, which must exist for as long as the checkpoint is used.
+            trust: Load its fields even if somebody else wrote them.
 
         Raises:
-            NotFoundError: There is no such folder.
-            UsageError: It is a file, or holds what is neither file nor folder, or a link that leads
-                outside, nowhere, or back up.
-            CorruptError: Its fields are not whole.
+            NotFoundError: The folder does not exist.
+            UsageError: It is a file, or it contains something that is neither file nor folder, or a link that
+                leads outside, nowhere, or back up.
+            CorruptError: Its fields are damaged.
         """
         return cls._make(_folder_source(path, told=trust))
 
     def to_directory(self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False) -> str:
-        """Write the checkpoint into a folder, whole or not at all, and return its path.
+        """Write the checkpoint into a folder, all of it or nothing, and return its path.
 
         Args:
-            path: The folder; by default a new one of the user's own for temporary files.
-            overwrite: Replace what the folder holds. Without it a folder that holds the same
-                checkpoint already is left as it is, and one that holds anything else is refused.
+            path: The folder. By default a new temporary folder, which only the user can enter.
+            overwrite: Replace the contents of the folder. Without it, a folder that already holds the same
+                checkpoint is left as it is. A folder that holds anything else raises an error.
 
         Raises:
-            UsageError: The folder holds something else, or it overlaps the one that is being read.
-            StoreError: The disk failed; the folder holds what it held before.
+            UsageError: The folder holds something else, or it overlaps the folder that is being read.
+            StoreError: The disk failed. The folder holds its old contents.
         """
         if path is None:
             path = shared_tempdir.new_folder() / self.digest()[:32]
@@ -201,16 +201,15 @@ class Checkpoint(Rich):
 
     @contextmanager
     def as_directory(self) -> Iterator[str]:
-        """Lend the checkpoint as a folder for the block.
+        """Provide the checkpoint as a folder for the block.
 
-        A checkpoint made from a folder lends that one. Any other is written once into a temporary
-        folder, however many threads and processes lend the same checkpoint at once, and removed
-        after the last.
+        A checkpoint made from a folder provides that folder. Any other checkpoint is written once into a
+        temporary folder, even if many threads and processes use it at once. The last user removes the folder.
         """
         if self._kind == "folder":
             yield self._where
             return
-        # A stranger can claim any digest: what is trusted and what is not never share a folder.
+        # A stranger can claim any digest, so trusted and untrusted data never share a folder.
         name = self.digest()[:32] if self._trusted else f"{self.digest()[:32]}-untrusted"
         with shared_tempdir.lend(name, self._write_lent) as folder:
             yield str(folder)
@@ -219,10 +218,10 @@ class Checkpoint(Rich):
 
     @classmethod
     def from_bytes(cls, data: bytes, *, trust: bool = False) -> Self:
-        """Make a checkpoint of what `to_bytes` returned.
+        """Make a checkpoint from the result of `to_bytes`.
 
         Raises:
-            CorruptError: The bytes are cut short or changed.
+            CorruptError: The bytes are truncated or changed.
         """
         store = ArchiveStore(bytes(data))
         if len(list(store.keys("checkpoints/"))) != 1:
@@ -246,10 +245,10 @@ class Checkpoint(Rich):
 
     @classmethod
     def from_uri(cls, uri: str, *, trust: bool = False) -> Self:
-        """Make a checkpoint of what is at *uri*; its data is fetched when it is asked for.
+        """Make a checkpoint from the data at *uri*, which is downloaded when it is needed.
 
-        Where there is nothing yet, the checkpoint is made all the same, and reading it raises
-        `NotFoundError`, which is a FileNotFoundError.
+        If nothing is there yet, the checkpoint is made all the same. Reading it then raises `NotFoundError`,
+        which is a FileNotFoundError.
 
         Raises:
             UsageError: No storage is known for such a URI, or its package is missing.
@@ -259,11 +258,11 @@ class Checkpoint(Rich):
         return cls._make(_uri_source(uri, told=trust))
 
     def to_uri(self, uri: str, *, overwrite: bool = False) -> str:
-        """Write the checkpoint to *uri* and return it. It becomes visible there when it is whole.
+        """Write the checkpoint to *uri* and return the URI. Readers see it only when it is complete.
 
         Raises:
-            UsageError: There is something already and *overwrite* was not said; no such storage.
-            StoreError: The storage failed. What is there is no checkpoint until it is written again.
+            UsageError: The URI already holds something and *overwrite* is false, or there is no such storage.
+            StoreError: The storage failed. The data there is not a checkpoint until it is written again.
         """
         if "://" not in str(uri):
             raise UsageError(f"{uri!r} is no URI: use to_directory for a folder")
@@ -274,11 +273,11 @@ class Checkpoint(Rich):
             write_remote(self._outgoing(), open_store(uri), self._sign(), overwrite=overwrite)
         return uri
 
-    # The form of a place in a store.
+    # The store form.
 
     @classmethod
     def from_store(cls, store: Store | str, ref: str, *, trust: bool = False) -> Self:
-        """Make a checkpoint of one that a store keeps, by a name, an id or `latest`."""
+        """Return a checkpoint of a store, found by a name, an id or `latest`."""
         opened = open_store(store)
         history = History(opened, open_signer)
         manifest = history.read(history.resolve(ref))
@@ -286,9 +285,9 @@ class Checkpoint(Rich):
         return cls._make(_Source(tree, "store", where, told=trust, own=history.trusted(manifest)))
 
     def to_store(self, store: Store | str, name: str = "", *, message: str = "") -> str:
-        """Keep the checkpoint in a store and return its id; what the store has is not written again.
+        """Save the checkpoint in a store and return its id. Data that the store has is not written again.
 
-        Someone else's checkpoint stays someone else's there.
+        A checkpoint of somebody else stays untrusted in the store.
         """
         opened = open_store(store)
         history, known = History(opened, open_signer), Known(opened)
@@ -319,22 +318,22 @@ class Checkpoint(Rich):
 
     @classmethod
     def from_checkpoint(cls, other: Checkpoint) -> Self:
-        """Return *other* as this class, with the attributes that both have."""
+        """Return *other* as this class, with the attributes that both classes have."""
         if type(other) is cls:
             return other
         return cls._initialised(other, {})
 
     @property
     def uri(self) -> str | None:
-        """Where the checkpoint is: a folder as a `file://` URI, the URI it came from, or None."""
+        """The location of the checkpoint: a folder as a `file://` URI, the URI it came from, or None."""
         if self._kind == "folder":
             return Path(self._where).as_uri()
         return self._where if self._kind == "uri" else None
 
     def digest(self) -> str:
-        """Return a digest of the content: equal for equal fields, files, attributes and class.
+        """Return a digest of the content. It is equal for equal fields, files, attributes and class.
 
-        Files are read for it, but for those whose digest is known from their upload.
+        This reads the files, except those whose digest is known from their upload.
         """
         tree = self._outgoing()
         manifest = tree.manifest
@@ -346,13 +345,13 @@ class Checkpoint(Rich):
         return PREFERRED.digest("\n".join(map(repr, lines)).encode("utf-8", "backslashreplace")).hex()
 
     def get_preprocessor(self, *, trust: bool = False) -> Any:
-        """Return the field `_preprocessor`, else what the file `_preprocessor` holds, else None.
+        """Return the field `_preprocessor`, else the object in the file `_preprocessor`, else None.
 
-        The file is a pickle, which no signature covers: it is only loaded with *trust*, said here or
-        where the checkpoint was made.
+        The file is a pickle, which no signature covers. It is only loaded with *trust*, given here or when
+        the checkpoint was made.
 
         Raises:
-            UntrustedError: It was not said, or someone else wrote the field.
+            UntrustedError: *trust* was not given, or somebody else wrote the field.
         """
         found = self._field(_PREPROCESSOR, None if _PREPROCESSOR not in self._tree.files else _MISSING)
         if found is not _MISSING:
@@ -376,7 +375,7 @@ class Checkpoint(Rich):
         return f"{type(self).__name__}({short})"
 
     def page(self) -> Page:
-        """See `Rich.page`. Nothing is loaded for it, and nothing is fetched."""
+        """See `Rich.page`. This loads no values and downloads nothing."""
         name = f"{type(self).__name__} {_PLACES.get(self._kind, '')}{masked_url(self._where)}"
         tree: Tree | None = vars(self).get("_tree")
         if tree is None:
@@ -398,17 +397,17 @@ class Checkpoint(Rich):
         )
 
     def _file_sizes(self, tree: Tree) -> dict[str, int | None]:
-        """Return the sizes of the files, as far as they are known or on this machine."""
+        """Return the sizes of the files; None for a size that is neither recorded nor on this machine."""
         sizes: dict[str, int | None] = dict.fromkeys(tree.files)
         sizes |= {path: content.size for path, content in tree.manifest.files.items()}
         if self._kind == "folder":
             here = Path(self._where)
-            with suppress(OSError):  # what is gone meanwhile has no size
+            with suppress(OSError):  # a file that vanished meanwhile has no size
                 sizes |= {path: (here / path).stat().st_size for path in sorted(sizes)[:_MOST_ROWS]}
         return sizes
 
     def _remarks(self, manifest: Manifest) -> Iterator[str]:
-        """Yield what else there is to say of it."""
+        """Yield further notes for the page."""
         if manifest.created_at:
             made = age(manifest.created_at)
             yield f"made {made.text} ({made.hint})"
@@ -417,7 +416,7 @@ class Checkpoint(Rich):
         try:
             if not self._trusted:
                 yield "not written by you: give trust=True where you make it to load its fields"
-        except StoreError as error:  # of the user's secret
+        except StoreError as error:  # the user's secret cannot be read
             yield str(error)
 
     def __fspath__(self) -> str:
@@ -429,15 +428,16 @@ class Checkpoint(Rich):
         attributes = self._attributes()
         if self._kind == "folder":
             return _reopen, (type(self), "from_directory", self._where, self._told), attributes
-        if self._kind == "uri" and masked_url(self._where) == self._where:  # a password is kept nowhere
+        # A pickle never contains a password.
+        if self._kind == "uri" and masked_url(self._where) == self._where:
             return _reopen, (type(self), "from_uri", self._where, self._told), attributes
         return _reopen, (type(self), "from_bytes", self.to_bytes(), self._trusted)
 
-    # How it is made and read.
+    # Construction and reading.
 
     @classmethod
     def _make(cls, source: _Source) -> Self:
-        """Return a checkpoint of the class that wrote the source, as far as that is a narrower *cls*."""
+        """Return a checkpoint of the class that wrote the source, or of *cls* if that is more specific."""
         made = cls.__new__(cls)
         made._fill(source)
         made = made._class_of(source)._initialised(made, source.given)
@@ -446,7 +446,7 @@ class Checkpoint(Rich):
 
     @classmethod
     def _initialised(cls, other: Checkpoint, given: Mapping[str, Any]) -> Self:
-        """Return *other* as this class, whose `__init__` has run, with *given* if it takes that."""
+        """Return *other* as this class and run its `__init__`, with *given* if the signature takes it."""
         made = cls.__new__(cls)
         made.__dict__.update(other.__dict__)
         run = signature(cls.__init__)
@@ -467,26 +467,26 @@ class Checkpoint(Rich):
             self._tree = source.tree
 
     def _class_of(self, source: _Source) -> type[Self]:
-        """Return the class that wrote the source, or this one where that is narrower."""
+        """Return the class that wrote the source, or this class if it is more specific."""
         if source.tree is None:
             return type(self)
         recorded = recorded_class(source.tree.manifest.cls, Checkpoint, load=self._trusted)
         return narrower(type(self), source.wrote or recorded)
 
     def _restore(self, source: _Source) -> None:
-        """Set the attributes that came with the source, after the `__init__` that sets their defaults."""
+        """Set the attributes from the source, after `__init__` has set their defaults."""
         if source.tree is not None and self._trusted:
             for value, loaded in self._load(source.tree.manifest.attributes):
                 setattr(self, value.name, loaded)
 
     @cached_property
     def _tree(self) -> Tree:
-        """The tree; where there was nothing at a URI when the checkpoint was made, there may be now."""
+        """The tree. This also finds data that reached the URI after the checkpoint was made."""
         return remote_tree(open_store(self._where))
 
     @cached_property
     def _trusted(self) -> bool:
-        """Whether loading it runs nothing, or nothing but what this user wrote or vouched for."""
+        """Whether loading runs no code, or only code that this user wrote or trusts."""
         manifest = self._tree.manifest
         harmless = not (manifest.values or manifest.attributes or manifest.cls)
         return self._told or self._own or harmless or open_signer().signed(manifest)
@@ -495,14 +495,14 @@ class Checkpoint(Rich):
         return {name: getattr(self, name) for name in self._SERIALIZED_ATTRS if hasattr(self, name)}
 
     def _field(self, key: str, default: Any) -> Any:
-        """Return one field, without loading those that share nothing with it."""
+        """Return one field. Fields that share nothing with it are not loaded."""
         for value in self._tree.manifest.values:
             if value.name == key and not value.keyed:
                 return next(self._load([value]))[1]
         return default
 
     def _load(self, values: Iterable[Value]) -> Iterator[tuple[Value, Any]]:
-        """Yield values with what they are; those of one group share what they shared."""
+        """Yield each value with its loaded object. Values of one group share their common objects."""
         values = list(values)
         if values and not self._trusted:
             raise UntrustedError(
@@ -525,21 +525,21 @@ class Checkpoint(Rich):
             raise CodecError(f"cannot load {value.name!r}: {type(error).__name__}: {error}") from error
 
     def _outgoing(self) -> Tree:
-        """Return the tree to write: with this class, and its attributes as they are now."""
+        """Return the tree to write, with this class and the current attributes."""
         tree = self._tree
         if not self._trusted:
             return tree
         return with_attributes(tree, class_name(type(self), Checkpoint), self._attributes())
 
     def _sign(self) -> Callable[[str], Signature] | None:
-        """Return how to sign what is written: not at all, while it is someone else's."""
+        """Return the function that signs the written data, or None for data of somebody else."""
         return open_signer().sign if self._trusted else None
 
     def _write_lent(self, folder: Path) -> None:
         write_folder(self._outgoing(), folder, self._sign())
 
     def _same_as(self, folder: Path) -> bool:
-        """Tell whether *folder* holds this very checkpoint; what is no checkpoint does not."""
+        """Tell whether *folder* already holds this checkpoint. Return False if it holds no checkpoint."""
         with suppress(NbckptError, OSError):
             if any(folder.iterdir()):
                 return Checkpoint.from_directory(folder).digest() == self.digest()
@@ -547,7 +547,7 @@ class Checkpoint(Rich):
 
 
 class _Source(NamedTuple):
-    """What a checkpoint is made from; the names are those of `Checkpoint`'s own attributes."""
+    """The source of a checkpoint. The fields have the names of `Checkpoint`'s own attributes."""
 
     tree: Tree | None
     kind: str
@@ -555,7 +555,7 @@ class _Source(NamedTuple):
     told: bool = False
     own: bool = False
     given: Mapping[str, Any] = {}
-    """The argument of `__init__` that would say the same."""
+    """The equivalent argument of `__init__`."""
     wrote: type[Any] | None = None
 
 
@@ -599,7 +599,7 @@ def _uri_source(uri: str, *, told: bool = False) -> _Source:
 
 
 def _sum_of(tree: Tree, path: str) -> str:
-    """Return the checksum of a file; the one of its upload where that is of the kind that is made here."""
+    """Return the checksum of a file. Reuse the checksum of its upload if it uses the preferred digest."""
     known = tree.manifest.sums.get(path, "")
     is_mine = known and of_checksum(known, repr(path)) is PREFERRED
     return known if is_mine else PREFERRED.checksum([tree.read(path)])

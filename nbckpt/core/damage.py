@@ -1,8 +1,8 @@
-"""Damage: a pack that is not what its id says is set aside, and brought back from a copy of the store.
+"""Damage: sets aside a pack that does not match its id, and restores it from a copy of the store.
 
-Under its own key a damaged pack would be shared by later saves. Under `damaged/<pack>` it is still read,
-blob by blob and checked, by the checkpoints that name it, see `moved.find_index`. A save that makes the
-same pack, a pull, or `repair` puts it back whole; `gc` deletes what is aside when nothing needs it any more.
+A damaged pack under its own key would be shared by later saves. Under `damaged/<pack>`, the checkpoints
+that name it can still read it, and each blob is checked; see `relocation.find_index`. A save that makes the
+same pack, a pull, or `repair` restores it. `gc` deletes a pack set aside when nothing needs it.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from nbckpt.store import Store
 
 
 def set_aside(store: Store, pack: str) -> bool:
-    """Take a damaged pack out of the way of saves; tell whether it was damaged.
+    """Move a damaged pack out of the way of saves. Tell whether it was damaged.
 
-    It is read once more from the storage itself, so one that is whole stays, whatever a cache says, also
-    if it is put again meanwhile. See docs/decisions/0044.
+    The pack is first read again from the storage itself. A whole pack stays in place, even if a cache has a
+    damaged copy, or if the pack is put again meanwhile. See docs/decisions/0044.
 
     Raises:
-        StoreError: The storage failed; the pack is where it was, or aside.
+        StoreError: The storage failed. The pack is in its place or set aside.
     """
     key = pack_key(pack)
     store.forget(key)
@@ -31,7 +31,7 @@ def set_aside(store: Store, pack: str) -> bool:
         data = store.get(key, 0, LARGEST_PACK + 1)
         check_pack(data, pack)
     except (NotFoundError, CorruptError, FormatError) as error:
-        # One of algorithms that are not here, or of a newer version, may well be whole.
+        # A pack may be whole if its algorithms are not available here, or if a newer version wrote it.
         if isinstance(error, NotFoundError) or (isinstance(error, FormatError) and data.startswith(MAGIC)):
             return False
         return _move_aside(store, pack)
@@ -39,33 +39,33 @@ def set_aside(store: Store, pack: str) -> bool:
 
 
 def _move_aside(store: Store, pack: str) -> bool:
-    """Move a pack that was found damaged; one that was put again since goes back to its place."""
+    """Move a damaged pack aside. Move it back if another process has put it again meanwhile."""
     key, aside = pack_key(pack), aside_key(pack)
     try:
         store.move(key, aside)
         check_pack(store.get(aside, 0, LARGEST_PACK + 1), pack)
         store.move(aside, key)
-    except (NotFoundError, CorruptError, FormatError):  # or somebody else was faster
+    except (NotFoundError, CorruptError, FormatError):  # or another process was faster
         return True
     return False
 
 
 def set_aside_all(store: Store, packs: Iterable[str]) -> None:
-    """Set aside those of these packs that are damaged, wherever their blobs are now, as far as possible."""
+    """Set aside the damaged ones of these packs, wherever their blobs are now. Errors are ignored."""
     for pack in packs:
         with suppress(NbckptError):
             for where in {blob.pack for blob in find_index(store, pack) if blob}:
                 set_aside(store, where)
             continue
-        with suppress(StoreError):  # its index cannot be read
+        with suppress(StoreError):  # the index of the pack cannot be read
             set_aside(store, pack)
 
 
 def repair(store: Store, pack: str, source: Store) -> bool:
-    """Bring a pack back from another copy of the store; tell whether that one has it whole.
+    """Restore a pack from another copy of the store. Tell whether that copy has it whole.
 
     Raises:
-        StoreError: A storage failed; nothing was changed.
+        StoreError: A storage failed. Nothing was changed.
     """
     try:
         data = source.get(pack_key(pack), 0, LARGEST_PACK + 1)

@@ -1,8 +1,8 @@
-"""diff: what is different between two checkpoints, or between one and what is live.
+"""diff: the differences between two checkpoints, or between a checkpoint and live variables.
 
-Equal digests mean equal values and cost nothing. Where they differ, the stored previews tell most of
-it; how many elements of an array changed takes both values, and so is only told where they may be
-loaded.
+Equal digests mean equal values, and need no loading. For the others, the stored previews show most of the
+differences. The number of changed elements of an array needs both values, and is only reported if they may
+be loaded.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from nbckpt.render import short
 
 Change = Literal["added", "removed", "changed", "same"]
 Loaded = Callable[[str], Any]
-"""Gives a value by its name; raises where it may not or cannot be loaded."""
+"""Returns a value by its name. Raises if the value may not or cannot be loaded."""
 
 _MOST_PARTS = 10_000
 _NUMBERS = ("int", "float", "bool")
@@ -41,7 +41,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two that are compared: its values by name, and how to load them."""
+    """One of the two sides of a comparison: its values by name, and how to load them."""
 
     values: Mapping[str, Value]
     load: Loaded | None
@@ -51,7 +51,7 @@ _MOST_DETAIL = 2000
 
 
 def compare(old: Side, new: Side) -> list[Difference]:
-    """Return the differences by name; those that are the same come last."""
+    """Return the differences by name. Equal values come last."""
     found = []
     for name in sorted(old.values.keys() | new.values.keys()):
         before, after = old.values.get(name), new.values.get(name)
@@ -62,21 +62,21 @@ def compare(old: Side, new: Side) -> list[Difference]:
         elif before.digest == after.digest and before.digest:
             found.append(Difference(name, "same"))
         else:
-            # What previews say may be a stranger's, and of any length.
+            # Previews may come from a stranger, and have any length.
             details = tuple(short(it, _MOST_DETAIL) for it in _details(before, after, old, new))
             found.append(Difference(name, "changed" if details else "same", details))
     return sorted(found, key=lambda it: it.change == "same")
 
 
 def source_diff(old: Manifest, new: Manifest) -> list[str]:
-    """Return the lines of the cells' sources that differ, as a unified diff."""
+    """Return a unified diff of the cells' sources."""
     before, after = (str(it.provenance.get("cell", {}).get("source", "")) for it in (old, new))
     lines = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=1)
     return list(lines)[2:]
 
 
 def package_diff(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """Return the packages whose versions differ: name, old and new; those on one side only are left out."""
+    """Return the packages whose versions differ: name, old, new. Packages on one side only are left out."""
     return [
         (name, old[name], new[name]) for name in sorted(old.keys() & new.keys()) if old[name] != new[name]
     ]
@@ -137,7 +137,7 @@ def _columns(old: Any, new: Any) -> list[str]:
 
 
 def _deeper(name: str, old: Side, new: Side, *, same_form: bool) -> list[str] | None:
-    """Compare the values themselves; None where they may not be loaded or cannot be compared."""
+    """Compare the values themselves. Return None if they may not be loaded or cannot be compared."""
     if old.load is None or new.load is None:
         return None
     try:
@@ -153,13 +153,13 @@ def _deeper(name: str, old: Side, new: Side, *, same_form: bool) -> list[str] | 
 
 
 def _definition(value: Any, met: dict[int, tuple[Any, Any]]) -> Any:
-    """Return what can be compared of a value whose own `==` asks for the same object, or for the same class.
+    """Return a comparable form of a value whose own `==` compares only identity or the class.
 
-    Functions and classes say what they consist of, and so do instances of the notebook's classes. *met* has
-    what was met before, by its id, and what it said.
+    Functions and classes are compared by their parts, and so are instances of the notebook's classes. *met*
+    maps the ids of the values seen so far to the values and their forms.
     """
     if id(value) not in met:
-        met[id(value)] = value, len(met)  # where it is a part of itself
+        met[id(value)] = value, len(met)  # the value may contain itself
         met[id(value)] = value, _parts(value, partial(_definition, met=met))
     return met[id(value)][1]
 
@@ -178,7 +178,7 @@ def _parts(value: Any, part: Callable[[Any], Any]) -> Any:
 
 
 def _attributes(value: Any) -> dict[str, Any]:
-    """Return the attributes of an object without a library's `==`, one that is nothing but them."""
+    """Return the attributes of an object that consists only of them and has no `==` of a library, else {}."""
     kinds = type(value).__mro__[:-1]
     compares = found_by_name(type(value)) and any("__eq__" in vars(kind) for kind in kinds)
     if compares or any("__module__" not in vars(kind) for kind in kinds):
@@ -214,7 +214,7 @@ def _cells(before: Any, after: Any) -> list[str]:
 
 
 def _same_columns(before: Any, after: Any) -> list[tuple[Any, int, int]]:
-    """Return the columns that two frames share, with their places; one whose name is there twice is none."""
+    """Return the columns that two frames share, with their positions. Duplicate names are left out."""
     if before.columns.equals(after.columns):
         return [(name, at, at) for at, name in enumerate(before.columns)]
     old, new = list(before.columns), list(after.columns)

@@ -1,6 +1,6 @@
-"""Surroundings: the state of libraries that a notebook's results depend on, and where a save was made.
+"""Environment: the state of libraries that results depend on, and the machine of a save.
 
-The states are saved beside the variables under names with a dot, which no variable has.
+The states are saved beside the variables under names with a dot, which no variable can have.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 
 class _Setting(NamedTuple):
-    """How to read and write one library's state; the library must be imported already."""
+    """How to read and write the state of one library, which must already be imported."""
 
     module: str
     read: Callable[[Any], Any]
@@ -37,11 +37,11 @@ _SETTINGS: dict[str, _Setting] = {
 }
 
 NAMES = frozenset(_SETTINGS)
-"""The names under which the states are saved."""
+"""The names of the saved states."""
 
 
 def read_states() -> dict[str, Any]:
-    """Return the states of the libraries that are imported, by their names here."""
+    """Return the states of the imported libraries, by their names here."""
     return {
         name: setting.read(modules[setting.module])
         for name, setting in _SETTINGS.items()
@@ -50,9 +50,9 @@ def read_states() -> dict[str, Any]:
 
 
 def write_states(states: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """Set the states of the libraries; return those that were replaced, and why others could not be set.
+    """Set the states of the libraries. Return the replaced states, and the reasons for those that failed.
 
-    A library may be missing here, or of another version, whose states look different.
+    A library may be missing here, or have another version with a different form of its state.
     """
     before: dict[str, Any] = {}
     reasons: dict[str, str] = {}
@@ -62,7 +62,7 @@ def write_states(states: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]
             module = modules.get(setting.module) or __import__(setting.module)
             former = setting.read(module)
             setting.write(module, state)
-        except Exception as error:  # noqa: BLE001  a library's own check of what is not its state
+        except Exception as error:  # noqa: BLE001  the library itself rejects a foreign state
             reasons[name] = f"{type(error).__name__}: {error}"
         else:
             before[name] = former
@@ -70,10 +70,10 @@ def write_states(states: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]
 
 
 def packages() -> dict[str, str]:
-    """Return the versions of the imported packages that tell theirs, by name."""
+    """Return the versions of the imported packages that have one, by name."""
     found = {}
     for name, module in list(modules.items()):
-        # Not getattr: asking some modules for it imports more, or warns.
+        # Not getattr: on some modules it imports more modules, or warns.
         version = getattr(module, "__dict__", {}).get("__version__") if _is_package(name) else None
         if isinstance(version, str):
             found[name] = version
@@ -85,7 +85,7 @@ def _is_package(name: str) -> bool:
 
 
 def machine() -> dict[str, str]:
-    """Return the Python and the system that this is."""
+    """Return the versions of Python and of the system."""
     return {
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",

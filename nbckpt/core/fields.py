@@ -1,4 +1,4 @@
-"""Fields: what the keys and values of a dict become, as values and groups of a manifest."""
+"""Fields: encodes the keys and values of a dict as values and groups of a manifest."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _MOST_PREVIEWS = 1000
 def encode_fields(
     fields: Mapping[Any, Any], packer: Packer
 ) -> Callable[[], tuple[tuple[Value, ...], tuple[Group, ...]]]:
-    """Hand a dict to *packer*; call the result, after that has finished, for what it became.
+    """Hand a dict to *packer*; the result returns values and groups once the packer has finished.
 
     Raises:
-        CodecError: A value cannot be pickled; the message has the path to it.
+        CodecError: A value cannot be pickled. The message contains the path to it.
     """
     keys = list(fields)
     items = {
@@ -55,7 +55,7 @@ def encode_fields(
 
 
 def with_attributes(tree: Tree, cls: str, attributes: Mapping[str, Any]) -> Tree:
-    """Return *tree* as written by the class *cls*, with these attributes in the place of its own."""
+    """Return *tree* as written by the class *cls*, with these attributes instead of its own."""
     manifest = replace(_values_only(tree.manifest), cls=cls)
     if not attributes:
         return replace(tree, manifest=manifest)
@@ -75,7 +75,7 @@ def with_attributes(tree: Tree, cls: str, attributes: Mapping[str, Any]) -> Tree
 
 
 def _values_only(manifest: Manifest) -> Manifest:
-    """Return the manifest without its attributes and the groups that only they use."""
+    """Return the manifest without its attributes and without the groups that only they use."""
     used = sorted({value.group for value in manifest.values})
     place = {old: new for new, old in enumerate(used)}
     return replace(

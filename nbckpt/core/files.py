@@ -1,4 +1,4 @@
-"""Files: a checkpoint's files as they are seen in its dict form."""
+"""Files: a checkpoint's files in its dict form."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nbckpt.store import MemoryStore
 
 
 class _Key:
-    """A key of a checkpoint's dict form that equals no key of a user's."""
+    """A key of a checkpoint's dict form that differs from every key of a user."""
 
     __slots__ = ("_name",)
 
@@ -27,24 +27,24 @@ class _Key:
         return self._name
 
 
-FILES = _Key("FILES")  # never a text: see docs/decisions/0008
+FILES = _Key("FILES")  # not a string: see docs/decisions/0008
 """The key of the files in `to_dict`: `checkpoint.to_dict()[FILES]["model/weights.bin"]`."""
 
 KIND = _Key("KIND")
-"""The key of a `Kind` in `to_dict`, where the checkpoint is of a subclass."""
+"""The key of a `Kind` in `to_dict`, if the checkpoint belongs to a subclass."""
 
 
 class Kind(NamedTuple):
-    """Of which class a checkpoint in its dict form is, and the attributes that travel with it."""
+    """The class of a checkpoint in its dict form, and the attributes that travel with the checkpoint."""
 
     cls: type
     attributes: dict[str, Any]
 
 
 class Files(Mapping[str, bytes]):
-    """A checkpoint's files by path, read when they are asked for.
+    """A checkpoint's files by path, read when they are first requested.
 
-    `files | {"notes.txt": b"..."}` has one file more, and keeps the folders that hold nothing.
+    `files | {"notes.txt": b"..."}` returns files with one more, and keeps the empty folders.
     """
 
     def __init__(self, tree: Tree) -> None:
@@ -64,7 +64,7 @@ class Files(Mapping[str, bytes]):
 
     @property
     def folders(self) -> frozenset[str]:
-        """The folders that hold nothing."""
+        """The empty folders."""
         return self.tree.folders
 
     def __repr__(self) -> str:
@@ -75,10 +75,10 @@ class Files(Mapping[str, bytes]):
 
 
 def make_files(contents: Mapping[str, Any], folders: frozenset[str] = frozenset()) -> Files:
-    """Return files with copies of these contents, and those of *folders* that still hold nothing.
+    """Return files with copies of these contents, and those of *folders* that are still empty.
 
     Raises:
-        UsageError: A path leads outside, or is a file and a folder at once; or a content is no bytes.
+        UsageError: A path leads outside, a path is both a file and a folder, or a content is not bytes.
     """
     parents: set[str] = set()
     for path, content in contents.items():

@@ -1,14 +1,14 @@
-"""gc: free what nothing names any more, without ever taking what a save is about to name.
+"""gc: deletes data that no checkpoint uses, and never data that a running save is about to use.
 
-The danger is a save that found a blob in a pack, and names that pack in its manifest, while a collector
-that read the manifests earlier deletes it. So the collector first puts a mark that names the packs,
-`condemned/<collector>`, waits, looks at the manifests a second time, and deletes what still nothing
-names. A save first claims its packs in a key of its own, then looks at the marks, and starts again
-without the marked packs; after that it puts its manifest. Either the save sees the mark, or the second
-look sees the claim or the manifest, see docs/decisions/0045.
+The danger is a race. A save finds a blob in a pack and names that pack in its manifest. Meanwhile a
+collector, which read the manifests earlier, deletes the pack. So the collector first puts a mark that names
+the packs, `condemned/<collector>`. It waits, reads the manifests again, and deletes the packs that are still
+unused. A save first claims its packs under a key of its own, then reads the marks. If a mark names one of
+its packs, it starts again without that pack. Only then does it put its manifest. So either the save sees the
+mark, or the second look sees the claim or the manifest; see docs/decisions/0045.
 
-A pack that nothing ever named may belong to a save that is still running: it is only noted, and taken
-by a collection at least an hour later.
+A pack that no manifest ever named may belong to a running save. It is only noted, and deleted by a
+collection at least an hour later.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from nbckpt.core.uses import Places, Uses, add_uses
 from nbckpt.errors import CorruptError, FormatError, NbckptError, NotFoundError, RefusedError, StoreError
 
 GRACE_S = 2.0
-"""How long the collector waits between its mark and its second look."""
+"""How long, in seconds, the collector waits between its mark and its second look."""
 
 ORPHAN_AGE = timedelta(hours=1)
 _MOSTLY_DEAD = 0.5
@@ -50,16 +50,16 @@ _MOSTLY_DEAD = 0.5
 
 @dataclass
 class Collected:
-    """What a collection did, or with a dry run would do.
+    """The result of a collection, or of a dry run.
 
     Attributes:
-        removed: Manifests deleted for good.
-        packs: Packs deleted.
-        rewritten: Packs of which only the living part was kept.
+        removed: Manifests that were deleted permanently.
+        packs: Packs that were deleted.
+        rewritten: Packs that were compacted to the blobs still in use.
         freed: Bytes freed.
-        waiting: Packs that nothing names but that may belong to a running save.
-        kept: Checkpoints that cannot be read, or whose packs cannot be followed; while there are any, no
-            pack is deleted.
+        waiting: The number of unused packs that may belong to a running save.
+        kept: Checkpoints that cannot be read, or whose packs cannot be followed. If there are any, no pack is
+            deleted.
     """
 
     removed: list[str] = field(default_factory=list)
@@ -77,7 +77,7 @@ class Collected:
 def collect(
     history: History, *, dry_run: bool = False, wait: Callable[[float], None] = time.sleep
 ) -> Collected:
-    """Delete what `rm` took away and what nothing names; rewrite packs that are mostly dead."""
+    """Delete removed checkpoints and unused packs, and compact packs that are mostly unused."""
     return _Collector(history, dry_run, wait).run()
 
 
@@ -97,9 +97,9 @@ class _Collector:
         return self.result
 
     def _collect(self) -> bool:
-        """Collect; tell whether there was too little space to do it all at once, so that more is left."""
+        """Collect once. Return True if space ran short, so that another collection must follow."""
         self.result.waiting = 0
-        # In this order: what is brought back in between is living, and not doomed.
+        # This order matters: a checkpoint that is restored in between counts as living, and not as doomed.
         trash = self.history.entries("trash")
         living = {entry.id for entry in self.history.entries()}
         doomed = [entry for entry in trash if entry.id not in living]
@@ -113,8 +113,8 @@ class _Collector:
         return False
 
     def _condemn(self, dead: list[str], shrinking: list[str], doomed: list[Entry]) -> bool:
-        """Mark what is going to be deleted, look a second time, delete; tell whether more is left."""
-        # A mark of our own: another collector, at work at the same time, does not take it away.
+        """Mark the data to delete, look again, then delete. Tell whether more is left to delete."""
+        # The mark has a key of its own, so that a collector that runs at the same time does not delete it.
         mark = f"condemned/{secrets.token_hex(8)}"
         try:
             is_whole = self._mark(mark, [*dead, *shrinking, *(entry.id for entry in doomed)], doomed)
@@ -123,7 +123,7 @@ class _Collector:
                 shrinking, doomed = [], doomed[:1]
             if dead or shrinking:
                 self.wait(GRACE_S)  # see docs/decisions/0007
-            # An undo claims what it brings back before it looks at the marks, see docs/decisions/0045.
+            # An undo claims a checkpoint before it reads the marks; see docs/decisions/0045.
             claimed = {it for it in self.history.pending() if not self._is_old_orphan(it)}
             back = claimed | {entry.id for entry in self.history.entries()}
             doomed = [entry for entry in doomed if entry.id not in back]
@@ -135,10 +135,10 @@ class _Collector:
             self.store.delete(mark)
 
     def _mark(self, mark: str, ids: list[str], doomed: list[Entry]) -> bool:
-        """Mark packs and checkpoints; tell whether there was room for that.
+        """Mark packs and checkpoints. Tell whether there was space for the mark.
 
-        Where there is none, only the first removed checkpoint is marked: its manifest names it and its packs,
-        and on a local disk a copy of it is a link, which takes no space.
+        Without space, only the first removed checkpoint is marked. The mark is then a copy of its manifest,
+        which names the checkpoint and its packs. On a local disk this copy is a link, which takes no space.
         """
         try:
             self.store.put(mark, "\n".join((now(), *ids)).encode())
@@ -158,15 +158,15 @@ class _Collector:
                 self._delete(pack)
         for pack in shrinking:
             if pack in uses:
-                with suppress(NotFoundError, CorruptError):  # `verify` tells; here it stays as it is
+                with suppress(NotFoundError, CorruptError):  # `verify` reports the damage; gc leaves it alone
                     self._shrink(pack, uses[pack])
         self._empty_aside(uses)
         self._empty_trash(doomed)
 
     def _uses(self, doomed: list[Entry]) -> Uses | None:
-        """Return which blobs of which packs are named; None where a manifest cannot be read.
+        """Return the blobs in use, by pack, or None if a manifest cannot be read.
 
-        What was removed too lately to be doomed counts: it can still be brought back.
+        Checkpoints that were removed too recently to be doomed count as well: they can still be restored.
         """
         uses: Uses = {}
         self.result.kept = []
@@ -177,7 +177,7 @@ class _Collector:
             try:
                 add_uses(uses, self.history.read(entry))
             except NotFoundError:
-                continue  # removed or brought back meanwhile
+                continue  # removed or restored meanwhile
             except NbckptError:
                 self.result.kept.append(entry.id)
         if lost := self._follow_moves(uses):
@@ -186,7 +186,7 @@ class _Collector:
         return None if lost or self.result.kept else uses
 
     def _heed(self, claims: list[tuple[str, str]], there: Container[str], uses: Uses) -> None:
-        """Count all blobs of the packs that a save is about to name; after an hour it has ended or died."""
+        """Count all blobs of claimed packs as used, for an hour. By then the save has ended or died."""
         dangling = [(key, target) for key, target in claims if target not in there]
         present = {pack_of(key) for key in self.store.keys("packs/")} if dangling else set()
         self.spent.clear()
@@ -205,9 +205,9 @@ class _Collector:
             return set()
 
     def _follow_moves(self, uses: Uses) -> set[str]:
-        """Count the blobs of rewritten packs where they are now; return the packs that are lost.
+        """Count the blobs of rewritten packs at their new places. Return the packs that are lost.
 
-        A pack that was rewritten stays in *uses*, without blobs: its table is needed.
+        A rewritten pack stays in *uses*, without blobs, because its relocation table is needed.
         """
         present = set(self.store.keys("packs/"))
         places: dict[str, dict[bytes, int]] = {}
@@ -233,7 +233,7 @@ class _Collector:
         return lost
 
     def _candidates(self, doomed: list[Entry], uses: Uses) -> tuple[list[str], list[str]]:
-        """Return the packs that nothing names, and those that are mostly dead."""
+        """Return the unused packs, and the packs that are mostly unused."""
         named_before = self._named_in(doomed)
         dead, shrinking = [], []
         for key in list(self.store.keys("packs/")):
@@ -255,7 +255,7 @@ class _Collector:
         return dead, shrinking
 
     def _empty_aside(self, uses: Uses) -> None:
-        """Delete the damaged packs that nothing needs any more, or that are whole in their place again."""
+        """Delete damaged packs set aside that nothing needs, or that are whole again under their own key."""
         for key, size in list(self.store.sizes("damaged/")):
             pack = pack_of(key)
             if pack not in uses or self.store.exists(pack_key(pack)):
@@ -273,11 +273,11 @@ class _Collector:
                 self.store.delete(key)
 
     def _shrink(self, pack: str, places: Places) -> None:
-        """Keep the living blobs in a new pack, say where they went, and delete the old one."""
+        """Copy the used blobs into a new pack, record their new place, and delete the old pack."""
         blobs, algorithms = read_index(self.store, pack), self.history.algorithms
         pieces = [self._piece(blobs[place]) for place in sorted(places.of(len(blobs)))]
         if not self.dry_run:
-            # The salt: a pack of the same blobs may be there, condemned by another collector.
+            # The salt makes the id new: another collector may have condemned a pack of the same blobs.
             new, parts = build([*pieces, salt(algorithms)], algorithms)
             self.store.put(pack_key(new), parts)
             self.store.put(moved_key(pack), table(read_head(self.store, pack), [new]))
@@ -287,7 +287,7 @@ class _Collector:
 
     def _piece(self, blob: Blob) -> Piece:
         data = self.store.get(pack_key(blob.pack), blob.offset, blob.offset + blob.stored)
-        blob.decode(data)  # never carry damage into a pack that looks whole
+        blob.decode(data)  # never copy damage into a pack that looks whole
         aligned = blob.codec == RAW and blob.offset % PAGE == 0
         return Piece(blob.digest, data, blob.size, blob.codec, aligned=aligned)
 
@@ -296,7 +296,7 @@ class _Collector:
             return
         ids = {entry.id for entry in doomed}
         for ref in self.history.refs():
-            if ref.id in ids:  # left by a removal that was cut off
+            if ref.id in ids:  # left by an interrupted removal
                 self.store.put(f"trash/{ref.key}", self.store.get(ref.key))
                 self.store.delete(ref.key)
         for key in (*self.spent, *self.history.spent_refs(ids)):
@@ -309,7 +309,7 @@ class _Collector:
             if self._is_old(note) or ids.issuperset(removals.noted(self.store, note)):
                 self.store.delete(note)
         for mark in list(self.store.keys("condemned/")):
-            if self._is_old(mark):  # a collector died, and a save should not heed it for ever
+            if self._is_old(mark):  # its collector died, and saves must not respect the mark forever
                 self.store.delete(mark)
 
     def _named_in(self, doomed: Iterable[Entry]) -> Uses:
@@ -321,10 +321,10 @@ class _Collector:
         return named
 
     def _is_old_orphan(self, pack: str) -> bool:
-        """Tell whether an earlier collection, long enough ago, found the pack unnamed; note it if not."""
+        """Tell whether a collection over an hour ago found the pack unused. If none did, note it."""
         note = f"orphans/{pack}"
         if not self.dry_run and not self.store.exists(note):
-            with suppress(StoreError):  # a full disk: it is noted when there is room
+            with suppress(StoreError):  # on a full disk, a later collection makes the note
                 self.store.put(note, now().encode())
         return self._is_old(note)
 
@@ -348,7 +348,7 @@ class _Collector:
 
 
 def only_in(history: History, ids: Container[str]) -> int:
-    """Return how many stored bytes the checkpoints with these ids name that no other one does."""
+    """Return the stored bytes that only the checkpoints with these ids use."""
     mine: Uses = {}
     others: Uses = {}
     for entry in history.entries():

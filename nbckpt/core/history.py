@@ -1,12 +1,12 @@
-"""History: the checkpoints that a store keeps, their names and versions, and who signed them.
+"""History: the checkpoints of a store, their names and versions, and their signatures.
 
-    store.json                           what the store is
-    checkpoints/<moment>-<id>.json       manifests; the key's order is their order in time
-    refs/<name>/<version>-<id>           a name's versions; the key says it all
-    signatures/<id>/<key>                vouched for later, by `trust`
-    trash/…                              what `rm` took away, until `gc`
+    store.json                           the format and the digest of the store
+    checkpoints/<moment>-<id>.json       manifests; their keys sort by time
+    refs/<name>/<version>-<id>           a version of a name; the key contains everything
+    signatures/<id>/<key>                signatures that `trust` added later
+    trash/…                              removed checkpoints and names, until `gc`
 
-Every key is put once and never changed, so any number of writers need not wait for each other.
+Every key is put once and never changed, so writers never have to wait for each other.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError, 
 from nbckpt.store import Store
 
 SHORT = 8
-"""How many characters of an id people see."""
+"""The number of characters of an id that people see."""
 
 _RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\.|$)", re.IGNORECASE)
 _ENTRY = re.compile(r"(checkpoints|trash)/([0-9TZ]+)-([0-9a-f]{64})\.json")
@@ -42,16 +42,16 @@ _VERSION = len("00000001-") + 64
 _PREFIX = re.compile(r"[0-9a-f]{4,64}")
 _ID = re.compile(r"[0-9a-f]{64}")
 _PENDING = "pending/"
-_CLAIM_S = 1800.0  # half as long as a collector heeds a claim
+_CLAIM_S = 1800.0  # half as long as a collector respects a claim
 _MOST_CLAIMED = 16 << 20
 _NUMBER = re.compile(r"[0-9]{1,9}")
 _MOST_VERSIONS = 10**8 - 1
 _ABOUT = {"format": int, "digest?": str, "id?": str, "key?": str}
-_MOST = 64 << 10  # of store.json and a signature
+_MOST = 64 << 10  # the most bytes of store.json or a signature
 
 
 class VanishedError(Exception):
-    """Packs that a manifest was about to name are being collected; the save starts again."""
+    """Packs that a manifest was about to name are being collected. The save must start again."""
 
     def __init__(self, packs: Iterable[str]) -> None:
         super().__init__("packs were collected during a save")
@@ -60,7 +60,7 @@ class VanishedError(Exception):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Entry:
-    """A checkpoint in the listing: its moment, its id and its key. Orders by time, oldest first."""
+    """A checkpoint in the listing: its time, its id and its key. Sorts by time, oldest first."""
 
     moment: str
     id: str
@@ -90,8 +90,8 @@ class History:
     """The checkpoints of one store.
 
     Args:
-        store: Where they are.
-        signer: Gives the user's signer; asked when something is signed or recognised.
+        store: The store.
+        signer: Returns the user's signer. Called when something is signed or verified.
     """
 
     def __init__(self, store: Store, signer: Callable[[], Signer]) -> None:
@@ -106,20 +106,21 @@ class History:
 
     @property
     def algorithms(self) -> Algorithms:
-        """With which algorithms the store is written, or would be if there was one.
+        """The algorithms of the store, or those for a new store if it does not exist yet.
 
         Raises:
-            FormatError: It is no store that can be used here.
+            FormatError: This is not a store that can be used here.
         """
         if self._algorithms is None:
             self.check_format()
         return self._algorithms or PREFERRED
 
     def check_format(self, *, create: bool = False, algorithms: Algorithms = PREFERRED) -> dict[str, Any]:
-        """Return what the store says of itself; with *create* make one with *algorithms* where there is none.
+        """Return the contents of store.json. With *create*, make a missing store with *algorithms*.
 
         Raises:
-            FormatError: It is someone else's, or a newer version's, or its digest is not to be had here.
+            FormatError: It is not a store of nbckpt, a newer version made it, or its digest is not available
+                here.
         """
         try:
             about: dict[str, Any] = read(self.store.get("store.json", 0, _MOST), _ABOUT, "store.json")
@@ -142,10 +143,10 @@ class History:
         return about
 
     def ensure(self, algorithms: Algorithms) -> None:
-        """Make sure that there is a store, and that it is written with *algorithms*.
+        """Make sure that the store exists and uses *algorithms*.
 
         Raises:
-            FormatError: It is written with others.
+            FormatError: It uses other algorithms.
         """
         if self._algorithms is None:
             self.check_format(create=True, algorithms=algorithms)
@@ -158,28 +159,28 @@ class History:
     # Checkpoints.
 
     def publish(self, manifest: Manifest, name: str = "") -> tuple[Manifest, Ref | None]:
-        """Sign a checkpoint and make it visible, its name included; see `adopt`."""
+        """Sign a checkpoint and make it visible, together with its name; see `adopt`."""
         self.ensure(manifest.algorithms)
         manifest, data = encode(manifest, self.signer.sign)
         return manifest, self._show(manifest, data, name, is_own=True)
 
     def adopt(self, manifest: Manifest, data: bytes, name: str = "") -> Ref | None:
-        """Make a checkpoint visible, whole and named or not at all, in the very bytes *data*.
+        """Make a checkpoint and its name visible, both or neither. The manifest is stored as exactly *data*.
 
-        After the return it survives a crash of the machine.
+        After the return the checkpoint survives a crash of the machine.
 
         Raises:
-            VanishedError: A pack that it names is gone or about to go; nothing was published.
-            FormatError: The store has another digest; nothing was published.
+            VanishedError: A pack that it names is deleted or about to be. Nothing was published.
+            FormatError: The store has another digest. Nothing was published.
         """
         self.ensure(manifest.algorithms)
         return self._show(manifest, data, name, is_own=False)
 
     def _show(self, manifest: Manifest, data: bytes, name: str, *, is_own: bool) -> Ref | None:
-        """Put a name, or a note, that claims the packs; look whether they stay; put the manifest.
+        """Put a name or a note that claims the packs, check that the packs stay, then put the manifest.
 
-        A name that leads nowhere is not seen: the manifest, put last of all, shows both at once. And
-        whoever dies before that leaves only the claim. See docs/decisions/0045.
+        A name without a manifest is not visible. The manifest comes last and makes both visible at once. A
+        process that dies before that leaves only the claim. See docs/decisions/0045.
         """
         packs, entry = sorted(manifest.packs()), _entry(manifest)
         ref = self.add_ref(name, entry, packs) if name else None
@@ -191,36 +192,37 @@ class History:
             self._guard(manifest)
             is_put = True
             self.store.put(entry.key, data)
-            if time.time() - began > _CLAIM_S:  # a collector may not have heeded the claim any more
+            if time.time() - began > _CLAIM_S:  # a collector may have ignored a claim that old
                 self._guard(manifest)
         except BaseException as error:
             is_broken = is_put and isinstance(error, VanishedError)
-            with suppress(StoreError):  # the first failure is the one to tell
+            with suppress(StoreError):  # report the first failure
                 if is_own or is_broken:
                     self.store.delete(entry.key)
                 self._unclaim(claim, entry, packs)
             raise
-        with suppress(StoreError):  # it is visible, and what is left here is small
+        with suppress(StoreError):  # the checkpoint is visible, and the leftovers are small
             if ref is None and packs:
                 self.store.delete(claim)
-            elif ref and not (is_own or self.store.exists(claim)):  # another import of it has failed
+            # Another import of this checkpoint has failed.
+            elif ref and not (is_own or self.store.exists(claim)):
                 self.store.put(claim, _claim(entry, packs))
         return ref
 
     def _unclaim(self, claim: str, entry: Entry, packs: list[str]) -> None:
-        """Take a claim back, unless the checkpoint is there: another import may have put both just now."""
+        """Remove a claim unless its checkpoint exists: another import may have put both just now."""
         if not self.store.exists(entry.key):
             self.store.delete(claim)
             if not claim.startswith(_PENDING) and self.store.exists(entry.key):
                 self.store.put(claim, _claim(entry, packs))
 
     def claims(self) -> list[tuple[str, str]]:
-        """Return the keys of names and notes that may claim packs for a checkpoint, and its id."""
+        """Return the keys of names and notes that may claim packs, each with the id of its checkpoint."""
         found = [(ref.key, ref.id) for ref in self.refs()]
         return found + [(f"{_PENDING}{target}", target) for target in self.pending()]
 
     def pending(self) -> list[str]:
-        """Return the ids of checkpoints that are about to be put, or to be brought back from the trash."""
+        """Return the ids of checkpoints that are about to be put, or to be restored from the trash."""
         return [key.removeprefix(_PENDING) for key in self.store.keys(_PENDING)]
 
     def claimed(self, key: str) -> set[str]:
@@ -239,7 +241,7 @@ class History:
         """Return a checkpoint's manifest.
 
         Raises:
-            CorruptError: It was cut or edited, or is kept under the key of another one.
+            CorruptError: It was truncated or edited, or it is stored under the key of another checkpoint.
         """
         return decode_entry(entry.key, self.store.get(entry.key, 0, MOST + 1))
 
@@ -248,20 +250,20 @@ class History:
         return self.store.get(entry.key)
 
     def remove(self, entry: Entry) -> list[Ref]:
-        """Take a checkpoint and its names out of sight, into the trash; return the names."""
+        """Move a checkpoint and its names into the trash. Return the names."""
         refs = [ref for ref in self.refs() if ref.id == entry.id]
         for key in (entry.key, *(ref.key for ref in refs)):
             self.store.copy(key, _trashed(key))
         self.store.delete(entry.key)
         self.store.settle("checkpoints")
-        # From here on the names lead nowhere and are not seen; what stays of them now, `gc` removes.
+        # From here on the names lead nowhere and are invisible. `gc` removes names that remain.
         with suppress(StoreError):
             for ref in refs:
                 self.store.delete(ref.key)
         return refs
 
     def trash(self) -> dict[str, tuple[Entry, list[Ref]]]:
-        """Return what `bring_back` takes for each checkpoint that is in the trash, by its id."""
+        """Return the checkpoints in the trash by id, each as the arguments of `bring_back`."""
         found: dict[str, tuple[Entry, list[Ref]]] = {}
         for entry in self.entries("trash"):
             key = f"checkpoints/{entry.key.removeprefix('trash/')}"
@@ -272,20 +274,20 @@ class History:
         return found
 
     def bring_back(self, entry: Entry, refs: Iterable[Ref]) -> None:
-        """Undo `remove`, as long as `gc` has not emptied the trash; asked again, it goes on.
+        """Undo `remove`, if `gc` has not emptied the trash. An interrupted call can be repeated.
 
         Raises:
-            NotFoundError: It has.
+            NotFoundError: `gc` has deleted the checkpoint, or is about to.
         """
         keys = [*(ref.key for ref in refs), entry.key]
         claim = f"{_PENDING}{entry.id}"
         back = []
         try:
             if not self.store.exists(entry.key):
-                # First the claim, then the look at the marks: see docs/decisions/0045.
+                # The claim comes before the look at the marks: see docs/decisions/0045.
                 self.store.put(claim, _claim(entry, ()))
                 self._check_contents(replace(entry, key=_trashed(entry.key)))
-            for key in keys:  # the checkpoint last: it shows its names and itself at once
+            for key in keys:  # the checkpoint comes last and shows itself and its names at once
                 if not self.store.exists(key):
                     self.store.copy(_trashed(key), key)
                     back.append(key)
@@ -299,14 +301,14 @@ class History:
             self.store.delete(key)
 
     def _check_contents(self, entry: Entry) -> None:
-        """Make sure that no collector has taken or is about to take a checkpoint, or what it needs."""
+        """Check that no collector has deleted, or is about to delete, a checkpoint or its data."""
         condemned, uses = self._condemned(), Uses()
         if entry.id in condemned:
             raise NotFoundError(f"checkpoint {entry.id[:SHORT]} is being collected")
         try:
             manifest = self.read(entry)
         except (CorruptError, FormatError):
-            return  # it was damaged before, and nothing of it can be read anyway
+            return  # it was damaged before, and its data cannot be read anyway
         add_uses(uses, manifest)
         for pack, places in uses.items():
             if pack in condemned:
@@ -317,7 +319,7 @@ class History:
                 raise NotFoundError(f"pack {pack[:12]} was collected")
 
     def _guard(self, manifest: Manifest) -> None:
-        """Make sure that no collector is about to take a pack that *manifest* names. See gc.py."""
+        """Check that no collector is about to delete a pack that *manifest* names. See gc.py."""
         packs = manifest.packs()
         if not packs:
             return
@@ -327,7 +329,7 @@ class History:
             raise VanishedError(gone)
 
     def _condemned(self) -> set[str]:
-        """Return the packs and checkpoints that collectors are about to take: each marks its own."""
+        """Return the packs and checkpoints that collectors are about to delete, from all their marks."""
         condemned: set[str] = set()
         for key in self.store.keys("condemned/"):
             with suppress(NotFoundError):
@@ -337,15 +339,15 @@ class History:
     # Names.
 
     def refs(self, name: str = "") -> list[Ref]:
-        """Return the versions of *name*, or of every name, in order.
+        """Return the versions of *name*, or of every name, sorted.
 
-        Where two writers took one number at once, the one whose id comes later gets the next.
+        If two writers took one number at once, the one whose id sorts later gets the next number.
         """
         found = self._all_refs(name)
         return [ref for ref in found if not ref.key.startswith("trash/")]
 
     def _all_refs(self, name: str = "") -> list[Ref]:
-        """Return the versions, removed ones included: a version keeps its number when another goes."""
+        """Return all versions, including removed ones. A version keeps its number if another is removed."""
         below = f"refs/{encode_name(name)}/" if name else "refs/"
         keys = [*self.store.keys(f"trash/{below}"), *self.store.keys(below)]
         found = (it for it in map(_REF.fullmatch, keys) if it)
@@ -357,10 +359,10 @@ class History:
         return refs
 
     def spent_refs(self, ids: Container[str]) -> list[str]:
-        """Return the keys of the removed names of these checkpoints that are not needed any more.
+        """Return the keys of the removed names of these checkpoints that are no longer needed.
 
-        The last version of a name stays, and every one where two writers took one number, so that no
-        number is given again and no version gets another one.
+        The last version of a name stays, and so does every version if two writers took one number. Therefore
+        no number is used again, and no version changes its number.
         """
         by_name: dict[str, list[Ref]] = {}
         for ref in self._all_refs():
@@ -375,10 +377,11 @@ class History:
     def add_ref(self, name: str, target: Entry, packs: Iterable[str] = ()) -> Ref:
         """Give a checkpoint the next version of *name*.
 
-        A version that `rm` took away is not given again. Until the checkpoint is there it claims *packs*.
+        The number of a removed version is not used again. Until the checkpoint is published, the key claims
+        *packs*.
 
         Raises:
-            UsageError: No checkpoint can have the name, or not once more.
+            UsageError: The name is not valid, or it has reached the last possible version.
         """
         check_name(name)
         version = self._last_version(name) + 1
@@ -389,29 +392,29 @@ class History:
         return Ref(version, target.id, name, key)
 
     def _last_version(self, name: str) -> int:
-        """Return the number of the last version of *name*, a removed one or not.
+        """Return the number of the last version of *name*, including removed versions.
 
-        A save asks for it, so it looks at nothing of a version but the number in its key.
+        Every save calls this, so it reads only the numbers in the keys.
         """
         below = f"refs/{encode_name(name)}/"
         keys = [*self.store.keys(f"trash/{below}"), *self.store.keys(below)]
         numbers = [version[:8] for version in {key[-_VERSION:] for key in keys} if version[:8].isdecimal()]
         last = int(max(numbers, default=0))
-        if len(set(numbers)) < len(numbers):  # two writers took one number: the second has the next
+        if len(set(numbers)) < len(numbers):  # two writers took one number: the second gets the next
             last = 0
             for number in sorted(numbers):
                 last = max(int(number), last + 1)
         return last
 
     def resolve(self, ref: str) -> Entry:
-        """Return the checkpoint that *ref* means.
+        """Return the checkpoint that *ref* refers to.
 
-        `latest`, a name (its newest version), `name@3`, or at least four characters of an id; each
-        with `~2` behind it for the second older one in the same list.
+        *ref* is `latest`, a name (its newest version), `name@3`, or at least four characters of an id. Each
+        may end in `~2`, for the checkpoint two places older in the same list.
 
         Raises:
-            NotFoundError: There is none; the message names similar ones.
-            UsageError: There are several.
+            NotFoundError: No checkpoint matches. The message names similar ones.
+            UsageError: Several checkpoints match.
         """
         base, tilde, back = ref.partition("~")
         if tilde and not _NUMBER.fullmatch(back):
@@ -430,7 +433,7 @@ class History:
         return candidates[at]
 
     def _newest(self, base: str) -> Entry | None:
-        """Return what `latest` or a name means, by one listing; None where only a longer look can tell."""
+        """Return the checkpoint of `latest` or a name by one listing, or None if this does not decide it."""
         # see docs/decisions/0059
         if base == "latest":
             found = (_ENTRY.fullmatch(key) for key in reversed(list(self.store.keys("checkpoints/"))))
@@ -447,7 +450,7 @@ class History:
         return self._named_by(keys[-1]) if keys else None
 
     def _named_by(self, key: str) -> Entry | None:
-        """Return the checkpoint of a ref that says where it is; None where it does not, or there is none."""
+        """Return the checkpoint whose place a ref records, or None if it records none or it is gone."""
         ref = _REF.fullmatch(key)
         with suppress(NotFoundError):
             moment = self.store.get(key, 0, _MOST).decode("ascii", "replace").split()[1:2]
@@ -457,7 +460,7 @@ class History:
         return None
 
     def _candidates(self, base: str, entries: list[Entry]) -> list[Entry]:
-        """Return what *base* can mean, the one it means first."""
+        """Return the checkpoints that *base* can refer to, best match first."""
         if base == "latest":
             return entries
         by_id = {entry.id: entry for entry in entries}
@@ -497,7 +500,7 @@ class History:
         )
 
     def trust(self, manifest: Manifest) -> None:
-        """Sign someone else's manifest as one's own."""
+        """Sign a manifest that somebody else wrote."""
         signature = self.signer.sign(manifest.id)
         self.store.put(f"signatures/{manifest.id}/{signature.key}", signature.hmac.encode())
 
@@ -514,7 +517,7 @@ def _claim(target: Entry, packs: Iterable[str]) -> bytes:
 
 
 def decode_entry(key: str, data: bytes) -> Manifest:
-    """Return the manifest under a key, which must be its own; see `History.read`."""
+    """Return the manifest in *data* after checking that it belongs to *key*; see `History.read`."""
     file = key.rpartition("/")[2]
     what = f"checkpoint {file.partition('-')[2][:SHORT]}"
     manifest = decode(data, what)
@@ -527,10 +530,10 @@ def decode_entry(key: str, data: bytes) -> Manifest:
 
 
 def check_name(name: str) -> str:
-    """Return *name* when a checkpoint can have it.
+    """Return *name* if it is a valid name for a checkpoint.
 
     Raises:
-        UsageError: It cannot; the message says why.
+        UsageError: It is not valid. The message says why.
     """
     if trouble := _name_trouble(name):
         raise UsageError(f"{name!r} cannot be a checkpoint's name: {trouble}")
@@ -546,10 +549,10 @@ def _name_trouble(name: str) -> str:
 
 
 def encode_name(name: str) -> str:
-    """Return *name* as a file name that every system keeps apart from the others.
+    """Return *name* as a file name that is distinct on every system.
 
-    Everything but lower-case letters, digits, `_`, `-` and inner dots is percent-encoded: capitals too,
-    since some systems do not tell them apart, and the first letter of the names that Windows reserves.
+    Everything except lower-case letters, digits, `_`, `-` and inner dots is percent-encoded. This includes
+    capitals, because some systems ignore case, and the first letter of names that Windows reserves.
     """
     text = "".join(c if c in "abcdefghijklmnopqrstuvwxyz0123456789_-." else _percent(c) for c in name)
     if text.startswith(".") or _RESERVED.match(text):
@@ -559,7 +562,7 @@ def encode_name(name: str) -> str:
 
 @lru_cache(maxsize=1024)
 def _decoded_name(text: str) -> str:
-    """Return the name that `encode_name` made *text* of; empty where it was none."""
+    """Return the name that `encode_name` turned into *text*, or "" if there is none."""
     name = unquote(text)
     return name if encode_name(name) == text and not _name_trouble(name) else ""
 
@@ -571,7 +574,7 @@ def _percent(character: str) -> str:
 
 
 def _entry(manifest: Manifest) -> Entry:
-    """Return the place of a checkpoint in the listing."""
+    """Return the entry of a checkpoint in the listing."""
     moment = re.sub(r"[^0-9TZ]", "", manifest.created_at)
     return Entry(moment, manifest.id, f"checkpoints/{moment}-{manifest.id}.json")
 

@@ -1,6 +1,6 @@
-"""Instances: reducers of objects that pickling makes again without what they had, or refuses to make again.
+"""Instances: reducers for objects that pickle restores incompletely, or fails to restore.
 
-Like those in `reducers`, the functions that put objects together are named in records and keep their meaning.
+Records name the functions that rebuild objects, as in `reducers`, so these functions keep their meaning.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Any
 from nbckpt.core.reducers import found_by_name
 
 Reduced = Any
-"""What `object.__reduce_ex__` returns."""
+"""The return value of `object.__reduce_ex__`."""
 
 
-# Functions with a cache, which say by name where they are.
+# Functions with a cache. They are found by name.
 
 
 def reduce_cached(function: Any) -> Reduced:
-    """Take a function that `functools.lru_cache` made apart; what is in its cache is left out."""
+    """Reduce a function that `functools.lru_cache` made, without its cached results."""
     if found_by_name(function) or not hasattr(function, "cache_parameters"):
         return NotImplemented
     attributes = {name: value for name, value in vars(function).items() if name != "cache_parameters"}
@@ -31,34 +31,34 @@ def reduce_cached(function: Any) -> Reduced:
 
 
 def make_cached(function: Callable[..., Any], maxsize: int | None, typed: bool) -> Any:  # noqa: FBT001  as in the record
-    """Give a function an empty cache."""
+    """Wrap a function with an empty cache."""
     return functools.lru_cache(maxsize, typed)(function)
 
 
 def reduce_new_type(kind: Any) -> Reduced:
-    """Take a `typing.NewType` apart, which says by name where it is."""
+    """Reduce a `typing.NewType`, which is found by name."""
     if found_by_name(kind):
         return NotImplemented
     return typing.NewType, (kind.__name__, kind.__supertype__), {"__module__": kind.__module__}
 
 
-# Instances of classes with a `__getattr__`, which pickle would ask for `__setstate__` while they are empty.
+# Instances of classes with a `__getattr__`. Pickle would look up `__setstate__` on the empty instance.
 
 
 def asks_itself(kind: type) -> bool:
-    """Tell whether instances of a type look up what they lack in themselves, and leave pickling to pickle."""
+    """Tell whether a type defines `__getattr__` and no pickling of its own."""
     own = any("__getattr__" in vars(base) for base in kind.__mro__)
     return own and not hasattr(kind, "__setstate__") and not reduces_itself(kind)
 
 
 def reduces_itself(kind: type) -> bool:
-    """Tell whether a type has a way of its own to be taken apart."""
+    """Tell whether a type defines its own reduction."""
     names = ("__reduce__", "__reduce_ex__")
     return kind in dispatch_table or any(getattr(kind, it) is not getattr(object, it) for it in names)
 
 
 def reduce_plainly(instance: Any) -> Reduced:
-    """Take an instance apart so that it is filled without being asked."""
+    """Reduce an instance so that it is filled without any lookup in it."""
     make, arguments, state, *items = instance.__reduce_ex__(5)
     items = [*items, None, None][:2]
     return (
@@ -67,7 +67,7 @@ def reduce_plainly(instance: Any) -> Reduced:
 
 
 def set_state(instance: Any, state: Any) -> None:
-    """Fill an instance as pickle does, but without looking anything up in it."""
+    """Fill an instance as pickle does, but without any lookup in it."""
     attributes, slots = state if type(state) is tuple else (state, None)
     if attributes:
         object.__getattribute__(instance, "__dict__").update(attributes)
@@ -75,11 +75,11 @@ def set_state(instance: Any, state: Any) -> None:
         object.__setattr__(instance, name, value)
 
 
-# Exceptions, with what they were raised from.
+# Exceptions with their causes.
 
 
 def reduce_exception(error: BaseException, can_save: Callable[[Any], bool]) -> Reduced:
-    """Take an exception apart with its cause and its context, where those can be saved."""
+    """Reduce an exception with its cause and its context, if these can be saved."""
     reduced: Any = error.__reduce_ex__(5)
     cause, context = (it if can_save(it) else None for it in (error.__cause__, error.__context__))
     chained = cause is not None or context is not None or error.__suppress_context__
@@ -91,7 +91,7 @@ def reduce_exception(error: BaseException, can_save: Callable[[Any], bool]) -> R
 
 
 def set_exception(error: BaseException, chain: tuple[Any, BaseException, BaseException, bool]) -> None:
-    """Give an exception its attributes, its cause and its context."""
+    """Set the attributes, the cause and the context of an exception."""
     state, error.__cause__, error.__context__, error.__suppress_context__ = chain
     if state is not None:
         error.__setstate__(state)
@@ -101,14 +101,14 @@ def set_exception(error: BaseException, chain: tuple[Any, BaseException, BaseExc
 
 
 def gradient_of(tensor: Any, can_save: Callable[[Any], bool]) -> tuple[Any, Any, Any] | None:
-    """Return a leaf's gradient, its hooks and those that run after it, without what cannot be saved."""
+    """Return a leaf's gradient, hooks and post-accumulation hooks, without hooks that cannot be saved."""
     hooks = (tensor._backward_hooks, getattr(tensor, "_post_accumulate_grad_hooks", None))
     parts = (tensor.grad, *(hook if hook and can_save(hook) else None for hook in hooks))
     return parts if any(part is not None for part in parts) else None
 
 
 def set_gradient(tensor: Any, parts: tuple[Any, Any, Any]) -> None:
-    """Give a tensor its gradient and its hooks, under the numbers that their handles know."""
+    """Set a tensor's gradient and its hooks, under the numbers that their handles use."""
     from torch.utils.hooks import RemovableHandle
 
     tensor.grad, hooks, after = parts
@@ -121,11 +121,12 @@ def set_gradient(tensor: Any, parts: tuple[Any, Any, Any]) -> None:
     )
 
 
-# Figures: parts that are numbered by address, or anew each time, would make different bytes of equal figures.
+# Figures. Some parts are numbered by address or by a global counter, so equal figures would give different
+# bytes.
 
 
 def reduce_callbacks(registry: Any) -> Reduced:
-    """Take a figure's callbacks apart; the next number is the one after the last that is saved."""
+    """Reduce a figure's callbacks. The next number follows the last saved number."""
 
     def after_last(state: dict[str, Any]) -> int:
         return 1 + max((number for named in state["callbacks"].values() for number in named), default=-1)
@@ -134,29 +135,29 @@ def reduce_callbacks(registry: Any) -> Reduced:
 
 
 def reduce_node(node: Any) -> Reduced:
-    """Take a node of a figure's transforms apart; the nodes that follow it are numbered in their order."""
+    """Reduce a node of a figure's transforms. The child nodes are numbered in their order."""
     return _with(node, "_parents", lambda state: dict(enumerate(state["_parents"].values())))
 
 
 def _with(instance: Any, name: str, make: Callable[[dict[str, Any]], Any]) -> Reduced:
-    """Take an instance apart with another value for one attribute of its state."""
+    """Reduce an instance with one attribute of its state replaced."""
     reduced: Any = instance.__reduce_ex__(5)
     if type(reduced) is not tuple or len(reduced) < 3 or name not in (reduced[2] or ()):
         return reduced
     return (*reduced[:2], reduced[2] | {name: make(reduced[2])}, *reduced[3:])
 
 
-# Arrow's columns: a slice has the memory of all that it is a slice of.
+# Arrow columns. A slice refers to the memory of the whole column.
 
 _SPARED, _MOST_COPIED = 64 << 10, 32 << 20
 
 
 def reduce_arrow(data: Any) -> Reduced:
-    """Take a slice of a much larger column or table apart as a copy of its own rows."""
+    """Reduce a slice of a much larger column or table to a copy of its own rows."""
     size = data.nbytes
     if size > _MOST_COPIED or data.get_total_buffer_size() < 4 * size + _SPARED:
         return NotImplemented
     try:
         return data.take(modules["pyarrow"].array(range(len(data)))).__reduce_ex__(5)
-    except modules["pyarrow"].ArrowNotImplementedError:  # a type of which no rows can be taken
+    except modules["pyarrow"].ArrowNotImplementedError:  # a type that does not support taking rows
         return NotImplemented

@@ -1,7 +1,7 @@
-"""Manifest: the one small JSON document that is a checkpoint; it names everything else.
+"""Manifest: one small JSON document that describes a checkpoint and names everything else.
 
-The text is canonical (sorted keys, no spaces, UTF-8), so that the digest of its body is the
-checkpoint's id, and a signature over the id covers every byte that the checkpoint names.
+The text is canonical (sorted keys, no spaces, UTF-8). The digest of its body is the checkpoint's id, so a
+signature over the id covers every byte that the checkpoint names.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _MOMENT = re.compile(
     r"|(19[7-9]|2[0-9]{2})[0-9]-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
     r"T([01][0-9]|2[0-3])(:[0-5][0-9]){2}\.[0-9]{6}Z"
 )
-_SMALLEST_BLOB = 4096  # but for the last one of a content
+_SMALLEST_BLOB = 4096  # except for the last blob of a content
 
-# What a manifest looks like, in the words of schema.py: anyone may have written it.
+# The form of a manifest, for schema.py. A manifest may come from anybody.
 _CONTENT = (int, (int, int, int), ...)
 _VALUE = {
     "name": str,
@@ -84,13 +84,13 @@ _TAIL = {"id": str, "signature?": OneOf({"key": str, "hmac": str}, None)}
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Values that are saved together, since they share something or are small.
+    """Values that are saved together, because they share objects or are small.
 
     Attributes:
         record: The pickle of the list of the values.
-        roots: Stretches of memory, none overlapping another.
-        buffers: For each buffer that the record asks for: its root, offset and size.
-        separate: The values share nothing.
+        roots: Ranges of memory that do not overlap.
+        buffers: For each buffer that the record refers to: its root, offset and size.
+        separate: Whether the values share nothing.
     """
 
     record: Content
@@ -105,13 +105,15 @@ class Value:
 
     Attributes:
         name: The variable's name, or the field's key as text.
-        group: Which group holds it.
-        slot: Its place in the group's list.
-        digest: Equal for equal contents saved in one way; different digests need not mean a change.
-        preview: What can be told without loading it: `type`, `bytes`, `text`, and what fits the type.
+        group: The number of its group.
+        slot: Its position in the group's list.
+        digest: Equal digests mean equal contents, saved in the same way. Different digests need not mean a
+            change.
+        preview: A description that needs no loading: `type`, `bytes`, `text`, and more that depends on the
+            type.
         picture: A small PNG of it.
-        keyed: The slot holds a pair of key and value, since the key is no string.
-        changed: It changed while it was saved, so it may hold values of several moments.
+        keyed: Whether the slot holds a pair of key and value, because the key is not a string.
+        changed: Whether it changed during the save, so that it may mix several states.
     """
 
     name: str
@@ -126,7 +128,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A variable that could not be saved: where in it the cause is, and why."""
+    """A variable that could not be saved: the path to the cause inside it, and the reason."""
 
     name: str
     path: str
@@ -135,7 +137,7 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """Who vouches for a manifest: the key's public name, and the HMAC with it."""
+    """A signature of a manifest: the public name of the key, and the HMAC."""
 
     key: str
     hmac: str
@@ -143,7 +145,7 @@ class Signature:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """A checkpoint's whole description. The fields are those of FORMAT.md."""
+    """The complete description of a checkpoint. FORMAT.md describes the fields."""
 
     algorithms: Algorithms = field(default=PREFERRED, kw_only=True)
 
@@ -171,7 +173,7 @@ class Manifest:
         return f"Manifest({self.id[:8]}, {held})"
 
     def contents(self) -> Iterable[Content]:
-        """Yield every stretch of bytes that the manifest names."""
+        """Yield every content that the manifest names."""
         for group in self.groups:
             yield group.record
             yield from group.roots
@@ -183,18 +185,18 @@ class Manifest:
         return {run[0] for content in self.contents() for run in content.runs} - set(self.inline)
 
     def packs_of(self, names: Container[str]) -> set[str]:
-        """Return the packs among them that the values of these names need."""
+        """Return the ids of the packs, among these, that the values with these names need."""
         groups = {value.group for value in self.values if value.name in names}
         parts = [self.groups[at] for at in groups]
         runs = {run[0] for it in parts for content in (it.record, *it.roots) for run in content.runs}
         return runs - set(self.inline)
 
     def size(self) -> int:
-        """Return how many bytes the checkpoint's contents are."""
+        """Return the size of the checkpoint's contents in bytes."""
         return sum(content.size for content in self.contents())
 
     def find(self, name: str) -> Value | None:
-        """Return the value of this name."""
+        """Return the value with this name, or None."""
         return next((value for value in self.values if value.name == name), None)
 
     def mapped(self, change: Callable[[Content], Content]) -> Manifest:
@@ -216,7 +218,7 @@ class Manifest:
 
 
 def now() -> str:
-    """Return this moment in UTC, as manifests write it."""
+    """Return the current time in UTC, in the form that manifests use."""
     return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
@@ -227,10 +229,10 @@ def canonical(document: Any) -> bytes:
 
 
 def encode(manifest: Manifest, sign: Callable[[str], Signature] | None = None) -> tuple[Manifest, bytes]:
-    """Return the manifest with its id and signature, and the bytes to keep.
+    """Return the manifest with its id and signature, and the bytes to store.
 
     Raises:
-        UsageError: It would be longer than one can be.
+        UsageError: It would exceed the limit for a manifest.
     """
     body = canonical(_to_json(manifest))
     if len(body) > MOST - 1024:
@@ -250,15 +252,15 @@ def decode(data: bytes, what: str = "the manifest") -> Manifest:
     """Return the manifest in *data*, checked against its own id.
 
     Raises:
-        CorruptError: It was cut or edited.
-        FormatError: It is something else, or from a newer version, or its digest is not to be had here.
+        CorruptError: It was truncated or edited.
+        FormatError: It is not a manifest, a newer version wrote it, or its digest is not available here.
     """
     end = data.rfind(_ID)
     if not data.startswith(_START):
         raise FormatError(f"{what} is not an nbckpt manifest")
     if end < 0 or len(data) > MOST:
         raise CorruptError(f"{what} is damaged: it is {'too long' if end >= 0 else 'not whole JSON'}")
-    # The very bytes that are hashed are the ones that are read.
+    # Read exactly the bytes that were hashed.
     raw, tail = data[len(_START) : end], read(b"{" + data[end + 1 :], _TAIL, what)
     body = read(raw, {"format": int, "digest?": str}, what)
     if body["format"] > FORMAT:
@@ -368,10 +370,10 @@ def _read_group(it: Any, packs: Sequence[str]) -> Group:
 
 
 def _from_json(document: Mapping[str, Any]) -> Manifest:
-    """Return the manifest of a body that has the form; what it names in itself must be there, too."""
+    """Return the manifest from a body that matches the form. Its internal references must be valid, too."""
     packs, groups = document["packs"], document["groups"]
     if document["created_at"]:
-        datetime.fromisoformat(document["created_at"])  # its form alone allows a 31st of February
+        datetime.fromisoformat(document["created_at"])  # the form alone allows February 31
 
     def values(name: str) -> tuple[Value, ...]:
         return tuple(_read_value(it, packs, len(groups)) for it in document.get(name, ()))

@@ -1,8 +1,7 @@
-"""Reducers: how the objects that plain pickling gets wrong are taken apart and put together.
+"""Reducers: take apart, and rebuild, the objects that plain pickling handles wrongly.
 
-A reducer returns what `object.__reduce__` returns, or NotImplemented for the usual way. The functions
-that put things together are named in every record: they are part of the format and never change
-their meaning.
+A reducer returns what `object.__reduce__` returns, or NotImplemented for the default way. Records name the
+functions that rebuild objects, so these functions are part of the format and never change their meaning.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _FUNCTION_STATE = (
 
 @contextmanager
 def live_namespace(namespace: dict[str, Any] | None) -> Iterator[None]:
-    """Let functions of a notebook that are loaded in this block read and write *namespace*."""
+    """Run the block so that notebook functions loaded in it read and write *namespace*."""
     token = _namespace.set(namespace)
     try:
         yield
@@ -56,18 +55,18 @@ def main_namespace() -> dict[str, Any]:
 
 
 def found_by_name(thing: Any) -> bool:
-    """Tell whether a library has a thing under the name that the thing has."""
+    """Tell whether a function or class can be found in a library under its own name."""
     found: Any = sys.modules.get(getattr(thing, "__module__", None) or "")
     for part in thing.__qualname__.split("."):
         found = getattr(found, part, None)
     return found is thing and thing.__module__ != "__main__"
 
 
-# Functions of the notebook: the code goes along, the globals are whatever is live after the restore.
+# Functions of the notebook. The code is saved; the globals are the live namespace after the restore.
 
 
 def reduce_function(function: types.FunctionType) -> tuple[Any, ...]:
-    """Take a notebook's function apart without the globals that it reads."""
+    """Reduce a function of the notebook without its globals."""
     cells = function.__closure__ or ()
     state = {name: getattr(function, name) for name in _FUNCTION_STATE}
     state["__annotations__"] = function.__annotations__
@@ -93,7 +92,7 @@ def make_function(code: types.CodeType, name: str, cells: tuple[types.CellType, 
 def fill_function(
     function: types.FunctionType, state: tuple[dict[str, Any], Sequence[tuple[types.CellType, Any]]]
 ) -> None:
-    """Give a made function its defaults, and its cells their contents; both may refer to the function."""
+    """Set the defaults of a new function and the contents of its cells. Both may refer to the function."""
     attributes, contents = state
     for name, value in attributes.items():
         if name == "__dict__":
@@ -105,7 +104,7 @@ def fill_function(
 
 
 def with_cells(function: types.FunctionType, reduced: Any) -> Any:
-    """Let cloudpickle's form of a library's function share its cells with other functions."""
+    """Change cloudpickle's form of a library function so that it shares its cells with other functions."""
     if not function.__closure__ or reduced is NotImplemented:
         return reduced
     make, (*code, _), (attributes, members), *rest = reduced
@@ -114,25 +113,25 @@ def with_cells(function: types.FunctionType, reduced: Any) -> Any:
 
 
 def contents_of(cell: types.CellType) -> tuple[Any, ...]:
-    """Return what is in a cell, as a tuple of one; an empty tuple for nothing."""
+    """Return the content of a cell as a tuple of one, or an empty tuple for an empty cell."""
     try:
         return (cell.cell_contents,)
     except ValueError:
         return ()
 
 
-# Locks that nobody holds are as good as new ones.
+# Locks. A lock that nobody holds can be replaced by a new one.
 
 
 def reduce_lock(lock: Any) -> Any:
-    """Replace a free lock by a new one; one that is held cannot be saved."""
+    """Reduce a free lock to a new one. A lock that is held cannot be saved."""
     if lock.locked():
         raise TypeError("a lock that is held cannot be saved")
     return threading.Lock, ()
 
 
 def reduce_rlock(lock: Any) -> Any:
-    """Replace a free re-entrant lock by a new one."""
+    """Reduce a free re-entrant lock to a new one."""
     if "owner=0 " not in repr(lock):
         raise TypeError("a lock that is held cannot be saved")
     return threading.RLock, ()
@@ -142,9 +141,9 @@ def reduce_rlock(lock: Any) -> Any:
 
 
 def reduce_memoryview(view: memoryview, owner: Any = None) -> tuple[Any, ...]:
-    """Take a view apart into the memory that it is of, so that the two stay connected.
+    """Reduce a memory view to its underlying memory, so that the two stay connected.
 
-    The memory of an *owner* that is saved as an object is that object.
+    If an *owner* is saved as an object, the view refers to that object.
     """
     if not view.c_contiguous:
         raise TypeError("a memoryview with gaps cannot be saved")
@@ -163,18 +162,18 @@ def make_memoryview(
     size: int | None = None,
     readonly: bool = False,  # noqa: FBT001, FBT002  as in the record
 ) -> memoryview:
-    """Make a view of restored memory."""
+    """Rebuild a view over restored memory."""
     view = memoryview(memory).cast("B")[start : None if size is None else start + size]
     view = view if form == "B" and len(shape) == 1 else view.cast(form, shape)  # type: ignore[call-overload]  # any
     return view.toreadonly() if readonly else view
 
 
 OWNERS = (bytearray, array.array)
-"""Types of objects that have memory of their own in the record, in which views and arrays can be."""
+"""Types whose objects keep their own memory in the record. Views and arrays can refer to that memory."""
 
 
 def owner_of(data: np.ndarray[Any, Any]) -> Any:
-    """Return the object of one of the `OWNERS` whose memory an array reaches; None for any other memory."""
+    """Return the object of one of the `OWNERS` whose memory an array uses, or None."""
     base: Any = data.base
     while isinstance(base, type(data)):
         base = base.base
@@ -183,7 +182,7 @@ def owner_of(data: np.ndarray[Any, Any]) -> Any:
 
 
 def reduce_owned(data: np.ndarray[Any, Any], owner: Any) -> tuple[Any, ...]:
-    """Take an array over the memory of an owner apart into that and where it is in it."""
+    """Reduce an array over an owner's memory to the owner and the array's place in it."""
     start = data.__array_interface__["data"][0] - address_of(memoryview(owner).cast("B"))
     return make_strided, (owner, data.dtype, data.shape, data.strides, start)
 
@@ -192,7 +191,7 @@ def reduce_owned(data: np.ndarray[Any, Any], owner: Any) -> tuple[Any, ...]:
 
 
 def byte_range(array: np.ndarray[Any, Any]) -> tuple[int, int]:
-    """Return the address of the first byte that *array* reaches and that past the last."""
+    """Return the address of the first byte that *array* uses, and the address after the last."""
     low = high = array.__array_interface__["data"][0]
     for count, stride in zip(array.shape, array.strides, strict=True):
         if stride < 0:
@@ -203,7 +202,7 @@ def byte_range(array: np.ndarray[Any, Any]) -> tuple[int, int]:
 
 
 def reduce_strided(array: np.ndarray[Any, Any]) -> tuple[Any, ...]:
-    """Take a strided view apart into the memory that it reaches, uncopied, and how it reaches it."""
+    """Reduce a strided view to the memory that it uses, uncopied, and its strides."""
     np = sys.modules["numpy"]
     low, high = byte_range(array)
     start = array.__array_interface__["data"][0] - low
@@ -217,33 +216,33 @@ def reduce_strided(array: np.ndarray[Any, Any]) -> tuple[Any, ...]:
 
 
 def make_strided(memory: Any, dtype: Any, shape: Any, strides: Any, start: int) -> Any:
-    """Make the view again, over restored memory."""
+    """Rebuild the view over restored memory."""
     import numpy as np
 
     return np.ndarray(shape, dtype, memory, start, strides)
 
 
 def reduce_dtype(dtype: np.dtype[Any]) -> Any:
-    """Take a structured type apart with its own table of fields, which its arrays do not share."""
+    """Reduce a structured type together with its table of fields, which its arrays do not share."""
     parts: Any = dtype.__reduce__()
     make, arguments, state = parts
     return make, arguments, tuple(dict(it) if type(it) is dict else it for it in state)
 
 
 def reduce_datetimes(array: np.ndarray[Any, Any]) -> tuple[Any, ...]:
-    """Dates and durations refuse to export their memory; as integers they do not."""
+    """Reduce an array of dates or durations as integers, because dates do not export their memory."""
     return make_datetimes, (array.view("i8"), array.dtype)
 
 
 def make_datetimes(integers: Any, dtype: Any) -> Any:
-    """Give integers their unit back."""
+    """Return the integers with their unit of time."""
     return integers.view(dtype)
 
 
 def reduce_objects(array: np.ndarray[Any, Any]) -> Any:
-    """Take a large object array apart: as one text where it holds many strings, or by what repeats in it.
+    """Reduce a large object array: as one text if it holds many strings, or by its repeated objects.
 
-    What looks like neither is left to pickle, which visits every object.
+    Any other array is left to pickle, which visits every object.
     """
     flat = array.ravel(order="K")
     sample = flat[:: max(1, flat.size // _SAMPLE)].tolist()
@@ -256,11 +255,11 @@ def reduce_objects(array: np.ndarray[Any, Any]) -> Any:
 
 
 class Made(bytearray):
-    """Memory that a reducer made and nothing else refers to, so that it can go as soon as it is stored."""
+    """Memory that a reducer made. Nothing else refers to it, so it is freed when it has been stored."""
 
 
 def _reduce_strings(flat: np.ndarray[Any, Any], shape: Any, order: str) -> Any:
-    """Join the strings, a slice at a time; values that are no strings are kept beside."""
+    """Join the strings, one slice at a time. Values that are not strings are kept separately."""
     text, end = Made(), 0
     others: dict[int, Any] = {}
     for start in range(0, flat.size, _STRINGS_AT_ONCE):
@@ -273,8 +272,8 @@ def _reduce_strings(flat: np.ndarray[Any, Any], shape: Any, order: str) -> Any:
         items.append("")
         part = "\0".join(items).encode("utf-8", "surrogatepass")
         if part.count(0) != len(items) - 1:
-            return NotImplemented  # a string holds the separator
-        if not start:  # room for all at once: text that grows leaves holes as large as itself in the heap
+            return NotImplemented  # a string contains the separator
+        if not start:  # allocate all at once: a growing text would leave equally large holes in the heap
             text = Made(len(part) * (flat.size // len(items) + 1))
         text[end : end + len(part)] = part
         end += len(part)
@@ -283,7 +282,7 @@ def _reduce_strings(flat: np.ndarray[Any, Any], shape: Any, order: str) -> Any:
 
 
 def make_strings(text: Any, shape: Any, order: Any, others: dict[int, Any]) -> Any:
-    """Split the text into its strings again."""
+    """Split the text into its strings."""
     import numpy as np
 
     items = str(text, "utf-8", "surrogatepass").split("\0")
@@ -293,16 +292,17 @@ def make_strings(text: Any, shape: Any, order: Any, others: dict[int, Any]) -> A
 
 
 def _reduce_repeated(flat: np.ndarray[Any, Any], shape: Any, order: str) -> Any:
-    """Name each distinct object once, and for each place which of them is there."""
+    """Store each distinct object once, and for each element the number of its object."""
     np = sys.modules["numpy"]
     memory = (ctypes.c_ssize_t * flat.size).from_address(flat.ctypes.data)
     pointers = np.frombuffer(memory, np.intp)
     table: dict[int, int] = {}
     codes = []
-    for start in range(0, flat.size, _POINTERS_AT_ONCE):  # at once it would take the memory of them all again
+    # All at once would need as much memory as the pointers.
+    for start in range(0, flat.size, _POINTERS_AT_ONCE):
         places, distinct = _factorize(pointers[start : start + _POINTERS_AT_ONCE])
         mine = [table.setdefault(address, len(table)) for address in distinct.tolist()]
-        if len(table) > flat.size // 16 or 0 in table:  # a null pointer is numpy's unset None
+        if len(table) > flat.size // 16 or 0 in table:  # a null pointer is an unset None of NumPy
             return NotImplemented
         codes.append(np.array(mine, np.min_scalar_type(len(table)))[places])
     objects = [ctypes.cast(address, ctypes.py_object).value for address in table]
@@ -311,7 +311,7 @@ def _reduce_repeated(flat: np.ndarray[Any, Any], shape: Any, order: str) -> Any:
 
 
 def _factorize(pointers: np.ndarray[Any, Any]) -> tuple[Any, Any]:
-    """Return for each pointer the place of its like among the distinct ones, and those."""
+    """Return the number of the distinct pointer for each pointer, and the distinct pointers."""
     if pandas := sys.modules.get("pandas"):
         return pandas.factorize(pointers)  # type: ignore[no-any-return]  # pandas has no types here
     distinct, codes = sys.modules["numpy"].unique(pointers, return_inverse=True)
@@ -319,7 +319,7 @@ def _factorize(pointers: np.ndarray[Any, Any]) -> tuple[Any, Any]:
 
 
 def make_repeated(codes: Any, objects: list[Any], shape: Any, order: Any) -> Any:
-    """Put the objects where they were."""
+    """Put the objects into their places in the array."""
     import numpy as np
 
     table = np.empty(len(objects), object)
@@ -328,10 +328,10 @@ def make_repeated(codes: Any, objects: list[Any], shape: Any, order: Any) -> Any
 
 
 def reduce_array(array: np.ndarray[Any, Any], exact: Callable[[int, int], bool]) -> Any:
-    """Take an array apart without copying its memory, where that memory can be exported.
+    """Reduce an array without copying its memory, if that memory can be exported.
 
-    *exact* tells, for a range of addresses, whether another array reaches into it: then a strided
-    view keeps its memory, however little of it it reaches, because the two must stay connected.
+    *exact* tells whether another array uses a range of addresses. If so, a strided view keeps all of its
+    memory, however little of that it uses, because the two arrays must stay connected.
     """
     if array.dtype.hasobject:
         plain = array.dtype == object and array.size >= _MANY_OBJECTS
@@ -347,11 +347,11 @@ def reduce_array(array: np.ndarray[Any, Any], exact: Callable[[int, int], bool])
     return array.copy().__reduce_ex__(5)
 
 
-# Torch tensors on the CPU: their storage is exported as bytes, so that tensors over one storage share it.
+# Torch tensors on the CPU. Their storage is exported as bytes, so that tensors over one storage share it.
 
 
 def reduce_tensor(tensor: Any) -> Any:
-    """Take a plain dense CPU tensor apart into the bytes of its storage, uncopied."""
+    """Reduce a plain dense CPU tensor to the bytes of its storage, uncopied."""
     torch = sys.modules["torch"]
     if (
         tensor.device.type != "cpu"
@@ -382,7 +382,7 @@ def make_tensor(
     requires_grad: bool,  # noqa: FBT001  as in the record
     attributes: Any,
 ) -> Any:
-    """Make a tensor over restored memory."""
+    """Rebuild a tensor over restored memory."""
     import torch
 
     if len(memory):

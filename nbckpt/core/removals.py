@@ -1,8 +1,8 @@
-"""Removals: which checkpoints one `rm` took away, so that another process can take it back.
+"""Removals: notes of which checkpoints one `rm` removed, so that another process can undo it.
 
-    removals/<moment>-<crc32>    the moment and the ids, a line each; the CRC-32 is that of these bytes
+    removals/<moment>-<crc32>    the time and the ids, one per line; the CRC-32 covers these bytes
 
-A note is put before the checkpoints go, and means nothing for those that are not in the trash.
+A note is put before its checkpoints are removed. It has no effect for checkpoints that are not in the trash.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from nbckpt.errors import CorruptError, NotFoundError, StoreError
 from nbckpt.store import Store
 
 FOLDER = "removals/"
-_MOST = 16 << 20  # of a note
+_MOST = 16 << 20  # the most bytes of a note
 _KEY = re.compile(rf"{FOLDER}([0-9]{{8}}T[0-9]{{12}}Z-[0-9a-f]{{8}})")
 
 
 @dataclass(frozen=True)
 class Removal:
-    """The checkpoints that one `rm` took away and that are still in the trash.
+    """The checkpoints that one `rm` removed and that are still in the trash.
 
     Attributes:
-        stamp: The moment of the removal, and the note's CRC-32; stamps order by time.
+        stamp: The time of the removal and the note's CRC-32. Stamps sort by time.
         checkpoints: The checkpoints, each with its names.
-        is_whole: Whether the note is as it was written; there may be more in the trash if not.
+        is_whole: Whether the note is undamaged. If not, the trash may hold more of its checkpoints.
     """
 
     stamp: str
@@ -42,15 +42,15 @@ class Removal:
         return f"removal of {ids}{'' if self.is_whole else ', as far as its damaged note says'}"
 
     def bring_back(self, history: History) -> None:
-        """Undo it; see `History.bring_back`."""
+        """Undo the removal; see `History.bring_back`."""
         for entry, refs in self.checkpoints:
             history.bring_back(entry, refs)
 
 
 def note(store: Store, entries: Iterable[Entry]) -> None:
-    """Note that these checkpoints are about to be removed together.
+    """Write a note that these checkpoints are about to be removed together.
 
-    On a full disk nothing is noted: the removal goes on, and only this process can undo it.
+    On a full disk no note is written. The removal continues, and only this process can undo it.
     """
     now = datetime.now(UTC)
     text = "\n".join([now.isoformat(), *(entry.id for entry in entries)]).encode()
@@ -59,16 +59,16 @@ def note(store: Store, entries: Iterable[Entry]) -> None:
 
 
 def last_removal(history: History) -> Removal | None:
-    """Return the last removal that can be undone; None if nothing noted is in the trash.
+    """Return the last removal that can be undone, or None if the trash holds no checkpoint with a note.
 
     Raises:
-        CorruptError: Its note is damaged, and names nothing that is in the trash.
+        CorruptError: Its note is damaged, and names no checkpoint in the trash.
     """
     trash = history.trash()
     if not trash:
         return None
     for key in sorted(filter(_KEY.fullmatch, history.store.keys(FOLDER)), reverse=True):
-        with suppress(NotFoundError):  # somebody deleted it meanwhile
+        with suppress(NotFoundError):  # another process deleted it meanwhile
             text = history.store.get(key, 0, _MOST)
             is_whole = key.endswith(f"-{zlib.crc32(text):08x}")
             if checkpoints := tuple(trash[name] for name in _ids(text) if name in trash):
@@ -82,7 +82,7 @@ def last_removal(history: History) -> Removal | None:
 
 
 def noted(store: Store, key: str) -> list[str]:
-    """Return the ids in a note; none if somebody deleted it meanwhile."""
+    """Return the ids in a note, or an empty list if another process deleted the note meanwhile."""
     try:
         return _ids(store.get(key, 0, _MOST))
     except NotFoundError:

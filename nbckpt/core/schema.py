@@ -1,16 +1,16 @@
-"""Schema: JSON that a file or another machine gave, checked before it is used.
+"""Schema: checks JSON from a file or another machine before it is used.
 
 A *form* says what a document must look like:
 
     str, bool, float, int, list, dict    a value of this type; an int is a count below 2**63
     re.compile("[0-9a-f]{64}")           a text that matches as a whole
     None, object                         null; anything
-    [form], (form, form), {str: form}    a list of any length; a list of just these; texts to values
-    (form, other, ...)                   a list of the first, and of the other any number of times
-    {"name": form, "note?": form}        an object: these names must be there, those with ? may be
-    OneOf(form, form)                    what has one of the forms
+    [form], (form, form), {str: form}    a list of any length; a list of exactly these; texts to values
+    (form, other, ...)                   a list of the first, then any number of the other
+    {"name": form, "note?": form}        an object with these names; those with ? are optional
+    OneOf(form, form)                    a value that has one of these forms
 
-An object may have names that its form does not know: a later version may add some.
+An object may have names that its form does not contain, because a later version may add some.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from nbckpt.errors import CorruptError, FormatError
 
 CHECKSUM = "checksum"
 SEALED = 2
-"""The format of sealed documents."""
+"""The format number of sealed documents."""
 MOST_NESTED = 100
-"""How many lists and objects may be inside each other."""
+"""The deepest nesting of lists and objects."""
 
 _MOST_COUNTED = 1 << 63
 _CHECKSUM_FORM = re.compile("([a-z0-9][a-z0-9-]*:)?[0-9a-f]{64}")
@@ -41,24 +41,24 @@ class OneOf:
 
 
 def read(data: bytes, form: Any, what: str) -> Any:
-    """Return the JSON document in *data*, which has the form.
+    """Return the JSON document in *data* after checking its form.
 
     Args:
         data: The text in UTF-8.
-        form: What it must look like.
-        what: How an error names the document.
+        form: The form that it must have.
+        what: The name of the document in errors.
 
     Raises:
-        CorruptError: It is not JSON, or has another form; the message names the place in it.
+        CorruptError: It is not JSON, or has another form. The message names the place in it.
     """
     return check(parse(data, what), form, what)
 
 
 def parse(data: bytes, what: str) -> Any:
-    """Return any JSON document.
+    """Return a JSON document of any form.
 
     Raises:
-        CorruptError: It is not JSON, or nested too deeply.
+        CorruptError: It is not JSON, or it is nested too deeply.
     """
     try:
         document = json.loads(data)
@@ -72,10 +72,10 @@ def parse(data: bytes, what: str) -> Any:
 
 
 def check(document: Any, form: Any, what: str) -> Any:
-    """Return *document*, which has the form.
+    """Return *document* after checking its form.
 
     Raises:
-        CorruptError: It has another form; the message names the place in it.
+        CorruptError: It has another form. The message names the place in it.
     """
     if found := _mismatch(document, form):
         place = found[0].removeprefix(".") or "the document"
@@ -84,7 +84,7 @@ def check(document: Any, form: Any, what: str) -> Any:
 
 
 def seal(document: Mapping[str, Any]) -> bytes:
-    """Return an object as JSON for people, with a checksum of all the rest in it, for `unseal`."""
+    """Return an object as readable JSON with a checksum of everything else in it, for `unseal`."""
     checksum = PREFERRED.checksum([_canonical(document)])
     return json.dumps({**document, CHECKSUM: checksum}, indent=1).encode()
 
@@ -92,10 +92,10 @@ def seal(document: Mapping[str, Any]) -> bytes:
 def unseal(data: bytes, form: Any, what: str) -> Any:
     """Return an object that `seal` wrote, without its checksum.
 
-    One of format 1, which had no checksum, is taken as it is.
+    A document of format 1 had no checksum and is accepted without one.
 
     Raises:
-        CorruptError: It is not what was written, or has another form.
+        CorruptError: It was changed after it was written, or has another form.
         FormatError: A newer nbckpt wrote it, or its digest is not available here.
     """
     document = check(parse(data, what), {"format": int}, what)
@@ -118,7 +118,7 @@ def _too_deep(what: str) -> CorruptError:
 
 
 def _depth(document: Any) -> int:
-    """Return how many lists and objects are inside each other, without calling itself."""
+    """Return the nesting depth of lists and objects, without recursion."""
     depth, level = 0, [document]
     while level := [value for value in level if isinstance(value, (dict, list))]:
         depth += 1
@@ -127,14 +127,15 @@ def _depth(document: Any) -> int:
 
 
 def _canonical(document: Mapping[str, Any]) -> bytes:
-    """Return the same bytes for the same object, however its file is laid out."""
+    """Return the same bytes for the same object, whatever the layout of its file."""
     return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
 
 
 def _mismatch(value: Any, form: Any) -> tuple[str, str] | None:
-    """Return the first place where *value* does not have the form, and what belongs there; None if it has.
+    """Return the first place where *value* lacks the form, and the form expected there; None if it fits.
 
-    Manifests of thousands of values are checked by this: it makes nothing until it finds something.
+    Manifests with thousands of values pass through this function, so it allocates nothing until it finds a
+    mismatch.
     """
     kind = type(form)
     if kind is dict and type(value) is dict:
@@ -190,7 +191,7 @@ _NAMES = {str: "a text", bool: "true or false", float: "a number", int: "a count
 
 
 def _name(form: Any) -> str:
-    """Return what a form is called in an error."""
+    """Return the name of a form in an error."""
     if isinstance(form, re.Pattern):
         return f"a text like {form.pattern}"
     if isinstance(form, tuple):

@@ -1,4 +1,4 @@
-"""Selection: which variables, by name or by pattern, and what to say when there is none."""
+"""Selection: chooses variables by name or pattern, and explains when nothing matches."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Selection:
     """Which variables of a namespace to save.
 
     Attributes:
-        variables: Names and patterns; none at all means every variable.
-        exclude: Names and patterns that are left out.
-        hidden: Names that are nobody's variables.
+        variables: Names and patterns. An empty selection means every variable.
+        exclude: Names and patterns to leave out.
+        hidden: Names in the namespace that are not the user's variables.
     """
 
     variables: tuple[str, ...] = ()
@@ -29,14 +29,14 @@ class Selection:
 
     @property
     def whole(self) -> bool:
-        """Whether it is the whole namespace."""
+        """Whether it selects the whole namespace."""
         return not self.variables and not self.exclude
 
     def of(self, namespace: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the chosen variables of *namespace*; a name that was given counts also when it is hidden.
+        """Return the selected variables of *namespace*. A hidden name is included if it was given explicitly.
 
         Raises:
-            UsageError: There is no such variable, or none is left.
+            UsageError: There is no such variable, or no variable is left.
         """
         every = {name: value for name, value in list(namespace.items()) if self._is_variable(name)}
         chosen: dict[str, Any] = {}
@@ -62,10 +62,10 @@ class Selection:
 
 
 def values_of(manifest: Manifest, patterns: Iterable[str]) -> list[str]:
-    """Return the names of a checkpoint's values that *patterns* mean; none at all means every one.
+    """Return the names of a checkpoint's values that match *patterns*. Without patterns, return all of them.
 
     Raises:
-        NotFoundError: It has no such value; the message says why, where that is known.
+        NotFoundError: It has no such value. The message gives the reason if it is known.
     """
     here = [value.name for value in manifest.values]
     wanted: list[str] = []
@@ -82,7 +82,7 @@ def values_of(manifest: Manifest, patterns: Iterable[str]) -> list[str]:
 
 
 def similar(name: str, names: Iterable[str]) -> str:
-    """Return a question after the closest of *names*, or nothing."""
+    """Return a question that suggests the closest of *names*, or ""."""
     close = difflib.get_close_matches(name, list(names), n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
 

@@ -1,8 +1,8 @@
-"""Lending: one temporary folder for all who need the same contents at the same time.
+"""Shared temporary folders: one folder for all users that need the same contents at the same time.
 
-Every user of a folder holds a lock on a file of its own beside it. Whoever comes finds out which users
-still live by trying those locks, which the system releases when a process dies; the last to leave
-removes the folder, and whoever comes after a crash removes what the crash left.
+Every user of a folder holds a lock on its own file beside the folder. A new user finds the living users by
+trying those locks, which the system releases when a process dies. The last user to leave removes the folder.
+After a crash, the next user removes the leftovers.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
 
 
 def new_folder() -> Path:
-    """Return a new folder of the user's own for temporary files."""
+    """Return a new temporary folder that belongs to the user."""
     return Path(tempfile.mkdtemp(prefix="checkpoint-", dir=_root()))
 
 
 @contextmanager
 def lend(key: str, fill: Callable[[Path], None]) -> Iterator[Path]:
-    """Lend the folder called *key* for the block; whoever comes first has it filled.
+    """Provide the folder called *key* for the block. The first user has it filled.
 
     Args:
-        key: Equal for equal contents only; the folder's name.
-        fill: Makes the folder, whole or not at all.
+        key: The folder's name. Equal keys must mean equal contents.
+        fill: Makes the folder, all of it or nothing.
     """
     root = _root()
     _sweep(root)
     folder, users = root / key, root / f"{key}.users"
-    # The block may end in another thread than the one where it began.
+    # The block may end in a different thread from the one where it began.
     mine = file_lock(users / uuid.uuid4().hex, thread_local=False)
     with _entry(root, key):
         if not _living(users):
@@ -64,25 +64,25 @@ def lend(key: str, fill: Callable[[Path], None]) -> Iterator[Path]:
 
 
 def _root() -> Path:
-    """Return the folder for temporary files that nobody else may enter."""
+    """Return the folder for temporary files that only this user can enter."""
     me = os.getuid() if os.name != "nt" else 0  # Windows has a temporary folder for each user
     root = Path(tempfile.gettempdir()) / f"nbckpt-{me}"
     with suppress(FileExistsError):
         root.mkdir(mode=0o700)
     about = root.lstat()
     if os.name != "nt" and (not stat.S_ISDIR(about.st_mode) or about.st_uid != me):
-        # Someone else made something of our name first: do not put anything into it.
+        # Somebody else made a folder of this name first, so nothing may be put into it.
         return Path(tempfile.mkdtemp(prefix="nbckpt-"))
     return root
 
 
 def _entry(root: Path, key: str, timeout: float = -1) -> BaseFileLock:
-    """Return the lock under which users of *key* come and go."""
+    """Return the lock that users of *key* hold while they enter or leave."""
     return file_lock(root / f"{key[:2]}.lock", timeout=timeout)
 
 
 def _sweep(root: Path) -> None:
-    """Remove what processes that died have left behind."""
+    """Remove the leftovers of processes that died."""
     for users in root.glob("*.users"):
         key = users.name.removesuffix(".users")
         with suppress(Timeout), _entry(root, key, timeout=0):
@@ -91,13 +91,13 @@ def _sweep(root: Path) -> None:
 
 
 def _remove(root: Path, key: str) -> None:
-    """Remove a folder that nobody uses, and one that was not finished."""
+    """Remove a folder that nobody uses, or that was not finished."""
     for left in (root / key, root / f"{key}.half", root / f"{key}.users"):
         shutil.rmtree(left, ignore_errors=True)
 
 
 def _living(users: Path) -> bool:
-    """Tell whether anyone still uses the folder, and remove the traces of those who died."""
+    """Tell whether a process still uses the folder. Remove the lock files of dead processes."""
     traces = list(users.iterdir()) if users.exists() else []
     living = [trace for trace in traces if not _dead(trace)]
     return bool(living)

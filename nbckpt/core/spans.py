@@ -1,4 +1,4 @@
-"""Spans: stretches of memory by their addresses, and which of them overlap."""
+"""Spans: ranges of memory by address, and their overlaps."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of memory that a record refers to: *view* keeps it alive."""
+    """A range of memory that a record refers to. *view* keeps it alive."""
 
     address: int
     size: int
@@ -18,12 +18,12 @@ class Span:
 
     @property
     def end(self) -> int:
-        """The address past the last byte."""
+        """The address after the last byte."""
         return self.address + self.size
 
 
 class Overlaps:
-    """Which ranges of memory more than one span reaches; *owners* are objects with memory of their own."""
+    """The ranges of memory that several spans use. *owners* are objects that have memory of their own."""
 
     def __init__(self, spans: Sequence[Span], owners: Iterable[object] = ()) -> None:
         self._owners = {id(owner) for owner in owners}
@@ -43,11 +43,11 @@ class Overlaps:
         return bool(self._ranges)
 
     def owned(self, owner: object) -> bool:
-        """Tell whether an object's memory is reached through the object itself, too."""
+        """Tell whether an object's memory is also used through the object itself."""
         return id(owner) in self._owners
 
     def covers(self, low: int, high: int) -> bool:
-        """Tell whether more than one span reaches into this range."""
+        """Tell whether several spans use parts of this range."""
         at = bisect_right(self._ranges, (low, high))
         return any(a < high and low < b for a, b in self._ranges[max(0, at - 1) : at + 1])
 
@@ -56,7 +56,7 @@ NO_OVERLAPS = Overlaps(())
 
 
 def merged(spans: list[Span]) -> tuple[list[Span], list[tuple[int, int, int]]]:
-    """Merge spans that overlap; return what they became, and each span as (which of these, offset, size)."""
+    """Merge spans that overlap. Return the merged spans, and each span as (its merged span, offset, size)."""
     roots: list[Span] = []
     for span in sorted(spans, key=lambda span: (span.address, -span.size)):
         last = roots[-1] if roots else None
@@ -87,7 +87,7 @@ class _PyBuffer(ctypes.Structure):
 
 
 def address_of(view: memoryview) -> int:
-    """Return the address of a view's first byte, also of a read-only one."""
+    """Return the address of a view's first byte. The view may be read-only."""
     if not len(view):
         return 0
     raw = _PyBuffer()

@@ -1,4 +1,4 @@
-"""Kinds: which subclass wrote a checkpoint, and as which it is read."""
+"""Subclasses: which subclass wrote a checkpoint, and which class reads it."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ Kind = TypeVar("Kind")
 
 
 def class_name(kind: type, base: type) -> str:
-    """Return how a manifest names the class; *base* needs no name."""
+    """Return the name of a class in a manifest, or "" for *base*."""
     return "" if kind is base else f"{kind.__module__}:{kind.__qualname__}"
 
 
 def recorded_class(name: str, base: type[Kind], *, load: bool) -> type[Kind]:
-    """Return the class that a manifest names, if it is a kind of *base*.
+    """Return the class that a manifest names, if it is a subclass of *base*.
 
     Args:
-        name: What `class_name` returned.
-        base: Stands in for a class that is not there.
-        load: Whether its module may be imported, which runs it.
+        name: The result of `class_name`.
+        base: The fallback if the class does not exist.
+        load: Whether its module may be imported, which runs code.
     """
     module, _, path = name.partition(":")
     if not module:
@@ -47,10 +47,10 @@ def recorded_class(name: str, base: type[Kind], *, load: bool) -> type[Kind]:
 
 
 def narrower(asked: type[Kind], recorded: type[Any]) -> type[Kind]:
-    """Return the narrower of two classes.
+    """Return the more specific of two classes.
 
     Raises:
-        UsageError: Neither is the other's.
+        UsageError: Neither class derives from the other.
     """
     if issubclass(recorded, asked):
         return recorded

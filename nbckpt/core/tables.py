@@ -1,4 +1,4 @@
-"""What a checkpoint looks like: tables of what its manifest tells. Nothing is loaded for them."""
+"""Tables of a checkpoint's contents, made from its manifest alone. They load no values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nbckpt.render import Cell, Column, Table, count, short, size
 
 Row = tuple[Cell | str, ...]
 
-# A preview may be a stranger's, and of any length.
+# A preview may come from a stranger, and have any length.
 _MOST_HINT = 8000
 _MOST_DIMENSIONS = 64
 
@@ -19,7 +19,7 @@ _MOST_DIMENSIONS = 64
 def values_table(
     caption: str, values: Iterable[tuple[str, Mapping[str, Any]]], most: int | None = None
 ) -> Table:
-    """Return a table of named values, given as their names and previews; *caption* is their plural."""
+    """Return a table of named values, given as names and previews. *caption* is their plural noun."""
     columns = (
         Column(caption.removesuffix("s"), code=True),
         Column("type"),
@@ -36,13 +36,13 @@ def previews(values: Iterable[Value]) -> list[tuple[str, Mapping[str, Any]]]:
 
 
 def files_table(sizes: Mapping[str, int | None], most: int | None = None) -> Table:
-    """Return a table of files by their paths; a size is None where it is not known."""
+    """Return a table of files by path. A size is None if it is not known."""
     rows: list[Row] = [(path, "" if it is None else size(it)) for path, it in sorted(sizes.items())]
     return _table("files", (Column("file", code=True), Column("size", number=True)), rows, most)
 
 
 def _extent(preview: Mapping[str, Any]) -> str:
-    """Return a value's shape or length in words."""
+    """Return a value's shape or length as text."""
     if preview.get("shape") is not None:
         return " x ".join(map(str, preview["shape"][:_MOST_DIMENSIONS])) or "scalar"
     return count(preview["length"], "item") if preview.get("length") is not None else ""
@@ -62,7 +62,7 @@ def _row(name: str, preview: Mapping[str, Any]) -> Row:
 
 
 def _table(caption: str, columns: tuple[Column, ...], rows: list[Row], most: int | None) -> Table:
-    """Return the first rows as a table, without sizes where none is known."""
+    """Return the first rows as a table. The size column is left out if no size is known."""
     shown = rows[:most]
     if len(rows) > len(shown):
         caption += f"; {len(shown)} of {len(rows):,}"

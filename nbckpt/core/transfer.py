@@ -1,4 +1,4 @@
-"""Transfer: one checkpoint to a file and from a file, as the keys of a small store."""
+"""Transfer: exports one checkpoint to a file and imports it, as the keys of a small store."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ _MOST_NAME = 1000
 def export(
     history: History, manifest: Manifest, file: Path, name: str = "", *, overwrite: bool = False
 ) -> int:
-    """Write a checkpoint, and nothing else of the store, into *file*; return the file's size.
+    """Write one checkpoint, and nothing else of the store, into *file*. Return the size of the file.
 
-    A checkpoint of this user's is signed in the file too; anyone else's stays unsigned.
+    If this user signed the checkpoint, it is also signed in the file. Any other checkpoint stays unsigned.
 
     Raises:
-        UsageError: The file exists and *overwrite* was not said.
-        StoreError: The disk failed; there is no such file, or still the former one.
+        UsageError: The file exists and *overwrite* is false.
+        StoreError: The disk failed. The file does not exist, or is unchanged.
     """
     sign = history.signer.sign if history.trusted(manifest) else None
     return write_file(packed_tree(manifest, history.store), file, sign, name, overwrite=overwrite)
 
 
 def write_file(tree: Tree, file: Path, sign: Sign | None, name: str = "", *, overwrite: bool = False) -> int:
-    """Write a checkpoint from wherever it is into *file*; see `export`."""
+    """Write a checkpoint from any place into *file*; see `export`."""
     try:
         if file.exists() and not overwrite:
             raise UsageError(f"{str(file)!r} exists: choose another name, or say --overwrite")
-        file.parent.stat()  # a folder that is not there was typed wrong
+        file.parent.stat()  # raises if the folder does not exist, for example after a typing error
         with writing(file) as opened:
             with closing(ArchiveWriter(opened)) as archive:
                 _write(tree, archive, name, sign)
@@ -61,16 +61,16 @@ def _write(tree: Tree, archive: ArchiveWriter, name: str, sign: Sign | None) -> 
 
 
 def _key(manifest: Manifest) -> str:
-    """Return the key of a checkpoint in an archive."""
+    """Return the key of a checkpoint's manifest in an archive."""
     return f"checkpoints/{manifest.id}.json"
 
 
 def read_archive(archive: ArchiveStore) -> tuple[Manifest, bytes]:
-    """Return the one checkpoint in an archive, and the bytes of its manifest.
+    """Return the only checkpoint in an archive, and the bytes of its manifest.
 
     Raises:
-        CorruptError: It is damaged, or is kept under the key of another one.
-        FormatError: There is none, or more than one.
+        CorruptError: It is damaged, or it is stored under the key of another checkpoint.
+        FormatError: There is no checkpoint, or more than one.
     """
     keys = list(archive.keys("checkpoints/"))
     if len(keys) != 1:
@@ -83,16 +83,17 @@ def read_archive(archive: ArchiveStore) -> tuple[Manifest, bytes]:
 
 
 def import_file(history: History, file: Path) -> tuple[Manifest, Ref | None, bool]:
-    """Take the checkpoint in *file* into the store, under the name that it had.
+    """Import the checkpoint in *file* into the store, under the name that it had.
 
     Returns:
-        The checkpoint, its name's new version, and whether it was new here. Taking in the same file
-        again changes nothing.
+        The checkpoint, the new version of its name, and whether the checkpoint was new here. Importing the
+        same file again changes nothing.
 
     Raises:
-        NotFoundError: There is no such file.
-        CorruptError: It is damaged; nothing was taken in.
-        FormatError: It is something else, or the store has another digest; nothing was taken in.
+        NotFoundError: The file does not exist.
+        CorruptError: It is damaged. Nothing was imported.
+        FormatError: It is not an archive of a checkpoint, or the store has another digest. Nothing was
+            imported.
     """
     archive = ArchiveStore(file)
     with closing(archive):
@@ -112,9 +113,9 @@ def import_file(history: History, file: Path) -> tuple[Manifest, Ref | None, boo
 
 
 def _check(archive: ArchiveStore, manifest: Manifest) -> None:
-    """Check everything in the archive's packs, before any of it is taken in.
+    """Check everything in the archive's packs before any of it is imported.
 
-    Not only what the manifest names: later saves share whatever a pack says that it holds.
+    This includes blobs that the manifest does not name, because later saves share every blob of a pack.
     """
     for name in sorted(manifest.packs()):
         if not archive.exists(pack_key(name)):
@@ -126,7 +127,7 @@ def _check(archive: ArchiveStore, manifest: Manifest) -> None:
 
 
 def _label(archive: ArchiveStore) -> str:
-    """Return the checkpoint's name; anyone may have written it, so one that cannot be is none."""
+    """Return the checkpoint's name, or "" if it is not valid: anybody may have written it."""
     if not archive.exists("name"):
         return ""
     label = archive.get("name", 0, _MOST_NAME).decode("utf-8", "replace")

@@ -1,8 +1,7 @@
-"""Tree: what a checkpoint is, values and files by name, read from wherever it is kept.
+"""Tree: the values and files of a checkpoint by name, read from any place.
 
-It is kept in one of two layouts. *Packed*, in a store or an archive: a manifest and packs. *Plain*, in
-a folder or at a URL: the files as themselves, and the values, if there are any, as a small store in
-the folder `.nbckpt` among them.
+There are two layouts. *Packed*, in a store or an archive: a manifest and packs. *Plain*, in a folder or at a
+URL: the files as they are. Any values are in a small store in the folder `.nbckpt` among the files.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from nbckpt.store.files import commit, staged_folder
 from nbckpt.store.scan import OUTSIDE, link_outside, scan
 
 INSIDE = ".nbckpt"
-"""The folder, among a plain checkpoint's files, that holds its values."""
+"""The folder that holds the values, among a plain checkpoint's files."""
 
 _MANIFEST, _UNFINISHED = "checkpoint.json", "unfinished"
 _READ = 8 << 20
@@ -46,10 +45,10 @@ class Tree:
     """Values and files, and how to read them.
 
     Attributes:
-        manifest: The values, their class and attributes; its `files` are those in packs.
-        reader: Where the values are read.
-        files: For each path the function that reads the file.
-        folders: The folders that hold nothing.
+        manifest: The values, with their class and attributes. Its `files` are the files in packs.
+        reader: Reads the values.
+        files: For each path, the function that reads the file.
+        folders: The empty folders.
     """
 
     manifest: Manifest
@@ -63,7 +62,7 @@ class Tree:
 
 
 def packed_tree(manifest: Manifest, store: Store, *, mapping: bool = True) -> Tree:
-    """Return the tree of a manifest whose packs are in *store*."""
+    """Return the tree of a manifest with its packs in *store*."""
     reader = Reader(store, manifest.inline, mapping=mapping)
 
     def chunks(content: Content) -> Chunks:
@@ -76,10 +75,10 @@ def packed_tree(manifest: Manifest, store: Store, *, mapping: bool = True) -> Tr
 def folder_tree(folder: Path) -> Tree:
     """Return the tree of a folder: everything in it, and the values that it may hold.
 
-    A symbolic link counts as what it points to, which must be inside the folder.
+    A symbolic link counts as its target, which must be inside the folder.
 
     Raises:
-        NotFoundError: There is no such folder.
+        NotFoundError: The folder does not exist.
         UsageError: It is a file, or a link in it points outside, nowhere, or back up.
     """
     if not folder.exists():
@@ -101,11 +100,11 @@ def folder_tree(folder: Path) -> Tree:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Return the manifest of the values that a folder holds; an empty one where it holds none.
+    """Return the manifest of the values in a folder, or an empty manifest if it holds no values.
 
     Raises:
-        CorruptError: They are not whole.
-        UsageError: It holds a store, or its values are elsewhere.
+        CorruptError: The values are damaged.
+        UsageError: The folder holds a store, or its values are elsewhere.
     """
     if link_outside(folder, INSIDE):
         _refuse(INSIDE, OUTSIDE)
@@ -113,7 +112,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def remote_tree(store: Store) -> Tree:
-    """Return the tree of a plain checkpoint in *store*; only its manifest and the keys are fetched.
+    """Return the tree of a plain checkpoint in *store*. Only its manifest and the list of keys are fetched.
 
     Raises:
         NotFoundError: There is nothing at all.
@@ -144,7 +143,7 @@ def remote_tree(store: Store) -> Tree:
 
 
 def pack(tree: Tree, packer: Packer) -> Callable[[], Manifest]:
-    """Hand everything in *tree* to *packer*; call the result, after it has finished, for the manifest."""
+    """Hand everything in *tree* to *packer*; the result returns the manifest once the packer has finished."""
     contents: dict[Content, Stored] = {}
     old = replace(tree.manifest, files={})
     records = {group.record for group in old.groups}
@@ -177,11 +176,11 @@ def pack(tree: Tree, packer: Packer) -> Callable[[], Manifest]:
 
 
 def write_folder(tree: Tree, folder: Path, sign: Sign | None, *, overwrite: bool = False) -> None:
-    """Write *tree* as a plain checkpoint into *folder*, whole or not at all.
+    """Write *tree* as a plain checkpoint into *folder*, all of it or nothing.
 
-    It is staged beside the folder, made durable and renamed. A folder that holds the same already is
-    left as it is; one that holds something else is only replaced with *overwrite*, and stays as it was
-    when something fails.
+    It is staged beside the folder, made durable and renamed. A folder that already holds the same checkpoint
+    is left as it is. A folder that holds something else is replaced only with *overwrite*. If a step fails,
+    the folder is unchanged.
 
     Raises:
         UsageError: The folder holds something else, or a file is in its place.
@@ -203,13 +202,13 @@ def write_folder(tree: Tree, folder: Path, sign: Sign | None, *, overwrite: bool
 
 
 def write_remote(tree: Tree, store: Store, sign: Sign | None, *, overwrite: bool = False) -> None:
-    """Write *tree* as a plain checkpoint into *store*; it becomes one with its last key, the manifest.
+    """Write *tree* as a plain checkpoint into *store*. The last key, the manifest, makes it a checkpoint.
 
-    Until then a reader is told that the upload is not finished. With *overwrite* what was there is
-    no checkpoint any more from the first key on.
+    Until then a reader gets the error that the upload is not finished. With *overwrite*, the existing data
+    stops being a checkpoint as soon as the first key is written.
 
     Raises:
-        UsageError: There is something already.
+        UsageError: The place already holds something.
     """
     inside = PrefixStore(store, INSIDE)
     old = set(store.keys())
@@ -233,10 +232,10 @@ def write_remote(tree: Tree, store: Store, sign: Sign | None, *, overwrite: bool
 
 
 def check_path(path: str) -> str:
-    """Return *path* when a checkpoint's file can have it.
+    """Return *path* if it is a valid path for a file of a checkpoint.
 
     Raises:
-        UsageError: It leads outside, or into the folder that is ours.
+        UsageError: It leads outside, or into the folder that nbckpt reserves.
     """
     if path.split("/")[0] in {INSIDE, STAGING}:
         raise UsageError(f"{path!r} cannot be a file of a checkpoint")
@@ -246,7 +245,7 @@ def check_path(path: str) -> str:
 
 
 def _scan(folder: Path) -> tuple[dict[str, Path], frozenset[str]]:
-    """Return the files below *folder* by path, and the folders that hold nothing."""
+    """Return the files below *folder* by path, and the empty folders."""
     places = dict(scan(folder, _refuse, skip={INSIDE, STAGING}.__contains__))
     files = {path: Path(entry.path) for path, entry in places.items() if path[-1] != "/"}
     return files, frozenset(path[:-1] for path in places.keys() - files.keys())
@@ -312,7 +311,7 @@ def _fill(tree: Tree, stage: Path, sign: Sign | None) -> None:
 def _pack_inside(
     tree: Tree, inside: Store, sign: Sign | None, *, sums: Mapping[str, str]
 ) -> tuple[list[str], bytes]:
-    """Write a tree's values as a small store; return its keys, and the manifest that is to go last."""
+    """Write a tree's values as a small store. Return its keys, and the manifest, which must be put last."""
     with Packer(inside) as packer:
         manifest = pack(tree, packer)
         packer.finish()

@@ -1,6 +1,6 @@
-"""Trust: signatures with a secret of the user's, as Jupyter signs notebooks.
+"""Trust: signs manifests with a secret of the user, as Jupyter signs notebooks.
 
-Loading a checkpoint runs pickles, so it is only done for manifests that this user signed.
+Loading a checkpoint runs pickles, so only manifests that this user signed are loaded.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ _SECRET_SIZE = 32
 
 @dataclass(frozen=True)
 class Signer:
-    """Signs and recognises manifests.
+    """Signs manifests and verifies their signatures.
 
     Attributes:
-        secret: The user's secret; whoever has it can make checkpoints that load here.
+        secret: The user's secret. Anybody who has it can make checkpoints that load here.
     """
 
     secret: bytes
 
     @property
     def key(self) -> str:
-        """The public name of the secret: equal for equal secrets, and no help in guessing one."""
+        """The public name of the secret. Equal secrets have equal names. It does not help to guess one."""
         return self._mac("key")[:16]
 
     def sign(self, manifest: str) -> Signature:
@@ -40,13 +40,13 @@ class Signer:
         return Signature(self.key, self._mac(f"manifest:{manifest}"))
 
     def signed(self, manifest: Manifest, *others: Signature) -> bool:
-        """Tell whether this user signed the manifest, in it or by one of *others*."""
+        """Tell whether this user signed the manifest, by its own signature or by one of *others*."""
         mine = self._mac(f"manifest:{manifest.id}").encode()
         theirs = (it.hmac.encode("utf-8", "replace") for it in (manifest.signature, *others) if it)
         return any(hmac.compare_digest(mine, it) for it in theirs)
 
     def sign_bytes(self, what: str, data: bytes) -> str:
-        """Return a signature of *data* as a thing of the kind *what*."""
+        """Return a signature of *data*, valid only for the kind *what*."""
         return self._mac(f"{what}:{hashlib.sha256(data).hexdigest()}")
 
     def signed_bytes(self, what: str, data: bytes, signature: str) -> bool:
@@ -59,10 +59,10 @@ class Signer:
 
 
 def open_signer(settings: Settings | None = None) -> Signer:
-    """Return the user's signer; the first call ever makes the secret, readable by the user only.
+    """Return the user's signer. The very first call makes the secret, which only the user can read.
 
     Raises:
-        StoreError: The secret can neither be read nor made.
+        StoreError: The secret cannot be read or made.
     """
     file = (settings or Settings.load()).secret_file
     try:
@@ -78,11 +78,11 @@ def open_signer(settings: Settings | None = None) -> Signer:
 
 
 def stranger(manifest: Manifest, ref: str, maker: str) -> UntrustedError:
-    """Return the error that refuses a checkpoint, and tells a stranger's from one's own under a lost secret.
+    """Return the error for an untrusted checkpoint: a stranger's, or the user's own from a lost secret.
 
     Args:
-        manifest: The checkpoint, that this user did not sign.
-        ref: How it was asked for.
+        manifest: The checkpoint, which this user did not sign.
+        ref: The reference that the user typed.
         maker: The public name of the secret that made the store.
     """
     what = f"checkpoint {manifest.id[:8]}"

@@ -1,7 +1,7 @@
-"""Uses: which blobs of which packs manifests name, as stretches.
+"""Uses: which blobs of which packs manifests name, as ranges.
 
-A manifest may name a stretch of any length, and anyone may have written it: a stretch costs the same however
-long it is, and becomes places only within a pack that is really there. See docs/decisions/0058.
+A manifest may name a range of any length, and it may come from anybody. A range costs the same whatever its
+length. It is expanded only up to the size of a pack that exists. See docs/decisions/0058.
 """
 
 from __future__ import annotations
@@ -11,29 +11,29 @@ from collections.abc import Iterator
 from nbckpt.core.manifest import Manifest
 
 Uses = dict[str, "Places"]
-"""Packs by id, and the places in them of the blobs that are named."""
+"""For each pack id, the positions of the named blobs."""
 
 
 class Places:
-    """A set of places in a list."""
+    """A set of positions in a list, stored as ranges."""
 
     def __init__(self) -> None:
         self._stretches: list[tuple[int, int]] = []
 
     def add(self, first: int, count: int = 1) -> None:
-        """Add *count* places from *first* on."""
+        """Add *count* positions, starting at *first*."""
         self._stretches.append((first, first + count))
 
     def of(self, size: int) -> set[int]:
-        """Return the places that a list of *size* things has."""
+        """Return the positions that exist in a list of *size* items."""
         return {at for start, stop in self._merged() for at in range(start, min(stop, size))}
 
     def beyond(self, size: int) -> list[int]:
-        """Return the first place of each stretch that such a list does not have."""
+        """Return the first position of each range that lies beyond the end of such a list."""
         return [max(start, size) for start, stop in self._merged() if stop > size]
 
     def _merged(self) -> Iterator[tuple[int, int]]:
-        """Yield the stretches in order, none reaching into another."""
+        """Yield the ranges, sorted and without overlaps."""
         reached = 0
         for start, stop in sorted(self._stretches):
             if stop > reached:
@@ -42,7 +42,7 @@ class Places:
 
 
 def add_uses(uses: Uses, manifest: Manifest) -> None:
-    """Add the blobs that a manifest names in the store's packs."""
+    """Add the blobs that a manifest names in the store's packs. Inline packs are left out."""
     for content in manifest.contents():
         for pack, first, count in content.runs:
             if pack not in manifest.inline:

@@ -1,4 +1,4 @@
-"""verify: read everything, and say what is damaged and which checkpoints it touches."""
+"""verify: reads everything, and reports damage and the checkpoints that it affects."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _READERS = 2
 
 @dataclass(frozen=True)
 class Damage:
-    """One thing that is not as it was saved.
+    """One damaged item.
 
     Attributes:
-        what: The pack or manifest, and what is wrong with it.
-        touches: For each checkpoint that needs it: its id, and the names of the values and files in it.
-        pack: The pack that has it; empty for a manifest.
+        what: The pack or manifest, and the kind of damage.
+        touches: For each affected checkpoint: its id, and the names of its affected values and files.
+        pack: The damaged pack. Empty for a manifest.
     """
 
     what: str
@@ -38,15 +38,15 @@ class Damage:
 
 @dataclass
 class Verified:
-    """What a verification read, and what it found.
+    """The result of a verification.
 
     Attributes:
-        checkpoints: How many were read.
-        packs: How many packs they need.
-        size: The bytes of those.
-        damages: What is damaged.
-        repaired: The packs that were damaged or missing and were brought back.
-        failure: Why the other copy could not be read, so that the rest was not repaired.
+        checkpoints: The number of checkpoints that were read.
+        packs: The number of packs that they need.
+        size: The size of those packs in bytes.
+        damages: The damage found.
+        repaired: The damaged or missing packs that were restored.
+        failure: Why the other copy could not be read, so that the remaining packs were not repaired.
     """
 
     checkpoints: int = 0
@@ -69,8 +69,8 @@ def verify(
 ) -> Verified:
     """Read and check every byte that *entries* need. Nothing is unpickled.
 
-    Packs that are damaged are set aside, so that later saves write their bytes again; those that are
-    whole in another *copy* of the store are brought back from there.
+    Damaged packs are set aside, so that later saves write their bytes again. If another *copy* of the store
+    has such a pack whole, the pack is restored from there.
     """
     result = Verified()
     manifests: list[Manifest] = []
@@ -99,18 +99,18 @@ def verify(
             ]
             if progress is not None:
                 progress(at + 1, len(packs))
-    if result.damages:  # what was removed and collected meanwhile is not damaged
+    if result.damages:  # data that was removed and collected meanwhile is not damaged
         living = {entry.id for entry in history.entries()}
         result.damages = [
             it for it in result.damages if not it.touches or any(target in living for target, _ in it.touches)
         ]
     for pack in dict.fromkeys(it.pack for it in result.damages if it.pack):
-        with suppress(StoreError):  # it is named all the same; here nothing can be written
+        with suppress(StoreError):  # the damage is reported even if the store cannot be written
             set_aside(history.store, pack)
         if copy is not None and not result.failure:
             try:
                 result.repaired += [pack] * repair(history.store, pack, copy)
-            except StoreError as error:  # what was found is told all the same
+            except StoreError as error:  # report the damage all the same
                 result.failure = str(error)
     return result
 
@@ -118,9 +118,10 @@ def verify(
 def _check_pack(
     history: History, pack: str, needed: Places
 ) -> tuple[str, int, list[tuple[int | None, str, str]]]:
-    """Return how much was read of a pack, and the damage found.
+    """Return the number of bytes read from a pack, and the damage found.
 
-    For each: the blob's place, or None for the whole, what it is, and the pack that the blob is in now.
+    Each damage has the position of the blob, or None for the whole pack; a description; and the pack that
+    holds the blob now.
     """
     try:
         index = find_index(history.store, pack)
@@ -150,7 +151,7 @@ def _check_blob(history: History, blob: Blob) -> int:
 
 
 def _check_inline(manifest: Manifest) -> Iterator[Damage]:
-    """Yield the damage in the packs that a manifest carries; only a stranger's can have any."""
+    """Yield the damage in the packs inside a manifest. Only a stranger's manifest can have such damage."""
     for pack, data in manifest.inline.items():
         try:
             for blob in parse_index(data, pack):
@@ -162,7 +163,7 @@ def _check_inline(manifest: Manifest) -> Iterator[Damage]:
 def _touched(
     manifests: list[Manifest], pack: str, place: int | None
 ) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Return the checkpoints that need a blob, and what in them does."""
+    """Return the checkpoints that need a blob, each with the names of the values and files that use it."""
 
     def needs(content: Content | None) -> bool:
         runs = content.runs if content else ()

@@ -1,1 +1,1 @@
-"""Packs: bytes by their digests, in packs."""
+"""Packs: files of blobs, which are named by their digests."""

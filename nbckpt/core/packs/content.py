@@ -1,16 +1,16 @@
-"""Content: where some bytes are, in stretches of blobs."""
+"""Content: where bytes are stored, as runs of blobs."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 Run = tuple[str, int, int]
-"""A pack's id, the place of the first blob in it, and how many follow: a stretch of blobs."""
+"""A run of blobs: a pack's id, the position of the first blob in it, and the number of blobs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """Where some bytes are: their number, and the stretches of blobs that they are."""
+    """Where bytes are stored: their number, and their runs of blobs."""
 
     size: int
     runs: tuple[Run, ...] = ()

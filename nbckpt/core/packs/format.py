@@ -1,12 +1,11 @@
-"""Packs: many blobs in one immutable file, behind an index that names them.
+"""Packs: many blobs in one immutable file, after an index that names them.
 
     magic, count      16 bytes
-    index             64 bytes a blob: digest, offset, stored size, size, codec
-    blobs             large raw ones at 4 KiB boundaries, so that they can be mapped
+    index             64 bytes per blob: digest, offset, stored size, size, codec
+    blobs             large raw blobs at 4 KiB boundaries, so that they can be mapped
 
-A pack's id is the digest of its magic, count and index, and the index holds the digest of every
-blob; so whoever trusts the id can check every byte. The magic tells with which algorithms the pack was
-written. FORMAT.md states the details.
+A pack's id is the digest of its magic, count and index, and the index holds the digest of every blob. So the
+id is enough to check every byte. The magic names the algorithms of the pack. FORMAT.md states the details.
 """
 
 from __future__ import annotations
@@ -26,21 +25,21 @@ PACK_SIZE = 64 << 20
 """A pack is closed when its blobs reach this many bytes."""
 
 MOST_BLOBS = 1 << 20
-"""A pack is closed when it has so many blobs."""
+"""A pack is closed when it has this many blobs."""
 
 RAW = 0
-"""The codec of a blob that is not compressed; another one is its algorithms'."""
+"""The codec of an uncompressed blob. Every other codec belongs to one of the algorithms."""
 
 LARGEST_PACK = 3 * PACK_SIZE
-"""No pack has more bytes: one blob more than `PACK_SIZE`, the index, and what aligns the blobs."""
+"""The most bytes of a pack: one blob more than `PACK_SIZE`, the index, and the padding between the blobs."""
 
 MAGIC = b"NBCKP"
-"""What the packs of every version begin with."""
+"""The first bytes of the packs of every version."""
 
 _BLAKE3_MAGIC = b"NBCKPAK1"
 _HEAD = struct.Struct("<8sQ")
 _ENTRY = struct.Struct("<32sQQQQ")
-_FIRST_READ = _HEAD.size + 256 * _ENTRY.size  # the index of a full pack of large blobs: one request
+_FIRST_READ = _HEAD.size + 256 * _ENTRY.size  # the index of a full pack of large blobs, in one request
 _MOST_READ = 4 << 20
 _MOST_UNPACKED = 1 << 20
 _WORTH_TRYING, _WORTH_KEEPING = 256, 0.9
@@ -48,7 +47,7 @@ _WORTH_TRYING, _WORTH_KEEPING = 256, 0.9
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """A stretch of bytes in a pack: *stored* bytes at *offset*, which decode to *size* bytes."""
+    """A range of bytes in a pack: *stored* bytes at *offset*, which decode to *size* bytes."""
 
     pack: str
     algorithms: Algorithms
@@ -61,14 +60,14 @@ class Blob:
 
     @property
     def key(self) -> str:
-        """The key under which it is: that of its pack, or of the damaged pack that was set aside."""
+        """The key of its pack, or of the damaged pack that was set aside."""
         return aside_key(self.pack) if self.aside else pack_key(self.pack)
 
     def decode(self, data: Buffer) -> Buffer:
-        """Return the blob's bytes, given those in its pack.
+        """Return the blob's bytes, decoded from its bytes in the pack.
 
         Raises:
-            CorruptError: They are not the ones that were saved.
+            CorruptError: They differ from the bytes that were saved.
         """
         plain = data if self.codec == RAW else self.algorithms.decompress(data, self.size)
         if len(plain) != self.size or self.algorithms.digest(plain) != self.digest:
@@ -76,7 +75,7 @@ class Blob:
         return plain
 
     def damage(self) -> CorruptError:
-        """Return the error that says where the damage is."""
+        """Return an error that names the place of the damage."""
         return CorruptError(
             f"pack {self.pack[:12]} is damaged in bytes {self.offset} to {self.offset + self.stored}: "
             "they are not the ones that were saved. `%ckpt verify` lists what it touches"
@@ -85,7 +84,7 @@ class Blob:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Bytes on their way into a pack; those that are *lent* may change on the way."""
+    """Bytes on their way into a pack. If they are *lent*, they may change meanwhile."""
 
     digest: bytes
     data: Buffer
@@ -96,14 +95,15 @@ class Piece:
 
 
 class _ChangedError(NbckptError):
-    """Lent bytes are not those that were hashed."""
+    """Lent bytes differ from the bytes that were hashed."""
 
 
 class Body(Sequence[Buffer]):
-    """The bytes of a pack, in order. Lent ones are copied when they are taken, and compared then.
+    """The bytes of a pack, in order. Lent bytes are copied when they are read, and the copy is compared.
 
     Attributes:
-        changed: Whether lent bytes had changed; taking them failed, so the pack cannot have been put.
+        changed: Whether lent bytes had changed. Reading them raised an error, so the pack cannot have been
+            put.
     """
 
     def __init__(self, parts: Sequence[Buffer | Piece], algorithms: Algorithms) -> None:
@@ -133,25 +133,25 @@ class Body(Sequence[Buffer]):
 
 
 def compressed(data: Buffer, name: bytes, algorithms: Algorithms) -> Piece:
-    """Return *data* as a piece, compressed where that saves at least a tenth."""
+    """Return *data* as a piece, compressed if that saves at least a tenth."""
     if len(data) >= _WORTH_TRYING:
         small = algorithms.compress(data)
         if len(small) < _WORTH_KEEPING * len(data):
-            small = bytes(memoryview(small))  # a copy: the first may have as much memory as the data
+            small = bytes(memoryview(small))  # a copy, because the result may hold as much memory as the data
             return Piece(name, small, len(data), algorithms.codec, aligned=False)
     return Piece(name, data, len(data), RAW, aligned=False)
 
 
 def salt(algorithms: Algorithms) -> Piece:
-    """Return a piece that makes a pack's id another one than that of any pack of the same blobs."""
+    """Return a random piece, which gives a pack a different id from any pack of the same blobs."""
     data = secrets.token_bytes(16)
     return Piece(algorithms.digest(data), data, len(data), RAW, aligned=False)
 
 
 def build(pieces: Sequence[Piece], algorithms: Algorithms) -> tuple[str, Body]:
-    """Lay out a pack; return its id and the buffers that are its bytes, in order.
+    """Lay out a pack. Return its id and its bytes as a list of buffers, in order.
 
-    The pieces are hashed, and compressed where they are, with these algorithms.
+    *algorithms* are those that hashed and compressed the pieces.
     """
     at = _HEAD.size + len(pieces) * _ENTRY.size
     index = [_HEAD.pack(algorithms.magic, len(pieces))]
@@ -174,7 +174,7 @@ def pack_key(pack: str) -> str:
 
 
 def aside_key(pack: str) -> str:
-    """Return the key of a pack that was found damaged, see damage.py."""
+    """Return the key of a pack that was set aside because it is damaged; see damage.py."""
     return f"damaged/{pack}"
 
 
@@ -188,7 +188,7 @@ def read_index(store: Store, pack: str, *, aside: bool = False) -> list[Blob]:
 
     Raises:
         NotFoundError: The store has no such pack, or none that was set *aside*.
-        CorruptError: The index is not the one that its id names.
+        CorruptError: The index does not match the pack's id.
     """
     if not aside:
         return parse_index(read_head(store, pack), pack)
@@ -197,11 +197,11 @@ def read_index(store: Store, pack: str, *, aside: bool = False) -> list[Blob]:
 
 
 def read_head(store: Store, pack: str, key: str = "") -> bytes:
-    """Return a pack's magic, count and index, or as much of them as there is; see `parse_index`."""
+    """Return a pack's magic, count and index, or less if the pack is truncated; see `parse_index`."""
     key = key or pack_key(pack)
     head = store.get(key, 0, _FIRST_READ)
     needed = index_size(head, pack)
-    # Step by step: a damaged count may ask for more than there is memory.
+    # Read in steps, because a damaged count may ask for more bytes than there is memory.
     while len(head) < needed:
         more = store.get(key, len(head), min(needed, len(head) + _MOST_READ))
         if not more:
@@ -211,12 +211,12 @@ def read_head(store: Store, pack: str, key: str = "") -> bytes:
 
 
 def index_size(head: Buffer, pack: str) -> int:
-    """Return how many bytes a pack's head takes, given its first ones."""
+    """Return the size of a pack's head in bytes, given its first bytes."""
     return _read_start(head, pack)[1]
 
 
 def _read_start(head: Buffer, pack: str) -> tuple[Algorithms, int]:
-    """Return with which algorithms a pack was written, and how many bytes its head takes."""
+    """Return the algorithms of a pack, and the size of its head in bytes."""
     if len(head) < _HEAD.size:
         raise CorruptError(f"pack {pack[:12]} is cut short: it has {len(head)} bytes")
     magic, count = _HEAD.unpack_from(head)
@@ -232,7 +232,7 @@ def _read_start(head: Buffer, pack: str) -> tuple[Algorithms, int]:
 
 
 def parse_index(head: Buffer, pack: str) -> list[Blob]:
-    """Return the blobs that *head*, the first bytes of a pack, names."""
+    """Return the blobs that *head*, the first bytes of a pack, describes."""
     algorithms, needed = _read_start(head, pack)
     index = memoryview(head)[:needed]
     if len(index) < needed or algorithms.digest(index).hex() != pack:
@@ -247,7 +247,7 @@ def parse_index(head: Buffer, pack: str) -> list[Blob]:
 
 
 def _possible(blob: Blob, end: int) -> bool:
-    """Tell whether a blob could have been written behind *end*; memory is laid out by these numbers."""
+    """Tell whether a blob after *end* is plausible. Memory is laid out by these numbers."""
     if blob.offset < end or blob.stored > PACK_SIZE:
         return False
     if blob.codec == RAW:
@@ -256,16 +256,16 @@ def _possible(blob: Blob, end: int) -> bool:
 
 
 def size_of(blobs: Sequence[Blob]) -> int:
-    """Return how many bytes the pack of these blobs has."""
+    """Return the size in bytes of the pack of these blobs."""
     return max((blob.offset + blob.stored for blob in blobs), default=_HEAD.size)
 
 
 def check_pack(data: Buffer, pack: str) -> None:
-    """Check all the bytes of a pack.
+    """Check all bytes of a pack.
 
     Raises:
-        CorruptError: They are not those that its id vouches for.
-        FormatError: It is no pack of a version that is known here.
+        CorruptError: They do not match the pack's id.
+        FormatError: It is not a pack, or its version is not known here.
     """
     view = memoryview(data)
     blobs = parse_index(view, pack)
@@ -276,5 +276,5 @@ def check_pack(data: Buffer, pack: str) -> None:
 
 
 def total(blobs: Iterable[Blob]) -> int:
-    """Return how many bytes *blobs* decode to."""
+    """Return the number of bytes that *blobs* decode to."""
     return sum(blob.size for blob in blobs)

@@ -1,4 +1,4 @@
-"""Known: the blobs that a store has, so that a save writes none of them again."""
+"""Known: the blobs that a store already has, so that a save does not write them again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nbckpt.store import Store
 
 
 class Known:
-    """The blobs that a store has, by digest: a cache of the packs' indexes, never the truth."""
+    """The blobs of a store, by digest: a cache of the packs' indexes, which may be out of date."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -19,9 +19,9 @@ class Known:
         self._blobs: dict[bytes, tuple[str, int]] = {}
 
     def refresh(self) -> None:
-        """Take in the packs that came, and forget those that went or have another size than their index says.
+        """Add new packs, and forget packs that are gone or whose size does not match their index.
 
-        A damaged pack offers nothing to share; `verify` is what reports it.
+        The blobs of a damaged pack are not shared. Only `verify` reports the damage.
         """
         # see docs/decisions/0044
         present = {pack_of(key): size for key, size in self._sizes() if key.endswith(".pack")}
@@ -35,23 +35,23 @@ class Known:
                     self.add(pack, blobs)
 
     def _sizes(self) -> Iterable[tuple[str, int | None]]:
-        """Return the keys of packs with their sizes; None in a store that would read them all to tell."""
+        """Return the keys of packs with their sizes. None if the store would have to read every pack."""
         if type(self._store).sizes is Store.sizes:
             return ((key, None) for key in self._store.keys("packs/"))
         return self._store.sizes("packs/")
 
     def forget(self, packs: Iterable[str]) -> None:
-        """Share no blob of *packs* any more."""
+        """Stop sharing the blobs of *packs*."""
         gone = set(packs)
         self._packs = {pack: size for pack, size in self._packs.items() if pack not in gone}
         self._blobs = {name: place for name, place in self._blobs.items() if place[0] not in gone}
 
     def add(self, pack: str, blobs: Sequence[Blob]) -> None:
-        """Take in one pack, whose blobs are these in order."""
+        """Add one pack with its blobs, in order."""
         self._packs[pack] = size_of(blobs)
         for place, blob in enumerate(blobs):
             self._blobs.setdefault(blob.digest, (pack, place))
 
     def find(self, name: bytes) -> tuple[str, int] | None:
-        """Return the pack and the place of a blob; None if the store does not have it."""
+        """Return the pack of a blob and its position there, or None if the store does not have the blob."""
         return self._blobs.get(name)

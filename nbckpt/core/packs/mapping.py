@@ -1,8 +1,8 @@
 """Mapping: file contents as writable memory, without reading or copying them.
 
-One stretch of memory is reserved; pieces of files are mapped into it copy-on-write. Reading a page
-takes it from the page cache, writing to it makes a private copy: the files never change, and since a
-mapping holds its file, deleting the file's name later does not disturb it.
+One range of memory is reserved, and parts of files are mapped into it copy-on-write. Reading a page takes it
+from the page cache. Writing to a page makes a private copy, so the files never change. A mapping keeps its
+file alive even if the file's name is deleted later.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ _MAP_FIXED = 0x10
 _MADV_POPULATE_READ = 22
 
 MAPS = sys.platform in {"linux", "darwin"}
-"""Whether this system can map pieces of files into one range."""
+"""Whether this system can map parts of files into one range."""
 
 MOST_PIECES = 16384
-"""How many pieces one restore may map; the system allows a process 65,530 on Linux. Above it: read."""
+"""The most parts that one restore may map. Linux allows a process 65,530. Above this, files are read."""
 
 
 def reserve(size: int) -> mmap.mmap:
-    """Return *size* bytes of fresh, writable memory that is only used as it is touched.
+    """Return *size* bytes of fresh, writable memory. Pages are allocated when first touched.
 
-    The memory lives as long as anything refers to it, mapped pieces included.
+    The memory lives as long as anything refers to it, including mapped parts.
     """
     return mmap.mmap(-1, size)
 
 
 def overlay(region: mmap.mmap, pieces: Iterable[tuple[int, int, int, int]]) -> None:
-    """Map pieces of files over *region*: tuples of (offset in the region, file descriptor, offset, size).
+    """Map parts of files over *region*: tuples of (offset in the region, file descriptor, offset, size).
 
     Offsets must be multiples of the page size. The descriptors can be closed afterwards.
 
     Raises:
-        OSError: The system refused; *region* may be partly covered.
+        OSError: The system refused. *region* may be partly covered.
     """
     libc = _libc()
     base = ctypes.addressof(ctypes.c_char.from_buffer(region))
@@ -56,7 +56,7 @@ def overlay(region: mmap.mmap, pieces: Iterable[tuple[int, int, int, int]]) -> N
 
 
 def prefault(region: mmap.mmap, start: int, size: int) -> None:
-    """Bring the pages in for reading in one go, where the system can; harmless elsewhere."""
+    """Load the pages for reading in one step, if the system can. Does nothing elsewhere."""
     if sys.platform == "linux":
         base = ctypes.addressof(ctypes.c_char.from_buffer(region))
         _libc().madvise(base + start, size, _MADV_POPULATE_READ)

@@ -1,4 +1,4 @@
-"""Pools: threads that work for a save or a restore, or nobody but the caller, where no thread can start."""
+"""Pools: threads for a save or a restore. If no thread can start, the caller does the work."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 
 
 class Pool(Executor):
-    """Threads, none of which starts before the first work; in a browser the caller does all of it at once.
+    """A thread pool that starts with its first task. In a browser, the caller runs each task at once.
 
     Args:
-        workers: How many threads.
-        name: What their names begin with.
+        workers: The number of threads.
+        name: The prefix of the threads' names.
     """
 
     def __init__(self, workers: int, name: str) -> None:
@@ -25,7 +25,7 @@ class Pool(Executor):
     def _inner(self) -> Executor:
         threads = ThreadPoolExecutor(self._workers, thread_name_prefix=self._name)
         try:
-            threads.submit(_nothing)  # whether one can start is only seen by starting it
+            threads.submit(_nothing)  # only starting a thread shows whether it can start
         except RuntimeError:
             return InlineExecutor()
         return threads
@@ -41,16 +41,16 @@ class Pool(Executor):
 
 
 _QUIET = frozenset({"ipykernel", "IPython", "zmq", "tqdm", "tornado"})
-"""Packages whose threads live in every kernel and write to nobody's arrays."""
+"""Packages whose threads run in every kernel and do not write to the user's arrays."""
 
 _SAVING = ("hash", "write", "check", "verify", "fetch")
 _OTHERS = ("sync", "mirror", "watch", "output", "live", "panel")
 _OURS = tuple(f"nbckpt-{it}" for it in (*_SAVING, *_OTHERS))
-"""How the names of our threads begin that run nothing of the user's; a trial's threads do."""
+"""The name prefixes of nbckpt's threads that run no code of the user. A trial's threads do run such code."""
 
 
 def others_run() -> bool:
-    """Tell whether a thread of the user's runs, which could write to what this thread saves."""
+    """Tell whether a thread of the user is running, which could write to the data being saved."""
     return any(not _is_harmless(thread) for thread in threading.enumerate())
 
 
@@ -61,7 +61,7 @@ def _is_harmless(thread: threading.Thread) -> bool:
 
 
 def starts(thread: threading.Thread) -> bool:
-    """Start a thread; tell whether one can be started: not in a browser, nor where there are too many."""
+    """Start a thread. Return False if it cannot start: in a browser, or if there are too many threads."""
     try:  # see docs/decisions/0039
         thread.start()
     except RuntimeError:
@@ -70,17 +70,17 @@ def starts(thread: threading.Thread) -> bool:
 
 
 def _nothing() -> None:
-    """Be the first work of a pool."""
+    """Serve as the first task of a pool."""
 
 
 class InlineExecutor(Executor):
-    """Does each work when it is submitted, in the caller's thread."""
+    """Runs each task when it is submitted, in the caller's thread."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Do it; return what came of it, as a Future that is done. An interrupt is raised."""
+        """Run a task and return its result or its exception as a finished Future. An interrupt is raised."""
         done: Future[Any] = Future()
         try:
             done.set_result(fn(*args, **kwargs))
-        except Exception as error:  # noqa: BLE001  it is raised by whoever asks for the result
+        except Exception as error:  # noqa: BLE001  the caller of result() sees it
             done.set_exception(error)
         return done

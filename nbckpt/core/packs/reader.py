@@ -1,4 +1,4 @@
-"""Reader: packs in, bytes out, checked; large buffers by mapping their files."""
+"""Reader: turns packs into checked bytes. Large buffers are mapped from their files."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from nbckpt.errors import CorruptError, NbckptError, NotFoundError, StoreError, 
 from nbckpt.store import Buffer, Store
 
 CHECKERS = 2
-"""How many threads check what was mapped."""
+"""The number of threads that check mapped bytes."""
 
 _CHECK_STEP = 8 << 20
 _READ_STEP = 8 << 20
 _AT_ONCE = 8
-_READ_GAP = 64 << 10  # so much is sooner read and thrown away than asked for apart
+_READ_GAP = 64 << 10  # reading this many unused bytes is faster than a second request
 
 
 _A = TypeVar("_A")
@@ -40,14 +40,14 @@ _GONE = -(1 << 100)
 
 
 class _GoneError(CorruptError):
-    """A pack whose index was read is not there any more."""
+    """A pack whose index was read is gone."""
 
 
 class Reader:
-    """Reads blobs of a store, and of the packs that a manifest carries *inline*.
+    """Reads blobs from a store, and from the packs that a manifest carries *inline*.
 
     Attributes:
-        mapping: Whether large buffers may be mapped; without it they are read.
+        mapping: Whether large buffers may be mapped. Otherwise they are read.
     """
 
     def __init__(
@@ -61,11 +61,11 @@ class Reader:
         self._pieces = 0
 
     def carrying(self, inline: Mapping[str, bytes]) -> Reader:
-        """Return a reader that has these packs too."""
+        """Return a reader that also has these packs."""
         return Reader(self.store, self._inline | dict(inline), mapping=self.mapping)
 
     def blobs(self, runs: Iterable[Run]) -> list[Blob]:
-        """Return the blobs of *runs* in order.
+        """Return the blobs of *runs*, in order.
 
         Raises:
             CorruptError: A pack is missing or damaged, or has no such blob.
@@ -82,10 +82,10 @@ class Reader:
         return found
 
     def sized(self, content: Content) -> Sequence[Run]:
-        """Return the runs of *content*, once it is sure that they are as many bytes as it says.
+        """Return the runs of *content* after checking that their size matches its size.
 
         Raises:
-            CorruptError: They are not, or a pack is missing or damaged, or has no such blob.
+            CorruptError: The sizes differ, a pack is missing or damaged, or a pack has no such blob.
         """
         size = 0
         for pack, first, count in content.runs:
@@ -106,11 +106,11 @@ class Reader:
         return self._settled(lambda: b"".join(self.chunks(runs)))
 
     def chunks(self, runs: Sequence[Run]) -> Iterator[Buffer]:
-        """Yield the bytes of *runs* blob by blob, checked; neighbours are fetched together."""
+        """Yield the checked bytes of *runs* blob by blob. Neighbouring blobs are fetched together."""
         return self._decoded(self._settled(lambda: self.blobs(runs)))
 
     def load(self, runs: Sequence[Run]) -> memoryview:
-        """Return the bytes of *runs* as writable memory of their own, checked; see `load_later`."""
+        """Return the checked bytes of *runs* as new writable memory; see `load_later`."""
         with Pool(CHECKERS, "nbckpt-check") as checkers:
             memories, checks = self.load_later([runs], checkers)
             for check in checks:
@@ -120,15 +120,15 @@ class Reader:
     def load_later(
         self, wanted: Sequence[Sequence[Run]], pool: Executor | None, *, checked: int = 0
     ) -> tuple[list[memoryview], list[Future[None]]]:
-        """Return for each of *wanted* its bytes as writable memory of its own, and the checks of them.
+        """Return the bytes of each of *wanted* as new writable memory, and the pending checks of these bytes.
 
-        Where the store has files and the blobs are raw and aligned, nothing is read: the files are
-        mapped copy-on-write, and hashed by *pool* while the caller goes on; without a pool they are
-        not checked. Elsewhere the bytes are read, neighbours together, and checked at once; so are
-        the last *checked* of *wanted* wherever they are, since what is unpickled has to be.
+        If the store has files and the blobs are raw and aligned, the files are mapped copy-on-write and not
+        read. *pool* hashes them while the caller continues. Without a pool, mapped bytes are not checked. All
+        other bytes are read, neighbours together, and checked before the return. The last *checked* of
+        *wanted* are always read and checked this way, because they will be unpickled.
 
         Raises:
-            CorruptError: A pack is missing, too short, or its bytes are not the ones that were saved.
+            CorruptError: A pack is missing or too short, or its bytes differ from the bytes that were saved.
         """
         return self._settled(lambda: self._load(wanted, pool, len(wanted) - checked))
 
@@ -152,7 +152,7 @@ class Reader:
         return memories, checks
 
     def _fill(self, unread: Sequence[tuple[memoryview, list[Blob]]]) -> None:
-        """Read blobs into the memory that waits for them."""
+        """Read blobs into the memory allocated for them."""
         nearest = sorted(unread, key=lambda it: [(blob.pack, blob.offset) for blob in it[1][:1]])
         chunks = self._decoded(blob for _, blobs in nearest for blob in blobs)
         for memory, blobs in nearest:
@@ -169,9 +169,9 @@ class Reader:
                 yield blob.decode(data[blob.offset - start : blob.offset - start + blob.stored])
 
     def _side_by_side(self, fetch: Callable[[_A], _T], things: Iterable[_A]) -> Iterator[tuple[_A, _T]]:
-        """Yield each thing with what *fetch* returns for it, in order.
+        """Yield each thing with the result of *fetch* for it, in order.
 
-        Over a network some are fetched ahead, so many that they take at most 64 MiB.
+        Over a network, several are fetched ahead. Together they take at most 64 MiB.
         """
         rest = iter(things)
         two = list(islice(rest, 2))
@@ -190,7 +190,7 @@ class Reader:
             pool.shutdown(cancel_futures=True)
 
     def look_up(self, packs: Iterable[str]) -> None:
-        """Read the indexes of packs, several at once; what is wrong with one is told when it is used."""
+        """Read the indexes of packs, several at once. An error is raised when the pack is used."""
 
         def look(pack: str) -> None:
             with suppress(NbckptError):
@@ -199,7 +199,7 @@ class Reader:
         deque(self._side_by_side(look, [it for it in packs if it not in self._indexes]), maxlen=0)
 
     def _map(self, blobs: list[Blob]) -> mmap.mmap | None:
-        """Map the blobs into one range; None where they have to be read."""
+        """Map the blobs into one range, or return None if they have to be read."""
         if not self._can_map(blobs):
             return None
         try:
@@ -238,7 +238,7 @@ class Reader:
         return region
 
     def _sums_of(self, pack: str) -> list[int]:
-        """Return how many bytes the first 0, 1, 2 … blobs of a pack are; less than 0 from a dead one on."""
+        """Return the total sizes of the first 0, 1, 2 … blobs of a pack; negative from a missing blob on."""
         if pack not in self._sums:
             sizes = (blob.size if blob else _GONE for blob in self._index(pack))
             self._sums[pack] = list(accumulate(sizes, initial=0))
@@ -256,7 +256,7 @@ class Reader:
         return self._indexes[pack]
 
     def _settled(self, work: Callable[[], _T]) -> _T:
-        """Do *work*; once more when a pack went meanwhile, since a collector may have rewritten it."""
+        """Do *work*, and repeat it once if a pack is gone: a collector may have compacted the pack."""
         try:
             try:
                 return work()
@@ -283,7 +283,7 @@ def _too_short(pack: str, count: int) -> CorruptError:
 
 
 class _descriptor:  # noqa: N801  used as a function
-    """A file descriptor of a pack, closed at the end of the block."""
+    """Opens a pack for the block and provides its file descriptor."""
 
     def __init__(self, store: Store, pack: str) -> None:
         path = store.path(pack_key(pack))
@@ -302,15 +302,15 @@ class _descriptor:  # noqa: N801  used as a function
 
 
 def _require(fd: int, last: Blob) -> None:
-    """Touching mapped memory past a file's end kills the process: make sure that it is all there."""
+    """Check that a file contains its last blob: touching a mapping past the file's end kills the process."""
     if os.fstat(fd).st_size < last.offset + last.stored:
         raise last.damage()
 
 
 def _stretches(blobs: Iterable[Blob]) -> Iterator[list[Blob]]:
-    """Yield *blobs* in lists that lie in one pack close together, none longer than a read should be.
+    """Yield *blobs* in lists for one read each: close together in one pack, and limited in size.
 
-    A blob may come again in a list, and lies never before the first.
+    A blob may occur twice in a list. No blob in a list lies before the first one.
     """
     stretch: list[Blob] = []
     end = 0
@@ -327,9 +327,9 @@ def _stretches(blobs: Iterable[Blob]) -> Iterator[list[Blob]]:
 
 
 def _spans(blobs: Sequence[Blob]) -> list[tuple[int, Blob, Blob]]:
-    """Return what has to be mapped: where it goes in the range, and its first and last blob.
+    """Return the spans to map: the position in the range, the first blob and the last blob of each.
 
-    Blobs of zeros need no file: a fresh range is zero already.
+    Blobs of zeros need no file, because a fresh range contains zeros.
     """
     spans: list[tuple[int, Blob, Blob]] = []
     at = end = 0
@@ -360,7 +360,7 @@ def _digest_of_zeros(algorithms: Algorithms, size: int) -> bytes:
 def _check(
     region: mmap.mmap, memory: memoryview, blobs: Sequence[Blob], pool: Executor
 ) -> list[Future[None]]:
-    """Have the mapped bytes hashed, a few megabytes at a time."""
+    """Start the hashing of the mapped bytes, a few megabytes at a time."""
     checks: list[Future[None]] = []
     at = size = 0
     mine: list[Blob] = []

@@ -1,8 +1,8 @@
-"""Moved packs: `packs/ab/<pack>.moved` says where the living blobs of a rewritten pack went.
+"""Relocation: `packs/ab/<pack>.moved` records where the used blobs of a compacted pack went.
 
-Manifests are never changed, so the pack that they name keeps answering, by this small table. It holds
-the former pack's head, whose digest is the pack's id: so whoever trusts the id can still check every
-byte, wherever it is now.
+Manifests never change, so the pack that they name must stay readable. This small table makes that possible.
+The table holds the head of the old pack, whose digest is the pack's id. So the id is enough to check every
+byte, wherever the blob is now.
 """
 
 from __future__ import annotations
@@ -18,37 +18,37 @@ from nbckpt.core.schema import read
 from nbckpt.errors import CorruptError, NotFoundError
 from nbckpt.store import Store
 
-_MOST = 128 << 20  # what is longer is cut, and then no JSON
+_MOST = 128 << 20  # a longer table is truncated and therefore not valid JSON
 _TABLE = {"format": int, "head": str, "packs": [re.compile("[0-9a-f]{64}")]}
 
 
 def moved_key(pack: str) -> str:
-    """Return the key of a pack's table."""
+    """Return the key of a pack's relocation table."""
     return pack_key(pack).removesuffix(".pack") + ".moved"
 
 
 def table(head: bytes, packs: Sequence[str]) -> bytes:
-    """Return the table of a pack, by its head and the packs that its living blobs are in now."""
+    """Return the table of a pack, from its head and the packs that hold its used blobs now."""
     document = {"format": 1, "head": base64.b64encode(head).decode(), "packs": list(packs)}
     return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
 
 
 def find_index(store: Store, pack: str) -> list[Blob | None]:
-    """Return the blobs that a manifest means by *pack*, wherever they are now; None for the dead.
+    """Return the blobs that a manifest means by *pack*, wherever they are now; None for deleted blobs.
 
-    Those of a pack that was set aside since it is damaged are there as far as they are whole.
+    If the pack was set aside because of damage, its undamaged blobs can still be read.
 
     Raises:
         NotFoundError: There is neither the pack nor a table.
-        CorruptError: What is there is damaged.
+        CorruptError: The pack or the table is damaged.
     """
     return locate(store, pack)[0]
 
 
 def locate(store: Store, pack: str) -> tuple[list[Blob | None], list[str]]:
-    """Return what `find_index` does, and the packs that were looked at for it: this one, then where it led.
+    """Return the result of `find_index`, and the packs that were followed: this pack first.
 
-    Every table is followed once, wherever it leads.
+    Every table is followed once, so a cycle of tables ends.
     """
     seen = {pack: None}
     with suppress(NotFoundError):
@@ -58,7 +58,7 @@ def locate(store: Store, pack: str) -> tuple[list[Blob | None], list[str]]:
     except NotFoundError:
         return list(_read_aside(store, pack)), list(seen)
     here: dict[bytes, Blob] = {}
-    for new in packs:  # grows as the tables are followed
+    for new in packs:  # the list grows while the tables are followed
         if new in seen:
             continue
         seen[new] = None
@@ -75,7 +75,7 @@ def locate(store: Store, pack: str) -> tuple[list[Blob | None], list[str]]:
 
 
 def _read_aside(store: Store, pack: str) -> list[Blob]:
-    """Return the blobs of a damaged pack that was set aside, see damage.py."""
+    """Return the blobs of a damaged pack that was set aside; see damage.py."""
     try:
         return read_index(store, pack, aside=True)
     except NotFoundError:

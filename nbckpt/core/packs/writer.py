@@ -1,12 +1,12 @@
-"""Packer: bytes in, packs out. Hashing and writing overlap, and no pack is in memory whole.
+"""Packer: turns buffers into packs. Hashing and writing overlap, and no pack is in memory as a whole.
 
-Buffers are cut into blobs of a fixed size. Two threads hash them; what the store lacks is gathered
-into packs; four threads put the packs, so that copying, writing and waiting for the disk overlap.
-(One file written by one thread leaves the disk idle while it copies, and copies nothing while it syncs.)
+Buffers are cut into blobs of a fixed size. Two threads hash them. Blobs that the store lacks are collected
+into packs. Four threads put the packs, so that copying, writing and waiting for the disk overlap. (A single
+thread that writes one file leaves the disk idle while it copies, and copies nothing while it syncs.)
 
-Memory that is lent to a save can change at any time. Each blob of it is copied and hashed once more on
-its way into a pack, so a pack that would not hold what its index says is never put. Its blobs are copied
-first and hashed then, at the end, and what they belong to is marked as changed.
+Memory that is lent to a save can change at any time. Each blob of it is copied and hashed again on its way
+into a pack, so a pack that does not match its index is never put. The blobs of such a pack are handled at the
+end: each is first copied, then hashed. Their values are marked as changed.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from nbckpt.core.packs.pools import Pool, others_run
 from nbckpt.store import Buffer, Store
 
 Progress = Callable[[int, int], None]
-"""Called now and then, in the thread that saves or restores, with the bytes done and in all."""
+"""Called repeatedly, in the thread that saves or restores, with the bytes done and the total."""
 
 INLINE_SIZE = 16 << 10
-"""A save whose new blobs are smaller than this carries its pack inside the manifest."""
+"""If the new blobs of a save are smaller than this, their pack is stored inside the manifest."""
 
 ALIGNED_SIZE = 64 << 10
-"""A buffer of this size or more is kept raw and on page boundaries, so that it can be mapped."""
+"""Buffers of at least this size are stored raw and on page boundaries, so that they can be mapped."""
 
 RECORD_BLOB = 1 << 20
 """The size of a record's blobs."""
@@ -56,17 +56,17 @@ _STRETCH = 4 << 20
 _MUCH = 256 << 20
 _HASHERS, _WRITERS = 2, 4  # see docs/decisions/0002
 _COPIED_PACK, _COPIED_PACKS = 16 << 20, 2
-"""How large packs of copied blobs are, and how many are written at once: copies take memory."""
+"""The size of packs of copied blobs, and how many are written at once: copies take memory."""
 
 
 @dataclass(slots=True)
 class Stored:
-    """Bytes handed to a packer: their digests are there once it has finished.
+    """Bytes handed to a packer. Their digests are complete when the packer has finished.
 
     Attributes:
-        size: How many bytes.
-        digests: Those of the blobs.
-        changed: Whether they were seen to change during the save, so that the blobs are of several moments.
+        size: The number of bytes.
+        digests: The digests of the blobs.
+        changed: Whether the bytes changed during the save, so that the blobs may mix several states.
     """
 
     size: int
@@ -76,30 +76,30 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class _Lent:
-    """Memory that others may change, and the size of the blobs that it is cut into."""
+    """Memory that other threads may change, and the size of its blobs."""
 
     stored: Stored
     view: memoryview
     blob: int
 
     def blobs(self) -> Iterator[tuple[int, bytes, memoryview]]:
-        """Yield the place, the digest and the memory of each blob."""
+        """Yield the position, the digest and the memory of each blob."""
         for at, name in enumerate(self.stored.digests):
             yield at, name, self.view[at * self.blob : (at + 1) * self.blob]
 
 
 class Packer:
-    """Puts buffers into a store as packs; use it in a `with` block and call `finish` at its end.
+    """Puts buffers into a store as packs. Use it in a `with` block and call `finish` at the end of the block.
 
-    The buffers may change until `finish` returns: then each blob is kept as it was at some moment, and
-    the bytes are marked as changed, see docs/decisions/0043. After an exception in the block nothing of
-    it is named by anything, every pack that was put is whole, and `gc` removes them.
+    The buffers may change until `finish` returns. Each blob is then stored in one of its states, and the
+    bytes are marked as changed; see docs/decisions/0043. After an exception in the block, no manifest names
+    its packs. Every pack that was put is whole, and `gc` removes it.
 
     Attributes:
-        algorithms: How it hashes and compresses.
-        new_bytes: Bytes that the store did not have, as they are stored.
-        inline: The one small pack, by its id, that was left for the manifest to carry.
-        packs: Ids of the packs that were put.
+        algorithms: The algorithms that hash and compress.
+        new_bytes: The number of new bytes in the store, after compression.
+        inline: The one small pack, by its id, that the manifest must carry.
+        packs: The ids of the packs that were put.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class Packer:
         self._salted = salted
         self._lock = threading.RLock()
         self._places: dict[bytes, tuple[str, int]] = {}
-        self._names: dict[bytes, bool] = {}  # of the blobs on their way, and whether their memory is lent
+        self._names: dict[bytes, bool] = {}  # blobs on their way, and whether their memory is lent
         self._open: list[Piece] = []
         self._open_size = 0
         self._most = PACK_SIZE
@@ -157,9 +157,10 @@ class Packer:
                 threads.shutdown(wait=True, cancel_futures=True)
 
     def add(self, data: Buffer, *, lent: bool = True) -> Stored:
-        """Take a buffer: its blobs stay raw where it is large enough to be mapped.
+        """Take a buffer. Its blobs stay raw if it is large enough to be mapped.
 
-        A small one is copied. A large one that is *lent* may change; one that is not belongs to the packer.
+        A small buffer is copied. A large buffer may change if it is *lent*; otherwise it belongs to the
+        packer.
         """
         view = memoryview(data).cast("B")
         size = len(view)
@@ -174,13 +175,13 @@ class Packer:
         return stored
 
     def add_record(self, record: bytes) -> Stored:
-        """Take a pickled record; its blobs are compressed where that pays."""
+        """Take a pickled record. Its blobs are compressed if that saves space."""
         return self._take(memoryview(record), RECORD_BLOB)
 
     def add_more(self, stored: Stored, data: bytes) -> None:
-        """Take the next whole blobs of a long record, or its last; wait while much of it is to be written.
+        """Take the next whole blobs, or the last part, of a long record. Waits while much data is unwritten.
 
-        What it belongs to is *stored*, which is empty at first. See docs/decisions/0061.
+        *stored* describes the record; it is empty at first. See docs/decisions/0061.
         """
         self._most = _COPIED_PACK
         first = len(stored.digests)
@@ -194,7 +195,7 @@ class Packer:
         wait_for(self._puts[: 1 - _COPIED_PACKS])
 
     def runs(self, stored: Stored) -> list[Run]:
-        """Return where the bytes are, after `finish`."""
+        """Return the place of the bytes in packs. Call it after `finish`."""
         runs: list[Run] = []
         for name in stored.digests:
             pack, place = self._places.get(name) or self._known.find(name) or ("", 0)
@@ -206,12 +207,12 @@ class Packer:
         return runs
 
     def settle(self) -> None:
-        """Wait until what was handed over is hashed; writing it goes on."""
+        """Wait until all data so far is hashed. Writing continues."""
         wait_for(self._hashes)
         self._hashes.clear()
 
     def drain(self) -> None:
-        """Wait for what was handed over, once it is much, so that copies of it need not pile up."""
+        """If much data is pending, wait until it is written, so that copies of it do not accumulate."""
         if self._total - self._done > _MUCH:
             self._await(None)
 
@@ -219,7 +220,7 @@ class Packer:
         """Wait until everything is stored durably.
 
         Raises:
-            StoreError: A put failed; nothing names what was written.
+            StoreError: A put failed. No manifest names the written packs.
         """
         self._await(progress)
         with self._lock:
@@ -246,7 +247,7 @@ class Packer:
         return stored
 
     def _ticket(self) -> int:
-        """Return the next place in the line: blobs go into packs in the order in which they came."""
+        """Return the next number in the queue. Blobs go into packs in the order in which they arrived."""
         self._tickets += 1
         return self._tickets
 
@@ -261,7 +262,7 @@ class Packer:
         aligned: bool,
         lent: bool,
     ) -> None:
-        """Hash one stretch, and hand what is new to the open pack when its turn has come."""
+        """Hash one range of a buffer, and add its new blobs to the open pack when its turn comes."""
         if self._failed.is_set():
             return
         cuts = [view[at : at + blob] for at in range(0, len(view), blob)]
@@ -286,25 +287,25 @@ class Packer:
                 self._turn += 1
 
     def _lacks(self, name: bytes, *, lent: bool) -> bool:
-        """Tell whether a blob has to go into a pack: what is not lent does not rely on what may change."""
+        """Tell whether a blob has to go into a pack. Bytes that cannot change do not rely on lent bytes."""
         if name in self._names and (lent or not self._names[name]):
             return False
         return self._known.find(name) is None
 
     def _place(self, piece: Piece) -> None:
-        if not self._lacks(piece.digest, lent=piece.lent):  # another thread brought the same bytes meanwhile
+        if not self._lacks(piece.digest, lent=piece.lent):  # another thread added the same bytes meanwhile
             self._done += piece.size
             return
         self._open.append(piece)
         self._names[piece.digest] = piece.lent
         self._open_size += len(piece.data)
         self.new_bytes += len(piece.data)
-        if self._open_size >= self._most or len(self._open) >= MOST_BLOBS - 1:  # and salt
+        if self._open_size >= self._most or len(self._open) >= MOST_BLOBS - 1:  # one place stays for the salt
             self._close_open()
 
     def _shut_open(self) -> tuple[str, Body, list[Piece]]:
         pieces = self._open
-        if self._salted:  # the same blobs in a pack of another id, since theirs is being collected
+        if self._salted:  # the pack needs another id, because a pack of the same blobs is being collected
             pieces = [*pieces, salt(self.algorithms)]
         pack, body = build(pieces, self.algorithms)
         self._open, self._open_size = [], 0
@@ -342,7 +343,7 @@ class Packer:
             self._done += sum(piece.size for piece in pieces)
 
     def _lose(self, pack: str, pieces: list[Piece]) -> None:
-        """Note that a pack was not put, since lent memory changed before it was written."""
+        """Record that a pack was not put, because lent memory changed before it was written."""
         with self._lock:
             self._has_lost = True
             self.packs.remove(pack)
@@ -352,7 +353,7 @@ class Packer:
             self._lost += [piece for piece in pieces if not piece.lent]
 
     def _copy_lost(self, progress: Progress | None) -> None:
-        """Put what was not put: blob by blob it is copied, hashed, and written from the copy."""
+        """Put the blobs of packs that were not put: copy each blob, hash the copy, write the copy."""
         self._most = _COPIED_PACK
         for piece in self._lost:
             self._place(piece)
@@ -370,7 +371,7 @@ class Packer:
         self._await(progress)
 
     def _look_again(self) -> None:
-        """Compare lent memory with what was stored of it: if it is equal now, it is all of this moment."""
+        """Compare lent memory with its stored blobs and mark changes. Equal blobs are all of one state."""
 
         def compare(lent: _Lent) -> None:
             digest = self.algorithms.digest
@@ -389,7 +390,7 @@ class Packer:
         self._hashes.append(task)
 
     def _await(self, progress: Progress | None) -> None:
-        """Wait for the tasks, those that tasks start included; the first failure stops the others."""
+        """Wait for the tasks, including tasks that tasks start. The first failure stops the others."""
         at = 0
         while at < len(self._tasks):
             done, _ = wait_for([self._tasks[at]], timeout=0.25)

@@ -1,1 +1,1 @@
-"""Values: objects to records and back."""
+"""Values: turns objects into records, and records into objects."""

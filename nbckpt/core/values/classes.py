@@ -1,7 +1,7 @@
-"""Classes: those of the notebook, whose definition travels in every record that needs it.
+"""Classes: the notebook's classes, whose definitions travel in every record that needs them.
 
-cloudpickle gives each such class a number, and loading a record fills the live class of that number
-again: whoever looks at an old checkpoint would change what runs now. Here a class is made once for all
+cloudpickle gives each such class a number. Loading a record with cloudpickle alone refills the live class of
+that number, so inspecting an old checkpoint would change the running code. Here a class is made once for all
 records of one load, and a live class is never changed.
 """
 
@@ -20,7 +20,7 @@ from cloudpickle import cloudpickle
 from nbckpt.store import Buffer
 
 Origin = Literal["live", "new", "apart"]
-"""Where classes come from: the live ones where there are any; made anew; made anew and known to nobody."""
+"""The origin of classes: the live classes if they exist; new ones; or new ones that nobody else sees."""
 
 MOVED = {
     "nbckpt.sync.folders": "nbckpt.sync.transfer",
@@ -34,9 +34,9 @@ MOVED = {
     "nbckpt.trials.trainable": "nbckpt.trials.training.trainable",
     "nbckpt.trials.trial": "nbckpt.trials.model.trial",
 }
-"""Modules of ours that pickles name by a path that they had before, and where they are."""
+"""Modules of nbckpt that pickles name by an older path, with their current paths."""
 
-# In cloudpickle's functions that make a class: the place of its number among the arguments.
+# For cloudpickle's functions that make a class: the position of the class's number in the arguments.
 _MAKERS = {"_make_skeleton_class": 4, "_make_skeleton_enum": 5}
 _FILL = "_class_setstate"
 
@@ -45,10 +45,10 @@ class Classes:
     """The notebook's classes while one checkpoint is loaded.
 
     Args:
-        origin: `live` gives loaded instances the live class, as it is now; `new` gives them the class
-            as it was when they were saved, and leaves the live one alone; `apart` the same, for values
-            that are only looked at.
-        namespace: Where the live classes are bound.
+        origin: `live` gives loaded instances the live class, as it is now. `new` gives them the class as it
+            was at the save, and leaves the live class alone. `apart` does the same, for values that are only
+            inspected.
+        namespace: The namespace of the live classes.
     """
 
     def __init__(self, origin: Origin = "live", namespace: Mapping[str, Any] | None = None) -> None:
@@ -62,11 +62,11 @@ class Classes:
         self._whole: set[type] = set()
 
     def load(self, record: Buffer, buffers: Sequence[memoryview]) -> Any:
-        """Unpickle a record. This runs code that it names."""
+        """Unpickle a record. This runs code that the record names."""
         return _Unpickler(self, record, buffers).load()
 
     def make(self, maker: Callable[..., type], place: int, *arguments: Any) -> type:
-        """Return the class that a record asks for, still empty where it has to be made."""
+        """Return the class that a record asks for. A new class is still empty."""
         number = arguments[place]
         if number not in self._made:
             live = self._bound.get(number) or cloudpickle._DYNAMIC_CLASS_TRACKER_BY_ID.get(number)
@@ -82,14 +82,14 @@ class Classes:
         return self._made[number]
 
     def fill(self, filler: Callable[[type, Any], Any], kind: type, state: Any) -> Any:
-        """Give a class that was made its attributes; one that has them keeps them."""
-        if kind not in self._whole:  # a live class is whole: see docs/decisions/0011
+        """Set the attributes of a new class. A class that already has its attributes keeps them."""
+        if kind not in self._whole:  # a live class is complete: see docs/decisions/0011
             self._whole.add(kind)
             filler(kind, state)
         return kind
 
     def _maker(self, kind: type) -> Any:
-        """Return what makes a class of a metaclass; the notebook's own has done its work before the save."""
+        """Return the maker of a metaclass's classes. A metaclass of the notebook ran before the save."""
         if kind not in self._made.values() or issubclass(kind, EnumMeta):
             return kind
         library = next(base for base in kind.__mro__ if base not in self._made.values())
@@ -97,7 +97,7 @@ class Classes:
 
     @contextmanager
     def _quiet(self, bases: tuple[type, ...]) -> Iterator[None]:
-        """Call no `__init_subclass__` of classes that were made here: it was called before the save."""
+        """Do not call `__init_subclass__` of the classes made here, because it was called before the save."""
         made = [
             base for kind in bases for base in getattr(kind, "__mro__", ()) if base in self._made.values()
         ]
@@ -111,7 +111,7 @@ class Classes:
                 type.__setattr__(base, "__init_subclass__", hook)
 
     def _remember(self, number: str, made: type) -> None:
-        """Let the class be saved under its number again, so that an unchanged one gives equal bytes."""
+        """Keep the number of a class for the next save, so that an unchanged class gives equal bytes."""
         if self._origin != "apart":
             with cloudpickle._DYNAMIC_CLASS_TRACKER_LOCK:
                 cloudpickle._DYNAMIC_CLASS_TRACKER_BY_CLASS[made] = number

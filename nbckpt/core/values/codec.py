@@ -1,8 +1,8 @@
-"""Codec: values to records with the memory of their arrays beside them, and back.
+"""Codec: turns values into records with the memory of their arrays beside them, and back.
 
-A record is a pickle of protocol 5. Large memory is not in it but handed over as *spans*, views of the
-objects' own memory, so that nothing is copied. What the pickler walks over is also how the identity of
-objects is known: `links` are the mutable objects that a record reaches.
+A record is a pickle of protocol 5. Large memory is not in the record. It is handed over as *spans*, which are
+views of the objects' own memory, so that nothing is copied. The pickler also reports which objects it
+visited: `links` are the mutable objects that a record reaches.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ class Pickled:
     """A value as a record.
 
     Attributes:
-        record: The pickle; empty if it went to `write`.
-        buffers: The memory beside it, in the order in which the record asks for it.
-        reached: All the memory that the value's arrays reach, also what is copied in the record.
+        record: The pickle. Empty if it went to `write`.
+        buffers: The memory beside the record, in the order of the record's references.
+        reached: All memory that the value's arrays use, including memory that is copied into the record.
         links: The mutable objects that the value reaches.
-        class_links: Those that it reaches as a part of the notebook's classes. A load makes each class once,
-            whatever number of records have it, so these stay shared without being in one record.
-        owners: The objects among the links that have memory of their own in the record.
-        functions: The functions that leave the namespace behind.
-        notes: The parts that will not come back as they are, each with what will be missing.
-        plain: The value is short and of built-in types alone.
+        class_links: The links that the value reaches through a class of the notebook. A load makes each class
+            once, for any number of records, so these objects stay shared without being in one record.
+        owners: The links that have memory of their own in the record.
+        functions: The functions that are saved without the namespace.
+        notes: The parts that will not be restored completely, each with the loss.
+        plain: Whether the value is short and consists of built-in types only.
     """
 
     record: bytes
@@ -65,13 +65,13 @@ def dump(
     overlaps: Overlaps = NO_OVERLAPS,
     write: Callable[[bytes], object] | None = None,
 ) -> Pickled:
-    """Turn *value* into a record. If *write* is given, it takes the pieces of all but short plain ones.
+    """Turn *value* into a record. If *write* is given, it takes the pieces of all but short plain records.
 
-    Functions whose globals are *namespace* leave them behind. Small memory goes into the record unless
+    Functions whose globals are *namespace* are saved without it. Small memory goes into the record unless
     *overlaps* says that it is shared.
 
     Raises:
-        Exception: Whatever the value's own way of pickling raises.
+        Exception: Any exception that the value's own pickling raises.
     """
     if (links := _plain_links(value)) is not None:
         return Pickled(pickle.dumps(value, 5), links=links, plain=True)
@@ -86,7 +86,7 @@ def dump(
             reached.append(span)
         # Shared memory never goes into the record: see docs/decisions/0004.
         if span.size < SMALL and not overlaps.covers(span.address, span.end):
-            return True  # in the record
+            return True  # keep it in the record
         buffers.append(span)
         return False
 
@@ -114,9 +114,9 @@ def dump(
 
 
 def _plain_links(value: Any) -> list[object] | None:
-    """Return the links of a short list of plain values and short containers of those; None for all else.
+    """Return the links of a short list of plain values and short containers of them, else None.
 
-    Their record needs no pickler of ours, which costs more to make than thousands of them.
+    Such a list is pickled without nbckpt's pickler, which costs more to create than thousands of such values.
     """
     if type(value) is not list or len(value) != 1:
         return None
@@ -136,17 +136,17 @@ def load(
     namespace: dict[str, Any] | None = None,
     classes: Classes | None = None,
 ) -> Any:
-    """Turn a record back into its value. This runs code that the record names.
+    """Turn a record into its value. This runs code that the record names.
 
-    Functions of a notebook read and write *namespace*, by default that of the running program. Its
-    classes come from *classes*, by default the live ones; those are not changed in any case.
+    Functions of a notebook read and write *namespace*, by default the namespace of the running program. Its
+    classes come from *classes*, by default the live ones. Live classes are never changed.
     """
     with reducers.live_namespace(namespace), paused_gc():
         return (classes or Classes()).load(record, buffers)
 
 
 def _give_back() -> None:
-    """Give free memory back to the system, where the C library can: a long walk leaves 20 MiB of it."""
+    """Return free memory to the system, if the C library can. A long pickling leaves 20 MiB unused."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
     if trim is not None:
         trim(0)
@@ -154,7 +154,7 @@ def _give_back() -> None:
 
 @contextmanager
 def paused_gc() -> Iterator[None]:
-    """Keep the cyclic garbage collector from walking over objects while many are made (4 times faster)."""
+    """Pause the cyclic garbage collector while many objects are made, which is 4 times faster."""
     was_on = gc.isenabled()
     gc.disable()
     try:

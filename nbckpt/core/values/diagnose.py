@@ -1,4 +1,4 @@
-"""Blame: where in a value the thing is that cannot be saved, or that comes back as less than it was."""
+"""Diagnosis: finds the part of a value that cannot be saved, or that will not be restored completely."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _MOST_TRIES = 2000
 
 
 def blame(name: str, value: Any, pickle_it: Callable[[Any], object]) -> tuple[str, str]:
-    """Return the path to the guilty part of *value*, which *pickle_it* fails for, and the reason it gives.
+    """Return the path to the part of *value* that makes *pickle_it* fail, and the reason.
 
-    The path reads like Python, `loader.file` or `d['k'][2]`, and ends in the part's type. It is the
-    shortest that was found within a bounded number of tries.
+    The path reads like Python, `loader.file` or `d['k'][2]`, and ends in the part's type. It is the shortest
+    path found within a limited number of tries.
     """
     tries = _MOST_TRIES
 
@@ -27,7 +27,7 @@ def blame(name: str, value: Any, pickle_it: Callable[[Any], object]) -> tuple[st
         tries -= 1
         try:
             pickle_it(part)
-        except Exception as error:  # noqa: BLE001  whatever the part's own pickling raises
+        except Exception as error:  # noqa: BLE001  any exception of the part's own pickling
             return error
         return None
 
@@ -47,7 +47,7 @@ def blame(name: str, value: Any, pickle_it: Callable[[Any], object]) -> tuple[st
 
 
 def path_to(name: str, value: Any, part: object) -> str:
-    """Return the way from the variable *name* to a part of its value; the name if it is not found soon."""
+    """Return the path from the variable *name* to a part of its value, or just the name if not found soon."""
     ways = deque([(name, value)])
     seen = {id(value)}
     while ways and len(seen) < _MOST_TRIES:
@@ -61,7 +61,7 @@ def path_to(name: str, value: Any, part: object) -> str:
 
 
 def _children(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the parts of a value that pickling would visit, with the way to write them."""
+    """Yield the parts of a value that pickling would visit, each with its path in Python."""
     if isinstance(value, dict):
         yield from ((f"[{key!r}]", item) for key, item in list(value.items()))
     elif isinstance(value, (list, tuple)):
@@ -93,7 +93,7 @@ def _children(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def global_names(code: types.CodeType) -> Iterator[str]:
-    """Yield the names that a function's code looks up in its globals, the functions inside it included."""
+    """Yield the global names that a function's code uses, including the functions inside it."""
     yield from (
         str(it.argval) for it in dis.get_instructions(code) if it.opname in ("LOAD_GLOBAL", "LOAD_NAME")
     )

@@ -1,7 +1,7 @@
-"""Links: of all objects that a pickler met, those whose identity matters (see docs/decisions/0040).
+"""Links: those of a pickler's visited objects whose identity matters (see docs/decisions/0040).
 
-Two variables that share one of them are saved together. What cannot change, what a library owns, and what is
-found again by its name need not be shared by a record.
+Two variables that share a link are saved together. A record need not share objects that cannot change, that a
+library owns, or that are found by name.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _seen_kinds: WeakKeyDictionary[type, tuple[bool, dict[int, object]]] = WeakKeyDi
 def links_of(
     seen: Sequence[object], classes: Sequence[tuple[int, object]]
 ) -> tuple[list[object], list[object]]:
-    """Return the links among the objects that were *seen* outside of classes, and those in *classes*."""
+    """Return the links among the objects *seen* outside of classes, and the links inside *classes*."""
     kinds = {kind: _look_at(kind) for kind in set(map(type, seen))}
     changes = {kind: can_change for kind, (can_change, _) in kinds.items()}
     owned = {at: it for _, constants in kinds.values() for at, it in constants.items()}
@@ -51,7 +51,7 @@ def links_of(
 
 
 def _in_classes(seen: Sequence[object], classes: Sequence[tuple[int, object]]) -> bytearray:
-    """Return 1 for each object that was seen between the begin and the last object of a class, else 0."""
+    """Return 1 for each object that was seen between the first and the last object of a class, else 0."""
     begins = {id(last): begin for begin, last in classes}
     inside = bytearray(len(seen))
     for end, begin in enumerate(map(begins.get, map(id, seen))):
@@ -61,7 +61,7 @@ def _in_classes(seen: Sequence[object], classes: Sequence[tuple[int, object]]) -
 
 
 def _look_at(kind: type) -> tuple[bool, dict[int, object]]:
-    """Tell whether objects of a type can change, and which objects the type's classes keep, by their ids."""
+    """Tell whether objects of a type can change. Also return the objects that the classes keep, by id."""
     found = _seen_kinds.get(kind)
     if found is None:
         found = _seen_kinds[kind] = _can_change(kind), _constants(kind)
@@ -69,12 +69,13 @@ def _look_at(kind: type) -> tuple[bool, dict[int, object]]:
 
 
 def _can_change(kind: type) -> bool:
-    # What has a name as a function has is found by it: functions, also those of compiled libraries.
+    # Objects with the naming attributes of a function are found by name, also functions of compiled
+    # libraries.
     return not issubclass(kind, _immutable()) and "__qualname__" not in vars(kind)
 
 
 def _immutable() -> tuple[type, ...]:
-    """Return the types whose objects cannot change, those of the libraries that are imported included."""
+    """Return the types whose objects cannot change, including types of imported libraries."""
     found = [
         getattr(modules.get(library), name, None) for library, names in _LIBRARIES.items() for name in names
     ]
@@ -82,7 +83,7 @@ def _immutable() -> tuple[type, ...]:
 
 
 def _constants(kind: type) -> dict[int, object]:
-    """Return the objects that a library's class and its bases keep for all their instances."""
+    """Return the objects that a library's class and its bases keep for all instances."""
     kept: list[Any] = [
         it for base in kind.__mro__ if base.__module__ != "__main__" for it in vars(base).values()
     ]

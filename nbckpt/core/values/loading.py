@@ -1,4 +1,4 @@
-"""Loading: records and memory back to values. This unpickles: only ask for what is trusted."""
+"""Loading: turns records and memory into values. It unpickles, so load only trusted data."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from nbckpt.errors import CodecError, CorruptError
 _SMALL, _AT_ONCE = 4 << 10, 1000
 
 Checks = list[Future[None]]
-"""Comparisons with digests that are still going on; each raises when the bytes are damaged."""
+"""Running comparisons with digests. Each raises if the bytes are damaged."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """Variables that could not be loaded, why, and whether that is since their bytes are damaged."""
+    """Variables that could not be loaded, the reason, and whether the reason is damaged bytes."""
 
     names: tuple[str, ...]
     reason: str
@@ -42,12 +42,11 @@ def load_values(
     verify: bool = True,
     progress: Progress | None = None,
 ) -> tuple[dict[str, Any], list[Failure]]:
-    """Load the values of these *names*; what they share, they share again.
+    """Load the values with these *names*. Objects that they shared are shared again.
 
-    A group that fails does not keep the others back. Functions of a notebook will read *namespace*,
-    which is not changed here, and classes come from *classes*. Records are checked before they are
-    unpickled; the memory of arrays is checked meanwhile, and a value is only returned when its check has
-    passed.
+    If a group fails, the other groups are still loaded. Functions of a notebook will read *namespace*, which
+    is not changed here. Classes come from *classes*. Records are checked before they are unpickled. The
+    memory of arrays is checked in parallel, and a value is only returned after its check has passed.
     """
     unpickle = (classes or Classes()).load
     wanted = set(names)
@@ -65,7 +64,7 @@ def load_values(
             try:
                 group, pool = manifest.groups[at], checkers if verify else None
                 slots[at], checks[at] = _load(group, reader, unpickle, pool, last[at], record)
-            except Exception as error:  # noqa: BLE001  unpickling runs anyone's code; the others are loaded
+            except Exception as error:  # noqa: BLE001  unpickling runs any code; the other values are still loaded
                 errors[at] = error
             done += sizes[at]
             if progress is not None:
@@ -79,16 +78,16 @@ def load_values(
 
 
 def last_slots(values: Iterable[Value]) -> dict[int, int]:
-    """Return the highest slot that is named in each group."""
+    """Return the highest slot in each group that the values use."""
     return {value.group: value.slot for value in sorted(values, key=lambda value: value.slot)}
 
 
 def load_group(group: Group, reader: Reader, last: int) -> list[Any]:
-    """Load the values of one group, in their order, which must reach to the slot *last*.
+    """Load the values of one group, in order. The group must have the slot *last*.
 
     Raises:
-        CorruptError: The bytes are not those that were saved.
-        Exception: Whatever unpickling raises.
+        CorruptError: The bytes differ from the bytes that were saved.
+        Exception: Any exception that unpickling raises.
     """
     with Pool(CHECKERS, "nbckpt-check") as checkers:
         slots, checks = _load(group, reader, load, checkers, last)
@@ -100,7 +99,7 @@ def load_group(group: Group, reader: Reader, last: int) -> list[Any]:
 def _with_records(
     order: Sequence[int], groups: Sequence[Group], reader: Reader
 ) -> Iterator[tuple[int, memoryview | None]]:
-    """Yield the groups, the small ones last, with the checked bytes of their records, read many at once."""
+    """Yield the groups, small groups last, with the checked bytes of their records. Reads many at once."""
     large = [at for at in order if groups[at].roots or groups[at].record.size > _SMALL]
     yield from ((at, None) for at in large)
     apart = set(large)
@@ -108,7 +107,7 @@ def _with_records(
     for start in range(0, len(small), _AT_ONCE):
         batch = small[start : start + _AT_ONCE]
         records: Sequence[memoryview | None] = [None] * len(batch)
-        with suppress(Exception):  # each is read alone then, and says what is wrong with it
+        with suppress(Exception):  # each is then read alone and reports its own error
             wanted = [reader.sized(groups[at].record) for at in batch]
             records, _ = reader.load_later(wanted, None, checked=len(batch))
         yield from zip(batch, records, strict=True)
@@ -122,7 +121,7 @@ def _load(
     last: int,
     record: memoryview | None = None,
 ) -> tuple[list[Any], Checks]:
-    """Load a group; its memory may still be being checked, with *checkers*, or is not checked without."""
+    """Load a group. *checkers* may still be checking its memory; without *checkers* it is not checked."""
     roots: list[memoryview] = []
     checks: Checks = []
     if record is None:

@@ -1,4 +1,4 @@
-"""Losses: what an instance's way of pickling leaves out, without making it again (docs/decisions/0041)."""
+"""Losses: attributes that an instance's own pickling omits, found without a copy (docs/decisions/0041)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FILLERS = ("__setstate__", "__array_finalize__")
 
 
 def pickles_its_own_way(kind: type) -> bool:
-    """Tell whether a class says itself what is pickled of its instances."""
+    """Tell whether a class defines its own pickling."""
     names = ("__reduce__", "__reduce_ex__", "__getstate__")
     return not issubclass(kind, enum.Enum) and any(
         getattr(kind, name, None) is not getattr(object, name, None) for name in names
@@ -22,9 +22,10 @@ def pickles_its_own_way(kind: type) -> bool:
 
 
 def left_out(instance: Any, reduced: Any) -> list[str]:
-    """Return the attributes of an instance that are not in what it was *reduced* to.
+    """Return the attributes of an instance that are missing from its *reduced* form.
 
-    An attribute is there if its name or its value is. What the class's `__setstate__` names is made again.
+    An attribute is present if its name or its value is. A name in the class's `__setstate__` counts as
+    rebuilt.
     """
     if type(reduced) is not tuple:
         return []
@@ -43,6 +44,6 @@ def _items(part: Any) -> list[Any]:
 
 
 def _mentioned(kind: type) -> set[str]:
-    """Return the names that a class's way of making instances again uses."""
+    """Return the names that a class's own code for rebuilding instances uses."""
     codes = [getattr(getattr(kind, name, None), "__code__", None) for name in _FILLERS]
     return {name for code in codes if isinstance(code, types.CodeType) for name in code.co_names}

@@ -1,4 +1,4 @@
-"""Pickler: cloudpickle's, with our reducers before its own."""
+"""Pickler: cloudpickle's pickler, with nbckpt's reducers first."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _PLAIN = frozenset({int, float, complex, bool, str, bytes, type(None), tuple})
 
 
 class _Sieve:
-    """Passes a pickle on, and forgets what plain values were seen since the last piece: they are many.
+    """Passes a pickle on, and drops the plain values seen since the last piece, because they are many.
 
     Attributes:
-        forgotten: How many.
+        forgotten: The number of dropped values.
     """
 
     def __init__(
@@ -41,23 +41,23 @@ class _Sieve:
         """Take the next piece of a pickle."""
         self._write(piece)
         new = self._seen[self._looked_at :]
-        if len(self._classes) == self._classes_then:  # those tell places in the list
+        if len(self._classes) == self._classes_then:  # classes hold positions in the list
             self._seen[self._looked_at :] = [it for it in new if type(it) not in _PLAIN]
         self.forgotten += self._looked_at + len(new) - len(self._seen)
         self._looked_at, self._classes_then = len(self._seen), len(self._classes)
 
 
 class Pickler(_CloudPickler):  # type: ignore[misc]  # cloudpickle ships no types
-    """Takes one value apart and tells what it met.
+    """Pickles one value and reports which objects it visited.
 
     Attributes:
-        seen: Every object that it met, in order; an object that is met again is there again. Of a pickle that
-            is made in pieces most plain values are left out, since nothing shares them.
+        seen: Every object that it visited, in order. An object that it visits twice is listed twice. If the
+            pickle is made in pieces, most plain values are left out, since nothing shares them.
         reach: The memory of the strided arrays that it copied.
-        classes: For each class that it took apart: how many objects it had seen before, and the object that
-            comes last in the class.
-        functions: The functions that leave the namespace behind.
-        notes: Objects that will not come back as they are, each with what will be missing.
+        classes: For each pickled class: the number of objects seen before it, and the last object in the
+            class.
+        functions: The functions that are saved without the namespace.
+        notes: Objects that will not be restored completely, each with the loss.
     """
 
     def __init__(
@@ -72,13 +72,13 @@ class Pickler(_CloudPickler):  # type: ignore[misc]  # cloudpickle ships no type
         self.seen: list[object] = []
         self.classes: list[tuple[int, object]] = []
         self.sieve = _Sieve(write, self.seen, self.classes)
-        # A list's append lets no other thread run between two pieces.
+        # list.append does not let another thread run between two pieces.
         super().__init__(self.sieve if in_pieces else types.SimpleNamespace(write=write), 5, take)
         self.reach: list[Span] = []
         self.functions: list[types.FunctionType] = []
         self.notes: list[tuple[object, str]] = []
-        # Called for every object with C speed; a list's append answers None: "pickle it as usual".
-        # See docs/decisions/0003.
+        # Called for every object, at the speed of C. list.append returns None, which means: pickle it as
+        # usual. See docs/decisions/0003.
         self.persistent_id = self.seen.append
         self._namespace = namespace
         self._overlaps = overlaps
@@ -104,19 +104,19 @@ class Pickler(_CloudPickler):  # type: ignore[misc]  # cloudpickle ships no type
         return reduced if own else reducers.with_cells(function, reduced)
 
     def _cell(self, cell: types.CellType) -> Any:
-        """Make a cell; where a function has it, empty: the function that has it may be what it holds."""
+        """Make a cell. It is empty if a function has it, because the cell may contain that function."""
         return types.CellType, () if id(cell) in self._filled_later else reducers.contents_of(cell)
 
     def _class(self, kind: type) -> Any:
         reduced = super().reducer_override(kind)
         if isinstance(reduced, tuple) and len(reduced) > 2:
             attributes, last = reduced[2]
-            attributes.pop("__slotnames__", None)  # is there once an instance was pickled
+            attributes.pop("__slotnames__", None)  # it appears after an instance was pickled
             self.classes.append((len(self.seen), last))
         return reduced
 
     def _own_way(self, instance: Any) -> Any:
-        """Ask an instance once, as pickle would, and see what it leaves out; once for each class."""
+        """Reduce an instance as pickle would, and record which attributes it omits. Once per class."""
         self._by_kind[type(instance)] = _as_usual
         reduced = instance.__reduce_ex__(5)
         if lost := losses.left_out(instance, reduced):
@@ -130,9 +130,9 @@ class Pickler(_CloudPickler):  # type: ignore[misc]  # cloudpickle ships no type
         return instances.reduce_exception(error, partial(self._can_save, error, "cause"))
 
     def _can_save(self, whole: Any, name: str, part: Any) -> bool:
-        """Tell whether a part that can be left out can be pickled; note it if not."""
+        """Tell whether an optional part can be pickled. Add a note if it cannot."""
         if id(part) not in self._tried:
-            self._tried[id(part)] = True  # until it is known: the part may contain itself
+            self._tried[id(part)] = True  # provisional, because the part may contain itself
             self._tried[id(part)] = self._try(part)
         if not self._tried[id(part)]:
             self.notes.append((whole, f"comes back without its {name}, which cannot be saved"))
@@ -140,10 +140,11 @@ class Pickler(_CloudPickler):  # type: ignore[misc]  # cloudpickle ships no type
 
     def _try(self, part: Any) -> bool:
         trial = Pickler(len, self._namespace, self._overlaps, lambda _: False)
-        trial._tried = self._tried  # or each exception of a chain would try the rest of the chain again
+        # Otherwise each exception of a chain would try the rest of the chain again.
+        trial._tried = self._tried
         try:
             trial.dump(part)
-        except Exception:  # noqa: BLE001  whatever the part's own pickling raises
+        except Exception:  # noqa: BLE001  any exception of the part's own pickling
             return False
         return True
 
@@ -158,7 +159,7 @@ class Pickler(_CloudPickler):  # type: ignore[misc]  # cloudpickle ships no type
         reduced = reducers.reduce_array(array, self._overlaps.covers)
         strided = not (array.flags.c_contiguous or array.flags.f_contiguous)
         if strided and array.size and not array.dtype.hasobject:
-            # A copy goes into the record, but what it was copied from may be shared.
+            # A copy goes into the record, but its source may be shared.
             low, high = reducers.byte_range(array)
             self.reach.append(Span(low, high - low, memoryview(b"")))
         return reduced
@@ -190,7 +191,7 @@ class Pickler(_CloudPickler):  # type: ignore[misc]  # cloudpickle ships no type
 
 
 _Reduce = Callable[[Pickler, Any], Any]
-"""Takes an object apart for a pickler; never a bound method, since garbage collection crashes on one."""
+"""Reduces an object for a pickler. It must not be a bound method, because garbage collection would crash."""
 
 
 def _as_usual(_: Pickler, __: object) -> Any:
@@ -211,7 +212,7 @@ _REDUCERS: dict[type, _Reduce] = {
     typing.NewType: _alone(instances.reduce_new_type),
     type(dataclasses.MISSING): _alone(
         lambda _: "MISSING"
-    ),  # the one in its module: code asks whether it is that
+    ),  # restored as the same object, because code compares by identity
 }
 _LIBRARIES: tuple[tuple[str, str, _Reduce], ...] = (
     ("numpy", "memmap", Pickler._memmap),
@@ -220,7 +221,7 @@ _LIBRARIES: tuple[tuple[str, str, _Reduce], ...] = (
     ("matplotlib.transforms", "TransformNode", _alone(instances.reduce_node)),
     *(("pyarrow", it, _alone(reduce_arrow)) for it in ("Table", "RecordBatch", "Array", "ChunkedArray")),
 )
-"""For a type of a library and its subtypes; a library that is not imported has no objects."""
+"""Reducers for a type of a library and its subtypes. A library that is not imported has no objects."""
 
 
 def _reducer_of(kind: type) -> _Reduce:

@@ -1,4 +1,4 @@
-"""Previews: what can be told of a value without loading it, as plain JSON, made when it is saved."""
+"""Previews: descriptions of values as plain JSON, made at the save, so that showing them loads nothing."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from typing import Any
 from weakref import WeakSet
 
 MOST_TEXT = 200
-_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]{4,16}")  # says nothing, and differs each time
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]{4,16}")  # an address carries no information and differs each time
 _MOST_COLUMNS = 200
 _NUMBERS = frozenset({float, complex, bool, type(None)})
 _WIDE = 10**100  # an int can have more digits than can be shown
 _PICTURE = 480  # pixels along the longer side: sharp at the height that a page shows
 _LAID_OUT: WeakSet[Any] = WeakSet()
-"""The figures whose layout engine has worked for a picture."""
+"""The figures whose layout engine has already run for a picture."""
 
 
 def type_name(kind: type) -> str:
@@ -30,9 +30,9 @@ def type_name(kind: type) -> str:
 
 
 def describe(value: Any) -> dict[str, Any]:
-    """Return what a table can show of *value*: its type, a few words, its shape, length or columns.
+    """Return the facts about *value* that a table can show: type, short text, and shape, length or columns.
 
-    Never raises: a value whose own `repr` or `len` fails is described by its type.
+    Never raises. If a value's own `repr` or `len` fails, only its type is described.
     """
     preview: dict[str, Any] = {"type": type_name(type(value))}
     if type(value) in _NUMBERS or (type(value) is int and -_WIDE < value < _WIDE):
@@ -53,7 +53,7 @@ def _asked(value: Any) -> dict[str, Any]:
     for name, read in _READ:
         try:
             answer = read(value)
-        except Exception:  # noqa: BLE001  a value of the user's may do anything when asked
+        except Exception:  # noqa: BLE001  a user's object may raise anything
             continue
         if answer is not None:
             answers[name] = answer
@@ -61,11 +61,11 @@ def _asked(value: Any) -> dict[str, Any]:
 
 
 def text_of(value: Any) -> str:
-    """Return a few words of *value*'s content on one line."""
+    """Return a short text of *value*'s content, on one line."""
     try:
         own = "" if type(value) in _SIZED else _code_text(value) or _numpy_text(value)
         text = own or _REPR.repr(value)
-    except Exception as error:  # noqa: BLE001  the same
+    except Exception as error:  # noqa: BLE001  a user's object may raise anything
         text = f"<repr failed: {type(error).__name__}>"
     text = " ".join(text.split())
     if " at 0x" in text:
@@ -90,9 +90,10 @@ def picture_of(value: Any) -> bytes | None:
 
 @contextmanager
 def _in_place(figure: Any) -> Iterator[None]:
-    """Let the block draw a figure and not move its parts, so that an untouched figure stays the same.
+    """Let the block draw a figure without moving its parts, so that an untouched figure stays the same.
 
-    A layout engine moves them with every drawing, if only by a rounding error: it works once, before.
+    A layout engine moves the parts at every drawing, if only by a rounding error. So it runs once, before the
+    block.
     """
     engine = figure.get_layout_engine()
     if engine is None:
@@ -109,7 +110,7 @@ def _in_place(figure: Any) -> Iterator[None]:
 
 
 class _Repr(reprlib.Repr):
-    """Bounded in depth, in width and in the length of each part."""
+    """A repr with limits on depth, width and the length of each part."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -117,14 +118,14 @@ class _Repr(reprlib.Repr):
         self.maxdict = self.maxlist = self.maxtuple = self.maxset = 6
         self.maxlevel = 3
 
-    repr_bytes = repr_bytearray = reprlib.Repr.repr_str  # which makes no text of all of it first
+    repr_bytes = repr_bytearray = reprlib.Repr.repr_str  # this does not make the whole text first
 
 
 _REPR = _Repr()
 
 
 def _code_text(value: Any) -> str:
-    """Return how a function, class or module is written; its usual text has addresses in it."""
+    """Return the source form of a function, class or module, because its usual repr contains addresses."""
     if isinstance(value, ModuleType):
         return f"{value.__name__} {vars(value).get('__version__', '')}"
     if isinstance(value, FunctionType):

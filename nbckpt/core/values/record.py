@@ -1,7 +1,7 @@
-"""Record: a pickle on its way into packs, which is never in memory whole when it is long.
+"""Record: a pickle on its way into packs. A long record is never in memory as a whole.
 
-A short one is kept until it is known whether it is used: values that share something are pickled once more,
-together. Of a long one whole blobs go to the packer as they come, see docs/decisions/0061.
+A short record is kept until it is known whether it is used: values that share objects are pickled again,
+together. Whole blobs of a long record go to the packer as they come; see docs/decisions/0061.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from nbckpt.core.packs.writer import RECORD_BLOB, Packer, Stored
 from nbckpt.store import Buffer
 
 KEPT = 4 << 20
-"""The most bytes of a record that are kept."""
+"""The most bytes of a record that are kept in memory."""
 
 
 class Record:
-    """Takes a pickle piece by piece, and tells its digest and where it is stored when all of it has come.
+    """Takes a pickle piece by piece. Once complete, it provides the digest and the place of the pickle.
 
     Args:
         packer: Takes the bytes.
-        most: The most bytes that are kept.
+        most: The most bytes to keep in memory.
 
     Attributes:
-        size: How many bytes came.
+        size: The number of bytes so far.
     """
 
     __slots__ = ("_hasher", "_packer", "_stored", "kept", "most", "size")
@@ -35,7 +35,7 @@ class Record:
         self._hasher: Hasher | None = None
 
     def write(self, piece: Buffer) -> None:
-        """Take the next piece; it is copied, so it may change afterwards."""
+        """Take the next piece. It is copied, so it may change afterwards."""
         view = memoryview(piece)
         self.size += len(view)
         for at in range(0, len(view), RECORD_BLOB):
@@ -44,7 +44,7 @@ class Record:
                 self._hand_over(len(self.kept) // RECORD_BLOB * RECORD_BLOB)
 
     def digest(self) -> bytes:
-        """Return the digest of all of it; of a long one what is left goes to the packer."""
+        """Return the digest of the whole record. The rest of a long record goes to the packer."""
         if self.size <= self.most:
             return self._packer.algorithms.digest(self.kept)
         if self.kept:
@@ -53,7 +53,7 @@ class Record:
         return self._hasher.digest()
 
     def stored(self) -> Stored:
-        """Hand over what is left, and return where all of it goes."""
+        """Hand over the rest, and return where the whole record goes."""
         if self._stored is None or self.kept:
             self._hand_over(len(self.kept))
         assert self._stored is not None

@@ -1,9 +1,9 @@
-"""Variables: a namespace to groups of records; `loading` is the way back.
+"""Variables: turns a namespace into groups of records. `loading` does the reverse.
 
-Knows nothing of IPython: the namespace comes in as a plain dict. Variables that reach one mutable
-object, or one stretch of memory, form a group and are pickled together, so that what they share stays
-shared; every other variable stands alone and can be loaded alone. Small plain ones share records,
-since a record for each costs more than they do, see docs/decisions/0060.
+This module does not depend on IPython: the namespace is a plain dict. Variables that reach the same mutable
+object, or the same range of memory, form a group. They are pickled together, so that shared objects stay
+shared. Every other variable is pickled alone and can be loaded alone. Small plain variables share records,
+because a record for each would be larger than they are; see docs/decisions/0060.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _LARGE = 1 << 20
 _SMALL = frozenset({int, float, bool, str, bytes, list, tuple, dict, set, type(None)})
 _MOST_TRIES = 3
 _SMALL_RECORD, _IN_RECORD = 256, 32
-"""How many values that are how small share a record."""
+"""The size limit of values that share a record, in bytes, and the number of values per record."""
 _MOST_KEPT, _ALWAYS_KEPT = 16 << 20, 4 << 10
-"""The most bytes of records that are kept together, and how large one may be that is kept in any case."""
+"""The most bytes of all kept records together, and the size of a record that is always kept."""
 
 
 @dataclass(slots=True)
 class _Member:
-    """One distinct object, under all the names that are bound to it."""
+    """One distinct object, with all names that are bound to it."""
 
     names: list[str]
     value: Any
@@ -62,7 +62,7 @@ class _Draft:
 
 @dataclass
 class Captured:
-    """What `capture` found; `values` and `groups` can be asked for when the packer has finished."""
+    """The result of `capture`. Call `values` and `groups` after the packer has finished."""
 
     order: list[str]
     drafts: list[_Draft] = field(default_factory=list)
@@ -72,7 +72,7 @@ class Captured:
     pictures: dict[str, Stored] = field(default_factory=dict)
 
     def groups(self, packer: Packer) -> tuple[Group, ...]:
-        """Return the groups, by where their bytes are."""
+        """Return the groups, with the places of their bytes."""
         return tuple(
             Group(
                 _content(draft.record, packer),
@@ -84,7 +84,7 @@ class Captured:
         )
 
     def values(self, packer: Packer) -> tuple[Value, ...]:
-        """Return the values in the order in which they were given."""
+        """Return the values in their original order."""
         found: dict[str, Value] = {}
         for group, draft in enumerate(self.drafts):
             for slot, member in enumerate(draft.members):
@@ -110,9 +110,9 @@ def capture(
     previews: bool = True,
     left: Iterable[str] = (),
 ) -> Captured:
-    """Hand every value of *items* to *packer*; a value that cannot be pickled is skipped by name.
+    """Hand every value of *items* to *packer*. A value that cannot be pickled is skipped by name.
 
-    The namespace is not changed. Other threads may change it, and its values, see docs/decisions/0043. If a
+    The namespace is not changed. Other threads may change it and its values; see docs/decisions/0043. If a
     function needs a variable that was *left* out, or skipped, a warning says so.
     """
     captured = Captured(list(items))
@@ -125,15 +125,15 @@ def capture(
         for group in groups:
             try:
                 captured.drafts.append(_draft(group, namespace, take))
-            except Exception as error:  # noqa: BLE001  each could be pickled alone, a moment ago
+            except Exception as error:  # noqa: BLE001  each could be pickled alone a moment ago
                 reason = _why_changing(error)
                 captured.skipped += [Skipped(name, name, reason) for it in group for name in it.names]
         members = [it for draft in captured.drafts for it in draft.members]
         if previews:
-            # Last: the disk is busy with the memory of the arrays meanwhile.
+            # Last, because the disk is meanwhile busy with the memory of the arrays.
             _look_at(members, captured)
         absent = (*left, *(skipped.name for skipped in captured.skipped))
-        # A module is no loss: the cell that imports it is there.
+        # A missing module is not a loss, because the cell that imports it still exists.
         missing = {name for name in absent if not isinstance(namespace.get(name), ModuleType)}
         _warn(members, missing, captured)
     return captured
@@ -141,14 +141,14 @@ def capture(
 
 @dataclass
 class _Taker:
-    """Hands each stretch of memory to the packer once, however many records refer to it.
+    """Hands each range of memory to the packer once, however many records refer to it.
 
-    The spans are kept alive, or another object's memory could take the place of a temporary one.
+    The spans are kept alive. Otherwise another object could reuse the address of a temporary one.
 
     Attributes:
-        kept: How many bytes of records are kept.
-        is_alone: Whether no other thread of the user's runs. If one does, a record is made in one go: to
-            hand pieces over lets that thread run, and it could change a container of which half is pickled.
+        kept: The number of bytes of kept records.
+        is_alone: Whether no other thread of the user runs. If one runs, each record is made in one step:
+            handing over pieces would let that thread change a container that is half pickled.
     """
 
     packer: Packer
@@ -165,7 +165,7 @@ class _Taker:
     def dump(
         self, values: list[Any], namespace: dict[str, Any], overlaps: Overlaps = NO_OVERLAPS
     ) -> tuple[Pickled, Record]:
-        """Return `dump` of the values; what another thread changes meanwhile is tried again."""
+        """Return `dump` of the values. Try again if another thread changes a container meanwhile."""
         most = KEPT if self.kept < _MOST_KEPT else _ALWAYS_KEPT
         for tries in range(1, _MOST_TRIES + 1):
             record = Record(self.packer, most)
@@ -181,11 +181,11 @@ class _Taker:
         return pickled, record
 
     def whole(self, pickled: Pickled) -> list[Stored]:
-        """Take all the memory of a record, and let go of what was only made for it."""
+        """Hand over all memory of a record, and release memory that was made only for the record."""
         stored = []
         for at, span in enumerate(pickled.buffers):
             if isinstance(span.view.obj, Made):
-                # Another object may get its address: from here on it has one that none can have.
+                # Another object may reuse its address, so it gets an address that no object can have.
                 pickled.buffers[at] = Span(-1 - len(self.taken), span.size, memoryview(b""))
                 self.taken[pickled.buffers[at].address, span.size] = (
                     self.packer.add(span.view, lent=False),
@@ -198,7 +198,7 @@ class _Taker:
 def _pickle_each(
     items: Mapping[str, Any], namespace: dict[str, Any], captured: Captured, take: _Taker
 ) -> list[_Member]:
-    """Pickle every distinct object alone, the largest first so that the disk has work early."""
+    """Pickle every distinct object alone, the largest first, so that the disk has work early."""
     by_identity: dict[int, list[str]] = {}
     for name, value in items.items():
         by_identity.setdefault(id(value), []).append(name)
@@ -211,13 +211,12 @@ def _pickle_each(
 
     for names in arrays:
         pickle_one(names)
-        # Pickling holds the interpreter's lock, and hashing needs it often: first the one, then the
-        # other. Writing hardly needs it and goes on. See docs/decisions/0012.
+        # Pickling holds the GIL, and hashing needs it often, so the two run one after the other. Writing
+        # hardly needs it and continues. See docs/decisions/0012.
         take.packer.settle()
-    # Drawing changes what a figure caches, so it comes before pickling: see docs/decisions/0005.
+    # Drawing changes caches inside a figure, so it comes before pickling: see docs/decisions/0005.
     _draw({names[0]: items[names[0]] for names in others}, captured, take.packer)
-    # The frames last: what is made of their strings waits in memory until it is written, see
-    # docs/decisions/0014.
+    # The frames come last: the joined strings stay in memory until they are written, see docs/decisions/0014.
     for names in (*others, *frames):
         pickle_one(names)
     return [members[names[0]] for names in by_identity.values() if names[0] in members]
@@ -226,7 +225,7 @@ def _pickle_each(
 def _pickle_one(
     names: list[str], value: Any, namespace: dict[str, Any], captured: Captured, take: _Taker
 ) -> _Member | None:
-    """Return the object as a member; None where it cannot be pickled."""
+    """Return the object as a member, or None if it cannot be pickled."""
     try:
         pickled, record = take.dump([value], namespace)
     except Exception as error:  # noqa: BLE001  a value's own pickling may raise anything; the others are saved
@@ -254,7 +253,7 @@ def _why_changing(error: BaseException) -> str:
 def _by_size(
     objects: Iterable[list[str]], items: Mapping[str, Any]
 ) -> tuple[list[list[str]], list[list[str]], list[list[str]]]:
-    """Return the names of the large arrays, the largest first, of the large frames, and of the others."""
+    """Return the names of the large arrays and of the large frames, both largest first, and of the others."""
     arrays: list[tuple[int, list[str]]] = []
     frames: list[tuple[int, list[str]]] = []
     others: list[list[str]] = []
@@ -271,7 +270,7 @@ def _by_size(
 
 
 def _rough_size(value: Any) -> int:
-    """Return the size that a value itself tells, cheaply, or 0."""
+    """Return the size that a value itself reports cheaply, or 0."""
     if type(value) in _SMALL:
         return 0
     with suppress(Exception):
@@ -296,7 +295,7 @@ def _digest_later(record: bytes, stored: Sequence[Stored], algorithms: Algorithm
 
 
 def _connected(members: list[_Member]) -> list[list[_Member]]:
-    """Return the members in groups: two are together when they reach one object or overlapping memory."""
+    """Return the members in groups. Members that reach one object, or overlapping memory, share a group."""
     parent = list(range(len(members)))
 
     def root(at: int) -> int:
@@ -331,7 +330,7 @@ def _connected(members: list[_Member]) -> list[list[_Member]]:
 
 
 def _draft(members: list[_Member], namespace: dict[str, Any], take: _Taker) -> _Draft:
-    """Pickle a group together, unless it is one value that shares no memory with itself."""
+    """Pickle a group together. A single value without overlapping memory keeps its first record."""
     pickled, record = members[0].pickled, members[0].record
     parts = [member.pickled for member in members]
     if len(parts) == 1 and not (pickled.reached or pickled.buffers):
@@ -345,7 +344,7 @@ def _draft(members: list[_Member], namespace: dict[str, Any], take: _Taker) -> _
 
 
 def _small_apart(groups: Iterable[list[_Member]]) -> tuple[list[_Member], list[list[_Member]]]:
-    """Return the small plain members that share nothing, also not between two names, and the other groups."""
+    """Return the small plain members that share nothing, not even between two names, and the other groups."""
     small: list[_Member] = []
     others: list[list[_Member]] = []
     for group in groups:
@@ -359,7 +358,7 @@ def _small_apart(groups: Iterable[list[_Member]]) -> tuple[list[_Member], list[l
 
 
 def _draft_small(members: list[_Member], packer: Packer) -> _Draft:
-    """Put members that share nothing into one record, as they were when each was pickled."""
+    """Put members that share nothing into one record, in the state in which each was pickled."""
     values = [pickle.loads(member.record.kept)[0] for member in members]
     return _Draft(members, packer.add_record(pickle.dumps(values, 5)), [], [], separate=True)
 
@@ -376,7 +375,7 @@ def _look_at(members: list[_Member], captured: Captured) -> None:
 
 
 def _warn(members: list[_Member], missing: set[str], captured: Captured) -> None:
-    """Note what comes back as less than it was, and what needs variables that are *missing*."""
+    """Add warnings for values that are not restored completely, or that need *missing* variables."""
     for member in members:
         if not (member.pickled.notes or (missing and member.pickled.functions)):
             continue
