@@ -1,4 +1,4 @@
-"""The experiments in one folder, and the names by which people ask for them and for what is in them."""
+"""Catalog: the experiments in one folder, and the names of experiments, trials and their checkpoints."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Catalog:
     folder: Path
 
     def names(self) -> list[str]:
-        """Return the names of the experiments, the newest last; a link that leads outside is left out.
+        """Return the names of the experiments, the newest last. A link that leads outside is left out.
 
         Raises:
             StoreError: The folder cannot be read.
@@ -47,7 +47,7 @@ class Catalog:
             raise StoreError(f"cannot read {str(self.folder)!r}: {error.strerror or error}") from error
         there = []
         for place in places:
-            with suppress(OSError):  # a folder that may not be read
+            with suppress(OSError):  # an unreadable folder
                 spec = f"{place.name}/{spec_file.FILE}"
                 if place.name.startswith(".") or link_outside(self.folder, spec):
                     continue
@@ -56,10 +56,10 @@ class Catalog:
         return [name for _, name in sorted(there)]
 
     def open(self, name: str = "") -> Experiment:
-        """Return an experiment by its name, by default the newest.
+        """Return an experiment by its name; by default the newest.
 
         Raises:
-            NotFoundError: There is none.
+            NotFoundError: There is no such experiment.
         """
         names = self.names()
         if not names or (name and name not in names):
@@ -72,7 +72,7 @@ class Catalog:
 
         Raises:
             NotFoundError: There is no experiment.
-            CorruptError: None can be read.
+            CorruptError: No experiment can be read.
         """
         for name in reversed(self.names()):
             with suppress(CorruptError, FormatError, StoreError):
@@ -80,22 +80,22 @@ class Catalog:
         return self.open()
 
     def trial(self, ref: str) -> tuple[Experiment, Trial]:
-        """Return the trial that `t3` means in the newest experiment, or `EXPERIMENT/t3`.
+        """Return the trial for `EXPERIMENT/t3`, or for `t3` in the newest experiment.
 
         Raises:
             NotFoundError: There is no such experiment.
-            UsageError: It has no such trial.
+            UsageError: The experiment has no such trial.
         """
         name, _, trial = ref.rpartition("/")
         experiment = self.open(name)
         return experiment, experiment.trial(trial)
 
     def checkpoint(self, ref: str) -> tuple[Trial, Record]:
-        """Return the checkpoint that `t3@10`, or `t3` for its newest, means.
+        """Return the checkpoint for `t3@10`, or the newest checkpoint for `t3`.
 
         Raises:
             NotFoundError: There is no such experiment or checkpoint.
-            UsageError: There is no such trial, or the step is no number.
+            UsageError: There is no such trial, or the step is not a number.
         """
         name, _, step = ref.partition("@")
         trial = self._trial_with_checkpoints(name)
@@ -111,7 +111,7 @@ class Catalog:
         return trial, found[-1]
 
     def _trial_with_checkpoints(self, ref: str) -> Trial:
-        """Return a trial; also one of an experiment whose own file is damaged, by the name of both."""
+        """Return a trial. With its experiment's name, the experiment's file may be damaged."""
         try:
             return self.trial(ref)[1]
         except (CorruptError, FormatError):
@@ -122,14 +122,14 @@ class Catalog:
             raise
 
     def trust(self, ref: str, signer: Signer) -> list[str]:
-        """Sign an experiment with its trials' checkpoints, those of a trial, or one; return what was signed.
+        """Sign an experiment with its trials' checkpoints, one trial's checkpoints, or one checkpoint.
 
-        Nothing of it is loaded.
+        Return the names of everything that was signed. Nothing is loaded.
 
         Raises:
-            NotFoundError: It is not there.
+            NotFoundError: The experiment or checkpoint does not exist.
             UsageError: The experiment runs, or has no such trial.
-            CorruptError: It is damaged; what was signed before stays so.
+            CorruptError: A file is damaged; earlier signatures stay.
         """
         if whole := ref in self.names():
             trials, step = self.open(ref).trials, None
@@ -146,11 +146,11 @@ class Catalog:
         return signed
 
     def remove(self, *refs: str) -> Removal:
-        """Take experiments, and checkpoints of trials, away; `undo` brings them back until `gc`.
+        """Remove experiments and checkpoints of trials. `undo` brings them back, until `gc`.
 
         Raises:
-            NotFoundError: One is not there; nothing was removed.
-            UsageError: One runs, or a trial would go on from it; nothing was removed.
+            NotFoundError: One of them does not exist; nothing was removed.
+            UsageError: One of them runs, or a trial would resume from it; nothing was removed.
             StoreError: The disk failed; nothing was removed.
         """
         with ExitStack() as held:
@@ -163,11 +163,11 @@ class Catalog:
             )
 
     def size_of(self, ref: str) -> int:
-        """Return the bytes that an experiment or a checkpoint of a trial takes.
+        """Return the size of an experiment or of a trial's checkpoint, in bytes.
 
         Raises:
-            NotFoundError: It is not there.
-            UsageError: It could not be removed now, see `remove`.
+            NotFoundError: It does not exist.
+            UsageError: It cannot be removed now, see `remove`.
         """
         paths = self._paths(ref)
         if paths == [ref]:
@@ -176,11 +176,11 @@ class Catalog:
         return sum(size_of(self.folder / path) for path in paths)
 
     def _paths(self, ref: str) -> list[str]:
-        """Return the paths that belong to an experiment or to a checkpoint of a trial that can be removed."""
+        """Return the paths of an experiment, or of a trial's checkpoint that can be removed."""
         if ref in self.names():
             return [ref]
         if "@" not in ref:
-            self.open(ref)  # which says what there is
+            self.open(ref)  # raises an error that names the existing experiments
         trial, record = self.checkpoint(ref)
         experiment = self.open(trial.folder.parent.name)
         if not trial.finished and (experiment.running or experiment.runs_elsewhere()):
@@ -196,19 +196,19 @@ class Catalog:
 
     @contextmanager
     def _at_rest(self, name: str) -> Iterator[None]:
-        """Hold the lock of an experiment during the block, so that nobody begins to run it.
+        """Hold the lock of an experiment during the block, so that no process starts to run it.
 
         Raises:
-            UsageError: It runs.
+            UsageError: The experiment runs.
         """
         lock = file_lock(self.folder / f".{name}.lock")
         try:
-            lock.acquire(timeout=_LOCK_S)  # whoever only looks whether it runs holds it for a moment
+            lock.acquire(timeout=_LOCK_S)  # a process that only checks the lock holds it for a moment
         except Timeout:
             raise UsageError(f"{name} is running. Stop it first: %ckpt stop {name}") from None
         except (
             OSError
-        ):  # a folder that may only be read: nobody runs it, and removing it fails with the cause
+        ):  # a read-only folder: nobody runs the experiment, and removing it fails with the cause
             pass
         try:
             yield

@@ -1,4 +1,4 @@
-"""Checkpoints of trials as a listing finds them: by their names, none of them read before it is shown."""
+"""Trials' checkpoints for a listing: found by their names, and not read before they are shown."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _log = logging.getLogger("nbckpt")
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A committed checkpoint of a trial, of which only the name was read.
+    """A committed checkpoint of a trial. Only its name was read.
 
     Attributes:
         trial: The trial's folder.
-        name: The name of its own folder there.
+        name: The name of the checkpoint's folder in the trial's folder.
         moment: When it was committed, as in the key of a store's checkpoint.
     """
 
@@ -44,19 +44,19 @@ class Found:
 
     @property
     def ref(self) -> str:
-        """By what people ask for it: `EXPERIMENT/t3@10`."""
+        """The name that people use for it: `EXPERIMENT/t3@10`."""
         return f"{self.trial.parent.name}/{self.trial.name}@{int(self.name.removeprefix(PREFIX))}"
 
     def read(self, metric: str = "") -> tuple[Manifest, int]:
-        """Return what it is, as the manifest of a checkpoint says it, and the bytes that it takes.
+        """Return the checkpoint's manifest, and its size in bytes.
 
-        The message is a metric's value then.
+        The manifest's message is the value of a metric.
 
         Args:
-            metric: Which one; by default the first that was reported.
+            metric: Which metric; by default the first that was reported.
 
         Raises:
-            NbckptError: It cannot be read, or is gone.
+            NbckptError: The checkpoint cannot be read, or is gone.
         """
         record = CheckpointFolder(self.trial).read(self.name)
         metric = metric or next(numbers(record.metrics), "")
@@ -71,18 +71,18 @@ class Found:
         return manifest, record.size
 
     def tree(self, metric: str = "") -> Tree:
-        """Return it as it can be written elsewhere; its files are read when they are written.
+        """Return the checkpoint as a tree, to write it elsewhere. Its files are read when they are written.
 
         Raises:
-            NbckptError: It cannot be read, or is gone.
+            NbckptError: The checkpoint cannot be read, or is gone.
         """
         return replace(folder_tree(self.trial / self.name), manifest=self.read(metric)[0])
 
 
 def find(library: Catalog, *, newest: bool = False) -> Iterator[Found]:
-    """Yield the checkpoints of all trials, or the *newest* of each.
+    """Yield the checkpoints of all trials, or only the *newest* of each trial.
 
-    Those of a trial that cannot be looked at are left out.
+    The checkpoints of an unreadable trial are left out.
     """
     for experiment in library.names():
         for trial in _entries(library.folder / experiment):
@@ -92,7 +92,7 @@ def find(library: Catalog, *, newest: bool = False) -> Iterator[Found]:
 
 
 def metric_of(experiment: Path) -> str:
-    """Return the metric by which an experiment's trials are compared; empty where none is known."""
+    """Return the metric that compares an experiment's trials; empty if there is none or it is unknown."""
     try:
         metric: object = spec_file.read(experiment).spec.metric
     except NbckptError:
@@ -105,9 +105,9 @@ def _of_trial(trial: Path) -> Iterator[Found]:
     for name in entries:
         record = entries.get(name + SUFFIX)
         if record is not None and _NUMBERED.fullmatch(name):
-            try:  # the file's time, so that no record is read: see docs/decisions/0036
+            try:  # the file's time, so that no record has to be read: see docs/decisions/0036
                 written = datetime.fromtimestamp(record.stat().st_mtime, UTC)
-            except (OSError, OverflowError, ValueError):  # removed meanwhile, or from no year that there is
+            except (OSError, OverflowError, ValueError):  # removed meanwhile, or an impossible year
                 continue
             yield Found(trial, name, f"{written:%Y%m%dT%H%M%S%f}Z")
 

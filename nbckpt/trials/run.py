@@ -1,4 +1,4 @@
-"""run: start an experiment, or go on with one."""
+"""run: start an experiment, or resume one."""
 
 from __future__ import annotations
 
@@ -64,44 +64,44 @@ def run(
     folder: str | os.PathLike[str] | None = None,
     sync_config: SyncConfig | None = None,
 ) -> Experiment:
-    """Run a function, once for every configuration, in the background; return at once.
+    """Run a function, once for each configuration, in the background. Return at once.
 
-    The same name again goes on with that experiment, also after a restart of the kernel: finished
-    trials stay finished, others go on from their last checkpoint, new configurations are added, and
-    what failed waits for `resume(errored=True)`. What of it still runs here is paused first.
+    The same name resumes that experiment, also after a restart of the kernel. Finished trials stay
+    finished, and other trials resume from their last checkpoint. New configurations are added. Failed
+    trials wait for `resume(errored=True)`. Its running trials here are paused first.
 
     Args:
         trainable: `f(config)`, `f(config, checkpoint_dir=None)`, `f(config, reporter)` or a Trainable class.
-        config: What each trial gets. Values may be `grid_search`, `choice`, `uniform` or `loguniform`,
-            also in dicts inside.
-        name: The experiment's name; by default the function's, with the day and a letter.
-        num_samples: How often the whole grid is tried, with the other values drawn anew; with a
-            *search*, how many trials there are.
-        stop: When a trial has run long enough: a dict of metrics and the values to reach, a function of
+        config: The configuration of each trial. Values may be `grid_search`, `choice`, `uniform` or
+            `loguniform`, also in nested dicts.
+        name: The experiment's name; by default the function's name, with the day and a letter.
+        num_samples: How often the whole grid is tried, each time with new draws of the other values. With
+            a *search*, the number of trials.
+        stop: The condition that ends a trial: a dict of metrics and the values to reach, a function of
             (trial_id, result), or seconds of training. With `metric="loss", mode="min"`, `{"loss": 0.1}`
             means `<= 0.1`; for any other metric, `>=`.
         max_concurrent: How many trials run side by side; by default one for each processor, at most 8.
-        max_failures: How often a trial that failed goes on from its last checkpoint.
-        keep_checkpoints: How many of each trial's newest checkpoints are kept, or a `RetentionPolicy`; all by
-            default. The newest and the one that a trial went on from are never removed.
+        max_failures: How often a failed trial is retried from its last checkpoint.
+        keep_checkpoints: How many of each trial's newest checkpoints to keep, or a `RetentionPolicy`; by
+            default all. The newest checkpoint and the one that a trial resumed from are never removed.
         checkpoint_every: After how many results a Trainable is saved, or the states of a function that
             reported no checkpoint itself.
-        callbacks: What follows the experiment: objects of subclasses of `nbckpt.Callback`.
+        callbacks: Objects that follow the experiment, of subclasses of `nbckpt.Callback`.
         executor: `thread`, `process`, `ray` or `inline`.
-        resources_per_trial: What Ray is to reserve for each trial: `{"CPU": 1, "GPU": 0.5}`.
-        metric: By which trials are compared.
-        mode: Whether `min` or `max` of it is best.
-        search: Where configurations come from instead: an Optuna study, or a `Search`. The study is
-            told the last value of the metric that each trial reported, and may end trials early.
-        seed: What the drawing of values begins with; drawn itself by default.
-        resume: `auto`, or `must` to refuse a new experiment, or `never` to refuse an old one.
+        resources_per_trial: The resources that Ray reserves for each trial: `{"CPU": 1, "GPU": 0.5}`.
+        metric: The metric that compares trials.
+        mode: Whether `min` or `max` of the metric is best.
+        search: Another source of configurations: an Optuna study, or a `Search`. A study is told the last
+            value of the metric that each trial reported, and may end trials early.
+        seed: The random seed for drawing values; by default a random one.
+        resume: `auto`, or `must` to refuse a new experiment, or `never` to refuse an existing one.
         folder: Where experiments are kept; by default `experiments` in the store's folder.
-        sync_config: Where the experiment is kept too, and how often it is brought there; the last time
-            before it ends. One of this name that is there, and not here, is fetched first.
+        sync_config: Where to sync the experiment, and how often; the last sync comes before it ends. If an
+            experiment of this name is there but not here, it is downloaded first.
 
     Raises:
-        UsageError: Something of it is wrong; the message says what, and nothing was started.
-        NotFoundError: There is none to go on with, as `must` asks.
+        UsageError: An argument is wrong; the message says which, and nothing was started.
+        NotFoundError: There is no such experiment to resume, but *resume* is `must`.
         StoreError: The disk or the remote storage failed.
     """
     spec = Spec(
@@ -130,7 +130,7 @@ def run(
 
 
 def _checked(spec: Spec, executor: str | Executor, search: Any) -> Search | None:
-    """Return the search, once nothing is wrong with the rest."""
+    """Return the search, after a check of the other arguments."""
     if spec.sync is not None:
         SyncerCallback(config=spec.sync)
     trainable_class(spec.trainable)
@@ -139,7 +139,7 @@ def _checked(spec: Spec, executor: str | Executor, search: Any) -> Search | None
 
 
 def _callbacks(given: Any) -> tuple[Callback, ...]:
-    """Return the callbacks that a user gave, once all of them are some."""
+    """Return a user's callbacks, after a check that each is a `Callback`."""
     listed = tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else (given,)
     for callback in listed:
         if not isinstance(callback, Callback):
@@ -151,7 +151,7 @@ def _callbacks(given: Any) -> tuple[Callback, ...]:
 
 
 def _place(folder: str | os.PathLike[str] | None, name: str, spec: Spec, resume: Resume) -> Path:
-    """Return the folder of the experiment; one without a name is made."""
+    """Return the experiment's folder. If there is no name, make a new folder."""
     if resume not in {"auto", "must", "never"}:
         raise UsageError(f"resume={resume!r} is unknown: it is 'auto', 'must' or 'never'")
     if name and not (_NAME.fullmatch(name) and can_be_named(name)):
@@ -168,7 +168,7 @@ def _place(folder: str | os.PathLike[str] | None, name: str, spec: Spec, resume:
 
 
 def _prepare(experiment: Experiment, spec: Spec, resume: Resume, *, keep_seed: bool) -> None:
-    """Have an experiment do *spec* from now on; when this returns, nothing of it runs here."""
+    """Give an experiment its new *spec*. When this returns, none of its trials runs here."""
     _find(experiment, spec, resume)
     experiment.refresh()
     while experiment.running:  # a cell that runs again ends its former run
@@ -182,7 +182,7 @@ def _prepare(experiment: Experiment, spec: Spec, resume: Resume, *, keep_seed: b
 
 
 def _find(experiment: Experiment, spec: Spec, resume: Resume) -> None:
-    """Fetch the experiment if it is only at its remote place, and make its folder if it is nowhere."""
+    """Download the experiment if it is only on remote storage. If it is nowhere, make its folder."""
     folder, name = experiment.folder, experiment.name
     if link_outside(folder.parent, name):
         raise UsageError(f"{name!r} in {folder.parent} is a link that leads outside: remove it")
@@ -202,7 +202,7 @@ def _find(experiment: Experiment, spec: Spec, resume: Resume) -> None:
 
 
 def _new_folder(top: Path, spec: Spec) -> Path:
-    """Make a folder of a new name: the function's, the day and a letter."""
+    """Make a folder with a new name: the function's name, the day and a letter."""
     base = re.sub(r"[^A-Za-z0-9_]", "", spec.function_name) or "trials"
     letters = ("".join(it) for size in count(1) for it in product(string.ascii_lowercase, repeat=size))
     for letter in letters:
@@ -213,7 +213,7 @@ def _new_folder(top: Path, spec: Spec) -> Path:
 
 
 def _make(folder: Path) -> bool:
-    """Make an experiment's folder, durably; tell whether it is new."""
+    """Make an experiment's folder, durably. Return whether it is new."""
     try:
         make_folder(folder.parent)
         folder.mkdir()
@@ -228,7 +228,7 @@ def _make(folder: Path) -> bool:
 
 
 def _trials(experiment: Experiment, search: Search | None) -> list[Trial]:
-    """Return the trials to run: of each configuration that is not finished, made where it is new."""
+    """Return the trials to run: one for each unfinished configuration, made if it is new."""
     if search is not None:
         return [trial for trial in experiment.trials if not trial.finished]
     spec = experiment.spec
@@ -247,10 +247,10 @@ def _trials(experiment: Experiment, search: Search | None) -> list[Trial]:
 def match(
     trials: Iterable[Trial], configs: Iterable[Mapping[str, Any]]
 ) -> Iterator[tuple[Trial | None, Mapping[str, Any]]]:
-    """Yield each configuration with the trial that has it already, each trial once."""
+    """Yield each configuration with the trial that already has it, or None. Each trial comes once."""
     waiting: dict[str, deque[Trial]] = {}
     for trial in trials:
-        if trial.status != Status.DAMAGED:  # nobody knows its configuration
+        if trial.status != Status.DAMAGED:  # its configuration is unknown
             waiting.setdefault(canonical(trial.config), deque()).append(trial)
     for config in configs:
         same = waiting.get(canonical(config))
@@ -258,5 +258,5 @@ def match(
 
 
 def _new_seed() -> int:
-    """Return a seed for an experiment that was given none."""
+    """Return a random seed for an experiment without one."""
     return random.SystemRandom().randrange(1 << 31)

@@ -1,10 +1,10 @@
-"""Trash: what `rm` took away from a folder of experiments, under hidden names beside them, until `gc`.
+"""Trash: experiments and checkpoints that `rm` removed, under hidden names beside the others, until `gc`.
 
-    .removed~<stamp>~<path>     an experiment's folder; or a checkpoint of a trial: its folder, and its record
+    .removed~<stamp>~<path>     an experiment's folder; or a trial's checkpoint: its folder, and its record
     .deleted~<stamp>~<path>     the same, while it is being deleted
 
-The stamp is one removal's. In a path `~` stands for `/`. Only names change: that needs no space, so it works
-on a full disk, and whatever is killed in the middle leaves everything under one of its two names.
+Each removal has its own stamp. In a path `~` stands for `/`. Only names change: that needs no space, so it
+works on a full disk. A kill in the middle leaves everything under one of its two names.
 
 see docs/decisions/0056
 """
@@ -34,13 +34,13 @@ _PATH = re.compile(r"([^./\\][^/\\]*)(?:/(t[0-9]+)/checkpoint_0*([^/\\]+?)(\.jso
 
 @dataclass(frozen=True)
 class Removal:
-    """What one `rm` took away.
+    """The experiments and checkpoints that one `rm` removed.
 
     Attributes:
         folder: The folder of experiments.
-        stamp: When, and a random number.
-        paths: The paths in the folder that it had. A checkpoint's folder is before its record, so that
-            there is never a folder without a record, which the trial would sweep.
+        stamp: The time of the removal, and a random number.
+        paths: Their former paths in the folder. A checkpoint's folder comes before its record. So there is
+            never a folder without a record, which the trial would sweep.
     """
 
     folder: Path
@@ -49,17 +49,17 @@ class Removal:
 
     @property
     def labels(self) -> list[str]:
-        """The names by which people ask for what it took away."""
+        """The names that people use for the removed experiments and checkpoints."""
         return list(dict.fromkeys(label_of(path) for path in self.paths))
 
     def bring_back(self) -> None:
-        """Give everything its path again; what has it already stays there.
+        """Move everything back to its path. Anything that is already back stays there.
 
         Raises:
-            UsageError: Something else has one of the paths now, or one leads out of the folder through a
-                link; nothing was brought back.
-            NotFoundError: `gc` has deleted some of it, or the trial is not there any more.
-            StoreError: The disk failed; doing it again goes on.
+            UsageError: One of the paths is in use again, or leads out of the folder through a link; nothing
+                was brought back.
+            NotFoundError: `gc` has deleted a part of it, or the trial no longer exists.
+            StoreError: The disk failed; another try continues from there.
         """
         for path in self.paths:
             if link := _link_above(self.folder, path):
@@ -79,7 +79,7 @@ class Removal:
             except FileNotFoundError:
                 if self._is_back(path):  # another undo was faster
                     continue
-                if f"{path}.json" in back:  # no record is left without its files
+                if f"{path}.json" in back:  # leave no record without its files
                     discard(self.folder / f"{path}.json")
                 raise NotFoundError(self._why_not(path)) from None
             except OSError as error:
@@ -89,19 +89,19 @@ class Removal:
         return os.path.lexists(self.folder / path) and not os.path.lexists(self._place(path))
 
     def _why_not(self, path: str) -> str:
-        """Return why a path could not be given back."""
+        """Return why a path could not be brought back."""
         above = Path(path).parent.as_posix()
         why = f"there is no {above!r}" if os.path.lexists(self._place(path)) else "`gc` has deleted it"
         return f"{label_of(path)!r} cannot be brought back: {why}"
 
     def delete(self) -> int:
-        """Delete it for good, and return the bytes that this freed."""
+        """Delete it permanently, and return the number of bytes that this freed."""
         freed = 0
         for path in self.paths:
             place, doomed = self._place(path), self._place(path, _DELETED)
             size = size_of(place)
             try:
-                _move(self.folder, place, doomed)  # from here on nobody brings it back
+                _move(self.folder, place, doomed)  # from here on nobody can bring it back
             except FileNotFoundError:
                 continue
             except OSError as error:
@@ -112,7 +112,7 @@ class Removal:
 
     @property
     def size(self) -> int:
-        """The bytes of its files."""
+        """The number of bytes of its files."""
         return sum(size_of(self._place(path)) for path in self.paths)
 
     def _place(self, path: str, state: str = _REMOVED) -> Path:
@@ -121,11 +121,11 @@ class Removal:
 
 
 def take_away(folder: Path, paths: Sequence[str]) -> Removal:
-    """Move what has these paths in a folder of experiments into its trash.
+    """Move paths in a folder of experiments into its trash.
 
     Raises:
-        UsageError: A path leads out of the folder through a link; everything is where it was.
-        StoreError: The disk failed; everything is where it was, or in the trash if the disk failed again.
+        UsageError: A path leads out of the folder through a link; nothing was moved.
+        StoreError: The disk failed. Everything is where it was, or in the trash if the disk failed again.
     """
     for path in paths:
         if not _PATH.fullmatch(path) or _link_above(folder, path):
@@ -135,7 +135,7 @@ def take_away(folder: Path, paths: Sequence[str]) -> Removal:
     moved: list[str] = []
     try:
         for path in paths:
-            moved.append(path)  # first: the sync can fail after the name has changed
+            moved.append(path)  # before the move: the sync can fail after the name has changed
             _move(folder, folder / path, removal._place(path))
     except OSError as error:
         for path in reversed(moved):
@@ -146,7 +146,7 @@ def take_away(folder: Path, paths: Sequence[str]) -> Removal:
 
 
 def removals(folder: Path) -> list[Removal]:
-    """Return what was removed from a folder of experiments and can be brought back, the last removal last."""
+    """Return the removals in a folder of experiments that can be undone, the last removal last."""
     by_stamp: dict[str, list[str]] = {}
     for stamp, path in _entries(folder, _REMOVED):
         by_stamp.setdefault(stamp, []).append(path)
@@ -154,10 +154,10 @@ def removals(folder: Path) -> list[Removal]:
 
 
 def empty(folder: Path, *, dry_run: bool = False) -> tuple[list[str], int]:
-    """Delete for good what was removed; return its names, and the bytes that this freed, or would free."""
+    """Empty the trash. Return the removed names, and the number of bytes that this freed or would free."""
     trash = removals(folder)
     freed = sum(removal.size if dry_run else removal.delete() for removal in trash)
-    for stamp, path in _entries(folder, _DELETED):  # a collection was killed
+    for stamp, path in _entries(folder, _DELETED):  # left behind by a `gc` that was killed
         left = Removal(folder, stamp, (path,))._place(path, _DELETED)
         freed += size_of(left)
         if not dry_run:
@@ -167,7 +167,7 @@ def empty(folder: Path, *, dry_run: bool = False) -> tuple[list[str], int]:
 
 
 def label_of(path: str) -> str:
-    """Return how people ask for what has a path: `EXP`, or `EXP/t3@10` for a checkpoint of a trial.
+    """Return the name that people use for a path: `EXP`, or `EXP/t3@10` for a checkpoint of a trial.
 
     >>> label_of("net"), label_of("net/t0/checkpoint_000010"), label_of("net/t0/checkpoint_000010.json")
     ('net', 'net/t0@10', 'net/t0@10')
@@ -177,7 +177,7 @@ def label_of(path: str) -> str:
 
 
 def _entries(folder: Path, state: str) -> list[tuple[str, str]]:
-    """Return the stamps and paths of what is in the trash; a name that nbckpt does not give is nobody's."""
+    """Return the stamps and paths in the trash. A name that nbckpt does not give is left out."""
     try:
         names = os.listdir(folder)  # noqa: PTH208
     except OSError:
@@ -192,7 +192,7 @@ def _entries(folder: Path, state: str) -> list[tuple[str, str]]:
 
 
 def _link_above(folder: Path, path: str) -> str:
-    """Return the folder above a path that is a link out of the folder of experiments; "" if none is."""
+    """Return the folder above a path that is a link out of the folder of experiments; "" if there is none."""
     above = path.rpartition("/")[0]
     return link_outside(folder, above) if above else ""
 

@@ -1,4 +1,4 @@
-"""The files of a checkpoint's folder: which ones may be there, their sizes and their checksums."""
+"""The files of a checkpoint's folder: which files are allowed, their sizes and their checksums."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def contents(folder: Path) -> tuple[dict[str, tuple[int, str]], tuple[str, ...]]
 
 
 def walk(top: Path) -> Iterator[Path]:
-    """Yield the files and the empty folders below *top*; links become copies of what they point to.
+    """Yield the files and the empty folders below *top*. A link becomes a copy of its target.
 
     Raises:
         UsageError: There is a link that leads outside or to a folder, or a special file.
@@ -55,7 +55,7 @@ def walk(top: Path) -> Iterator[Path]:
 
 
 def is_as_saved(file: Path, size: int, checksum: str) -> bool:
-    """Tell whether a file has the size and the checksum that its record names.
+    """Return whether a file has the size and the checksum in its record.
 
     Raises:
         FormatError: This machine cannot compute the record's checksum.

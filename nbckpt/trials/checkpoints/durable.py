@@ -1,9 +1,9 @@
-"""Checkpoints that are kept on remote storage too, and the calls that bring them there and back.
+"""Checkpoints that are also kept on remote storage, and the calls that upload and download them.
 
     checkpoint_000010/model.bin     the files of a checkpoint, each under its own key
     checkpoint_000010.json          its record, put last: without it there is no checkpoint
 
-Keys are below the trial's own URL, and are written with `/` on every system.
+Keys are below the trial's own URL, and use `/` on every system.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ _log = logging.getLogger("nbckpt")
 
 
 class NotDurableError(StoreError):
-    """A checkpoint is whole on the local disk, and could not be committed on remote storage."""
+    """A checkpoint is complete on the local disk, but could not be committed on remote storage."""
 
 
 class DurableFolder(CheckpointFolder):
-    """The checkpoints in one trial's folder, which are kept in a store too.
+    """The checkpoints in one trial's folder, which a store keeps too.
 
-    A reader of the store finds a checkpoint whole or not at all. No work goes on in the background after
-    a method returns. A call that hangs is given up, and a file that it writes later is removed again.
+    A reader of the store finds a checkpoint whole or not at all. No work continues in the background after
+    a method returns. A call that hangs is given up; if it writes a file later, the file is removed again.
 
     Args:
         folder: The trial's folder.
-        store: The store that keeps this trial's checkpoints too, and nothing else.
-        timeout: How many seconds an upload, a download or a removal may take; None for any number.
+        store: The store for this trial's checkpoints, and nothing else.
+        timeout: How many seconds an upload, a download or a removal may take; None for no limit.
         attempts: How often each call of the store is tried.
     """
 
@@ -65,11 +65,11 @@ class DurableFolder(CheckpointFolder):
         self._attempts = attempts
 
     def upload(self, record: Record) -> None:
-        """Commit a checkpoint of the folder in the store, unless the store has the same one.
+        """Commit a checkpoint of the folder in the store, unless the store already has the same one.
 
         Raises:
-            NotDurableError: The storage failed. Readers see nothing of the checkpoint in the store, and
-                the other checkpoints there are as before.
+            NotDurableError: The storage failed. Readers of the store see nothing of the checkpoint, and its
+                other checkpoints are unchanged.
         """
         try:
             self._put(self._work(record.name), record)
@@ -85,7 +85,7 @@ class DurableFolder(CheckpointFolder):
             return
         self._remove(work, record.name)
         work.all(partial(self._put_file, work, f"{record.name}/{path}") for path in record.files)
-        # The record goes last: whatever fails above this line leaves files that nothing names.
+        # The record goes last: a failure above this line leaves files that no record names.
         work.one(partial(self._put_bytes, work, record.name + SUFFIX, record.encode()))
 
     def _put_file(self, work: TransferPool, key: str) -> None:
@@ -93,16 +93,16 @@ class DurableFolder(CheckpointFolder):
 
     def _put_bytes(self, work: TransferPool, key: str, data: Buffer) -> None:
         self.store.put(key, data)
-        if work.cancel.cancelled:  # see docs/decisions/0020: the caller was told that the key is not there
+        if work.cancel.cancelled:  # see docs/decisions/0020: the caller was told that the key is absent
             self.store.delete(key)
 
     def fetch(self, name: str) -> Record:
-        """Commit a checkpoint of the store in the folder.
+        """Download a checkpoint from the store and commit it in the folder.
 
         Raises:
             NotFoundError: The store has no such checkpoint.
-            CorruptError: The files in the store are not those that were saved; the folder is as before.
-            StoreError: The storage or the disk failed; the folder is as before.
+            CorruptError: The files in the store differ from those that were saved; the folder is unchanged.
+            StoreError: The storage or the disk failed; the folder is unchanged.
         """
         work = self._work(name)
         record = self._kept(work, name)
@@ -136,10 +136,10 @@ class DurableFolder(CheckpointFolder):
             raise CorruptError(f"{path!r} of {record.name} in {self.store.url} is not what was saved")
 
     def delete(self, record: Record) -> None:
-        """Remove a checkpoint from the store and then from the folder; one that is not there is fine.
+        """Remove a checkpoint from the store, then from the folder. It may be missing in either place.
 
         Raises:
-            StoreError: The storage failed; the folder is as before.
+            StoreError: The storage failed; the folder is unchanged.
         """
         self._remove(self._work(record.name), record.name)
         super().delete(record)
@@ -154,7 +154,7 @@ class DurableFolder(CheckpointFolder):
         CheckpointFolder(self.folder).sweep()
 
     def recover(self, newest: str) -> list[str]:
-        """See `CheckpointFolder.recover`: fetch the newest checkpoint that is whole in the store."""
+        """See `CheckpointFolder.recover`: download the newest checkpoint that is complete in the store."""
         with suppress(NotFoundError, CorruptError):
             self.check(self.read(newest))
             return []
@@ -188,7 +188,7 @@ class DurableFolder(CheckpointFolder):
         """Return the name of the checkpoint whose folder is *path* or contains it, on any machine.
 
         Raises:
-            NotFoundError: There is no such checkpoint, neither here nor in the store.
+            NotFoundError: The checkpoint exists neither here nor in the store.
             UsageError: The checkpoint belongs to another trial.
         """
         inside = Path(path).absolute()
@@ -206,14 +206,14 @@ class DurableFolder(CheckpointFolder):
         )
 
     def _has(self, work: TransferPool, record: Record) -> bool:
-        """Tell whether the store has the same checkpoint."""
+        """Return whether the store has the same checkpoint."""
         try:
             return self._kept(work, record.name).encode() == record.encode()
         except (NotFoundError, CorruptError, FormatError):
             return False
 
     def _is_there(self, name: str) -> bool:
-        """Tell whether the folder or the store has anything of a checkpoint."""
+        """Return whether the folder or the store has any part of a checkpoint."""
         paths = (self.folder / name, self.folder / (name + SUFFIX))
         return (
             any(path.exists() for path in paths)

@@ -1,11 +1,11 @@
 """A trial's checkpoints on disk: a folder of the user's files, and beside it the record that commits it.
 
-    checkpoint_000010/        the user's files, nothing of ours inside
+    checkpoint_000010/        the user's files, without any file of nbckpt
     checkpoint_000010.json    the record, written last: without it the folder is not a checkpoint
 
-A checkpoint that is being written is staged in a hidden folder beside them, and then renamed. The
-record of a checkpoint that was made from an object in memory says `temporary`. A null checkpoint,
-from which a trial starts anew, is a record without a folder.
+A new checkpoint is staged in a hidden folder beside the others, and then renamed. The record of a checkpoint
+from an object in memory says `temporary`. A null checkpoint, which restarts a trial from its beginning, is a
+record without a folder.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class CheckpointFolder:
     def commit(self, stage: Path | None, record: Record) -> Record:
         """Make the staged folder the checkpoint *record*, and return the record with its files.
 
-        A committed checkpoint survives a crash of the machine, and replaces the one of that name.
-        After an error everything is as before, the staged folder too.
+        A committed checkpoint survives a crash of the machine, and replaces a checkpoint with the same name.
+        After an error everything is unchanged, including the staged folder.
 
         Raises:
             UsageError: The folder holds a link that leads outside or to a folder, or a special file.
@@ -81,8 +81,8 @@ class CheckpointFolder:
     def _replace(self, stage: Path | None, record: Record) -> None:
         """Replace the folder and the record that have the name of *record*.
 
-        At every moment the former or the new checkpoint is there, or the former is beside it under
-        hidden names, and `_bring_back` restores it.
+        At every moment the former or the new checkpoint is in place, or the former one is beside it under
+        hidden names, from which `_bring_back` restores it.
         """
         folder, file = self.folder / record.name, self.folder / (record.name + SUFFIX)
         former, former_record = self._former(record.name)
@@ -108,7 +108,7 @@ class CheckpointFolder:
         self._forget(record.name)
 
     def _bring_back(self, name: str) -> None:
-        """Restore the checkpoint that a crash kept from being replaced; remove one that was replaced."""
+        """Restore a checkpoint whose replacement a crash interrupted; remove one that was replaced."""
         folder, file = self.folder / name, self.folder / (name + SUFFIX)
         former, former_record = self._former(name)
         if former_record.exists() and not file.exists():
@@ -125,13 +125,13 @@ class CheckpointFolder:
         discard(former)
 
     def _former(self, name: str) -> tuple[Path, Path]:
-        """Return where a checkpoint's folder and record are while another takes their names."""
+        """Return the hidden places of a checkpoint's folder and record during their replacement."""
         return self.folder / f"{_FORMER}{name}", self.folder / f"{_FORMER}{name}{SUFFIX}"
 
     def records(self) -> list[Record]:
-        """Return the committed checkpoints, the oldest iteration first; temporary ones are left out.
+        """Return the committed checkpoints, the oldest iteration first. Temporary ones are left out.
 
-        A damaged record is skipped with a warning in the log, and so is a folder without one.
+        A damaged record is skipped with a warning in the log, and so is a folder without a record.
         """
         records, damages = self.scan()
         for damage in damages:
@@ -139,7 +139,7 @@ class CheckpointFolder:
         return records
 
     def scan(self) -> tuple[list[Record], list[str]]:
-        """Return the committed checkpoints, and a sentence about each one that cannot be read."""
+        """Return the committed checkpoints, and a sentence about each checkpoint that cannot be read."""
         records: list[Record] = []
         damages: list[str] = []
         names: set[str] = set()
@@ -154,15 +154,15 @@ class CheckpointFolder:
             except (CorruptError, FormatError, StoreError) as error:
                 if name.removeprefix(PREFIX).removesuffix(SUFFIX).isdecimal():
                     damages.append(str(error))
-                else:  # it may be a file of the user's
+                else:  # it may be the user's file
                     _log.warning("%s: it is skipped", error)
-            except NotFoundError:  # removed meanwhile
+            except NotFoundError:  # removed in the meantime
                 continue
         lasting = [record for record in records if not record.temporary and record.kind != "null"]
         return sorted(lasting, key=lambda record: (record.iteration, record.created_at)), damages
 
     def read(self, name: str) -> Record:
-        """Return the record of the checkpoint called *name*.
+        """Return the record of the checkpoint *name*.
 
         Raises:
             NotFoundError: There is no such checkpoint, or it was not finished.
@@ -200,24 +200,24 @@ class CheckpointFolder:
                 raise CorruptError(f"{path!r} in {self.folder / record.name} is not what was saved")
 
     def delete(self, record: Record) -> None:
-        """Remove a checkpoint; one that is not there is fine.
+        """Remove a checkpoint. It may be missing.
 
         Raises:
             StoreError: The disk failed; the checkpoint is whole.
         """
         file = self.folder / (record.name + SUFFIX)
         try:
-            # The record goes first: a reader never finds one whose files are half gone.
+            # The record goes first: a reader never finds a record whose files are partly gone.
             file.unlink(missing_ok=True)
         except OSError as error:
             raise _failed("remove", file, error) from error
         discard(self.folder / record.name)
 
     def recover(self, newest: str) -> list[str]:
-        """Fetch what the folder lost, if *newest* is not whole and checkpoints are kept elsewhere too.
+        """Download what the folder lost, if *newest* is not whole and a remote storage keeps checkpoints too.
 
         Returns:
-            A sentence about each checkpoint that could not be fetched.
+            A sentence about each checkpoint that could not be downloaded.
 
         Raises:
             StoreError: The remote storage cannot be reached.
@@ -237,7 +237,7 @@ class CheckpointFolder:
         except OSError as error:
             raise _failed("clean", self.folder, error) from error
         sweep(self.folder, older_s=0)
-        # Only names that are given here: `checkpoint_best` may be a folder of the user's.
+        # Only names that nbckpt gives: `checkpoint_best` may be the user's folder.
         entries = self.folder.glob(f"{PREFIX}*")
         numbered = [entry for entry in entries if entry.name.removeprefix(PREFIX).isdecimal()]
         for entry in numbered:
@@ -247,19 +247,19 @@ class CheckpointFolder:
             self.delete(Record(entry.name.removesuffix(SUFFIX), "files", 0))
 
     def pack(self, record: Record) -> bytes:
-        """Check a checkpoint's files, and return the checkpoint as bytes, for `unpack`.
+        """Check a checkpoint's files. Return the checkpoint as bytes, for `unpack`.
 
         Raises:
-            CorruptError: Its files are not those that were saved.
+            CorruptError: Its files differ from those that were saved.
         """
         self.check(record)
         return pack(self.folder / record.name, record)
 
     def unpack(self, data: bytes, *, temporary: bool = False) -> Record:
-        """Commit a checkpoint from the bytes that `pack` returned, under its own name or a temporary one.
+        """Commit a checkpoint from the bytes of `pack`, under its own name or a temporary name.
 
         Raises:
-            CorruptError: The bytes are not those of a checkpoint; nothing was made.
+            CorruptError: The bytes are not a checkpoint; nothing was made.
             StoreError: The disk failed; nothing was made.
         """
         check_packed(data)

@@ -1,4 +1,4 @@
-"""A checkpoint's record: what commits a checkpoint and describes it, beside the folder of its files."""
+"""A checkpoint's record: the file that commits and describes a checkpoint, beside the folder of its files."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ _FORM = {
 
 @dataclass(frozen=True)
 class Record:
-    """What commits a checkpoint and describes it.
+    """The record that commits and describes a checkpoint.
 
     Attributes:
         name: The name of its folder.
-        kind: `files` for a folder of the user's, `fields` for a dict, `null` for an empty checkpoint,
-            which has no folder.
-        iteration: How many results the trial had.
+        kind: `files` for a user's folder, `fields` for a dict, `null` for an empty checkpoint, which has
+            no folder.
+        iteration: The number of results that the trial had.
         time_total_s: How long the trial had trained, in seconds.
-        timesteps_total: How many timesteps the user's code counted, if it did.
-        episodes_total: How many episodes the user's code counted, if it did.
+        timesteps_total: The number of timesteps, if the user's code counts them.
+        episodes_total: The number of episodes, if the user's code counts them.
         metrics: The last result.
         inner: The path inside the folder that the user's code gave; empty for the folder itself.
         files: Each file's size in bytes and checksum, by its path.
@@ -74,7 +74,7 @@ class Record:
 
     @property
     def step(self) -> int:
-        """The number in its name, by which people refer to it."""
+        """The number in its name, which people use to refer to it."""
         digits = self.name.rpartition("_")[2]
         return int(digits) if digits.isdecimal() else self.iteration
 
@@ -84,7 +84,7 @@ class Record:
         return sum(size for size, _ in self.files.values())
 
     def encode(self) -> bytes:
-        """Return the record as the JSON that is kept."""
+        """Return the record as JSON for its file."""
         return seal({"format": SEALED, **asdict(self)})
 
     @classmethod
@@ -112,7 +112,7 @@ def name_of(step: int) -> str:
 
 
 def _check(record: Record) -> None:
-    """Refuse a record whose name or counts cannot be those of a checkpoint."""
+    """Refuse a record whose name, counts or paths cannot belong to a checkpoint."""
     parts = PurePosixPath(record.name).parts
     if len(parts) != 1 or not record.name.startswith(PREFIX) or not record.iteration >= 0:
         raise ValueError(f"its name is {record.name!r}, its iteration {record.iteration!r}")
@@ -121,9 +121,9 @@ def _check(record: Record) -> None:
 
 
 def safe_path(path: str) -> str:
-    """Return *path* if a file in a checkpoint's folder can have it; raise ValueError if not.
+    """Return *path* if it is a valid path in a checkpoint's folder; otherwise raise ValueError.
 
-    The files that hold a checkpoint's fields count, too.
+    The files that hold a checkpoint's fields are valid, too.
     """
     check_path(path.removeprefix(f"{INSIDE}/"))
     return path

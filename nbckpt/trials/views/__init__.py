@@ -1,1 +1,1 @@
-"""Views: how trials and experiments look."""
+"""Views: how trials and experiments are shown."""

@@ -1,4 +1,4 @@
-"""Learning curves: how a metric went, a line for each trial, drawn by matplotlib."""
+"""Learning curves: a metric over the iterations, a line for each trial, drawn by matplotlib."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _INCHES = (8.0, 4.0)
 _HEIGHT = 400
 _DPI = 120
 _LARGEST = 1e100
-"""What is larger is as good as infinite, and no axis has room for it."""
+"""Larger values count as infinite, because no axis has room for them."""
 _LINES: tuple[Literal["-", "--"], ...] = ("-", "--")
 _COLOURS = 10
 
@@ -35,9 +35,9 @@ class Curves(Result):
     """Learning curves, as a picture.
 
     Attributes:
-        what: What is drawn.
+        what: What the picture shows.
         picture: The picture.
-        notes: Which trials are not there, and why.
+        notes: Which trials are missing in the picture, and why.
         hints: The next commands.
     """
 
@@ -54,13 +54,13 @@ class Curves(Result):
 def curves(
     experiment: ExperimentView, metric: str, names: Iterable[str | Trial] | None, mode: str = ""
 ) -> Curves:
-    """Return the picture of a metric's course; see `figure`. Any thread may ask for it.
+    """Return the learning curves of a metric as a picture; see `figure`. Any thread may call this.
 
     Args:
         experiment: The experiment.
-        metric: Its name.
+        metric: The name of the metric.
         names: Which trials; see `figure`.
-        mode: Whether `min` or `max` of this metric is best; by default what the experiment says.
+        mode: Whether `min` or `max` of this metric is best; by default the experiment's mode.
     """
     metric = metric or experiment.spec.metric or next(iter(inferred(experiment.trials)), "")
     chosen, notes = _chosen(experiment, metric, names, mode)
@@ -72,17 +72,18 @@ def curves(
 
 
 def figure(experiment: ExperimentView, metric: str, names: Iterable[str | Trial] | None) -> Any:
-    """Draw a metric's course, a line for each trial, and return the figure, which shows itself in a notebook.
+    """Draw a metric over the iterations, a line for each trial. Return the figure; a notebook shows it.
 
-    It is none of pyplot's, whose figures belong to one thread.
+    The figure does not belong to pyplot, whose figures belong to one thread.
 
     Args:
         experiment: The experiment.
-        metric: Its name, `a/b` for the metric b in a dict a.
-        names: Which trials; by default all, but at most 20: the best, where that is known, else the first.
+        metric: The name of the metric; `a/b` means the metric b in a dict a.
+        names: Which trials. By default at most 20: the best if a mode is known, else the first.
 
     Raises:
-        UsageError: None of them reported it, there is no such trial, or matplotlib is not installed.
+        UsageError: None of the trials reported the metric, there is no such trial, or matplotlib is not
+            installed.
     """
     chosen, notes = _chosen(experiment, metric, names)
     drawn = _draw(experiment, metric, chosen)
@@ -95,7 +96,7 @@ def figure(experiment: ExperimentView, metric: str, names: Iterable[str | Trial]
 def _chosen(
     experiment: ExperimentView, metric: str, names: Iterable[str | Trial] | None, mode: str = ""
 ) -> tuple[Sequence[Trial], list[str]]:
-    """Return the trials to draw, and a sentence about those that are left out."""
+    """Return the trials to draw, and a sentence about the trials that are left out."""
     asked = experiment.trials if names is None else [experiment.trial(name) for name in names]
     known: Sequence[Trial] = [trial for trial in dict.fromkeys(asked) if trial.newest(metric) is not None]
     if not metric or not known:
@@ -138,7 +139,7 @@ def _draw(experiment: ExperimentView, metric: str, trials: Sequence[Trial]) -> A
         line.set_linestyle(_LINES[number // _COLOURS % len(_LINES)])
         line.set_marker("o" if len(points) == 1 else "")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    # What users call things is no mathematics: a `$` in it is a `$`.
+    # Users' names are not mathematics: a `$` in a name is a plain `$`.
     axes.set_xlabel("iteration", parse_math=False)
     axes.set_ylabel(short(visible(metric), _LONGEST), parse_math=False)
     axes.grid(alpha=0.3)

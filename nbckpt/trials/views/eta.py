@@ -1,4 +1,4 @@
-"""Progress: where a trial that runs is going to end, and how long that still takes at its own pace."""
+"""Progress: where a running trial will end, and how much time that still takes at its current pace."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nbckpt.trials.model.metrics import ITERATION, TIME_THIS_ITER
 from nbckpt.trials.model.stopping import Stop
 
 RECENT = 10
-"""From how many of the newest results the pace is told."""
+"""The pace is the mean over this many of the newest results."""
 
 _TIME_TOTAL = "time_total_s"
 _LONGEST_S = 3650 * 86400.0
@@ -21,13 +21,13 @@ _MOST = 1 << 53
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a trial is.
+    """The progress of a trial.
 
     Attributes:
-        iteration: How many results there are.
-        total: How many there are going to be; None where nobody knows.
-        left_s: How long that takes, in seconds; None where nobody knows.
-        guessed: Whether *total* is a guess, and `left_guessed` whether *left_s* is.
+        iteration: The number of results.
+        total: The number of results at the end; None if unknown.
+        left_s: The remaining time in seconds; None if unknown.
+        guessed: Whether *total* is a guess; `left_guessed` says whether *left_s* is a guess.
     """
 
     iteration: int
@@ -43,21 +43,21 @@ class Progress:
 
     @property
     def eta(self) -> str:
-        """How long it still takes, in words; nothing where nobody knows."""
+        """The remaining time, in words; empty if unknown."""
         return "" if self.left_s is None else ("~" if self.left_guessed else "") + _rounded(self.left_s)
 
 
 def progress(
     results: Sequence[Mapping[str, Any]], iteration: int, elapsed_s: float, stop: Stop, typical: int | None
 ) -> Progress:
-    """Return how far a trial is that runs now.
+    """Return the progress of a running trial.
 
     Args:
-        results: Its newest results, at least `RECENT` if there are as many.
-        iteration: How many there are in all.
-        elapsed_s: How long it has trained.
-        stop: What ends it.
-        typical: After how many results others of its kind ended; None where none did.
+        results: Its newest results, at least `RECENT` of them if it has that many.
+        iteration: The number of all its results.
+        elapsed_s: How many seconds it has trained.
+        stop: The condition that ends it.
+        typical: After how many results similar trials ended; None if none has ended.
     """
     pace = _pace(results)
     limits = stop if isinstance(stop, Mapping) else {_TIME_TOTAL: stop}
@@ -75,7 +75,7 @@ def progress(
 
 
 def typical(iterations: Iterable[int]) -> int | None:
-    """Return the median of the numbers of results after which trials ended; None where none did.
+    """Return the median number of results after which trials ended; None if none has ended.
 
     >>> typical([40, 38, 90]), typical([])
     (40, None)
@@ -85,14 +85,14 @@ def typical(iterations: Iterable[int]) -> int | None:
 
 
 def _pace(results: Sequence[Mapping[str, Any]]) -> float:
-    """Return how long a result takes, in seconds; 0 where that is not known."""
+    """Return the mean time of a result, in seconds; 0 if unknown."""
     times = [result.get(TIME_THIS_ITER) for result in results[-RECENT:]]
     known = [it for it in times if isinstance(it, (int, float)) and 0 <= it <= _LONGEST_S]
     return fmean(known) if known else 0.0
 
 
 def _ahead(limit: Any, iteration: int) -> int | None:
-    """Return the first iteration that reaches *limit*, unless it is past or never comes."""
+    """Return the first iteration that reaches *limit*; None if it is in the past or never comes."""
     if not isinstance(limit, (int, float)) or not iteration <= limit + 1 < _MOST:
         return None
     first = max(math.ceil(limit), 1)
@@ -110,7 +110,7 @@ def _times(results: int, pace: float) -> float | None:
 
 
 def _rounded(seconds: float) -> str:
-    """Return a duration as one says it of what is to come.
+    """Return a remaining time, rounded as people say it.
 
     >>> _rounded(0.2), _rounded(59.1), _rounded(170), _rounded(7300)
     ('1 s', '1 min', '3 min', '2 h 2 min')

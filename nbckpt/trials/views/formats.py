@@ -22,7 +22,7 @@ def elapsed(seconds: float) -> str:
 
 
 def tail(text: str, most: int = _WIDEST) -> str:
-    """Return the last *most* characters of *text*, since long names differ at their ends.
+    """Return the last *most* characters of *text*, because long names differ at their ends.
 
     >>> tail("encoder/layers/0/weight", 12)
     '...0/weight'

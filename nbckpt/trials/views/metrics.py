@@ -1,4 +1,4 @@
-"""Metrics and settings: which ones views show, how trials are sorted by one, and the cell of a metric."""
+"""Metrics and settings: which of them views show, sorting by a metric, and the cell of a metric."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _POINTS = 24
 
 
 def metric_columns(given: Sequence[str] | Mapping[str, str]) -> dict[str, str]:
-    """Return the metrics to show with their headings; `a/b` is the metric b in the dict a.
+    """Return the metrics to show with their headings; `a/b` means the metric b in the dict a.
 
     Args:
-        given: Names that are the headings too, or a dict of names and headings.
+        given: Names, which become the headings too, or a dict of names and headings.
 
     Raises:
         UsageError: A name is given twice, or is not a text.
@@ -41,7 +41,7 @@ def metric_columns(given: Sequence[str] | Mapping[str, str]) -> dict[str, str]:
 
 
 def inferred(trials: Sequence[Trial], first: str = "", most: int | None = _MOST_METRICS) -> list[str]:
-    """Return the names of at most *most* numbers that trials report, *first* before the others."""
+    """Return the names of at most *most* numbers that trials report; *first* comes first."""
     names = dict.fromkeys([first] if first else [])
     for trial in trials:
         last = trial.last_result
@@ -50,7 +50,7 @@ def inferred(trials: Sequence[Trial], first: str = "", most: int | None = _MOST_
 
 
 def varying(trials: Sequence[Trial]) -> list[str]:
-    """Return the keys of the configuration in which trials differ; `a/b` is a nested key."""
+    """Return the keys of the configuration in which trials differ; `a/b` means a nested key."""
     configs = [settings_of(trial) for trial in trials]
     keys = dict.fromkeys(key for config in configs for key in config)
     nothing = ("", '""')
@@ -58,7 +58,7 @@ def varying(trials: Sequence[Trial]) -> list[str]:
 
 
 def settings_of(trial: Trial) -> dict[str, tuple[Any, str]]:
-    """Return a trial's configuration by its keys, `a/b` for nested ones: each value, and its JSON."""
+    """Return a trial's configuration by its keys, `a/b` for nested keys: each value with its JSON."""
     config = trial.config
     return trial.remember(
         "settings", config, lambda: {key: (value, json.dumps(value)) for key, value in flat(plain(config))}
@@ -66,7 +66,7 @@ def settings_of(trial: Trial) -> dict[str, tuple[Any, str]]:
 
 
 def by_metric(trials: Sequence[Trial], metric: str, mode: str) -> Sequence[Trial]:
-    """Return the trials sorted by their last value, the best first; unsorted without a metric and a mode."""
+    """Return the trials by their last value, the best first; unsorted without a metric and a mode."""
     if not metric or mode not in {"min", "max"}:
         return trials
     sign = 1 if mode == "min" else -1
@@ -79,7 +79,7 @@ def by_metric(trials: Sequence[Trial], metric: str, mode: str) -> Sequence[Trial
 
 
 def metric_cell(trial: Trial, name: str) -> Cell:
-    """Return the cell of a metric: its last value and its course."""
+    """Return the cell of a metric: its last value and a sparkline."""
     return trial.remember(("cell", name), trial.last_result, partial(_metric_cell, trial, name))
 
 
@@ -92,7 +92,7 @@ def _metric_cell(trial: Trial, name: str) -> Cell:
 
 
 def _sampled(trial: Trial, name: str) -> list[float]:
-    """Return the numbers that a trial reported under a name, or a sample of very many results."""
+    """Return the numbers that a trial reported under a name; a sample if there are very many results."""
     values = [lookup(result, name) for result in thinned(trial.results, _SAMPLED)]
     return [value for value in values if is_number(value)]
 

@@ -1,4 +1,4 @@
-"""Statuses: what each trial does now, how many trials do so, and why a trial failed."""
+"""Statuses: each trial's current status, the number of trials in each status, and why a trial failed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ASKED = {"pause": "pausing", "stop": "stopping", "checkpoint": "saving"}
 
 
 def states_of(experiment: ExperimentView) -> dict[str, str]:
-    """Return each trial's status, or that it was cut off, or that it is about to save, pause or stop."""
+    """Return each trial's status, or that it was interrupted, or is about to save, pause or stop."""
     trials = experiment.trials
     unfinished = {trial.id for trial in trials if trial.status in {Status.RUNNING, Status.PENDING}}
     is_cut = bool(unfinished) and not experiment.running and not experiment.runs_elsewhere()
@@ -25,7 +25,7 @@ def states_of(experiment: ExperimentView) -> dict[str, str]:
 
 
 def counted(states: Mapping[str, str]) -> str:
-    """Return how many trials there are, in total and of each status."""
+    """Return the number of trials, in total and in each status."""
     parts = [f"{number} {state}" for state, number in Counter(states.values()).items()]
     return ", ".join([count(len(states), "trial"), *parts])
 

@@ -26,19 +26,19 @@ _MOST_ERRORS = 8
 
 @dataclass(frozen=True, repr=False)
 class TrialTable(Result):
-    """The trials of an experiment, as they are whenever it is shown.
+    """The current trials of an experiment, whenever it is shown.
 
     Attributes:
         experiment: The experiment.
-        metrics: The metrics to show, with the headings of their columns; by default those that were
-            reported, the experiment's own first.
-        most: How many rows; 0 for all. If there are more trials, each status gets its fair share of the
-            rows, for its best trials if the metric and the mode are known.
-        sort: Show the best trials first, and only them, if the metric and the mode are known.
+        metrics: The metrics to show, with the headings of their columns; by default the reported metrics,
+            the experiment's metric first.
+        most: The most rows to show; 0 for all. If there are more trials, each status gets its fair share of
+            the rows, for its best trials if the metric and the mode are known.
+        sort: Whether to show the best trials first, and only them, if the metric and the mode are known.
         others: A row for each other experiment.
-        number: Which page of *most* rows, from 1 on, with the trials in order; 0 for the fair share.
-        metric: The metric by which trials are sorted; by default the experiment's own.
-        mode: Whether `min` or `max` of the metric is best; by default the experiment's own.
+        number: The number of a page of *most* rows in order, from 1; 0 for the fair share.
+        metric: The metric to sort by; by default the experiment's metric.
+        mode: Whether `min` or `max` of the metric is best; by default the experiment's mode.
 
     Raises:
         UsageError: There is no such page, or a metric or a mode is missing.
@@ -69,7 +69,7 @@ class TrialTable(Result):
             raise UsageError("say by which metric trials are compared: metric='loss'")
 
     def _best(self) -> tuple[str, str]:
-        """Return the metric by which trials are compared, and whether its `min` or `max` is best."""
+        """Return the metric that compares trials, and whether its `min` or `max` is best."""
         return self.metric or self.experiment.spec.metric, self.mode or self.experiment.spec.mode
 
     def page(self) -> Page:
@@ -110,7 +110,7 @@ class TrialTable(Result):
         return fair_share(ordered, states, self.most)
 
     def _which(self, shown: Sequence[Trial], states: Mapping[str, str]) -> Iterator[str]:
-        """Yield which trials are shown and how to see the others, unless all are shown."""
+        """Yield sentences about which trials are shown and how to see the others, unless all are shown."""
         trials, (metric, mode) = self.experiment.trials, self._best()
         if self.sort and self.metric and all(trial.newest(metric) is None for trial in trials):
             known = ", ".join(inferred(trials, most=None)) or "none yet"
@@ -133,7 +133,7 @@ class TrialTable(Result):
 def _progress(
     experiment: ExperimentView, shown: Sequence[Trial], states: Mapping[str, str]
 ) -> dict[str, Progress]:
-    """Return the progress of each trial that runs now."""
+    """Return the progress of each running trial."""
     running = [trial for trial in shown if trial.status == Status.RUNNING and states[trial.id] != CUT]
     if not running:
         return {}
@@ -146,7 +146,7 @@ def _progress(
 
 
 def fair_share(trials: Sequence[Trial], states: Mapping[str, str], most: int) -> list[Trial]:
-    """Return at most *most* trials in their order, the same number of each status."""
+    """Return at most *most* trials in their order, the same number from each status."""
     if not most or len(trials) <= most:
         return list(trials)
     waiting: dict[str, list[Trial]] = {}

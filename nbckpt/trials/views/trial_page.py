@@ -25,8 +25,8 @@ class TrialShown(Result):
     Attributes:
         experiment: The experiment that the trial belongs to.
         trial: The trial.
-        why: Why the trial is shown; the headline has this before the name.
-        notes: More sentences below the tables.
+        why: Why the trial is shown; it comes before the name in the headline.
+        notes: Further sentences below the tables.
     """
 
     experiment: ExperimentView
@@ -56,11 +56,11 @@ class TrialShown(Result):
 
     def _log(self) -> tuple[Fold, ...]:
         lines = self.trial.log()
-        # Open, since a panel that follows the trial shows it anew, and would close what one opened.
+        # Open, because a panel that follows the trial redraws it, and would close an opened fold.
         return (Fold(f"the last it printed ({FILE})", "\n".join(lines), open=True),) if lines else ()
 
     def _note(self) -> tuple[str, ...]:
-        """Return the trial's damage, and its note if that says more than the status."""
+        """Return the trial's damage, and its note if the note says more than the status."""
         note = self.trial.note if self.trial.note not in {"done", "paused"} else ""
         return tuple(filter(None, (self.trial.damage, note)))
 
