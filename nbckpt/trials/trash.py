@@ -4,7 +4,7 @@
     .deleted~<stamp>~<path>     the same, while it is being deleted
 
 Each removal has its own stamp. In a path `~` stands for `/`. Only names change: that needs no space, so it
-works on a full disk. A kill in the middle leaves everything under one of its two names.
+works on a full disk. If nbckpt is killed in the middle, everything has one of its two names.
 
 see docs/decisions/0056
 """

@@ -214,7 +214,7 @@ class CheckpointFolder:
         discard(self.folder / record.name)
 
     def recover(self, newest: str) -> list[str]:
-        """Download what the folder lost, if *newest* is not whole and a remote storage keeps checkpoints too.
+        """Download lost checkpoints if *newest* is not whole and remote storage has checkpoints too.
 
         Returns:
             A sentence about each checkpoint that could not be downloaded.

@@ -1,4 +1,4 @@
-"""Claim: which process runs an experiment. One process at a time does; others look, or ask that process."""
+"""Claim: the one process that runs an experiment. Other processes only look, or send it requests."""
 
 from __future__ import annotations
 

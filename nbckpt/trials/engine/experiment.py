@@ -55,7 +55,7 @@ class Experiment(Result):  # see docs/decisions/0019
     Attributes:
         name: Its name, which is the name of its folder.
         folder: The folder that holds it.
-        spec: What it is to do.
+        spec: Its specification.
         notes: Problems outside the trials, one sentence each.
     """
 

@@ -96,7 +96,7 @@ class SyncerCallback(BackgroundCallback):
         self._begin()
 
     def trouble(self) -> list[str]:
-        """Return what is not up to date in `upload_dir`; at the end also the uploads under way."""
+        """Return a sentence for each target that is not up to date; at the end also for running uploads."""
         tasks = list(self._tasks.items())
         troubles = [
             f"{name} is not up to date at {task.remote}: {task.trouble}"

@@ -94,7 +94,7 @@ class Printed:
 
 @contextmanager
 def teeing() -> Iterator[None]:
-    """Pass a copy of what is written to the current streams to the listeners, until the block ends."""
+    """Pass a copy of everything written to the current streams to the listeners during the block."""
     global _users
     with _lock:
         _users += 1

@@ -1,7 +1,7 @@
 """Transport: send checkpoints, jobs and results between a trial's process and the process that controls it.
 
 A checkpoint is sent file by file, in pieces, so no file has to fit into memory. The two sides have
-different secrets, which never leave their machines. So the receiver signs again what the sender signed.
+different secrets, which never leave their machines. So the receiver signs each signed file again.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ Mode = Literal["min", "max"]
 
 @dataclass(frozen=True)
 class RetentionPolicy:
-    """Keep some of a trial's checkpoints: the newest, or those with the best metric and the newest.
+    """Keep some of a trial's checkpoints: the newest, or the best by a metric and also the newest.
 
     Attributes:
         count: How many checkpoints to keep.

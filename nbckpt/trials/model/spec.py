@@ -49,7 +49,7 @@ class Spec:
         metric: The metric that compares trials.
         mode: Whether `min` or `max` of the metric is best.
         created_at: When the experiment was made, in UTC.
-        sync: Where the experiment is synced to; None for nowhere.
+        sync: Where and how to sync the experiment; None if it is not synced.
     """
 
     trainable: Callable[..., Any] | None

@@ -25,7 +25,7 @@ class ExperimentView(Protocol):
 
     @property
     def spec(self) -> Spec:
-        """What it is to do."""
+        """Its specification."""
 
     @property
     def trials(self) -> tuple[Trial, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 class Request:
-    """Open from the moment somebody asks until the function answers, with or without a checkpoint.
+    """A request, open from the moment somebody asks until the function answers, with a checkpoint or not.
 
     A function that polls `should_checkpoint()` answers with its first report after True. A function that
     never polls answers with its next report. Any thread may ask.
@@ -35,7 +35,7 @@ class Request:
         return self.stands
 
     def answer(self, *, given: bool) -> None:
-        """Take in a report, with or without a *given* checkpoint. A report made unaware is not an answer."""
+        """Take in a report. Without a *given* checkpoint, a report before the poll is not an answer."""
         # see docs/decisions/0038
         if self.stands and (given or self._seen or not self._looks):
             self.stands, self.unanswered = False, not given
