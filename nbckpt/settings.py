@@ -53,7 +53,7 @@ class Settings:
 def first_set(*names: str) -> tuple[str, str]:
     """Return the first of these environment variables that is set and not empty, and its value.
 
-    If none is set: the last name and "".
+    If no variable is set: the last name and "".
     """
     found = ((name, os.environ.get(name, "")) for name in names)
     return next(((name, value) for name, value in found if value), (names[-1], ""))

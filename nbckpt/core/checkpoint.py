@@ -214,7 +214,7 @@ class Checkpoint(Rich):
         with shared_tempdir.lend(name, self._write_lent) as folder:
             yield str(folder)
 
-    # The form of bytes.
+    # The bytes form.
 
     @classmethod
     def from_bytes(cls, data: bytes, *, trust: bool = False) -> Self:
@@ -241,7 +241,7 @@ class Checkpoint(Rich):
         archive.close()
         return file.getvalue()
 
-    # The form of a URI.
+    # The URI form.
 
     @classmethod
     def from_uri(cls, uri: str, *, trust: bool = False) -> Self:

@@ -7,8 +7,8 @@ unused. A save first claims its packs under a key of its own, then reads the mar
 its packs, it starts again without that pack. Only then does it put its manifest. So either the save sees the
 mark, or the second look sees the claim or the manifest; see docs/decisions/0045.
 
-A pack that no manifest ever named may belong to a running save. It is only noted, and deleted by a
-collection at least an hour later.
+A pack that no manifest ever named may belong to a running save. A collection
+only notes it. A collection at least an hour later deletes it.
 """
 
 from __future__ import annotations

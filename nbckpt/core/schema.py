@@ -27,7 +27,7 @@ CHECKSUM = "checksum"
 SEALED = 2
 """The format number of sealed documents."""
 MOST_NESTED = 100
-"""The deepest nesting of lists and objects."""
+"""The deepest nesting of lists and objects that is accepted."""
 
 _MOST_COUNTED = 1 << 63
 _CHECKSUM_FORM = re.compile("([a-z0-9][a-z0-9-]*:)?[0-9a-f]{64}")

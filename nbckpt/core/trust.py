@@ -32,7 +32,7 @@ class Signer:
 
     @property
     def key(self) -> str:
-        """The public name of the secret. Equal secrets have equal names. It does not help to guess one."""
+        """The public name of the secret: equal for equal secrets, and useless for guessing the secret."""
         return self._mac("key")[:16]
 
     def sign(self, manifest: str) -> Signature:

@@ -1,4 +1,4 @@
-"""Store: bytes by key. The one interface under everything that nbckpt keeps."""
+"""Store: bytes by key. nbckpt saves everything through this one interface."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MemoryStore: a store that ends with its process."""
+"""MemoryStore: a store in memory, which ends with its process."""
 
 from __future__ import annotations
 

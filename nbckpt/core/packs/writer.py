@@ -91,9 +91,9 @@ class _Lent:
 class Packer:
     """Puts buffers into a store as packs. Use it in a `with` block and call `finish` at the end of the block.
 
-    The buffers may change until `finish` returns. Each blob is then stored in one of its states, and the
-    bytes are marked as changed; see docs/decisions/0043. After an exception in the block, no manifest names
-    its packs. Every pack that was put is whole, and `gc` removes it.
+    The buffers may change until `finish` returns. If they do, each blob is stored in one of its states, and
+    the bytes are marked as changed; see docs/decisions/0043. After an exception in the block, no manifest
+    names its packs. Every pack that was put is whole, and `gc` removes it.
 
     Attributes:
         algorithms: The algorithms that hash and compress.
