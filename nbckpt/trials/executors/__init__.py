@@ -25,7 +25,7 @@ NAMES = ("thread", "process", "ray", "inline")
 
 
 def open_executor(executor: str | Executor, resources: Mapping[str, float]) -> Executor:
-    """Return the executor with the name that a user gave.
+    """Return the executor that a user named or passed.
 
     Raises:
         UsageError: There is no such executor, or a package that it needs is not installed.

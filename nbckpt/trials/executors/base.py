@@ -94,7 +94,7 @@ class Worker(ABC):
 
     @abstractmethod
     def stop(self) -> None:
-        """Run the trainable's `finally` blocks and its `cleanup`. Wait for them, but not for ever."""
+        """End the trainable: run its `finally` blocks and its `cleanup`, and wait for them for a while."""
 
     @abstractmethod
     def kill(self) -> None:

@@ -6,8 +6,8 @@ without `if __name__ == "__main__"` would then start its experiment once more. I
 by value, so a function from a notebook or a script works unchanged.
 
 Parent and child communicate through a pair of sockets (on Windows, the ends of a pipe) that only these two
-hold: there is no port, no file and no name to guess. If one of them dies, the other reads the end of the
-file at once. In the child, an `InlineExecutor` runs the trainable; `child.py` carries out the requests.
+hold: there is no port, no file and no name to guess. If one of them dies, the other sees an end of file
+at once. In the child, an `InlineExecutor` runs the trainable; `child.py` carries out the requests.
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ class RemoteTraceback(Exception):  # noqa: N818  never raised: as a cause it sho
 def outcome(function: Callable[..., Any], *given: Any) -> bytes:
     """Call *function*. Return its value or exception as bytes for `result_of` in another process.
 
-    If a returned mapping cannot be pickled, its journal form is sent instead.
+    If a returned mapping cannot be pickled, the plain form that a journal keeps is sent instead.
     """
     try:
         returned = function(*given)
