@@ -111,7 +111,7 @@ class CheckpointTransfer:
         for path in record.files:
             if PurePosixPath(path).parts[-2:] == (INSIDE, "checkpoint.json"):
                 file = self._checkpoints.folder.joinpath(record.name, *path.split("/"))
-                with suppress(NbckptError):  # a file of that name which is not ours
+                with suppress(NbckptError):  # somebody else's file with that name
                     if open_signer().signed(decode(file.read_bytes())):
                         yield path
 

@@ -100,7 +100,7 @@ class Trainable:
         return False
 
     def ask_for_checkpoint(self) -> None:
-        """Ask a trainable that decides itself when to save for a checkpoint. Any thread may call this."""
+        """Ask for a checkpoint, if the trainable decides itself when to save. Any thread may call this."""
 
     @classmethod
     def checkpoints_in(cls, folder: Path, trial_name: str) -> CheckpointFolder:
