@@ -51,7 +51,7 @@ class ReadingTests:
         raise NotImplementedError("give a function that makes a store with these contents")
 
     @pytest.mark.parametrize("key", KEYS)
-    def test_what_was_kept_is_read(self, fill: Fill, key: str) -> None:
+    def test_a_put_value_can_be_read(self, fill: Fill, key: str) -> None:
         store = fill({key: b"data"})
         assert store.get(key) == b"data"
         assert store.exists(key)
@@ -89,7 +89,7 @@ class ReadingTests:
             store.get("nothing/here", 0, stop)
         assert not store.exists("nothing/here")
 
-    def test_a_part_of_a_key_is_no_key(self, fill: Fill) -> None:
+    def test_a_part_of_a_key_is_not_a_key(self, fill: Fill) -> None:
         store = fill({"a/b": b"data"})
         for key in ("a", "a/b/c"):
             assert not store.exists(key)
@@ -101,7 +101,7 @@ class ReadingTests:
         assert list(fill(dict.fromkeys(keys, b"x")).keys()) == sorted(keys)
 
     @pytest.mark.parametrize("prefix", ["a/", "a/b", "a/b/", "a/bc", "a", "ab/", "c", "a/b/x", "zz/yy/"])
-    def test_a_prefix_may_end_anywhere(self, fill: Fill, prefix: str) -> None:
+    def test_a_prefix_may_end_inside_a_name(self, fill: Fill, prefix: str) -> None:
         keys = ["a/b/x", "a/b/y", "a/bc", "ab/c", "b"]
         assert list(fill(dict.fromkeys(keys, b"x")).keys(prefix)) == [k for k in keys if k.startswith(prefix)]
 
@@ -117,7 +117,7 @@ class ReadingTests:
         assert not store.exists("a")
 
     @pytest.mark.parametrize("key", HOSTILE)
-    def test_what_is_no_key_is_refused(self, fill: Fill, key: str) -> None:
+    def test_an_invalid_key_is_refused(self, fill: Fill, key: str) -> None:
         store = fill({"a": b"x"})
         for call in (store.get, store.exists, store.delete, lambda key: store.put(key, b"x")):
             with pytest.raises(UsageError):
@@ -130,7 +130,7 @@ class ReadingTests:
             with suppress(UsageError):
                 assert list(listing(prefix)) == []
 
-    def test_its_name_is_told(self, fill: Fill) -> None:
+    def test_the_repr_contains_the_url(self, fill: Fill) -> None:
         store = fill({"a": b"x"})
         assert store.url in repr(store)
 
@@ -181,7 +181,7 @@ class StoreTests(ReadingTests):
         assert store.get("k") == self.get_behind(store, "k") == b"0123"
 
     @pytest.mark.parametrize("data", [[], [b""], [b"", b""]], ids=["none", "one", "two"])
-    def test_no_bytes_are_kept_too(self, store: Store, data: Data) -> None:
+    def test_an_empty_value_is_stored(self, store: Store, data: Data) -> None:
         store.put("k", data)
         assert store.get("k") == self.get_behind(store, "k") == b""
         assert list(store.keys()) == ["k"]
@@ -191,20 +191,20 @@ class StoreTests(ReadingTests):
         store.put("k", parts)
         assert store.get("k") == b"".join(parts)
 
-    def test_what_happens_to_the_buffer_later_does_not_matter(self, store: Store) -> None:
+    def test_later_changes_to_the_buffer_do_not_reach_the_store(self, store: Store) -> None:
         data = bytearray(b"before")
         store.put("k", data)
         data[:] = b"after!"
         assert store.get("k") == b"before"
 
-    def test_what_others_keep_is_seen(self, store: Store) -> None:
+    def test_keys_of_other_writers_are_visible(self, store: Store) -> None:
         assert not store.exists("a/b")
         self.put_behind(store, "a/b", b"theirs")
         assert store.exists("a/b")
         assert store.get("a/b") == b"theirs"
         assert list(store.keys("a/")) == ["a/b"]
 
-    def test_putting_the_same_again_is_harmless(self, store: Store) -> None:
+    def test_a_repeated_put_changes_nothing(self, store: Store) -> None:
         for _ in range(3):
             store.put("a/b", b"same")
         assert store.get("a/b") == b"same"
@@ -221,13 +221,13 @@ class StoreTests(ReadingTests):
         assert store.get("c") == self.get_behind(store, "d/e") == b"x" * size
         assert list(store.keys()) == ["c", "d/e"]
 
-    def test_nothing_cannot_be_copied(self, store: Store) -> None:
+    def test_a_missing_key_cannot_be_copied(self, store: Store) -> None:
         store.put("a", b"x")
         with pytest.raises(NotFoundError, match="nothing/here"):
             store.copy("nothing/here", "a")
         assert store.get("a") == b"x"
 
-    def test_what_is_moved_is_under_its_new_key_only(self, store: Store) -> None:
+    def test_a_moved_key_exists_only_under_its_new_name(self, store: Store) -> None:
         for target in ("c", "d/e"):
             store.put("a/b", target.encode())
             store.put("c", b"former")
@@ -246,7 +246,7 @@ class StoreTests(ReadingTests):
         with pytest.raises(NotFoundError):
             store.get("a/b")
 
-    def test_deleting_what_is_not_there_is_fine(self, store: Store) -> None:
+    def test_deleting_a_missing_key_succeeds(self, store: Store) -> None:
         store.delete("a/b")
         store.put("a/b", b"x")
         store.delete("a/b")

@@ -114,7 +114,7 @@ def check_experiments(library: Catalog, ran: set[str]) -> None:
 
 
 @pytest.mark.slow
-def test_whatever_was_acknowledged_survives_kill_9(tmp_path: Path) -> None:
+def test_acknowledged_saves_and_removals_survive_kill_9(tmp_path: Path) -> None:
     draw, promised = random.Random(11), Promised()
     store = LocalStore(tmp_path / "store")
     for number in range(KILLS):

@@ -136,7 +136,7 @@ take_in(top / "t0", {"a/b.txt": Seen(1, 0, 0)}, lambda path, at: b"x"[at:])
 
 @pytest.mark.slow
 @pytest.mark.parametrize("code", PROMISES.values(), ids=PROMISES)
-def test_nothing_that_was_promised_is_lost_in_a_power_cut(tmp_path: Path, code: str) -> None:
+def test_a_power_cut_loses_no_acknowledged_change(tmp_path: Path, code: str) -> None:
     assert lost(code, tmp_path) == []
 
 
@@ -163,5 +163,5 @@ def test_nothing_that_was_promised_is_lost_in_a_power_cut(tmp_path: Path, code: 
         ("from nbckpt.store.files import *\nwrite_file(top / 'a' / 'b', b'x')", []),
     ],
 )
-def test_the_check_finds_what_is_not_synced(tmp_path: Path, code: str, what: list[str]) -> None:
+def test_the_check_detects_unsynced_files(tmp_path: Path, code: str, what: list[str]) -> None:
     assert lost(code, tmp_path) == what

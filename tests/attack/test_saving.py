@@ -22,7 +22,7 @@ PER_SAVE = {"objects": 3, "blocks": 40}
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_the_last_save_of_many_does_no_more_than_an_early_one(tmp_path: Path) -> None:
+def test_the_cost_of_a_save_does_not_grow_with_their_number(tmp_path: Path) -> None:
     saves = [json.loads(line) for line in run_child("attack.saving", tmp_path, str(SAVES), seconds=850)]
     assert len(saves) == SAVES
     early, late = saves[SAVES // 10 :][:20], saves[-20:]

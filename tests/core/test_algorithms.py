@@ -129,13 +129,13 @@ def test_data_pieces_and_a_file_have_the_same_checksum(
 
 
 @pytest.mark.parametrize("size", [4, 1 << 40, (1 << 64) - 3])
-def test_a_frame_that_asks_for_more_than_it_should_gets_nothing(size: int) -> None:
+def test_a_frame_that_claims_too_large_a_size_gives_no_data(size: int) -> None:
     frame = b"\x28\xb5\x2f\xfd\xe0" + size.to_bytes(8, "little") + b"\x19\0\0abc"  # one raw block
     assert PREFERRED.decompress(frame, 3) == b""
 
 
 @anywhere
-def test_algorithms_are_one_object_wherever_they_go(algorithms: Algorithms) -> None:
+def test_copied_and_pickled_algorithms_are_the_same_object(algorithms: Algorithms) -> None:
     assert pickle.loads(pickle.dumps(algorithms)) is copy.deepcopy(algorithms) is algorithms
 
 
@@ -144,7 +144,7 @@ def test_a_digest_from_the_future_is_named() -> None:
         named("sha9", "the store x")
 
 
-def test_a_store_keeps_its_algorithms_where_the_packages_are(portable: Tracker) -> None:
+def test_a_portable_store_stays_portable_with_the_packages(portable: Tracker) -> None:
     first = portable.save(dict(VALUES), "one")
     again = Tracker(portable.store.url).save(dict(VALUES), "two")
     assert json.loads(portable.store.get("store.json"))["digest"] == BLAKE2B

@@ -74,7 +74,9 @@ def test_the_rows_themselves_work(case: str, answers: dict[str, dict[str, str]])
 
 @pytest.mark.parametrize("route", RESTORED)
 @pytest.mark.parametrize("case", CASES)
-def test_it_works_in_a_new_kernel(case: str, route: str, answers: dict[str, dict[str, str]]) -> None:
+def test_values_behave_the_same_in_a_new_kernel(
+    case: str, route: str, answers: dict[str, dict[str, str]]
+) -> None:
     assert answers[case][route] == answers[case]["before"]
 
 
@@ -84,7 +86,9 @@ def test_a_restore_breaks_nothing_in_its_own_kernel(case: str, answers: dict[str
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_nothing_comes_back_worse_than_by_cloudpickle(case: str, answers: dict[str, dict[str, str]]) -> None:
+def test_no_value_is_restored_worse_than_by_cloudpickle(
+    case: str, answers: dict[str, dict[str, str]]
+) -> None:
     given = answers[case]
     for plain, routes in (("plain", RESTORED), ("plain live", ["live"])):
         is_right = given[plain] == given["before"]
@@ -97,7 +101,7 @@ def test_each_row_that_fails_in_cloudpickle_is_a_row() -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_save_says_nothing_of_what_works(case: str, answers: dict[str, dict[str, str]]) -> None:
+def test_a_save_warns_only_about_values_with_losses(case: str, answers: dict[str, dict[str, str]]) -> None:
     row = next(row for row in ROWS if row.case == case)
     told = answers[row.case]["told"]
     assert row.told in told if row.told else not told

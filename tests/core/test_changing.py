@@ -157,7 +157,7 @@ def test_arrays_that_share_memory_are_marked_together() -> None:
     assert np.shares_memory(namespace["array"], namespace["part"])
 
 
-def test_what_does_not_change_beside_a_thread_is_not_marked() -> None:
+def test_an_unchanged_array_is_not_marked_despite_a_thread() -> None:
     array = np.arange(1_000_000.0)
     tracker = Tracker(MemoryStore())
     with a_thread():
@@ -267,7 +267,7 @@ class Hook:
         return int, ()
 
 
-def test_codec_still_raises_what_changes() -> None:
+def test_the_codec_raises_for_a_dict_that_changes() -> None:
     with pytest.raises(RuntimeError, match="during iteration"):
         dump(changing(1), {})
     assert load(dump({1: 2}, {}).record, []) == {1: 2}

@@ -52,7 +52,7 @@ SOURCES = [{"a": 1}, {}, {FILES: {"f": b"1"}}]
 
 
 @pytest.mark.parametrize("data", SOURCES, ids=["fields", "nothing", "files"])
-def test_a_subclass_comes_back_as_itself(tmp_path: Path, data: dict[Any, Any]) -> None:
+def test_a_subclass_is_restored_as_itself(tmp_path: Path, data: dict[Any, Any]) -> None:
     found = forms(Model.from_dict(data), tmp_path, Checkpoint)[:4]
     assert [type(it) for it in found] == [Model] * 4
 
@@ -155,7 +155,7 @@ def test_a_pickled_reference_keeps_its_attributes(tmp_path: Path) -> None:
     assert back.epochs == 5
 
 
-def test_a_pickled_reference_brings_no_trust_that_nobody_gave(tmp_path: Path) -> None:
+def test_a_pickled_reference_does_not_grant_trust(tmp_path: Path) -> None:
     place = Checkpoint.from_dict({"a": 1}).to_directory(tmp_path / "mine")
     data = pickle.dumps(Checkpoint.from_directory(place))
     manifest = Path(place, ".nbckpt", "checkpoint.json")
@@ -166,12 +166,12 @@ def test_a_pickled_reference_brings_no_trust_that_nobody_gave(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("use", [open, os.path.exists, os.listdir, Path], ids=lambda it: it.__name__)
-def test_a_checkpoint_is_no_path(use: Any) -> None:
+def test_a_checkpoint_is_not_a_path(use: Any) -> None:
     with pytest.raises(TypeError, match="as_directory"):
         use(Checkpoint.from_dict({}))
 
 
-def test_the_uri_says_where_it_is(tmp_path: Path) -> None:
+def test_the_uri_names_the_location_of_a_checkpoint(tmp_path: Path) -> None:
     uri = f"memory://{uuid.uuid4().hex}/x"
     made = Checkpoint.from_dict({"a": 1})
     store = MemoryStore()
@@ -204,7 +204,7 @@ def test_a_repr_is_short(tmp_path: Path) -> None:
     assert all(len(repr(it)) < 120 for it in made)
 
 
-def test_a_preprocessor_is_found_wherever_it_is(tmp_path: Path) -> None:
+def test_a_preprocessor_is_found_in_every_form(tmp_path: Path) -> None:
     made = Checkpoint.from_dict({"a": 1, "_preprocessor": {"scale": 2}})
     folder = Checkpoint.from_directory(made.to_directory(tmp_path / "made"))
     again = Checkpoint.from_dict(Checkpoint.from_dict(folder.to_dict()).to_dict())
@@ -229,7 +229,7 @@ def vanished(name: str, module: str) -> type[Checkpoint]:
     return type(name, (Checkpoint,), {"__module__": module})
 
 
-def test_a_missing_class_is_said(tmp_path: Path) -> None:
+def test_a_missing_class_gives_a_warning(tmp_path: Path) -> None:
     made = vanished("Vanished", "not_here").from_dict({"a": 1})
     place = made.to_directory(tmp_path / "made")
     with pytest.warns(UserWarning, match="not_here:Vanished is not here"):
@@ -238,7 +238,9 @@ def test_a_missing_class_is_said(tmp_path: Path) -> None:
     assert back.to_dict() == {"a": 1}
 
 
-def test_a_class_is_imported_where_it_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_class_of_a_checkpoint_is_imported_on_reading(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "my_models.py").write_text(
         "from nbckpt.core.checkpoint import Checkpoint\nclass Mine(Checkpoint):\n    pass\n"
     )
@@ -326,7 +328,7 @@ def test_a_class_with_another_constructor_is_read_with_a_warning() -> None:
         assert OfModel.from_dict({"model": [2]}).to_dict()["model"] == [2]
 
 
-def test_a_kind_that_is_none_is_refused() -> None:
+def test_an_invalid_kind_is_refused() -> None:
     with pytest.raises(UsageError, match=r"<kind> in a dict is what to_dict gave it, not int"):
         Checkpoint.from_dict({KIND: 3})
 

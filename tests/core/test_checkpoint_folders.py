@@ -201,7 +201,7 @@ def test_one_of_many_processes_downloads_and_the_last_removes(temporary: Path, u
 
 
 @posix
-def test_what_a_killed_process_left_is_swept(temporary: Path, uri: str) -> None:
+def test_files_of_a_killed_process_are_swept(temporary: Path, uri: str) -> None:
     """By whoever lends next, be it something else."""
     with lender(temporary, uri) as process:
         path = Path(said(process)[0])
@@ -214,7 +214,7 @@ def test_what_a_killed_process_left_is_swept(temporary: Path, uri: str) -> None:
     assert left_behind() == []
 
 
-def test_what_a_living_process_uses_is_not_swept(temporary: Path, uri: str) -> None:
+def test_files_of_a_running_process_are_not_swept(temporary: Path, uri: str) -> None:
     with lender(temporary, uri) as process:
         path = Path(said(process)[0])
         with Checkpoint.from_dict({"other": 1}).as_directory():
@@ -224,7 +224,7 @@ def test_what_a_living_process_uses_is_not_swept(temporary: Path, uri: str) -> N
     assert not path.exists()
 
 
-def test_a_moved_folder_is_a_checkpoint_where_it_is(tmp_path: Path) -> None:
+def test_a_moved_folder_is_still_a_checkpoint(tmp_path: Path) -> None:
     """And attributes move with it."""
     made = Named.from_dict(MADE)
     made.title = "best"
@@ -316,7 +316,7 @@ def test_a_file_in_the_way_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("step", ["write", "sync", "rename"])
-def test_a_failed_write_leaves_what_was_there(
+def test_a_failed_write_keeps_the_old_folder(
     foreign: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     open_signer()
@@ -355,7 +355,7 @@ def test_a_system_that_cannot_swap_names_puts_the_old_one_back(
     assert [it.name for it in foreign.parent.iterdir()] == ["foreign"]
 
 
-def test_everything_is_synced_before_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_file_is_synced_before_the_rename(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     open_signer()
     happened: list[str] = []
     fsync, replace, sync_folder = os.fsync, Path.replace, files.sync_folder
@@ -453,7 +453,7 @@ def test_a_damaged_field_is_corrupt(tmp_path: Path) -> None:
         Checkpoint.from_directory(place).to_dict()
 
 
-def test_a_file_that_went_is_missing(foreign: Path) -> None:
+def test_a_deleted_file_is_reported_as_missing(foreign: Path) -> None:
     made = Checkpoint.from_directory(foreign)
     (foreign / "theirs").unlink()
     with pytest.raises(NotFoundError, match="theirs' is gone"):

@@ -84,7 +84,7 @@ def folder(tmp_path: Path) -> Path:
 
 @each_form
 @each_next_form
-def test_a_dict_comes_back_equal(tmp_path: Path, through: Through, then: Through) -> None:
+def test_a_dict_is_equal_after_every_conversion(tmp_path: Path, through: Through, then: Through) -> None:
     """All of the dict, and nothing but it."""
     back = then(through(Checkpoint.from_dict(DATA), tmp_path), tmp_path).to_dict()
     assert back == DATA
@@ -93,7 +93,9 @@ def test_a_dict_comes_back_equal(tmp_path: Path, through: Through, then: Through
 
 @each_form
 @each_next_form
-def test_a_folder_comes_back_equal(tmp_path: Path, folder: Path, through: Through, then: Through) -> None:
+def test_a_folder_is_equal_after_every_conversion(
+    tmp_path: Path, folder: Path, through: Through, then: Through
+) -> None:
     made = then(through(Checkpoint.from_directory(folder), tmp_path), tmp_path)
     back = made.to_directory(tmp_path / "back")
     assert files_in(back) == files_in(folder)
@@ -159,7 +161,7 @@ def test_keys_keep_their_types(tmp_path: Path, through: Through) -> None:
 
 
 @each_form
-def test_what_values_share_they_share_again(tmp_path: Path, through: Through) -> None:
+def test_shared_objects_are_shared_again(tmp_path: Path, through: Through) -> None:
     shared = [1]
     back = through(Checkpoint.from_dict({"a": shared, "b": {"c": shared}, 3: shared}), tmp_path).to_dict()
     assert back["a"] is back["b"]["c"] is back[3]
@@ -182,7 +184,7 @@ def test_later_changes_to_the_dict_do_not_reach_the_checkpoint() -> None:
     assert made.to_dict() == {"list": [1]}
 
 
-def test_every_dict_is_a_new_one() -> None:
+def test_to_dict_returns_a_new_dict_each_time() -> None:
     made = Checkpoint.from_dict({"list": [1]})
     made.to_dict()["list"].append(2)
     made.to_dict().clear()
@@ -296,7 +298,7 @@ def test_a_source_folder_is_never_changed(folder: Path) -> None:
     assert {it: it.stat().st_mtime_ns for it in [folder, *folder.rglob("*")]} == before
 
 
-def test_a_link_counts_as_what_it_points_to(tmp_path: Path, folder: Path) -> None:
+def test_a_link_counts_as_its_target(tmp_path: Path, folder: Path) -> None:
     (folder / "link").symlink_to("test_data.pkl")
     (folder / "linked folder").symlink_to("sub", target_is_directory=True)
     made = Checkpoint.from_directory(folder)
@@ -326,7 +328,7 @@ def test_an_unread_uri_fetches_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "f" in fetched
 
 
-def test_a_deleted_uri_is_found_missing_when_it_is_read() -> None:
+def test_reading_a_missing_uri_is_an_error() -> None:
     made = Checkpoint.from_uri(f"memory://{uuid.uuid4().hex}")
     for read in (made.to_dict, made.to_bytes, made.to_directory, made.digest):
         with pytest.raises(NotFoundError, match="no checkpoint at memory://"):
@@ -335,7 +337,7 @@ def test_a_deleted_uri_is_found_missing_when_it_is_read() -> None:
             read()
 
 
-def test_what_comes_to_a_uri_later_is_read() -> None:
+def test_a_checkpoint_written_to_a_uri_later_is_read() -> None:
     uri = f"memory://{uuid.uuid4().hex}"
     made = Checkpoint.from_uri(uri)
     Checkpoint.from_dict({"a": 1}).to_uri(uri)
@@ -348,13 +350,13 @@ def test_plain_files_at_a_uri_are_a_checkpoint() -> None:
     assert dict(Checkpoint.from_uri(uri).to_dict()[FILES]) == {"sub/file": b"1"}
 
 
-def test_what_cannot_be_saved_is_named() -> None:
+def test_an_unpicklable_field_is_named() -> None:
     with pytest.raises(CodecError, match=r"cannot save \['model'\].*\['inner'\].*Take it out") as error:
         Checkpoint.from_dict({"a": 1, "model": {"inner": iter_nothing()}})
     assert "generator" in str(error.value)
 
 
-def test_what_cannot_be_loaded_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_field_that_fails_to_load_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     made = Checkpoint.from_dict({"thing": Fragile()})
     monkeypatch.delattr(Fragile, "value")
     with pytest.raises(CodecError, match="cannot load 'thing': AttributeError"):
@@ -372,7 +374,7 @@ class Fragile:
         return getattr, (Fragile, "value")
 
 
-def test_a_store_keeps_what_is_there_once() -> None:
+def test_a_store_keeps_equal_data_once() -> None:
     store = MemoryStore()
     data = bytes(range(256)) * 2000
     ids = [Checkpoint.from_dict({"a": data, "n": n}).to_store(store) for n in range(5)]
@@ -380,7 +382,7 @@ def test_a_store_keeps_what_is_there_once() -> None:
     assert [Checkpoint.from_store(store, it).to_dict()["n"] for it in ids] == [0, 1, 2, 3, 4]
 
 
-def test_a_store_gives_a_checkpoint_by_name_id_or_latest() -> None:
+def test_from_store_finds_a_checkpoint_by_name_id_or_latest() -> None:
     store = MemoryStore()
     first = Checkpoint.from_dict({"n": 1}).to_store(store, "mine", message="first")
     Checkpoint.from_dict({"n": 2}).to_store(store, "mine")

@@ -272,7 +272,7 @@ def take(step: Any, made: Checkpoint, model: Model, place: Path) -> Checkpoint:
 @pytest.mark.slow
 @laws
 @given(model=models, chain=st.lists(steps, max_size=6))
-def test_what_goes_in_comes_out(model: Model, chain: list[Any]) -> None:
+def test_any_chain_of_conversions_keeps_the_contents(model: Model, chain: list[Any]) -> None:
     with tempfile.TemporaryDirectory() as place:
         made = built(model, Path(place))
         holds(made, model)
@@ -299,7 +299,7 @@ def test_no_form_changes_the_digest(model: Model, chain: list[str]) -> None:
 @pytest.mark.slow
 @laws
 @given(model=models, step=st.sampled_from(["dict", "folder", "bytes", "memory", "local", "store", "pickle"]))
-def test_a_conversion_leaves_its_source_as_it_was(model: Model, step: str) -> None:
+def test_a_conversion_does_not_change_its_source(model: Model, step: str) -> None:
     with tempfile.TemporaryDirectory() as place:
         made = built(model, Path(place))
         source = Path(made.to_directory())
@@ -320,7 +320,7 @@ def test_a_conversion_leaves_its_source_as_it_was(model: Model, step: str) -> No
     value=values.filter(lambda it: isinstance(it, (list, dict, Thing, bytearray, np.ndarray))),
     chain=st.lists(steps, max_size=4),
 )
-def test_what_is_shared_stays_shared(value: Any, chain: list[Any]) -> None:
+def test_any_chain_of_conversions_keeps_shared_objects(value: Any, chain: list[Any]) -> None:
     model = Model({"one": value, "other": value, ("deep", 1): [{"in": value}]})
     with tempfile.TemporaryDirectory() as place:
         made = Checkpoint.from_dict(model.fields)
@@ -332,7 +332,7 @@ def test_what_is_shared_stays_shared(value: Any, chain: list[Any]) -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs POSIX")
-def test_a_name_that_is_no_text_stays(tmp_path: Path) -> None:
+def test_a_file_name_that_is_not_unicode_is_kept(tmp_path: Path) -> None:
     """Names on Linux are bytes."""
     source = tmp_path / "source"
     source.mkdir()
@@ -347,7 +347,7 @@ def test_a_name_that_is_no_text_stays(tmp_path: Path) -> None:
 @pytest.mark.slow
 @laws
 @given(path=st.text(max_size=12).filter(lambda it: "\ud800" not in it), content=st.binary(max_size=3))
-def test_a_path_is_kept_or_refused(path: str, content: bytes) -> None:
+def test_a_file_path_is_kept_or_refused(path: str, content: bytes) -> None:
     with tempfile.TemporaryDirectory() as place:
         inside = Path(place, "a", "b")
         try:

@@ -61,7 +61,7 @@ each_form = pytest.mark.parametrize("form", ["bytes", "folder", "uri", "store"])
 
 
 @each_form
-def test_opening_a_strangers_checkpoint_runs_nothing(
+def test_opening_an_untrusted_checkpoint_runs_no_code(
     stranger: dict[str, Any], tmp_path: Path, form: str
 ) -> None:
     made = stranger[form]()
@@ -74,7 +74,7 @@ def test_opening_a_strangers_checkpoint_runs_nothing(
 
 
 @each_form
-def test_a_strangers_fields_are_not_loaded(stranger: dict[str, Any], form: str) -> None:
+def test_untrusted_fields_are_not_loaded(stranger: dict[str, Any], form: str) -> None:
     made = stranger[form]()
     with pytest.raises(UntrustedError, match=r"not written by you.*trust=True"):
         made.to_dict()
@@ -85,13 +85,15 @@ def test_a_strangers_fields_are_not_loaded(stranger: dict[str, Any], form: str) 
 
 
 @each_form
-def test_a_strangers_fields_are_loaded_with_trust(stranger: dict[str, Any], form: str) -> None:
+def test_untrusted_fields_are_loaded_with_trust(stranger: dict[str, Any], form: str) -> None:
     assert set(stranger[form](trust=True).to_dict()) == {"bomb", FILES, KIND}
     assert RAN == ["it ran"] * 2
 
 
 @each_form
-def test_no_form_makes_a_stranger_trusted(stranger: dict[str, Any], tmp_path: Path, form: str) -> None:
+def test_no_conversion_makes_a_checkpoint_trusted(
+    stranger: dict[str, Any], tmp_path: Path, form: str
+) -> None:
     made = stranger[form]()
     store = MemoryStore()
     copies = [
@@ -108,7 +110,9 @@ def test_no_form_makes_a_stranger_trusted(stranger: dict[str, Any], tmp_path: Pa
 
 
 @each_form
-def test_what_is_trusted_once_is_ones_own(stranger: dict[str, Any], tmp_path: Path, form: str) -> None:
+def test_a_checkpoint_opened_with_trust_stays_trusted(
+    stranger: dict[str, Any], tmp_path: Path, form: str
+) -> None:
     made = stranger[form](trust=True)
     store = MemoryStore()
     for copy in (
@@ -119,7 +123,7 @@ def test_what_is_trusted_once_is_ones_own(stranger: dict[str, Any], tmp_path: Pa
         assert "bomb" in copy.to_dict()
 
 
-def test_what_a_stranger_puts_at_a_uri_later_is_not_trusted(
+def test_a_later_foreign_checkpoint_at_a_uri_is_not_trusted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     uri = f"memory://{uuid.uuid4().hex}"
@@ -138,7 +142,7 @@ def vanished(name: str, module: str) -> type[Checkpoint]:
 
 
 @pytest.mark.parametrize("data", [{}, {FILES: {"f": b"1"}}, {"a": 1}], ids=["empty", "files", "fields"])
-def test_a_strangers_class_is_not_imported(
+def test_an_untrusted_class_is_not_imported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: dict[Any, Any]
 ) -> None:
     """Importing a module runs it."""
@@ -152,7 +156,7 @@ def test_a_strangers_class_is_not_imported(
     assert "evil_module" not in sys.modules
 
 
-def test_a_stranger_does_not_share_a_folder_with_ones_own(
+def test_trusted_and_untrusted_checkpoints_share_no_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mine = Checkpoint.from_dict({"a": 1})
@@ -224,7 +228,7 @@ def test_a_link_that_leads_out_of_the_folder_is_refused(tmp_path: Path, target: 
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs POSIX")
-def test_what_is_neither_file_nor_folder_is_refused(tmp_path: Path) -> None:
+def test_pipes_and_sockets_are_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(UsageError, match=r"'pipe' .*neither a file nor a folder"):
         Checkpoint.from_directory(tmp_path)
@@ -235,7 +239,7 @@ def test_what_is_neither_file_nor_folder_is_refused(tmp_path: Path) -> None:
             Checkpoint.from_directory(tmp_path)
 
 
-def test_a_store_is_not_taken_for_a_checkpoint(tmp_path: Path) -> None:
+def test_a_store_folder_is_not_a_checkpoint_folder(tmp_path: Path) -> None:
     Checkpoint.from_dict({"a": 1}).to_store(str(tmp_path / ".nbckpt"), "mine")
     with pytest.raises(UsageError, match=r"holds a store.*from_store"):
         Checkpoint.from_directory(tmp_path)
@@ -249,7 +253,7 @@ def test_a_file_must_be_bytes() -> None:
         Checkpoint.from_dict({FILES: ["f"]})
 
 
-def test_a_file_is_no_folder() -> None:
+def test_a_path_cannot_be_a_file_and_a_folder() -> None:
     with pytest.raises(UsageError, match="'a/b' cannot be a file and a folder"):
         Checkpoint.from_dict({FILES: {"a/b": b"", "a/b/c": b""}})
 

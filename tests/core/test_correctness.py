@@ -40,13 +40,15 @@ def _env(folder: Path) -> dict[str, str]:
 @pytest.mark.parametrize("row", CASES)
 @pytest.mark.parametrize("kernel", ["live", "new"])
 @pytest.mark.parametrize("moment", ["before", "after"])
-def test_a_restore_gives_what_was_there(row: Row, moment: str, kernel: str, answers: dict[str, str]) -> None:
+def test_a_restore_reproduces_the_saved_values(
+    row: Row, moment: str, kernel: str, answers: dict[str, str]
+) -> None:
     assert answers[f"{row.case}/{moment}/{kernel}"] == answers[f"{row.case}/{moment}"]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("row", TOLD)
-def test_what_cannot_hold_is_said_when_it_is_saved(row: Row, answers: dict[str, str]) -> None:
+def test_a_save_warns_about_values_that_cannot_be_restored(row: Row, answers: dict[str, str]) -> None:
     assert row.told in answers[f"{row.case}/told"]
 
 
@@ -54,5 +56,5 @@ def test_what_cannot_hold_is_said_when_it_is_saved(row: Row, answers: dict[str, 
 @pytest.mark.parametrize(
     "row", [case for case in CASES if case.values[0].case != "changed by a background thread"]
 )
-def test_nothing_is_said_of_what_holds(row: Row, answers: dict[str, str]) -> None:
+def test_a_save_does_not_warn_about_restorable_values(row: Row, answers: dict[str, str]) -> None:
     assert answers[f"{row.case}/told"] == ""

@@ -71,7 +71,7 @@ def is_whole(tracker: Tracker, ref: str) -> bool:
     return not tracker.verify([ref]).damages and np.array_equal(restored(tracker, ref)["a"], A)
 
 
-def test_what_verify_finds_is_written_again_by_the_next_save(tracker: Tracker) -> None:
+def test_the_next_save_rewrites_data_that_verify_found_damaged(tracker: Tracker) -> None:
     pack = flip(tracker.store)
     assert len(tracker.verify().damages) == 1
     assert list(tracker.store.keys("damaged/")) == [f"damaged/{pack}"]
@@ -81,7 +81,7 @@ def test_what_verify_finds_is_written_again_by_the_next_save(tracker: Tracker) -
     assert is_whole(Tracker(tracker.store), "new")
 
 
-def test_what_restore_finds_is_written_again_by_the_next_save(tracker: Tracker) -> None:
+def test_the_next_save_rewrites_data_that_restore_found_damaged(tracker: Tracker) -> None:
     flip(tracker.store)
     assert sorted(restored(tracker, "old")) == ["b"]
     tracker.save({"a": A}, "new", variables=["a"])
@@ -94,28 +94,28 @@ def test_a_pack_that_is_cut_short_is_never_shared(tracker: Tracker) -> None:
     assert is_whole(tracker, "new")
 
 
-def test_what_is_whole_in_a_damaged_pack_is_restored(tracker: Tracker) -> None:
+def test_undamaged_values_of_a_damaged_pack_are_restored(tracker: Tracker) -> None:
     flip(tracker.store)
     for _ in range(2):
         assert [damage.touches[0][1] for damage in tracker.verify().damages] == [("a",)]
         assert np.array_equal(restored(Tracker(tracker.store), "old")["b"], B)
 
 
-def test_a_save_of_the_same_data_heals_older_checkpoints(tracker: Tracker) -> None:
+def test_a_save_of_the_same_data_repairs_older_checkpoints(tracker: Tracker) -> None:
     flip(tracker.store)
     tracker.verify()
     tracker.save({"a": A, "b": B}, "again", variables=["a", "b"])
     assert is_whole(tracker, "old")
 
 
-def test_a_pack_that_is_whole_stays_where_it_is(tracker: Tracker) -> None:
+def test_an_undamaged_pack_is_not_set_aside(tracker: Tracker) -> None:
     key, _ = pack_with(tracker.store, A)
     assert not set_aside(tracker.store, pack_of(key))
     assert not set_aside(tracker.store, "0" * 64)
     assert tracker.store.exists(key)
 
 
-def test_a_pack_of_unknown_algorithms_stays_where_it_is(tracker: Tracker) -> None:
+def test_a_pack_with_unknown_algorithms_is_not_set_aside(tracker: Tracker) -> None:
     key, _ = pack_with(tracker.store, A)
     tracker.store.put(key, b"NBCKPAK9" + tracker.store.get(key)[8:])
     assert not set_aside(tracker.store, pack_of(key))
@@ -129,7 +129,7 @@ def test_a_damaged_store_that_is_read_only_is_still_verified(tracker: Tracker) -
 
 
 @pytest.mark.parametrize("damage", [flip, cut, lambda store: store.delete(pack_with(store, A)[0])])
-def test_repair_fetches_what_is_damaged_from_a_copy(tracker: Tracker, damage: Any) -> None:
+def test_repair_fetches_damaged_packs_from_a_copy(tracker: Tracker, damage: Any) -> None:
     copy = MemoryStore()
     mirror(tracker.store, copy)
     damage(tracker.store)
@@ -159,7 +159,7 @@ def test_a_copy_that_is_damaged_too_repairs_nothing(tracker: Tracker) -> None:
     assert list(tracker.store.keys("damaged/")) == [f"damaged/{pack}"]
 
 
-def test_a_pull_brings_nothing_that_is_damaged(tracker: Tracker) -> None:
+def test_a_pull_copies_nothing_damaged(tracker: Tracker) -> None:
     tracker.save({"c": noise(2, 700 * KB)}, "whole", variables=["c"])
     pack = flip(tracker.store)
     here = Tracker(MemoryStore())
@@ -301,7 +301,7 @@ def test_a_damaged_range_in_a_cache_is_read_again(tmp_path: Path) -> None:
     assert is_whole(Tracker(CachedStore(far, tmp_path, 1 << 30)), "old")
 
 
-def test_a_stale_cache_does_not_set_aside_what_is_whole(tmp_path: Path) -> None:
+def test_a_stale_cache_does_not_set_an_undamaged_pack_aside(tmp_path: Path) -> None:
     far = MemoryStore()
     Tracker(far).save({"a": A}, "old", variables=["a"])
     key, _ = pack_with(far, A)

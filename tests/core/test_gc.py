@@ -90,14 +90,14 @@ class Meanwhile(MemoryStore):
 # What goes and what stays.
 
 
-def test_nothing_goes_that_is_named(store: Store) -> None:
+def test_gc_keeps_every_named_checkpoint(store: Store) -> None:
     save(store, {"a": noise(300 * KB)})
     before = list(store.keys())
     assert run(store) == Collected()
     assert list(store.keys()) == before
 
 
-def test_what_was_removed_goes(store: Store) -> None:
+def test_gc_deletes_removed_checkpoints(store: Store) -> None:
     save(store, {"a": noise(300 * KB)})
     Tracker(store).remove(["s"])
     collected = run(store)
@@ -106,7 +106,7 @@ def test_what_was_removed_goes(store: Store) -> None:
     assert packs(store) == list(store.keys("condemned/")) == list(store.keys("checkpoints/")) == []
 
 
-def test_what_another_checkpoint_shares_stays(store: Store) -> None:
+def test_gc_keeps_data_that_another_checkpoint_shares(store: Store) -> None:
     a = noise(300 * KB)
     save(store, {"a": a}, "one")
     save(store, {"a": a}, "two")
@@ -115,7 +115,7 @@ def test_what_another_checkpoint_shares_stays(store: Store) -> None:
     assert np.array_equal(restored(store, "two")["a"], a)
 
 
-def test_a_pack_that_nothing_ever_named_is_left_for_an_hour(store: Store) -> None:
+def test_gc_keeps_an_unreferenced_pack_for_an_hour(store: Store) -> None:
     save(store, {"a": noise(300 * KB)})
     for key in list(store.keys("checkpoints/")):
         store.delete(key)
@@ -173,7 +173,7 @@ def test_a_second_collection_changes_nothing(store: Store) -> None:
     assert list(store.keys()) == before
 
 
-def test_what_moved_can_move_again(store: Store) -> None:
+def test_a_rewritten_pack_can_be_rewritten_again(store: Store) -> None:
     kept = {f"k{n}": noise(100 * KB, n) for n in range(4)}
     save(store, {**kept, "lost": noise(900 * KB, 9)}, "all")
     save(store, kept, "four")
@@ -186,14 +186,14 @@ def test_what_moved_can_move_again(store: Store) -> None:
     assert sum(len(store.get(key)) for key in store.keys("packs/")) < 200 * KB
 
 
-def test_what_moved_goes_in_the_end(store: Store) -> None:
-    test_what_moved_can_move_again(store)
+def test_a_rewritten_pack_is_deleted_in_the_end(store: Store) -> None:
+    test_a_rewritten_pack_can_be_rewritten_again(store)
     Tracker(store).remove(["one"])
     run(store)
     assert list(store.keys("packs/")) == []
 
 
-def test_what_moved_is_shared_by_later_saves(store: Store) -> None:
+def test_later_saves_share_rewritten_packs(store: Store) -> None:
     kept = shrunk(store)
     run(store)
     assert Tracker(store).save(kept, "again", variables=["kept"]).new_bytes < 10 * KB
@@ -245,7 +245,7 @@ def test_a_table_cannot_lead_to_other_bytes(store: Store) -> None:
 
 
 @pytest.mark.parametrize("make", ["nothing", "removed", "shrunk", "orphan", "damaged"])
-def test_a_dry_run_promises_what_is_then_done(store: Store, make: str) -> None:
+def test_a_dry_run_predicts_the_collection(store: Store, make: str) -> None:
     shrunk(store)
     if make == "nothing":
         run(store)
@@ -274,7 +274,7 @@ def test_an_unreadable_manifest_stops_the_collection(store: Store) -> None:
     assert list(store.keys()) == before
 
 
-def test_a_manifest_that_becomes_unreadable_meanwhile_stops_it(store: Store) -> None:
+def test_a_manifest_damaged_during_the_wait_stops_the_collection(store: Store) -> None:
     shrunk(store)
 
     def damage(_: float) -> None:
@@ -328,7 +328,7 @@ def test_a_save_notices_a_collection_just_before_its_manifest() -> None:
     assert len(tracker.entries()) == 1
 
 
-def test_a_manifest_that_comes_during_the_wait_is_seen() -> None:
+def test_a_collection_sees_a_manifest_written_during_the_wait() -> None:
     store = Meanwhile(MemoryStore())
     a, tracker = reuse(store)
     mark = "condemned/"
@@ -373,7 +373,7 @@ def test_a_save_after_a_second_collector_is_whole() -> None:
     assert np.array_equal(restored(store, "new")["a"], a)
 
 
-def test_what_is_undone_during_a_collection_is_whole_or_refused() -> None:
+def test_an_undo_during_a_collection_is_complete_or_refused() -> None:
     store = MemoryStore()
     a = noise(300 * KB)
     tracker = Tracker(store)
@@ -388,7 +388,7 @@ def test_what_is_undone_during_a_collection_is_whole_or_refused() -> None:
     assert tracker.entries() == []
 
 
-def test_what_is_removed_during_a_collection_can_be_undone() -> None:
+def test_a_removal_during_a_collection_can_be_undone() -> None:
     store = MemoryStore()
     kept = shrunk(store)
     first, second = {"first": noise(40 * KB, 3)}, {"second": noise(50 * KB, 4)}
@@ -404,7 +404,7 @@ def test_what_is_removed_during_a_collection_can_be_undone() -> None:
     assert np.array_equal(restored(store, "s")["kept"], kept["kept"])
 
 
-def test_marks_of_a_collector_that_died_go_after_an_hour(store: Store) -> None:
+def test_gc_deletes_marks_of_a_dead_collector_after_an_hour(store: Store) -> None:
     save(store, {"a": noise(300 * KB)})
     (pack,) = packs(store)
     store.put("condemned/dead", f"{datetime.now(UTC).isoformat()}\n{pack}".encode())
@@ -457,7 +457,7 @@ def test_an_interrupted_removal_keeps_the_checkpoints_signatures() -> None:
     assert restored(crashed)["a"] == 1
 
 
-def test_names_that_a_cut_off_removal_left_go_too() -> None:
+def test_gc_deletes_names_of_an_interrupted_removal() -> None:
     store = MemoryStore()
     save(store, {"a": 1})
     recording = RecordingStore(store)
@@ -497,7 +497,7 @@ def test_writing_to_a_restored_array_never_changes_the_store(tmp_path: Path, laz
     assert np.array_equal(restored(store)["a"], a)
 
 
-def test_only_in_tells_what_removing_would_free(store: Store) -> None:
+def test_only_in_returns_the_size_that_a_removal_would_free(store: Store) -> None:
     tracker = Tracker(store)
     shared = noise(300 * KB, 1)
     save(store, {"shared": shared, "own": noise(500 * KB, 2)}, "one")
@@ -561,7 +561,7 @@ def test_a_save_that_stalls_and_dies_leaves_no_broken_checkpoint(name: str) -> N
     assert Tracker(store).verify().damages == []
 
 
-def test_what_a_dead_save_claimed_goes_after_an_hour() -> None:
+def test_gc_deletes_data_of_a_dead_save_after_an_hour() -> None:
     store = MemoryStore()
     dying = FaultyStore(
         store, when=lambda call: call.key.startswith("checkpoints/") or call.op == "delete", error=Stalled()
@@ -577,7 +577,7 @@ def test_what_a_dead_save_claimed_goes_after_an_hour() -> None:
 
 @pytest.mark.parametrize("array", [np.arange(3), noise(300 * KB)], ids=["inline", "pack"])
 @pytest.mark.parametrize("at", range(12))
-def test_an_undo_amid_a_collection_brings_back_all_or_nothing(at: int, array: np.ndarray) -> None:
+def test_an_undo_amid_a_collection_restores_all_or_nothing(at: int, array: np.ndarray) -> None:
     """The undo begins and ends before the collection's call number *at*."""
     store = MemoryStore()
     save(store, {"a": array})

@@ -74,7 +74,7 @@ def test_no_name_leads_outside_the_store(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(
     "name", ["", " a", "a ", "a\nb", "\x1b[2J", "a\0b", "latest", "-a", "a@b", "a~2", "x" * 201]
 )
-def test_a_name_that_cannot_be_is_refused_with_the_reason(history: History, name: str) -> None:
+def test_an_invalid_name_is_refused_with_the_reason(history: History, name: str) -> None:
     with pytest.raises(UsageError, match="cannot be a checkpoint's name: "):
         check_name(name)
     with pytest.raises(UsageError):
@@ -141,21 +141,21 @@ def test_a_removed_version_is_not_given_again(history: History, emptied: bool) -
     assert history.publish(Manifest(created_at=now()), "a")[1].version == 4
 
 
-def test_latest_and_the_ones_before_it(history: History) -> None:
+def test_latest_and_tilde_find_the_newest_and_older_ones(history: History) -> None:
     ids = [saved(history, "", str(n)) for n in range(4)]
     assert [history.resolve(ref).id for ref in ("latest", "latest~0", "latest~1", "latest~3")] == [
         ids[3], ids[3], ids[2], ids[0],
     ]  # fmt: skip
 
 
-def test_older_ones_are_counted_in_the_same_list(history: History) -> None:
+def test_tilde_counts_back_in_the_list_of_its_reference(history: History) -> None:
     ids = [saved(history, name, str(n)) for n, name in enumerate("abab")]
     assert history.resolve("a~1").id == ids[0]
     assert history.resolve("a@2~1").id == ids[0]
     assert history.resolve(f"{ids[2]}~1").id == ids[1]
 
 
-def test_the_beginning_of_an_id_is_enough(history: History) -> None:
+def test_four_characters_of_an_id_are_enough(history: History) -> None:
     made = saved(history)
     for length in (4, 8, 64):
         assert history.resolve(made[:length]).id == made
@@ -163,14 +163,14 @@ def test_the_beginning_of_an_id_is_enough(history: History) -> None:
         history.resolve(made[:3])
 
 
-def test_a_beginning_of_two_ids_is_refused(history: History, store: MemoryStore) -> None:
+def test_an_ambiguous_id_prefix_is_refused(history: History, store: MemoryStore) -> None:
     for tail in "ab":
         store.put(f"checkpoints/20260101T000000Z-{'ab' * 31}{tail}0.json", b"")
     with pytest.raises(UsageError, match="begins more than one id"):
         history.resolve("abab")
 
 
-def test_a_name_goes_before_an_id(history: History) -> None:
+def test_a_name_takes_precedence_over_an_id(history: History) -> None:
     first = saved(history)
     second = saved(history, first[:6])
     assert history.resolve(first[:6]).id == second
@@ -179,7 +179,7 @@ def test_a_name_goes_before_an_id(history: History) -> None:
 @pytest.mark.parametrize(
     "ref", ["latest~", "latest~x", "latest~-1", "a~1~1", "latest~²", "latest~" + "9" * 5000]
 )
-def test_a_step_back_that_is_no_number_is_refused(history: History, ref: str) -> None:
+def test_a_tilde_without_a_number_is_refused(history: History, ref: str) -> None:
     saved(history, "a")
     with pytest.raises(UsageError, match="goes a number"):
         history.resolve(ref)
@@ -188,30 +188,30 @@ def test_a_step_back_that_is_no_number_is_refused(history: History, ref: str) ->
 @pytest.mark.parametrize(
     "ref", ["a@2", "a@0", "a@²", "a@" + "9" * 5000, "@1", "", "~0", "zz", "../x", "a/b", "\0"]
 )
-def test_what_is_not_there_is_not_found(history: History, ref: str) -> None:
+def test_an_unknown_reference_is_not_found(history: History, ref: str) -> None:
     saved(history, "a")
     with pytest.raises(NotFoundError, match=r"See `%ckpt ls`"):
         history.resolve(ref)
 
 
-def test_a_step_too_far_says_how_many_there_are(history: History) -> None:
+def test_a_tilde_number_beyond_the_oldest_names_their_count(history: History) -> None:
     saved(history, "a")
     with pytest.raises(NotFoundError, match="'a' has 1"):
         history.resolve("a~1")
 
 
-def test_a_slip_gets_a_suggestion(history: History) -> None:
+def test_a_misspelled_name_gives_a_suggestion(history: History) -> None:
     saved(history, "cleaned")
     with pytest.raises(NotFoundError, match="Did you mean 'cleaned'"):
         history.resolve("claened")
 
 
-def test_an_empty_store_says_how_to_begin(history: History) -> None:
+def test_an_empty_store_gives_a_hint_how_to_save(history: History) -> None:
     with pytest.raises(NotFoundError, match=r"is empty. Make one in a notebook with `%ckpt save`"):
         history.resolve("latest")
 
 
-def test_a_name_that_leads_nowhere_is_not_seen(history: History, store: MemoryStore) -> None:
+def test_a_name_of_a_missing_checkpoint_is_ignored(history: History, store: MemoryStore) -> None:
     made = saved(history, "a")
     store.put(f"refs/a/00000002-{'0' * 64}", b"")
     assert history.resolve("a").id == made
@@ -231,7 +231,7 @@ def test_a_removed_checkpoint_can_be_brought_back_with_its_names(history: Histor
     assert list(history.store.keys("trash/")) == []
 
 
-def test_bringing_back_goes_on_after_a_failure(history: History) -> None:
+def test_undo_can_continue_after_a_failure(history: History) -> None:
     saved(history, "a")
     entry = history.resolve("a")
     refs = history.remove(entry)
@@ -243,7 +243,7 @@ def test_bringing_back_goes_on_after_a_failure(history: History) -> None:
     assert list(history.store.keys("trash/")) == []
 
 
-def test_what_gc_took_cannot_be_brought_back(history: History) -> None:
+def test_a_collected_checkpoint_cannot_be_brought_back(history: History) -> None:
     saved(history, "a")
     entry = history.resolve("a")
     refs = history.remove(entry)
@@ -269,7 +269,7 @@ def test_nothing_is_published_that_names_a_missing_pack(store: MemoryStore) -> N
     ids=["empty", "cut", "list", "null", "text", "binary", "deep", "other", "number"],
 )
 @pytest.mark.parametrize("call", ["ls", "save", "gc"])
-def test_someone_elses_store_json_is_refused(store: MemoryStore, about: bytes, call: str) -> None:
+def test_a_foreign_store_json_is_refused(store: MemoryStore, about: bytes, call: str) -> None:
     store.put("store.json", about)
     tracker = Tracker(store)
     calls: dict[str, Callable[[], object]] = {
@@ -287,13 +287,13 @@ def test_a_newer_store_is_refused_and_left_alone(store: MemoryStore) -> None:
     assert list(store.keys()) == ["store.json"]
 
 
-def test_looking_makes_no_store(tmp_path: Path) -> None:
+def test_listing_does_not_create_a_store(tmp_path: Path) -> None:
     tracker = Tracker(tmp_path / "s")
     assert tracker.entries() == []
     assert not (tmp_path / "s").exists()
 
 
-def test_a_good_name_is_returned_as_it_is() -> None:
+def test_a_valid_name_is_returned_unchanged() -> None:
     assert check_name("after cleaning (2)") == "after cleaning (2)"
 
 

@@ -30,19 +30,19 @@ def test_a_fitted_estimator_predicts_the_same(tmp_path: Path) -> None:
         assert back.to_dict()["score"] == 0.5
 
 
-def test_what_is_no_estimator_is_refused() -> None:
+def test_a_value_that_is_not_an_estimator_is_refused() -> None:
     with pytest.raises(UsageError, match="not dict"):
         SklearnCheckpoint.from_estimator({})
     with pytest.raises(UsageError, match="estimator, not"):
         SklearnCheckpoint.from_estimator(linear_model.Ridge)
 
 
-def test_a_checkpoint_without_an_estimator_says_so() -> None:
+def test_a_checkpoint_without_an_estimator_is_a_clear_error() -> None:
     with pytest.raises(NotFoundError, match="holds no estimator"):
         SklearnCheckpoint.from_dict({"a": 1}).get_estimator()
 
 
 @pytest.mark.parametrize("name", ["torch", "sklearn"])
-def test_a_library_is_only_imported_when_it_is_used(name: str) -> None:
+def test_an_integration_imports_its_library_on_first_use(name: str) -> None:
     code = f"import sys, nbckpt.integrations.{name}; sys.exit({name!r} in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -74,7 +74,7 @@ def saved(setup: str, *names: str) -> Saved:
 
 
 @pytest.mark.parametrize("case", TOLD)
-def test_a_save_says_what_will_be_missing(case: str) -> None:
+def test_a_save_warns_about_missing_parts(case: str) -> None:
     setup, expected = TOLD[case]
     if "torch" in setup:
         pytest.importorskip("torch", reason="needs PyTorch")
@@ -94,14 +94,14 @@ def alone(x): return x.helper
 """
 
 
-def test_a_part_names_the_helpers_that_it_leaves() -> None:
+def test_a_partial_save_names_the_helpers_that_are_missing() -> None:
     needs = "needs helper, which is not saved with it"
     assert saved(HELPERS, "f", "C", "alone").manifest.warnings == (f"f: {needs}", f"C: {needs}")
     assert saved(HELPERS, "c").manifest.warnings == (f"c: {needs}",)
     assert saved(HELPERS, "helper").manifest.warnings == ()  # a module: its import is in a cell
 
 
-def test_nothing_is_said_of_helpers_that_are_saved() -> None:
+def test_a_save_does_not_warn_about_saved_helpers() -> None:
     assert saved(HELPERS).manifest.warnings == ()
     assert saved(HELPERS, "f", "helper", "math").manifest.warnings == ()
 
@@ -116,7 +116,7 @@ calls.clear()
 """
 
 
-def test_a_save_makes_no_instance_and_asks_each_once() -> None:
+def test_a_save_creates_no_instance_and_reduces_each_once() -> None:
     namespace = fresh()
     exec(COUNTED, namespace)
     with Tracker(MemoryStore()) as tracker:
@@ -210,7 +210,7 @@ def chain(length: int) -> CountedError:
     return error
 
 
-def test_a_chain_of_exceptions_takes_no_exponential_time() -> None:
+def test_pickling_an_exception_chain_is_not_exponential() -> None:
     CountedError.pickled = 0
     back = codec.load(codec.dump(chain(8), {}).record, [])
     assert CountedError.pickled <= 8 * 8

@@ -58,7 +58,7 @@ def forged(blob: tuple[bytes, int, int, int, int]) -> tuple[MemoryStore, str]:
 
 
 @given(st.lists(st.tuples(st.binary(max_size=9000), st.booleans(), st.booleans()), max_size=8))
-def test_what_goes_in_comes_out(blobs: list[tuple[bytes, bool, bool]]) -> None:
+def test_any_blobs_can_be_read_from_a_pack(blobs: list[tuple[bytes, bool, bool]]) -> None:
     store = MemoryStore()
     pack = put(
         store,
@@ -111,7 +111,7 @@ def test_equal_blobs_give_equal_packs_and_a_salt_another() -> None:
         (b"ab" * 5000, PREFERRED.codec),
     ],
 )
-def test_compression_is_kept_where_it_pays(data: bytes, codec: int) -> None:
+def test_a_blob_is_compressed_only_if_that_saves_space(data: bytes, codec: int) -> None:
     piece = small(data)
     assert piece.codec == codec
     assert len(piece.data) <= len(data)
@@ -132,7 +132,7 @@ def test_no_pack_is_not_found() -> None:
 
 
 @pytest.mark.parametrize("bit", range(64))
-def test_a_flipped_bit_in_the_count_takes_no_memory(bit: int) -> None:
+def test_a_flipped_bit_in_the_count_does_not_allocate_memory(bit: int) -> None:
     store = MemoryStore()
     pack = put(store, [raw(b"abc"), raw(b"def")])
     whole = store.get(pack_key(pack))
@@ -154,7 +154,7 @@ def test_a_flipped_bit_in_the_count_takes_no_memory(bit: int) -> None:
     ],
     ids=["longer", "shorter", "huge", "bomb", "unknown", "nonsense"],
 )
-def test_a_blob_that_cannot_be_is_refused(stored: int, size: int, codec: int) -> None:
+def test_an_impossible_blob_is_refused(stored: int, size: int, codec: int) -> None:
     store, pack = forged((bytes(32), 80, stored, size, codec))
     with pytest.raises(CorruptError, match="no blob can be like that"):
         read_index(store, pack)
@@ -169,7 +169,7 @@ def test_a_blob_that_decompresses_to_another_size_is_refused(claimed: int) -> No
 
 
 @pytest.mark.parametrize("magic", [b"NBCKPAK2", b"PK\3\4\0\0\0\0"])
-def test_a_pack_of_another_kind_says_so(magic: bytes) -> None:
+def test_a_pack_of_an_unknown_version_is_a_format_error(magic: bytes) -> None:
     with pytest.raises(FormatError, match="not an nbckpt pack of a known version"):
         parse_index(magic + bytes(100), "ab" * 32)
 
@@ -200,7 +200,7 @@ def test_a_moved_pack_keeps_answering() -> None:
     ]
 
 
-def test_a_moved_pack_that_is_there_again_goes_first() -> None:
+def test_an_existing_pack_takes_precedence_over_a_moved_one() -> None:
     store = MemoryStore()
     old, _ = moved(store)
     put(store, [raw(b"one"), raw(b"two"), raw(b"three")])
@@ -220,14 +220,14 @@ def test_a_moved_pack_that_is_there_again_goes_first() -> None:
         b"[" * 99_999,
     ],
 )
-def test_a_table_that_is_none_is_refused(data: bytes) -> None:
+def test_an_invalid_table_of_a_moved_pack_is_refused(data: bytes) -> None:
     store = MemoryStore()
     store.put(moved_key("ab" * 32), data)
     with pytest.raises(CorruptError):
         find_index(store, "ab" * 32)
 
 
-def test_tables_that_go_in_a_circle_are_refused() -> None:
+def test_circular_tables_of_moved_packs_are_refused() -> None:
     store = MemoryStore()
     a, b = ([raw(it)] for it in (b"a", b"b"))
     first, second = build(a, PREFERRED)[0], build(b, PREFERRED)[0]
@@ -237,7 +237,7 @@ def test_tables_that_go_in_a_circle_are_refused() -> None:
         find_index(store, first)
 
 
-def test_neither_pack_nor_table_is_not_found() -> None:
+def test_a_pack_without_file_and_table_is_not_found() -> None:
     store = MemoryStore()
     old, new = moved(store)
     store.delete(pack_key(new))

@@ -43,7 +43,7 @@ def read(store: MemoryStore, packer: Packer, stored: Stored) -> bytes:
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("records", [False, True], ids=["buffer", "record"])
-def test_what_goes_in_comes_out(size: int, records: bool) -> None:
+def test_any_buffer_can_be_read_back(size: int, records: bool) -> None:
     store = MemoryStore()
     data = noise(size)
     packer, (stored,) = packed(store, data, records=records)
@@ -53,7 +53,7 @@ def test_what_goes_in_comes_out(size: int, records: bool) -> None:
 
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from([0, 1, *EDGES]), st.integers(0, 1), st.booleans()), max_size=6))
-def test_any_mixture_comes_out(parts: list[tuple[int, int, bool]]) -> None:
+def test_any_mixture_of_buffers_and_records_can_be_read_back(parts: list[tuple[int, int, bool]]) -> None:
     store = MemoryStore()
     buffers = [noise(size, seed) for size, seed, _ in parts]
     with Packer(store) as packer:
@@ -75,7 +75,7 @@ def test_equal_bytes_are_kept_once(size: int) -> None:
 
 
 @pytest.mark.parametrize("size", [ALIGNED_SIZE, MB, 5 * MB])
-def test_what_the_store_has_is_not_written_again(size: int) -> None:
+def test_data_in_the_store_is_not_written_again(size: int) -> None:
     store = MemoryStore()
     data = noise(size)
     packed(store, data)
@@ -98,20 +98,20 @@ def test_a_small_change_costs_one_blob() -> None:
     assert read(store, packer, stored) == data
 
 
-def test_neighbours_are_one_run() -> None:
+def test_adjacent_blobs_are_one_run() -> None:
     packer, (stored,) = packed(MemoryStore(), noise(4 * MB))
     assert [run[1:] for run in packer.runs(stored)] == [(0, 16)]
 
 
 @pytest.mark.parametrize(("size", "inline"), [(1, True), (INLINE_SIZE, True), (INLINE_SIZE + 1, False)])
-def test_little_is_left_for_the_manifest(size: int, inline: bool) -> None:
+def test_little_data_is_stored_in_the_manifest(size: int, inline: bool) -> None:
     store = MemoryStore()
     packer, _ = packed(store, noise(size))
     assert (len(packer.inline), len(packer.packs)) == ((1, 0) if inline else (0, 1))
     assert len(list(store.keys())) == len(packer.packs)
 
 
-def test_nothing_makes_no_pack() -> None:
+def test_empty_buffers_make_no_pack() -> None:
     store = MemoryStore()
     packer, _ = packed(store, b"", b"")
     assert (packer.inline, packer.packs, list(store.keys())) == ({}, [], [])
@@ -126,7 +126,7 @@ def test_large_buffers_are_raw_and_aligned(size: int, aligned: bool) -> None:
     assert (blob.codec, blob.offset % PAGE == 0) == ((RAW, True) if aligned else (PREFERRED.codec, False))
 
 
-def test_records_are_compressed_where_that_pays() -> None:
+def test_records_are_compressed_if_that_saves_space() -> None:
     store = MemoryStore()
     packer, _ = packed(store, b"ab" * 500_000, noise(100_000), records=True)
     assert [blob.codec for blob in read_index(store, packer.packs[0])] == [PREFERRED.codec, RAW]
@@ -142,7 +142,7 @@ def test_a_full_pack_is_closed() -> None:
     assert read(store, packer, stored) == data
 
 
-def test_a_dry_run_writes_nothing_and_tells_the_digests() -> None:
+def test_a_dry_run_writes_nothing_and_returns_the_digests() -> None:
     store = MemoryStore()
     data = noise(MB)
     _, (dry,) = packed(store, data, dry=True)
@@ -168,7 +168,7 @@ def pack_and(store: Store, error: BaseException | None = None) -> None:
         packer.finish()
 
 
-def test_a_put_that_fails_fails_the_whole() -> None:
+def test_a_failed_put_fails_the_whole_packing() -> None:
     store = FaultyStore(MemoryStore(), when=lambda call: call.op == "put")
     with pytest.raises(StoreError):
         pack_and(store)
@@ -189,7 +189,7 @@ def test_progress_reaches_the_end() -> None:
     assert seen[-1] == (5 * MB, 5 * MB)
 
 
-def test_what_went_is_forgotten() -> None:
+def test_a_deleted_pack_is_written_again() -> None:
     store = MemoryStore()
     data = noise(MB)
     known = Known(store)

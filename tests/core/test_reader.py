@@ -73,7 +73,7 @@ def test_the_bytes_are_those_that_were_saved(store: Store, way: str, size: int, 
 @pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from([0, 1, *EDGES]), st.integers(0, 2)), min_size=1, max_size=6))
-def test_every_way_gives_the_same(tmp_path: Path, parts: list[tuple[int, int]]) -> None:
+def test_mapped_and_copied_reads_are_equal(tmp_path: Path, parts: list[tuple[int, int]]) -> None:
     buffers = [noise(size, seed) for size, seed in parts]
     local, memory = LocalStore(tmp_path / "s"), MemoryStore()
     for store, mapping in ((local, True), (local, False), (memory, True)):
@@ -81,7 +81,7 @@ def test_every_way_gives_the_same(tmp_path: Path, parts: list[tuple[int, int]]) 
             assert Reader(store, mapping=mapping).load(runs) == Reader(store).read(runs) == data
 
 
-def test_memory_made_of_several_packs_is_one(store: Store, way: str) -> None:
+def test_an_array_from_several_packs_is_contiguous(store: Store, way: str) -> None:
     data = noise(2 * MB)
     kept(store, data[: MB // 2], data[3 * MB // 2 :])
     tracker = Tracker(store)
@@ -125,7 +125,7 @@ def test_a_missing_pack_is_named(store: Store, way: str) -> None:
 
 
 @pytest.mark.parametrize("run", [(0, 5), (4, 1), (-1, 1), (0, -1), (10**9, 1), (0, 10**18)])
-def test_a_run_that_the_pack_has_not_is_refused(store: Store, way: str, run: tuple[int, int]) -> None:
+def test_a_run_outside_the_pack_is_refused(store: Store, way: str, run: tuple[int, int]) -> None:
     (runs,) = kept(store, noise(MB))
     with pytest.raises(CorruptError, match="has 4 blobs, not those that the manifest names"):
         reader(way, store).load([(runs[0][0], *run)])
@@ -160,7 +160,7 @@ def test_lazy_reads_nothing_of_the_body(tmp_path: Path) -> None:
         Reader(store).load(runs)
 
 
-def test_what_will_be_unpickled_is_checked_also_when_lazy(store: Store, way: str) -> None:
+def test_a_lazy_load_verifies_bytes_to_be_unpickled(store: Store, way: str) -> None:
     data = noise(MB)
     (runs,) = kept(store, data)
     key = pack_key(runs[0][0])
@@ -171,7 +171,7 @@ def test_what_will_be_unpickled_is_checked_also_when_lazy(store: Store, way: str
         reader(way, store).load_later([runs], None, checked=1)
 
 
-def test_neighbours_are_fetched_together() -> None:
+def test_adjacent_blobs_are_fetched_together() -> None:
     store = RecordingStore(MemoryStore())
     (runs,) = kept(store, noise(4 * MB))
     store.calls.clear()
@@ -240,13 +240,13 @@ def far(together: int, pieces: int, monkeypatch: pytest.MonkeyPatch) -> tuple[Fa
     return store, data, packer.runs(stored)
 
 
-def test_eight_pieces_are_fetched_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_eight_pieces_are_fetched_in_parallel(monkeypatch: pytest.MonkeyPatch) -> None:
     store, data, runs = far(8, 32, monkeypatch)
     assert Reader(store).read(runs) == data
     assert store.reads == 32
 
 
-def test_no_more_is_fetched_ahead_than_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_prefetching_does_not_run_ahead_of_the_reader(monkeypatch: pytest.MonkeyPatch) -> None:
     store, data, runs = far(1, 32, monkeypatch)
     chunks = Reader(store).chunks(runs)
     assert bytes(next(iter(chunks))) == data[: 1 << 18]
@@ -264,7 +264,7 @@ def test_damage_far_away_is_found_and_ends_the_fetching(monkeypatch: pytest.Monk
         Reader(store).read(runs)
 
 
-def test_a_pack_that_goes_while_it_is_fetched_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pack_deleted_during_the_fetch_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     store, _, runs = far(1, 32, monkeypatch)
     (key,) = store.keys("packs/")
     reading = Reader(store)

@@ -56,7 +56,7 @@ def test_a_long_value_is_restored_and_has_its_pickles_digest(value: Any) -> None
 
 @pytest.mark.parametrize("most", [0, 4096, KEPT])
 @pytest.mark.parametrize("size", [0, 1, 4096, RECORD_BLOB - 1, RECORD_BLOB, KEPT, KEPT + 1, 3 * KEPT + 7])
-def test_a_record_is_stored_in_the_same_blobs_however_it_comes(size: int, most: int) -> None:
+def test_the_blobs_of_a_record_do_not_depend_on_its_write_sizes(size: int, most: int) -> None:
     data = os.urandom(size)
     digests = []
     for step in (size or 1, 65_537):
@@ -73,7 +73,7 @@ def test_a_record_is_stored_in_the_same_blobs_however_it_comes(size: int, most: 
     assert digests == [[PREFERRED.digest(blob) for blob in blobs]] * 2
 
 
-def test_what_long_values_share_stays_shared() -> None:
+def test_long_values_keep_shared_objects_shared() -> None:
     shared = ["shared"]
     values = {"a": [*range(900_000), shared], "b": [shared, *range(900_000, 1_800_000)]}
     with Tracker(MemoryStore()) as tracker:
@@ -84,7 +84,7 @@ def test_what_long_values_share_stays_shared() -> None:
     assert namespace["a"][-1] is namespace["b"][0]
 
 
-def test_many_values_that_are_not_short_are_not_all_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_longer_values_are_not_all_held_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(variables, "_MOST_KEPT", 1 << 20)
     values = {f"v{n}": os.urandom(700_000) for n in range(5)}
     with Tracker(MemoryStore()) as tracker:

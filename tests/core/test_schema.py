@@ -42,7 +42,7 @@ _JSON = st.recursive(
 )
 
 
-def test_a_document_that_has_the_form_comes_back_as_it_is() -> None:
+def test_a_valid_document_is_returned_unchanged() -> None:
     assert read(json.dumps(WHOLE).encode(), FORM, "it") == WHOLE
 
 
@@ -64,29 +64,29 @@ def test_a_document_that_has_the_form_comes_back_as_it_is() -> None:
         ({"tags": "x"}, "tags is not a list"),
     ],
 )
-def test_an_error_names_the_place_and_what_belongs_there(change: dict[str, Any], message: str) -> None:
+def test_an_error_names_the_field_and_the_expected_type(change: dict[str, Any], message: str) -> None:
     with pytest.raises(CorruptError, match=re.escape(f"it is damaged: {message}")):
         check(WHOLE | change, FORM, "it")
 
 
-def test_a_missing_name_is_told() -> None:
+def test_a_missing_field_is_named() -> None:
     with pytest.raises(CorruptError, match="name is not there"):
         check({"format": 1}, FORM, "it")
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"\xff", b"[" * 200_000, b'"\\ud800', b"nul"])
-def test_what_is_not_json_is_refused(data: bytes) -> None:
+def test_invalid_json_is_refused(data: bytes) -> None:
     with pytest.raises(CorruptError):
         read(data, object, "it")
 
 
 @given(_JSON)
-def test_any_document_has_the_form_or_is_refused(document: Any) -> None:
+def test_any_invalid_document_is_refused(document: Any) -> None:
     with suppress(CorruptError):
         assert check(document, FORM, "it") is document
 
 
-def test_a_sealed_document_comes_back() -> None:
+def test_a_sealed_document_can_be_unsealed() -> None:
     assert unseal(seal(WHOLE), FORM, "it") == WHOLE
 
 

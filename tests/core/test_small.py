@@ -72,7 +72,7 @@ def same(values: Any) -> str:
 @pytest.mark.slow
 @settings(deadline=None)
 @given(st.dictionaries(st.sampled_from([f"v{at}" for at in range(300)]), PLAIN, max_size=40), st.randoms())
-def test_plain_values_come_back_all_or_one_by_one(values: dict[str, Any], draw: Any) -> None:
+def test_plain_values_are_restored_together_or_one_by_one(values: dict[str, Any], draw: Any) -> None:
     with Tracker(MemoryStore()) as tracker:
         tracker.save(values | {"other": [[1]]}, "x")
         tracker.restore("x", everything := {})  # type: ignore[var-annotated]  # a namespace

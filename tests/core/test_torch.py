@@ -30,7 +30,7 @@ def alike(one: Any, other: Any) -> bool:
 
 
 @pytest.mark.parametrize("form", ["module", "state"])
-def test_a_model_comes_back(tmp_path: Path, form: str) -> None:
+def test_a_model_is_restored_from_every_form(tmp_path: Path, form: str) -> None:
     model, fresh = net(), net()
     torch.nn.init.ones_(fresh[0].weight)
     made = TorchCheckpoint.from_model(model if form == "module" else model.state_dict(), epoch=3)
@@ -42,7 +42,7 @@ def test_a_model_comes_back(tmp_path: Path, form: str) -> None:
         assert found.to_dict()["epoch"] == 3
 
 
-def test_a_whole_model_needs_no_other() -> None:
+def test_a_saved_module_is_restored_without_a_model() -> None:
     model = net().eval()
     found = TorchCheckpoint.from_model(model).get_model()
     x = torch.ones(3, 4)
@@ -59,7 +59,7 @@ def test_a_restored_model_trains() -> None:
     assert not alike(before, model.state_dict())
 
 
-def test_a_state_alone_needs_a_model() -> None:
+def test_a_saved_state_dict_needs_a_model() -> None:
     with pytest.raises(UsageError, match="holds a state dict: give the model"):
         TorchCheckpoint.from_model(net().state_dict()).get_model()
 
@@ -69,7 +69,7 @@ def test_a_state_that_does_not_fit_is_explained() -> None:
         TorchCheckpoint.from_model(net()).get_model(torch.nn.Linear(1, 1))
 
 
-def test_what_is_no_model_is_refused() -> None:
+def test_a_value_that_is_not_a_model_is_refused() -> None:
     with pytest.raises(UsageError, match="not list"):
         TorchCheckpoint.from_model([])
     with pytest.raises(NotFoundError, match="holds no model"):
@@ -88,7 +88,7 @@ def test_a_tensor_keeps_its_type_and_values(tmp_path: Path, dtype: str, size: in
     found.fill_(1)  # it is writable
 
 
-def test_tensors_over_one_memory_share_it_again(tmp_path: Path) -> None:
+def test_tensors_that_share_memory_share_it_again(tmp_path: Path) -> None:
     whole = torch.arange(50_000.0).reshape(100, 500)
     found = back({"whole": whole, "row": whole[3], "column": whole[:, 7], "turned": whole.T}, tmp_path)
     found["whole"].zero_()
@@ -97,7 +97,7 @@ def test_tensors_over_one_memory_share_it_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("side", [4, 300])
-def test_strides_stay(tmp_path: Path, side: int) -> None:
+def test_strides_are_kept(tmp_path: Path, side: int) -> None:
     tensor = torch.arange(float(side * side)).reshape(side, side)
     views = {"t": tensor.T, "step": tensor[::2, 1::3], "wide": tensor[0].expand(5, side), "one": tensor[1, 1]}
     found = back(views, tmp_path)
@@ -106,7 +106,7 @@ def test_strides_stay(tmp_path: Path, side: int) -> None:
         assert found[name].stride() == view.stride()
 
 
-def test_what_a_tensor_needs_for_training_stays(tmp_path: Path) -> None:
+def test_tensors_keep_requires_grad_and_parameters(tmp_path: Path) -> None:
     leaf = torch.ones(3, requires_grad=True)
     frozen = torch.nn.Parameter(torch.ones(3), requires_grad=False)
     weight = torch.nn.Parameter(torch.ones(50_000))
@@ -124,7 +124,7 @@ def test_tied_weights_stay_tied(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_an_optimizer_comes_back_to_where_it_was(tmp_path: Path) -> None:
+def test_an_optimizer_is_restored_with_its_parameters(tmp_path: Path) -> None:
     model = net()
     optimizer = torch.optim.Adam(model.parameters())
     model(torch.ones(3, 4)).sum().backward()

@@ -53,7 +53,9 @@ def exported(file: Path, namespace: dict[str, Any], tracker: Tracker | None = No
 
 @pytest.mark.parametrize("namespace", [SMALL, LARGE], ids=["small", "large"])
 @pytest.mark.parametrize("kind", ["memory", "local"])
-def test_what_goes_out_comes_in(file: Path, tmp_path: Path, namespace: dict[str, Any], kind: str) -> None:
+def test_an_exported_checkpoint_can_be_imported(
+    file: Path, tmp_path: Path, namespace: dict[str, Any], kind: str
+) -> None:
     exported(file, namespace)
     there = Tracker(MemoryStore() if kind == "memory" else LocalStore(tmp_path / "s"))
     manifest, ref, new = there.import_file(file)
@@ -64,7 +66,7 @@ def test_what_goes_out_comes_in(file: Path, tmp_path: Path, namespace: dict[str,
     assert there.verify().damages == []
 
 
-def test_taking_in_twice_changes_nothing(file: Path) -> None:
+def test_a_second_import_changes_nothing(file: Path) -> None:
     exported(file, LARGE)
     there = Tracker(MemoryStore())
     there.import_file(file)
@@ -90,14 +92,14 @@ def test_only_the_checkpoints_own_bytes_travel(file: Path) -> None:
     archive.close()
 
 
-def test_ones_own_stays_trusted(file: Path) -> None:
+def test_an_import_of_an_own_export_is_trusted(file: Path) -> None:
     exported(file, SMALL)
     there = Tracker(MemoryStore())
     there.import_file(file)
     there.restore("n", {})
 
 
-def test_a_strangers_stays_a_strangers(file: Path, tmp_path: Path) -> None:
+def test_an_import_with_another_signature_is_not_trusted(file: Path, tmp_path: Path) -> None:
     exported(file, SMALL)
     there = Tracker(MemoryStore(), settings=Settings(store="", secret_file=tmp_path / "other"))
     there.import_file(file)
@@ -107,7 +109,7 @@ def test_a_strangers_stays_a_strangers(file: Path, tmp_path: Path) -> None:
     there.restore("n", {})
 
 
-def test_passing_on_a_strangers_signs_nothing(file: Path, tmp_path: Path) -> None:
+def test_exporting_an_untrusted_checkpoint_does_not_sign_it(file: Path, tmp_path: Path) -> None:
     exported(file, SMALL)
     other = Tracker(MemoryStore(), settings=Settings(store="", secret_file=tmp_path / "other"))
     other.import_file(file)
@@ -116,7 +118,7 @@ def test_passing_on_a_strangers_signs_nothing(file: Path, tmp_path: Path) -> Non
     assert mine.import_file(file)[0].signature is None
 
 
-def test_a_file_is_only_replaced_when_told(file: Path) -> None:
+def test_an_export_replaces_a_file_only_with_overwrite(file: Path) -> None:
     tracker = exported(file, SMALL)
     before = file.read_bytes()
     with pytest.raises(UsageError, match="exists: choose another name, or say --overwrite"):
@@ -158,7 +160,7 @@ def test_a_damaged_checkpoint_is_not_exported(file: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("namespace", [SMALL, LARGE], ids=["small", "large"])
-def test_no_flipped_bit_is_taken_in(file: Path, namespace: dict[str, Any]) -> None:
+def test_an_archive_with_a_flipped_bit_is_refused(file: Path, namespace: dict[str, Any]) -> None:
     exported(file, namespace)
     whole = file.read_bytes()
     for at in {
@@ -188,12 +190,12 @@ def test_a_file_that_was_cut_short_is_refused(file: Path, keep: float) -> None:
     assert list(there.store.keys()) == []
 
 
-def test_a_folder_is_no_archive(tmp_path: Path) -> None:
+def test_importing_a_folder_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="cannot read"):
         Tracker(MemoryStore()).import_file(tmp_path)
 
 
-def test_what_is_no_file_is_not_found(tmp_path: Path) -> None:
+def test_importing_a_missing_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match="there is no file"):
         Tracker(MemoryStore()).import_file(tmp_path / "none")
 
@@ -208,7 +210,7 @@ def rewritten(file: Path, change: dict[str, bytes | None]) -> None:
                 archive.writestr(name, data)
 
 
-def test_an_archive_of_something_else_is_refused(file: Path) -> None:
+def test_a_zip_file_of_something_else_is_refused(file: Path) -> None:
     file.parent.mkdir()
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("hello.txt", "hello")
@@ -251,7 +253,7 @@ def test_a_hostile_name_is_left_out_or_kept_as_text(file: Path, tmp_path: Path, 
     there.restore("latest", {})
 
 
-def test_bytes_that_do_not_match_their_digest_are_not_taken_in(file: Path) -> None:
+def test_bytes_that_do_not_match_their_digest_are_not_imported(file: Path) -> None:
     """A later save would share them by the digest, and lose what it saved."""
     mine, theirs = noise(300_000), noise(300_000, 5)
     good = Piece(PREFERRED.digest(theirs), theirs.tobytes(), len(theirs), RAW, aligned=True)
@@ -296,7 +298,7 @@ def test_an_import_while_its_pack_is_collected_is_refused(file: Path) -> None:
     assert Tracker(store).entries() == []
 
 
-def test_an_archive_whose_manifest_is_another_one_is_refused(file: Path) -> None:
+def test_an_archive_with_the_wrong_manifest_is_refused(file: Path) -> None:
     exported(file, SMALL)
     with zipfile.ZipFile(file) as archive:
         contents = {name: archive.read(name) for name in archive.namelist()}

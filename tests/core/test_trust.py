@@ -79,7 +79,7 @@ MOVES = ["tag b c", "export b {}/x.ckpt", "trust b", "rm b --dry-run", "rm b", "
 
 
 @pytest.mark.parametrize("words", LOOKS + MOVES)
-def test_nothing_of_a_strangers_is_unpickled(
+def test_no_command_unpickles_untrusted_values(
     me: Tracker, stranger: Tracker, fuse: Path, words: str, tmp_path: Path
 ) -> None:
     me.save({"a": 1}, "a")  # so that the store is mine
@@ -88,7 +88,7 @@ def test_nothing_of_a_strangers_is_unpickled(
     assert not fuse.exists()
 
 
-def test_importing_a_strangers_runs_nothing(me: Tracker, fuse: Path, tmp_path: Path) -> None:
+def test_importing_an_untrusted_checkpoint_runs_no_code(me: Tracker, fuse: Path, tmp_path: Path) -> None:
     there = person(tmp_path, "theirs", MemoryStore())
     there.save({"b": Bomb(fuse)}, "b")
     there.export("b", tmp_path / "b.ckpt")
@@ -98,9 +98,7 @@ def test_importing_a_strangers_runs_nothing(me: Tracker, fuse: Path, tmp_path: P
     assert not fuse.exists()
 
 
-def test_a_restore_of_a_strangers_is_refused_and_changes_nothing(
-    me: Tracker, stranger: Tracker, fuse: Path
-) -> None:
+def test_restoring_an_untrusted_checkpoint_is_refused(me: Tracker, stranger: Tracker, fuse: Path) -> None:
     me.save({"a": 1}, "a")
     stranger.save({"b": Bomb(fuse)}, "b")
     namespace = {"b": "mine"}
@@ -110,7 +108,7 @@ def test_a_restore_of_a_strangers_is_refused_and_changes_nothing(
     assert not fuse.exists()
 
 
-def test_trust_for_once_loads_it(me: Tracker, stranger: Tracker, fuse: Path) -> None:
+def test_restoring_with_trust_loads_the_values(me: Tracker, stranger: Tracker, fuse: Path) -> None:
     me.save({"a": 1}, "a")
     stranger.save({"b": Bomb(fuse)}, "b")
     me.restore("b", {}, trust=True)
@@ -119,7 +117,7 @@ def test_trust_for_once_loads_it(me: Tracker, stranger: Tracker, fuse: Path) -> 
         me.restore("b", {})
 
 
-def test_trust_of_one_is_kept_and_is_of_one_only(me: Tracker, stranger: Tracker) -> None:
+def test_trust_signs_only_the_named_checkpoint(me: Tracker, stranger: Tracker) -> None:
     me.save({"a": 1}, "a")
     stranger.save({"b": 1}, "b")
     stranger.save({"c": 1}, "c")
@@ -130,7 +128,7 @@ def test_trust_of_one_is_kept_and_is_of_one_only(me: Tracker, stranger: Tracker)
         me.restore("c", {})
 
 
-def test_trust_of_the_store_is_of_all_that_is_there_now(me: Tracker, stranger: Tracker) -> None:
+def test_trust_store_signs_all_present_checkpoints(me: Tracker, stranger: Tracker) -> None:
     for name in "bc":
         stranger.save({name: 1}, name)
     assert "Signed 2 checkpoints" in ask(me, "trust --store")
@@ -141,7 +139,7 @@ def test_trust_of_the_store_is_of_all_that_is_there_now(me: Tracker, stranger: T
         me.restore("d", {})
 
 
-def test_trust_of_the_store_passes_over_what_cannot_be_read(me: Tracker, stranger: Tracker) -> None:
+def test_trust_store_skips_unreadable_checkpoints(me: Tracker, stranger: Tracker) -> None:
     damaged = [stranger.save({name: 1}, name).manifest.id for name in "bcd"][1]
     key = me.find("c").key
     me.store.delete(key)
@@ -153,7 +151,7 @@ def test_trust_of_the_store_passes_over_what_cannot_be_read(me: Tracker, strange
     assert ask(me, "trust --store").startswith("Nothing to sign: every readable checkpoint")
 
 
-def test_what_is_not_signed_says_so(me: Tracker, store: MemoryStore) -> None:
+def test_an_unsigned_checkpoint_is_named_as_unsigned(me: Tracker, store: MemoryStore) -> None:
     made = me.save({"a": 1}, "a").manifest
     unsigned, data = encode(made)
     me.history.remove(me.find("a"))
@@ -162,7 +160,7 @@ def test_what_is_not_signed_says_so(me: Tracker, store: MemoryStore) -> None:
         me.restore("u", {})
 
 
-def test_a_lost_secret_is_told_from_a_stranger(me: Tracker, tmp_path: Path) -> None:
+def test_a_lost_secret_has_its_own_error(me: Tracker, tmp_path: Path) -> None:
     me.save({"a": 1}, "a")
     (tmp_path / "mine").unlink()
     me = person(tmp_path, "mine", me.store)
@@ -174,7 +172,7 @@ def test_a_lost_secret_is_told_from_a_stranger(me: Tracker, tmp_path: Path) -> N
     me.restore("a", {})
 
 
-def test_a_forged_signature_is_none(me: Tracker, stranger: Tracker, store: MemoryStore) -> None:
+def test_a_forged_signature_is_not_valid(me: Tracker, stranger: Tracker, store: MemoryStore) -> None:
     me.save({"a": 1}, "a")
     made = stranger.save({"b": 1}, "b").manifest
     for hmac in ("", "0" * 64, "é", "\ufffd" * 64):
@@ -318,7 +316,7 @@ def test_a_short_secret_is_refused(tmp_path: Path) -> None:
         open_signer(Settings(store="", secret_file=tmp_path / "secret"))
 
 
-def test_looking_needs_no_store_of_ones_own(tmp_path: Path) -> None:
+def test_a_history_alone_can_check_trust(tmp_path: Path) -> None:
     Tracker(tmp_path / "s").save({"a": 1}, "a")
     history = History(LocalStore(tmp_path / "s"), open_signer)
     assert not history.trusted(encode(history.read(history.resolve("a")))[0])

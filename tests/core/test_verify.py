@@ -67,14 +67,14 @@ def touched(tracker: Tracker, verified: Verified) -> dict[str, set[str]]:
     return found
 
 
-def test_what_is_whole_is_said_to_be(tracker: Tracker) -> None:
+def test_verify_reports_no_damage_in_an_undamaged_store(tracker: Tracker) -> None:
     verified = tracker.verify()
     assert verified.damages == []
     assert (verified.checkpoints, verified.packs) == (2, 2)
     assert verified.size >= 900 * KB
 
 
-def test_a_flipped_bit_touches_those_who_need_it(tracker: Tracker) -> None:
+def test_a_flipped_bit_affects_checkpoints_that_need_it(tracker: Tracker) -> None:
     pack = flip_in(tracker.store, A)
     verified = tracker.verify()
     assert touched(tracker, verified) == {"one": {"a"}, "two": {"a"}}
@@ -82,7 +82,7 @@ def test_a_flipped_bit_touches_those_who_need_it(tracker: Tracker) -> None:
 
 
 @pytest.mark.parametrize(("array", "found"), [(B, {"one": {"b"}}), (C, {"two": {"c"}})], ids="bc")
-def test_a_flipped_bit_touches_nothing_else(
+def test_a_flipped_bit_affects_nothing_else(
     tracker: Tracker, array: np.ndarray, found: dict[str, set[str]]
 ) -> None:
     flip_in(tracker.store, array)
@@ -111,7 +111,7 @@ DAMAGES: dict[str, Callable[[bytes], bytes | None]] = {
 
 
 @pytest.mark.parametrize("how", DAMAGES)
-def test_a_damaged_pack_is_named_with_what_it_touches(tracker: Tracker, how: str) -> None:
+def test_a_damaged_pack_is_named_with_affected_variables(tracker: Tracker, how: str) -> None:
     (pack,) = tracker.manifest("two").packs() - tracker.manifest("one").packs()
     (key,) = (key for key in tracker.store.keys("packs/") if pack in key)
     data = DAMAGES[how](tracker.store.get(key))
@@ -141,7 +141,7 @@ def test_a_damaged_manifest_is_named(tracker: Tracker, at: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("data", [b"", b"{}", b"[]", b'{"checkpoint":{}}', b'{"a":' * 9999, b"\xff"])
-def test_what_is_no_manifest_is_named_and_the_others_are_checked(tracker: Tracker, data: bytes) -> None:
+def test_an_invalid_manifest_is_named_and_others_are_checked(tracker: Tracker, data: bytes) -> None:
     tracker.store.put(tracker.find("two").key, data)
     flip_in(tracker.store, B)
     verified = tracker.verify()
@@ -149,7 +149,7 @@ def test_what_is_no_manifest_is_named_and_the_others_are_checked(tracker: Tracke
     assert tracker.restore("one", {}, ["a"]).failed == ()
 
 
-def test_a_flipped_bit_in_what_a_manifest_carries_is_found() -> None:
+def test_a_flipped_bit_in_inline_data_is_found() -> None:
     tracker = Tracker(MemoryStore())
     tracker.save({"small": "x" * 300}, "s", variables=["small"])
     entry = tracker.find("s")
@@ -178,7 +178,7 @@ def test_a_damaged_file_is_named(store: Store, tmp_path: Path) -> None:
     assert touched(tracker, tracker.verify()) == {"f": {"w/net.bin"}}
 
 
-def test_what_moved_is_verified_too(tracker: Tracker) -> None:
+def test_rewritten_packs_are_verified(tracker: Tracker) -> None:
     tracker.save({"big": noise(900 * KB, 9), "b": C}, "three", variables=["big", "b"])
     tracker.remove(["one"])
     collect(tracker.history, wait=lambda _: None)
@@ -211,7 +211,7 @@ def test_progress_reaches_the_end(tracker: Tracker) -> None:
     assert seen[-1] == (2, 2)
 
 
-def test_what_is_collected_meanwhile_is_not_damage() -> None:
+def test_a_checkpoint_collected_during_verify_is_not_damage() -> None:
     store = MemoryStore()
     Tracker(store).save({"a": A}, "one", variables=["a"])
 

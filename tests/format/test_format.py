@@ -69,7 +69,7 @@ def ask(tracker: Tracker, words: str) -> str:
     return str(parse(TABLE, words.split(), "%ckpt").run(Session(tracker, AutoMirror(tracker.store), {})))
 
 
-def test_its_checkpoints_are_listed_with_their_names(tracker: Tracker) -> None:
+def test_checkpoints_are_listed_with_their_names(tracker: Tracker) -> None:
     names = {str(ref) for ref in tracker.history.refs()}
     assert names == {"one@1", "two@1", "two@2", "Größe/x@1", "kept@1", "files@1", "theirs@1"}
     listing = ask(tracker, "ls -n 0")
@@ -78,17 +78,17 @@ def test_its_checkpoints_are_listed_with_their_names(tracker: Tracker) -> None:
 
 
 @pytest.mark.parametrize("ref", ["one", "two@1", "two", "Größe/x", "kept", "files", "theirs"])
-def test_each_is_shown(tracker: Tracker, ref: str) -> None:
+def test_each_checkpoint_is_shown(tracker: Tracker, ref: str) -> None:
     assert tracker.manifest(ref).id[:8] in ask(tracker, f"show {ref}")
 
 
-def test_all_of_it_verifies(tracker: Tracker) -> None:
+def test_the_store_verifies_without_damage(tracker: Tracker) -> None:
     verified = tracker.verify()
     assert verified.damages == []
     assert (verified.checkpoints, verified.packs) == (7, 2)
 
 
-def test_its_variables_are_restored(tracker: Tracker) -> None:
+def test_variables_are_restored(tracker: Tracker) -> None:
     namespace: dict[str, Any] = {}
     assert tracker.restore("one", namespace).failed == ()
     for name, value in ONE.items():
@@ -96,7 +96,7 @@ def test_its_variables_are_restored(tracker: Tracker) -> None:
     assert namespace["shared"][0] is namespace["shared"][1]
 
 
-def test_what_a_manifest_carries_is_restored(tracker: Tracker) -> None:
+def test_inline_data_of_a_manifest_is_restored(tracker: Tracker) -> None:
     namespace: dict[str, Any] = {"numbers": 1}
     assert tracker.manifest("two").inline
     tracker.restore("two", namespace)
@@ -105,12 +105,12 @@ def test_what_a_manifest_carries_is_restored(tracker: Tracker) -> None:
     assert "numbers" not in namespace  # it had been deleted when the checkpoint was made
 
 
-def test_what_could_not_be_saved_is_told(tracker: Tracker) -> None:
+def test_skipped_variables_are_named(tracker: Tracker) -> None:
     (skipped,) = tracker.manifest("Größe/x").skipped
     assert (skipped.name, tracker.manifest("Größe/x").message) == ("stream", "the first")
 
 
-def test_what_moved_is_restored(tracker: Tracker, store: LocalStore) -> None:
+def test_data_of_a_rewritten_pack_is_restored(tracker: Tracker, store: LocalStore) -> None:
     (missing,) = (it for it in tracker.manifest("kept").packs() if not store.exists(pack.pack_key(it)))
     assert missing
     namespace: dict[str, Any] = {}
@@ -118,7 +118,7 @@ def test_what_moved_is_restored(tracker: Tracker, store: LocalStore) -> None:
     assert np.array_equal(namespace["kept"], KEPT)
 
 
-def test_its_files_are_read(store: LocalStore, tmp_path: Path) -> None:
+def test_files_of_a_checkpoint_are_read(store: LocalStore, tmp_path: Path) -> None:
     Checkpoint.from_store(store, "files", trust=True).to_directory(tmp_path / "out")
     assert (tmp_path / "out" / "w" / "net.bin").read_bytes() == NOISE
     assert (tmp_path / "out" / "empty").is_dir()
@@ -128,20 +128,20 @@ def test_a_removed_version_is_not_given_again(tracker: Tracker) -> None:
     assert tracker.save({"x": 1}, "two").ref.version == 4
 
 
-def test_its_signatures_hold_and_no_others_do(tracker: Tracker, store: LocalStore) -> None:
+def test_signatures_are_valid_only_for_their_secret(tracker: Tracker, store: LocalStore) -> None:
     assert all(tracker.history.trusted(tracker.history.read(it)) for it in tracker.entries())
     with pytest.raises(UntrustedError):
         Tracker(store).restore("one", {})
 
 
-def test_it_can_be_written_to_and_collected(tracker: Tracker) -> None:
+def test_the_store_accepts_saves_and_gc(tracker: Tracker) -> None:
     assert tracker.save(dict(ONE), "one", variables=["array"]).new_bytes < 5000
     tracker.remove(["one@1", "files"])
     gc.collect(tracker.history, wait=lambda _: None)
     assert tracker.verify().damages == []
 
 
-def test_an_export_is_taken_in() -> None:
+def test_an_export_is_imported() -> None:
     there = Tracker(MemoryStore(), settings=SETTINGS)
     there.import_file(V1 / "two.ckpt")
     namespace: dict[str, Any] = {}
@@ -176,7 +176,7 @@ def test_a_signature_is_written_byte_for_byte(tracker: Tracker) -> None:
     assert trust.open_signer(SETTINGS).sign(made.id) == made.signature
 
 
-def test_a_key_is_written_as_it_was() -> None:
+def test_a_name_is_encoded_as_before() -> None:
     assert history.encode_name("Größe/x") == "%47r%C3%B6%C3%9Fe%2Fx"
     assert (V1 / "store" / "refs" / "%47r%C3%B6%C3%9Fe%2Fx").is_dir()
 

@@ -59,12 +59,12 @@ def test_every_module_that_a_pickle_names_is_listed(tmp_path: Path, monkeypatch:
     assert {"nbckpt.core.files", "nbckpt.state.snapshot", "nbckpt.trials.model.space"} <= named
 
 
-def test_every_name_that_is_listed_is_there() -> None:
+def test_every_listed_name_exists() -> None:
     for name in LISTED:
         pkgutil.resolve_name(name)
 
 
-def test_pickles_of_format_1_name_what_is_found_today() -> None:
+def test_pickles_of_format_1_name_modules_that_still_exist() -> None:
     pickles = kept_functions()
     named = set().union(*map(ours_in, pickles))
     assert any(name in MOVED for name in named)
@@ -80,7 +80,7 @@ def test_pickles_of_format_1_name_what_is_found_today() -> None:
         (CheckpointFolder("folder"), b"nbckpt.trials.checkpoints"),
     ],
 )
-def test_an_old_name_leads_to_what_moved(value: Any, old: bytes) -> None:
+def test_an_old_module_name_finds_the_moved_class(value: Any, old: bytes) -> None:
     record = codec.dump([value], {}).record
     new = type(value).__module__.encode()
     renamed = record.replace(bytes([len(new)]) + new, bytes([len(old)]) + old)

@@ -169,10 +169,10 @@ def test_a_folder_target_is_downloaded(tmp_path: Path) -> None:
     assert moved.files == len([it for it in (V1 / "machine/experiments/counts").rglob("*") if it.is_file()])
 
 
-def test_a_note_of_a_sync_is_read() -> None:
+def test_a_sync_file_is_read() -> None:
     assert note.read(V1 / "sync.json") == ("memory://samples", 300.0)
 
 
-def test_no_sample_names_the_place_where_it_was_made() -> None:
+def test_no_sample_contains_a_path_of_its_machine() -> None:
     texts = [it.read_text() for it in V1.rglob("*.json*") if it.is_file()]
     assert not [text for text in texts if re.search(r'File "/', text.replace("\\", ""))]
