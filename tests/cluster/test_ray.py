@@ -126,7 +126,7 @@ class Prints(nbckpt.Trainable):
         print("clean", self.config["x"], file=sys.stderr)
 
 
-def test_what_trials_print_on_other_nodes_is_in_their_logs(nodes: Nodes) -> None:
+def test_output_of_trials_on_other_nodes_is_in_their_logs(nodes: Nodes) -> None:
     experiment = finished(Prints, {"x": nbckpt.grid_search([1, 2])})
     logs = [[f"set up {x}", f"step {x}", f"step {x}", f"clean {x}"] for x in (1, 2)]
     assert [trial.log() for trial in experiment.trials] == logs
@@ -166,7 +166,7 @@ def test_a_worker_that_dies_is_replaced(tmp_path: Path) -> None:
     assert [type(it) for it in hook.errors] == [WorkerLostError]
 
 
-def test_a_paused_trial_holds_no_actor_and_goes_on(nodes: Nodes) -> None:
+def test_a_paused_trial_holds_no_actor_and_resumes(nodes: Nodes) -> None:
     experiment = run(count, {}, callbacks=[Hook(lambda t, r: experiment.pause() if r["i"] == 3 else None)])
     assert experiment.wait(A_WHILE)
     trial = experiment.trials[0]
@@ -232,7 +232,7 @@ class Listener:
         pass
 
 
-def test_a_trial_waits_for_room_and_says_so(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trial_waits_for_resources_and_logs_it(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(executor, "PATIENCE_S", 0.0)
     listener = Listener("waits: it asked for 1 CPU, 1 third; the cluster has 2 CPU")
     handler = logging.StreamHandler(listener)
@@ -293,7 +293,9 @@ def test_a_folder_travels_both_ways_in_pieces_with_signatures(monkeypatch: pytes
     assert told(trial, "start") == [0, 0, 2, 2]
 
 
-def test_what_a_stranger_signed_stays_a_strangers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_foreign_signature_stays_foreign_on_the_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with monkeypatch.context() as patch:
         patch.setenv("NBCKPT_SECRET_FILE", str(tmp_path / "strangers"))
         strange = nbckpt.Checkpoint.from_dict({"x": 1}).to_directory(tmp_path / "strange")
@@ -349,7 +351,7 @@ def test_a_setup_that_fails_leaves_nothing(nodes: Nodes) -> None:
     assert nodes.left() == []
 
 
-def test_a_stopped_function_does_what_it_does_finally(nodes: Nodes, tmp_path: Path) -> None:
+def test_a_stopped_function_runs_its_finally_block(nodes: Nodes, tmp_path: Path) -> None:
     def tidy(config: dict[str, Any]) -> None:
         try:
             while True:
@@ -366,7 +368,7 @@ def test_a_stopped_function_does_what_it_does_finally(nodes: Nodes, tmp_path: Pa
     assert nodes.left() == []
 
 
-def test_what_hangs_is_killed(nodes: Nodes) -> None:
+def test_a_hanging_trial_can_be_killed(nodes: Nodes) -> None:
     reported = threading.Event()
     watch = Hook(lambda _, result: reported.set() if result["i"] == 4 else None)
     experiment = run(count, {"hangs_on": "second"}, callbacks=[watch], resources_per_trial={"second": 1})
@@ -381,7 +383,7 @@ def test_what_hangs_is_killed(nodes: Nodes) -> None:
     assert nodes.left() == []
 
 
-def test_what_is_printed_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_of_a_trial_is_printed_on_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     def talks(config: dict[str, Any]) -> None:
         print("words of a trial")
 
@@ -393,7 +395,7 @@ def test_what_is_printed_shows(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "talks/t0" in listener.text
 
 
-def test_what_cannot_be_sent_or_loaded_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unpicklable_or_unloadable_function_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     lock = threading.Lock()
 
     def holds_a_lock(config: dict[str, Any]) -> None:

@@ -101,7 +101,7 @@ def test_on_one_machine_nothing_is_moved(kind: str, carried: list[str]) -> None:
     assert (written(trial.folder), carried) == (ALL, [])
 
 
-def test_from_another_node_what_changed_comes_to_the_driver(nodes: Nodes, carried: list[str]) -> None:
+def test_changed_files_of_another_node_reach_the_driver(nodes: Nodes, carried: list[str]) -> None:
     """Scenario (b): at checkpoints and at the end, and only what changed."""
     trial = run({"params": 1}).trials[0]
     assert trial.results[0]["logdir"] != str(trial.folder)
@@ -114,14 +114,14 @@ def test_from_another_node_what_changed_comes_to_the_driver(nodes: Nodes, carrie
     assert nodes.left() == []
 
 
-def test_a_large_artifact_comes_in_pieces(monkeypatch: pytest.MonkeyPatch, carried: list[str]) -> None:
+def test_a_large_artifact_arrives_in_pieces(monkeypatch: pytest.MonkeyPatch, carried: list[str]) -> None:
     monkeypatch.setattr(artifacts, "PIECE", 3)
     monkeypatch.setattr(transport, "PIECE", 3)
     trial = run().trials[0]
     assert written(trial.folder) == ALL
 
 
-def test_with_an_upload_dir_it_goes_straight_there(nodes: Nodes, tmp_path: Path, carried: list[str]) -> None:
+def test_artifacts_go_directly_to_the_upload_dir(nodes: Nodes, tmp_path: Path, carried: list[str]) -> None:
     """Scenario (c): checkpoints come to the driver, which sends them; nothing else does."""
     target = tmp_path / "target"
     trial = run(sync_config=SyncConfig(target.as_uri())).trials[0]
@@ -135,7 +135,7 @@ def test_with_an_upload_dir_it_goes_straight_there(nodes: Nodes, tmp_path: Path,
     assert nodes.left() == []
 
 
-def test_without_a_syncer_a_shared_disk_is_used_as_it_is(nodes: Nodes, carried: list[str]) -> None:
+def test_without_a_syncer_trials_use_the_shared_disk(nodes: Nodes, carried: list[str]) -> None:
     """Scenario (d): the trial is in its own folder, wherever it runs."""
     sync = SyncConfig(syncer=None)
     trial = run(sync_config=sync).trials[0]
@@ -146,7 +146,7 @@ def test_without_a_syncer_a_shared_disk_is_used_as_it_is(nodes: Nodes, carried: 
     assert [it.iteration for it in trial.checkpoints.records()] == [2, 4]
 
 
-def test_a_trial_in_its_own_folder_goes_on_from_its_checkpoint(carried: list[str]) -> None:
+def test_a_trial_on_a_shared_disk_resumes_from_its_checkpoint(carried: list[str]) -> None:
     experiment = run(sync_config=SyncConfig(syncer=None), stop={"n": 2})
     experiment.spec = replace(experiment.spec, stop=None)
     experiment.resume("t0")
@@ -167,6 +167,6 @@ def test_without_a_syncer_only_checkpoints_reach_the_driver(
     assert (written(trial.folder), set(carried)) == ({}, {"read"})
 
 
-def test_artifacts_are_left_where_they_are_if_that_is_said(carried: list[str]) -> None:
+def test_sync_artifacts_false_leaves_artifacts_on_the_node(carried: list[str]) -> None:
     trial = run(sync_config=SyncConfig(sync_artifacts=False)).trials[0]
     assert (written(trial.folder), set(carried)) == ({}, {"read"})

@@ -42,7 +42,7 @@ def test_binder_installs_the_requirements_and_runs_the_script(dockerfile: str) -
     assert "RUN ./binder/postBuild" in dockerfile
 
 
-def test_binder_gets_the_python_that_is_asked_for(dockerfile: str) -> None:
+def test_binder_uses_the_requested_python_version(dockerfile: str) -> None:
     version = (BINDER / "runtime.txt").read_text().strip()
     assert version == "python-3.12"
     assert "3.12" in dockerfile
@@ -73,7 +73,7 @@ def visitor(image: Path, notebook: Notebook, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.slow
-def test_the_script_makes_checkpoints_to_look_at_once(visitor: Notebook, image: Path) -> None:
+def test_the_script_creates_sample_checkpoints(visitor: Notebook, image: Path) -> None:
     with Tracker(image / "notebooks" / ".nbckpt") as tracker:
         assert len(tracker.entries()) == 2
         assert {"walk", "end"} <= {value.name for value in tracker.manifest("demo@2").values}

@@ -18,7 +18,7 @@ hostile = Hostile()
 """
 
 
-def test_what_was_saved_is_listed_and_restored_after_a_restart(lab: Lab) -> None:
+def test_a_checkpoint_is_listed_and_restored_after_a_restart(lab: Lab) -> None:
     lab.open(
         "restart.ipynb",
         "%load_ext nbckpt",
@@ -59,7 +59,7 @@ def test_tab_offers_verbs_and_references_with_our_badge(lab: Lab) -> None:
     assert set(offered.values()) == {"nbckpt"}
 
 
-def test_hostile_words_are_shown_as_text(lab: Lab) -> None:
+def test_hostile_html_is_shown_as_text(lab: Lab) -> None:
     lab.open("hostile.ipynb", "%load_ext nbckpt", HOSTILE_CELL, "%ckpt ls hostile", "%ckpt show hostile")
     lab.run(0)
     lab.run(1)

@@ -19,7 +19,7 @@ circle = Circle()
 """
 
 
-def test_diff_leaves_live_classes_as_they_are(notebook: Notebook) -> None:
+def test_diff_does_not_change_live_classes(notebook: Notebook) -> None:
     notebook.run(CLASS)
     notebook.run("%ckpt save shapes")
     notebook.run("Circle.corners = 1; circle.size = 2")
@@ -28,7 +28,7 @@ def test_diff_leaves_live_classes_as_they_are(notebook: Notebook) -> None:
     assert notebook.run("circle.area()") == pytest.approx(3.14159, abs=1e-5)
 
 
-def test_an_instance_that_is_restored_alone_is_of_the_live_class(notebook: Notebook) -> None:
+def test_an_instance_restored_alone_has_the_live_class(notebook: Notebook) -> None:
     notebook.run(CLASS)
     notebook.run("%ckpt save shapes")
     notebook.run("Circle.corners = 1; del circle")
@@ -48,7 +48,7 @@ def test_restore_replaces_a_live_class_and_undo_brings_it_back(
     assert notebook.run("Circle is live, Circle.corners, type(circle) is live") == (True, 1, True)
 
 
-def test_a_save_leaves_live_classes_as_they_are(notebook: Notebook) -> None:
+def test_a_save_does_not_change_live_classes(notebook: Notebook) -> None:
     notebook.run("class Odd:\n    def __getstate__(self): return {}\n    def hi(self): return 1\nodd = Odd()")
     before = notebook.run("Odd.hi")
     notebook.run("%ckpt save odd")

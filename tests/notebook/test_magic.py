@@ -18,7 +18,7 @@ def completions(notebook: Notebook, text: str) -> list[str]:
     return [it.text for it in found]
 
 
-def test_what_is_saved_comes_back_after_it_was_lost(notebook: Notebook) -> None:
+def test_deleted_variables_are_restored(notebook: Notebook) -> None:
     notebook.run("import numpy as np; a = np.arange(5.); b = a")
     notebook.run("%ckpt save work a b")
     notebook.run("del a, b")
@@ -27,7 +27,7 @@ def test_what_is_saved_comes_back_after_it_was_lost(notebook: Notebook) -> None:
     assert notebook.names["b"] is notebook.names["a"]
 
 
-def test_a_save_of_everything_leaves_out_what_is_ipythons(notebook: Notebook) -> None:
+def test_a_save_of_everything_leaves_out_ipythons_variables(notebook: Notebook) -> None:
     notebook.run("x = 1")
     notebook.run("x")
     saved = notebook.run("%ckpt save").saved
@@ -35,7 +35,7 @@ def test_a_save_of_everything_leaves_out_what_is_ipythons(notebook: Notebook) ->
     assert str(saved.ref) == "session@1"
 
 
-def test_all_takes_the_earlier_results_too(notebook: Notebook) -> None:
+def test_all_includes_earlier_results(notebook: Notebook) -> None:
     notebook.run("40 + 2")
     saved = notebook.run("%ckpt save --all").saved
     names = {it.name for it in saved.manifest.values}
@@ -43,7 +43,7 @@ def test_all_takes_the_earlier_results_too(notebook: Notebook) -> None:
     assert names.isdisjoint({"In", "Out", "get_ipython", "_i", "_oh"})
 
 
-def test_a_name_of_ipythons_that_the_user_took_is_the_users(notebook: Notebook) -> None:
+def test_a_name_of_ipython_that_the_user_assigned_is_saved(notebook: Notebook) -> None:
     notebook.run("for exit in [5]: pass")
     notebook.run("%ckpt save n exit")
     notebook.run("for exit in [6]: pass")
@@ -51,7 +51,7 @@ def test_a_name_of_ipythons_that_the_user_took_is_the_users(notebook: Notebook) 
     assert notebook.names["exit"] == 5
 
 
-def test_undo_gives_back_the_very_same_object(notebook: Notebook) -> None:
+def test_undo_restores_the_same_object(notebook: Notebook) -> None:
     notebook.run("a = [1]")
     notebook.run("%ckpt save n")
     notebook.run("a = [2]; b = 3")
@@ -102,7 +102,7 @@ def test_an_unpicklable_object_is_named_and_the_rest_is_saved(notebook: Notebook
     assert [it.name for it in result.saved.manifest.values if it.name == "ok"] == ["ok"]
 
 
-def test_restoring_what_was_not_saved_says_why(notebook: Notebook) -> None:
+def test_restoring_a_skipped_variable_names_the_reason(notebook: Notebook) -> None:
     notebook.run("g = (i for i in ()); ok = 1")
     notebook.run("%ckpt save n")
     assert "it was not saved (g: generator" in notebook.error("%ckpt restore n g")
@@ -120,7 +120,7 @@ def test_a_cell_that_fails_is_not_saved_and_fails(notebook: Notebook) -> None:
     assert notebook.run("%ckpt ls").total == 0
 
 
-def test_a_cell_with_await_is_refused_in_words(notebook: Notebook) -> None:
+def test_a_cell_with_await_is_a_clear_error(notebook: Notebook) -> None:
     assert "await" in notebook.error("%%ckpt save n\nimport asyncio\nawait asyncio.sleep(0)")
 
 
@@ -138,7 +138,7 @@ def test_a_cell_with_await_is_refused_in_words(notebook: Notebook) -> None:
         ("%%ckpt ls\n1", "%%ckpt goes with save"),
     ],
 )
-def test_an_error_is_one_line_that_says_what_to_do(notebook: Notebook, cell: str, words: str) -> None:
+def test_an_error_is_one_line_with_advice(notebook: Notebook, cell: str, words: str) -> None:
     said = notebook.error(cell)
     assert said.startswith("UsageError: ")
     assert words in said
@@ -170,7 +170,7 @@ def test_a_password_in_the_cell_is_not_kept_with_the_checkpoint(notebook: Notebo
     assert manifest.provenance["cell"]["source"] == "url = 'sftp://me:***@host/x'\n%ckpt save n"
 
 
-def test_a_place_with_an_unknown_name_shows_no_password(notebook: Notebook) -> None:
+def test_an_unknown_variable_in_a_url_shows_no_password(notebook: Notebook) -> None:
     assert "me:***@$host" in (said := notebook.error("%ckpt push sftp://me:pw@$host/x"))
     assert "pw@" not in said
 
@@ -191,7 +191,7 @@ def test_references_variables_and_options_are_completed(notebook: Notebook) -> N
     assert completions(notebook, "%%ckpt sa") == ["save"]
 
 
-def test_ones_own_names_are_completed_first_and_ids_once_begun(notebook: Notebook) -> None:
+def test_completion_offers_own_names_first_and_ids_by_prefix(notebook: Notebook) -> None:
     notebook.run("import nbckpt\ndef f(config):\n    for i in range(9): nbckpt.report(checkpoint={'i': i})")
     notebook.run("x = 1\nr = %ckpt save zebra x\nr = %ckpt save apple x\nr = %ckpt save zebra x")
     notebook.run("r = %ckpt run f --name e --executor inline --wait")
@@ -217,7 +217,7 @@ def test_loading_twice_unloading_and_reloading_behave(notebook: Notebook) -> Non
     assert notebook.run("%ckpt ls").total == 1
 
 
-def test_the_store_stays_where_it_was_when_the_notebook_moves(notebook: Notebook, tmp_path: Path) -> None:
+def test_the_store_stays_in_place_after_a_chdir(notebook: Notebook, tmp_path: Path) -> None:
     notebook.run("x = 1")
     notebook.run("%ckpt save n")
     (tmp_path / "elsewhere").mkdir()
@@ -225,14 +225,14 @@ def test_the_store_stays_where_it_was_when_the_notebook_moves(notebook: Notebook
     assert notebook.run("%ckpt ls").total == 1
 
 
-def test_another_store_can_be_given(notebook: Notebook, tmp_path: Path) -> None:
+def test_a_command_accepts_another_store(notebook: Notebook, tmp_path: Path) -> None:
     notebook.run("x = 1")
     notebook.run(f"%ckpt save n --store '{tmp_path / 'other store'}'")
     assert notebook.run("%ckpt ls").total == 0
     assert notebook.run(f"%ckpt ls --store '{tmp_path / 'other store'}'").total == 1
 
 
-def test_the_result_can_be_kept(notebook: Notebook) -> None:
+def test_a_result_can_be_assigned(notebook: Notebook) -> None:
     notebook.run("x = 1")
     notebook.run("%ckpt save n")
     notebook.run("t = %ckpt ls")
@@ -247,7 +247,7 @@ def test_doctor_finds_a_store_that_is_read_only(notebook: Notebook, monkeypatch:
     assert result.exit_status == 1
 
 
-def test_doctor_finds_the_culprits(notebook: Notebook) -> None:
+def test_doctor_names_the_problems(notebook: Notebook) -> None:
     notebook.run("bad = {'k': [open('x', 'w')]}")
     result = notebook.run("%ckpt doctor")
     notebook.run("bad['k'][0].close()")

@@ -21,7 +21,7 @@ NOTEBOOKS = pytest.mark.parametrize("path", sorted(FOLDER.glob("*.ipynb")), ids=
 
 
 @NOTEBOOKS
-def test_a_notebook_is_committed_whole(path: Path) -> None:
+def test_a_committed_notebook_is_valid_and_has_outputs(path: Path) -> None:
     notebook = read(path)
     nbformat.validate(notebook)
     assert (notebook.nbformat, notebook.nbformat_minor) == (4, 5)
@@ -34,7 +34,7 @@ def test_a_notebook_is_committed_whole(path: Path) -> None:
 
 @pytest.mark.slow
 @NOTEBOOKS
-def test_a_notebook_still_shows_what_it_shows(path: Path, tmp_path: Path) -> None:
+def test_a_rerun_notebook_gives_the_committed_outputs(path: Path, tmp_path: Path) -> None:
     shutil.copy(path, tmp_path)
     nbval = ["--nbval-lax", "--nbval-current-env", "--nbval-cell-timeout=120"]
     sanitize = f"--nbval-sanitize-with={ROOT / 'tests' / 'sanitize.cfg'}"

@@ -44,7 +44,7 @@ def python() -> str:
     return os.environ.get("NBCKPT_OLD_PYTHON") or pytest.skip("needs NBCKPT_OLD_PYTHON, with ipykernel 6")
 
 
-def test_the_kernel_and_the_widgets_are_old(lab: Lab) -> None:
+def test_the_kernel_and_the_widgets_are_old_versions(lab: Lab) -> None:
     lab.open("versions.ipynb", VERSIONS)
     assert lab.run(0).inner_text().split() == ["6", os.environ["NBCKPT_OLD_WIDGETS"]]
 

@@ -125,7 +125,7 @@ def test_a_restore_is_previewed_and_done_with_a_second_press(notebook: Notebook)
     assert notebook.names["x"] == 2
 
 
-def test_deleting_takes_two_presses_and_undo_brings_it_back(notebook: Notebook) -> None:
+def test_deleting_takes_two_presses_and_undo_reverts_it(notebook: Notebook) -> None:
     notebook.run("x = 1\n%ckpt save one")
     panel = opened(notebook)
     press(panel, "Delete…")
@@ -220,7 +220,7 @@ def test_trials_are_followed_by_one_thread_that_ends_with_them(notebook: Noteboo
     until(lambda: not ticks())
 
 
-def test_stopping_takes_two_presses_and_stops_what_was_chosen(notebook: Notebook) -> None:
+def test_stopping_takes_two_presses_and_stops_the_chosen_trial(notebook: Notebook) -> None:
     notebook.run(TRAIN)
     notebook.run("%ckpt run train --grid lr=1,2 --name e --concurrent 2")
     panel = opened(notebook, "trials")
@@ -242,7 +242,7 @@ def test_stopping_takes_two_presses_and_stops_what_was_chosen(notebook: Notebook
     assert "1 TERMINATED" in shown(panel)
 
 
-def test_a_checkpoint_is_asked_for_now(notebook: Notebook) -> None:
+def test_a_button_requests_a_checkpoint_now(notebook: Notebook) -> None:
     notebook.run(ASKED)
     notebook.run("%ckpt run train lr=1 --name e")
     panel = opened(notebook, "trials")
@@ -255,7 +255,7 @@ def test_a_checkpoint_is_asked_for_now(notebook: Notebook) -> None:
     until(lambda: not ticks())
 
 
-def test_what_was_cut_off_is_offered_to_be_resumed_all_at_once(notebook: Notebook) -> None:
+def test_one_button_resumes_all_interrupted_or_paused_trials(notebook: Notebook) -> None:
     notebook.run(TRAIN)
     notebook.run("%ckpt run train --grid lr=1,2 --name e --concurrent 2")
     notebook.run("gate.release(2)\n%ckpt pause e\ngate.release(4)\n_ = e0 = None")
@@ -269,7 +269,7 @@ def test_what_was_cut_off_is_offered_to_be_resumed_all_at_once(notebook: Noteboo
     assert not [it for it in seen(panel.widget) if "interrupted" in getattr(it, "description", "")]
 
 
-def test_what_failed_is_tried_again(notebook: Notebook) -> None:
+def test_a_button_retries_failed_trials(notebook: Notebook) -> None:
     notebook.run("def train(config):\n    open('needed').close()\n    yield 1")
     notebook.run("%ckpt run train --grid x=1,2 --name e --wait\nopen('needed', 'w').close()")
     panel = opened(notebook, "trials")
@@ -279,7 +279,7 @@ def test_what_failed_is_tried_again(notebook: Notebook) -> None:
 
 
 @pytest.mark.slow
-def test_a_button_on_one_trial_says_so_where_none_is_chosen(notebook: Notebook) -> None:
+def test_a_button_for_one_trial_needs_a_chosen_trial(notebook: Notebook) -> None:
     notebook.run(TRAIN)
     notebook.run("%ckpt run train lr=1 --name e\ngate.release(9)")
     panel = opened(notebook, "trials")
@@ -365,7 +365,7 @@ def test_an_experiment_is_started_from_the_panel(notebook: Notebook) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("before", ["", "nbckpt.run(lambda config: None, name='before').wait()"])
-def test_what_was_started_from_the_panel_is_followed(notebook: Notebook, before: str) -> None:
+def test_the_panel_follows_runs_that_it_started(notebook: Notebook, before: str) -> None:
     notebook.run(f"{ASKED}\n{before}")
     panel = opened(notebook, "trials")
     panel._tabs[1]._run.value = "train --name clicked"
@@ -411,7 +411,7 @@ def test_a_long_list_has_pages_and_the_filter_searches_all(notebook: Notebook) -
     assert len(tab._chosen.options) == 100
 
 
-def test_what_was_deleted_is_freed_with_a_second_press(notebook: Notebook) -> None:
+def test_freeing_space_takes_two_presses(notebook: Notebook) -> None:
     notebook.run("x = bytes(100_000)\n%ckpt save one\n%ckpt rm one")
     panel = opened(notebook)
     press(panel, "Free space…")
@@ -423,7 +423,7 @@ def test_what_was_deleted_is_freed_with_a_second_press(notebook: Notebook) -> No
 
 
 @pytest.mark.slow
-def test_what_a_stranger_exported_is_imported_and_trusted(
+def test_an_untrusted_export_is_imported_and_trusted(
     notebook: Notebook, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
     notebook.run("x = 1\n%ckpt save one")
@@ -446,14 +446,14 @@ def test_what_a_stranger_exported_is_imported_and_trusted(
     assert notebook.names["x"] == 1
 
 
-def test_a_command_in_another_cell_is_seen_in_the_panel(notebook: Notebook) -> None:
+def test_the_panel_shows_changes_of_other_cells(notebook: Notebook) -> None:
     panel = opened(notebook)
     assert "no checkpoints" in shown(panel)
     notebook.run("x = 1\n%ckpt save one")
     assert "one@1" in shown(panel)
 
 
-def test_what_a_plain_cell_starts_is_followed(notebook: Notebook) -> None:
+def test_the_panel_follows_runs_of_plain_cells(notebook: Notebook) -> None:
     notebook.run(TRAIN)
     panel = opened(notebook, "trials")
     assert "no experiments yet" in shown(panel)
@@ -477,7 +477,7 @@ def test_without_ipywidgets_html_and_an_install_hint_are_shown(
     assert "the panel needs ipywidgets: pip install ipywidgets" in err
 
 
-def test_stopping_leaves_nothing_to_do_by_itself(notebook: Notebook) -> None:
+def test_stopping_the_last_trial_ends_the_updates(notebook: Notebook) -> None:
     notebook.run(TRAIN)
     notebook.run("%ckpt run train lr=1 --name e")
     panel = opened(notebook, "trials")
@@ -490,7 +490,7 @@ def test_stopping_leaves_nothing_to_do_by_itself(notebook: Notebook) -> None:
 
 
 @pytest.mark.slow
-def test_the_sync_tab_sets_the_place_and_takes_it_away(notebook: Notebook, tmp_path: Any) -> None:
+def test_the_sync_tab_turns_sync_on_and_off(notebook: Notebook, tmp_path: Any) -> None:
     notebook.run("x = 1\n%ckpt save one")
     panel = opened(notebook, "sync")
     press(panel, "Set")
@@ -539,7 +539,7 @@ def test_the_function_shows_the_panel_too(notebook: Notebook) -> None:
     assert magics._panel._front.selected_index == 2
 
 
-def test_there_are_three_tabs_and_no_other(notebook: Notebook) -> None:
+def test_the_panel_has_three_tabs(notebook: Notebook) -> None:
     assert "there are checkpoints, trials, sync" in notebook.error("%ckpt panel nothing")
     panel = opened(notebook)
     assert [panel._front.get_title(at) for at in range(3)] == ["Checkpoints", "Trials", "Sync"]
@@ -547,7 +547,7 @@ def test_there_are_three_tabs_and_no_other(notebook: Notebook) -> None:
     assert "no experiments yet" in shown(panel)
 
 
-def test_what_asks_for_help_shows_it(notebook: Notebook) -> None:
+def test_a_help_option_in_the_panel_shows_the_help(notebook: Notebook) -> None:
     panel = opened(notebook)
     panel._tabs[0]._text.value = "--help"
     press(panel, "Save")
@@ -622,7 +622,7 @@ def test_a_question_keeps_its_trial_while_the_list_changes(
     assert [trial.early for trial in tab._open().trials] == [False, True]
 
 
-def test_each_experiment_comes_with_its_own_metric_and_mode(notebook: Notebook) -> None:
+def test_each_experiment_is_shown_with_its_own_metric_and_mode(notebook: Notebook) -> None:
     notebook.run("def train(config): yield {'loss': config['x'], 'gain': config['x']}")
     for name, metric, mode in [("a", "loss", "min"), ("b", "gain", "max")]:
         notebook.run(f"%ckpt run train --grid x=1,2 --name {name} --wait --metric {metric} --mode {mode}")
@@ -646,7 +646,7 @@ def test_nothing_is_offered_of_an_experiment_that_was_removed(notebook: Notebook
         assert f"error: {said}" in shown(panel)
 
 
-def test_a_panel_of_another_store_shows_that_one(notebook: Notebook) -> None:
+def test_a_panel_can_show_another_store(notebook: Notebook) -> None:
     notebook.run("x = 1\n%ckpt save here\n%ckpt --store other save there")
     panel = opened(notebook, "--store other")
     assert [ref for _, ref in panel._tabs[0]._chosen.options] == ["there@1"]

@@ -151,7 +151,7 @@ def test_clicks_save_pause_resume_and_stop_trials(lab: Lab) -> None:
     sees(panel, "best of grid by loss")
 
 
-def test_what_one_has_scrolled_to_stays_while_trials_run(lab: Lab) -> None:
+def test_updates_keep_the_scroll_position(lab: Lab) -> None:
     lab.open(
         "panel-scrolled.ipynb",
         f"%load_ext nbckpt\n{TRAIN}\nmany = nbckpt.grid_search(list(range(60)))",

@@ -143,7 +143,7 @@ def test_the_panel_shows_a_thousand_trials_in_pages_of_a_hundred(lab: Lab) -> No
 
 
 @pytest.mark.slow
-def test_many_runs_of_the_panels_cell_leave_no_more_than_one(lab: Lab) -> None:
+def test_many_runs_of_the_panels_cell_leave_one_panel(lab: Lab) -> None:
     lab.open(
         "again.ipynb",
         f"%load_ext nbckpt\n{HELD}",

@@ -62,7 +62,7 @@ def test_long_work_shows_a_line_that_its_result_replaces(handle: Handle) -> None
     assert handle.shown[-1] == "the result"
 
 
-def test_a_line_without_a_result_says_how_far_it_came(handle: Handle) -> None:
+def test_a_line_without_a_result_shows_the_last_progress(handle: Handle) -> None:
     clock = Clock()
     with progress.ProgressLine(clock) as report:
         clock.now = 5
@@ -72,7 +72,7 @@ def test_a_line_without_a_result_says_how_far_it_came(handle: Handle) -> None:
     assert not progress.ProgressLine(clock).become("nothing was shown")
 
 
-def test_a_line_says_where_the_work_failed(handle: Handle) -> None:
+def test_a_line_shows_the_progress_at_the_failure(handle: Handle) -> None:
     clock = Clock()
 
     def work() -> None:
@@ -86,7 +86,7 @@ def test_a_line_says_where_the_work_failed(handle: Handle) -> None:
     assert handle.shown[-1] == "stopped at 1 bytes of 2 bytes"
 
 
-def test_a_terminal_gets_one_line_that_is_wiped(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_terminal_shows_one_line_that_is_erased(capsys: pytest.CaptureFixture[str]) -> None:
     clock = Clock()
     with progress.ProgressLine(clock) as report:
         clock.now = 5
@@ -94,7 +94,7 @@ def test_a_terminal_gets_one_line_that_is_wiped(capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().err.startswith("\r1 MB of 2 MB")
 
 
-def test_a_transfer_shows_files_rate_rest_and_the_current_file(handle: Handle) -> None:
+def test_a_transfer_shows_files_rate_time_left_and_current_file(handle: Handle) -> None:
     clock = Clock()
     transfer = Progress(10, 2, 40_000_000, 10_000_000, "packs/<b>", seconds=5)
     with progress.ProgressLine(clock) as report:

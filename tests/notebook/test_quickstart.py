@@ -18,7 +18,7 @@ print(lift.directions[0, :3], [axis.get_title() for axis in figure.axes])
 
 
 @pytest.mark.slow
-def test_a_restarted_kernel_gets_everything_back(tmp_path: Path) -> None:
+def test_a_restarted_kernel_restores_everything(tmp_path: Path) -> None:
     quickstart = read(FOLDER / "01_quickstart.ipynb")
     cells = code_cells(quickstart)
     loss = next(at for at, cell in enumerate(cells) if "loss" in tags(cell))

@@ -45,7 +45,7 @@ WARNING = {
 
 
 @pytest.mark.parametrize(("cell", "times"), CELLS.values(), ids=CELLS.keys())
-def test_a_result_is_shown_once_wherever_it_stands(
+def test_a_result_is_shown_once_anywhere_in_a_cell(
     notebook: Notebook, capsys: pytest.CaptureFixture[str], cell: str, times: int
 ) -> None:
     notebook.run("x = 1")
@@ -54,7 +54,7 @@ def test_a_result_is_shown_once_wherever_it_stands(
 
 
 @pytest.mark.parametrize("cell", WARNING.values(), ids=WARNING.keys())
-def test_a_semicolon_hides_no_variable_that_is_left_out(
+def test_a_semicolon_does_not_hide_skipped_variables(
     notebook: Notebook, capsys: pytest.CaptureFixture[str], cell: str
 ) -> None:
     notebook.run("x = 1")

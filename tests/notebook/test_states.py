@@ -33,7 +33,7 @@ def made(notebook: Notebook) -> Notebook:
     return notebook
 
 
-def test_states_are_saved_when_that_is_asked_for_and_listed(made: Notebook) -> None:
+def test_states_are_saved_on_request_and_listed(made: Notebook) -> None:
     assert "6 variables, " in str(made.run("%ckpt save plain -x holder"))
     assert "6 variables and 2 states, " in str(made.run("%ckpt save one -x holder --states"))
     assert "state:steps" in str(made.run("%ckpt show one"))
@@ -46,7 +46,7 @@ def test_without_states_there_are_none_to_save(notebook: Notebook) -> None:
     assert "there are no states to save" in notebook.error("%ckpt save --states")
 
 
-def test_restore_loads_the_live_states_and_undo_takes_it_back(made: Notebook) -> None:
+def test_restore_loads_live_states_and_undo_reverts_them(made: Notebook) -> None:
     made.run("%ckpt save one rates --states")
     made.run("holder.counter.count = 9; rates.append(0.2)")
     restored = str(made.run("%ckpt restore one"))
@@ -65,7 +65,7 @@ def test_states_alone_come_back_by_their_names(made: Notebook) -> None:
     assert (made.names["holder"].counter.count, made.names["rates"]) == (3, [0.1, 0.2])
 
 
-def test_a_dry_run_and_a_prefix_leave_states_alone(made: Notebook) -> None:
+def test_a_dry_run_and_a_prefix_load_no_states(made: Notebook) -> None:
     made.run("%ckpt save one rates --states")
     made.run("holder.counter.count = 9")
     told = str(made.run("%ckpt restore one --dry-run"))
@@ -75,7 +75,7 @@ def test_a_dry_run_and_a_prefix_leave_states_alone(made: Notebook) -> None:
     assert (made.names["holder"].counter.count, made.names["old_rates"]) == (9, [0.1])
 
 
-def test_a_state_that_is_not_live_is_named_with_what_to_do(made: Notebook) -> None:
+def test_a_state_that_is_not_live_is_named_with_advice(made: Notebook) -> None:
     made.run("%ckpt save one rates --states")
     made.run("holder.counter.close()")
     restored = str(made.run("%ckpt restore one"))
@@ -83,7 +83,7 @@ def test_a_state_that_is_not_live_is_named_with_what_to_do(made: Notebook) -> No
     assert "no live state has this name: make it first" in restored
 
 
-def test_diff_compares_states_with_what_they_would_save_now(made: Notebook) -> None:
+def test_diff_compares_saved_states_with_live_states(made: Notebook) -> None:
     made.run("%ckpt save one rates --states")
     assert "state:" not in str(made.run("%ckpt diff one"))
     made.run("holder.counter.count = 9")
@@ -112,7 +112,7 @@ def test_a_state_and_its_variable_are_restored_as_one_object(made: Notebook) -> 
 
 
 @pytest.mark.slow
-def test_a_new_kernel_gets_states_that_are_variables_back(made: Notebook, tmp_path: Path) -> None:
+def test_a_new_kernel_restores_states_that_are_variables(made: Notebook, tmp_path: Path) -> None:
     from nbckpt import Tracker
     from nbckpt.state.registry import current
 
@@ -150,7 +150,7 @@ def train(config):
 """
 
 
-def test_a_trial_s_states_can_be_loaded_in_the_notebook(made: Notebook) -> None:
+def test_states_of_a_trial_can_be_loaded_in_the_notebook(made: Notebook) -> None:
     made.run(TRAIN)
     made.run("%ckpt run train --name e --every 2 --wait")
     restored = str(made.run("%ckpt restore t0@2"))

@@ -13,7 +13,7 @@ from notebook.conftest import Notebook
 from waiting import until
 
 
-def test_a_push_and_a_pull_tell_what_was_moved(notebook: Notebook, tmp_path: Path) -> None:
+def test_push_and_pull_report_the_transferred_files(notebook: Notebook, tmp_path: Path) -> None:
     there = tmp_path / "there"
     notebook.run("x = 1\n%ckpt save one")
     pushed = str(notebook.run(f"%ckpt push {there}"))
@@ -40,7 +40,7 @@ def test_a_notebook_or_environment_variable_names_a_location(
     notebook.run("%ckpt sync off")
 
 
-def test_sync_keeps_the_other_place_up_to_date_and_off_ends_it(notebook: Notebook, tmp_path: Path) -> None:
+def test_sync_keeps_the_target_up_to_date_until_off(notebook: Notebook, tmp_path: Path) -> None:
     there = tmp_path / "there"
     assert "kept here only" in str(notebook.run("%ckpt sync"))
     started = str(notebook.run(f"%ckpt sync {there} --period 1000"))
@@ -54,7 +54,7 @@ def test_sync_keeps_the_other_place_up_to_date_and_off_ends_it(notebook: Noteboo
     assert not [it for it in threading.enumerate() if it.name == "nbckpt-mirror"]
 
 
-def test_what_is_pending_is_told_until_a_push_takes_it_along(notebook: Notebook, tmp_path: Path) -> None:
+def test_pending_changes_are_shown_until_a_push_sends_them(notebook: Notebook, tmp_path: Path) -> None:
     there = tmp_path / "there"
     notebook.run(f"x = 0\n%ckpt save zero\n%ckpt sync {there} --period 1000")
     until(lambda: "up to date" in str(notebook.run("%ckpt sync")))
@@ -127,12 +127,12 @@ def test_the_next_command_reports_a_background_failure_once(
         ("pull empty", "push some there first"),
     ],
 )
-def test_what_cannot_be_is_one_line(notebook: Notebook, line: str, said: str) -> None:
+def test_an_invalid_sync_is_a_one_line_error(notebook: Notebook, line: str, said: str) -> None:
     assert said in notebook.error(f"%ckpt {line}")
     assert "kept here only" in str(notebook.run("%ckpt sync"))
 
 
-def test_unloading_makes_the_last_push(notebook: Notebook, tmp_path: Path) -> None:
+def test_unloading_the_extension_makes_a_last_push(notebook: Notebook, tmp_path: Path) -> None:
     there = tmp_path / "there"
     notebook.run(f"%ckpt sync {there} --period 1000")
     until(lambda: "up to date" in str(notebook.run("%ckpt sync")))

@@ -15,7 +15,9 @@ STATE = "print(repr(found.tolist()), [trial.iteration for trial in fits.trials])
 
 
 @pytest.mark.slow
-def test_a_bucket_has_all_of_it(s3_bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bucket_has_all_checkpoints_and_trials(
+    s3_bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("NBCKPT_DEMO_BUCKET", f"{s3_bucket}/demo")
     notebook = read(FOLDER / "03_sync.ipynb")
     cells = {cell.id: cell for cell in code_cells(notebook)}

@@ -59,7 +59,7 @@ def test_values_are_literals_or_variables_also_in_lists(trained: Notebook) -> No
     ]
 
 
-def test_options_say_how_it_runs(trained: Notebook) -> None:
+def test_options_of_run_reach_the_experiment(trained: Notebook) -> None:
     experiment = trained.run(
         "%ckpt run train --grid lr=1,2 --grid n=3,4 --samples 2 --name e --stop training_iteration=2 x=5 "
         "--concurrent 3 --failures 1 --keep 2 --metric loss --mode min --every 3 --wait"
@@ -73,7 +73,7 @@ def test_options_say_how_it_runs(trained: Notebook) -> None:
     assert trained.run("%ckpt run train --stop 60 --wait").spec.stop == 60
 
 
-def test_the_same_name_goes_on_and_must_and_never_are_heeded(trained: Notebook) -> None:
+def test_run_continues_an_existing_name_unless_resume_never(trained: Notebook) -> None:
     trained.run("%ckpt run train --name e --wait")
     assert len(trained.run("%ckpt run train --name e --grid lr=1,2 --wait").trials) == 3
     assert "there is an experiment 'e' already" in trained.error("%ckpt run train --name e --resume never")
@@ -110,7 +110,7 @@ def test_the_same_name_goes_on_and_must_and_never_are_heeded(trained: Notebook) 
         ("restore t0@1", "there is no experiment"),
     ],
 )
-def test_an_error_is_one_line_that_says_what_to_do(trained: Notebook, line: str, words: str) -> None:
+def test_an_error_is_one_line_with_advice(trained: Notebook, line: str, words: str) -> None:
     trained.run("def twice(a, b): pass")
     said = trained.error(f"%ckpt {line}")
     assert said.startswith("UsageError: ")
@@ -136,7 +136,7 @@ def test_an_error_is_one_line_that_says_what_to_do(trained: Notebook, line: str,
         ("trials --columns loss,loss", "'loss' is given twice"),
     ],
 )
-def test_what_is_not_there_is_named_with_what_is(trained: Notebook, line: str, words: str) -> None:
+def test_an_unknown_name_is_shown_with_the_known_ones(trained: Notebook, line: str, words: str) -> None:
     trained.run("%ckpt run train --name e --wait")
     said = trained.error(f"%ckpt {line}")
     assert said.startswith("UsageError: ")
@@ -152,13 +152,13 @@ def test_trials_shows_the_newest_and_names_the_others(trained: Notebook) -> None
     assert trained.run("%ckpt trials first").experiment.name == "first"
 
 
-def test_the_status_tells_how_the_newest_experiment_goes(trained: Notebook) -> None:
+def test_the_status_summarizes_the_newest_experiment(trained: Notebook) -> None:
     assert "experiment" not in str(trained.run("%ckpt"))
     trained.run("%ckpt run train --name e --wait")
     assert "the newest experiment, e, has 1 trial, 1 TERMINATED: %ckpt trials" in str(trained.run("%ckpt"))
 
 
-def test_pause_and_resume_go_on_where_it_was(trained: Notebook) -> None:
+def test_resume_continues_where_pause_stopped(trained: Notebook) -> None:
     experiment = trained.run("%ckpt run train waits=1 --grid lr=1,2 --name e --concurrent 2")
     assert str(trained.run("%ckpt pause")).startswith("pausing t0, t1 of e")
     wait(trained)
@@ -185,7 +185,7 @@ def test_a_requested_checkpoint_comes_with_the_next_result(trained: Notebook) ->
     assert [trial.checkpoint for trial in experiment.trials] == ["checkpoint_000001"] * 2
 
 
-def test_what_a_trial_prints_after_its_cell_is_in_its_log(trained: Notebook) -> None:
+def test_output_after_the_end_of_the_cell_is_in_the_log(trained: Notebook) -> None:
     trained.run(
         "def talks(config):\n    for i in range(3):\n        gate.acquire()\n"
         "        print('at', i)\n        nbckpt.report(i=i)\n"
@@ -204,7 +204,7 @@ def test_what_a_trial_prints_after_its_cell_is_in_its_log(trained: Notebook) -> 
     assert "_put_on" not in str(left)
 
 
-def test_what_failed_is_shown_and_resumed_on_request(trained: Notebook) -> None:
+def test_a_failed_trial_is_shown_and_resumed_on_request(trained: Notebook) -> None:
     trained.run("%ckpt run train fails=1 --name e --wait")
     shown = str(trained.run("%ckpt show t0"))
     assert "e/t0: ERROR, 2 results" in shown
@@ -254,7 +254,7 @@ def test_trials_are_shown_page_by_page_the_best_first(trained: Notebook) -> None
     assert "say which loss is best" in trained.error("%ckpt trials --metric loss")
 
 
-def test_a_trials_dict_comes_back_and_undo_takes_it_back(trained: Notebook) -> None:
+def test_a_trials_dict_is_restored_and_undo_reverts_it(trained: Notebook) -> None:
     trained.run("%ckpt run train --name e --wait")
     trained.run("step = live = [1]")
     assert trained.run("%ckpt restore t0@3 --dry-run").changes == {"step": "changed"}
@@ -268,7 +268,7 @@ def test_a_trials_dict_comes_back_and_undo_takes_it_back(trained: Notebook) -> N
     assert trained.names["newest_step"] == 4
 
 
-def test_a_trials_folder_is_told(trained: Notebook) -> None:
+def test_restoring_a_trials_folder_shows_its_path(trained: Notebook) -> None:
     trained.run("%ckpt run folders --name e --wait")
     result = trained.run("%ckpt restore t0@7")
     assert (Path(result.path) / "model.txt").read_text() == "weights"
@@ -319,7 +319,7 @@ def test_functions_experiments_and_trials_are_completed(trained: Notebook) -> No
     assert completions(trained, "%ckpt run train --sa") == ["--samples"]
 
 
-def test_what_cannot_be_sent_to_a_process_is_named_in_one_line(trained: Notebook) -> None:
+def test_an_unpicklable_object_is_named_in_one_line(trained: Notebook) -> None:
     trained.run("lock = threading.Lock()\ndef locked(config): lock.acquire()")
     experiment = trained.run("%ckpt run locked --executor process --wait")
     assert experiment.trials[0].status == "ERROR"
@@ -328,12 +328,12 @@ def test_what_cannot_be_sent_to_a_process_is_named_in_one_line(trained: Notebook
     assert "use executor='thread'" in str(experiment)
 
 
-def test_without_ray_it_says_how_to_get_it(trained: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_ray_the_error_names_the_package(trained: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     assert "pip install" in trained.error("%ckpt run train --executor ray")
 
 
-def test_trials_are_sent_elsewhere_while_they_run(trained: Notebook, tmp_path: Path) -> None:
+def test_running_trials_are_synced(trained: Notebook, tmp_path: Path) -> None:
     there = (tmp_path / "there").as_uri()
     trained.run(f"%ckpt run train --grid lr=1,2 --name e --sync {there} --wait")
     assert (tmp_path / "there" / "e" / "experiment.json").is_file()
@@ -341,7 +341,7 @@ def test_trials_are_sent_elsewhere_while_they_run(trained: Notebook, tmp_path: P
     assert "is no URL" in trained.error("%ckpt run train --name other --sync there")
 
 
-def test_show_tells_of_the_one_checkpoint_that_was_named(trained: Notebook) -> None:
+def test_show_describes_the_named_checkpoint(trained: Notebook) -> None:
     trained.run("%ckpt run train --name e --wait")
     shown = trained.run("%ckpt show e/t0@2")
     assert str(shown).startswith("e/t0@2: loss ")

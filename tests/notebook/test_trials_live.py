@@ -92,14 +92,14 @@ def test_a_repeated_cell_has_a_new_table_and_the_same_thread(
     assert all("1 TERMINATED" in shown for shown in last.values())
 
 
-def test_what_python_started_is_followed_too(notebook: Notebook, outputs: list[dict[str, Any]]) -> None:
+def test_a_run_started_from_python_is_followed(notebook: Notebook, outputs: list[dict[str, Any]]) -> None:
     notebook.run("nbckpt.run(train, {'n': 2})")
     assert len(made(outputs)) == 1
     ended(notebook)
     assert "1 TERMINATED" in outputs[-1]["data"]["text/plain"]
 
 
-def test_an_experiment_at_rest_is_shown_and_not_followed(
+def test_a_finished_experiment_is_shown_but_not_followed(
     notebook: Notebook, outputs: list[dict[str, Any]]
 ) -> None:
     notebook.run("gate.release(3)\n%ckpt run train --wait")
@@ -111,7 +111,7 @@ def test_an_experiment_at_rest_is_shown_and_not_followed(
 
 
 @pytest.mark.parametrize("kept", ["", "e = "])
-def test_a_cell_that_waits_ends_with_the_table_as_it_is_then(
+def test_a_cell_that_waits_ends_with_the_final_table(
     notebook: Notebook, outputs: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, kept: str
 ) -> None:
     monkeypatch.setattr(Live, "_follow", lambda *_: None)  # it may come too late

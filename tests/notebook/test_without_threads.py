@@ -32,7 +32,7 @@ def no_threads(notebook: Notebook, monkeypatch: pytest.MonkeyPatch) -> Notebook:
     return notebook
 
 
-def test_the_fixture_holds_what_it_says(no_threads: Notebook) -> None:
+def test_the_fixture_prevents_new_threads(no_threads: Notebook) -> None:
     with pytest.raises(RuntimeError, match="can't start new thread"):
         threading.Thread(target=print).start()
 
@@ -80,7 +80,7 @@ def test_trials_run_one_after_the_other_and_say_so_once(no_threads: Notebook) ->
     assert runs.best("loss", "min").config == {"lr": 1.0}
 
 
-def test_a_sync_is_a_push_that_says_when_the_next_one_comes(no_threads: Notebook, tmp_path: Path) -> None:
+def test_a_sync_is_one_push_and_explains_the_next(no_threads: Notebook, tmp_path: Path) -> None:
     there = tmp_path / "there"
     no_threads.run("x = 1\n%ckpt save one")
     said = str(no_threads.run(f"%ckpt sync {there}"))
@@ -93,7 +93,7 @@ def test_a_sync_is_a_push_that_says_when_the_next_one_comes(no_threads: Notebook
     no_threads.run("%ckpt sync off")
 
 
-def test_a_syncer_does_what_it_is_asked_at_once(no_threads: Notebook, tmp_path: Path) -> None:
+def test_a_syncer_works_synchronously(no_threads: Notebook, tmp_path: Path) -> None:
     (tmp_path / "from").mkdir()
     (tmp_path / "from" / "file").write_text("x")
     with DefaultSyncer() as syncer:
@@ -104,7 +104,7 @@ def test_a_syncer_does_what_it_is_asked_at_once(no_threads: Notebook, tmp_path: 
     assert (tmp_path / "back" / "file").read_text() == "x"
 
 
-def test_the_panel_shows_what_there_is(no_threads: Notebook) -> None:
+def test_the_panel_opens_without_threads(no_threads: Notebook) -> None:
     no_threads.run("x = 1\n%ckpt save one")
     no_threads.run("%ckpt panel")
 
@@ -121,6 +121,6 @@ def test_the_inline_pool_defers_errors_but_raises_interrupts() -> None:
         pool.submit(interrupted)
 
 
-def test_a_pool_has_threads_where_there_are_some() -> None:
+def test_a_pool_uses_threads_if_they_are_available() -> None:
     with Pool(2, "test-pool") as pool:
         assert pool.submit(threading.current_thread).result().name.startswith("test-pool")

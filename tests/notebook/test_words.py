@@ -31,7 +31,7 @@ LINES = {
 
 
 @pytest.mark.parametrize(("line", "words"), LINES.items(), ids=LINES.keys())
-def test_a_line_is_split_where_words_end(line: str, words: list[str]) -> None:
+def test_a_line_is_split_into_words(line: str, words: list[str]) -> None:
     assert split(line) == words
 
 
@@ -47,7 +47,7 @@ def test_a_line_is_split_where_words_end(line: str, words: list[str]) -> None:
         ("save f\\", "a backslash stands at its end."),
     ],
 )
-def test_what_is_not_closed_is_named(line: str, said: str) -> None:
+def test_an_unclosed_quote_or_bracket_is_named(line: str, said: str) -> None:
     with pytest.raises(UsageError) as caught:
         split(line)
     assert str(caught.value) == f"Cannot read {line!r}: {said}"

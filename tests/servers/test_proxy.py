@@ -73,14 +73,14 @@ def test_requests_pass_and_are_recorded(proxy: Proxy) -> None:
         assert 0 < request.received - len(BODY) < 500
 
 
-def test_only_the_nth_of_those_that_match_fails(proxy: Proxy) -> None:
+def test_only_the_nth_matching_request_fails(proxy: Proxy) -> None:
     fault = proxy.fail(Fault(503, at=2, when=lambda it: it.path == "/x"))
     assert [ask(proxy, path)[0] for path in ("/x", "/y", "/x", "/x")] == [200, 200, 503, 200]
     assert fault.struck.is_set()
 
 
 @pytest.mark.parametrize("status", [403, 404, 500, 503])
-def test_an_answer_of_its_own_never_comes_to_the_server(
+def test_an_answer_of_the_proxy_does_not_reach_the_server(
     proxy: Proxy, server: ThreadingHTTPServer, status: int
 ) -> None:
     proxy.fail(Fault(status))
@@ -91,7 +91,7 @@ def test_an_answer_of_its_own_never_comes_to_the_server(
 
 @pytest.mark.parametrize("action", ["reset", "close"])
 @pytest.mark.parametrize("sent", [0, 100_000])
-def test_a_request_that_is_cut_short_comes_to_nothing(
+def test_a_request_that_is_cut_short_has_no_effect(
     proxy: Proxy, server: ThreadingHTTPServer, action: str, sent: int
 ) -> None:
     proxy.fail(Fault(action, sent=sent))
@@ -126,7 +126,7 @@ def test_a_server_that_waits_for_the_body_has_not_answered_yet(
 
 
 @pytest.mark.parametrize("place", [{"sent": 0}, {"sent": 100_000}, {"received": 0}, {"received": 100_000}])
-def test_a_stalled_request_goes_on_when_it_is_released(proxy: Proxy, place: dict[str, int]) -> None:
+def test_a_stalled_request_continues_after_its_release(proxy: Proxy, place: dict[str, int]) -> None:
     fault = proxy.fail(Fault("stall", **place))
     got: list[tuple[int, bytes]] = []
     asking = threading.Thread(target=lambda: got.append(ask(proxy)))
@@ -139,7 +139,7 @@ def test_a_stalled_request_goes_on_when_it_is_released(proxy: Proxy, place: dict
     assert got == [(200, BODY)]
 
 
-def test_a_slow_request_comes_through_whole(proxy: Proxy) -> None:
+def test_a_slow_request_arrives_complete(proxy: Proxy) -> None:
     slept: list[float] = []
     proxy.fail(Fault(rate=10_000_000))
     with pytest.MonkeyPatch.context() as patch:
@@ -154,7 +154,7 @@ async def _note(slept: list[float], seconds: float) -> None:
     slept.append(seconds)
 
 
-def test_what_was_told_first_goes_first(proxy: Proxy) -> None:
+def test_the_first_matching_fault_applies(proxy: Proxy) -> None:
     proxy.fail(Fault(404, when=lambda it: it.method == "GET"))
     proxy.fail(Fault(500))
     assert ask(proxy, method="GET")[0] == 404
@@ -163,6 +163,6 @@ def test_what_was_told_first_goes_first(proxy: Proxy) -> None:
     assert ask(proxy)[0] == 200
 
 
-def test_a_request_knows_its_place() -> None:
+def test_a_fault_takes_only_the_nth_matching_request() -> None:
     fault = Fault(at=2, when=lambda it: it.method == "GET")
     assert [fault.takes(Request(method, "/")) for method in ("GET", "PUT", "GET")] == [False, False, True]

@@ -40,7 +40,7 @@ class Number(nbckpt.State):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("names", ["NBCKPT", "ADAPTDL"])
-def test_what_one_replica_saved_two_load(tmp_path: Path, names: str) -> None:
+def test_two_replicas_load_the_save_of_one(tmp_path: Path, names: str) -> None:
     def job(group: Group) -> int:
         del group
         one, two = Number("one", 1), Number("two", 2)
@@ -84,7 +84,7 @@ def test_after_a_save_every_replica_finds_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_in_a_first_run_nothing_is_loaded(tmp_path: Path) -> None:
+def test_a_first_run_loads_nothing(tmp_path: Path) -> None:
     def job(group: Group) -> tuple[bool, int]:
         del group
         state = Number("number", 7)
@@ -94,7 +94,7 @@ def test_in_a_first_run_nothing_is_loaded(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_replicas_are_told_the_same_in_whatever_order_they_ask() -> None:
+def test_replicas_get_the_same_answers_in_any_order() -> None:
     def job(group: Group) -> Any:
         asked = [group.later(10**number * (replica.rank() + 1)) for number in range(6)]
         order = random.Random(replica.rank()).sample(range(6), 6)
@@ -107,7 +107,7 @@ def test_replicas_are_told_the_same_in_whatever_order_they_ask() -> None:
 
 
 @pytest.mark.slow
-def test_an_epoch_that_was_cut_off_is_repeated(tmp_path: Path) -> None:
+def test_an_interrupted_epoch_is_repeated(tmp_path: Path) -> None:
     def job(group: Group) -> int:
         del group
         epochs, seen = Epochs(), []
@@ -138,7 +138,7 @@ def test_loops_over_epochs_do_not_overlap(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_each_sample_is_read_once_whoever_reads_it(tmp_path: Path) -> None:
+def test_each_sample_is_read_once_by_one_replica(tmp_path: Path) -> None:
     def job(group: Group) -> int:
         data = Data("data", range(100), Epochs(), group.any)
         stop, following = {0: (20, 4), 1: (80, 2), 2: (None, 0)}[replica.restarts()]
@@ -156,7 +156,7 @@ def test_each_sample_is_read_once_whoever_reads_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_loops_that_an_epoch_has_finished_are_passed_over(tmp_path: Path) -> None:
+def test_loops_that_an_epoch_has_finished_are_skipped(tmp_path: Path) -> None:
     def job(group: Group) -> list[list[int]]:
         epochs = Epochs()
         data = Data("data", range(6), epochs, group.any)
@@ -179,7 +179,7 @@ def test_loops_that_an_epoch_has_finished_are_passed_over(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_sums_are_whole_after_each_restart(tmp_path: Path) -> None:
+def test_sums_are_complete_after_each_restart(tmp_path: Path) -> None:
     def job(group: Group) -> int:
         sums = Sums("sums", Epochs(), group.gather)
         if replica.restarts() == 0:
@@ -239,7 +239,7 @@ def check_trained(value: Any) -> None:
 
 
 @pytest.mark.slow
-def test_one_two_five_and_one_replicas_are_as_good_as_one(tmp_path: Path) -> None:
+def test_a_changing_number_of_replicas_trains_like_one(tmp_path: Path) -> None:
     for restarts, (replicas, end) in enumerate([(1, (0, 90)), (2, (1, 150)), (5, (3, 30))]):
         done = generation(train, tmp_path, replicas, restarts=restarts, end=end)
         assert done.codes == [143] * replicas
@@ -250,7 +250,7 @@ def test_one_two_five_and_one_replicas_are_as_good_as_one(tmp_path: Path) -> Non
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
-def test_whenever_a_job_is_asked_to_end_it_loses_nothing(tmp_path: Path, seed: int) -> None:
+def test_a_job_terminated_at_any_moment_loses_nothing(tmp_path: Path, seed: int) -> None:
     drawn = random.Random(seed)
     ended = 0
     for restarts in range(100):
@@ -266,7 +266,7 @@ def test_whenever_a_job_is_asked_to_end_it_loses_nothing(tmp_path: Path, seed: i
 
 
 @pytest.mark.slow
-def test_where_a_replica_fails_none_is_left(tmp_path: Path) -> None:
+def test_a_failed_replica_ends_all_replicas(tmp_path: Path) -> None:
     def job(group: Group) -> None:
         (tmp_path / f"{replica.rank()}").write_text(str(os.getpid()))
         group.barrier()

@@ -55,7 +55,7 @@ def test_load_drops_missing_objects_and_adds_new_as_state_dicts(
     assert after == {"model": {"weight": 1.0}}
 
 
-def test_what_shares_in_a_dict_without_such_objects_shares_again(tmp_path: Path) -> None:
+def test_shared_objects_in_a_dict_are_shared_again(tmp_path: Path) -> None:
     rng, weights = np.random.default_rng(0), np.zeros(3)
     before = {"rng": rng, "again": rng, "weights": weights, "best": weights}
     before["itself"] = before
@@ -75,7 +75,7 @@ def test_what_shares_in_a_dict_without_such_objects_shares_again(tmp_path: Path)
     ],
     ids=["random", "numpy", "twister"],
 )
-def test_random_numbers_go_on_in_place(
+def test_random_generators_continue_in_place(
     tmp_path: Path, make: Callable[[int], Any], draw: Callable[[Any], float]
 ) -> None:
     before, after = make(1), make(2)
@@ -84,7 +84,7 @@ def test_random_numbers_go_on_in_place(
     assert draw(after) == draw(before)
 
 
-def test_random_numbers_of_another_kind_are_replaced(tmp_path: Path) -> None:
+def test_random_generators_of_another_kind_are_replaced(tmp_path: Path) -> None:
     before, after = np.random.default_rng(1), np.random.Generator(np.random.MT19937(1))
     found = saved_and_loaded(tmp_path, before, after)
     assert found is not after

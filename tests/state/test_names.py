@@ -87,9 +87,9 @@ def test_states_of_any_names_come_back_each_with_its_own(tmp_path: Path, names: 
 
 
 @pytest.mark.parametrize("name", ["model", "step-1", "epoch_2", ".adaptdl-epoch", "v1.0"])
-def test_a_plain_name_is_the_file_s_too(name: str) -> None:
+def test_a_plain_name_is_also_the_file_name(name: str) -> None:
     assert file_name(name) == f"{name}.state"
 
 
-def test_an_odd_name_can_still_be_read_in_its_file_s() -> None:
+def test_an_odd_name_is_recognizable_in_its_file_name() -> None:
     assert file_name("Model/Encoder 1").startswith("model_encoder_1~")

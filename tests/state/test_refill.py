@@ -53,7 +53,7 @@ GENERATORS: dict[str, tuple[Any, Any]] = {
 @pytest.mark.parametrize(
     "wrap", [lambda it: it, lambda it: [it], lambda it: (1, {"rng": it})], ids=["alone", "list", "nested"]
 )
-def test_a_generator_goes_on_where_it_was(kind: str, wrap: Any) -> None:
+def test_a_generator_continues_where_it_was_saved(kind: str, wrap: Any) -> None:
     make, draw = GENERATORS[kind]
     saved, other = make(1), make(2)
     draw(saved)
@@ -75,7 +75,7 @@ def test_objects_in_containers_are_loaded_in_place(wrap: Any) -> None:
     assert array.tolist() == [0, 1, 2]
 
 
-def test_a_list_takes_on_the_length_that_it_had() -> None:
+def test_a_list_gets_its_saved_length() -> None:
     first = Model(1)
     shorter, longer = [first, Model(2)], [first]
     assert loaded([Model(7)], shorter) is shorter
@@ -98,17 +98,19 @@ def test_a_container_in_itself_is_loaded() -> None:
     [((1, 2), "tuple"), (np.zeros(4), "ndarray"), (frozenset(), "frozenset")],
     ids=["tuple", "array", "set"],
 )
-def test_what_stays_as_it_is_is_named(other: Any, words: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_object_that_cannot_be_filled_is_named(
+    other: Any, words: str, caplog: pytest.LogCaptureFixture
+) -> None:
     loaded({"a": 1}, other)
     assert f"state 'value': a {words} cannot be filled in place" in caplog.text
 
 
-def test_a_number_is_replaced_without_a_word(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_number_is_replaced_without_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     assert loaded(5, 0) == 5
     assert caplog.text == ""
 
 
-def test_the_global_generators_go_on_where_they_were() -> None:
+def test_the_global_generators_continue_where_they_were_saved() -> None:
     def draw() -> tuple[Any, ...]:
         return random.random(), np.random.rand(2).tolist(), torch.rand(2).tolist()
 
@@ -121,7 +123,7 @@ def test_the_global_generators_go_on_where_they_were() -> None:
 
 
 @pytest.mark.parametrize("value", [[1], {"other": 1}, 5], ids=["list", "dict", "number"])
-def test_the_generators_refuse_what_another_state_saved(value: Any) -> None:
+def test_the_generators_refuse_the_file_of_another_state(value: Any) -> None:
     file = io.BytesIO()
     write(value, file)
     file.seek(0)

@@ -93,7 +93,7 @@ def test_a_name_is_text(name: Any) -> None:
     assert names() == []
 
 
-def test_a_class_that_forgets_its_base_is_told_so(tmp_path: Path) -> None:
+def test_a_missing_super_init_call_is_a_clear_error(tmp_path: Path) -> None:
     class Forgetful(nbckpt.State):
         def __init__(self) -> None:
             pass
@@ -133,7 +133,7 @@ def test_states_that_say_they_are_equal_are_still_different_ones(job: Path, kind
 
 
 @pytest.mark.parametrize("when", ["sync", "save"])
-def test_a_state_that_makes_another_while_it_is_saved(job: Path, when: str) -> None:
+def test_a_state_created_during_a_save_is_not_in_that_save(job: Path, when: str) -> None:
     """What is saved is what there was at the beginning."""
     made: list[Number] = []
 
@@ -236,7 +236,7 @@ def line_of(text: str) -> str:
     return f"{Path(__file__).name}:{1 + lines.index(text)}"
 
 
-def test_two_places_that_make_one_name_are_both_named() -> None:
+def test_an_error_names_both_places_that_create_one_name() -> None:
     """Issue, item 5."""
     kept = Number("the first")
     again, first = "the first", 'kept = Number("the first")'
@@ -352,7 +352,7 @@ def test_a_rerun_cell_replaces_the_state_that_its_function_made(cells: Cells) ->
 
 
 @pytest.mark.slow
-def test_a_module_s_function_called_from_a_cell_run_again(cells: Cells) -> None:
+def test_a_rerun_cell_replaces_a_state_made_by_a_module(cells: Cells) -> None:
     for _ in range(2):
         cells.run('from state.conftest import remade\nold = globals().get("a")\na = remade("a")', "cell")
     assert names() == ["a"]
@@ -433,7 +433,7 @@ print(nbckpt.state.registry.current.get().find("a") is new)
 """
 
 
-def test_a_program_that_uses_a_shell_is_no_prompt(tmp_path: Path) -> None:
+def test_a_program_with_an_ipython_shell_is_not_a_prompt(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(
         "import nbckpt\n"

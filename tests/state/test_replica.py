@@ -36,7 +36,7 @@ def test_the_table_has_a_row_for_every_function() -> None:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
-def test_without_any_variable_it_is_as_the_table_says(
+def test_without_variables_each_function_has_its_default(
     row: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("NBCKPT_NUM_REPLICAS", raising=False)
@@ -56,7 +56,7 @@ def test_the_first_variable_of_the_table_that_is_set_counts(
         assert str(CALLS[call]()) == str(value)
 
 
-def test_every_call_reads_the_environment_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_call_reads_the_environment_again(monkeypatch: pytest.MonkeyPatch) -> None:
     for value in ("3", "4", "5"):
         monkeypatch.setenv("WORLD_SIZE", value)
         monkeypatch.setenv("ADAPTDL_CHECKPOINT_PATH", f"/job/{value}")
@@ -65,7 +65,7 @@ def test_every_call_reads_the_environment_anew(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("value", ["-1", "1.0", "one", "0x1", "1_0", "\u0663", "1 2", "9" * 5000, "nan"])
 @pytest.mark.parametrize(("call", "names"), NUMBERS, ids=[call for call, _ in NUMBERS])
-def test_what_is_no_number_is_named_with_its_variable(
+def test_an_invalid_number_is_named_with_its_variable(
     call: str, names: list[str], value: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in names:

@@ -136,7 +136,7 @@ def test_every_save_of_a_process_has_its_own_number_and_loads(job: Path) -> None
 
 
 @pytest.mark.parametrize("restarts", ["0", "3", "7"])
-def test_numbers_go_on_whatever_restart_it_is(
+def test_save_numbers_continue_after_any_restart(
     job: Path, monkeypatch: pytest.MonkeyPatch, restarts: str
 ) -> None:
     for value in range(5):
@@ -191,7 +191,7 @@ def test_replicas_pass_the_second_barrier_if_replica_0_fails(job: Path) -> None:
     state.close()
 
 
-def test_other_replicas_touch_no_disk(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_replica_0_writes_to_disk(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     as_replica(monkeypatch, 1, 2)
     state, passed = Number(), list[None]()
     assert nbckpt.save_all_states(barrier=lambda: passed.append(None)) is None
@@ -204,7 +204,7 @@ def test_without_a_folder_nothing_is_done() -> None:
         assert (nbckpt.save_all_states(), nbckpt.load_state(state)) == (None, False)
 
 
-def test_the_folder_is_what_the_environment_says_at_the_time(
+def test_each_save_reads_the_folder_from_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with nbckpt.states():
@@ -221,7 +221,7 @@ def test_the_folder_is_what_the_environment_says_at_the_time(
         assert state.value == ord("a")
 
 
-def test_a_relative_folder_is_that_of_the_beginning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relative_folder_is_resolved_at_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with nbckpt.states("job"):
         (tmp_path / "else").mkdir()
@@ -314,7 +314,7 @@ def test_an_adaptdl_program_runs_with_only_its_import_changed(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("keep", [1, 2, 5])
-def test_the_newest_saves_are_kept_and_older_ones_go(job: Path, keep: int) -> None:
+def test_the_newest_saves_are_kept(job: Path, keep: int) -> None:
     for value in range(1, 8):
         save(value, keep=keep)
     assert saves(job) == [f"checkpoint-{number}" for number in range(8 - keep, 8)]
@@ -330,7 +330,7 @@ def test_two_saves_are_kept_unless_the_block_sets_another_number(job: Path) -> N
 
 
 @pytest.mark.parametrize("keep", [0, -1])
-def test_to_keep_none_is_refused(job: Path, keep: int) -> None:
+def test_keeping_zero_saves_is_refused(job: Path, keep: int) -> None:
     with pytest.raises(UsageError, match=f"keep={keep}: one save at least"):
         save(1, keep=keep)
     with pytest.raises(UsageError, match=f"keep={keep}"), nbckpt.states(job, keep=keep):
@@ -338,7 +338,7 @@ def test_to_keep_none_is_refused(job: Path, keep: int) -> None:
     assert not job.exists()
 
 
-def test_what_is_not_a_save_of_ours_stays_and_is_not_loaded(
+def test_foreign_folders_are_kept_and_not_loaded(
     job: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Other programs call their folders so, too."""
@@ -380,7 +380,7 @@ def test_damaged_saves_do_not_count_as_kept_and_go_when_old(job: Path) -> None:
     assert saves(job) == ["checkpoint-5", "checkpoint-6"]
 
 
-def test_what_crashes_left_goes_with_the_next_save(job: Path) -> None:
+def test_the_next_save_removes_remains_of_crashes(job: Path) -> None:
     job.mkdir()
     for left in (".nbckpt-tmp-0123456789ab", ".nbckpt-tmp-ba9876543210"):
         (job / left).mkdir()
@@ -438,7 +438,7 @@ def test_load_warns_and_falls_back_from_a_damaged_save(job: Path, caplog: pytest
     assert save(3).name == "checkpoint-3"
 
 
-def test_a_save_is_whole_or_passed_over_for_all_its_states(job: Path) -> None:
+def test_a_save_with_one_damaged_state_is_skipped_entirely(job: Path) -> None:
     """Never some states of one save and some of another."""
     for value in (1, 2):
         kept = [Number("a", value), Number("b", value)]
@@ -528,9 +528,7 @@ def name_file(file: str) -> dict[str, Any]:
     ],
     ids=str,
 )
-def test_a_hostile_manifest_is_corrupt_and_leads_nowhere(
-    job: Path, tmp_path: Path, hostile: dict[str, Any]
-) -> None:
+def test_a_hostile_manifest_is_corrupt(job: Path, tmp_path: Path, hostile: dict[str, Any]) -> None:
     (tmp_path / "n.state").write_bytes(pickle.dumps(5))
     edit(save(1), **hostile)
     with pytest.raises(CorruptError, match="no save in"):
@@ -552,7 +550,7 @@ def test_a_manifest_that_lacks_a_key_is_damaged(job: Path, key: str) -> None:
         restarted(job)
 
 
-def test_a_save_of_a_newer_version_says_so_and_stays(job: Path) -> None:
+def test_a_save_of_a_newer_version_is_an_error_and_is_kept(job: Path) -> None:
     made = save(1)
     edit(made, format=3)
     with pytest.raises(FormatError, match="has format 3, this nbckpt reads 2"):
@@ -637,7 +635,7 @@ def harm(file: Path, data: st.DataObject) -> None:
     file.write_bytes(content)
 
 
-def test_a_state_s_own_error_while_loading_is_passed_on(job: Path) -> None:
+def test_an_error_in_the_load_of_a_state_is_raised(job: Path) -> None:
     class Picky(Number):
         def load(self, fileobj: IO[bytes]) -> None:
             raise ZeroDivisionError
@@ -828,7 +826,7 @@ def test_a_save_removed_during_a_load_is_an_error_with_its_file(job: Path) -> No
     del kept
 
 
-def test_importing_it_configures_no_logging() -> None:
+def test_importing_the_package_does_not_configure_logging() -> None:
     code = "import logging, nbckpt.state; print(logging.root.handlers, logging.getLogger('nbckpt').handlers)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[] []\n"
@@ -859,7 +857,7 @@ def test_a_save_syncs_files_and_manifest_before_the_rename(
     assert events[2:] == ["sync stage", "rename stage", "sync job", "rename checkpoint-1", "sync job"]
 
 
-def test_without_a_folder_a_save_says_that_nothing_is_saved(
+def test_without_a_folder_a_save_warns_that_nothing_is_saved(
     caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with nbckpt.states():

@@ -69,7 +69,7 @@ def test_only_the_signals_that_were_named_are_handled() -> None:
         assert nbckpt.should_stop()
 
 
-def test_without_a_block_it_holds_from_there_on() -> None:
+def test_without_a_block_save_on_signal_stays_active() -> None:
     flag = nbckpt.save_on_signal()
     signal.raise_signal(signal.SIGTERM)
     assert nbckpt.should_stop()

@@ -60,7 +60,7 @@ def equal(one: list[Any], other: list[Any]) -> bool:
     return len(one) == len(other) and all(map(torch.equal, one, other))
 
 
-def test_training_goes_on_as_if_it_had_never_ended(tmp_path: Path) -> None:
+def test_resumed_training_equals_uninterrupted_training(tmp_path: Path) -> None:
     whole = Training(seed=1)
     for seed in range(3):
         whole.step(seed)
@@ -170,7 +170,7 @@ def test_a_tensor_is_refilled_in_place(tmp_path: Path, kind: str) -> None:
     assert tensor.is_leaf
 
 
-def test_random_numbers_go_on_where_they_were(tmp_path: Path) -> None:
+def test_random_generators_continue_where_they_were_saved(tmp_path: Path) -> None:
     generator, state = torch.Generator().manual_seed(7), np.random.default_rng(7)
     torch.rand(3, generator=generator)
     with nbckpt.states(tmp_path):
@@ -184,7 +184,7 @@ def test_random_numbers_go_on_where_they_were(tmp_path: Path) -> None:
         assert (states[1].value.random(3) == drawn[1]).all()
 
 
-def test_a_dict_of_them_is_loaded_in_place_too(tmp_path: Path) -> None:
+def test_a_dict_of_models_is_loaded_in_place(tmp_path: Path) -> None:
     first, second = Training(seed=1), Training(seed=2)
     first.step(0)
     saved(tmp_path, lambda: nbckpt.State.of("all", vars(first)))

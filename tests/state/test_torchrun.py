@@ -114,7 +114,7 @@ def saves(folder: Path) -> list[str]:
 
 
 @pytest.mark.slow
-def test_a_job_killed_in_a_save_goes_on_from_the_save_before_it(tmp_path: Path) -> None:
+def test_a_job_killed_in_a_save_resumes_from_the_former_save(tmp_path: Path) -> None:
     folder = tmp_path / "states"
     with torchrun(2, folder) as (job, said):
         held = json.loads(said.readline())["held"]

@@ -186,7 +186,7 @@ def test_a_plain_value_is_counted_up_in_its_state() -> None:
     assert epoch.value == 3
 
 
-def test_an_estimator_comes_back_fitted() -> None:
+def test_an_estimator_is_restored_fitted() -> None:
     linear_model = pytest.importorskip("sklearn.linear_model", reason="needs scikit-learn")
     points, answers = np.arange(20.0).reshape(10, 2), np.arange(10.0)
     fitted = nbckpt.State.of("model", linear_model.LinearRegression().fit(points, answers))
@@ -197,7 +197,7 @@ def test_an_estimator_comes_back_fitted() -> None:
     assert np.array_equal(fitted.value.predict(points), wanted)
 
 
-def test_arrays_that_share_memory_share_it_again() -> None:
+def test_arrays_with_shared_memory_share_it_again() -> None:
     whole = np.arange(10_000.0)
     found, _ = loaded_after((whole, whole[10:]), ())
     found[0][10] = -1
@@ -256,7 +256,7 @@ def test_another_model_in_a_state_is_the_one_that_counts() -> None:
     assert names() == []
 
 
-def test_a_state_of_a_model_that_was_let_go_can_be_closed() -> None:
+def test_a_state_that_only_its_model_holds_can_be_closed() -> None:
     model = Model()
     nbckpt.State.of("model", model)
     found = current.get().find("model")
@@ -266,7 +266,7 @@ def test_a_state_of_a_model_that_was_let_go_can_be_closed() -> None:
     assert nbckpt.State.of("model", model).value is model
 
 
-def test_what_cannot_be_referred_to_weakly_is_kept_by_its_state() -> None:
+def test_a_state_holds_a_value_without_weak_references() -> None:
     state = nbckpt.State.of("model", Unreferable())
     state.value.weight = 3
     nbckpt.save_all_states()
@@ -299,7 +299,7 @@ DROPPED = "state 'list' is not saved: it was dropped. Keep what State.of returns
 
 
 @pytest.mark.slow
-def test_a_state_that_nobody_kept_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_dropped_state_gives_one_warning(caplog: pytest.LogCaptureFixture) -> None:
     values = [1]
     nbckpt.State.of("list", values)
     assert warned(caplog) == []
@@ -323,7 +323,7 @@ def test_a_state_that_ends_with_its_function_gives_no_warning(caplog: pytest.Log
 
 @pytest.mark.slow
 @pytest.mark.parametrize("use", ["save", "load"])
-def test_a_state_that_was_used_may_go_without_a_word(caplog: pytest.LogCaptureFixture, use: str) -> None:
+def test_a_state_that_was_used_may_go_without_a_warning(caplog: pytest.LogCaptureFixture, use: str) -> None:
     state = nbckpt.State.of("list", [1])
     nbckpt.save_all_states()
     if use == "load":
@@ -364,7 +364,7 @@ def test_dropping_a_closed_state_ignores_an_unhashable_namesake(
 # The file.
 
 
-def test_what_cannot_be_pickled_is_named() -> None:
+def test_an_unpicklable_value_is_named() -> None:
     state = nbckpt.State.of("lock", {"event": threading.Event(), "file": io.StringIO()})
     state.value["generator"] = (it for it in ())
     with pytest.raises(CodecError, match="cannot save a dict: TypeError: cannot pickle"):
@@ -393,7 +393,7 @@ def test_what_cannot_be_pickled_is_named() -> None:
     ],
     ids=range(15),
 )
-def test_a_file_that_no_state_of_a_value_wrote_is_corrupt(content: bytes) -> None:
+def test_a_file_of_another_kind_is_corrupt(content: bytes) -> None:
     with pytest.raises(CorruptError, match=r"'the file' is no (whole )?state of a value"):
         read(io.BytesIO(content))
 
@@ -429,7 +429,7 @@ def test_a_changed_head_raises_nothing_but_the_documented_errors(written: bytes,
         read(io.BytesIO(data))
 
 
-def test_a_value_whose_class_is_not_here_says_so() -> None:
+def test_a_value_with_a_missing_class_is_a_clear_error() -> None:
     file = io.BytesIO()
     write([1], file)
     record = b"cnowhere\nThing\n."
@@ -440,7 +440,7 @@ def test_a_value_whose_class_is_not_here_says_so() -> None:
         read(io.BytesIO(made))
 
 
-def test_a_large_array_is_neither_copied_by_a_save_nor_by_a_load(job: Path) -> None:
+def test_saves_and_loads_do_not_copy_large_arrays(job: Path) -> None:
     values = {"large": np.ones(4 << 20), "half": np.ones(2 << 20)}
     size = sum(it.nbytes for it in values.values())
     state = nbckpt.State.of("values", values)
