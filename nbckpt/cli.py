@@ -1,4 +1,4 @@
-"""nbckpt in a shell: words in, text out."""
+"""nbckpt in a shell: run one command and print its result as text."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ _COMMAND = re.compile(r"%ckpt ([\w-]+)")
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run one command and print its answer; return the exit status.
+    """Run one command and print its result; return the exit status.
 
-    That is 0, 1 for an error, 2 for damage, 130 for an interrupt, and 128 and the number of a signal that
-    asked the process to end: trials are paused then, as after Ctrl-C.
+    The status is 0 for success, 1 for an error, 2 for damage and 130 for an interrupt. After a signal that
+    asked the process to end, it is 128 plus the number of the signal. Then trials are paused, as after
+    Ctrl-C.
     """
     with _ended_by_signals() as signals:
         status = _main(sys.argv[1:] if words is None else words)
@@ -53,7 +54,7 @@ def _main(words: Sequence[str]) -> int:
     except Interrupted as interrupt:
         _tell(str(interrupt), before="\n")
         return 130
-    except KeyboardInterrupt:  # before anything could answer it
+    except KeyboardInterrupt:  # an interrupt that no command handled
         from nbckpt.trials.engine.shutdown import pause_all
 
         pause_all()
@@ -70,9 +71,10 @@ def _main(words: Sequence[str]) -> int:
 
 @contextmanager
 def _ended_by_signals() -> Iterator[list[int]]:
-    """Answer the signals that ask a process to end as Ctrl-C during the block; yield those that came.
+    """Handle SIGTERM and SIGHUP like Ctrl-C during the block; yield the list of signals that came.
 
-    Only the first counts: a second interrupt would stop trials for good, and a shell that closes sends two.
+    Only the first signal counts: a second interrupt would stop trials for good, and a closing shell sends
+    two signals.
     """
     came: list[int] = []
     terminals = [fd for fd in (1, 2) if os.isatty(fd)]
@@ -81,14 +83,14 @@ def _ended_by_signals() -> Iterator[list[int]]:
         if not came:
             came.append(number)
             for fd in terminals:
-                if not os.isatty(fd):  # the terminal is gone: a trial that prints must not fail of it
+                if not os.isatty(fd):  # the terminal is gone: a trial that prints must not fail
                     os.dup2(os.open(os.devnull, os.O_WRONLY), fd)
             raise KeyboardInterrupt
 
     numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
     if threading.current_thread() is not threading.main_thread():
         numbers = []
-    # nohup has SIGHUP ignored, which stays so.
+    # nohup ignores SIGHUP: keep ignoring it.
     before = {it: signal.getsignal(it) for it in numbers if signal.getsignal(it) == signal.SIG_DFL}
     for number in before:
         signal.signal(number, end)
@@ -100,7 +102,7 @@ def _ended_by_signals() -> Iterator[list[int]]:
 
 
 class _Line:
-    """One line on standard error, where that is a terminal, that tells how trials go."""
+    """One line on standard error that shows the states of trials, if standard error is a terminal."""
 
     def __init__(self) -> None:
         self._thread: threading.Thread | None = None
@@ -115,7 +117,7 @@ class _Line:
             self._thread.join()
 
     def watch(self, result: Result, experiment: Experiment) -> None:
-        """Follow an experiment until the end of the command."""
+        """Show the states of an experiment's trials until the end of the command."""
         del result
         if sys.stderr.isatty():
             self._thread = threading.Thread(target=self._follow, args=(experiment,), name="nbckpt-live")
@@ -132,7 +134,7 @@ class _Line:
 
 
 def _page_in_a_shell(page: Page) -> Page:
-    """Return a page whose commands are those of a shell; what was recorded stays as it was."""
+    """Return a page whose notes and hints name shell commands. Recorded data is not changed."""
     hints = (Hint(hint.what, _in_a_shell(hint.command)) for hint in page.hints)
     return replace(
         page,
@@ -142,27 +144,27 @@ def _page_in_a_shell(page: Page) -> Page:
 
 
 def _in_a_shell(said: str) -> str:
-    """Write the commands in *said* as one types them in a shell, except those that need a notebook."""
+    """Rewrite the commands in *said* for a shell, except commands that need a notebook."""
     return _COMMAND.sub(lambda it: it[0] if it[1] in IN_NOTEBOOKS else f"nbckpt {it[1]}", said)
 
 
 def _tell(trouble: str, before: str = "") -> None:
-    """Say on standard error what is wrong."""
+    """Print an error to standard error."""
     print(f"{before}nbckpt: {visible(_in_a_shell(trouble))}", file=sys.stderr)
 
 
 def _print(said: str) -> None:
-    """Print what was asked for, as far as the terminal's encoding can show it."""
+    """Print a text. Replace characters that the terminal's encoding cannot show."""
     encoding = sys.stdout.encoding or "utf-8"
     try:
         print(said.encode(encoding, "replace").decode(encoding), flush=True)
-    except BrokenPipeError:  # `| head` has seen enough; nor is there anything to flush at the end
+    except BrokenPipeError:  # for example `| head`: nothing is left to flush at exit either
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextmanager
 def _bar() -> Iterator[Bar | None]:
-    """Show progress on standard error during the block, where that is a terminal and if it lasts."""
+    """Show progress of a long block on standard error, if that is a terminal."""
     if not sys.stderr.isatty():
         yield None
         return

@@ -1,4 +1,4 @@
-"""Commands: everything that can be asked, in one table. A command returns a result and prints nothing."""
+"""Commands: the table of all commands. A command returns a result and prints nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HOMES = {name: module for module, names in _MODULES.items() for name in names.s
 
 
 class _Table(Mapping[str, Command]):
-    """The commands in the order of the help. A command's module is imported when it is asked for."""
+    """The commands in the order of the help. The module of a command is imported on first use."""
 
     def __getitem__(self, name: str) -> Command:
         # see docs/decisions/0051

@@ -1,4 +1,4 @@
-"""doctor, help: what works here, and what there is."""
+"""panel, doctor, help: show the panel, diagnose the installation, and list the commands."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from nbckpt.store import LocalStore, Store
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     what: str
     good: bool
@@ -30,7 +30,7 @@ class Check:
 
 @dataclass(frozen=True, repr=False)
 class Diagnosis(Result):
-    """What works here, and which variables could not be saved."""
+    """The results of all checks, and the variables that cannot be saved."""
 
     checks: tuple[Check, ...]
     culprits: tuple[tuple[str, str, str], ...]
@@ -42,7 +42,7 @@ class Diagnosis(Result):
 
     @property
     def exit_status(self) -> int:
-        """See `Result.exit_status`: 1 if something does not work here."""
+        """See `Result.exit_status`: 1 if a check failed."""
         return int(not all(check.good for check in self.checks))
 
     def page(self) -> Page:
@@ -103,7 +103,7 @@ def _checks(session: Session) -> Iterator[Check]:
 
 
 def _read_only(store: Store) -> str:
-    """Return the folder that a local store would write to, if this user may not; "" otherwise."""
+    """Return the folder of a local store if this user cannot write to it; otherwise ""."""
     if not isinstance(store, LocalStore):
         return ""
     there = next(folder for folder in (store.folder, *store.folder.parents) if folder.exists())
@@ -126,13 +126,13 @@ def _culprits(session: Session, variables: Sequence[str]) -> Iterator[tuple[str,
 
 @dataclass(frozen=True, repr=False)
 class Help(Result):
-    """The commands, or one command's usage.
+    """The list of commands, or the usage of one command.
 
     Attributes:
-        face: How a command is written here: `%ckpt` or `nbckpt`.
-        commands: Each command that works here, and what it does.
-        elsewhere: The commands that only a notebook has.
-        usage: How one command is used.
+        face: How users write a command here: `%ckpt` or `nbckpt`.
+        commands: Each command that works here, with its description.
+        elsewhere: The commands that work only in a notebook.
+        usage: The usage of one command.
     """
 
     face: str

@@ -1,4 +1,4 @@
-"""status, ls, show: look at what is kept. Nothing is unpickled."""
+"""status, ls, show: look at the checkpoints of a store. Nothing is unpickled."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ class Listing(Result):
     """Checkpoints, newest first.
 
     Attributes:
-        rows: Those that are shown.
-        total: How many there are.
+        rows: The checkpoints that are shown.
+        total: The number of all checkpoints that match.
         where: The store.
-        first: The place of the first row among all.
-        name: The name whose versions they are; None for all.
-        find: The text that they have in them.
-        trials: Which of those of trials are among them: `all`, the `newest` of each, or none.
+        first: The index of the first row among all.
+        name: Only versions of this name are listed; None for all names.
+        find: Only checkpoints that contain this text are listed; empty for all.
+        trials: Which checkpoints of trials are listed too: `all`, the `newest` of each trial, or "" for none.
     """
 
     rows: tuple[Row, ...]
@@ -78,7 +78,7 @@ class Listing(Result):
         )
 
     def _older(self) -> tuple[Hint, ...]:
-        """Return how to ask for the next page and for all."""
+        """Return the commands for the next page and for all rows."""
         most = len(self.rows)
         name = f" {shlex.quote(self.name)}" if self.name else ""
         find = f" --find {shlex.quote(self.find)}" if self.find else ""
@@ -113,7 +113,7 @@ def ls(
 
 
 def _places(session: Session, name: str | None, trials: str) -> list[Entry | Found]:
-    """Return where the checkpoints are, the newest first."""
+    """Return the entries of the checkpoints to list, newest first."""
     tracker = session.tracker
     entries = tracker.entries()
     if name is not None:
@@ -130,7 +130,7 @@ def _places(session: Session, name: str | None, trials: str) -> list[Entry | Fou
 
 
 def _first(total: int, most: int, page: int) -> int:
-    """Return the place of the first checkpoint on a page.
+    """Return the index of the first checkpoint on a page.
 
     Raises:
         UsageError: There is no such page.
@@ -146,7 +146,7 @@ def _first(total: int, most: int, page: int) -> int:
 
 @dataclass(frozen=True, repr=False)
 class Status(Result):
-    """The store at a glance."""
+    """A summary of the store."""
 
     where: str
     total: int
@@ -184,7 +184,7 @@ def status(session: Session) -> Status:
 
 
 def _newest_trials(session: Session) -> str:
-    """Return how the newest experiment goes, in a sentence."""
+    """Return a sentence about the trials of the newest experiment."""
     folder = experiments_folder(session.tracker.store.url)
     if link_outside(folder.parent, folder.name) or not any(folder.glob("*/experiment.json")):
         return ""
@@ -200,13 +200,13 @@ def _newest_trials(session: Session) -> str:
 
 
 def _space(tracker: Tracker) -> int | None:
-    """Return the bytes that a local store takes."""
+    """Return the size of a local store in bytes; None for other stores."""
     return size_of(tracker.store.folder) if isinstance(tracker.store, LocalStore) else None
 
 
 @dataclass(frozen=True, repr=False)
 class Shown(Result):
-    """One checkpoint in full."""
+    """All details of one checkpoint."""
 
     row: Row
     pictures: tuple[Picture, ...] = ()
@@ -292,10 +292,10 @@ def show(session: Session, ref: str) -> Result:
 
 
 def _pictures(manifest: Manifest, reader: Reader) -> Iterable[Picture]:
-    """Yield the pictures of the values; those that are damaged or too large for one are left out."""
+    """Yield the pictures of the values. Leave out damaged pictures and those above the size limit."""
     small = [it for it in manifest.values if it.picture and it.picture.size <= _MOST_PICTURE]
     for value in small[:_MOST_PICTURES]:
-        with suppress(CorruptError):  # `verify` tells
+        with suppress(CorruptError):  # `verify` reports the damage
             if value.picture:
                 yield Picture(value.name, reader.read(reader.sized(value.picture)))
 

@@ -1,4 +1,4 @@
-"""diff: what differs between two checkpoints, or one and what is live. Only what is trusted is unpickled."""
+"""diff: compare two checkpoints, or one with the live variables. Only trusted values are unpickled."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from nbckpt.tracker.comparing import Comparable, by_name
 
 @dataclass(frozen=True, repr=False)
 class Comparison(Result):
-    """Two checkpoints, or one and what is live, side by side."""
+    """The comparison of two checkpoints, or of one with the live variables."""
 
     compared: Compared
     old: str
@@ -55,7 +55,7 @@ class Comparison(Result):
 
 
 def _table(what: str, differ: Sequence[Difference]) -> Table:
-    """Return a table of what differs."""
+    """Return a table of differences."""
     rows = tuple((it.name, it.change, "; ".join(it.details)) for it in differ)
     return Table(f"{what}s that differ", (Column(what, code=True), Column("change"), Column("details")), rows)
 
@@ -69,7 +69,7 @@ def diff(session: Session, old: str, new: str | None) -> Comparison:
 
 
 def _side(session: Session, ref: str) -> Comparable:
-    """Return a checkpoint, or one of a trial, as one side of a comparison."""
+    """Return a checkpoint, of variables or of a trial, as one side of a comparison."""
     if is_ref(session, ref) or not is_trial(ref):
         return session.tracker.comparable(ref)
     from nbckpt.trials.checkpoint_index import Found

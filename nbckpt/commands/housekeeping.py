@@ -28,7 +28,7 @@ _MOST_KEPT = 10
 
 @dataclass(frozen=True, repr=False)
 class Tagged(Result):
-    """A checkpoint's further name."""
+    """The additional name of a checkpoint."""
 
     ref: Ref
 
@@ -48,7 +48,7 @@ def tag(session: Session, ref: str, name: str) -> Tagged:
 
 
 def _of_trial(session: Session, ref: str) -> tuple[Path, Tree]:
-    """Return a trial's checkpoint, all of whose files are whole: its folder, and as it is told elsewhere."""
+    """Check the files of a trial's checkpoint, and return its folder and its tree."""
     trial, record = session.library.checkpoint(ref)
     trial.checkpoints.check(record)
     found = Found(trial.folder, record.name)
@@ -59,13 +59,13 @@ def _of_trial(session: Session, ref: str) -> tuple[Path, Tree]:
 
 @dataclass(frozen=True, repr=False)
 class Removed(Result):
-    """Checkpoints and experiments that were taken away, or with a dry run would be.
+    """The checkpoints and experiments that a removal or its dry run names.
 
     Attributes:
         labels: The checkpoints.
         freed: The bytes that the next gc frees.
-        dry_run: Whether nothing was done.
-        experiments: Experiments and checkpoints of trials, in words, with the bytes that they take.
+        dry_run: Whether nothing was removed.
+        experiments: Experiments and checkpoints of trials, as text, with their sizes in bytes.
     """
 
     labels: tuple[str, ...]
@@ -94,7 +94,7 @@ def rm(session: Session, refs: Sequence[str], dry_run: bool) -> Removed:  # noqa
     its = {entry.id: [str(it) for it in tracker.history.refs() if it.id == entry.id] for entry in entries}
     labels = tuple(", ".join(its[entry.id]) or entry.id[:SHORT] for entry in entries)
     freed = tracker.only_in(entries) if entries else 0
-    # What cannot be removed is refused before anything is.
+    # Check everything first: an item that cannot be removed must fail before any removal.
     sizes = [(f"the experiment {it}" if it in names else it, library.size_of(it)) for it in others]
     if not dry_run:
         tracker.remove(refs, partial(library.remove, *others) if others else None)
@@ -103,12 +103,12 @@ def rm(session: Session, refs: Sequence[str], dry_run: bool) -> Removed:  # noqa
 
 @dataclass(frozen=True, repr=False)
 class Collection(Result):
-    """What gc did, or with a dry run would do.
+    """The result of a gc or of its dry run.
 
     Attributes:
-        collected: What it did in the store.
-        dry_run: Whether nothing was done.
-        experiments: The removed experiments and checkpoints of trials that it deleted, and their bytes.
+        collected: The counts for the store.
+        dry_run: Whether nothing was deleted.
+        experiments: The removed experiments and checkpoints of trials that gc deletes, with their sizes.
     """
 
     collected: Collected
@@ -139,13 +139,13 @@ class Collection(Result):
 
 def gc(session: Session, dry_run: bool) -> Collection:  # noqa: FBT001  argparse gives it by name
     """Free the space of what was removed and of what nothing needs."""
-    experiments = empty(session.library.folder, dry_run=dry_run)  # first: it needs no space, and gives some
+    experiments = empty(session.library.folder, dry_run=dry_run)  # first: it needs no space and frees some
     return Collection(session.tracker.collect(dry_run=dry_run), dry_run, experiments)
 
 
 @dataclass(frozen=True, repr=False)
 class Verification(Result):
-    """What verify read, and what it found; and where damage was repaired from."""
+    """The data that verify read, the damage that it found, and the source of repairs."""
 
     verified: Verified
     source: str = ""
@@ -205,12 +205,12 @@ def verify(session: Session, refs: Sequence[str], repair: bool) -> Verification:
 
 @dataclass(frozen=True, repr=False)
 class Trusted(Result):
-    """Checkpoints that are now signed as one's own.
+    """The checkpoints that `trust` signed with your key.
 
     Attributes:
-        signed: Those that were not yet.
-        unread: Those that cannot be read, by their ids or names, and why.
-        experiments: The experiments and checkpoints of trials that were not signed yet.
+        signed: The newly signed checkpoints.
+        unread: By id or name, why a checkpoint cannot be read.
+        experiments: The newly signed experiments and checkpoints of trials.
     """
 
     signed: tuple[Manifest, ...]
@@ -262,7 +262,7 @@ def trust(session: Session, refs: Sequence[str], whole_store: bool) -> Trusted: 
 
 @dataclass(frozen=True, repr=False)
 class Exported(Result):
-    """A checkpoint in a file."""
+    """The result of an export: a file with one checkpoint."""
 
     ref: str
     file: str
@@ -288,7 +288,7 @@ def export(session: Session, ref: str, file: str, overwrite: bool) -> Exported: 
 
 @dataclass(frozen=True, repr=False)
 class Imported(Result):
-    """A checkpoint that came from a file."""
+    """The result of an import: a checkpoint from a file."""
 
     manifest: Manifest
     ref: Ref | None

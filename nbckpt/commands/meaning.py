@@ -1,4 +1,4 @@
-"""What a word on a command line means: a checkpoint of variables, a trial, or a trial's checkpoint."""
+"""Classify a word on a command line: a checkpoint of variables, a trial, or a trial's checkpoint."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _TRIAL = re.compile(r"(.+/)?t\d+(@\d+)?")
 
 
 def is_ref(session: Session, word: str) -> bool:
-    """Tell whether there is a checkpoint of variables by that name."""
+    """Tell whether *word* refers to a checkpoint of variables."""
     try:
         session.tracker.find(word)
     except (NotFoundError, UsageError):
@@ -20,12 +20,12 @@ def is_ref(session: Session, word: str) -> bool:
 
 
 def is_trial(word: str) -> bool:
-    """Tell whether a word reads like a trial, t3 or EXP/t3, or a trial's checkpoint, t3@10."""
+    """Tell whether a word has the form of a trial, t3 or EXP/t3, or of a trial's checkpoint, t3@10."""
     return _TRIAL.fullmatch(word) is not None
 
 
 def also_a_trial(session: Session, ref: str) -> str:
-    """Return a sentence where a checkpoint has the name of a trial, too: the checkpoint is what is meant."""
+    """Return a note if a trial has the same name as the checkpoint *ref*, which is used; else ""."""
     if not is_trial(ref):
         return ""
     try:

@@ -1,4 +1,4 @@
-"""restore, undo, snippet: get variables back."""
+"""restore, undo, snippet: restore variables."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _UNDO = Hint("Undo", "%ckpt undo")
 
 @dataclass(frozen=True, repr=False)
 class RestoreResult(Result):
-    """Variables that came back, or with a dry run would."""
+    """The result of a restore or of its dry run."""
 
     restored: Restored
     ref: str
@@ -64,13 +64,13 @@ class RestoreResult(Result):
 
 
 def _failures(failed: Iterable[Failure], caption: str) -> Table:
-    """Return a table of what was not restored, and why."""
+    """Return a table of the variables that were not restored, with reasons."""
     rows = tuple((", ".join(it.names), it.reason) for it in failed)
     return Table(caption, (Column("variable", code=True), Column("reason")), rows)
 
 
 def _changes(changes: Mapping[str, str], *, dry_run: bool) -> Table:
-    """Return a table of what happens to which variables."""
+    """Return a table of the changes and their variables."""
     words = {
         "new": "new here",
         "same": "same as now",
@@ -86,7 +86,7 @@ def _changes(changes: Mapping[str, str], *, dry_run: bool) -> Table:
 
 
 def _failure_caption(manifest: Manifest) -> str:
-    """Return a caption that names the packages whose versions may be the cause."""
+    """Return a caption that names the packages whose versions may have caused the failures."""
     then, here = manifest.provenance.get("packages", {}), packages()
     differ = [
         f"{name} {then[name]} (here {here[name]})"
@@ -103,7 +103,7 @@ def restore(
     ref: str,
     names: Sequence[str],
     prefix: str,
-    dry_run: bool,  # noqa: FBT001  argparse gives these by name
+    dry_run: bool,  # noqa: FBT001  argparse passes these by name
     trust: bool,  # noqa: FBT001
     lazy: bool,  # noqa: FBT001
 ) -> RestoreResult | TrialRestored:
@@ -129,15 +129,15 @@ def restore(
 
 @dataclass(frozen=True, repr=False)
 class TrialRestored(Result):
-    """What was in a trial's checkpoint.
+    """The result of restoring a trial's checkpoint.
 
     Attributes:
         ref: The checkpoint's name.
-        path: The folder in which it is.
-        changes: What happened to which variables; none of a folder of the user's.
+        path: The checkpoint's folder.
+        changes: The change of each variable; empty if the checkpoint is a folder of the user's files.
         failed: States that were not loaded.
-        rest: Keys of a dict that cannot be variables.
-        dry_run: Whether nothing was done.
+        rest: Keys of the checkpoint's dict that cannot be variable names.
+        dry_run: Whether nothing was restored.
     """
 
     ref: str
@@ -174,7 +174,7 @@ class TrialRestored(Result):
 def _restore_trial(
     session: Session, ref: str, names: Sequence[str], prefix: str, *, dry_run: bool, trust: bool
 ) -> TrialRestored:
-    """Put the dict that a trial saved into the namespace; of a folder, tell where it is."""
+    """Restore the dict that a trial saved into the namespace. For a folder, return its path."""
     trial, record = session.library.checkpoint(ref)
     trial.checkpoints.check(record)
     label = f"{trial.folder.parent.name}/{trial.id}@{record.step}"
@@ -199,7 +199,7 @@ def _restore_trial(
 
 @dataclass(frozen=True, repr=False)
 class Undone(Result):
-    """A restore or a removal that was taken back."""
+    """The result of `undo`: the restore or removal that was undone."""
 
     what: str
     names: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""save: variables into a new checkpoint."""
+"""save: save variables as a new checkpoint."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nbckpt.tracker import Saved
 
 
 def counted(names: Iterable[str]) -> str:
-    """Return how many variables, and how many states, there are among the names of values."""
+    """Return the numbers of variables and of states among the names of values, as text."""
     names = [name for name in names if name not in NAMES]
     states = sum(map(is_state, names))
     also = f" and {count(states, 'state')}" if states else ""
@@ -22,19 +22,19 @@ def counted(names: Iterable[str]) -> str:
 
 
 def torn_note(names: Iterable[str]) -> list[str]:
-    """Return a sentence about variables that changed while they were saved, if there are any."""
+    """Return a note about variables that changed during the save, if there are any."""
     which = short(", ".join(names), 100)
     return [f"Changed while it was saved, so it may mix values of several moments: {which}."] if which else []
 
 
 @dataclass(frozen=True, repr=False)
 class SaveResult(Result):
-    """A checkpoint that was made.
+    """The result of `save`.
 
     Attributes:
-        saved: What was made.
-        where: The notebook and cell, in words.
-        hint: A likely slip, in words.
+        saved: The tracker's result.
+        where: The notebook and cell, as text.
+        hint: A note about a likely mistake of the user.
     """
 
     saved: Saved
@@ -76,7 +76,7 @@ def save(
     variables: Sequence[str],
     message: str,
     exclude: Sequence[str],
-    everything: bool,  # noqa: FBT001  argparse gives these by name
+    everything: bool,  # noqa: FBT001  argparse passes these by name
     states: bool,  # noqa: FBT001
 ) -> SaveResult:
     """Save variables, all of them by default, as a new version of NAME."""

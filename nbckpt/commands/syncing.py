@@ -1,4 +1,4 @@
-"""push, pull: checkpoints and experiments to any storage, and from it."""
+"""push, pull, sync: copy checkpoints and experiments to any storage and back."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _NO_THREADS = "threads cannot start here: it is pushed whenever you say %ckpt sy
 
 @dataclass(frozen=True, repr=False)
 class Transferred(Result):
-    """What a push or a pull did.
+    """The result of a push or a pull.
 
     Attributes:
-        mirrored: What was moved.
+        mirrored: The counts.
         done: `pushed` or `pulled`.
-        place: The other place.
-        seconds: How long it took.
-        note: What else there is to say.
+        place: The remote location.
+        seconds: The duration.
+        note: A further note.
     """
 
     mirrored: Mirrored
@@ -85,14 +85,14 @@ def _left_out(name: str, moved: Moved) -> str:
 
 @dataclass(frozen=True, repr=False)
 class SyncShown(Result):
-    """How the store is kept at another place, too, and which experiments send their trials themselves.
+    """The sync status of the store, and the experiments that upload their trials themselves.
 
     Attributes:
-        status: How it goes; None where it is not.
-        former: Where it was until now.
-        experiments: The settings of the newest experiments that have a `sync_config`, in words.
-        trouble: What these say is not where it should be, or is still being sent.
-        waiting: How many checkpoints, and how many trials' news, are not there yet.
+        status: The status of the background sync; None if the store is not synced.
+        former: The remote location until the sync was turned off; empty otherwise.
+        experiments: The settings of the newest experiments that have a `sync_config`, as text.
+        trouble: Notes of these experiments about uploads that failed or still run.
+        waiting: The numbers of checkpoints and of trials with changes that are not pushed yet.
     """
 
     status: AutoStatus | None
@@ -118,9 +118,9 @@ class SyncShown(Result):
         return Page(headline, self._tables(), (*told, *self.trouble), hints=hints)
 
     def _tables(self) -> tuple[Table, ...]:
-        """Return every setting, with a column for the store and for each experiment that has its own."""
+        """Return the settings as a table, with a column for the store and one for each syncing experiment."""
         status = self.status
-        # A push of the store has no time limit, and is made after each save.
+        # A push of the store has no timeout. A push also follows each save.
         own = status and SyncConfig(status.url, sync_period=status.period, sync_timeout=None)
         configs = ({"this store": dict(own.settings())} if own else {}) | dict(self.experiments)
         columns = (Column("setting", code=True), *(Column(tail(name)) for name in configs))
@@ -130,7 +130,7 @@ class SyncShown(Result):
 
 
 def _pending(checkpoints: int, trials: int) -> str:
-    """Return what is not there yet, in words."""
+    """Return the changes that are not pushed yet, as text."""
     parts = [count(checkpoints, "checkpoint")] if checkpoints else []
     parts += [f"news of {count(trials, 'trial')}"] if trials else []
     return f"pending: {' and '.join(parts)}" if parts else ""
@@ -183,7 +183,7 @@ def sync(session: Session, url: str, period: float, **how: bool) -> Result:
 
 
 def _shown(session: Session, former: str = "") -> SyncShown:
-    """Return how it goes, and what the newest experiments do that send their trials themselves."""
+    """Return the sync status, with the newest experiments that upload their trials themselves."""
     library = session.library
     configs: dict[str, Mapping[str, str]] = {}
     trouble: list[str] = []
@@ -193,22 +193,22 @@ def _shown(session: Session, former: str = "") -> SyncShown:
             if settings := _settings(file, file.stat().st_mtime_ns):
                 configs[name] = settings
                 trouble += [f"{name}: {note}" for note in library.open(name).notes]
-        except (NbckptError, OSError) as error:  # one that cannot be read hides nothing of the others
+        except (NbckptError, OSError) as error:  # an unreadable experiment must not hide the others
             trouble.append(f"{name}: {error}")
     return SyncShown(session.auto.status, former, configs, tuple(trouble), session.auto.waiting())
 
 
 @lru_cache(maxsize=_MOST_EXPERIMENTS)
 def _settings(file: Path, _changed: int) -> Mapping[str, str]:
-    """Return how an experiment is synced; remembered, since the file is long and is asked for often."""
+    """Return the sync settings of an experiment. The result is cached: the file is long and read often."""
     return spec_file.read(file.parent).sync
 
 
 def expanded(place: str, namespace: Mapping[str, Any] | None) -> str:
-    """Return a place with each `$name` in it replaced by that variable, of the notebook or the environment.
+    """Replace each `$name` in a place by that variable of the notebook or of the environment.
 
     Raises:
-        UsageError: There is none of that name.
+        UsageError: There is no variable of that name, or a `$` is followed by no name.
     """
     if "$" not in place:
         return place
@@ -232,7 +232,7 @@ def _mirror(session: Session, url: str) -> Mirror:
 def _transferred(
     session: Session, move: Callable[[TransferOptions], Mirrored], done: str, place: str
 ) -> Transferred:
-    """Make a transfer with its progress shown; an interrupt cancels it."""
+    """Make a transfer and show its progress; an interrupt cancels it."""
     cancel, bar, began = Cancel(), session.progress, time.monotonic()
     told = None if bar is None else lambda it: bar(it.done, it.size, it)
     try:

@@ -1,4 +1,4 @@
-"""The command table: every command once, for the magic, the shell, the help and the completer."""
+"""The command table: one definition per command, for the magic, the shell, the help and the completer."""
 
 from __future__ import annotations
 
@@ -39,29 +39,29 @@ IN_NOTEBOOKS = frozenset({"save", "restore", "panel"})
 
 
 class Bar(Protocol):
-    """What shows how far long work is."""
+    """A function that shows the progress of long work."""
 
     def __call__(self, done: int, total: int, transfer: Progress | None = None) -> None:
-        """Show that *done* bytes of *total* are done, and what else there is to say of a transfer."""
+        """Show that *done* of *total* bytes are done, and the progress of a transfer if there is one."""
 
 
 @dataclass(frozen=True)
 class Session:
-    """What a command works on.
+    """The objects that a command works with.
 
     Attributes:
         tracker: The open tracker.
-        auto: Keeps the store at another place, too.
-        namespace: The live variables; None in a shell, where there are none.
-        hidden: Names in the namespace that are nobody's variables.
-        history: Those of them that hold a notebook's earlier results.
-        where: Where the command was given: the cell, the notebook.
-        progress: Shows how far long work is.
-        insert: Puts text into a new cell.
-        watch: Shows a result, and again whenever its experiment changed, until that ends.
-        panel: Shows the panel, with one of its tabs in front.
-        table: The commands that there are.
-        face: How a user writes a command here: `%ckpt` or `nbckpt`.
+        auto: Syncs the store in the background.
+        namespace: The live variables; None in a shell, which has no variables.
+        hidden: Names in the namespace that are not the user's variables.
+        history: The hidden names that hold earlier results of the notebook.
+        where: The origin of the command: the cell, the notebook.
+        progress: Shows the progress of long work.
+        insert: Inserts text into a new cell.
+        watch: Shows a result, and updates it at each change of its experiment until the experiment ends.
+        panel: Shows the panel with the given tab in front.
+        table: All commands.
+        face: How users write a command here: `%ckpt` or `nbckpt`.
     """
 
     tracker: Tracker
@@ -82,7 +82,7 @@ class Session:
         """The experiments that belong to the store.
 
         Raises:
-            UsageError: Their folder is a link out of the store.
+            UsageError: The folder of the experiments is a link out of the store.
         """
         from nbckpt.trials.catalog import Catalog
         from nbckpt.trials.home import experiments_folder, inside_store
@@ -93,7 +93,7 @@ class Session:
         """Return the live variables.
 
         Raises:
-            UsageError: There are none, in a shell.
+            UsageError: This is a shell, which has no live variables.
         """
         if self.namespace is None:
             raise UsageError(
@@ -108,10 +108,10 @@ class Option:
     """An argument or option of a command.
 
     Attributes:
-        flags: Its names; one without dashes for an argument.
-        help: One line.
-        kind: What it stands for, so that it can be completed.
-        extra: Further words to argparse.
+        flags: The names; an argument has one name without dashes.
+        help: One line for the help.
+        kind: The kind of its values, which the completer uses.
+        extra: More arguments for argparse.
     """
 
     flags: tuple[str, ...]
@@ -145,9 +145,9 @@ class Command:
     """One row of the table.
 
     Attributes:
-        name: What people type.
-        run: Does it; its docstring's first line is the help.
-        options: What it takes.
+        name: The name that users type.
+        run: The function that runs the command; the first line of its docstring is the help.
+        options: The arguments and options.
     """
 
     name: str
@@ -160,8 +160,8 @@ class Command:
         return (inspect.getdoc(self.run) or "").split("\n", 1)[0]
 
 
-class HelpRequest(Exception):  # noqa: N818  not an error: the way out of argparse
-    """Someone asked for help, of one command or of all."""
+class HelpRequest(Exception):  # noqa: N818  not an error: it leaves argparse
+    """The user asked for help on one command or on all commands."""
 
     def __init__(self, command: str, text: str) -> None:
         super().__init__(text)
@@ -170,7 +170,7 @@ class HelpRequest(Exception):  # noqa: N818  not an error: the way out of argpar
 
 
 class _Parser(argparse.ArgumentParser):
-    """argparse that raises instead of ending the process, which is the kernel."""
+    """An argument parser that raises errors. The standard one exits the process, which is the kernel here."""
 
     def error(self, message: str) -> NoReturn:
         face, _, command = self.prog.partition(" ")
@@ -183,7 +183,7 @@ class _HelpAction(argparse.Action):
 
 
 def build_parser(table: Mapping[str, Command], prog: str) -> argparse.ArgumentParser:
-    """Return the parser of the whole table, for the face called *prog*."""
+    """Return a parser for all commands of the table; *prog* is the program name, `%ckpt` or `nbckpt`."""
     parser = _Parser(prog=prog, add_help=False, exit_on_error=True)
     _add_common(parser, store=True)
     verbs = parser.add_subparsers(dest="verb", metavar="COMMAND", parser_class=_Parser)
@@ -191,7 +191,7 @@ def build_parser(table: Mapping[str, Command], prog: str) -> argparse.ArgumentPa
         sub = verbs.add_parser(command.name, add_help=False, description=command.help)
         _add_common(sub, store=all("--store" not in it.flags for it in command.options))
         for it in command.options:
-            # Without a default argparse takes an argument of any number of words for required.
+            # Without a default argparse treats an argument with nargs="*" as required.
             default: dict[str, Any] = {"default": []} if it.extra.get("nargs") == "*" else {}
             sub.add_argument(*it.flags, help=it.help, **default | dict(it.extra))
     return parser
@@ -213,12 +213,12 @@ def _add_common(parser: argparse.ArgumentParser, *, store: bool) -> None:
 
 @dataclass(frozen=True)
 class Request:
-    """Words that were understood.
+    """A parsed command line.
 
     Attributes:
-        command: What to run.
-        arguments: With what.
-        store: Where, if the words say so.
+        command: The command to run.
+        arguments: The arguments of the command.
+        store: The value of `--store`, or None.
     """
 
     command: Command
@@ -226,18 +226,18 @@ class Request:
     store: str | None
 
     def run(self, session: Session) -> Result | None:
-        """Run the command; None where it has shown already what there is to show."""
+        """Run the command. Return its result, or None if the command has shown everything itself."""
         return self.command.run(session, **self.arguments)
 
 
 def parse(table: Mapping[str, Command], words: Sequence[str], face: str) -> Request:
-    """Understand *words*; none at all means `status`.
+    """Parse *words*. No words mean `status`.
 
-    Only the command that they name is looked up in the table.
+    Only the named command is looked up in the table.
 
     Raises:
-        UsageError: They are no command.
-        HelpRequest: They ask for help.
+        UsageError: The words are not a valid command.
+        HelpRequest: The words ask for help.
     """
     asks_for_help = not {"-h", "--help"}.isdisjoint(words)
     verb = _verb(words) or ("help" if asks_for_help else "status")
@@ -256,13 +256,16 @@ def parse(table: Mapping[str, Command], words: Sequence[str], face: str) -> Requ
 
 
 def _verb(words: Sequence[str]) -> str:
-    """Return the command's name: the first word that is neither an option nor the place of `--store`."""
+    """Return the command's name: the first word that is neither an option nor the value of `--store`."""
     pairs = zip(("", *words), words, strict=False)
     return next((word for before, word in pairs if before != "--store" and not word.startswith("-")), "")
 
 
 def _take_in(command: Command, arguments: dict[str, Any], left: Sequence[str]) -> bool:
-    """Give words behind an option, which argparse leaves, to the argument that takes many; tell if it can."""
+    """Add words after an option, which argparse leaves over, to the argument that takes any number of words.
+
+    Return False if the command has no such argument.
+    """
     many = [it.flags[0] for it in command.options if it.many]
     if not many or any(word.startswith("-") for word in left):
         return False

@@ -1,4 +1,4 @@
-"""run, trials, pause, stop, checkpoint, resume, best: experiments, and what came out of them."""
+"""run, trials, pause, stop, checkpoint, resume, best, plot: run experiments and look at their results."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def run(
 
 
 def _stop(words: Sequence[str], session: Session) -> Stop:
-    """Return the condition that `--stop loss=0.1`, or `--stop 60` for seconds, means."""
+    """Return the condition for `--stop loss=0.1`, or for `--stop 60`, which means seconds."""
     if len(words) == 1 and "=" not in words[0]:
         stop: Stop = values.evaluate(words[0], session.namespace, f"--stop {words[0]}")
         return stop
@@ -62,7 +62,7 @@ def _stop(words: Sequence[str], session: Session) -> Stop:
 
 
 def _under_way(session: Session, experiment: Experiment, *, wait: bool) -> Experiment:
-    """Show an experiment that was started, and wait for its end where that was asked for."""
+    """Show a started experiment. Wait for its end with --wait, and always in a shell."""
     waits = wait or session.namespace is None
     try:
         if session.watch is not None:
@@ -108,7 +108,7 @@ def trials(
 
 
 def _others(library: Catalog, name: str) -> tuple[tuple[str, str], ...]:
-    """Return a row for each other experiment, the newest first."""
+    """Return a row for each other experiment, newest first."""
     names = [it for it in reversed(library.names()) if it != name]
     rows = []
     for other in names[:_MOST_OTHERS]:
@@ -123,7 +123,7 @@ def _others(library: Catalog, name: str) -> tuple[tuple[str, str], ...]:
 
 @dataclass(frozen=True, repr=False)
 class Asked(Result):
-    """What trials were asked to do, in words, and the next command."""
+    """The request that was sent to trials, as text, and the next command."""
 
     what: str
     hint: Hint
@@ -178,7 +178,7 @@ def _can(verb: str, trial: Trial, states: Mapping[str, str]) -> bool:
 def resume(
     session: Session,
     target: str,
-    errored: bool,  # noqa: FBT001  argparse gives these by name
+    errored: bool,  # noqa: FBT001  argparse passes these by name
     trust: bool,  # noqa: FBT001
     wait: bool,  # noqa: FBT001
 ) -> Experiment:
@@ -213,7 +213,7 @@ def plot(session: Session, targets: Sequence[str], metric: str, mode: str) -> Cu
 
 
 def _target(library: Catalog, target: str) -> tuple[Experiment, Trial | None]:
-    """Return the experiment, and the trial in it, that a word means; by default the newest experiment."""
+    """Return the experiment and the trial that a word refers to; by default the newest experiment."""
     if not target or target in library.names():
         return library.open(target), None
     return library.trial(target)

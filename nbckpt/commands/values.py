@@ -1,4 +1,4 @@
-"""Values on a command line: `k=v`, where v is a Python literal or a name of the notebook; and functions."""
+"""Values on a command line: functions, and `k=v` words, where v is a Python literal or a variable's name."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ Namespace = Mapping[str, Any]
 
 
 def assignments(words: Iterable[str], namespace: Namespace | None) -> dict[str, Any]:
-    """Return what `k=v` words say, `a/b=v` as a dict in a dict.
+    """Return the dict that `k=v` words describe; `a/b=v` makes a nested dict.
 
     Raises:
-        UsageError: A word is none, or its value is neither a literal nor a name.
+        UsageError: A word does not have this form, or its value is neither a literal nor a name.
     """
     values: dict[str, Any] = {}
     for word in words:
@@ -34,26 +34,26 @@ def assignments(words: Iterable[str], namespace: Namespace | None) -> dict[str, 
 
 
 def lists(words: Iterable[str], namespace: Namespace | None) -> dict[str, list[Any]]:
-    """Return what `k=a,b` words say, the values of each key in a list.
+    """Return the dict that `k=a,b` words describe, with a list of values for each key.
 
     Raises:
-        UsageError: A word is none, or one of its values is neither a literal nor a name.
+        UsageError: A word does not have this form, or one of its values is neither a literal nor a name.
     """
     return {key: evaluate(f"[{text}]", namespace, word) for word in words for key, text in [_halves(word)]}
 
 
 def with_lists(config: dict[str, Any], grids: Mapping[str, Any]) -> dict[str, Any]:
-    """Return *config* with *grids*, whose keys may be `a/b` paths."""
+    """Return *config* with *grids* added; the keys of *grids* may be `a/b` paths."""
     for key, grid in grids.items():
         _put(config, key, grid)
     return config
 
 
 def evaluate(text: str, namespace: Namespace | None, word: str) -> Any:
-    """Return the value that *text* writes: a literal, a name, or a list, tuple, set or dict of them.
+    """Return the value of *text*: a literal, a name, or a list, tuple, set or dict of them.
 
     Raises:
-        UsageError: It is neither; the message names *word*, where it stands.
+        UsageError: It is none of these; the message names *word*, which contains the text.
     """
     try:
         tree = ast.parse(text, mode="eval").body
@@ -108,7 +108,7 @@ def _put(values: dict[str, Any], key: str, value: Any) -> None:
 
 
 def find_function(name: str, namespace: Namespace | None) -> Any:
-    """Return what *name* means: a name of the notebook, `module:function` or `file.py:function`.
+    """Return the function *name*: a name of the notebook, `module:function` or `file.py:function`.
 
     Raises:
         UsageError: There is no such function, or its file cannot be imported.
@@ -139,7 +139,7 @@ def _close(name: str, names: Iterable[str]) -> str:
 
 
 def add_working_folder() -> None:
-    """Let modules in the working folder be imported, as `python -m` does."""
+    """Make modules in the working folder importable, as `python -m` does."""
     if "" not in sys.path and os.getcwd() not in sys.path:  # noqa: PTH109  sys.path holds text
         sys.path.insert(0, "")
 
@@ -151,7 +151,7 @@ def _module(place: str) -> ModuleType:
         if not place.endswith(".py"):
             add_working_folder()
             return importlib.import_module(place)
-        # Not its own name, which may be that of a module that is imported already.
+        # Add a prefix to the name: an imported module may already have the file's name.
         spec = importlib.util.spec_from_file_location(f"nbckpt_file_{Path(place).stem}", place)
         assert spec is not None
         assert spec.loader is not None
@@ -160,6 +160,6 @@ def _module(place: str) -> ModuleType:
         spec.loader.exec_module(module)
     except Exception as error:
         raise UsageError(f"cannot import {place}: {type(error).__name__}: {error}") from error
-    # Another process finds no module of that name, so it is sent whole.
+    # Another process cannot import a module of that name, so it is pickled by value.
     cloudpickle.register_pickle_by_value(module)
     return module

@@ -1,1 +1,1 @@
-"""Integrations: checkpoints that know one library each. The library is imported when it is used."""
+"""Integrations: checkpoints and callbacks for other libraries. A library is imported when it is used."""

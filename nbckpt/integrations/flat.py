@@ -1,4 +1,4 @@
-"""Nested dicts as other trackers have them: flat, with `a/b` for the key b in the dict a."""
+"""Flatten nested dicts for other trackers: `a/b` is the key b in the dict a."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from nbckpt.trials.model.metrics import plain
 
 
 def flat(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values by their `a/b` names, as JSON has them."""
+    """Return the values by their `a/b` names, converted to JSON types."""
     return dict(_leaves(plain(values), ""))
 
 
 def numbers(result: Mapping[str, Any]) -> dict[str, float]:
-    """Return the numbers of a result by their `a/b` names; what is true or false is none."""
+    """Return the numbers of a result by their `a/b` names. Booleans do not count as numbers."""
     return {name: value for name, value in flat(result).items() if type(value) in {int, float}}
 
 

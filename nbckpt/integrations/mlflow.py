@@ -1,4 +1,4 @@
-"""MLflowCallback: keeps an experiment's trials as runs of MLflow too."""
+"""MLflowCallback: log the trials of an experiment as MLflow runs."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from nbckpt.trials.model.view import ExperimentView
 
 _SEND_EVERY_S = 1.0
-_MOST_METRICS, _MOST_PARAMS = 1000, 100  # of one request, as MLflow has it
+_MOST_METRICS, _MOST_PARAMS = 1000, 100  # MLflow's limits for one request
 
 
 @dataclass
 class _Run:
-    """A trial's run in MLflow.
+    """The MLflow run of a trial.
 
     Attributes:
-        id: MLflow's.
+        id: The id of the run in MLflow.
         sent: The last iteration whose metrics were sent.
-        sent_at: When that was.
+        sent_at: When they were sent, by the monotonic clock.
     """
 
     id: str
@@ -42,16 +42,17 @@ class _Run:
 
 
 class MLflowCallback(Callback):
-    """Keeps each trial as a run: its configuration as params, every number that it reports as a metric.
+    """Log each trial as an MLflow run: its configuration as params, each reported number as a metric.
 
-    A metric's step is the trial's iteration; each iteration is sent once, about a second after it was
-    reported. A trial that goes on, also in another kernel, goes on in the same run, which is found by
-    its tags. A run ends as FINISHED, as FAILED, or, when the trial was stopped or paused, as KILLED.
+    The step of a metric is the trial's iteration. Each iteration is sent once, about a second after the
+    report. A resumed trial continues its run, also in another kernel; the run is found by its tags. A run
+    ends as FINISHED or FAILED, or as KILLED if the trial was stopped or paused.
 
     Args:
-        tracking_uri: MLflow's server or database; by default what MLflow takes itself.
-        experiment_name: The experiment there, which is made if need be; by default of the same name.
-        log_checkpoints: Whether checkpoints are copied there as artifacts.
+        tracking_uri: MLflow's server or database; by default MLflow's own default.
+        experiment_name: The MLflow experiment, which is created if it does not exist; by default it has the
+            name of the nbckpt experiment.
+        log_checkpoints: Whether checkpoints are uploaded as artifacts.
 
     Raises:
         UsageError: MLflow is not installed.
@@ -65,7 +66,7 @@ class MLflowCallback(Callback):
         log_checkpoints: bool = False,
     ) -> None:
         try:
-            import mlflow  # noqa: F401  better told now than when trials run
+            import mlflow  # noqa: F401  fail now rather than when trials run
         except ImportError:
             raise UsageError("MLflowCallback needs MLflow: pip install 'nbckpt[mlflow]'") from None
         self.tracking_uri = None if tracking_uri is None else str(tracking_uri)
@@ -75,7 +76,7 @@ class MLflowCallback(Callback):
         self._runs: dict[Path, _Run] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out what is open."""
+        """Leave out the open runs."""
         return {**vars(self), "_experiments": {}, "_runs": {}}
 
     def setup(self, experiment: ExperimentView) -> None:
@@ -128,7 +129,7 @@ class MLflowCallback(Callback):
             self._end(trial)
 
     def _send(self, trial: Trial) -> None:
-        """Send what was reported since the last time."""
+        """Send the results that were reported since the last call."""
         run = self._runs[trial.folder]
         metrics = list(_metrics(trial, run.sent))
         for at in range(0, len(metrics), _MOST_METRICS):
@@ -160,5 +161,5 @@ def _metrics(trial: Trial, sent: int) -> Iterator[Metric]:
 
 
 def _name(name: str) -> str:
-    """Return a name as MLflow allows it."""
+    """Return a name that MLflow allows."""
     return re.sub(r"[^\w.\- /]", "_", name)[:250]

@@ -21,7 +21,7 @@ class SklearnCheckpoint(Checkpoint):
         """Make a checkpoint of an estimator, fitted or not, and other fields.
 
         Raises:
-            UsageError: *estimator* is none.
+            UsageError: *estimator* is not a scikit-learn estimator.
         """
         from sklearn.base import BaseEstimator
 
@@ -34,8 +34,8 @@ class SklearnCheckpoint(Checkpoint):
         """Return the estimator.
 
         Raises:
-            NotFoundError: There is none in the checkpoint.
-            UntrustedError: Someone else wrote it.
+            NotFoundError: The checkpoint holds no estimator.
+            UntrustedError: Someone else wrote the checkpoint.
         """
         found = self._field(_ESTIMATOR, None)
         if found is None:

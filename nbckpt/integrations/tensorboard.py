@@ -1,4 +1,4 @@
-"""TensorBoardCallback: shows an experiment in TensorBoard while it runs."""
+"""TensorBoardCallback: show an experiment in TensorBoard while it runs."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _FLUSH_S = 2
 
 
 class TensorBoardCallback(Callback):
-    """Writes every number that trials report, and their configurations, for TensorBoard.
+    """Write the reported numbers and the configurations of trials for TensorBoard.
 
-    Each trial has a folder `EXPERIMENT/TRIAL` with a scalar for each number, by the trial's iteration,
-    and its configuration among the hyperparameters. A trial that goes on from a checkpoint goes on in
-    the same folder; what it does again replaces what there was.
+    Each trial has a folder `EXPERIMENT/TRIAL`. It holds a scalar for each number, with the trial's iteration
+    as its step, and the configuration as hyperparameters. A trial that resumes from a checkpoint continues
+    in the same folder; repeated steps replace the former ones.
 
     Args:
         logdir: The folder for `tensorboard --logdir`.
@@ -36,7 +36,7 @@ class TensorBoardCallback(Callback):
 
     def __init__(self, logdir: str | os.PathLike[str]) -> None:
         try:
-            import tensorboard  # noqa: F401  better told now than when trials run
+            import tensorboard  # noqa: F401  fail now rather than when trials run
         except ImportError:
             raise UsageError(
                 "TensorBoardCallback needs TensorBoard: pip install 'nbckpt[tensorboard]'"
@@ -45,7 +45,7 @@ class TensorBoardCallback(Callback):
         self._writers: dict[Path, EventFileWriter] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out what is open."""
+        """Leave out the open writers."""
         return {**vars(self), "_writers": {}}
 
     def on_trial_start(self, trial: Trial) -> None:
@@ -57,7 +57,7 @@ class TensorBoardCallback(Callback):
         self._close(trial)
         folder = self.logdir / trial.folder.parent.name / trial.id
         self._writers[trial.folder] = EventFileWriter(str(folder), flush_secs=_FLUSH_S)
-        # Makes TensorBoard forget the steps that are done again now.
+        # Makes TensorBoard drop the former values of steps that the trial repeats.
         self._write(trial, step=trial.iteration + 1, session_log=SessionLog(status=SessionLog.START))
         config = flat(trial.config).items()
         params = {key: value if isinstance(value, (int, float, str)) else str(value) for key, value in config}

@@ -19,12 +19,12 @@ class TorchCheckpoint(Checkpoint):
 
     @classmethod
     def from_model(cls, model: nn.Module | Mapping[str, Any], **fields: Any) -> Self:
-        """Make a checkpoint of a model, or of what its `state_dict()` returned, and other fields.
+        """Make a checkpoint of a model, or of its `state_dict()`, and other fields.
 
-        A state dict is the better choice where the model's code may change until it is loaded.
+        A state dict is the better choice if the model's code may change before the checkpoint is loaded.
 
         Raises:
-            UsageError: *model* is neither.
+            UsageError: *model* is neither a module nor a state dict.
         """
         import torch
 
@@ -36,12 +36,13 @@ class TorchCheckpoint(Checkpoint):
         """Return the model, or *model* with the saved state loaded into it.
 
         Args:
-            model: Needed where only a state dict was saved; it is changed and returned.
+            model: The model to load the saved state into; it is changed and returned. It is required if only
+                a state dict was saved.
 
         Raises:
-            NotFoundError: There is no model in the checkpoint.
-            UsageError: Only a state dict was saved, and *model* is missing or does not fit.
-            UntrustedError: Someone else wrote it.
+            NotFoundError: The checkpoint holds no model.
+            UsageError: Only a state dict was saved and *model* is missing, or the state does not fit *model*.
+            UntrustedError: Someone else wrote the checkpoint.
         """
         saved = self._field(_MODEL, None)
         if saved is None:

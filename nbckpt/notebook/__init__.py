@@ -1,1 +1,1 @@
-"""The notebook's face: the magic, its completion, its progress. IPython is imported here only."""
+"""The notebook interface: the magic, its completion, its progress. Only this package imports IPython."""

@@ -50,13 +50,13 @@ def register(shell: InteractiveShell, session: Callable[[], Session]) -> None:
 
 
 def unregister(shell: InteractiveShell) -> None:
-    """Take the completion away from a shell."""
+    """Remove the completion from a shell."""
     matchers = shell.Completer.custom_matchers
     matchers[:] = [matcher for matcher in matchers if not hasattr(matcher, _MARK)]
 
 
 def candidates(before: list[str], fragment: str, session: Callable[[], Session]) -> Iterable[str]:
-    """Return the words that can stand behind *before*, those that people most likely mean first."""
+    """Return the words that can follow *before*, the likeliest first."""
     given = [word for word in before if word]
     if not given:
         return sorted(TABLE)
@@ -70,7 +70,7 @@ def candidates(before: list[str], fragment: str, session: Callable[[], Session])
 
 
 def _option_at(command: Command, words: list[str]) -> Option | None:
-    """Return what the next word is a value of."""
+    """Return the option or argument that the next word is a value of."""
     by_flag = {flag: it for it in command.options for flag in it.flags}
     last = by_flag.get(words[-1]) if words else None
     if last is not None and words[-1].startswith("-") and not last.switch:
@@ -103,9 +103,9 @@ def _values(option: Option, session: Session, fragment: str) -> Iterable[str]:
 
 
 def _in_experiments(library: Catalog, kind: str, fragment: str) -> Iterable[str]:
-    """Yield the names of experiments, of the newest one's trials, or of its trials' checkpoints.
+    """Yield the names of experiments, of the trials of the newest experiment, or of their checkpoints.
 
-    There may be hundreds of checkpoints: they are only offered when the trial is written.
+    There may be hundreds of checkpoints. So they are offered only after the trial is typed.
     """
     names = library.names()
     if kind in {"experiment", "trial"}:
@@ -122,7 +122,7 @@ def _in_experiments(library: Catalog, kind: str, fragment: str) -> Iterable[str]
 
 
 def _names(tracker: Tracker) -> list[str]:
-    """Return the names of checkpoints, the newest first; none where the store cannot be read."""
+    """Return the names of checkpoints, newest first; an empty list if the store cannot be read."""
     try:
         refs = [ref for ref in tracker.history.refs() if " " not in ref.name]
         moments = {entry.id: entry.moment for entry in tracker.history.entries()}
@@ -135,7 +135,7 @@ def _names(tracker: Tracker) -> list[str]:
 
 
 def _refs(tracker: Tracker, fragment: str) -> Iterable[str]:
-    """Yield names and `latest`; once a word is begun also versions, the newest first, and ids."""
+    """Yield names and `latest`. After the first letter also yield versions, newest first, and ids."""
     from nbckpt.core.history import SHORT
 
     names = _names(tracker)

@@ -1,4 +1,4 @@
-"""What becomes of the value that a magic returns: shown by the cell, kept by the caller, or dropped."""
+"""Fate: whether the value that a magic returns is shown by the cell, kept by the caller, or dropped."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Literal
 Fate = Literal["shown", "kept", "dropped"]
 
 _MAGIC = {"run_line_magic", "run_cell_magic"}
-_PRINTED = {"PRINT_EXPR", "CALL_INTRINSIC_1"}  # of Python 3.11, and of later ones
+_PRINTED = {"PRINT_EXPR", "CALL_INTRINSIC_1"}  # in Python 3.11 and in later versions
 
 
 def fate() -> Fate:
-    """Tell what the code that called the running magic does with its value.
+    """Return the fate of the value that the running magic returns.
 
-    IPython shows the value of a cell's last line only; every other line drops it unseen. The next
-    instruction of the caller tells which it is, in a cell, a loop, a function or a module alike.
+    IPython shows only the value of a cell's last line; other lines drop their values. The next bytecode
+    instruction of the caller shows the fate. This works in a cell, a loop, a function and a module.
     See docs/decisions/0049.
     """
     caller = _caller(inspect.currentframe())
@@ -31,7 +31,7 @@ def fate() -> Fate:
 
 
 def _caller(frame: FrameType | None) -> FrameType | None:
-    """Return the frame that called a magic; None where none was called."""
+    """Return the frame that called a magic; None if no magic runs."""
     while frame is not None and frame.f_code.co_name not in _MAGIC:
         frame = frame.f_back
     return None if frame is None else frame.f_back

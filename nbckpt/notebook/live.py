@@ -1,4 +1,4 @@
-"""Live: results that follow an experiment, each in one output of its cell, which is changed in place."""
+"""Live: results that follow an experiment. Each has one output in its cell, which is updated in place."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _TABLE = "nbckpt.trials.views.table", "TrialTable"
 
 
 class View:
-    """One output, in one cell; there is none before the first `refresh`.
+    """One output in one cell; the first `refresh` creates it.
 
     Attributes:
-        version: Of the experiment, when it was shown last; -1 before.
+        version: The experiment's version that is shown; -1 before the first `refresh`.
     """
 
     def __init__(self, result: Result, experiment: Experiment) -> None:
@@ -38,7 +38,7 @@ class View:
         self.version = -1
 
     def refresh(self) -> None:
-        """Show what changed, if anything did; when it returns, it is shown."""
+        """Update the output if the experiment changed. After the return the current version is shown."""
         with self._lock:
             shown, self.version = self.version, self._experiment.version
             if shown != self.version:
@@ -50,10 +50,10 @@ class View:
 
 
 class Live:
-    """Shows experiments in one shell's cells, and follows those that run.
+    """Show experiments in the cells of one shell, and follow those that run.
 
-    Each of them is followed by one thread, which ends with it. In a terminal an output cannot be changed
-    in place: there a result is printed once, like every other.
+    One thread follows each experiment and ends with it. In a terminal an output cannot be updated in place:
+    there a result is printed once, like any other result.
 
     Args:
         shell: The shell.
@@ -66,15 +66,15 @@ class Live:
         self._lock = threading.Lock()
 
     def register(self) -> None:
-        """Let what ends a cell be live too, however it was made."""
+        """Make each experiment or trial table at the end of a cell live, regardless of how it was made."""
         if is_kernel(self._shell):
             formatter = self._formatter()
-            # By name, so that trials are not imported before there are any.
+            # By name, so that nbckpt.trials is imported only when it is used.
             formatter.for_type_by_name(*_EXPERIMENT, lambda experiment: self.show(experiment, experiment))
             formatter.for_type_by_name(*_TABLE, lambda table: self.show(table, table.experiment))
 
     def unregister(self) -> None:
-        """Let them be shown as they are."""
+        """Show experiments and trial tables without updates again."""
         for module, name in (_EXPERIMENT, _TABLE):
             self._formatter().pop(f"{module}.{name}", None)
 
@@ -84,10 +84,10 @@ class Live:
         return formatter
 
     def show(self, result: Result, experiment: Experiment) -> None:
-        """Show *result* below this cell, once, and again whenever the experiment changed, until it ends.
+        """Show *result* below this cell, and update it at each change until the experiment ends.
 
-        Asked again in the same cell, it shows what changed at once: what runs a notebook without a
-        window keeps nothing that comes after the cell.
+        A second call in the same cell updates the output at once: tools that run a notebook without a
+        window drop outputs that come after the cell.
         """
         if not is_kernel(self._shell):
             return
@@ -105,17 +105,17 @@ class Live:
                 views.append(view)
             elif experiment.running:
                 self._views[experiment] = [view]
-                # With the context of this cell: without it, some kernels refuse what a thread shows.
+                # With the context of this cell: without it, some kernels refuse output of a thread.
                 work, arguments = copy_context().run, (self._follow, experiment)
                 threading.Thread(target=work, args=arguments, name="nbckpt-live", daemon=True).start()
-        view.refresh()  # last: whoever interrupts the cell when they see it finds it followed
+        view.refresh()  # last: after an interrupt at this output, the thread already follows it
 
     def _follow(self, experiment: Experiment) -> None:
-        """Keep the views of an experiment as it is, until it ends."""
+        """Update the views of an experiment until it ends."""
         views = self._views[experiment]
         while True:
             ended = experiment.wait(_PERIOD_S)
-            # Outputs of cells that ran again are gone, which nobody tells: only the newest are kept up.
+            # A cell that runs again loses its former output without notice. So update only the newest views.
             for view in views[-_MOST_LIVE:]:
                 view.refresh()
             with self._lock:

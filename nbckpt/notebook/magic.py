@@ -1,4 +1,4 @@
-"""%ckpt and %%ckpt: the command table in IPython."""
+"""%ckpt and %%ckpt: the commands as IPython magics."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ _MACHINERY = re.compile(r"_i{1,3}|_i\d+|_oh|_dh|_ih|In|Out|exit|quit|get_ipython
 
 @magics_class
 class CheckpointMagics(Magics):
-    """`%ckpt` on one shell.
+    """The magic `%ckpt` of one shell.
 
     Attributes:
-        tracker: The open tracker, made when it is first needed, for the folder the notebook is in.
-        live: What shows experiments while they run.
+        tracker: The tracker for the notebook's folder; it is opened on first use.
+        live: Shows experiments while they run.
     """
 
     shell: InteractiveShell
@@ -68,7 +68,7 @@ class CheckpointMagics(Magics):
         return self._show_once(result, progress, quiet=quiet)
 
     def _answer(self, line: str, cell: str | None) -> tuple[Result | None, ProgressLine]:
-        """Run a command, after the cell that it heads; return no result where it showed it itself."""
+        """Run the cell below `%%ckpt`, if any, and the command. The result is None if it is already shown."""
         request = parse(TABLE, split(line), "%ckpt")
         if cell is not None:
             if request.command.name != "save":
@@ -84,12 +84,12 @@ class CheckpointMagics(Magics):
         return result, progress
 
     def _show_once(self, result: Result | None, progress: ProgressLine, *, quiet: bool) -> Result | None:
-        """Show a result that the cell would not show; return it for the caller.
+        """Show a result if the cell would not show it, and return it for the caller.
 
-        A semicolon silences a result, unless it warns of something.
+        A semicolon silences a result, except a result with warnings.
         """
         ours, hook = fate(), self.shell.displayhook
-        silenced = ours == "shown" and hook.quiet()  # by a semicolon behind the call
+        silenced = ours == "shown" and hook.quiet()  # by a semicolon after the call
         if result is None or ours == "kept" or not (result.warns or not (quiet or silenced)):
             progress.end()
             return None if quiet and ours == "shown" else result
@@ -99,7 +99,7 @@ class CheckpointMagics(Magics):
                 return result
             hook.update_user_ns(result)
             hook.fill_exec_result(result)
-            return None  # it is shown already, where the progress was
+            return None  # it has replaced the progress already
         if not is_shown:
             display(result)
         return result
@@ -110,7 +110,7 @@ class CheckpointMagics(Magics):
         return self._open(None)[0]
 
     def _open(self, store: str | None) -> tuple[Tracker, AutoMirror]:
-        """Return what belongs to a store, the notebook's own by default."""
+        """Return the tracker and the background sync of a store, by default the notebook's store."""
         if store not in self._trackers:
             from nbckpt.mirror import AutoMirror
             from nbckpt.tracker import Tracker
@@ -120,7 +120,7 @@ class CheckpointMagics(Magics):
         return self._trackers[store]
 
     def session(self, store: str | None = None, progress: Any = None, cell: str | None = None) -> Session:
-        """Return what the commands work on here."""
+        """Return the session for commands in this shell."""
         namespace = self.shell.user_ns
         place = store and _expanded(store, namespace)
         tracker, auto = self._open(place)
@@ -140,11 +140,11 @@ class CheckpointMagics(Magics):
         )
 
     def show_panel(self, tab: str = "checkpoints", store: str | None = None) -> None:
-        """Show what there is as HTML, which lasts, and the panel below it; there is one panel at a time.
+        """Show a static copy as HTML, which lasts, and the panel below it. A shell has one panel at a time.
 
         Args:
-            tab: Which tab is in front.
-            store: Where; by default the notebook's own.
+            tab: The tab in front.
+            store: The store; by default the notebook's store.
 
         Raises:
             UsageError: There is no such tab.
@@ -168,11 +168,11 @@ class CheckpointMagics(Magics):
         display(parse(TABLE, static[tab].split(), "%ckpt").run(self.session(store)))
 
     def _is_busy(self) -> bool:
-        """Tell whether a cell runs in another thread than the caller's."""
+        """Tell whether a cell runs in another thread than the caller."""
         return self._is_running and threading.current_thread() is not threading.main_thread()
 
     def register(self) -> None:
-        """Know when cells run, and let the panel show what they did."""
+        """Register for the events of cells, so that the panel updates after each cell."""
         self.live.register()
         self.shell.events.register("pre_run_cell", self._begun)
         self.shell.events.register("post_run_cell", self._ended)
@@ -191,7 +191,7 @@ class CheckpointMagics(Magics):
             self._panel = None
 
     def close(self) -> None:
-        """Let go of the shell, of every tracker and of the panel."""
+        """Unregister from the shell, and close the panel and every tracker."""
         self._close_panel()
         self.live.unregister()
         for event, told in (("pre_run_cell", self._begun), ("post_run_cell", self._ended)):
@@ -203,7 +203,7 @@ class CheckpointMagics(Magics):
         self._trackers.clear()
 
     def _run(self, cell: str) -> None:
-        """Run a cell's body like a cell: its last expression is shown, its exception is the cell's own."""
+        """Run a cell's body like a cell: show its last expression, and raise its exceptions unchanged."""
         code = self.shell.transform_cell(cell)
         name = self.shell.compile.cache(code, self.shell.execution_count, raw_code=cell)
         try:
@@ -217,20 +217,20 @@ class CheckpointMagics(Magics):
                     "%%ckpt cannot run a cell with await in it: put %ckpt save below the cell"
                 ) from None
             raise
-        exec(body, self.shell.user_ns)  # this is what a cell is
+        exec(body, self.shell.user_ns)  # a magic must run the user's cell
         shown = eval(value, self.shell.user_ns) if value else None
         if shown is not None and not cell.rstrip().endswith(";"):
             display(shown)
 
 
 def panel(tab: str = "checkpoints") -> None:
-    """Show the panel below this cell, as `%ckpt panel` does.
+    """Show the panel below this cell, like `%ckpt panel`.
 
     Args:
         tab: The tab in front: `checkpoints`, `trials` or `sync`.
 
     Raises:
-        UsageError: There is no such tab, or this is no notebook.
+        UsageError: There is no such tab, or this is not a notebook.
         NotFoundError: ipywidgets is not installed, and there is no experiment to show without it.
     """
     shell = get_ipython()
@@ -242,7 +242,7 @@ def panel(tab: str = "checkpoints") -> None:
 
 
 def load(shell: InteractiveShell) -> None:
-    """Register the magic and its completion; doing it again starts afresh."""
+    """Register the magic and its completion. Loading again resets both."""
     unload(shell)
     magics = CheckpointMagics(shell)
     shell.register_magics(magics)
@@ -251,7 +251,7 @@ def load(shell: InteractiveShell) -> None:
 
 
 def unload(shell: InteractiveShell) -> None:
-    """Take the magic and its completion away."""
+    """Unregister the magic and its completion."""
     magics = shell.magics_manager.registry.pop(CheckpointMagics.__name__, None)
     if isinstance(magics, CheckpointMagics):
         magics.close()
@@ -268,7 +268,7 @@ def _expanded(place: str, namespace: dict[str, Any]) -> str:
 
 @contextmanager
 def _one_line_errors() -> Iterator[None]:
-    """Show our errors as IPython shows its own: one line, no traceback."""
+    """Show nbckpt's errors like IPython's usage errors: one line, without a traceback."""
     try:
         yield
     except NbckptError as error:
@@ -278,7 +278,7 @@ def _one_line_errors() -> Iterator[None]:
 
 
 def _hidden(shell: InteractiveShell) -> frozenset[str]:
-    """Return the names that IPython keeps in the namespace, but for those that the user bound anew."""
+    """Return the names that IPython adds to the namespace, except names that the user has rebound."""
     start = shell.user_ns_hidden
     ours = {name for name, value in shell.user_ns.items() if name in start and start[name] is value}
     return frozenset(
@@ -287,7 +287,7 @@ def _hidden(shell: InteractiveShell) -> frozenset[str]:
 
 
 def _is_ours(shell: InteractiveShell, name: str) -> bool:
-    """Tell whether a name of IPython's machinery still holds its machinery."""
+    """Tell whether a name that IPython defines still has a value of IPython."""
     value = shell.user_ns[name]
     if name in {"exit", "quit", "get_ipython", "open"}:
         return value is shell.user_ns_hidden.get(name, value) or callable(value)
@@ -295,15 +295,15 @@ def _is_ours(shell: InteractiveShell, name: str) -> bool:
 
 
 def _cell(shell: InteractiveShell, body: str | None) -> dict[str, Any]:
-    """Return which cell this is, as far as the front end tells."""
+    """Return the running cell: its count and source, and its id if the front end sends it."""
     history = shell.history_manager
     if history is None or len(history.input_hist_raw) < 2:
         cell: dict[str, Any] = {"source": body} if body is not None else {}
-    else:  # not shell.execution_count, which is the next cell's in some versions
+    else:  # not shell.execution_count: in some versions it is already the next cell's
         cell = {"count": len(history.input_hist_raw) - 1, "source": history.input_hist_raw[-1]}
     parent = shell.get_parent() if hasattr(shell, "get_parent") else None
     if isinstance(parent, dict) and (name := parent.get("metadata", {}).get("cellId")):
         cell["id"] = str(name)
-    from nbckpt.store import masked  # loading the extension needs no store
+    from nbckpt.store import masked  # imported late: loading the extension must not import the store
 
     return cell | {"source": masked(cell["source"])} if "source" in cell else cell

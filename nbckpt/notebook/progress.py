@@ -1,4 +1,4 @@
-"""Progress of long saves and restores: one line that comes late and whose place the result takes."""
+"""Progress of long commands: one line that appears after a delay and that the result replaces."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _PERIOD_S = 0.25
 
 
 class ProgressLine:
-    """Shows the progress of one command, if it lasts; at most four updates a second, in this cell.
+    """Show the progress of one long command in this cell, with at most four updates per second.
 
-    In a kernel the output that it makes stays in the notebook: in the end the command's result takes its
-    place, or a sentence that says how far the work came.
+    In a kernel the output stays in the notebook. At the end the command's result replaces the progress, or a
+    sentence says how far the work came.
 
     Args:
-        clock: Tells the time in seconds.
+        clock: Returns seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -63,13 +63,13 @@ class ProgressLine:
             self._handle.update(HTML(_html(done, total, self._text)))
 
     def become(self, result: Result) -> bool:
-        """Show a result in the place of the progress; return False if there is no such place."""
+        """Replace the progress by a result; return False if no progress was shown in a kernel."""
         if self._handle is not None:
             self._handle.update(result)
         return self._handle is not None
 
     def end(self, before: str = "") -> None:
-        """Leave a sentence where the progress was shown."""
+        """Replace the progress by a sentence with its last state."""
         if self._handle is not None:
             self._handle.update(HTML(escape(before + self._text)))
 
@@ -81,5 +81,5 @@ def _html(done: int, total: int, text: str) -> str:
 
 
 def is_kernel(shell: Any) -> bool:
-    """Tell whether a shell belongs to a kernel, whose outputs can be changed in place."""
+    """Tell whether a shell belongs to a kernel. A kernel can update outputs in place."""
     return hasattr(shell, "kernel")

@@ -1,4 +1,4 @@
-"""Standing: HTML in a cell that follows a panel, and is readable when the kernel and the panel are gone."""
+"""Static copy: HTML in a cell that follows a panel, and that lasts when the kernel and the panel are gone."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _PERIOD_S = 2.0
 
 @dataclass(frozen=True, repr=False)
 class Standing(Result):
-    """A result as it was at some moment, in one line that opens.
+    """A result at one moment, shown as one line that expands.
 
     Attributes:
         result: The result.
-        moment: When that was, for people.
+        moment: The moment, as text.
     """
 
     result: Result
@@ -35,9 +35,9 @@ class Standing(Result):
 
 
 class Outlet:
-    """One output, in the cell that puts the first result into it; later ones take its place.
+    """One output in a cell. The first result creates it, and later results replace it.
 
-    In a terminal an output cannot be changed in place: there only the first is shown.
+    In a terminal an output cannot be updated in place: there only the first result is shown.
     """
 
     def __init__(self) -> None:
@@ -47,23 +47,23 @@ class Outlet:
         self._put_at: float | None = None
 
     def take_place(self) -> None:
-        """Be in the cell that runs from here on, also where there is nothing to show yet."""
+        """Create the output in the running cell, even if there is no result yet."""
         with self._lock:
             if self._put_at is None:
                 display({"text/plain": ""}, raw=True, display_id=self._id)
                 self._put_at = time.monotonic()
 
     def put(self, result: Result) -> None:
-        """Have a result shown instead of the former one, with the next `tick` or `flush`."""
+        """Set the result that the next `tick` or `flush` shows instead of the former one."""
         self._newest = result
 
     def tick(self) -> None:
-        """Show what was put last, if the former was shown two seconds ago or more."""
+        """Show the newest result if the last update is two seconds ago or more."""
         if self._put_at is None or time.monotonic() - self._put_at >= _PERIOD_S:
             self.flush()
 
     def flush(self) -> None:
-        """Show at once what was put last, if that is not shown yet."""
+        """Show the newest result at once, if it is not shown yet."""
         with self._lock:
             result, self._newest = self._newest, None
             if result is None:

@@ -1,4 +1,4 @@
-"""Words: what a line that people type consists of."""
+"""Words: split a line that a user typed into words."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CLOSING = {"(": ")", "[": "]", "{": "}"}
 
 
 def split(line: str) -> list[str]:
-    """Return the words of a line as a shell would, except for values in `k=v`.
+    """Split a line into words as a shell would, except for values in `k=v`.
 
     Such a value is Python: it keeps its quotes, and spaces inside brackets and quotes belong to it.
 
@@ -29,15 +29,15 @@ def split(line: str) -> list[str]:
 
 
 def _plain(line: str) -> list[str]:
-    """Return the words of a line as a shell would."""
+    """Split a line into words as a shell would."""
     try:
         return shlex.split(line)
-    except ValueError:  # of quotation marks, or of a backslash at the end
+    except ValueError:  # an open quotation mark, or a backslash at the end
         raise ValueError(_OPEN if {"'", '"'} & set(line) else "a backslash stands at its end") from None
 
 
 def _words(line: str) -> list[str]:
-    """Return the words with their quotes; spaces in quotes and in a value's brackets part none."""
+    """Return the words with their quotes. Spaces in quotes or in a value's brackets do not separate words."""
     words: list[str] = []
     at = 0
     while at < len(line):
@@ -51,7 +51,7 @@ def _words(line: str) -> list[str]:
 
 
 def _end(line: str, start: int) -> int:
-    """Return the place behind the word that begins at *start*."""
+    """Return the index after the word that begins at *start*."""
     open_brackets: list[str] = []
     at = start
     while at < len(line) and (open_brackets or not line[at].isspace()):
@@ -70,7 +70,7 @@ def _end(line: str, start: int) -> int:
 
 
 def _behind_quotes(line: str, at: int) -> int:
-    """Return the place behind the quoted text that begins at *at*; quotes may be tripled, as in Python."""
+    """Return the index after the quoted text that begins at *at*; quotes may be tripled, as in Python."""
     quote = line[at] * 3 if line.startswith(line[at] * 3, at) else line[at]
     at += len(quote)
     while not line.startswith(quote, at):

@@ -1,7 +1,7 @@
-"""Testing: what proves a store, ours or someone else's, and what makes one fail.
+"""Testing: a conformance suite for stores, and stores that fail or record calls for tests.
 
-Needs pytest. `StoreTests` is a suite that any store passes; `FaultyStore` and `RecordingStore` are
-stores around a store, for tests of what uses one.
+It needs pytest. Every correct store passes the suite `StoreTests`. `FaultyStore` and `RecordingStore` wrap
+another store, to test code that uses a store.
 """
 
 import pytest

@@ -1,6 +1,6 @@
-"""Stores around a store: one that fails when it is told to, and one that remembers every call.
+"""Stores that wrap a store: one fails on request, and one records every call.
 
-None of them gives out local files, so that every byte goes through a call.
+They never return paths of local files, so that every byte passes through a call.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class Call:
 
     Attributes:
         op: `get`, `put`, `exists`, `keys` or `delete`.
-        key: The key; for `keys`, which `sizes` counts as too, the prefix.
-        data: What is put; empty for the other calls.
+        key: The key; for `keys`, the prefix. A call of `sizes` counts as `keys`.
+        data: The bytes of a put; empty for the other calls.
     """
 
     op: str
@@ -32,7 +32,7 @@ class Call:
 
 
 class _Around(Store):
-    """Every call of *store*, with something around it."""
+    """Wrap each call of *store* in a context manager."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -41,7 +41,7 @@ class _Around(Store):
 
     @abstractmethod
     def _around(self, call: Call) -> AbstractContextManager[None]:
-        """Return what surrounds *call*; it may come from any thread."""
+        """Return the context manager for *call*; any thread may make the call."""
 
     def get(self, key: str, start: int = 0, stop: int | None = None) -> bytes:
         """See `Store.get`."""
@@ -64,7 +64,7 @@ class _Around(Store):
             yield from self.store.keys(prefix)
 
     def sizes(self, prefix: str = "") -> Iterator[tuple[str, int]]:
-        """See `Store.sizes`; it is a call of `keys`."""
+        """See `Store.sizes`; it counts as a call of `keys`."""
         with self._around(Call("keys", prefix)):
             yield from self.store.sizes(prefix)
 
@@ -75,19 +75,20 @@ class _Around(Store):
 
 
 class FaultyStore(_Around):
-    """A store whose calls fail when they are told to.
+    """A store whose calls fail on request.
 
     Args:
-        store: Does the work.
-        fail_at: Only this call fails, counted from 1 among those that *when* is true for; by
-            default each of them fails.
-        when: Which calls may fail; by default all.
-        error: What is raised.
-        halfway: The work is done and only the answer is lost; a listing fails behind its last key.
+        store: The wrapped store.
+        fail_at: The number of the call that fails, counted from 1 among the calls for which *when* is true;
+            by default each of these calls fails.
+        when: Returns whether a call may fail; by default all may.
+        error: The exception to raise.
+        halfway: Do the work and fail afterwards, as if the answer were lost. A listing fails after its last
+            key.
 
     Attributes:
-        counted: How many calls *when* was true for.
-        failed: How many calls failed.
+        counted: The number of calls for which *when* was true.
+        failed: The number of calls that failed.
     """
 
     def __init__(
@@ -126,13 +127,13 @@ class FaultyStore(_Around):
 
 
 class RecordingStore(_Around):
-    """A store that remembers every call that succeeded, in the order in which they did.
+    """A store that records every successful call, in the order of success.
 
-    What a crash could leave behind can be had again: `replay` gives the contents after any number
-    of changes, and a reader of those must find what was there before or what is there after.
+    It can reproduce the contents that a crash could leave: `replay` returns the contents after any number of
+    changes. A reader of these contents must find either the former data or the new data.
 
     Attributes:
-        calls: The calls.
+        calls: The recorded calls.
     """
 
     def __init__(self, store: Store) -> None:
@@ -158,7 +159,7 @@ class RecordingStore(_Around):
         return store
 
     def crashes(self) -> Iterator[MemoryStore]:
-        """Yield the contents that a crash before, between and after the changes would leave."""
+        """Yield the contents after a crash before, between and after the changes."""
         for count in range(len(self.changes) + 1):
             yield self.replay(count)
 

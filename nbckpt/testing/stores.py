@@ -1,6 +1,6 @@
-"""The conformance suite of stores: what nbckpt relies on, as tests that any store can run.
+"""The conformance suite for stores: tests for everything that nbckpt expects of a store.
 
-A store of your own passes when this does:
+Your store is correct if this class passes:
 
     class TestMyStore(StoreTests):
         @pytest.fixture
@@ -41,9 +41,9 @@ HOSTILE = ["", ".", "..", "/", "/a", "a/", "a//b", "a/./b", "a/../b", "../a", "a
 
 
 class ReadingTests:
-    """What holds for every store that can be read.
+    """Tests for every store that can be read.
 
-    A subclass gives the fixture `fill`: a function from keys and bytes to a store that has them.
+    A subclass defines the fixture `fill`: a function that returns a store with the given keys and bytes.
     """
 
     @pytest.fixture
@@ -136,10 +136,11 @@ class ReadingTests:
 
 
 class StoreTests(ReadingTests):
-    """What holds for every store.
+    """Tests for every store.
 
-    A subclass gives the fixture `store`, empty and new for each test, and where it can, a look at
-    what is kept behind the store: without that, a store is only asked about itself.
+    A subclass defines the fixture `store`: a new, empty store for each test. If possible, it also overrides
+    `get_behind` and `put_behind`, which access the storage without the store. Otherwise the tests see the
+    storage only through the store itself.
     """
 
     @pytest.fixture
@@ -156,11 +157,11 @@ class StoreTests(ReadingTests):
         return fill
 
     def get_behind(self, store: Store, key: str) -> bytes:
-        """Return what is really kept under *key*, without the store's help."""
+        """Return the bytes that the storage holds under *key*, read without the store."""
         return store.get(key)
 
     def put_behind(self, store: Store, key: str, data: bytes) -> None:
-        """Keep *data* under *key*, as another program or process would."""
+        """Write *data* under *key* without the store, as another program or process would."""
         store.put(key, data)
 
     @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Panel: the tracker with buttons. It keeps nothing itself: what it shows and does are commands."""
+"""Panel: the commands as buttons. The panel stores no data: it runs commands and shows their results."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ from nbckpt.notebook.panel.trials import TrialsTab
 TABS = ("checkpoints", "trials", "sync")
 
 _PERIOD_S = 0.25
-# Labels of tabs that are not in front are too faint to read, by ipywidgets' own style.
+# In ipywidgets' default style, labels of tabs in the background are too faint to read.
 _STYLE = (
-    # A wide table is scrolled by the box that it is in, to which the keyboard leads.
+    # The region around a wide table scrolls, since the keyboard can focus the region.
     "<style>.nbckpt-panel .nbckpt { overflow-x: visible !important; }"
     ".nbckpt-panel .widget-tab .lm-TabBar .lm-TabBar-tab { color: var(--jp-ui-font-color1); }</style>"
 )
 _AGAIN = "for the buttons run this cell again, in a notebook"
 _SHARE = 4
-"""After showing what changed, wait at least so many times as long as that took."""
+"""After an update, wait at least this many times as long as the update took."""
 
 
 class Tab(Protocol):
-    """One tab.
+    """One tab of the panel.
 
     Attributes:
-        title: What is written on it.
-        widget: What is in it.
-        is_alive: Whether it changes by itself.
+        title: The label of the tab.
+        widget: The contents of the tab.
+        is_alive: Whether the contents change by themselves.
     """
 
     title: str
@@ -51,19 +51,19 @@ class Tab(Protocol):
         """See the class."""
 
     def refresh(self) -> None:
-        """Show what changed, and let it stand above the panel."""
+        """Show the changes in the tab and in the static copy above the panel."""
 
 
 class Panel:
-    """Three tabs over one store, kept up to date while something changes by itself.
+    """Three tabs for one store. The panel updates itself while data changes.
 
-    Above them stands what they show as HTML, which is readable when the kernel is gone. Any thread may
-    use it; buttons may be pressed in whichever thread the kernel hears of them.
+    A static copy above the tabs shows the same as HTML, which lasts when the kernel is gone. Any thread may
+    use the panel: the kernel may deliver presses of buttons in any thread.
 
     Args:
-        open_session: Returns what commands work on.
-        is_busy: Tells whether a cell runs in another thread than the caller's.
-        tab: Which tab is in front.
+        open_session: Returns the session for commands.
+        is_busy: Tells whether a cell runs in another thread than the caller.
+        tab: The tab in front.
 
     Raises:
         UsageError: There is no such tab.
@@ -77,7 +77,7 @@ class Panel:
         self._closed = threading.Event()
         self._ticker: threading.Thread | None = None
         self._lock = threading.Lock()
-        # That of the cell: without it, some kernels refuse what a thread shows.
+        # The context of the cell: without it, some kernels refuse output of a thread.
         self._context = copy_context()
         self._controller = Controller(open_session, is_busy, self.follow)
         self._tabs: list[Tab] = [
@@ -93,7 +93,7 @@ class Panel:
         self.widget.add_class("jp-RenderedHTMLCommon").add_class("nbckpt-panel")
 
     def show(self) -> None:
-        """Show it below the cell that runs."""
+        """Show the panel below the running cell."""
         self.refresh()
         self._controller.standing.take_place()
         view = {"version_major": 2, "version_minor": 0, "model_id": self.widget.model_id}
@@ -102,13 +102,13 @@ class Panel:
         self._front.observe(lambda _: self._turned(), "selected_index")
 
     def refresh(self) -> None:
-        """Show what there is now in the tab that is in front, and go on while that changes by itself."""
+        """Update the tab in front, and keep updating it while it changes by itself."""
         self._refresh()
         self._controller.standing.flush()
         self.follow()
 
     def _turned(self) -> None:
-        """Show another tab: what was shown and asked belongs to the one before."""
+        """Show another tab. Hide details, questions and messages of the former tab."""
         with self._controller.turn:
             self._controller.ask_nothing()
             self._controller.hide()
@@ -116,15 +116,18 @@ class Panel:
         self.refresh()
 
     def look_again(self) -> None:
-        """Show what a cell may have begun that was not a command; what is far away is not asked for it."""
+        """Update the trials tab after a cell, which may have started trials without a command.
+
+        The other tabs are not updated: they may read a store over a network.
+        """
         if isinstance(self._tab, TrialsTab):
             self.refresh()
 
     def close(self) -> None:
-        """Take the panel away, with all that it has in the front end; the HTML above it stays."""
+        """Close the panel and its widgets in the front end. The static copy above it stays."""
         self._closed.set()
         auto = self._controller.session().auto
-        if auto.began == self.follow:  # else another panel is told
+        if auto.began == self.follow:  # otherwise another panel is registered
             auto.began = lambda: None
         if self._ticker is not None and self._ticker is not threading.current_thread():
             self._ticker.join()
@@ -132,9 +135,9 @@ class Panel:
         close(self.widget)
 
     def follow(self) -> None:
-        """Follow what changes by itself, in a thread that ends with it. It never waits for a command."""
+        """Update the panel in a thread while data changes by itself. This call never waits for a command."""
         is_alive = False
-        with self._controller.saying():  # whoever calls this does not do it for the panel
+        with self._controller.saying():  # an error must not reach a caller outside the panel
             is_alive = self._tab.is_alive
         if not is_alive:
             return
@@ -172,4 +175,4 @@ class Panel:
         finally:
             with self._lock:
                 self._ticker = None
-        self.follow()  # what began meanwhile found a thread that was about to end
+        self.follow()  # changes that began meanwhile found this thread about to end

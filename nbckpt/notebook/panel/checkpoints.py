@@ -1,4 +1,4 @@
-"""The checkpoints' tab: what is kept, and everything that can be done with one."""
+"""The checkpoints tab: the list of checkpoints, and all actions on one checkpoint."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _TRIALS = (("the newest of each", "--newest"), ("all", "--all"), ("none", ""))
 
 
 class CheckpointsTab:
-    """Checkpoints, with a filter, and one of them chosen.
+    """The list of checkpoints with a filter and one chosen checkpoint.
 
     Args:
-        controller: Asks and shows.
+        controller: Runs commands and shows results.
     """
 
     title = "Checkpoints"
@@ -77,13 +77,13 @@ class CheckpointsTab:
         )
 
     def refresh(self) -> None:
-        """Show what there is now."""
+        """Show the current list."""
         wanted = self._filter.value.strip()
         words = [self._trials.value] if self._trials.value else []
         words += [f"--find={wanted}"] if wanted else []
         listing = self._controller.ask("ls", *self._pager.words, *words)
         if not isinstance(listing, Listing):
-            if self._pager.rewind():  # as many are not there any more
+            if self._pager.rewind():  # the list has become shorter than this page
                 self.refresh()
             return
         self._listing = listing
@@ -103,12 +103,12 @@ class CheckpointsTab:
         self._mark()
 
     def _mark(self) -> None:
-        """Let the row stand out that was chosen."""
+        """Mark the row of the chosen checkpoint."""
         if (listing := self._listing) is not None:
             self._table.value = marked(listing, lambda at, _: _ref(listing.rows[at]) == self._chosen.value)
 
     def _on_ref(self, *words: str) -> Result | None:
-        """Run a command on the checkpoint that was chosen."""
+        """Run a command on the chosen checkpoint."""
         if not self._chosen.value:
             self._controller.say("there is no checkpoint: write a name and press Save", is_error=True)
             return None
@@ -164,5 +164,5 @@ def _label(row: Row) -> str:
 
 
 def _ref(row: Row) -> str:
-    """Return by what commands are told of a checkpoint: a name and version of it, which reads best."""
+    """Return the reference of a checkpoint for commands: a name and version if it has one, else its id."""
     return str(row.refs[0]) if row.refs else row.ref

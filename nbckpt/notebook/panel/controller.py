@@ -1,4 +1,4 @@
-"""Controller: how a panel asks for something, by the commands that people type, and shows what came of it."""
+"""Controller: run the same commands that users type, and show their results in the panel."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from nbckpt.notebook.static_copy import Outlet
 from nbckpt.render import Result, html_of
 
 PAGE = 100
-"""How many rows a table shows at once."""
+"""The number of rows on one page of a table."""
 
-# A cell that runs may be changing the same variables at this moment, in another thread.
+# Commands that use variables: a running cell may change the same variables in another thread.
 _ON_VARIABLES = frozenset({"save", "restore", "undo", "diff"})
 
 
 class Controller:
-    """Runs commands one at a time, and has a line that says how they went. Any thread may use it.
+    """Run commands one at a time, and show a message about each. Any thread may use it.
 
     Args:
-        open_session: Returns what commands work on, of the notebook's own store.
-        is_busy: Tells whether a cell runs in another thread than the caller's.
-        then: Called after each press and choice: something may change by itself from there on.
+        open_session: Returns the session for the notebook's store.
+        is_busy: Tells whether a cell runs in another thread than the caller.
+        then: Called after each press of a button and each choice: the panel may change by itself afterwards.
 
     Attributes:
-        standing: Where the tab in front puts what it shows, to be readable when the kernel is gone.
-        turn: Held by whoever changes what is shown; one at a time does.
-        message: The line.
-        said: What is in it.
-        detail: Where the answer to what was asked last is shown.
+        standing: The static copy of the tab in front, which lasts when the kernel is gone.
+        turn: The lock to hold while changing the panel; one thread at a time changes it.
+        message: The widget of the message.
+        said: The text of the message.
+        detail: The widget that shows the result of the last command.
     """
 
     def __init__(
@@ -57,14 +57,14 @@ class Controller:
         self.hide()
 
     def session(self) -> Session:
-        """Return what commands work on; what they are given here comes from no cell and goes to none."""
+        """Return the session for commands of the panel. It belongs to no cell and writes to no cell."""
         return replace(self._open_session(), where={}, watch=None, insert=None, panel=None)
 
     def button(self, text: str, then: Callable[[], object], hint: str = "") -> widgets.Button:
-        """Return a button that does something, when nothing else is being done here."""
+        """Return a button that calls *then* once no other action of the panel runs."""
 
         def pressed() -> None:
-            self.say("")  # what was said before was about something else
+            self.say("")  # the former message belongs to another action
             then()
 
         made = widgets.Button(description=text, tooltip=hint or text, layout=wide("auto"))
@@ -72,7 +72,7 @@ class Controller:
         return made
 
     def on_change(self, then: Callable[[], object], *inputs: widgets.Widget) -> None:
-        """Do something whenever one of *inputs* has another value, when nothing else is being done here."""
+        """Call *then* at each change of a value in *inputs*, once no other action of the panel runs."""
         for it in inputs:
             it.observe(self._alone(then), "value")
 
@@ -84,26 +84,26 @@ class Controller:
                     self._then()
                     self.standing.tick()
                 except BaseException as error:
-                    self._say_that(error)  # what is raised here only gets into a log
+                    self._say_that(error)  # an exception raised here only reaches a log
                     raise
 
         return do
 
     @contextmanager
     def saying(self) -> Iterator[None]:
-        """Say what goes wrong in the block, and go on after it: it may be well the next time."""
+        """Show an exception of the block as a message and continue: the next attempt may succeed."""
         try:
             yield
-        except Exception as error:  # noqa: BLE001  it is said
+        except Exception as error:  # noqa: BLE001  the message shows it
             self._say_that(error)
 
     def ask(self, *words: str) -> Result | None:
-        """Run one command and return its result; its error is shown instead, and nothing returned."""
+        """Run one command and return its result. On an error, show the error and return None."""
         if words[0] in _ON_VARIABLES and self._is_busy():
             self.say(f"a cell is running, so {words[0]} must wait: press again when it ended", is_error=True)
             return None
         with self.turn:
-            try:  # whatever a button does is a command: see docs/decisions/0037
+            try:  # every button runs a command: see docs/decisions/0037
                 return parse(TABLE, words, "%ckpt").run(self.session())
             except HelpRequest as request:
                 return Help("%ckpt", usage=request.text)
@@ -112,7 +112,7 @@ class Controller:
                 return None
 
     def show(self, *words: str, follow: bool = False) -> Result | None:
-        """Run one command and show its result as the detail; with *follow* again whenever things changed."""
+        """Run one command and show its result as the detail. With *follow*, each `refresh` repeats this."""
         self.ask_nothing()
         self.say(f"{words[0]} …")
         result = self.ask(*words)
@@ -124,22 +124,22 @@ class Controller:
         return result
 
     def refresh(self) -> None:
-        """Show again what is followed."""
+        """Run the followed command again and update the detail."""
         if self._followed and (result := self.ask(*self._followed)) is not None:
             self._shown.value = html_of(result)
 
     def question(self) -> Confirmation:
-        """Return a place for questions, which are withdrawn when something else is asked for."""
+        """Return a widget for questions. Any other action withdraws an open question."""
         self._questions.append(Confirmation(self))
         return self._questions[-1]
 
     def ask_nothing(self) -> None:
-        """Withdraw whatever is to be confirmed: it was about something else."""
+        """Withdraw all open questions: they belong to another action."""
         for it in self._questions:
             it.dismiss()
 
     def hide(self) -> None:
-        """Show no detail."""
+        """Hide the detail."""
         self._followed = ()
         self._shown.value = ""
         self.detail.layout.display = "none"
@@ -149,7 +149,7 @@ class Controller:
         self.say(": ".join(filter(None, (kind, str(error)))), is_error=True)
 
     def say(self, text: str, *, is_error: bool = False) -> None:
-        """Show one line, in words that colour only supports; screen readers say it."""
+        """Show a message of one line. The words alone carry the meaning, and screen readers read them."""
         self.said = text
         said = f"error: {text}" if is_error and text else text
         shown = f'<p role="status" style="margin:.3em 0;font-weight:600;">{escape(said)}</p>' if said else ""
@@ -158,13 +158,13 @@ class Controller:
 
 
 class Confirmation:
-    """A step between a button and what it does: a question, and a second button.
+    """A question and a second button, shown before an action runs.
 
     Args:
         controller: Makes the buttons.
 
     Attributes:
-        widget: What to place; it is empty until something is to be confirmed.
+        widget: The widget to place; it is hidden while there is no question.
     """
 
     def __init__(self, controller: Controller) -> None:
@@ -175,13 +175,13 @@ class Confirmation:
         self.dismiss()
 
     def propose(self, question: str, yes: str, do: Callable[[], object]) -> None:
-        """Ask a question, with a button that does it."""
+        """Ask a question, with a button *yes* that calls *do*."""
         self._question.value = sentence(question)
         self._yes.description, self._do = yes, do
         self.widget.layout.display = None
 
     def dismiss(self) -> None:
-        """Propose nothing any more."""
+        """Withdraw the question."""
         self.widget.layout.display = "none"
 
     def _confirmed(self) -> None:
@@ -190,11 +190,11 @@ class Confirmation:
 
 
 class Pager:
-    """Goes through the pages of a long table; there is nothing to see of it where one page is enough.
+    """Buttons for the pages of a long table; they are hidden if there is one page.
 
     Args:
         controller: Makes the buttons.
-        then: Called when another page is to be shown.
+        then: Called to show another page.
     """
 
     def __init__(self, controller: Controller, then: Callable[[], object]) -> None:
@@ -208,19 +208,19 @@ class Pager:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """What a command is told: how many rows, and from which page on."""
+        """The options of a command for the current page: the number of rows and the page."""
         page = ("--page", str(self._page)) if self._pages > 1 else ()
         return ("-n", str(PAGE), *page)
 
     def update(self, total: int) -> None:
-        """Take in how many rows there are."""
+        """Set the number of rows."""
         self._pages = max(1, -(-total // PAGE))
         self._page = min(self._page, self._pages)
         self._where.value = sentence(f"page {self._page} of {self._pages}")
         self.widget.layout.display = None if self._pages > 1 else "none"
 
     def rewind(self) -> bool:
-        """Go to the first page with the next command; tell whether it was another one."""
+        """Go to the first page with the next command; tell whether another page was shown."""
         was, self._page, self._pages = self._page, 1, 1
         return was > 1
 

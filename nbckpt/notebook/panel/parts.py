@@ -1,4 +1,4 @@
-"""Parts: the widgets that tabs are made of, and how they end."""
+"""Parts: the widgets that tabs consist of, and how to close them."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _HEIGHT = "28em"
 
 
 class Region:
-    """HTML in a box of its own, which scrolls, also with the keyboard.
+    """HTML in a box that scrolls, also with the keyboard.
 
     Args:
-        label: What it is, for those who do not see it.
-        height: What more does not fit into has to be scrolled to; empty for no limit.
+        label: The name of the region for screen readers.
+        height: The maximum height of the box; longer contents scroll. Empty for no limit.
     """
 
     def __init__(self, label: str, height: str = _HEIGHT) -> None:
         self._label = label
         self._value = ""
-        # The widget scrolls, not what is in it, which is new with each value and would begin at its top.
+        # The widget scrolls, not its contents: new contents would scroll back to the top.
         layout = widgets.Layout(width="auto", max_height=height or None, overflow="auto")
         self.widget = widgets.HTML(layout=layout)
         if self.widget.has_trait("tabbable"):  # since ipywidgets 8
@@ -45,18 +45,18 @@ class Region:
 
 
 def line(*parts: widgets.Widget) -> widgets.HBox:
-    """Return widgets side by side, in as many lines as it takes."""
+    """Return a row of widgets that wraps to further lines."""
     layout = widgets.Layout(flex_flow="row wrap", align_items="center", overflow="visible")
     return widgets.HBox(list(parts), layout=layout)
 
 
 def wide(width: str) -> widgets.Layout:
-    """Return the layout of something that is so wide."""
+    """Return a layout with this width."""
     return widgets.Layout(width=width)
 
 
 SNUG = {"description_width": "initial"}
-"""The style of an input that stands behind another one, with its label close to it."""
+"""The style of an input that follows another one: its label is close to it."""
 
 
 def sentence(text: str) -> str:
@@ -65,7 +65,7 @@ def sentence(text: str) -> str:
 
 
 def marked(result: Rich, is_chosen: Callable[[int, str], bool]) -> str:
-    """Return the HTML of a result; rows of its first table stand out by their place and first cell."""
+    """Return the HTML of a result. Mark a row of its first table if `is_chosen(index, first cell)` holds."""
     page = result.page()
     if not page.tables:
         return html_of(result, page)
@@ -76,10 +76,11 @@ def marked(result: Rich, is_chosen: Callable[[int, str], bool]) -> str:
 
 
 def offer(choice: Any, options: Sequence[tuple[str, str]]) -> None:
-    """Offer what there is now, labels and values; what was chosen stays so, as far as it is there.
+    """Set the options of a choice. Keep the chosen values that are still among the options.
 
     Args:
-        choice: A Dropdown, which falls back to the first option; or a SelectMultiple, to none.
+        choice: A Dropdown, which falls back to the first option; or a SelectMultiple, which falls back to
+            no option.
         options: Labels and values.
     """
     if tuple(options) == choice.options:
@@ -93,7 +94,7 @@ def offer(choice: Any, options: Sequence[tuple[str, str]]) -> None:
 
 
 def close(widget: widgets.Widget) -> None:
-    """Close a widget and all that are in it, or they would stay in the front end, and in memory here."""
+    """Close a widget and all its children. Otherwise they would stay in the front end and in memory."""
     parts = (getattr(widget, "layout", None), getattr(widget, "style", None))
     for child in (*getattr(widget, "children", ()), *parts):
         if isinstance(child, widgets.Widget):

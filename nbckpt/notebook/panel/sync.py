@@ -1,4 +1,4 @@
-"""The sync's tab: where else the store is kept, and how that goes."""
+"""The sync tab: the remote location of the store, and the state of its sync."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from nbckpt.render import html_of
 
 
 class SyncTab:
-    """Where the store is kept, too.
+    """The tab for the sync of the store.
 
     Args:
-        controller: Asks and shows.
+        controller: Runs commands and shows results.
     """
 
     title = "Sync"
@@ -48,11 +48,11 @@ class SyncTab:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it changes by itself: a push is under way."""
+        """Whether the tab changes by itself: a push runs or is about to begin."""
         return self._controller.session().auto.is_busy
 
     def refresh(self) -> None:
-        """Show how it goes now."""
+        """Show the current state of the sync."""
         result = self._controller.ask("sync", "--status")
         if not isinstance(result, SyncShown):
             return
@@ -71,5 +71,5 @@ class SyncTab:
 
     def _do(self, *words: str) -> None:
         if self._controller.show(*words) is not None and words[0] == "sync":
-            self._controller.hide()  # the tab itself shows how it goes
+            self._controller.hide()  # the tab itself shows the state
         self.refresh()

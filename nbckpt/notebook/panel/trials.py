@@ -1,4 +1,4 @@
-"""The trials' tab: an experiment that is followed, and everything that can be done with its trials."""
+"""The trials tab: one experiment, which is followed, and all actions on its trials."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _MOST_NAMED = 4
 
 
 class TrialsTab:
-    """One experiment's trials, and some of them chosen.
+    """The trials of one experiment, some of which are chosen.
 
     Args:
-        controller: Asks and shows.
+        controller: Runs commands and shows results.
     """
 
     title = "Trials"
@@ -49,7 +49,7 @@ class TrialsTab:
         self._pager = Pager(controller, self._again)
         self._table = Region("trials")
         self._trials = widgets.SelectMultiple(description="trials", rows=4, layout=wide("22em"))
-        if self._trials.has_trait("tooltip"):  # ipywidgets 7 has none here
+        if self._trials.has_trait("tooltip"):  # ipywidgets 7 has no tooltip here
             self._trials.tooltip = "none chosen: all of them; Alt and the arrows move in the list"
         self._run = widgets.Text(
             description="run",
@@ -87,12 +87,12 @@ class TrialsTab:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it changes by itself: trials run, here or in another kernel."""
+        """Whether the tab changes by itself: trials run, here or in another kernel."""
         experiment = self._open()
         return experiment is not None and _goes_on(experiment)
 
     def _choose(self) -> Experiment | None:
-        """Return the experiment that was chosen; a new one takes the place of one that does not run."""
+        """Return the chosen experiment. Choose a new experiment if the chosen one does not run."""
         names = self._controller.session().library.names()[::-1]
         known = self._experiment.options
         offer(self._experiment, [(name, name) for name in names])
@@ -105,11 +105,11 @@ class TrialsTab:
             return None
         try:
             return self._controller.session().library.open(self._experiment.value)
-        except NbckptError:  # it was removed: the next refresh offers it no more
+        except NbckptError:  # it was removed: the next refresh drops it from the options
             return None
 
     def refresh(self) -> None:
-        """Show what there is now, if that changed."""
+        """Show the current trials, if they changed."""
         experiment = self._choose()
         if experiment is None:
             self._show_none()
@@ -137,14 +137,14 @@ class TrialsTab:
             button.layout.display = "none"
 
     def _offer(self, experiment: Experiment) -> None:
-        """Offer what can be chosen, and to go on with what was cut off."""
+        """Set the options of all choices, and the buttons to resume interrupted, paused or failed trials."""
         metrics = inferred(experiment.trials, experiment.spec.metric, most=None)
         former, self._offered = self._offered, experiment.folder
         offer(self._metric, [(name, name) for name in metrics])
         if former != experiment.folder:
             self._metric.value = next(iter(metrics), None)
             self._mode.value = experiment.spec.mode or "min"
-        self._is_offering = True  # another list begins with none chosen: that was not chosen by anybody
+        self._is_offering = True  # a new list begins with no choice: that is not a choice of the user
         offer(self._trials, [(_label(trial), trial.id) for trial in experiment.trials])
         self._is_offering = False
         idle = not _goes_on(experiment)
@@ -166,7 +166,7 @@ class TrialsTab:
             self._mark()
 
     def _mark(self) -> None:
-        """Let the rows stand out that were chosen."""
+        """Mark the rows of the chosen trials."""
         if self._shown is not None:
             self._table.value = marked(self._shown, lambda _, name: name in self._trials.value)
 
@@ -175,18 +175,18 @@ class TrialsTab:
         self.refresh()
 
     def _targets(self) -> list[str]:
-        """Return each chosen trial, or the experiment."""
+        """Return the chosen trials, or the experiment if no trial is chosen."""
         name = self._experiment.value or ""
         return [f"{name}/{trial}" for trial in self._trials.value] or [name]
 
     def _do(self, command: str, targets: Sequence[str] = ()) -> None:
-        """Run a command on each of *targets*, by default of those chosen now."""
+        """Run a command on each of *targets*, by default on each chosen trial."""
         wrong = [
             self._controller.said
             for target in targets or self._targets()
             if self._controller.show(command, target) is None
         ]
-        if wrong:  # what went well after it said nothing
+        if wrong:  # later successes have cleared the message
             self._controller.say("; ".join(wrong[:_MOST_NAMED]), is_error=True)
         self._again()
 
@@ -205,7 +205,7 @@ class TrialsTab:
             return
         started = self._controller.show(*words)
         if isinstance(started, Experiment):
-            self._controller.hide()  # the tab itself shows how it goes
+            self._controller.hide()  # the tab itself shows the trials
             self._again()
             self._experiment.value = started.name
 
@@ -247,6 +247,6 @@ def _goes_on(experiment: Experiment) -> bool:
 
 
 def _label(trial: Trial) -> str:
-    """Return a trial's name and what it tries: what does not change while it runs."""
+    """Return a label with a trial's name and configuration, which do not change while the trial runs."""
     config = ", ".join(f"{key}={value}" for key, value in trial.config.items())
     return f"{trial.id}  {short(config)}"
