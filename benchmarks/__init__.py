@@ -1,4 +1,4 @@
-"""Benchmarks: what a save and a restore cost, against the hardware's floor and against the peers.
+"""Benchmarks: the time of saves and restores, compared with the hardware's floor and with peers.
 
-`python -m benchmarks` prints the table; README.md says what is measured and how.
+`python -m benchmarks` prints the table. README.md describes the measurements.
 """

@@ -23,7 +23,7 @@ _REST_S = 3.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, print the tables, keep the JSON; return 0 even where a budget is missed."""
+    """Measure, print the tables and write the JSON. Return 1 if nbckpt failed, but 0 for a missed budget."""
     options = _parser().parse_args(arguments)
     size = _QUICK_MIB if options.quick else options.size
     pythons, missing = _pythons(options.peers, options.python)
@@ -89,7 +89,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _pythons(peers: str, python: str | None) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the interpreter of each contender that can be had, and why the others cannot."""
+    """Return the interpreter of each available contender, and why the others are not available."""
     pythons, missing = {OURS: sys.executable}, {}
     names = {"here": PEERS, "all": PEERS, "none": ()}.get(peers, tuple(peers.split(",")))
     for name in names:

@@ -1,7 +1,7 @@
-"""Cells: the notebook's code that makes the namespaces, changes them and tells them apart.
+"""Cells: notebook code that builds the namespaces, changes them and checks them.
 
-Plain source text: it runs in the `__main__` of a worker, so that functions and classes are those
-of a notebook.
+The cells are source text. They run in the `__main__` of a worker, so that functions and classes are defined
+as in a notebook.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 MIB = 1 << 20
 FULL_MIB = 1024
-"""The size at which the budgets are stated, in MiB of arrays."""
+"""The size for which the budgets are stated, in MiB of arrays."""
 
 _ARRAYS = """
 import numpy as np
@@ -86,10 +86,10 @@ class Workload:
     """A namespace to measure with.
 
     Attributes:
-        name: What the report calls it.
-        source: The cell that makes it.
-        check: An expression over it that a restore must give again.
-        doubles: How many 8-byte numbers `arr` has.
+        name: The name in the report.
+        source: The cell that builds the namespace.
+        check: An expression that must have the same value after a restore.
+        doubles: The number of 8-byte numbers in `arr`.
     """
 
     name: str
@@ -98,20 +98,20 @@ class Workload:
     doubles: int
 
     def change(self, round_: int) -> tuple[str, int]:
-        """Return a cell that changes 1 % of `arr`, each round elsewhere, and the size of that."""
+        """Return a cell that changes 1 % of `arr`, at another place each round, and the bytes it changes."""
         count = max(1, self.doubles // 100)
         start = (round_ * 37 % 97) * count
         return f"arr[{start}:{start + count}] += 1.0", 8 * count
 
 
 def arrays(size_mib: int) -> Workload:
-    """Return arrays of four shapes and types, *size_mib* in all."""
+    """Return a workload of arrays of four shapes and types, *size_mib* MiB in all."""
     doubles = size_mib * MIB // 8
     return Workload("arrays", _ARRAYS.format(doubles=doubles), _ARRAYS_CHECK, doubles // 2)
 
 
 def mixed(size_mib: int) -> Workload:
-    """Return the mixed namespace: at full size an array of 512 MiB, a frame of 2 million rows."""
+    """Return the mixed workload. At full size it has an array of 512 MiB and a frame of 2 million rows."""
     doubles = size_mib * MIB // 8
     part = size_mib / FULL_MIB
     source = _MIXED.format(

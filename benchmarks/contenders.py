@@ -1,7 +1,7 @@
-"""Contenders: each way to save a namespace and to restore it, behind one small interface.
+"""Contenders: several ways to save and restore a namespace, behind one small interface.
 
-Runs in a worker process. A contender's library is imported when the contender is made, so that no
-measurement contains an import. The peers are given an fsync, since nbckpt's saves are durable.
+This module runs in a worker process. A contender imports its library when it is created, so that no
+measurement contains an import. Peers call fsync too, since nbckpt's saves are durable.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Kernel:
-    """Runs cells in `__main__`, as a notebook does, and knows which names are the user's."""
+    """Run cells in `__main__`, as a notebook does, and know which names are the user's."""
 
     def __init__(self) -> None:
         self.namespace: dict[str, Any] = vars(sys.modules["__main__"])
@@ -29,11 +29,11 @@ class Kernel:
         exec(compile(source, "<cell>", "exec"), self.namespace)
 
     def evaluate(self, expression: str) -> Any:
-        """Return an expression's value."""
+        """Return the value of an expression."""
         return eval(expression, self.namespace)
 
     def variables(self) -> dict[str, Any]:
-        """Return the user's variables; modules are not among them."""
+        """Return the user's variables, without modules."""
         return {
             name: value
             for name, value in self.namespace.items()
@@ -44,10 +44,10 @@ class Kernel:
 
 
 class Contender:
-    """One way to save and restore, for the whole of *kernel*'s namespace.
+    """One way to save and restore the whole namespace of *kernel*.
 
     Attributes:
-        runs_cells: Whether a save happens by running a cell, so that it is given the changing one.
+        runs_cells: Whether a save happens by running a cell; then `save` runs the cell that changes data.
     """
 
     runs_cells = False
@@ -56,22 +56,22 @@ class Contender:
         self.kernel = kernel
 
     def open(self, folder: Path) -> None:
-        """Get ready to save into an empty *folder*; not measured."""
+        """Prepare for saves into an empty *folder*; not measured."""
         self.folder = folder
 
     def save(self, source: str) -> dict[str, int]:
-        """Save durably and return what is known of it: `new_bytes`, where the contender tells."""
+        """Save durably. Return `new_bytes` if the contender reports it."""
         raise NotImplementedError
 
     def prepare_restore(self, folder: Path) -> None:
-        """Get ready to restore what *folder* has; not measured."""
+        """Prepare to restore from *folder*; not measured."""
 
     def restore(self, folder: Path, *, lazy: bool) -> None:
-        """Bind what was saved last in *folder* into the kernel's namespace."""
+        """Restore the last save in *folder* into the kernel's namespace."""
         raise NotImplementedError
 
     def close(self) -> None:
-        """Let go of what `open` made."""
+        """Release the resources that `open` acquired."""
 
 
 class Nbckpt(Contender):
@@ -108,7 +108,7 @@ class Nbckpt(Contender):
 
 
 class FilePeer(Contender):
-    """A peer that writes one file: `dump` into an open file, `load` from one."""
+    """A peer that writes one file: `dump` writes to an open file, `load` reads from one."""
 
     dump: Callable[[Any, Any], None]
     load: Callable[[Any], Any]
@@ -157,7 +157,7 @@ class Dill(FilePeer):
 
 
 class Joblib(FilePeer):
-    """joblib, which cannot save a notebook's functions, classes and instances: left out."""
+    """joblib. It cannot save a notebook's functions, classes and instances, so these are left out."""
 
     def __init__(self, kernel: Kernel) -> None:
         super().__init__(kernel)
@@ -221,13 +221,13 @@ class Shell(Kernel):
 
 
 class Kishu(Contender):
-    """Kishu 0.3.4 with its default settings: every cell is saved, so a save is a cell."""
+    """Kishu 0.3.4 with its default settings. It saves after every cell, so a save is a cell."""
 
     runs_cells = True
 
     def __init__(self, kernel: Kernel) -> None:
         super().__init__(kernel)
-        # Kishu reads this when it is imported, and needs it to exist.
+        # Kishu reads this variable at import and requires that the folder exists.
         root = Path(os.environ["KISHU_PATH_ROOT"])
         root.mkdir(parents=True, exist_ok=True)
         from kishu import init_kishu
@@ -244,7 +244,7 @@ class Kishu(Contender):
 
     def _attach(self, folder: Path) -> Any:
         notebook = str(folder / "notebook.ipynb")
-        # Kishu's own way to run without a Jupyter server, as its tests do.
+        # Kishu's tests run it without a Jupyter server in this way.
         os.environ |= {"TEST_NOTEBOOK_PATH": notebook, "ENV_KISHU_TEST_MODE": "1"}
         assert isinstance(self.kernel, Shell)
         with self.kernel.shell.builtin_trap:
@@ -262,11 +262,11 @@ class Kishu(Contender):
         self._tracked.checkout(json.loads((folder / "head.json").read_text()))
 
     def prepare_restore(self, folder: Path) -> None:
-        """See `Contender.prepare_restore`: its user attaches Kishu after a kernel's restart."""
+        """See `Contender.prepare_restore`: users attach Kishu after each restart of the kernel."""
         self._tracked = self._attach(folder)
 
     def close(self) -> None:
-        """Note which commit is the last one."""
+        """Write the id of the last commit to a file."""
         assert isinstance(self.kernel, Shell)
         tracked = self.kernel.shell.user_ns["_kishu"]
         (self.folder / "head.json").write_text(json.dumps(tracked._kishu_branch.get_head().commit_id))

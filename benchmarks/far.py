@@ -1,6 +1,6 @@
-"""Far: a restore from a store whose every answer takes a while, against the same answers one after another.
+"""Far: a restore from a store with slow answers, compared with the same answers one after another.
 
-The floor is the time that the answers alone would take in a row.
+The floor is the sum of the times of all answers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from benchmarks.suite import Measured
 
 WORKLOAD = "far"
-"""What the measurements are filed under."""
+"""The name of the workload in the measurements."""
 IN_A_ROW = "answers in a row"
 
 _ANSWER_S = 0.05
@@ -28,19 +28,19 @@ _SIZE = 256 * MIB
 
 
 def measure(measured: Measured, folder: Path, rounds: int, say: Callable[[str], None]) -> None:
-    """Add to *measured* what a restore of 256 MiB takes where each answer takes 50 ms.
+    """Measure a restore of 256 MiB when each answer takes 50 ms, and add the times to *measured*.
 
     Args:
-        measured: What was found so far.
-        folder: For the secret.
-        rounds: How often.
-        say: Told what is going on.
+        measured: The measurements so far.
+        folder: The folder for the secret.
+        rounds: The number of rounds.
+        say: Called with messages about the progress.
     """
     from nbckpt import Tracker
     from nbckpt.store import MemoryStore
 
     class Far(MemoryStore):
-        """A store in memory that answers a read late."""
+        """A store in memory that delays each read."""
 
         def __init__(self) -> None:
             super().__init__()

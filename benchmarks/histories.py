@@ -1,4 +1,4 @@
-"""Histories: what a save and a restore by name cost when the name has many versions."""
+"""Histories: the time of a save and a restore by name if the name has many versions."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from benchmarks.suite import Measured
 
 WORKLOAD = "history"
-"""What the measurements are filed under."""
+"""The name of the workload in the measurements."""
 FEW, MANY, QUICK = 10, 3000, 300
-"""How many versions a name has."""
+"""The number of versions of the name: few, many, and many in a quick run."""
 
 _STORE = """
 import sys, nbckpt
@@ -38,14 +38,14 @@ print(between - began, time.perf_counter() - between)
 
 
 def measure(measured: Measured, folder: Path, rounds: int, many: int, say: Callable[[str], None]) -> None:
-    """Add to *measured* what a save and a restore take with few versions and with many.
+    """Measure a save and a restore with few and with many versions, and add the times to *measured*.
 
     Args:
-        measured: What was found so far.
-        folder: On the disk to measure; what is made in it is removed again.
-        rounds: How often.
-        many: How many versions are many.
-        say: Told what is going on.
+        measured: The measurements so far.
+        folder: A folder on the disk to measure; files made in it are removed again.
+        rounds: The number of rounds.
+        many: The larger number of versions.
+        say: Called with messages about the progress.
     """
     for name, versions in (("few", FEW), ("many", many)):
         say(f"history: {versions} versions")

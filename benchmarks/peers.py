@@ -1,4 +1,4 @@
-"""Peers: which contenders can run here and where; makes the environments that they need."""
+"""Peers: find the contenders that can run here, and make the environments that they need."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _LIBRARIES = ("numpy", "pandas", "scikit-learn", "matplotlib")
 
 @dataclass(frozen=True)
 class Own:
-    """What a peer needs that has an environment of its own.
+    """The requirements of a peer that has its own environment.
 
     Attributes:
-        requirements: For pip.
-        pythons: The versions that it runs on, the best first.
-        does: What it is measured with: it saves namespaces, and so needs the libraries in them, runs
-            trials, or syncs.
+        requirements: The requirements for pip.
+        pythons: The Python versions that it runs on, best first.
+        does: What it is measured for: it saves namespaces, and so needs their libraries, or it runs trials,
+            or it syncs.
     """
 
     requirements: tuple[str, ...]
@@ -54,7 +54,7 @@ class InstallError(Exception):
 
 
 def interpreter(peer: str) -> str | None:
-    """Return the interpreter that has *peer*, or None where there is none."""
+    """Return the interpreter that has *peer* installed, or None."""
     if peer in HERE_INSTALLED:
         return sys.executable if find_spec(peer) else None
     found = _python_of(HERE / f".venv-{peer}")
@@ -62,14 +62,14 @@ def interpreter(peer: str) -> str | None:
 
 
 def install(peer: str, python: str | None = None) -> str:
-    """Make the environment of *peer*, unless it is there, and return its interpreter.
+    """Make the environment of *peer* if it does not exist, and return its interpreter.
 
     Args:
-        peer: Its name.
-        python: The interpreter to make it with; by default one on the path that suits the peer.
+        peer: The name of the peer.
+        python: The interpreter to make it with; by default a suitable one on the path.
 
     Raises:
-        InstallError: It cannot be had; the message says why. Nothing is left behind.
+        InstallError: The environment cannot be made; the message says why. Nothing is left behind.
     """
     if peer not in OWN:
         raise InstallError(f"pip install {peer}")

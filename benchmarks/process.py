@@ -1,6 +1,6 @@
-"""Process: starts workers, asks them, and watches their memory from outside.
+"""Process: start workers, send them requests, and watch their memory from outside.
 
-From outside, since a thread inside would not run while a pickler holds the interpreter's lock.
+A thread inside the worker would not run while a pickler holds the interpreter's lock.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SAMPLE_S = 0.001
 
 
 class WorkerError(Exception):
-    """A worker could not do what it was asked, or died."""
+    """A worker could not fulfil a request, or it died."""
 
 
 class FileStat(NamedTuple):
@@ -37,9 +37,9 @@ class Process:
     """A worker process; use it in a `with` block.
 
     Args:
-        python: The interpreter, that of the contender's own environment.
-        folder: Where its messages and its private files go.
-        contenders: What to load.
+        python: The interpreter of the contender's environment.
+        folder: The folder for the worker's log and private files.
+        contenders: The contenders to load.
     """
 
     def __init__(self, python: str, folder: Path, contenders: list[str]) -> None:
@@ -80,7 +80,7 @@ class Process:
         """Send one request and return the reply.
 
         Raises:
-            WorkerError: It failed; the worker's log has the traceback.
+            WorkerError: The request failed; the worker's log has the traceback.
         """
         assert self._child.stdin is not None
         assert self._child.stdout is not None
@@ -100,10 +100,10 @@ class Process:
         return reply
 
     def watch(self, do: str, **request: Any) -> FileStat | None:
-        """Ask, and watch the memory meanwhile.
+        """Send a request and watch the worker's memory meanwhile.
 
-        Memory of its own is counted: anonymous and shared, not the pages of mapped files. Where the
-        system does not tell, the peak of all resident memory stands for it.
+        The worker's own memory counts: anonymous and shared memory, but not pages of mapped files. If the
+        system does not report it, the peak of all resident memory is used.
         """
         before_all = self.ask("settle")["peak_rss"]
         before = self._memory()
@@ -129,7 +129,7 @@ class Process:
         return FileStat(before, max(peak, after), after)
 
     def _memory(self) -> int | None:
-        """Return the child's own memory in bytes, or None where there is no /proc."""
+        """Return the child's own memory in bytes, or None if there is no /proc."""
         try:
             status = Path(f"/proc/{self._child.pid}/status").read_text()
         except OSError:

@@ -1,4 +1,4 @@
-"""Report: measurements against the budgets, as a table and as JSON."""
+"""Report: compare the measurements with the budgets, as a table and as JSON."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ _TASKS = {"save": "save", "again": "save again", "changed": "1 % changed", "rest
 
 @dataclass(frozen=True)
 class Row:
-    """One budget and what was measured.
+    """One budget and its measurement.
 
     Attributes:
-        what: The thing measured.
-        against: What the value is a ratio of, or its unit.
-        value: The median over the rounds, or None where it was not measured.
-        low: The least of the rounds.
-        high: The greatest.
-        budget: What it may be at most.
-        note: What else there is to say.
+        what: The measured action.
+        against: The quantity that the value is divided by, or the unit of the value.
+        value: The median over the rounds, or None if it was not measured.
+        low: The minimum over the rounds.
+        high: The maximum over the rounds.
+        budget: The maximum that the budget allows.
+        note: A further note.
     """
 
     what: str
@@ -74,7 +74,7 @@ class Row:
 
 
 def rows(measured: Measured, parts: Sequence[str]) -> list[Row]:
-    """Return the budgets' rows of some parts, in the design's order."""
+    """Return the rows of the budgets of some parts, in a fixed order."""
     made = {
         "starts": _start_rows,
         "history": _history_rows,
@@ -119,7 +119,7 @@ def text(found: Sequence[Row], measured: Measured) -> str:
 
 
 def as_json(found: Sequence[Row], measured: Measured) -> dict[str, Any]:
-    """Return everything that was measured as plain JSON."""
+    """Return all measurements as plain JSON."""
     return {
         "machine": {"system": platform.platform(), "processor": platform.machine()},
         "versions": measured.versions,
@@ -285,12 +285,12 @@ def _row(what: str, against: str, samples: Sequence[float], budget: float, note:
 
 
 def _ratios(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
-    """Return a ratio a round: what was measured close together in time is compared."""
+    """Return one ratio per round, so that each compares measurements made close together in time."""
     return [a / b for a, b in zip(ours, theirs, strict=False)]
 
 
 def _seconds_tables(measured: Measured) -> list[str]:
-    """Return a table of times per workload: a contender's median and, in brackets, its best."""
+    """Return a table of times per workload: the median of each contender and its minimum in brackets."""
     tables = []
     workloads = (
         ("arrays", "s", _TASKS),
@@ -308,7 +308,7 @@ def _seconds_tables(measured: Measured) -> list[str]:
 
 
 def _traffic_table(measured: Measured) -> list[str]:
-    """Return a table of what each syncer asked of the server."""
+    """Return a table of the requests that each syncer made to the server."""
     found = {(name, task): it for (_, name, task), it in measured.traffic.items()}
     table = []
     for name in dict.fromkeys(name for name, _ in found):

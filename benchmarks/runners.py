@@ -1,6 +1,7 @@
-"""Runners: what runs a function's trials, each measured in a process of its own.
+"""Runners: libraries that run a function as trials. Each is measured in its own process.
 
-`python -m benchmarks.runners NAME FOLDER` prints the seconds as a line of JSON. Also run by Python 3.8.
+`python -m benchmarks.runners NAME FOLDER` prints the seconds as a line of JSON. Python 3.8 must be
+able to run this module too.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ _WARM_UP = 50
 
 
 def nbckpt(folder: Path) -> dict[str, float]:
-    """Measure ours; the journal is written."""
+    """Measure nbckpt, which writes its journal."""
     os.environ["NBCKPT_STORE"] = str(folder)
     import nbckpt as ours
 
     def empty(config: dict[str, Any]) -> None:
-        """Report nothing."""
+        """Run a trial that reports nothing."""
 
     def report(executor: str, count: int) -> float:
         def train(config: dict[str, Any]) -> None:
@@ -45,7 +46,7 @@ def nbckpt(folder: Path) -> dict[str, float]:
 
 
 def ray_tune_1(folder: Path) -> dict[str, float]:
-    """Measure the FunctionRunner of Ray 1.0.0 without a cluster; nothing is written."""
+    """Measure the FunctionRunner of Ray 1.0.0 without a cluster. It writes nothing."""
     from ray import tune
     from ray.tune.function_runner import wrap_function
     from ray.tune.logger import NoopLogger
@@ -64,7 +65,7 @@ def ray_tune_1(folder: Path) -> dict[str, float]:
 
 
 def ray_tune(folder: Path) -> dict[str, float]:
-    """Measure the current Ray Tune on a cluster of this machine."""
+    """Measure the current Ray Tune on a local cluster."""
     import ray
     from ray import tune
 
@@ -99,7 +100,7 @@ RUNNERS: dict[str, Callable[[Path], dict[str, float]]] = {
 
 
 def _two_switches(turns: int) -> float:
-    """Return what it takes to let another thread do nothing and wait for it: the least of a hand-over."""
+    """Return the seconds of a hand-over to another thread and back: the lower bound for a report."""
     asked, ready = threading.Lock(), threading.Lock()
     asked.acquire()
     ready.acquire()
@@ -121,7 +122,7 @@ def _two_switches(turns: int) -> float:
 
 
 def _sync(file: Path, count: int) -> float:
-    """Return what it takes to append a line to a file and sync it: the least for a trial that has ended."""
+    """Return the seconds to append a line to a file and sync it: the lower bound for a durable trial end."""
 
     def append() -> None:
         opened.write(b"{}\n")
@@ -158,7 +159,7 @@ def _version(name: str) -> str:
 
 
 def main(arguments: list[str]) -> None:
-    """Measure one, and print what was found."""
+    """Measure one runner and print the result."""
     name, folder = arguments
     seconds = RUNNERS[name](Path(folder))
     print(json.dumps({"seconds": seconds, "version": _version(name)}))

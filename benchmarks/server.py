@@ -1,6 +1,6 @@
-"""Server: S3 as moto speaks it over HTTP, in a process of its own, and what was asked of it.
+"""Server: moto's S3 server over HTTP in its own process, with counts of its requests.
 
-`python -m benchmarks.server` prints its port, and a line of JSON for each request that it has answered.
+`python -m benchmarks.server` prints its port, and a line of JSON for each answered request.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _MOST_S = 600
 
 @dataclass
 class Traffic:
-    """What was asked of the server.
+    """Counts of the requests to the server.
 
     Attributes:
-        requests: How many requests.
-        uploads: How many of them brought something.
-        listings: How many began a listing; its further pages are not counted.
-        sent: Bytes that were brought.
+        requests: The number of requests.
+        uploads: The number of requests that uploaded data.
+        listings: The number of listings; only the first page of each counts.
+        sent: The bytes uploaded.
     """
 
     requests: int = 0
@@ -60,7 +60,7 @@ class Server:
     """A running server; use it in a `with` block."""
 
     def __init__(self) -> None:
-        # What it keeps goes to the disk, below the folder for temporary files.
+        # The server stores its data on disk, in the folder for temporary files.
         self._child = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.server"], stdout=subprocess.PIPE, text=True, cwd=REPOSITORY
         )
@@ -85,7 +85,7 @@ class Server:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a client's environment has to say."""
+        """The environment variables that a client needs."""
         none = str(Path(tempfile.gettempdir()) / "there-is-no-such-file")
         return {
             "AWS_ENDPOINT_URL": self.url,
@@ -100,14 +100,14 @@ class Server:
         }
 
     def empty(self) -> None:
-        """Forget everything, and make the bucket."""
+        """Delete all data and create the bucket."""
         for method, path in (("POST", "moto-api/reset"), ("PUT", BUCKET)):
             urllib.request.urlopen(urllib.request.Request(f"{self.url}/{path}", method=method)).close()
         self.traffic()
 
     def traffic(self) -> Traffic:
-        """Return what was asked since the last time."""
-        # A mark of our own: when it was read, so was everything before it.
+        """Return the counts since the last call."""
+        # A marker request: once it is read, all earlier requests are read too.
         self._marked = threading.Event()
         urllib.request.urlopen(f"{self.url}/moto-api/config").close()
         if not self._marked.wait(_MOST_S):
@@ -134,7 +134,7 @@ def serve() -> None:
     class Handler(MotoRequestHandler):
         def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
             size = self.headers.get("x-amz-decoded-content-length") or self.headers.get("Content-Length") or 0
-            # In one write, since many threads do so.
+            # In a single write, since many threads write here.
             os.write(1, f"{json.dumps([self.command, self.path, int(size)])}\n".encode())
 
     app = DomainDispatcherApplication(create_backend_app)

@@ -1,7 +1,7 @@
-"""Small: 5,000 variables of a few bytes each, against cloudpickle for each of them alone.
+"""Small: 5,000 variables of a few bytes each, compared with cloudpickle for each variable alone.
 
-The floor is to pickle, hash and write them, or to pickle, hash and load them. Compared is the processor's
-time: what the disk takes for its `fsync` does not count.
+The floor is to pickle, hash and write them, or to pickle, hash and load them. Processor times are compared:
+the disk's time for `fsync` does not count.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
     from benchmarks.suite import Measured
 
 WORKLOAD = "small"
-"""What the measurements are filed under."""
+"""The name of the workload in the measurements."""
 ALONE = "each alone"
 
 _COUNT = 5000
 
 
 def measure(measured: Measured, folder: Path, rounds: int, say: Callable[[str], None]) -> None:
-    """Add to *measured* what a save and a restore of 5,000 small variables take.
+    """Measure a save and a restore of 5,000 small variables, and add the times to *measured*.
 
     Args:
-        measured: What was found so far.
-        folder: For the store, on the disk to measure.
-        rounds: How often.
-        say: Told what is going on.
+        measured: The measurements so far.
+        folder: The folder for the store, on the disk to measure.
+        rounds: The number of rounds.
+        say: Called with messages about the progress.
     """
     from nbckpt import Tracker
 

@@ -1,4 +1,4 @@
-"""Starts: what `%load_ext nbckpt` and a command in a shell cost before they do anything."""
+"""Starts: the start-up time of `%load_ext nbckpt` and of a command in a shell."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from benchmarks.suite import Measured
 
 WORKLOAD = "starts"
-"""What the measurements are filed under."""
+"""The name of the workload in the measurements."""
 IPYTHON = "IPython"
 
 _EXTENSION = """
@@ -34,16 +34,16 @@ _STORE = "import nbckpt; t = nbckpt.Tracker('.nbckpt'); [t.save({'x': i}, 'x') f
 
 
 def measure(measured: Measured, folder: Path, rounds: int, say: Callable[[str], None]) -> None:
-    """Add to *measured* what the starts take.
+    """Measure the start-up times and add them to *measured*.
 
     Args:
-        measured: What was found so far.
-        folder: On the disk to measure; what is made in it is removed again.
-        rounds: How often.
-        say: Told what is going on.
+        measured: The measurements so far.
+        folder: A folder on the disk to measure; files made in it are removed again.
+        rounds: The number of rounds.
+        say: Called with messages about the progress.
     """
     run_python(folder, "-c", _STORE)
-    for words in (("-c", _EXTENSION), ("-m", "nbckpt", "ls")):  # once, for the bytecode
+    for words in (("-c", _EXTENSION), ("-m", "nbckpt", "ls")):  # once, to compile the bytecode
         run_python(folder, *words)
     for round_ in range(rounds):
         say(f"starts {round_ + 1}/{rounds}")
@@ -61,7 +61,7 @@ def _timed(folder: Path, *words: str) -> float:
 
 
 def run_python(folder: Path, *words: str) -> str:
-    """Run Python in a folder, and return what it printed."""
+    """Run Python in a folder and return its output."""
     environment = os.environ | {
         "PYTHONPATH": str(REPOSITORY),
         "IPYTHONDIR": str(folder),

@@ -1,7 +1,7 @@
-"""Suite: the measurements, round by round, contenders taking turns.
+"""Suite: the measurements, round by round; the contenders take turns.
 
-In a round every contender saves, saves again, saves after a change and is restored in a fresh
-process; so what slows the machine down for a while slows the floor and the contenders alike.
+In each round every contender saves, saves again, saves after a change, and restores in a fresh process. So
+a slow phase of the machine affects the floor and all contenders alike.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ _HASHES = 3
 
 @dataclass
 class Measured:
-    """What was measured, a sample a round.
+    """The measurements, with one sample per round.
 
     Attributes:
-        seconds: By workload, contender and task.
-        growth: Bytes that nbckpt's save after a change added, over the bytes changed; by workload.
+        seconds: Seconds, by workload, contender and task.
+        growth: Bytes that nbckpt's save after a change added, divided by the bytes changed; by workload.
         memory: Bytes above the namespace, by workload and task.
-        traffic: What was asked of the server, by workload, contender and task; the last round's.
-        failed: Why a contender is missing.
-        differs: Where a restored namespace was not the saved one, and how.
-        versions: Of Python and the libraries, and of the contenders.
+        traffic: Requests to the server in the last round, by workload, contender and task.
+        failed: Why a contender is missing, by contender.
+        differs: How a restored namespace differs from the saved one, if it does.
+        versions: The versions of Python, of the libraries and of the contenders.
     """
 
     seconds: dict[tuple[str, str, str], list[float]] = field(default_factory=lambda: defaultdict(list))
@@ -55,13 +55,13 @@ class Measured:
 
 
 class Suite:
-    """Measures; `measured` has what was found so far.
+    """Make the measurements; `measured` holds those made so far.
 
     Args:
-        folder: On the disk to measure; what is made in it is removed again.
+        folder: A folder on the disk to measure; files made in it are removed again.
         pythons: The interpreter of each contender.
-        rounds: How often.
-        say: Told what is going on.
+        rounds: The number of rounds.
+        say: Called with messages about the progress.
         rest_s: How long the disk rests before each save, in seconds.
     """
 
@@ -82,7 +82,7 @@ class Suite:
         self._rest_s = rest_s
 
     def times(self, workload: Workload) -> None:
-        """Measure what saves and restores of *workload* take."""
+        """Measure the times of saves and restores of *workload*."""
         names = list(self._pythons)
         with self._process([name for name in names if self._is_here(name)]) as here:
             here.ask("run", source=workload.source)
@@ -114,7 +114,7 @@ class Suite:
                 self.measured.differs[workload.name, name] = f"{found} instead of {expected}"
 
     def _saves(self, workload: Workload, name: str, round_: int, process: Process) -> str:
-        """Save three times; return what a check of the namespace gives at last."""
+        """Save three times; return the value of the namespace's check at the end."""
         seconds = self.measured.seconds
         process.ask("open", contender=name, folder=str(self._store))
         self._rest()
@@ -131,7 +131,7 @@ class Suite:
         return str(process.ask("check", expression=workload.check)["value"])
 
     def memory(self, workload: Workload) -> None:
-        """Measure nbckpt's peak of memory above *workload*, each time in a fresh process."""
+        """Measure nbckpt's peak memory above *workload*, each time in a fresh process."""
         for round_ in range(self._rounds):
             self._say(f"memory of {workload.name} {round_ + 1}/{self._rounds}")
             with self._attempt(OURS):
@@ -146,7 +146,7 @@ class Suite:
                 memory[workload.name, "save"].append(seen.peak - seen.before)
         with self._process([OURS]) as process:
             if seen := process.watch("restore", contender=OURS, folder=str(self._store)):
-                # What is still there afterwards is the namespace.
+                # The memory that remains afterwards is the namespace.
                 memory[workload.name, "restore"].append(seen.peak - seen.after)
                 memory[workload.name, "restored"].append(seen.after - seen.before)
 
@@ -164,7 +164,7 @@ class Suite:
         return self._pythons[name] == self._pythons[OURS]
 
     def _rest(self) -> None:
-        """Let the disk come to rest: one that serves bursts is slow for whoever comes after another."""
+        """Flush the disk and wait: a disk that serves bursts is slow for the next contender."""
         if hasattr(os, "sync"):
             os.sync()
         time.sleep(self._rest_s)
@@ -180,7 +180,7 @@ class Suite:
 
     @contextmanager
     def _attempt(self, name: str) -> Iterator[None]:
-        """Note a contender's failure, which ends its part only, and clean up after it."""
+        """Record a contender's failure, which ends only its own part, and clean up after it."""
         try:
             yield
         except WorkerError as error:

@@ -1,7 +1,7 @@
-"""Syncers: what brings a folder to S3, each measured in a process of its own with its libraries loaded.
+"""Syncers: tools that copy a folder to S3. Each is measured in its own process with its libraries loaded.
 
-`python -m benchmarks.syncers NAME FOLDER URL` does it once, and prints the seconds as a line of JSON. Also
-run by the peers' interpreters.
+`python -m benchmarks.syncers NAME FOLDER URL` syncs once and prints the seconds as a line of JSON. The peers'
+interpreters run this module too.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 def nbckpt(folder: str, url: str) -> Callable[[], object]:
-    """Ours, as trials are synced."""
+    """Return nbckpt's syncer, as trials use it."""
     from nbckpt.store import open_store
     from nbckpt.sync import DefaultSyncer
 
-    open_store(url)  # which loads s3fs, and asks for nothing
+    open_store(url)  # loads s3fs without making a request
     syncer = DefaultSyncer(0, None)
 
     def work() -> None:
@@ -33,21 +33,21 @@ def nbckpt(folder: str, url: str) -> Callable[[], object]:
 
 
 def aws(folder: str, url: str) -> Callable[[], object]:
-    """`aws s3 sync` with its default settings: a command, and so with its start."""
+    """Return `aws s3 sync` with its default settings. It is a command, so its start-up time counts."""
     command = [sys.executable, "-m", "awscli", "s3", "sync", folder, url, "--only-show-errors"]
-    command += ["--cli-read-timeout", "600"]  # as for the others, see server.py
+    command += ["--cli-read-timeout", "600"]  # the same timeout as for the others, see server.py
     return lambda: subprocess.run(command, check=True)
 
 
 def fsspec(folder: str, url: str) -> Callable[[], object]:
-    """`put` of s3fs, which compares nothing."""
+    """Return `put` of s3fs, which uploads all files without comparing."""
     import s3fs
 
     return lambda: s3fs.S3FileSystem().put(f"{folder}/", f"{url}/", recursive=True)
 
 
 def ray(folder: str, url: str) -> Callable[[], object]:
-    """The syncer of Ray 2.6.3, with its default settings, which compares nothing."""
+    """Return the syncer of Ray 2.6.3 with its default settings, which uploads all files without comparing."""
     from ray.tune.syncer import SyncConfig, get_node_to_storage_syncer
 
     scheme, _, host = os.environ["AWS_ENDPOINT_URL"].partition("://")
@@ -71,7 +71,7 @@ SYNCERS: dict[str, Callable[[str, str], Callable[[], object]]] = {
 
 
 def main(arguments: list[str]) -> None:
-    """Sync once, and print how long it took."""
+    """Sync once and print the seconds."""
     from importlib.metadata import version
 
     name, folder, url = arguments

@@ -1,4 +1,4 @@
-"""Syncs: what brings a folder to S3, measured round by round, each time in a fresh process."""
+"""Syncs: measure tools that copy a folder to S3, round by round, each time in a fresh process."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from benchmarks.suite import Measured
 
 WORKLOAD = "sync"
-"""What the measurements are filed under."""
+"""The name of the workload in the measurements."""
 FILES, QUICK_FILES = 10_000, 200
 
 _FILE = 1000
@@ -37,15 +37,15 @@ def measure(
     sizes: tuple[int, int],
     say: Callable[[str], None],
 ) -> None:
-    """Add to *measured* what a first and a second sync take, and what is asked of the server for them.
+    """Measure a first and a second sync with their requests to the server, and add both to *measured*.
 
     Args:
-        measured: What was found so far.
-        folder: On the disk to measure; what is made in it is removed again.
+        measured: The measurements so far.
+        folder: A folder on the disk to measure; files made in it are removed again.
         pythons: The interpreter of each syncer.
-        rounds: How often.
-        sizes: How many small files, and MiB of one large one.
-        say: Told what is going on.
+        rounds: The number of rounds.
+        sizes: The number of small files, and the MiB of one large file.
+        say: Called with messages about the progress.
     """
     files, mib = sizes
     sources = {"files": _small_files(folder / "files", files), "large": _large_file(folder / "large", mib)}
@@ -101,6 +101,6 @@ def _large_file(folder: Path, mib: int) -> Path:
 
 
 def _age(place: Path) -> None:
-    """Make a file an hour old, as one is that is synced again: of a new one no time is trusted."""
+    """Set the time of a file to an hour ago: a sync does not trust the time of a file that just changed."""
     then = time.time() - _AGE_S
     os.utime(place, (then, then))

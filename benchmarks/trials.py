@@ -1,4 +1,4 @@
-"""Trials: what runs a function's trials, measured round by round, each time in a fresh process."""
+"""Trials: measure libraries that run trials, round by round, each time in a fresh process."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     from benchmarks.suite import Measured
 
 WORKLOAD = "trials"
-"""What the measurements are filed under."""
+"""The name of the workload in the measurements."""
 
 
 def measure(
     measured: Measured, folder: Path, pythons: Mapping[str, str], rounds: int, say: Callable[[str], None]
 ) -> None:
-    """Add to *measured* what a report and a trial take.
+    """Measure a report and a trial, and add the times to *measured*.
 
     Args:
-        measured: What was found so far.
-        folder: On the disk to measure; what is made in it is removed again.
+        measured: The measurements so far.
+        folder: A folder on the disk to measure; files made in it are removed again.
         pythons: The interpreter of each runner.
-        rounds: How often.
-        say: Told what is going on.
+        rounds: The number of rounds.
+        say: Called with messages about the progress.
     """
     names = list(pythons)
     for round_ in range(rounds):

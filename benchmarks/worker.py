@@ -1,6 +1,6 @@
-"""Worker: a process that plays the notebook's kernel and answers requests, which are JSON lines.
+"""Worker: a process that acts as the notebook's kernel and answers requests, which are JSON lines.
 
-Started with almost nothing in its `__main__`, which is then the notebook's namespace.
+Its `__main__` is almost empty at the start and then serves as the notebook's namespace.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ _LIBRARIES = ("numpy", "pandas", "sklearn.ensemble", "matplotlib.pyplot")
 
 
 class Worker:
-    """Answers requests: each public method is one, named as in the request's `do`."""
+    """Answer requests. The `do` of a request names a public method."""
 
     def __init__(self) -> None:
         self._kernel = Kernel()
         self._contenders: dict[str, Contender] = {}
 
     def load(self, contenders: list[str]) -> dict[str, Any]:
-        """Import what *contenders* and the cells need."""
+        """Import the libraries of *contenders* and of the cells."""
         if any(issubclass(CONTENDERS[name], Kishu) for name in contenders):
             self._kernel = Shell()
         for library in _LIBRARIES:
@@ -59,45 +59,45 @@ class Worker:
         return {}
 
     def check(self, expression: str) -> dict[str, Any]:
-        """Tell what an expression over the namespace is."""
+        """Return the value of an expression over the namespace."""
         try:
             return {"value": repr(self._kernel.evaluate(expression))}
         except Exception as error:
             return {"value": f"{type(error).__name__}: {error}"}
 
     def settle(self) -> dict[str, Any]:
-        """Give back to the system whatever memory is not in use."""
+        """Return unused memory to the system."""
         gc.collect()
         with suppress(OSError, AttributeError):
             ctypes.CDLL("libc.so.6").malloc_trim(0)
         return {}
 
     def open(self, contender: str, folder: str) -> dict[str, Any]:
-        """Get ready to save into *folder*."""
+        """Prepare for saves into *folder*."""
         Path(folder).mkdir(parents=True)
         self._contenders[contender].open(Path(folder))
         return {}
 
     def close(self, contender: str) -> dict[str, Any]:
-        """Be done with saving."""
+        """Release the resources of the saves."""
         self._contenders[contender].close()
         return {}
 
     def save(self, contender: str, source: str = "pass") -> dict[str, Any]:
-        """Run a cell, then save; the cell is measured too where it is what saves."""
+        """Run a cell, then save. The time of the cell counts if the contender saves by running cells."""
         it = self._contenders[contender]
         if not it.runs_cells:
             self._kernel.run(source)
         return _timed(lambda: it.save(source))
 
     def restore(self, contender: str, folder: str, *, lazy: bool = False) -> dict[str, Any]:
-        """Restore what *folder* has into this kernel's namespace."""
+        """Restore the save in *folder* into this kernel's namespace."""
         it = self._contenders[contender]
         it.prepare_restore(Path(folder))
         return _timed(lambda: it.restore(Path(folder), lazy=lazy))
 
     def write_floor(self, folder: str) -> dict[str, Any]:
-        """Write the bytes of the arrays into one file and sync it."""
+        """Write the bytes of the arrays to one file and sync it."""
         file = Path(folder) / "floor"
         buffers = [memoryview(it).cast("B") for it in self._arrays()]
         reply = _timed(lambda: _write(file, buffers))
@@ -126,7 +126,7 @@ class Worker:
 
 
 def serve() -> None:
-    """Answer the requests on stdin until it ends."""
+    """Answer the requests on stdin until stdin ends."""
     replies = _private_stdout()
     worker = Worker()
     for line in sys.stdin:
@@ -140,7 +140,7 @@ def serve() -> None:
 
 
 def _timed(work: Callable[[], dict[str, Any] | None]) -> dict[str, Any]:
-    """Measure *work* with nothing left over from before: no garbage, no bytes to be written."""
+    """Measure *work* after collecting garbage and flushing earlier writes to disk."""
     gc.collect()
     if hasattr(os, "sync"):
         os.sync()
@@ -162,14 +162,14 @@ def _write(file: Path, buffers: list[memoryview]) -> None:
 
 
 def _private_stdout() -> TextIO:
-    """Keep stdout for the replies; what libraries print goes to stderr."""
+    """Reserve stdout for the replies; output of libraries goes to stderr."""
     private = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     return private
 
 
 def _peak_rss() -> int | None:
-    """Return the process's peak of resident memory in bytes, where the system tells."""
+    """Return the peak resident memory of the process in bytes, or None if the system does not report it."""
     try:
         import resource
     except ImportError:
