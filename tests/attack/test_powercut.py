@@ -95,7 +95,7 @@ for _ in range(2):
 folder.commit(None, Record("checkpoint_null_1", "null", 0))
 """,
     "a request": RUN
-    + "from nbckpt.trials import control\ncontrol.ask(e.folder, control.ControlRequest('pause'))\n",
+    + "from nbckpt.trials.engine import control\ncontrol.ask(e.folder, control.ControlRequest('pause'))\n",
     "another kernel pauses, resumes and stops": f"ASK = {ASK!r}\n{OWNER}",
     "pull": SAVE
     + RUN.replace('top / "x"', 'top / "new" / "store" / "experiments"')
@@ -123,13 +123,13 @@ note.write(top / "new" / "store" / "sync.json", "memory://y", 7)
 """,
     "trust": SAVE + "tracker.trust(['one'])\n",
     "artifacts": """
-from nbckpt.sync.files import Seen
+from nbckpt.sync.files import FileStat
 from nbckpt.trials.executors.artifacts import take_in
 (top / "t0").mkdir()
 import os
 fd = os.open(top, 0)
 os.fsync(fd)
-take_in(top / "t0", {"a/b.txt": Seen(1, 0, 0)}, lambda path, at: b"x"[at:])
+take_in(top / "t0", {"a/b.txt": FileStat(1, 0, 0)}, lambda path, at: b"x"[at:])
 """,
 }
 

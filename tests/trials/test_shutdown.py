@@ -72,7 +72,15 @@ def test_ctrl_c_pauses_the_trials_that_a_script_waits_for(tmp_path: Path) -> Non
 
 
 def test_a_second_ctrl_c_ends_a_script_at_once(tmp_path: Path) -> None:
-    blocked = "import nbckpt, threading\nnbckpt.run(lambda config: threading.Event().wait(), name='e')\n"
+    blocked = """
+import nbckpt, threading
+threading.began = threading.Event()
+def train(config):
+    threading.began.set()
+    threading.Event().wait()
+nbckpt.run(train, name="e")
+threading.began.wait()
+"""
     with started(blocked, tmp_path) as script:
         assert script.stderr is not None
         assert script.stderr.readline() == SAYS
