@@ -34,7 +34,7 @@ def test_ls_lists_the_checkpoints(store: str, capsys: pytest.CaptureFixture[str]
     assert [line.split()[0] for line in lines[-2:]] == ["one@2", "one@1"]
 
 
-def test_a_reader_that_has_seen_enough_is_no_error(store: str) -> None:
+def test_a_closed_output_pipe_is_not_an_error(store: str) -> None:
     reads, writes = os.pipe()
     os.close(reads)  # as `| head` does, only sooner
     command = [sys.executable, "-m", "nbckpt", "ls", "--store", store]
@@ -43,14 +43,14 @@ def test_a_reader_that_has_seen_enough_is_no_error(store: str) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_the_bare_command_is_status(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_command_line_shows_the_status(store: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--store", store]) == 0
     out = capsys.readouterr().out
     assert "2 checkpoints" in out
     assert "%ckpt" not in out
 
 
-def test_a_command_that_needs_variables_says_so(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_command_that_needs_variables_is_refused(store: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["save", "--store", store]) == 1
     assert "needs live variables" in capsys.readouterr().err
 
@@ -61,7 +61,7 @@ def test_an_error_is_one_line_with_the_next_step(store: str, capsys: pytest.Capt
     assert err == "nbckpt: no checkpoint matches 'onee'. Did you mean 'one'? See `nbckpt ls`\n"
 
 
-def test_a_wrong_word_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_word_is_a_one_line_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sav"]) == 1
     assert (
         capsys.readouterr().err
@@ -69,7 +69,7 @@ def test_a_wrong_word_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
-def test_help_is_shown_and_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_is_shown_with_exit_status_zero(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["restore", "--help"]) == 0
     assert "--dry-run" in capsys.readouterr().out
 
@@ -93,13 +93,13 @@ def test_a_removal_that_frees_nothing_offers_no_gc(store: str, capsys: pytest.Ca
     assert capsys.readouterr().out.endswith("\nUndo: nbckpt undo\n")
 
 
-def test_a_damaged_checkpoint_that_is_shown_is_exit_status_one(store: str) -> None:
+def test_showing_a_damaged_checkpoint_has_exit_status_one(store: str) -> None:
     (first, _) = sorted(Path(store, "checkpoints").iterdir())
     first.write_bytes(b"{}")
     assert main(["show", "one@1", "--store", store]) == 1
 
 
-def test_experiments_that_cannot_be_read_are_one_line(
+def test_unreadable_experiments_are_a_one_line_error(
     store: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refused = Path(store) / "experiments"
@@ -116,7 +116,9 @@ def test_experiments_that_cannot_be_read_are_one_line(
     assert capsys.readouterr().err == f"nbckpt: cannot read {str(refused)!r}: Permission denied\n"
 
 
-def test_an_empty_store_says_where_to_save(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_store_gives_a_hint_where_to_save(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["show", "one", "--store", str(tmp_path)]) == 1
     assert "Make one in a notebook with `%ckpt save`\n" in capsys.readouterr().err
 
@@ -135,7 +137,7 @@ def test_a_removal_is_undone_by_another_process(store: str, capsys: pytest.Captu
     assert "there is nothing to undo" in capsys.readouterr().err
 
 
-def test_a_removal_of_two_is_undone_as_one(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_undo_reverts_a_removal_of_two(store: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["rm", "one@1", "one@2", "--store", store]) == 0
     assert main(["undo", "--store", store]) == 0
     with Tracker(store) as tracker:
@@ -143,7 +145,7 @@ def test_a_removal_of_two_is_undone_as_one(store: str, capsys: pytest.CaptureFix
         assert not tracker.verify().damages
 
 
-def test_a_damaged_note_of_a_removal_is_told(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_undo_reports_a_damaged_record_of_a_removal(store: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["rm", "one@1", "one@2", "--store", store]) == 0
     (note,) = (Path(store) / "removals").iterdir()
     text = note.read_bytes()
@@ -154,7 +156,7 @@ def test_a_damaged_note_of_a_removal_is_told(store: str, capsys: pytest.CaptureF
     assert "is damaged" in capsys.readouterr().err
 
 
-def test_what_gc_deleted_cannot_be_undone(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_collected_removal_cannot_be_undone(store: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["rm", "one@1", "--store", store]) == 0
     assert main(["gc", "--store", store]) == 0
     assert main(["undo", "--store", store]) == 1
@@ -170,7 +172,7 @@ def test_the_recorded_cell_is_shown_as_it_was_typed(store: str, capsys: pytest.C
     assert f"    {source}\n" in capsys.readouterr().out
 
 
-def test_a_shell_hints_only_at_commands_that_it_has(
+def test_hints_in_a_shell_name_only_shell_commands(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], store: str
 ) -> None:
     for words in ([], ["ls"], ["help"], ["ls", "--store", store], ["show", "one", "--store", store]):
@@ -181,7 +183,7 @@ def test_a_shell_hints_only_at_commands_that_it_has(
     assert main(["diff", "one@1", "--store", store]) == 1
 
 
-def test_damage_is_exit_status_two(store: str) -> None:
+def test_damage_has_exit_status_two(store: str) -> None:
     manifest = next(Path(store, "checkpoints").iterdir())
     manifest.write_bytes(manifest.read_bytes().replace(b'"first"', b'"other"').replace(b'"x"', b'"y"'))
     assert main(["verify", "--store", store]) == 2
@@ -247,7 +249,7 @@ def test_run_waits_and_shows_the_table(job: Path, capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.slow
-def test_pages_curves_and_the_log_are_there_in_a_shell(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_shell_shows_pages_curves_and_logs(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (job / "cli_says.py").write_text(
         TRAIN.replace("    for i", "    print('begins', config['lr'])\n    for i")
     )
@@ -269,7 +271,7 @@ def test_run_takes_a_module_of_the_working_folder(job: Path) -> None:
     assert main(["run", "cli_job:train", "lr=1", "--executor", "inline"]) == 0
 
 
-def test_a_trial_that_failed_is_exit_status_one(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failed_trial_has_exit_status_one(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "cli_job.py:train", "lr=1", "--grid", "fails=0,1", "--name", "e"]) == 1
     assert "t1: ValueError: it went wrong" in capsys.readouterr().out
     assert main(["trials"]) == 0
@@ -285,7 +287,7 @@ def test_a_trial_that_failed_is_exit_status_one(job: Path, capsys: pytest.Captur
         (["no_such.py:train"], "nbckpt: there is no file 'no_such.py'"),
     ],
 )
-def test_what_run_cannot_read_is_one_line(
+def test_an_unreadable_run_is_a_one_line_error(
     job: Path, capsys: pytest.CaptureFixture[str], words: list[str], said: str
 ) -> None:
     assert main(["run", *words]) == 1
@@ -299,7 +301,7 @@ def test_what_run_cannot_read_is_one_line(
     ("number", "status"),
     [(signal.SIGINT, 130), (signal.SIGTERM, 143), (getattr(signal, "SIGHUP", signal.SIGTERM), 129)],
 )
-def test_a_signal_pauses_and_says_how_to_go_on(job: Path, number: int, status: int) -> None:
+def test_a_signal_pauses_trials_with_a_hint_how_to_resume(job: Path, number: int, status: int) -> None:
     (job / "cli_slow.py").write_text(SLOW)
     command = [sys.executable, "-m", "nbckpt", "run", "cli_slow.py:train", "--name", "e"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
@@ -321,7 +323,7 @@ def test_a_signal_pauses_and_says_how_to_go_on(job: Path, number: int, status: i
 
 
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="no terminals there")
-def test_trials_are_paused_when_their_terminal_is_gone(job: Path) -> None:
+def test_closing_the_terminal_pauses_trials(job: Path) -> None:
     fcntl, termios = pytest.importorskip("fcntl"), pytest.importorskip("termios")
     (job / "cli_slow.py").write_text(SLOW.replace("nbckpt.report", "print('.'); nbckpt.report"))
     ours, theirs = os.openpty()
@@ -366,7 +368,7 @@ def train(config):
 
 
 @pytest.mark.slow
-def test_a_terminal_has_a_line_that_follows_and_goes(job: Path) -> None:
+def test_a_terminal_shows_a_temporary_status_line(job: Path) -> None:
     main_end, child_end = os.openpty()
     command = [sys.executable, "-m", "nbckpt", "run", "cli_line.py:train", "--name", "e"]
     (job / "cli_line.py").write_text(LINE)

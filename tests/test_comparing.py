@@ -34,7 +34,7 @@ def details(notebook: Notebook, line: str) -> dict[str, tuple[str, ...]]:
     return {it.name: it.details for it in compared.differences if it.change != "same"}
 
 
-def test_changed_values_are_told_beside_a_column_that_was_added(notebook: Notebook) -> None:
+def test_diff_shows_changed_values_beside_an_added_column(notebook: Notebook) -> None:
     notebook.run(FRAME)
     notebook.run("df.loc[0, 'a'] = 9; df['c'] = 'x'")
     found = details(notebook, "%ckpt diff n")["df"]
@@ -66,7 +66,7 @@ def test_a_part_is_compared_with_that_part_of_what_is_live(notebook: Notebook) -
     assert "compared with the variables of part only" in str(comparison)
 
 
-def test_all_variables_are_compared_with_all_that_is_live(notebook: Notebook) -> None:
+def test_a_full_checkpoint_is_compared_with_all_live_variables(notebook: Notebook) -> None:
     notebook.run("x, y = 1, 2\n%ckpt save all")
     notebook.run("new = 1")
     assert details(notebook, "%ckpt diff all") == {"new": ("int",)}

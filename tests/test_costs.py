@@ -80,7 +80,7 @@ def test_a_restore_by_name_lists_once_and_reads_one_manifest(store: CountingStor
 
 
 @pytest.mark.parametrize("ref", ["x@3", "x~2", "t1", "t1@2"])
-def test_any_restore_lists_at_most_three_times_a_look(
+def test_a_restore_lists_the_store_at_most_three_times(
     store: CountingStore, tracker: Tracker, ref: str
 ) -> None:
     for name in ("x", "t1") * 5:
@@ -91,7 +91,9 @@ def test_any_restore_lists_at_most_three_times_a_look(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 100_000], ids=["carried in the manifest", "in a pack"])
-def test_the_300th_save_asks_no_more_than_the_10th(store: CountingStore, tracker: Tracker, size: int) -> None:
+def test_the_300th_save_makes_no_more_requests_than_the_10th(
+    store: CountingStore, tracker: Tracker, size: int
+) -> None:
     random = np.random.default_rng(1)
     costs = [
         cost(store, lambda: tracker.save({"x": random.integers(0, 256, size, np.uint8)}, "x"))
@@ -101,7 +103,7 @@ def test_the_300th_save_asks_no_more_than_the_10th(store: CountingStore, tracker
     assert costs[299][1] - costs[9][1] <= 2 * 290  # its own versions and packs
 
 
-def test_a_name_written_before_refs_said_where_is_found(store: CountingStore, tracker: Tracker) -> None:
+def test_a_ref_without_a_location_is_found(store: CountingStore, tracker: Tracker) -> None:
     tracker.save({"x": 1}, "x")
     (key,) = store.keys("refs/")
     store.put(key, store.get(key).split(b"\n")[0] + b"\n")  # as format 1 wrote it first
@@ -110,7 +112,7 @@ def test_a_name_written_before_refs_said_where_is_found(store: CountingStore, tr
     assert namespace == {"x": 1}
 
 
-def test_a_ref_that_says_another_place_misleads_nobody(store: CountingStore, tracker: Tracker) -> None:
+def test_a_ref_with_a_wrong_location_is_found(store: CountingStore, tracker: Tracker) -> None:
     tracker.save({"x": 1}, "x")
     tracker.save({"x": 2}, "y")
     (key,) = store.keys("refs/x/")

@@ -106,7 +106,7 @@ def add_stranger(store: Store, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_crash_leaves_the_old_or_the_new(command: str, file: Path, tmp_path: Path) -> None:
+def test_a_crash_leaves_the_old_or_the_new_store(command: str, file: Path, tmp_path: Path) -> None:
     store, tracker = filled()
     add_stranger(store, tmp_path)
     recording = RecordingStore(store)
@@ -120,7 +120,7 @@ def test_a_crash_leaves_the_old_or_the_new(command: str, file: Path, tmp_path: P
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["save", "save small", "tag", "rm", "gc", "import", "trust"])
-def test_after_a_crash_the_same_can_be_done_again(command: str, file: Path, tmp_path: Path) -> None:
+def test_a_crashed_operation_can_be_repeated(command: str, file: Path, tmp_path: Path) -> None:
     store, tracker = filled()
     add_stranger(store, tmp_path)
     recording = RecordingStore(store)
@@ -202,7 +202,7 @@ def started(code: str, *arguments: object, **more: Any) -> subprocess.Popen[str]
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no kill -9")
-def test_kill_9_at_any_moment_of_a_save(tmp_path: Path) -> None:
+def test_kill_9_at_any_moment_of_a_save_loses_nothing(tmp_path: Path) -> None:
     store = LocalStore(tmp_path / "s")
     end = time.monotonic() + SECONDS
     rounds, made = 0, 0
@@ -285,7 +285,7 @@ def test_two_processes_that_save_and_collect_lose_nothing(tmp_path: Path) -> Non
             assert np.array_equal(array, expected)
 
 
-def test_an_interrupt_during_a_save_leaves_the_old(tmp_path: Path) -> None:
+def test_an_interrupted_save_keeps_the_old_checkpoint(tmp_path: Path) -> None:
     class Interrupting(LocalStore):
         def put(self, key: str, data: Any) -> None:
             if key.startswith(self.at):

@@ -21,7 +21,7 @@ SUFFIXES = (".py", ".md", ".txt", ".toml", ".j2")
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_every_relative_link_leads_somewhere(path: Path) -> None:
+def test_every_relative_link_has_a_target(path: Path) -> None:
     links = re.findall(r"\]\((?!https?:)([^)#]+)", path.read_text())
     assert [link for link in links if not (path.parent / link).exists()] == []
 

@@ -69,9 +69,7 @@ def tells(words: str) -> Iterator[None]:
 @pytest.mark.slow
 @pytest.mark.parametrize("halfway", [False, True], ids=["before", "halfway"])
 @pytest.mark.parametrize("command", EVERYTHING)
-def test_a_call_of_the_store_that_fails_loses_nothing(
-    command: str, halfway: bool, file: Path, tmp_path: Path
-) -> None:
+def test_a_failed_store_call_loses_nothing(command: str, halfway: bool, file: Path, tmp_path: Path) -> None:
     for n in range(1, 400):
         store, tracker = filled()
         add_stranger(store, tmp_path)
@@ -93,7 +91,7 @@ def test_a_call_of_the_store_that_fails_loses_nothing(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("n", range(1, 30))
-def test_a_save_that_fails_is_not_seen_and_the_next_is_whole(n: int) -> None:
+def test_a_failed_save_is_invisible_and_the_next_one_works(n: int) -> None:
     store, tracker = filled()
     before = view(store)
     faulty = FaultyStore(store, fail_at=n)
@@ -150,7 +148,7 @@ needs_mount = pytest.mark.skipif(
 
 
 @needs_mount
-def test_a_full_disk(tmp_path: Path) -> None:
+def test_a_full_disk_is_a_clear_error(tmp_path: Path) -> None:
     with mounted(tmp_path / "disk", "-t", "tmpfs", "-o", "size=4m", "none") as disk:
         tracker = Tracker(disk / "s")
         tracker.save({"a": A}, "s", variables=["a"])
@@ -181,7 +179,7 @@ def test_a_disk_that_fills_up_can_be_emptied(tmp_path: Path) -> None:
 
 
 @needs_mount
-def test_a_folder_that_is_read_only(tmp_path: Path) -> None:
+def test_a_read_only_folder_is_a_clear_error(tmp_path: Path) -> None:
     Tracker(tmp_path / "s").save({"a": A}, "s", variables=["a"])
     options = ("--bind", "-o", "ro", str(tmp_path / "s"))
     with mounted(tmp_path / "ro", *options) as folder:
@@ -198,7 +196,7 @@ def test_a_folder_that_is_read_only(tmp_path: Path) -> None:
         assert np.array_equal(namespace["a"], A)
 
 
-def test_a_file_where_the_store_should_be(tmp_path: Path) -> None:
+def test_a_file_in_place_of_the_store_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "s").write_text("mine")
     tracker = Tracker(tmp_path / "s")
     with pytest.raises(StoreError, match="is a file where a folder should be"):
@@ -219,7 +217,7 @@ def test_a_store_may_be_called_anything(tmp_path: Path, name: str) -> None:
     assert Tracker(tmp_path / "other").import_file(tmp_path / name / "out.ckpt")[2]
 
 
-def test_a_foreign_folder_is_used_beside_what_is_in_it(tmp_path: Path) -> None:
+def test_a_store_in_a_foreign_folder_keeps_its_files(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     (tmp_path / "checkpoints").mkdir()
     (tmp_path / "checkpoints" / "epoch1.json").write_text('{"loss": 1}')
@@ -349,7 +347,7 @@ def test_a_shell_says_by_its_status_that_there_is_damage(tmp_path: Path) -> None
     assert main(["--store", str(tmp_path / "s"), "verify"]) == 2
 
 
-def test_what_was_damaged_can_be_removed_and_brought_back() -> None:
+def test_a_damaged_checkpoint_can_be_removed_and_restored() -> None:
     store: Store = MemoryStore()
     tracker = Tracker(store)
     tracker.save({"a": 1}, "s", variables=["a"])
@@ -374,7 +372,7 @@ def test_a_pack_that_vanishes_during_a_save_is_written_again() -> None:
     assert np.array_equal(namespace["a"], A)
 
 
-def test_a_name_that_cannot_be_saves_nothing() -> None:
+def test_a_save_with_an_invalid_name_writes_nothing() -> None:
     store = MemoryStore()
     with pytest.raises(UsageError, match="cannot be a checkpoint's name"):
         Tracker(store).save({"a": A}, "../x@2", variables=["a"])

@@ -173,18 +173,18 @@ def test_no_part_of_a_page_acts_on_the_terminal_or_forges_a_line() -> None:
     assert_harmless(str(kind(Ref(1, "", "", ""))))
 
 
-def test_no_text_is_read_backwards_in_html() -> None:
+def test_html_escapes_characters_that_reverse_text() -> None:
     page = Page(EVIL, notes=(EVIL,), folds=(Fold(EVIL, EVIL),), hints=(Hint(EVIL, EVIL),))
     kind = type("Evil", (Tagged,), {"page": lambda _: page})
     assert not controls(kind(Ref(1, "", "", ""))._repr_mimebundle_()["text/html"])
 
 
-def test_an_error_in_a_notebook_is_harmless() -> None:
+def test_errors_in_a_notebook_escape_control_characters() -> None:
     with pytest.raises(Exception, match="owned") as caught, _one_line_errors():
         raise UsageError(EVIL)
     assert_harmless(str(caught.value))
 
 
-def test_a_message_of_the_log_is_harmless(caplog: pytest.LogCaptureFixture) -> None:
+def test_log_messages_escape_control_characters(caplog: pytest.LogCaptureFixture) -> None:
     logging.getLogger("nbckpt").warning("cannot read %s", EVIL)
     assert_harmless(caplog.messages[0])

@@ -29,7 +29,7 @@ def loaded_by(code: str) -> set[str]:
     return set(done.stdout.split("\n")[-2].split())
 
 
-def test_importing_nbckpt_loads_no_library() -> None:
+def test_importing_nbckpt_imports_no_heavy_library() -> None:
     assert loaded_by("import nbckpt").isdisjoint(HEAVY)
 
 
@@ -41,11 +41,11 @@ def test_load_ext_imports_no_widgets_templates_or_numpy() -> None:
     assert loaded_by(code).isdisjoint({"ipywidgets", "jinja2", "tabulate", "fsspec", "numpy", "pandas"})
 
 
-def test_a_public_name_is_imported_when_it_is_used() -> None:
+def test_a_public_name_is_imported_on_first_use() -> None:
     assert "nbckpt.tracker" in loaded_by("from nbckpt import Tracker")
 
 
-def test_using_what_shows_itself_loads_no_templates() -> None:
+def test_objects_with_a_repr_import_no_templates() -> None:
     code = "import nbckpt; nbckpt.Tracker(); repr(nbckpt.Checkpoint.from_dict({'x': 1})); nbckpt.State('x')"
     assert loaded_by(code).isdisjoint({"jinja2", "tabulate", "numpy", "pandas", "IPython"})
 
@@ -74,7 +74,7 @@ def test_the_first_command_imports_no_tenacity_and_no_trials() -> None:
     )
 
 
-def test_a_list_in_a_shell_imports_what_it_shows_only() -> None:
+def test_ls_in_a_shell_imports_only_its_own_modules() -> None:
     loaded = loaded_by("from nbckpt.cli import main\nmain(['ls'])")
     used = {"tenacity", "asyncio", "jinja2", "ipywidgets", "fsspec", "IPython", "numpy", "pandas", "filelock"}
     assert loaded.isdisjoint(used)
@@ -82,12 +82,12 @@ def test_a_list_in_a_shell_imports_what_it_shows_only() -> None:
     assert ours == {"nbckpt.trials.home"}
 
 
-def test_running_trials_imports_no_retries() -> None:
+def test_running_trials_does_not_import_tenacity() -> None:
     code = "import nbckpt\nnbckpt.run(lambda config: None, executor='inline', folder='.').wait()"
     assert "tenacity" not in loaded_by(code)
 
 
-def test_the_table_knows_every_command_and_where_it_is() -> None:
+def test_the_table_has_every_command_and_its_module() -> None:
     from nbckpt.commands import _MODULES, TABLE
 
     found = {name: module for module, names in _MODULES.items() for name in names.split()}

@@ -46,7 +46,7 @@ def damage(store: LocalStore) -> None:
     file.write_bytes(data)
 
 
-def test_save_show_and_restore_say_what_changed(tmp_path: Path) -> None:
+def test_save_show_and_restore_name_arrays_that_changed(tmp_path: Path) -> None:
     store = Busy(tmp_path / "store")
     namespace: dict[str, Any] = {"array": np.random.default_rng(0).random(100_000), "still": 1}
     store.array = namespace["array"]
@@ -56,7 +56,7 @@ def test_save_show_and_restore_say_what_changed(tmp_path: Path) -> None:
     assert "Changed while it was saved" not in said(session, "restore", "x", "still")
 
 
-def test_verify_repairs_from_where_the_store_is_synced_to(session: Session, tmp_path: Path) -> None:
+def test_verify_repairs_from_the_sync_target(session: Session, tmp_path: Path) -> None:
     session.auto.start(str(tmp_path / "copy"))
     said(session, "save", "x")
     session.auto.push()
@@ -67,12 +67,12 @@ def test_verify_repairs_from_where_the_store_is_synced_to(session: Session, tmp_
     session.auto.stop()
 
 
-def test_repair_asks_for_a_place_to_repair_from(session: Session) -> None:
+def test_repair_needs_a_copy_to_repair_from(session: Session) -> None:
     with pytest.raises(UsageError, match="not synced"):
         said(session, "verify", "--repair")
 
 
-def test_a_push_names_what_it_leaves_out(session: Session, tmp_path: Path) -> None:
+def test_a_push_names_the_checkpoints_that_it_leaves_out(session: Session, tmp_path: Path) -> None:
     said(session, "save", "x")
     damage(session.tracker.store)  # type: ignore[arg-type]
     assert "left out of" in said(session, "push", str(tmp_path / "copy"))

@@ -116,7 +116,7 @@ def test_a_module_imports_only_from_layers_above_it(path: Path) -> None:
         ("nbckpt.cli", "notebook"),
     ],
 )
-def test_the_rule_sees_a_trespass(name: str, layer: str) -> None:
+def test_the_layer_rule_detects_a_forbidden_import(name: str, layer: str) -> None:
     assert trespasses(name, layer)
 
 
@@ -127,7 +127,7 @@ def test_a_room_imports_only_from_rooms_below_it(path: Path) -> None:
     assert [name for name in names if name.startswith("nbckpt.") and climbs(name, module)] == []
 
 
-def test_the_rule_sees_a_climb() -> None:
+def test_the_room_rule_detects_an_upward_import() -> None:
     assert climbs("nbckpt.trials.engine.pool", "nbckpt.trials.model.trial")
     assert climbs("nbckpt.trials.views.table", "nbckpt.trials.training.function")
     assert climbs("nbckpt.trials.run", "nbckpt.trials.engine.pool")

@@ -86,7 +86,7 @@ def test_without_a_set_metric_the_first_reported_one_is_shown(run: Run, tmp_path
     assert [row.manifest.message for row in run("ls", "--all").rows] == ["loss 0.5", "loss 1"]
 
 
-def test_a_folder_that_a_trial_saved_tells_its_files(run: Run, tmp_path: Path) -> None:
+def test_a_checkpoint_folder_of_a_trial_lists_its_files(run: Run, tmp_path: Path) -> None:
     def train(config: dict[str, Any]) -> None:
         with nbckpt.checkpoint_dir(step=7) as folder:
             Path(folder, f"{HOSTILE[:4]}.bin").write_bytes(b"x" * 1234)
@@ -140,7 +140,7 @@ def test_a_damaged_experiment_file_does_not_prevent_the_list(run: Run, tmp_path:
     assert [row.manifest.message for row in run("ls", "--all").rows] == ["loss 0.5", "loss 1"]
 
 
-def test_only_what_is_shown_is_read_and_no_journal(run: Run, tmp_path: Path) -> None:
+def test_a_list_reads_only_its_rows_and_no_journal(run: Run, tmp_path: Path) -> None:
     trained(tmp_path, steps=9)
     for _ in range(5):
         run("save", "mine")
@@ -183,7 +183,7 @@ def test_pages_have_each_checkpoint_once_and_say_which_they_show(run: Run, tmp_p
         (("mine", "--all"), "leave one of them out"),
     ],
 )
-def test_a_page_that_is_not_there_is_refused(run: Run, words: tuple[str, ...], said: str) -> None:
+def test_a_missing_page_is_refused(run: Run, words: tuple[str, ...], said: str) -> None:
     run("save", "mine")
     run("save", "mine")
     with pytest.raises(UsageError, match=said):
@@ -214,7 +214,7 @@ def test_find_searches_names_ids_messages_values_and_files(run: Run, tmp_path: P
     assert labels(run("ls", "cleaned", "--find", "whole")) == []
 
 
-def test_what_is_found_has_pages_too(run: Run, tmp_path: Path) -> None:
+def test_search_results_have_pages(run: Run, tmp_path: Path) -> None:
     trained(tmp_path, "many", steps=3)
     run("save", "mine")
     listing = run("ls", "--all", "--find", "any/t0", "-n", "2")
@@ -269,7 +269,7 @@ def test_the_checkpoint_of_a_paused_trial_is_not_removed(run: Run, tmp_path: Pat
     assert labels(run("ls", "--all")) == ["mine@1", "later/t0@3", "later/t0@2"]
 
 
-def test_nothing_is_removed_of_a_trial_that_runs(run: Run, tmp_path: Path) -> None:
+def test_checkpoints_of_a_running_trial_are_not_removed(run: Run, tmp_path: Path) -> None:
     saved, go_on = threading.Event(), threading.Event()
 
     def train(config: dict[str, Any]) -> None:
@@ -303,7 +303,7 @@ def test_a_trial_checkpoint_can_be_tagged_and_exported(run: Run, tmp_path: Path)
     assert imported.variables == ["loud", "weights"]
 
 
-def test_a_folder_of_a_trial_is_kept_and_sent_with_its_files(run: Run, tmp_path: Path) -> None:
+def test_a_checkpoint_folder_is_tagged_and_exported_with_files(run: Run, tmp_path: Path) -> None:
     def train(config: dict[str, Any]) -> None:
         with nbckpt.checkpoint_dir(step=7) as folder:
             Path(folder, "model.bin").write_bytes(b"weights")
@@ -320,7 +320,7 @@ def test_a_folder_of_a_trial_is_kept_and_sent_with_its_files(run: Run, tmp_path:
         assert checkpoint.to_dict()[nbckpt.FILES]["model.bin"] == b"weights"
 
 
-def test_what_is_damaged_of_a_trial_is_neither_kept_nor_sent(run: Run, tmp_path: Path) -> None:
+def test_a_damaged_trial_checkpoint_is_not_tagged_or_exported(run: Run, tmp_path: Path) -> None:
     folder = trained(tmp_path).folder / "t0" / "checkpoint_000002"
     damaged = next(it for it in folder.rglob("*") if it.is_file())
     damaged.write_bytes(b"other")
@@ -331,7 +331,7 @@ def test_what_is_damaged_of_a_trial_is_neither_kept_nor_sent(run: Run, tmp_path:
     assert not (tmp_path / "it.ckpt").exists()
 
 
-def test_a_checkpoint_with_states_says_which(run: Run) -> None:
+def test_a_checkpoint_lists_its_states(run: Run) -> None:
     kept = [nbckpt.State.of(name, {"at": 1}) for name in ("model", "epoch")]
     run("save", "mine", "--states")
     assert "x; states: model, epoch" in str(run("ls"))

@@ -90,7 +90,7 @@ def test_progress_counts_checkpoints_and_experiments_together(here: Path) -> Non
     assert (told[-1].files_done, told[-1].size) == (pulled.files, pulled.size)
 
 
-def test_a_cut_experiment_is_resumed_where_it_was_pulled_to(here: Path) -> None:
+def test_a_pulled_experiment_can_be_resumed(here: Path) -> None:
     def stops(config: dict[str, Any]) -> None:
         checkpoint = nbckpt.get_checkpoint()
         start = checkpoint.to_dict()["i"] if checkpoint else 0
@@ -142,7 +142,7 @@ def go_on(folder: Path, trial: str, *numbers: int) -> None:
     journal.close()
 
 
-def test_a_pull_takes_trials_that_went_on_there(parted: tuple[Path, Path, MemoryStore]) -> None:
+def test_a_pull_updates_trials_that_continued_at_the_target(parted: tuple[Path, Path, MemoryStore]) -> None:
     here, there, target = parted
     go_on(there, "t0", 2, 3)
     shutil.copytree(there / "experiments" / "e" / "t1", there / "experiments" / "e" / "t2")
@@ -152,7 +152,7 @@ def test_a_pull_takes_trials_that_went_on_there(parted: tuple[Path, Path, Memory
     assert pulled.experiments["e"].left_out == {}
 
 
-def test_a_pull_keeps_trials_that_went_on_here(parted: tuple[Path, Path, MemoryStore]) -> None:
+def test_a_pull_keeps_trials_that_continued_locally(parted: tuple[Path, Path, MemoryStore]) -> None:
     here, there, target = parted
     go_on(there, "t0", 2)
     mirror(there, target).push()
@@ -164,7 +164,7 @@ def test_a_pull_keeps_trials_that_went_on_here(parted: tuple[Path, Path, MemoryS
     assert pulled.experiments["e"].left_out == {}
 
 
-def test_a_pull_leaves_a_trial_that_went_on_at_both_places(parted: tuple[Path, Path, MemoryStore]) -> None:
+def test_a_pull_skips_a_trial_that_continued_on_both_sides(parted: tuple[Path, Path, MemoryStore]) -> None:
     here, there, target = parted
     go_on(here, "t0", 7)
     go_on(there, "t0", 8)
@@ -196,7 +196,7 @@ def test_a_pull_completes_a_trial_of_which_a_file_is_missing(parted: tuple[Path,
     assert trials_of(here) == {"t0": [1], "t1": [1, 2]}
 
 
-def test_a_pull_leaves_an_experiment_that_runs_here(parted: tuple[Path, Path, MemoryStore]) -> None:
+def test_a_pull_skips_an_experiment_that_runs_locally(parted: tuple[Path, Path, MemoryStore]) -> None:
     here, there, target = parted
     go_on(there, "t0", 2)
     mirror(there, target).push()
@@ -206,7 +206,7 @@ def test_a_pull_leaves_an_experiment_that_runs_here(parted: tuple[Path, Path, Me
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs POSIX")
-def test_an_experiment_behind_a_link_is_neither_sent_nor_changed(
+def test_a_linked_experiment_is_not_pushed_or_changed(
     parted: tuple[Path, Path, MemoryStore],
 ) -> None:
     (here, there, target), name = parted, "experiments/e"
@@ -224,7 +224,7 @@ def test_an_experiment_behind_a_link_is_neither_sent_nor_changed(
 
 
 @pytest.mark.slow
-def test_a_push_that_was_killed_does_not_stop_a_pull(here: Path) -> None:
+def test_a_killed_push_does_not_prevent_a_pull(here: Path) -> None:
     save(here, 1)
     for name in ("d", "e"):
         assert nbckpt.run(count, {"n": 2}, name=name, executor="inline").wait(SECONDS)
@@ -242,14 +242,14 @@ def test_a_push_that_was_killed_does_not_stop_a_pull(here: Path) -> None:
     assert sorted(pulled.experiments) == ["d", "e"]
 
 
-def test_there_must_be_something_to_pull_and_another_place(here: Path) -> None:
+def test_a_pull_needs_another_location_that_is_not_empty(here: Path) -> None:
     with pytest.raises(NotFoundError, match="push some there first"):
         mirror(here, MemoryStore()).pull()
     with pytest.raises(UsageError, match="is the store itself"):
         mirror(here, here)
 
 
-def test_a_pull_leaves_out_names_that_no_folder_can_have(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pull_skips_names_that_are_invalid_for_folders(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     save(here, 1)
     target = MemoryStore()
     mirror(here, target).push()
@@ -275,7 +275,9 @@ def is_pushed(auto: AutoMirror) -> bool:
     return auto.status is not None and auto.status.pushed_at is not None
 
 
-def test_it_pushes_at_once_and_after_each_save(auto: AutoMirror, here: Path, tmp_path: Path) -> None:
+def test_an_auto_mirror_pushes_at_once_and_after_each_save(
+    auto: AutoMirror, here: Path, tmp_path: Path
+) -> None:
     auto.start(str(tmp_path / "there"), 1000)
     until(lambda: is_pushed(auto))
     save(here, 2)
@@ -284,7 +286,7 @@ def test_it_pushes_at_once_and_after_each_save(auto: AutoMirror, here: Path, tmp
         until(lambda: len(there.entries()) == 2)
 
 
-def test_it_pushes_every_period(auto: AutoMirror, here: Path, tmp_path: Path) -> None:
+def test_an_auto_mirror_pushes_every_period(auto: AutoMirror, here: Path, tmp_path: Path) -> None:
     auto.start(str(tmp_path / "there"), 0.01)
     until(lambda: is_pushed(auto))
     save(here, 2)
@@ -328,7 +330,7 @@ def test_a_hanging_push_does_not_affect_a_later_target(
     assert not auto.is_busy
 
 
-def test_closing_makes_the_last_push(auto: AutoMirror, here: Path, tmp_path: Path) -> None:
+def test_closing_makes_a_last_push(auto: AutoMirror, here: Path, tmp_path: Path) -> None:
     auto.start(str(tmp_path / "there"), 1000)
     until(lambda: is_pushed(auto))
     save(here, 2)
@@ -337,7 +339,9 @@ def test_closing_makes_the_last_push(auto: AutoMirror, here: Path, tmp_path: Pat
         assert len(there.entries()) == 2
 
 
-def test_another_kernel_goes_on_with_it_until_it_is_off(auto: AutoMirror, here: Path, tmp_path: Path) -> None:
+def test_another_kernel_continues_the_sync_until_it_is_off(
+    auto: AutoMirror, here: Path, tmp_path: Path
+) -> None:
     auto.start(str(tmp_path / "there"), 1000)
     auto.close()
     save(here, 2)
@@ -378,7 +382,7 @@ def test_the_period_is_above_zero(auto: AutoMirror, period: float, tmp_path: Pat
     assert auto.status is None
 
 
-def test_the_note_is_readable_and_holds_the_place(auto: AutoMirror, here: Path, tmp_path: Path) -> None:
+def test_the_sync_file_is_readable_and_holds_the_url(auto: AutoMirror, here: Path, tmp_path: Path) -> None:
     auto.start("there", 7)
     note = json.loads((here / "sync.json").read_text())
     assert (note["url"], note["period"]) == (str(tmp_path / "there"), 7)
@@ -407,7 +411,7 @@ def test_a_sync_file_that_someone_else_changed_syncs_nothing(
     assert AutoMirror(LocalStore(here)).status is None
 
 
-def test_the_end_of_a_program_makes_the_last_push(here: Path, tmp_path: Path) -> None:
+def test_a_program_makes_a_last_push_at_exit(here: Path, tmp_path: Path) -> None:
     script = (
         "from nbckpt import Tracker\n"
         "from nbckpt.mirror import AutoMirror\n"
@@ -470,7 +474,7 @@ def test_a_password_in_a_sync_url_is_refused_and_never_stored(auto: AutoMirror, 
     assert not (here / "sync.json").exists()
 
 
-def test_a_note_with_a_password_is_not_followed_and_not_shown(
+def test_a_sync_file_with_a_password_is_ignored_and_not_shown(
     here: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     here.mkdir()
@@ -515,7 +519,7 @@ def test_a_run_started_during_a_pull_of_its_name_loses_nothing(here: Path, tmp_p
     assert Catalog(here / "experiments").open("e").trials[0].config == {"n": expected}
 
 
-def test_rm_during_a_push_takes_nothing_from_the_other_place(here: Path) -> None:
+def test_rm_during_a_push_deletes_nothing_at_the_target(here: Path) -> None:
     target = MemoryStore()
     experiment = nbckpt.run(count, {"n": 2}, name="e", executor="inline")
     mirror(here, target).push()

@@ -40,7 +40,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_the_wheel_carries_the_templates_and_no_tests(wheel: Path) -> None:
+def test_the_wheel_contains_the_templates_and_no_tests(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     ours = {f"nbckpt/templates/{path.name}" for path in (ROOT / "templates").iterdir()}
     assert ours <= set(names)

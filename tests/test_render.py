@@ -30,7 +30,7 @@ def everything() -> Everything:
     return Everything(Ref(1, "a" * 64, HOSTILE, ""))
 
 
-def test_nothing_hostile_becomes_html() -> None:
+def test_hostile_text_is_escaped_in_html() -> None:
     shown = everything()._repr_mimebundle_()["text/html"]
     assert "<img src=x" not in shown
     assert shown.count("&lt;img src=x onerror=alert(1)&gt;") >= 9
@@ -70,9 +70,7 @@ def test_a_users_template_renders_its_class_and_subclasses(
     assert everything()._repr_mimebundle_()["text/html"] == "narrower"
 
 
-def test_a_users_own_template_may_be_a_part_of_the_usual_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_users_template_may_override_one_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own = "{% extends '_page.html.j2' %}{% block headline %}<h4>mine</h4>{% endblock %}"
     (tmp_path / "everything.html.j2").write_text(own)
     monkeypatch.setenv("NBCKPT_TEMPLATES", str(tmp_path))
@@ -86,7 +84,7 @@ def test_every_command_has_help_and_so_has_every_option() -> None:
     assert [it.flags for command in TABLE.values() for it in command.options if not it.help] == []
 
 
-def test_a_table_is_aligned_also_where_characters_are_wide() -> None:
+def test_a_table_with_wide_characters_is_aligned() -> None:
     columns = (Column("name"), Column("size", number=True), Column("of"))
     rows = (("a", "10", "x"), ("日本", "9", ""), ("é", Cell("-", course=(1.0, 2.0)), "y"))
     shown = str(

@@ -43,7 +43,7 @@ def answers(folder: Path) -> dict[str, Any]:
     return found | {"import": nbckpt.Tracker(folder / "other").import_file(folder / "file.zip")}
 
 
-def test_what_a_tracker_returns_reads_in_a_line(tmp_path: Path) -> None:
+def test_results_of_a_tracker_have_a_one_line_repr(tmp_path: Path) -> None:
     said = {what: repr(value) for what, value in answers(tmp_path).items()}
     assert {what: text for what, text in said.items() if len(text) > LONGEST or "\\x" in text} == {}
     assert said["restore"].endswith(", 100 new)")

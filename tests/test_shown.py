@@ -62,7 +62,7 @@ def test_text_and_html_of_every_object_escape_hostile_text(tmp_path: Path) -> No
         assert "<caption" in page
 
 
-def test_what_is_no_table_of_its_own_has_a_short_text(tmp_path: Path) -> None:
+def test_objects_without_a_table_have_a_short_repr(tmp_path: Path) -> None:
     checkpoint, _, trial, tracker, state, _ = everything(tmp_path)
     for shown in (checkpoint, trial, tracker, state):
         assert len(repr(shown).splitlines()) == 1
@@ -112,7 +112,9 @@ def test_a_folders_name_cannot_rewrite_the_terminal(tmp_path: Path) -> None:
     assert "red\\x1b[31m)" in shown[0]
 
 
-def test_a_strangers_checkpoint_says_what_to_give(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_untrusted_checkpoint_shows_the_trust_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = nbckpt.Checkpoint.from_dict({"loud": Loud()}).to_directory(tmp_path / "it")
     monkeypatch.setenv("NBCKPT_SECRET_FILE", str(tmp_path / "another"))
     Loud.loaded = 0
@@ -121,7 +123,7 @@ def test_a_strangers_checkpoint_says_what_to_give(tmp_path: Path, monkeypatch: p
     assert Loud.loaded == 0
 
 
-def test_a_checkpoint_is_shown_where_the_secret_cannot_be_read(
+def test_a_checkpoint_is_shown_with_an_unreadable_secret(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     uri = f"memory://shown/{tmp_path.name}"
@@ -143,7 +145,7 @@ def test_a_checkpoint_of_a_users_class_shows_its_attributes() -> None:
         assert ">1234<" in html(shown)
 
 
-def test_of_many_fields_and_files_the_first_are_shown() -> None:
+def test_only_the_first_of_many_fields_and_files_are_shown() -> None:
     files = {f"{at:03}.bin": b"" for at in range(100)}
     page = html(nbckpt.Checkpoint.from_dict({str(at): at for at in range(1000)} | {nbckpt.FILES: files}))
     assert "fields; 20 of 1,000" in page
@@ -160,7 +162,7 @@ def test_a_trial_shows_its_configuration_metrics_and_checkpoints(tmp_path: Path)
     assert all(it in page for it in ("quick/t0", ">lr<", ">0.125", "t0@1"))
 
 
-def test_a_trial_whose_experiment_is_gone_says_so(tmp_path: Path) -> None:
+def test_a_trial_without_its_experiment_is_shown(tmp_path: Path) -> None:
     trial = Trial(tmp_path / "t0", {"lr": HOSTILE})
     TrialRecorder(trial).create()
     text, page = both(trial)
@@ -180,7 +182,7 @@ def test_a_tracker_shows_its_newest_checkpoints(tmp_path: Path) -> None:
     assert Loud.loaded == 0
 
 
-def test_a_tracker_over_a_network_is_not_read_to_show_it(tmp_path: Path) -> None:
+def test_showing_a_remote_tracker_makes_no_request(tmp_path: Path) -> None:
     url = f"local://{tmp_path}"
     tracker = nbckpt.Tracker(RemoteStore(url))
     tracker.save({"x": 1}, "x")
@@ -191,12 +193,12 @@ def test_a_tracker_over_a_network_is_not_read_to_show_it(tmp_path: Path) -> None
     assert "x@1" in html(memory)
 
 
-def test_a_tracker_whose_store_cannot_be_read_says_why(tmp_path: Path) -> None:
+def test_a_tracker_of_an_unreadable_store_shows_the_reason(tmp_path: Path) -> None:
     (tmp_path / "store.json").write_text("mine")
     assert "is not an nbckpt store" in html(nbckpt.Tracker(tmp_path))
 
 
-def test_a_tracker_whose_storage_fails_says_why(tmp_path: Path) -> None:
+def test_a_tracker_of_a_failing_store_shows_the_reason(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     with patch.object(store, "get", side_effect=OSError("unplugged")):
         assert "unplugged" in html(nbckpt.Tracker(store))

@@ -33,7 +33,7 @@ def test_functions_and_modules_stay_short(path: Path) -> None:
     assert len(path.read_text().splitlines()) <= LONGEST_MODULE
 
 
-def test_nothing_is_left_to_do() -> None:
+def test_no_module_contains_a_todo() -> None:
     words = ("TODO", "FIXME", "XXX")
     assert [path.name for path in MODULES if any(word in path.read_text() for word in words)] == []
 

@@ -50,7 +50,7 @@ def _taking(real: Callable[[Any], Any], folder: Path, away: Path) -> Callable[[A
 
 
 @pytest.mark.parametrize("gone", ["packs", "experiments/e/t0"])
-def test_the_first_screen_counts_what_is_there(
+def test_the_status_ignores_files_that_vanish(
     store: Path, goes: Callable[[Path], None], gone: str, tmp_path: Path
 ) -> None:
     with nbckpt.Tracker() as tracker:
@@ -60,7 +60,7 @@ def test_the_first_screen_counts_what_is_there(
     assert (tmp_path / "away").exists()
 
 
-def test_a_mirror_looks_for_news_while_trials_go(
+def test_a_mirror_ignores_trials_that_vanish(
     store: Path, goes: Callable[[Path], None], tmp_path: Path
 ) -> None:
     with nbckpt.Tracker() as tracker:
@@ -71,14 +71,14 @@ def test_a_mirror_looks_for_news_while_trials_go(
         assert auto.waiting() is not None
 
 
-def test_an_experiment_is_refreshed_while_it_goes(store: Path, goes: Callable[[Path], None]) -> None:
+def test_a_refresh_ignores_an_experiment_that_vanishes(store: Path, goes: Callable[[Path], None]) -> None:
     experiment = Catalog(store / "experiments").open("e")
     goes(experiment.folder)
     experiment.refresh()
     assert [trial.id for trial in experiment.trials] == ["t0"]
 
 
-def test_checkpoints_are_listed_while_their_trial_goes(store: Path, goes: Callable[[Path], None]) -> None:
+def test_a_list_ignores_a_trial_that_vanishes(store: Path, goes: Callable[[Path], None]) -> None:
     folder = CheckpointFolder(store / "experiments" / "e" / "t0")
     goes(folder.folder)
     assert folder.records() == []

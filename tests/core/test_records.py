@@ -84,7 +84,7 @@ def test_long_values_keep_shared_objects_shared() -> None:
     assert namespace["a"][-1] is namespace["b"][0]
 
 
-def test_many_longer_values_are_not_all_held_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_beyond_the_memory_limit_are_saved_and_restored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(variables, "_MOST_KEPT", 1 << 20)
     values = {f"v{n}": os.urandom(700_000) for n in range(5)}
     with Tracker(MemoryStore()) as tracker:

@@ -64,7 +64,7 @@ def test_a_changed_archive_is_corrupt() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"pickle", b"PK\x05\x06" + bytes(17)])
-def test_what_is_no_archive_is_corrupt(data: bytes) -> None:
+def test_data_that_is_not_an_archive_is_corrupt(data: bytes) -> None:
     with pytest.raises(CorruptError):
         ArchiveStore(data)
 
@@ -113,7 +113,7 @@ def test_threads_write_at_once() -> None:
     assert {key: ArchiveStore(file.getvalue()).get(key) for key in items} == items
 
 
-def test_a_hostile_name_writes_nowhere() -> None:
+def test_a_hostile_name_is_refused() -> None:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("../evil", b"x")
@@ -122,7 +122,7 @@ def test_a_hostile_name_writes_nowhere() -> None:
         store.get("../evil")
 
 
-def test_no_flipped_bit_is_taken_for_anything_else() -> None:
+def test_a_flipped_bit_is_never_read_as_other_data() -> None:
     items = {"a": b"x" * 30, "b/c": b"y"}
     data = archive_of(items)
     for at in range(len(data) * 8):

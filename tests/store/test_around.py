@@ -53,7 +53,7 @@ def test_a_fault_before_the_work_changes_nothing() -> None:
     assert not store.store.exists("a")
 
 
-def test_a_fault_halfway_comes_when_the_work_is_done() -> None:
+def test_a_halfway_fault_is_raised_after_the_work() -> None:
     store = FaultyStore(MemoryStore(), halfway=True)
     with pytest.raises(StoreError):
         store.put("a", b"x")
@@ -88,7 +88,7 @@ def test_calls_are_recorded_when_they_succeeded() -> None:
     assert store.calls == [Call("put", "a", b"xy"), Call("delete", "a"), Call("keys", "a")]
 
 
-def test_every_state_that_a_crash_leaves_can_be_had() -> None:
+def test_a_recording_gives_every_state_that_a_crash_leaves() -> None:
     inner = MemoryStore()
     inner.put("old", b"0")
     store = RecordingStore(inner)

@@ -47,14 +47,14 @@ def test_a_cached_range_is_not_requested_again_by_a_new_process(
     assert gets(below) == 2
 
 
-def test_names_are_always_asked_for(below: RecordingStore, tmp_path: Path) -> None:
+def test_names_are_never_cached(below: RecordingStore, tmp_path: Path) -> None:
     store = CachedStore(below, tmp_path, 1 << 20)
     for _ in range(2):
         assert store.get("refs/one/00000001-abc") == b"abc"
     assert gets(below) == 2
 
 
-def test_what_is_damaged_in_the_cache_is_asked_for_again(below: RecordingStore, tmp_path: Path) -> None:
+def test_a_damaged_cached_range_is_requested_again(below: RecordingStore, tmp_path: Path) -> None:
     store = CachedStore(below, tmp_path, 1 << 20)
     store.get("packs/ab/abc")
     (file,) = (it for it in tmp_path.rglob("*") if it.is_file())
@@ -69,7 +69,7 @@ def test_what_is_damaged_in_the_cache_is_asked_for_again(below: RecordingStore, 
     assert gets(below) == 5
 
 
-def test_two_stores_do_not_share_what_they_keep(tmp_path: Path) -> None:
+def test_two_stores_do_not_share_cached_data(tmp_path: Path) -> None:
     one, other = MemoryStore(), MemoryStore()
     one.url, other.url = "s3://one", "s3://other"
     one.put("packs/a", b"1")
@@ -77,7 +77,7 @@ def test_two_stores_do_not_share_what_they_keep(tmp_path: Path) -> None:
     assert [CachedStore(it, tmp_path, 1 << 20).get("packs/a") for it in (one, other)] == [b"1", b"2"]
 
 
-def test_what_was_used_longest_ago_goes_first(below: RecordingStore, tmp_path: Path) -> None:
+def test_the_least_recently_used_data_is_evicted_first(below: RecordingStore, tmp_path: Path) -> None:
     store = CachedStore(below, tmp_path, 1 << 20)
     store.get("packs/ab/abc", 0, 4000)
     (old,) = (it for it in tmp_path.rglob("*") if it.is_file())
@@ -95,7 +95,7 @@ def test_without_a_writable_cache_every_read_asks_the_store(below: RecordingStor
     assert gets(below) == 2
 
 
-def test_what_is_not_there_is_not_kept(below: RecordingStore, tmp_path: Path) -> None:
+def test_a_missing_key_is_not_cached(below: RecordingStore, tmp_path: Path) -> None:
     store = CachedStore(below, tmp_path, 1 << 20)
     for _ in range(2):
         with pytest.raises(NotFoundError):

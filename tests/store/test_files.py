@@ -56,7 +56,7 @@ WRITERS: dict[str, Callable[[Path, bytes], None]] = {
 
 
 @pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
-def test_what_is_written_replaces_what_was_there(tmp_path: Path, write: Any) -> None:
+def test_a_written_file_replaces_the_old_one(tmp_path: Path, write: Any) -> None:
     for data in (b"old", b"new"):
         write(tmp_path, data)
         assert set(tree_of(tmp_path).values()) == {data}
@@ -145,7 +145,7 @@ def test_kill_9_leaves_every_file_whole(tmp_path: Path, writer: str, attempt: in
     assert all(data == data[:1] * 300_000 for data in written.values())
 
 
-def test_everything_is_synced_before_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_file_is_synced_before_the_rename(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     happened: list[tuple[str, str]] = []
 
     def told(place: Path) -> str:
@@ -176,9 +176,7 @@ def test_everything_is_synced_before_it_is_named(tmp_path: Path, monkeypatch: py
     assert happened[3:] == [("name", "*"), ("folder", ".")]
 
 
-def test_where_no_thread_starts_many_files_are_written_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_files_are_written_without_threads_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_thread(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
@@ -187,7 +185,7 @@ def test_where_no_thread_starts_many_files_are_written_too(
     assert len(tree_of(tmp_path)) == 3
 
 
-def test_what_a_block_did_not_finish_is_not_there(tmp_path: Path) -> None:
+def test_a_file_of_an_unfinished_block_does_not_exist(tmp_path: Path) -> None:
     def half() -> None:
         with writing(tmp_path / "file") as opened:
             opened.write(b"half")
@@ -212,7 +210,7 @@ def test_a_file_in_the_place_of_a_folder_is_an_error(tmp_path: Path) -> None:
         write_file(tmp_path / "a" / "b", b"")
 
 
-def test_a_sweep_takes_only_old_names_of_ours(tmp_path: Path) -> None:
+def test_a_sweep_removes_only_old_staged_names(tmp_path: Path) -> None:
     old, new = hidden(tmp_path), hidden(tmp_path)
     old.mkdir()
     (old / "f").write_bytes(b"half")
@@ -251,7 +249,7 @@ def entries(folder: Path) -> tuple[list[str], dict[str, str]]:
     return [path for path, _ in scan.scan(folder, refused.__setitem__)], refused
 
 
-def test_a_scan_gives_files_before_folders_and_empty_folders(tmp_path: Path) -> None:
+def test_a_scan_returns_files_before_folders(tmp_path: Path) -> None:
     for name in ("b/x/1", "b/y", "c", "a/1"):
         write_file(tmp_path / name, b"")
     (tmp_path / "empty" / "inner").mkdir(parents=True)
@@ -331,12 +329,14 @@ def test_the_part_of_a_path_that_leads_outside_is_named(tmp_path: Path) -> None:
     [("a/b", True), ("a:b", False), ("a\\b", False), ("con", False), ("a/NUL.txt", False), ("a./b", False),
      ("a /b", False), ("console", True), ("a\x01", False), ("com10", True)],
 )  # fmt: skip
-def test_names_that_windows_does_not_take(path: str, fits: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_that_windows_refuses_are_recognized(
+    path: str, fits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(scan, "_WINDOWS", True)
     assert scan.can_be_named(path) is fits
 
 
-def test_names_that_are_no_text_are_none_anywhere() -> None:
+def test_names_that_are_not_unicode_are_invalid_everywhere() -> None:
     assert not scan.can_be_named("\ud800")
     assert not scan.can_be_named("a\0b")
     assert hidden(Path("x")).name.isascii()

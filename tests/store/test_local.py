@@ -48,7 +48,7 @@ def test_a_key_is_a_file(tmp_path: Path) -> None:
     assert store.path("a/b").read_bytes() == b"x"
 
 
-def test_nothing_is_made_before_the_first_put(tmp_path: Path) -> None:
+def test_no_folder_is_created_before_the_first_put(tmp_path: Path) -> None:
     store = LocalStore(tmp_path / "store")
     assert not store.exists("a")
     assert list(store.keys()) == []
@@ -56,7 +56,9 @@ def test_nothing_is_made_before_the_first_put(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_relative_folder_stays_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relative_folder_stays_in_place_after_a_chdir(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     store = LocalStore("store")
     store.put("a", b"x")
@@ -70,7 +72,7 @@ def test_nothing_is_left_in_the_staging_folder(tmp_path: Path) -> None:
     assert list((tmp_path / STAGING).iterdir()) == []
 
 
-def test_staged_files_are_no_keys(tmp_path: Path) -> None:
+def test_staged_files_are_not_keys(tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
     store.put("a", b"x")
     (tmp_path / STAGING / "left").write_bytes(b"half")
@@ -102,7 +104,7 @@ def test_a_store_needs_no_sweep_to_read(tmp_path: Path) -> None:
     assert not (tmp_path / STAGING).exists()
 
 
-def test_what_is_put_is_synced_before_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_put_syncs_the_file_before_the_rename(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     happened: list[str] = []
     replace = Path.replace
     monkeypatch.setattr(files, "sync", lambda _: happened.append("file synced"))
@@ -149,7 +151,7 @@ def test_a_folder_in_the_place_of_a_key_is_named(tmp_path: Path) -> None:
     assert list((tmp_path / STAGING).iterdir()) == []
 
 
-def test_a_key_that_is_no_text_is_refused(tmp_path: Path) -> None:
+def test_a_key_that_is_not_unicode_is_refused(tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
     for call in (store.get, store.delete, lambda key: store.put(key, b"")):
         with pytest.raises(UsageError, match="cannot be a file name"):
@@ -163,7 +165,9 @@ def test_a_key_too_long_for_the_system_is_explained(tmp_path: Path) -> None:
     assert list(store.keys()) == []
 
 
-def test_a_store_that_vanished_is_no_missing_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deleted_store_is_not_reported_as_a_missing_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def gone(*_: object) -> None:
         raise FileNotFoundError(errno.ENOENT, "No such file or directory")
 
@@ -195,7 +199,7 @@ def test_a_folder_that_may_not_be_written_is_explained(
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
 @pytest.mark.parametrize("step", ["writev", "fsync"])
 @posix
-def test_a_failed_write_leaves_everything_as_it_was(
+def test_a_failed_write_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, step: str
 ) -> None:
     store = LocalStore(tmp_path)
@@ -227,9 +231,7 @@ def test_an_interrupt_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 @posix
 @pytest.mark.parametrize("most", [1, 3, 7])
-def test_a_system_that_writes_in_bits_is_asked_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
-) -> None:
+def test_a_partial_write_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     def some(fd: int, views: list[memoryview]) -> int:
         return os.write(fd, b"".join(views)[:most])
 
@@ -266,7 +268,7 @@ def test_a_full_disk_is_explained_and_loses_nothing(small_disk: Path) -> None:
     assert list(store.keys()) == ["after", "before"]
 
 
-def test_space_is_back_after_a_delete(small_disk: Path) -> None:
+def test_a_delete_frees_its_space(small_disk: Path) -> None:
     store = LocalStore(small_disk)
     for n in range(10):
         store.put(str(n), bytes(600_000))
@@ -314,7 +316,7 @@ def test_a_key_may_take_the_name_of_an_emptied_folder(tmp_path: Path) -> None:
     assert store.get("a") == b"3"
 
 
-def test_a_copy_on_a_file_system_without_links_is_made_too(tmp_path: Path) -> None:
+def test_a_copy_works_on_a_file_system_without_links(tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
     store.put("a", b"x")
     with patch("nbckpt.store.local.os.link", side_effect=OSError(1, "Operation not permitted")):
@@ -365,7 +367,7 @@ def test_a_link_that_leads_out_of_the_store_is_refused_by_name(tmp_path: Path, n
 
 
 @posix
-def test_a_link_to_a_store_and_one_inside_it_are_followed(tmp_path: Path) -> None:
+def test_links_to_and_inside_a_store_are_followed(tmp_path: Path) -> None:
     LocalStore(tmp_path / "real").put("a/b", b"x")
     (tmp_path / "chosen").symlink_to("real")
     (tmp_path / "real" / "alias").symlink_to("a")

@@ -10,7 +10,7 @@ from nbckpt.store.locks import Timeout, file_lock
 
 
 @pytest.mark.parametrize("ends_with_process", [True, False])
-def test_one_holds_it_and_then_another(
+def test_one_process_at_a_time_holds_a_lock(
     ends_with_process: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("nbckpt.store.locks._ENDS_WITH_PROCESS", ends_with_process)

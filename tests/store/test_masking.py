@@ -58,7 +58,7 @@ def test_an_error_never_shows_a_password(url: str) -> None:
             assert "pw" not in str(error)  # noqa: PT017  not each URL is an error for each
 
 
-def test_what_is_kept_has_no_password(tmp_path: Path) -> None:
+def test_a_password_is_never_stored(tmp_path: Path) -> None:
     check_no_secret("s3://bucket/x", "a file")
     with pytest.raises(UsageError, match=r"a:\*\*\*@b.* would be kept in the experiment's file"):
         SyncConfig(upload_dir="sftp://a:pw@b/c")

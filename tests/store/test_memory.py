@@ -33,7 +33,7 @@ def test_a_store_opens_as_itself() -> None:
     assert open_store(store) is store
 
 
-def test_a_store_that_only_lists_its_keys_tells_their_sizes_too() -> None:
+def test_the_default_sizes_skip_keys_that_vanish() -> None:
     class Vanishing(MemoryStore):
         sizes = Store.sizes
 

@@ -84,7 +84,7 @@ def test_parts_of_other_contents_are_sent_again(calls: Calls, s3_bucket: str) ->
 
 
 @pytest.mark.slow
-def test_what_another_has_finished_meanwhile_is_begun_anew(calls: Calls, s3_bucket: str) -> None:
+def test_an_upload_that_no_longer_exists_is_started_again(calls: Calls, s3_bucket: str) -> None:
     store = open_store(s3_bucket)
     calls.fail = ("upload_part", 3)
     with pytest.raises(StoreError):
@@ -96,7 +96,7 @@ def test_what_another_has_finished_meanwhile_is_begun_anew(calls: Calls, s3_buck
 
 
 @pytest.mark.slow
-def test_who_may_not_list_uploads_sends_all_of_it(calls: Calls, s3_bucket: str) -> None:
+def test_a_user_who_cannot_list_uploads_sends_all_parts(calls: Calls, s3_bucket: str) -> None:
     calls.fail = ("list_multipart_uploads", 1)
     store = open_store(s3_bucket)
     store.put("big", DATA)
@@ -104,7 +104,7 @@ def test_who_may_not_list_uploads_sends_all_of_it(calls: Calls, s3_bucket: str) 
 
 
 @pytest.mark.slow
-def test_an_end_that_fails_leaves_no_parts(calls: Calls, s3_bucket: str) -> None:
+def test_a_failed_completion_leaves_no_parts(calls: Calls, s3_bucket: str) -> None:
     store = open_store(s3_bucket)
     calls.fail = ("complete_multipart_upload", 1)
     with pytest.raises(StoreError):

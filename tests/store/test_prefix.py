@@ -23,7 +23,7 @@ class TestPrefixStore(StoreTests):
         store._store.put(f"some/folder/{key}", data)
 
 
-def test_what_lies_beside_is_not_seen() -> None:
+def test_keys_outside_the_prefix_are_invisible() -> None:
     whole = MemoryStore()
     for key in ("a", "a2/b", "ab/c", "b/a/x"):
         whole.put(key, b"x")
@@ -46,7 +46,7 @@ def test_a_folder_must_be_a_key(folder: str) -> None:
         PrefixStore(MemoryStore(), folder)
 
 
-def test_its_files_are_those_of_the_store(tmp_path: Path) -> None:
+def test_a_prefix_store_uses_the_files_of_its_store(tmp_path: Path) -> None:
     store = PrefixStore(LocalStore(tmp_path), "a/b")
     store.put("c", b"x")
     assert store.path("c") == tmp_path / "a" / "b" / "c"

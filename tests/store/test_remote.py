@@ -81,13 +81,13 @@ def test_a_missing_package_is_named() -> None:
         RemoteStore("gs://bucket/x")
 
 
-def test_two_stores_at_one_url_are_one() -> None:
+def test_two_stores_with_one_url_share_their_keys() -> None:
     url = f"memory://{uuid.uuid4().hex}"
     open_store(url).put("a", b"x")
     assert open_store(f"{url}/").get("a") == b"x"
 
 
-def test_nothing_is_made_before_the_first_put(tmp_path: Path) -> None:
+def test_nothing_is_created_before_the_first_put(tmp_path: Path) -> None:
     store = RemoteStore(f"local://{tmp_path}/store")
     assert list(store.keys()) == []
     with pytest.raises(NotFoundError):
@@ -118,7 +118,7 @@ def test_the_uri_of_a_path_leads_back_to_it(tmp_path: Path, name: str) -> None:
     assert local_folder((tmp_path / name).as_uri()) == tmp_path / name
 
 
-def test_a_url_is_no_folder() -> None:
+def test_a_url_is_not_a_local_folder() -> None:
     assert local_folder("s3://bucket/a") is None
 
 
@@ -128,7 +128,7 @@ def test_fsspec_is_only_imported_for_a_url() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_what_is_being_written_is_no_key(tmp_path: Path) -> None:
+def test_staged_files_are_not_keys(tmp_path: Path) -> None:
     store = RemoteStore(f"local://{tmp_path}")
     store.put("a.nbckpt-tmp", b"x")
     (tmp_path / STAGING / "left").write_bytes(b"half")

@@ -62,7 +62,7 @@ def puts(request: Request) -> bool:
 
 @pytest.mark.slow
 @each(ANY | UP)
-def test_a_put_is_whole_or_nothing(
+def test_a_put_is_complete_or_has_no_effect(
     direct: Store, store: Store, s3_proxy: Proxy, fault: partial[Fault]
 ) -> None:
     failed = s3_proxy.fail(fault(when=puts))
@@ -81,7 +81,7 @@ def test_a_put_is_whole_or_nothing(
 @pytest.mark.slow
 @each(ANY | DOWN)
 @pytest.mark.parametrize("place", [(0, None), (1000, 200_000)], ids=["whole", "range"])
-def test_what_is_got_is_right_or_an_error(
+def test_a_get_returns_the_right_bytes_or_fails(
     direct: Store,
     store: Store,
     s3_proxy: Proxy,
@@ -99,7 +99,7 @@ def test_what_is_got_is_right_or_an_error(
 
 @pytest.mark.slow
 @each(ANY)
-def test_keys_are_all_of_them_or_an_error(
+def test_keys_returns_every_key_or_fails(
     direct: Store, store: Store, s3_proxy: Proxy, fault: partial[Fault]
 ) -> None:
     keys = [f"a/{n:04}" for n in range(30)]
@@ -114,7 +114,7 @@ def test_keys_are_all_of_them_or_an_error(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", [ANY["reset"], ANY["500"], ANY["503"]])
-def test_what_cannot_be_reached_is_not_missing(
+def test_an_unreachable_key_is_not_reported_as_missing(
     direct: Store, store: Store, s3_proxy: Proxy, fault: partial[Fault]
 ) -> None:
     direct.put("a", DATA)
@@ -126,7 +126,9 @@ def test_what_cannot_be_reached_is_not_missing(
 
 
 @pytest.mark.slow
-def test_the_parts_of_a_large_put_show_together(direct: Store, store: Store, s3_proxy: Proxy) -> None:
+def test_the_parts_of_a_large_put_become_visible_together(
+    direct: Store, store: Store, s3_proxy: Proxy
+) -> None:
     data = memoryview(bytearray(129 << 20))
     s3_proxy.fail(Fault("reset", sent=1 << 20, when=lambda it: "partNumber=2" in it.path))
     with pytest.raises(StoreError):
@@ -137,7 +139,7 @@ def test_the_parts_of_a_large_put_show_together(direct: Store, store: Store, s3_
     assert any(it.method == "DELETE" and "uploadId" in it.path for it in s3_proxy.requests)
 
 
-def test_a_refusal_says_what_to_do(store: Store, s3_proxy: Proxy) -> None:
+def test_a_denied_request_is_an_error_with_advice(store: Store, s3_proxy: Proxy) -> None:
     s3_proxy.fail(Fault(403))
     for call in (
         store.get,
@@ -150,7 +152,7 @@ def test_a_refusal_says_what_to_do(store: Store, s3_proxy: Proxy) -> None:
             call("a")
 
 
-def test_sizes_are_one_request(direct: Store, store: Store, s3_proxy: Proxy) -> None:
+def test_sizes_takes_one_request(direct: Store, store: Store, s3_proxy: Proxy) -> None:
     for n in range(20):
         direct.put(f"a/{n}", b"x" * n)
     s3_proxy.requests.clear()

@@ -30,7 +30,7 @@ def each_call(store: Store) -> None:
             call("a")
 
 
-def test_no_such_bucket(s3_bucket: str) -> None:
+def test_a_missing_bucket_is_a_clear_error(s3_bucket: str) -> None:
     store = open_store("s3://nowhere0/x")
     with pytest.raises(RefusedError, match=NO_SUCH_PLACE):
         store.put("a", b"x")
@@ -38,14 +38,16 @@ def test_no_such_bucket(s3_bucket: str) -> None:
         list(store.keys())
 
 
-def test_no_credentials_for_s3(s3_bucket: str, s3_server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_s3_credentials_are_a_clear_error(
+    s3_bucket: str, s3_server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
     each_call(RemoteStore(s3_bucket, endpoint_url=s3_server, skip_instance_cache=True))
 
 
-def test_a_server_that_is_away_may_come_back(s3_bucket: str) -> None:
+def test_an_unreachable_server_is_not_a_refusal(s3_bucket: str) -> None:
     once = {"retries": {"max_attempts": 0}}
     store = RemoteStore(s3_bucket, endpoint_url="http://127.0.0.1:9", config_kwargs=once)
     with pytest.raises(StoreError, match=AWAY) as caught:
@@ -53,16 +55,18 @@ def test_a_server_that_is_away_may_come_back(s3_bucket: str) -> None:
     assert not isinstance(caught.value, RefusedError)
 
 
-def test_no_such_container(azure_container: str) -> None:
+def test_a_missing_container_is_a_clear_error(azure_container: str) -> None:
     with pytest.raises(RefusedError, match=NO_SUCH_PLACE):
         open_store("az://nowhere0/x").put("a", b"x")
 
 
-def test_a_wrong_key_for_azure(azure_container: str, azure_server: str) -> None:
+def test_a_wrong_azure_key_is_a_clear_error(azure_container: str, azure_server: str) -> None:
     each_call(RemoteStore(azure_container, connection_string=connection(azure_server, "A" * 86 + "==")))
 
 
-def test_no_key_for_sftp(sftp_folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_sftp_key_is_a_clear_error(
+    sftp_folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / ".ssh").mkdir()
     shutil.copy(Path.home() / ".ssh" / "known_hosts", tmp_path / ".ssh")
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -70,6 +74,6 @@ def test_no_key_for_sftp(sftp_folder: str, tmp_path: Path, monkeypatch: pytest.M
         open_store(sftp_folder)
 
 
-def test_an_sftp_server_that_is_away(sftp_folder: str) -> None:
+def test_an_unreachable_sftp_server_is_a_clear_error(sftp_folder: str) -> None:
     with pytest.raises(StoreError, match=r"cannot reach 'sftp://.*" + AWAY):
         open_store("sftp://user@127.0.0.1:9/x")

@@ -41,7 +41,7 @@ class TestSftp(StoreTests):
         file.write_bytes(data)
 
 
-def test_a_lost_connection_is_made_anew(sftp_server: SftpServer, sftp_folder: str) -> None:
+def test_a_lost_connection_is_opened_again(sftp_server: SftpServer, sftp_folder: str) -> None:
     store = open_store(sftp_folder)
     store.put("a", b"x")
     sftp_server.hang_up()
@@ -52,7 +52,7 @@ def test_a_lost_connection_is_made_anew(sftp_server: SftpServer, sftp_folder: st
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "call"), [(SFTPFile, "write"), (SFTPFile, "close"), (SFTPFileSystem, "mv")])
-def test_a_put_that_is_cut_off_leaves_no_key(
+def test_an_interrupted_put_leaves_no_key(
     sftp_server: SftpServer, sftp_folder: str, kind: type, call: str
 ) -> None:
     store = open_store(sftp_folder)

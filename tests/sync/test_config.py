@@ -50,7 +50,7 @@ def test_the_six_settings_have_their_defaults() -> None:
 
 
 @pytest.mark.parametrize("url", [None, "", "file:///some/where", "s3://bucket/folder", "memory://x"])
-def test_a_place_that_can_be_reached_is_true(url: str | None) -> None:
+def test_a_reachable_upload_dir_is_valid(url: str | None) -> None:
     assert SyncConfig(url).validate_upload_dir() is True
 
 
@@ -75,19 +75,19 @@ def test_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> 
         SyncConfig("s3://bucket").validate_upload_dir()
 
 
-def test_a_syncer_of_ones_own_decides_itself() -> None:
+def test_a_custom_syncer_validates_the_upload_dir() -> None:
     assert SyncConfig("/any/where", Anything()).validate_upload_dir() is True
     assert SyncConfig("mine", OldStyle()).validate_upload_dir() is True
     with pytest.raises(ValueError, match="not mine"):
         SyncConfig("yours", OldStyle()).validate_upload_dir()
 
 
-def test_a_place_and_no_syncer_cannot_be_together() -> None:
+def test_an_upload_dir_needs_a_syncer() -> None:
     with pytest.raises(ValueError, match="needs a syncer"):
         SyncConfig("s3://bucket", syncer=None)
 
 
-def test_a_syncer_and_no_place_cannot_be_together() -> None:
+def test_a_syncer_needs_an_upload_dir() -> None:
     with pytest.raises(ValueError, match="needs an upload_dir"):
         SyncConfig(syncer=DefaultSyncer())
 
@@ -108,7 +108,7 @@ def test_a_timeout_is_seconds(number: Any) -> None:
         DefaultSyncer(sync_timeout=number)
 
 
-def test_a_period_may_be_nothing_and_a_timeout_endless() -> None:
+def test_a_period_may_be_zero_and_a_timeout_none() -> None:
     config = SyncConfig(sync_period=0, sync_timeout=None)
     assert "no limit" in str(config)
 
@@ -123,7 +123,7 @@ def test_every_setting_is_shown_in_both_forms() -> None:
     assert repr(config) == str(config) == bundle["text/plain"]
 
 
-def test_what_is_shown_is_escaped_and_scrolls_and_has_a_caption() -> None:
+def test_the_html_is_escaped_scrolls_and_has_a_caption() -> None:
     shown = SyncConfig(HOSTILE)._repr_mimebundle_()["text/html"]
     assert "<img" not in shown
     assert "&lt;img src=x onerror=alert(1)&gt;" in shown
@@ -144,7 +144,7 @@ def test_the_syncer_of_a_config_is_the_given_one_or_none() -> None:
 
 
 @pytest.mark.parametrize("syncer", ["rsync {source} {target}", print, DefaultSyncer])
-def test_what_is_no_syncer_is_refused(syncer: Any) -> None:
+def test_a_value_that_is_not_a_syncer_is_refused(syncer: Any) -> None:
     with pytest.raises(ValueError, match="is no syncer"):
         get_node_to_storage_syncer(SyncConfig("s3://bucket", syncer))
 

@@ -89,7 +89,7 @@ def test_a_crashed_upload_shows_old_or_new_files_and_is_repaired(
 
 
 @pytest.mark.slow
-def test_a_crash_within_the_healing_of_a_crash_heals_too(tmp_path: Path) -> None:
+def test_a_crash_during_a_repair_is_repaired(tmp_path: Path) -> None:
     target = MemoryStore()
     old, new = {"a": b"1", "b": b"2", "x": b"3"}, {"a": b"one", "b": b"two", "x/y": b"4"}
     upload(write(tmp_path / "old", old), target)

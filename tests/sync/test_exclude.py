@@ -88,7 +88,7 @@ SEED = [
         ".lazy_checkpoint_marker",
     ],
 )
-def test_the_patterns_of_the_seed_leave_out_whole_folders(path: str) -> None:
+def test_patterns_exclude_whole_folders(path: str) -> None:
     is_excluded = excluding(SEED)
     assert is_excluded(path)
     assert not is_excluded("checkpoint_000001/rank_0/f")
@@ -97,15 +97,15 @@ def test_the_patterns_of_the_seed_leave_out_whole_folders(path: str) -> None:
 @pytest.mark.parametrize(
     "path", [".nbckpt-sync/index.json", ".nbckpt-tmp-12/x", "a/.nbckpt-tmp.lock", ".nbckpt-tmp"]
 )
-def test_what_is_ours_is_always_left_out(path: str) -> None:
+def test_staged_files_of_nbckpt_are_always_excluded(path: str) -> None:
     assert excluding(None)(path)
     assert not excluding(None)("a/b")
 
 
-def test_one_text_is_no_list_of_patterns() -> None:
+def test_a_single_string_is_refused_as_patterns() -> None:
     with pytest.raises(UsageError, match=r"exclude='\*.tmp' is one pattern: write exclude=\['\*.tmp'\]"):
         excluding("*.tmp")
 
 
-def test_the_folders_above_a_path() -> None:
+def test_parents_returns_the_folders_above_a_path() -> None:
     assert [list(parents(path)) for path in ("a", "a/b", "a/b/c")] == [[], ["a"], ["a/b", "a"]]

@@ -193,7 +193,7 @@ def test_a_download_equals_the_last_upload_after_any_changes(target: str, steps:
 # On every storage.
 
 
-def test_a_tree_goes_up_and_comes_down_and_is_there_plainly(store: Store, tmp_path: Path) -> None:
+def test_an_uploaded_tree_has_plain_files_and_can_be_downloaded(store: Store, tmp_path: Path) -> None:
     folder = write(tmp_path / "folder", TREE)
     moved = upload(folder, store)
     assert (moved.files, moved.size, moved.same) == (7, sum(map(len, TREE.values())), 0)
@@ -204,14 +204,14 @@ def test_a_tree_goes_up_and_comes_down_and_is_there_plainly(store: Store, tmp_pa
 
 
 @pytest.mark.slow
-def test_many_files_in_one_folder_go_up_and_down(store: Store, tmp_path: Path) -> None:
+def test_many_files_in_one_folder_are_uploaded_and_downloaded(store: Store, tmp_path: Path) -> None:
     files = {f"many/{n}": b"%d" % n for n in range(256)}
     assert upload(write(tmp_path / "folder", files), store).files == 256
     assert download(store, tmp_path / "other").files == 256
     assert read(tmp_path / "other") == files
 
 
-def test_what_is_replaced_removed_and_of_another_kind_is_seen(store: Store, tmp_path: Path) -> None:
+def test_replaced_and_removed_files_reach_the_download(store: Store, tmp_path: Path) -> None:
     folder, other = write(tmp_path / "folder", {"a": b"1", "b/c": b"2", "d": b"3", "e": b"4"}), tmp_path / "o"
     upload(folder, store)
     download(store, other)
@@ -224,7 +224,7 @@ def test_what_is_replaced_removed_and_of_another_kind_is_seen(store: Store, tmp_
     assert read(folder) == read(other) == plain(store) == {"a/x": b"5", "b": b"6", "e": b"7"}
 
 
-def test_a_deleted_target_is_empty_and_a_download_says_so(store: Store, tmp_path: Path) -> None:
+def test_downloading_a_deleted_target_is_an_error(store: Store, tmp_path: Path) -> None:
     upload(write(tmp_path / "folder", TREE), store)
     assert delete(store) == len(TREE)
     assert list(store.keys()) == []
@@ -292,7 +292,7 @@ def test_a_folder_from_another_tool_is_downloaded_and_taken_over(tmp_path: Path)
 
 
 @pytest.mark.parametrize("key", ["../x", "a//b", "/abs", "a/../../x"])
-def test_a_strange_name_in_a_foreign_target_leads_nowhere(tmp_path: Path, key: str) -> None:
+def test_an_invalid_name_in_a_foreign_target_is_refused(tmp_path: Path, key: str) -> None:
     store = MemoryStore()
     store._data = {key: b"x"}
     with pytest.raises(UsageError, match="is not a key"):
@@ -326,7 +326,7 @@ def damaged(tmp_path: Path) -> tuple[MemoryStore, Path]:
 
 
 @pytest.mark.parametrize("data", [b"", b"5" * 99, b"5" * 99 + b"6", b"5" * 101, None])
-def test_contents_that_are_not_those_that_were_sent_are_refused(tmp_path: Path, data: bytes | None) -> None:
+def test_contents_that_differ_from_the_upload_are_refused(tmp_path: Path, data: bytes | None) -> None:
     store, other = damaged(tmp_path)
     if data is None:
         store.delete("big")
@@ -363,7 +363,7 @@ def test_contents_that_are_not_those_that_were_sent_are_refused(tmp_path: Path, 
         None,
     ],
 )
-def test_a_hostile_index_is_damaged_and_writes_nowhere(tmp_path: Path, files: Any) -> None:
+def test_a_hostile_index_is_damaged_and_writes_no_file(tmp_path: Path, files: Any) -> None:
     store, other = damaged(tmp_path)
     store.put(KEY, json.dumps(index_of(store) | {"files": files}).encode())
     before = sorted(tmp_path.rglob("*"))
@@ -395,7 +395,7 @@ def test_an_index_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
     assert index_of(store)["format"] == 99
 
 
-def test_what_is_ours_in_a_hostile_index_is_not_written(tmp_path: Path) -> None:
+def test_internal_names_in_a_hostile_index_are_not_written(tmp_path: Path) -> None:
     store, other = damaged(tmp_path)
     names = {f"{STAGING}-x/y": [2, 1, ""], f"{OWN}/y": [2, 1, ""]}
     found = index_of(store) | {"files": names}
@@ -488,7 +488,7 @@ def test_a_failed_upload_shows_old_or_new_files_and_is_repaired(tmp_path: Path, 
     assert failed > olds
 
 
-def test_whichever_call_of_a_first_upload_fails_nothing_is_seen(tmp_path: Path) -> None:
+def test_a_failed_first_upload_shows_nothing(tmp_path: Path) -> None:
     folder = write(tmp_path / "folder", TREE)
     failed = 0
     while True:
@@ -532,7 +532,7 @@ def test_a_download_that_fails_at_any_call_changes_no_file(
 
 
 @pytest.mark.parametrize("was_there", [False, True])
-def test_whenever_the_disk_fails_the_folder_is_as_before(tmp_path: Path, was_there: bool) -> None:
+def test_a_disk_failure_leaves_the_folder_unchanged(tmp_path: Path, was_there: bool) -> None:
     whole, folder, _, after = before_and_after(tmp_path)
     upload(folder, whole, delete_missing=True)
     other = tmp_path / "other"
@@ -569,7 +569,7 @@ def test_whenever_the_disk_fails_the_folder_is_as_before(tmp_path: Path, was_the
     assert read(other) == after
 
 
-def test_an_upload_of_no_folder_is_an_error(tmp_path: Path) -> None:
+def test_an_upload_of_a_missing_folder_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match="there is no folder"):
         upload(tmp_path / "none", MemoryStore())
 
@@ -598,7 +598,7 @@ class Meanwhile(MemoryStore):
         super().put(key, pieces)
 
 
-def test_files_that_vanish_while_the_folder_is_sent_are_no_error(tmp_path: Path) -> None:
+def test_files_deleted_during_an_upload_are_left_out(tmp_path: Path) -> None:
     folder = write(tmp_path / "folder", {"a": b"1", **{f"b{n}": b"2" for n in range(200)}})
     store = Meanwhile("a", lambda: [it.unlink() for it in folder.glob("b*")])
     moved = upload(folder, store)
@@ -681,7 +681,7 @@ def test_a_large_file_that_changes_during_its_upload_is_left_out(
     assert not [key for key in store.keys(OWN) if key != KEY]
 
 
-def test_a_journal_that_grows_is_sent_as_far_as_it_was_seen(tmp_path: Path) -> None:
+def test_a_growing_journal_is_uploaded_up_to_its_scanned_size(tmp_path: Path) -> None:
     folder = write(tmp_path / "folder", {"a": b"1", "journal": b"one\n"})
     real = Path.stat
 
@@ -700,7 +700,7 @@ def test_a_journal_that_grows_is_sent_as_far_as_it_was_seen(tmp_path: Path) -> N
     assert seen(store) == read(folder)
 
 
-def test_what_is_no_file_is_told_and_left_out(tmp_path: Path) -> None:
+def test_pipes_and_broken_links_are_reported_and_left_out(tmp_path: Path) -> None:
     folder = write(tmp_path / "folder", {"a": b"1", "b/c": b"2"})
     (folder / "link").symlink_to("a")
     (folder / "to a folder").symlink_to("b")
@@ -711,7 +711,7 @@ def test_what_is_no_file_is_told_and_left_out(tmp_path: Path) -> None:
     assert seen(store) == {"a": b"1", "b/c": b"2", "link": b"1"}
 
 
-def test_a_reader_follows_a_writer_that_replaces_what_it_reads(tmp_path: Path) -> None:
+def test_a_download_follows_a_concurrent_upload(tmp_path: Path) -> None:
     folder = write(tmp_path / "folder", {"a": b"1", "b": b"2"})
     target = MemoryStore()
     upload(folder, target)
@@ -737,7 +737,7 @@ class Reading(FaultyStore):
 
 
 @pytest.mark.slow
-def test_large_files_are_never_in_memory_whole(tmp_path: Path) -> None:
+def test_large_files_are_never_held_in_memory(tmp_path: Path) -> None:
     store, folder = LocalStore(tmp_path / "target"), tmp_path / "folder"
     folder.mkdir()
     with (folder / "big").open("wb") as file:

@@ -26,7 +26,7 @@ ITEMS = st.builds(
 
 @pytest.mark.slow
 @given(items=st.dictionaries(PATHS, ITEMS), looked_at=st.integers(0, 2**62), data=st.data())
-def test_what_is_written_is_read(items: dict[str, Item], looked_at: int, data: st.DataObject) -> None:
+def test_a_written_index_can_be_read(items: dict[str, Item], looked_at: int, data: st.DataObject) -> None:
     aside = data.draw(st.sets(st.sampled_from(sorted(items)))) if items else set()
     store, index = MemoryStore(), Index(items, frozenset(aside), looked_at)
     index.write(store)
@@ -34,7 +34,7 @@ def test_what_is_written_is_read(items: dict[str, Item], looked_at: int, data: s
     assert Index.read(store) == index
 
 
-def test_no_index_is_none() -> None:
+def test_a_missing_index_is_read_as_none() -> None:
     assert Index.read(MemoryStore()) is None
 
 
@@ -70,7 +70,7 @@ def keys(number: int) -> Iterator[str]:
             yield key_aside(path, Item(number, 0, digest))
 
 
-def test_each_path_and_contents_have_a_key_of_their_own_aside() -> None:
+def test_each_path_and_contents_have_their_own_staging_key() -> None:
     assert len(set(keys(1))) == 8
     assert set(keys(1)) == set(keys(2))
     assert all(key.startswith(f"{OWN}/") for key in keys(1))

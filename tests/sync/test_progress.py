@@ -20,7 +20,7 @@ from nbckpt.sync.upload import upload
 from nbckpt.testing import FaultyStore
 
 
-def test_a_rate_and_what_is_left_are_told_once_they_can_be() -> None:
+def test_rate_and_time_left_are_known_after_the_first_bytes() -> None:
     assert (Progress().rate, Progress().seconds_left) == (0.0, None)
     halfway = Progress(files=2, files_done=1, size=100, done=25, seconds=5.0)
     assert (halfway.rate, halfway.seconds_left) == (5.0, 15.0)
@@ -49,7 +49,7 @@ def test_files_and_bytes_of_all_threads_add_up() -> None:
         assert before.seconds < after.seconds
 
 
-def test_what_failed_does_not_count() -> None:
+def test_a_failed_transfer_does_not_count() -> None:
     meter = ProgressTracker()
     meter.plan(1, 10)
     with suppress(StoreError), meter.file("a") as moved:

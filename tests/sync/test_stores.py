@@ -41,7 +41,7 @@ def whole(store: Store) -> list[Any]:
         return found
 
 
-def test_everything_is_brought_once(tmp_path: Path) -> None:
+def test_each_checkpoint_is_copied_once(tmp_path: Path) -> None:
     source, target = saved(LocalStore(tmp_path), 1, LARGE), RecordingStore(MemoryStore())
     first = mirror(source, target)
     assert (first.files, first.same) == (len(list(source.keys())), 0)
@@ -117,7 +117,7 @@ class Collected(MemoryStore):
     lose = False
 
 
-def test_what_is_collected_meanwhile_is_not_missed() -> None:
+def test_a_checkpoint_collected_during_a_push_is_no_error() -> None:
     source, target = Collected(), MemoryStore()
     saved(source, LARGE)
     source.lose = True
@@ -125,7 +125,7 @@ def test_what_is_collected_meanwhile_is_not_missed() -> None:
     assert whole(target) == []
 
 
-def test_progress_adds_up_and_a_cancel_ends_it() -> None:
+def test_progress_adds_up_until_a_cancel() -> None:
     source = saved(MemoryStore(), 1, LARGE)
     told: list[Progress] = []
     moved = mirror(source, MemoryStore(), TransferOptions(told=told.append))

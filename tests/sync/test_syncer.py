@@ -184,7 +184,7 @@ def put_at(store: Store) -> str:
 
 
 @pytest.mark.parametrize("kind", ["memory", "folder", "s3"])
-def test_what_went_up_comes_down_and_goes_with_a_delete(
+def test_a_syncer_uploads_downloads_and_deletes(
     source: Path, tmp_path: Path, url: str, kind: str, request: pytest.FixtureRequest
 ) -> None:
     if kind == "s3":
@@ -213,7 +213,7 @@ def test_what_went_up_comes_down_and_goes_with_a_delete(
         (["*_exclude.txt", "*_exclude/*"], {"level0.txt", "subdir/level1.txt", "subdir/nested/level2.txt"}),
     ],
 )
-def test_patterns_leave_out_the_same_on_every_route(
+def test_patterns_exclude_the_same_files_on_every_route(
     source: Path, tmp_path: Path, patterns: list[str], left: set[str]
 ) -> None:
     up, all_of_it = put_at(MemoryStore()), put_at(MemoryStore())
@@ -245,7 +245,7 @@ def test_if_needed_is_due_once_a_period(source: Path, tmp_path: Path, url: str, 
     assert answers == [True, False, True]
 
 
-def test_while_one_runs_no_second_one_begins(steered: Steered) -> None:
+def test_a_second_sync_does_not_start_while_one_runs(steered: Steered) -> None:
     assert steered.sync_up_if_needed("a", "s3://x") is True
     steered.next_has_begun()
     assert steered.sync_up_if_needed("a", "s3://x") is False
@@ -253,7 +253,7 @@ def test_while_one_runs_no_second_one_begins(steered: Steered) -> None:
     assert len(steered.began) == 1
 
 
-def test_when_one_has_ended_a_new_one_begins(steered: Steered) -> None:
+def test_a_new_sync_starts_after_the_last_has_ended(steered: Steered) -> None:
     steered.let_go(2)
     assert steered.sync_up("a", "s3://x")
     steered.wait()
@@ -262,7 +262,7 @@ def test_when_one_has_ended_a_new_one_begins(steered: Steered) -> None:
     assert len(steered.began) == 2
 
 
-def test_when_one_has_failed_that_is_logged_and_a_new_one_begins(
+def test_a_failed_sync_is_logged_and_a_new_one_can_start(
     steered: Steered, caplog: pytest.LogCaptureFixture
 ) -> None:
     steered.errors = [RuntimeError("net down")]
@@ -292,7 +292,7 @@ def test_a_hanging_sync_is_cancelled_at_its_timeout(steered: Steered) -> None:
     assert steered.wait()
 
 
-def test_what_always_fails_fails_with_the_count_and_its_cause(slept: list[float]) -> None:
+def test_the_last_retry_raises_the_count_and_the_cause(slept: list[float]) -> None:
     syncer = Failing()
     syncer.errors = [RuntimeError(f"net down {n}") for n in range(9)]
     with pytest.raises(StoreError, match=r"failed 3 times; the last time: net down 2") as caught:
@@ -300,7 +300,7 @@ def test_what_always_fails_fails_with_the_count_and_its_cause(slept: list[float]
     assert isinstance(caught.value.__cause__, RuntimeError)
 
 
-def test_what_always_hangs_fails_with_a_timeout() -> None:
+def test_a_sync_that_always_hangs_fails_after_its_retries() -> None:
     clock = Clock()
 
     class Hanging(Steered):
@@ -316,7 +316,7 @@ def test_what_always_hangs_fails_with_a_timeout() -> None:
     assert len(syncer.began) == 2
 
 
-def test_what_fails_then_hangs_then_works_is_fine(steered: Steered) -> None:
+def test_a_sync_that_fails_and_hangs_succeeds_on_a_retry(steered: Steered) -> None:
     steered.errors = [RuntimeError("net down"), TimedOutError("it hung"), None]
     steered.let_go(3)
     steered.sync_up("a", "s3://x")
@@ -345,7 +345,7 @@ def test_a_copy_is_due_at_once_since_its_clock_is_another(source: Path, url: str
         assert copy.sync_up_if_needed(str(source), url)
 
 
-def test_many_files_in_one_folder_go_up_and_down(tmp_path: Path, url: str) -> None:
+def test_many_files_in_one_folder_are_uploaded_and_downloaded(tmp_path: Path, url: str) -> None:
     (tmp_path / "source").mkdir()
     for number in range(256):
         (tmp_path / "source" / str(number)).write_text(str(number))
@@ -393,7 +393,7 @@ def test_close_makes_the_last_sync_and_waits_for_it(source: Path) -> None:
     assert len(made) == 2
 
 
-def test_a_download_that_fails_leaves_what_was_there(source: Path, tmp_path: Path) -> None:
+def test_a_failed_download_changes_no_file(source: Path, tmp_path: Path) -> None:
     store = MemoryStore()
     down = FaultyStore(store, when=lambda call: call.op == "get" and "nested" in call.key)
     syncer = Remote(attempts=1)
@@ -494,7 +494,7 @@ def test_two_syncers_do_not_write_to_one_target_at_once(tmp_path: Path) -> None:
     assert store.get("file") == b"two"
 
 
-def test_who_waits_for_another_writer_can_be_cancelled(tmp_path: Path) -> None:
+def test_waiting_for_another_writer_can_be_cancelled(tmp_path: Path) -> None:
     store = Slow()
     where = put_at(store)
     (tmp_path / "file").write_text("one")
@@ -515,7 +515,7 @@ def test_who_waits_for_another_writer_can_be_cancelled(tmp_path: Path) -> None:
     assert store.get("file") == b"one"
 
 
-def test_the_work_goes_on_where_no_thread_can_be_started(
+def test_a_sync_works_without_new_threads(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Last(threading.Thread):
@@ -532,7 +532,7 @@ def test_the_work_goes_on_where_no_thread_can_be_started(
     assert files(tmp_path / "target") == sorted(TREE)
 
 
-def test_a_timeout_needs_nobody_who_asks_or_waits(tmp_path: Path) -> None:
+def test_a_timeout_ends_a_sync_that_nobody_waits_for(tmp_path: Path) -> None:
     store = Slow()
     (tmp_path / "one").write_bytes(b"0123456789")
     syncer = Remote(sync_timeout=0.05)
@@ -579,7 +579,7 @@ def test_the_next_sync_waits_for_a_put_that_ignores_the_cancel(tmp_path: Path) -
     assert done.index(("one", 1)) < done.index(("one", 2))
 
 
-def test_what_ends_late_does_not_spoil_the_next_ones_result(steered: Steered) -> None:
+def test_a_late_end_does_not_change_the_next_result(steered: Steered) -> None:
     steered.sync_up("a", "s3://x")
     steered.next_has_begun()
     steered.clock.now += 10
@@ -592,7 +592,7 @@ def test_what_ends_late_does_not_spoil_the_next_ones_result(steered: Steered) ->
     assert [it.local for it in steered.began] == ["a", "b"]
 
 
-def test_no_time_to_wait_is_a_look(steered: Steered) -> None:
+def test_a_wait_of_zero_seconds_only_checks(steered: Steered) -> None:
     assert steered.wait(0) is True
     steered.sync_up("a", "s3://x")
     assert steered.wait(0) is False
@@ -602,7 +602,7 @@ def test_no_time_to_wait_is_a_look(steered: Steered) -> None:
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(0), GeneratorExit(), ValueError()])
-def test_whatever_is_raised_in_the_background_is_no_success(steered: Steered, error: BaseException) -> None:
+def test_any_exception_in_the_background_is_a_failure(steered: Steered, error: BaseException) -> None:
     steered.errors = [error]
     steered.let_go()
     steered.sync_up_if_needed("a", "s3://x")
@@ -674,7 +674,7 @@ def test_reset_makes_both_due(steered: Steered) -> None:
     assert steered.sync_up_if_needed("a", "s3://x") is False
 
 
-def test_what_is_asked_for_meanwhile_is_done_after_it_and_once(steered: Steered) -> None:
+def test_repeated_requests_during_a_sync_run_once_afterwards(steered: Steered) -> None:
     steered.sync_up("a", "s3://x")
     steered.next_has_begun()
     for _ in range(5):
@@ -783,7 +783,7 @@ def once_faulty(store: Store) -> FaultyStore:
     return FaultyStore(store, fail_at=1, when=lambda call: call.op in {"put", "keys"})
 
 
-def test_the_usual_patterns_leave_out_whole_folders(tmp_path: Path) -> None:
+def test_the_usual_patterns_exclude_whole_folders(tmp_path: Path) -> None:
     out = ["checkpoint_tmpabc/f", "checkpoint_-00001/x", "save_to_objectq/deep/y", "rank_0/z"]
     for path in [*out, "checkpoint_000001/x"]:
         (tmp_path / path).parent.mkdir(parents=True)
@@ -795,12 +795,12 @@ def test_the_usual_patterns_leave_out_whole_folders(tmp_path: Path) -> None:
     assert [key for key in sorted(store.keys()) if not key.startswith(".")] == ["checkpoint_000001/x"]
 
 
-def test_one_text_is_no_list_of_patterns() -> None:
+def test_a_single_string_is_refused_as_patterns() -> None:
     with pytest.raises(UsageError, match=r"write exclude=\['\*.tmp'\]"):
         DefaultSyncer().sync_up("a", "memory://x", exclude="*.tmp")
 
 
-def test_what_is_there_is_not_sent_again(source: Path) -> None:
+def test_unchanged_files_are_not_sent_again(source: Path) -> None:
     for path in source.rglob("*"):
         os.utime(path, (1_000_000_000, 1_000_000_000))
     store = RecordingStore(MemoryStore())
@@ -828,7 +828,7 @@ def test_missing_source_files_are_deleted_only_on_request(
     assert (tmp_path / "target/level0.txt").exists() is not mirrors
 
 
-def test_n_tries_are_n_with_no_wait_after_the_last(slept: list[float]) -> None:
+def test_retries_do_not_wait_after_the_last_attempt(slept: list[float]) -> None:
     syncer = Failing()
     syncer.errors = [RuntimeError("net down") for _ in range(9)]
     with pytest.raises(StoreError):
@@ -839,7 +839,7 @@ def test_n_tries_are_n_with_no_wait_after_the_last(slept: list[float]) -> None:
 
 
 @pytest.mark.parametrize("tries", [1, 2])
-def test_the_last_try_counts_when_it_works(tries: int) -> None:
+def test_a_success_at_the_last_attempt_counts(tries: int) -> None:
     syncer = Failing()
     syncer.errors = [RuntimeError("net down") for _ in range(tries - 1)]
     syncer.wait_or_retry(max_retries=tries)
@@ -847,7 +847,7 @@ def test_the_last_try_counts_when_it_works(tries: int) -> None:
 
 
 @pytest.mark.parametrize("options", [{"max_retries": 0}, {"max_retries": -1}, {"backoff_s": -1}])
-def test_numbers_that_cannot_be_are_refused(options: dict[str, int]) -> None:
+def test_invalid_numbers_are_refused(options: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="="):
         Failing().wait_or_retry(**options)
 
@@ -855,7 +855,7 @@ def test_numbers_that_cannot_be_are_refused(options: dict[str, int]) -> None:
 @pytest.mark.parametrize(
     "error", [NotFoundError("nothing there"), UsageError("no such protocol"), CancelledError("unwanted")]
 )
-def test_what_trying_again_does_not_help_is_raised_at_once(error: Exception) -> None:
+def test_an_error_that_no_retry_can_mend_is_raised_at_once(error: Exception) -> None:
     syncer = Failing()
     syncer.errors = [error]
     with pytest.raises(type(error)):
@@ -863,7 +863,7 @@ def test_what_trying_again_does_not_help_is_raised_at_once(error: Exception) -> 
     assert syncer.calls == ["wait"]
 
 
-def test_a_retry_repeats_what_failed_and_nothing_else(steered: Steered) -> None:
+def test_a_retry_repeats_only_the_failed_calls(steered: Steered) -> None:
     steered.errors = [None, RuntimeError("net down"), None]
     steered.let_go(4)
     steered.sync_up("a", "s3://a")
@@ -877,7 +877,7 @@ def test_a_retry_repeats_what_failed_and_nothing_else(steered: Steered) -> None:
 
 
 @pytest.mark.parametrize("is_told", [True, False])
-def test_what_was_sent_since_is_not_deleted_by_a_retry(steered: Steered, is_told: bool) -> None:
+def test_a_retried_delete_keeps_files_that_were_sent_later(steered: Steered, is_told: bool) -> None:
     steered.errors = [RuntimeError("net down"), None]
     steered.delete("s3://a")
     steered.next_has_begun()
@@ -912,7 +912,7 @@ def test_there_must_be_something_to_retry() -> None:
         DefaultSyncer().retry()
 
 
-def test_a_target_is_never_seen_half(source: Path, tmp_path: Path) -> None:
+def test_a_target_is_never_visible_half_written(source: Path, tmp_path: Path) -> None:
     store = RecordingStore(MemoryStore())
     where = put_at(store)
     with Remote() as syncer:
@@ -940,7 +940,7 @@ def test_a_target_is_never_seen_half(source: Path, tmp_path: Path) -> None:
     assert seen >= {"old", "new"}
 
 
-def test_a_delete_that_fails_is_no_success(source: Path, url: str) -> None:
+def test_a_failed_delete_is_raised_at_close(source: Path, url: str) -> None:
     syncer = Remote(attempts=1)
     store = MemoryStore()
     syncer.sync_up(str(source), put_at(store))
@@ -992,7 +992,7 @@ def test_a_syncer_that_does_not_call_super_init_works() -> None:
     assert [syncer.sync_up_if_needed("a", "u"), syncer.sync_up_if_needed("a", "u")] == [True, False]
 
 
-def test_a_retry_that_a_syncer_does_not_have_is_told() -> None:
+def test_a_syncer_without_retry_raises_not_implemented() -> None:
     class Once(Failing):
         def retry(self) -> None:
             raise NotImplementedError
@@ -1003,7 +1003,7 @@ def test_a_retry_that_a_syncer_does_not_have_is_told() -> None:
         syncer.wait_or_retry(backoff_s=0)
 
 
-def test_what_a_syncer_must_have_is_three_methods() -> None:
+def test_a_syncer_must_define_three_methods() -> None:
     assert nbckpt.Syncer.__abstractmethods__ == {"sync_up", "sync_down", "delete"}
 
 
@@ -1028,7 +1028,7 @@ def test_several_failures_are_raised_together(steered: Steered) -> None:
         steered.close()
 
 
-def test_a_failure_that_was_made_good_is_none(steered: Steered) -> None:
+def test_a_later_success_clears_a_failure(steered: Steered) -> None:
     steered.errors = [RuntimeError("net down"), None]
     steered.let_go(2)
     steered.sync_up("a", "s3://x")
@@ -1092,19 +1092,19 @@ def at_the_end(does: str, source: Path, target: Path) -> subprocess.CompletedPro
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def test_the_end_of_the_interpreter_waits_for_the_last_sync(source: Path, tmp_path: Path) -> None:
+def test_the_interpreter_waits_for_the_last_sync_at_exit(source: Path, tmp_path: Path) -> None:
     done = at_the_end("return super().carry_out(request, terms)", source, tmp_path / "target")
     assert (done.returncode, done.stderr) == (0, "")
     assert set(TREE) <= set(files(tmp_path / "target"))
 
 
-def test_at_the_end_of_the_interpreter_a_failure_is_told(source: Path, tmp_path: Path) -> None:
+def test_a_failure_at_interpreter_exit_is_logged(source: Path, tmp_path: Path) -> None:
     done = at_the_end("raise RuntimeError('net down')", source, tmp_path / "target")
     assert "failed: RuntimeError: net down" in done.stderr
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on Windows")
-def test_a_fork_does_not_wait_for_what_its_parent_does(steered: Steered) -> None:
+def test_a_fork_does_not_wait_for_syncs_of_its_parent(steered: Steered) -> None:
     steered.sync_up("a", "s3://x")
     steered.next_has_begun()
     steered.sync_up("b", "s3://y")
@@ -1125,7 +1125,7 @@ def test_a_fork_does_not_wait_for_what_its_parent_does(steered: Steered) -> None
 
 
 @pytest.mark.slow
-def test_the_end_of_the_interpreter_can_be_told_to_wait_no_more(source: Path, tmp_path: Path) -> None:
+def test_an_interrupt_ends_the_wait_at_interpreter_exit(source: Path, tmp_path: Path) -> None:
     script = SCRIPT.format(does="terms.cancel.event.wait(); terms.cancel.check()")
     command = [sys.executable, "-c", script, str(source), str(tmp_path / "target")]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:

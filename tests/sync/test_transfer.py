@@ -64,13 +64,13 @@ def test_calls_are_made_several_at_a_time_and_each_once() -> None:
     assert len(made) == 3 * THREADS
 
 
-def test_one_call_returns_what_it_returns_and_no_call_is_fine() -> None:
+def test_one_returns_the_result_of_its_call() -> None:
     assert TransferPool("x").one(lambda: None) is None
     assert TransferPool("x").one(lambda: 7) == 7
     TransferPool("x").all([])
 
 
-def test_a_call_sees_the_context_of_who_asked_for_it() -> None:
+def test_a_call_sees_the_context_of_its_caller() -> None:
     name = ContextVar("name", default="")
     name.set("mine")
     assert TransferPool("x").one(name.get) == "mine"
@@ -92,7 +92,7 @@ def test_a_failing_call_is_retried_a_set_number_of_times(attempts: int) -> None:
     assert failed.value.__cause__ is cause
 
 
-def test_a_call_that_fails_twice_is_no_matter() -> None:
+def test_a_call_that_fails_twice_is_retried() -> None:
     left = [StoreError("1"), ConnectionError("2")]
 
     def call() -> str:
@@ -104,7 +104,7 @@ def test_a_call_that_fails_twice_is_no_matter() -> None:
 
 
 @pytest.mark.parametrize("kind", [UsageError, NotFoundError, RefusedError, CorruptError, FormatError])
-def test_what_no_further_try_would_change_is_not_tried_again(kind: type[Exception]) -> None:
+def test_permanent_errors_are_not_retried(kind: type[Exception]) -> None:
     tries = []
 
     def call() -> None:
@@ -116,7 +116,7 @@ def test_what_no_further_try_would_change_is_not_tried_again(kind: type[Exceptio
     assert tries == [1]
 
 
-def test_no_permission_on_the_disk_is_not_tried_again(tmp_path: Path) -> None:
+def test_a_permission_error_is_not_retried(tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
     with (
         patch("nbckpt.store.files.os.open", side_effect=PermissionError(13, "Permission denied")) as tried,
@@ -126,7 +126,7 @@ def test_no_permission_on_the_disk_is_not_tried_again(tmp_path: Path) -> None:
     assert tried.call_count == 1
 
 
-def test_after_a_failure_no_further_call_is_made() -> None:
+def test_a_failure_prevents_further_calls() -> None:
     made = []
 
     def call(n: int) -> None:
@@ -138,7 +138,7 @@ def test_after_a_failure_no_further_call_is_made() -> None:
     assert len(made) <= THREADS
 
 
-def test_what_is_no_exception_is_raised_where_it_was_asked_for() -> None:
+def test_a_system_exit_is_raised_in_the_calling_thread() -> None:
     def call() -> None:
         raise SystemExit(3)
 
@@ -149,7 +149,7 @@ def test_what_is_no_exception_is_raised_where_it_was_asked_for() -> None:
 # Giving up.
 
 
-def test_what_was_cancelled_before_is_not_begun() -> None:
+def test_a_cancelled_pool_starts_no_call() -> None:
     cancel, made = Cancel(), list[int]()
     work = TransferPool("x", cancel=cancel)
     cancel.cancel()
@@ -158,13 +158,13 @@ def test_what_was_cancelled_before_is_not_begun() -> None:
     assert made == []
 
 
-def test_no_time_at_all_is_no_time() -> None:
+def test_a_timeout_of_zero_ends_at_once() -> None:
     free = threading.Event()
     with pytest.raises(TimedOutError, match="it did not end within 0 s"):
         TransferPool("x", timeout=0).one(lambda: wanted().event.wait() or free.set())
 
 
-def test_waiting_between_attempts_ends_when_it_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cancel_ends_the_wait_between_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_BACKOFF_S", 3600)
     monkeypatch.setattr(module, "_LONGEST_BACKOFF_S", 3600)
     failed, cancel = threading.Event(), Cancel()
@@ -177,7 +177,7 @@ def test_waiting_between_attempts_ends_when_it_is_cancelled(monkeypatch: pytest.
         TransferPool("x", cancel=cancel).one(call)
 
 
-def test_an_interrupt_gives_up_what_is_under_way() -> None:
+def test_an_interrupt_cancels_running_calls() -> None:
     began, stopped = threading.Event(), threading.Event()
 
     def call() -> None:
@@ -277,7 +277,7 @@ def test_a_put_that_is_cancelled_during_fsync_is_not_visible(tmp_path: Path) -> 
     assert store.get("a") == b"old"
 
 
-def test_a_put_that_nobody_cancels_is_made(store: Store) -> None:
+def test_a_put_that_is_not_cancelled_completes(store: Store) -> None:
     with Cancel().covering():
         store.put("a", Parts(6, -1, Cancel()))
     assert store.get("a") == b"new" * 6000
@@ -343,7 +343,7 @@ def test_a_cancelled_upload_to_s3_writes_nothing_later(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("what", ["get", "list"])
-def test_a_download_from_s3_is_let_go_of(
+def test_a_download_from_s3_can_be_cancelled(
     slow: Store, s3_bucket: str, s3_proxy: Proxy, tmp_path: Path, what: str
 ) -> None:
     (tmp_path / "folder").mkdir()
