@@ -83,7 +83,7 @@ class Removed(Result):
         return Page(f"removed {what}", hints=tuple(hints if freed else hints[:1]))
 
 
-def rm(session: Session, refs: Sequence[str], dry_run: bool) -> Removed:  # noqa: FBT001  argparse gives it by name
+def rm(session: Session, refs: Sequence[str], dry_run: bool) -> Removed:  # noqa: FBT001  argparse passes it by name
     """Remove checkpoints, also those of trials, or experiments; undo brings them back until gc."""
     tracker, library = session.tracker, session.library
     others = [ref for ref in refs if not is_ref(session, ref)]
@@ -137,7 +137,7 @@ class Collection(Result):
         return Page(f"{done} {size(it.freed + taken)}", notes=tuple(notes))
 
 
-def gc(session: Session, dry_run: bool) -> Collection:  # noqa: FBT001  argparse gives it by name
+def gc(session: Session, dry_run: bool) -> Collection:  # noqa: FBT001  argparse passes it by name
     """Free the space of what was removed and of what nothing needs."""
     experiments = empty(session.library.folder, dry_run=dry_run)  # first: it needs no space and frees some
     return Collection(session.tracker.collect(dry_run=dry_run), dry_run, experiments)

@@ -34,7 +34,7 @@ def run(
     stop: Sequence[str],
     resume: Any,
     sync: str,
-    wait: bool,  # noqa: FBT001  argparse gives it by name
+    wait: bool,  # noqa: FBT001  argparse passes it by name
     **options: Any,
 ) -> Experiment:
     """Run a function, once for every configuration, in the background; the same --name goes on with it."""
@@ -91,7 +91,7 @@ def trials(
     session: Session,
     experiment: str,
     most: int,
-    sort: bool,  # noqa: FBT001  argparse gives it by name
+    sort: bool,  # noqa: FBT001  argparse passes it by name
     columns: str,
     **options: Any,
 ) -> TrialTable:

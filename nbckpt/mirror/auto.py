@@ -41,7 +41,7 @@ _SILENT_S = 0.7
 
 @dataclass(frozen=True)
 class AutoStatus:
-    """Describe the background sync of a store.
+    """The status of the background sync of a store.
 
     Attributes:
         url: The remote location.

@@ -36,7 +36,7 @@ FILE = "experiment.json"
 
 @dataclass(frozen=True)
 class Mirrored:
-    """Count what a push or a pull moved.
+    """The counts of a push or a pull.
 
     Attributes:
         checkpoints: The counts for the keys of the store.

@@ -15,7 +15,7 @@ _PROMPTS = ("<stdin", "<python-input", "<pyshell")
 
 @dataclass(frozen=True)
 class Place:
-    """Describe the code that made a state.
+    """The code that made a state.
 
     Attributes:
         where: The file and line, or the cell, as shown to people.

@@ -65,7 +65,7 @@ class Entry:
 
 
 class Registry:
-    """Hold the states of a job by name. Any thread may call it.
+    """The states of a job, by name. Any thread may use it.
 
     Args:
         path: The folder of the saves; by default the folder that the environment names.

@@ -1,4 +1,4 @@
-"""Adapter: run the syncer of a config in the background, even if the user's class only works in place."""
+"""Adapter: run the syncer of a config in the background, even if the syncer works synchronously."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _turn_of(syncer: Syncer) -> threading.Lock:
 
 
 class _Adapted(BackgroundSyncer):
-    """Wrap a user's syncer, which may work synchronously or in its own background.
+    """A background syncer that calls a user's syncer, which may work synchronously or in its own background.
 
     Args:
         syncer: The user's syncer.

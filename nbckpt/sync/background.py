@@ -23,7 +23,7 @@ _BACKOFF_S = 5.0
 
 
 class BackgroundSyncer(Syncer):
-    """Make transfers in the background, one at a time. Subclasses implement `carry_out`.
+    """A syncer that makes transfers in the background, one at a time. Subclasses implement `carry_out`.
 
     `sync_up`, `sync_down` and `delete` return at once. They return True if the transfer begins now, and
     False if it waits for the running one. No request is dropped. A transfer that exceeds *sync_timeout* or
@@ -182,7 +182,7 @@ class BackgroundSyncer(Syncer):
 
 
 class DefaultSyncer(BackgroundSyncer):
-    """Sync folders with any storage that fsspec supports. Only differences move, several files at a time.
+    """A syncer for any storage that fsspec supports. It moves only differences, several files at a time.
 
     A reader that calls `sync_down` sees the remote folder as it was before a `sync_up` or as it is after.
 

@@ -15,7 +15,7 @@ AUTO = "auto"
 
 @dataclass(frozen=True, repr=False)
 class SyncConfig(Result):
-    """Say where trials are uploaded, and how often.
+    """The settings for uploads of trials: where they go, and how often.
 
     Attributes:
         upload_dir: A URL such as `s3://bucket/folder`; None uploads nothing.

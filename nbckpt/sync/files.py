@@ -24,7 +24,7 @@ from nbckpt.sync.exclude import parents
 
 
 class FileStat(NamedTuple):
-    """Describe a local file at the moment of a scan."""
+    """A local file at the moment of a scan."""
 
     size: int
     time: int

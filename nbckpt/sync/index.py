@@ -32,7 +32,7 @@ _RACY_NS = 2_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """Describe one file of the target.
+    """One file of a target.
 
     Attributes:
         size: The size in bytes.
@@ -47,7 +47,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Index:
-    """List the files of a target.
+    """The list of files of a target.
 
     Attributes:
         items: The files by path.

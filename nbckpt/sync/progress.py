@@ -16,7 +16,7 @@ _TELLING = 0.01
 
 @dataclass(frozen=True)
 class Progress:
-    """Describe the progress of a transfer.
+    """The progress of a transfer.
 
     Attributes:
         files: The number of files to move.

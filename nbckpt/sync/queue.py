@@ -28,7 +28,7 @@ _log = logging.getLogger("nbckpt")
 
 
 class Request(NamedTuple):
-    """Describe a requested transfer.
+    """A requested transfer.
 
     Attributes:
         action: `sync_up`, `sync_down` or `delete`.
@@ -102,7 +102,7 @@ class Command:
 
 
 class Queue:
-    """Keep commands in order, and carry them out in one thread. Any thread may call it.
+    """A queue of commands, which one thread carries out in order. Any thread may call its methods.
 
     Args:
         carry_out: Carries out a command; it ends on the command's cancel or after *timeout*.

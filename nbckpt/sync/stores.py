@@ -1,7 +1,7 @@
 """Stores: copy the checkpoints that one store has and another one lacks.
 
-A key is put once and never changed. So a key that the target has with the same size is not copied again,
-and any number of machines may write to one target at once. Nothing is ever removed from either store.
+A key is put once and never changed. So a key that the target has with the same size is not copied again.
+Any number of machines may write to one target at once. Nothing is ever removed from either store.
 
 The source is not trusted. A pack is put only if all its blobs match its id. A manifest is put only if it
 matches its key and the target has the packs that it needs.
@@ -85,7 +85,7 @@ def _sizes(store: Store) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class _Transfer:
-    """Copy keys from one store to another.
+    """A copy of keys from one store to another.
 
     Attributes:
         source: The store to read.

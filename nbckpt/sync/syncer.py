@@ -33,7 +33,7 @@ _log = logging.getLogger("nbckpt")
 
 @dataclass(frozen=True, repr=False)
 class SyncerStatus(Result):
-    """Describe the state of a syncer.
+    """The state of a syncer.
 
     Attributes:
         name: The class of the syncer.
@@ -63,7 +63,7 @@ class SyncerStatus(Result):
 
 
 class Syncer(ABC):
-    """Sync folders with remote storage; subclass it to use your own tool.
+    """A tool that syncs folders with remote storage; subclass it to use your own tool.
 
     A subclass implements `sync_up`, `sync_down` and `delete`. If these return before the work is done, the
     subclass implements `wait` and `retry` too. One object serves all trials of an experiment, one call at a
@@ -117,14 +117,14 @@ class Syncer(ABC):
         """Wait for the transfers in the background and raise their failures."""
 
     def sync_up_if_needed(self, local_dir: str, remote_dir: str, exclude: list[str] | None = None) -> bool:
-        """Call `sync_up` if the last successful one is a period ago; tell whether it has begun."""
+        """Call `sync_up` if the last successful one is a period ago or more; tell whether it has begun."""
         return self._if_needed(
             "last_sync_up_time",
             partial(self.sync_up, local_dir=local_dir, remote_dir=remote_dir, exclude=exclude),
         )
 
     def sync_down_if_needed(self, remote_dir: str, local_dir: str, exclude: list[str] | None = None) -> bool:
-        """Call `sync_down` if the last successful one is a period ago; tell whether it has begun."""
+        """Call `sync_down` if the last successful one is a period ago or more; tell whether it has begun."""
         return self._if_needed(
             "last_sync_down_time",
             partial(self.sync_down, remote_dir=remote_dir, local_dir=local_dir, exclude=exclude),

@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class TransferOptions:
-    """Configure a transfer.
+    """The options of a transfer.
 
     Attributes:
         timeout: Seconds after which the transfer is abandoned; None for no limit.
@@ -56,7 +56,7 @@ class TransferOptions:
 
 @dataclass(frozen=True)
 class Moved:
-    """Count the files of a finished transfer.
+    """The counts of a finished transfer.
 
     Attributes:
         files: The number of files moved.
@@ -83,7 +83,7 @@ _hanging: dict[threading.Thread, str] = {}
 
 
 class TransferPool:
-    """Make calls of a store on a few threads, with one deadline for all calls.
+    """A pool of a few threads that makes calls of a store, with one deadline for all calls.
 
     After a cancel or the deadline, running requests are aborted and no further call is made. A call that
     cannot be aborted keeps running. The next pool for the same place waits for that call.

@@ -8,7 +8,7 @@ Your store is correct if this class passes:
             return MyStore(...)
 
         def get_behind(self, store: Store, key: str) -> bytes:
-            return ...  # read what is really kept, without the store
+            return ...  # read the bytes in the storage, without the store
 """
 
 from __future__ import annotations
