@@ -58,7 +58,7 @@ def test_shared_columns_are_compared_in_every_shape(notebook: Notebook, change: 
     assert said in details(notebook, "%ckpt diff n")["df"]
 
 
-def test_a_part_is_compared_with_that_part_of_what_is_live(notebook: Notebook) -> None:
+def test_a_partial_checkpoint_is_compared_with_its_variables(notebook: Notebook) -> None:
     notebook.run("x, y, z = 1, 2, 3\n%ckpt save part x y")
     notebook.run("x = 5; del y; new = 1")
     comparison = notebook.run("%ckpt diff part")

@@ -81,7 +81,7 @@ def run(*callbacks: Callback, config: dict[str, Any] | None = None, **kwargs: An
     return experiment
 
 
-def test_a_callback_hears_everything_in_order() -> None:
+def test_callbacks_are_called_in_order() -> None:
     run(Listener(), config={"n": nbckpt.grid_search([1, 2])})
     one = [
         *("on_trial_start t0 RUNNING", "on_trial_checkpoint t0 checkpoint_000001", "on_trial_result t0 0"),
@@ -91,7 +91,7 @@ def test_a_callback_hears_everything_in_order() -> None:
     assert heard == ["setup e", *one, *other, "on_experiment_end t0 t1"]
 
 
-def test_a_failure_is_heard_with_what_becomes_of_the_trial() -> None:
+def test_on_trial_error_gets_the_new_status_of_the_trial() -> None:
     run(Listener(), config={"fails": True}, max_failures=1)
     errors = [call for call in heard if "result" not in call and "checkpoint" not in call]
     assert errors == [
@@ -125,7 +125,7 @@ def test_a_resume_calls_setup_again_and_a_pause_is_no_completion() -> None:
     assert heard[-2] == "on_trial_complete t0 TERMINATED done"
 
 
-def test_callbacks_are_kept_and_hear_of_a_resume_in_a_new_kernel(store: Path) -> None:
+def test_stored_callbacks_are_called_when_a_new_kernel_resumes(store: Path) -> None:
     run(Listener(), config={"fails": True})
     heard.clear()
     _live.clear()
@@ -136,9 +136,7 @@ def test_callbacks_are_kept_and_hear_of_a_resume_in_a_new_kernel(store: Path) ->
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_one_that_fails_is_off_and_noted_and_the_others_hear_on(
-    method: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_failing_callback_is_turned_off_and_noted(method: str, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "nbckpt"):
         experiment = run(Listener(fails_in=method), Listener(), config={"fails": True}, max_failures=1)
     assert experiment.notes == [f"Listener is off since {method} failed: RuntimeError: no"]
@@ -148,7 +146,7 @@ def test_one_that_fails_is_off_and_noted_and_the_others_hear_on(
     assert sum(call.startswith(method) for call in heard) == 1 + often
 
 
-def test_one_that_failed_gets_another_chance_with_the_next_run() -> None:
+def test_a_failed_callback_is_called_again_in_the_next_run() -> None:
     run(Listener(fails_in="on_experiment_end"))
     heard.clear()
     assert run(Listener(fails_in="on_experiment_end"), config={"n": 2}).notes != []
@@ -171,7 +169,7 @@ class Slow(Callback):
         self.order.append("complete")
 
 
-def test_they_are_called_by_one_thread_at_a_time() -> None:
+def test_callbacks_are_called_by_one_thread_at_a_time() -> None:
     slow = Slow()
     callbacks = Callbacks([slow])
     first = threading.Thread(target=callbacks.call, args=("on_trial_start", None))

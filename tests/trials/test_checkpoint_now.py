@@ -136,7 +136,7 @@ def test_a_function_that_never_polls_gets_a_note_with_advice(steps: Callable[...
     assert (here.saved(), here.trial.note) == ([3], "")
 
 
-def test_a_report_that_could_not_know_is_no_answer(steps: Callable[..., Steps]) -> None:
+def test_a_request_after_the_poll_waits_for_the_next_report(steps: Callable[..., Steps]) -> None:
     def train(i: int) -> None:
         wanted = nbckpt.should_checkpoint()
         if i == 1:
@@ -193,7 +193,7 @@ def test_a_pause_saves_a_checkpoint_if_the_function_polls(steps: Callable[..., S
     assert (here.saved(), here.trial.unsaved_results, here.trial.note) == ([1], 0, "paused")
 
 
-def test_a_function_that_does_not_look_is_paused_without_one(steps: Callable[..., Steps]) -> None:
+def test_a_function_that_does_not_poll_pauses_without_checkpoint(steps: Callable[..., Steps]) -> None:
     here = steps(lambda i: nbckpt.report(i=i))
     here.experiment.pause()
     here.step()
@@ -293,7 +293,7 @@ def never(config: dict[str, Any]) -> None:
     ("train", "saved", "note"),
     [(looks, [3], "done"), (with_states, [3], "done"), (never, [], "done")],
 )
-def test_what_is_asked_between_two_results_comes_with_the_second(
+def test_a_request_between_results_is_answered_by_the_second(
     executor: str, train: Any, saved: list[int], note: str
 ) -> None:
     experiment = nbckpt.run(train, executor=executor, callbacks=[Asks(2)])
@@ -327,7 +327,7 @@ def test_a_function_in_a_process_sees_the_request_during_a_step(tmp_path: Path) 
     assert results[0]["should_checkpoint"]
 
 
-def test_what_runs_elsewhere_or_not_at_all_is_not_asked() -> None:
+def test_a_trial_that_does_not_run_gets_no_request() -> None:
     experiment = nbckpt.run(never, name="e")
     assert experiment.wait(SECONDS)
     experiment.checkpoint()
@@ -336,7 +336,7 @@ def test_what_runs_elsewhere_or_not_at_all_is_not_asked() -> None:
     assert states_of(experiment) == {"t0": "TERMINATED"}
 
 
-def test_a_request_that_was_answered_does_not_stand() -> None:
+def test_an_answered_request_is_cleared() -> None:
     request = Request()
     request.answer(given=True)
     assert (request.stands, request.unanswered) == (False, False)

@@ -79,7 +79,7 @@ def test_a_checkpoint_is_the_users_files_and_a_record(folder: CheckpointFolder) 
     assert {path: size for path, (size, _) in written["files"].items()} == {"model.bin": 1, "deep/er/file": 2}
 
 
-def test_a_record_comes_back_as_it_was_committed(folder: CheckpointFolder) -> None:
+def test_a_record_is_read_as_it_was_committed(folder: CheckpointFolder) -> None:
     made = save(
         folder, {"a/f": b"1", "empty": None}, 7, metrics={"loss": 0.5}, inner="a/f", timesteps_total=0
     )
@@ -93,7 +93,7 @@ def test_checkpoints_are_listed_by_their_iteration(folder: CheckpointFolder) -> 
     assert [record.iteration for record in folder.records()] == [2, 10, 1_000_000]
 
 
-def test_a_checkpoint_of_a_name_replaces_the_one_before_whole(folder: CheckpointFolder) -> None:
+def test_a_checkpoint_replaces_the_former_one_of_its_name(folder: CheckpointFolder) -> None:
     save(folder, {"old": b"1", "both": b"1"})
     record = save(folder, {"both": b"2"})
     assert content(folder, record) == {"both": b"2"}
@@ -128,7 +128,7 @@ def test_a_sweep_removes_unfinished_folders_but_not_the_users(folder: Checkpoint
     assert left == ["checkpoint_000004", "checkpoint_000004.json", "checkpoint_best"]
 
 
-def test_a_folder_whose_name_is_a_pattern_is_listed_and_swept(tmp_path: Path) -> None:
+def test_a_folder_with_a_glob_pattern_as_name_works(tmp_path: Path) -> None:
     folder = CheckpointFolder(tmp_path / "lr=[0.1]*?")
     save(folder, {"f": b"1"})
     folder.stage()
@@ -136,7 +136,7 @@ def test_a_folder_whose_name_is_a_pattern_is_listed_and_swept(tmp_path: Path) ->
     assert [record.name for record in folder.records()] == ["checkpoint_000001"]
 
 
-def test_a_path_inside_finds_its_checkpoint_and_one_above_none(folder: CheckpointFolder) -> None:
+def test_only_a_path_inside_a_checkpoint_finds_it(folder: CheckpointFolder) -> None:
     save(folder, {"a/b/c": b"1"}, 2)
     place = folder.folder / "checkpoint_000002"
     for inside in (place, place / "a", place / "a/b/c"):
@@ -153,7 +153,7 @@ def test_a_longer_name_with_the_same_prefix_is_not_a_match(folder: CheckpointFol
         find(folder.folder / "checkpoint_0000010" / "f")
 
 
-def test_a_folder_without_its_record_is_no_checkpoint(folder: CheckpointFolder) -> None:
+def test_a_folder_without_a_record_is_not_a_checkpoint(folder: CheckpointFolder) -> None:
     folder.folder.joinpath("checkpoint_000001").mkdir(parents=True)
     with pytest.raises(NotFoundError):
         folder.read("checkpoint_000001")
@@ -170,7 +170,7 @@ def test_a_file_that_changed_is_named(folder: CheckpointFolder, harm: bytes | No
         folder.pack(record)
 
 
-def test_what_is_neither_file_nor_folder_is_refused_by_name(folder: CheckpointFolder) -> None:
+def test_a_pipe_in_a_checkpoint_is_refused_by_name(folder: CheckpointFolder) -> None:
     with folder.staged() as stage:
         os.mkfifo(stage / "pipe")
         with pytest.raises(UsageError, match="'pipe' in the checkpoint is neither"):
@@ -178,7 +178,7 @@ def test_what_is_neither_file_nor_folder_is_refused_by_name(folder: CheckpointFo
     assert names_in(folder.folder) == []
 
 
-def test_a_link_inside_becomes_the_file_that_it_points_to(folder: CheckpointFolder) -> None:
+def test_a_link_inside_a_checkpoint_becomes_its_target_file(folder: CheckpointFolder) -> None:
     with folder.staged() as stage:
         write(stage, {"model-3.bin": b"3"})
         (stage / "best.bin").symlink_to(stage / "model-3.bin")
@@ -188,7 +188,7 @@ def test_a_link_inside_becomes_the_file_that_it_points_to(folder: CheckpointFold
 
 
 @pytest.mark.parametrize("target", ["/etc/hostname", "nowhere", "..", "sub"])
-def test_a_link_outside_nowhere_or_to_a_folder_is_refused(folder: CheckpointFolder, target: str) -> None:
+def test_a_link_that_is_not_to_a_file_inside_is_refused(folder: CheckpointFolder, target: str) -> None:
     with folder.staged() as stage:
         (stage / "sub").mkdir()
         (stage / "link").symlink_to(target)
@@ -447,7 +447,7 @@ def test_a_staged_folder_can_be_committed_after_a_full_disk(folder: CheckpointFo
         older(folder)
 
 
-def test_a_checkpoint_that_cannot_be_removed_is_whole(folder: CheckpointFolder) -> None:
+def test_a_checkpoint_that_cannot_be_removed_stays_complete(folder: CheckpointFolder) -> None:
     record = save(folder, OLD)
     with Faults(1, disk_full, from_then_on=True), pytest.raises(StoreError, match="cannot remove"):
         folder.delete(record)

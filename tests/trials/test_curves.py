@@ -26,7 +26,7 @@ def lines(figure: Any) -> dict[str, list[float]]:
     return {line.get_label().partition(",")[0]: list(line.get_ydata()) for line in figure.axes[0].lines}
 
 
-def test_the_trials_that_are_named_are_drawn_in_that_order_once(made: Made) -> None:
+def test_named_trials_are_drawn_once_in_the_given_order(made: Made) -> None:
     for at in range(3):
         made.trial({"loss": at}, {"other": 1}, {"loss": at + 0.5}, lr=at)
     figure = made.experiment.plot("loss", ["t2", made.experiment.trials[0], "t2"])
@@ -38,7 +38,7 @@ def test_the_trials_that_are_named_are_drawn_in_that_order_once(made: Made) -> N
 
 
 @pytest.mark.slow
-def test_of_many_the_best_are_drawn_and_a_sentence_says_so(tmp_path: Path) -> None:
+def test_the_best_of_many_trials_are_drawn_with_a_note(tmp_path: Path) -> None:
     made = Made(tmp_path / "e", metric="loss", mode="min")
     for at in range(30):
         made.trial({"loss": -at, "note": "x"} if at != 29 else {"note": "x"})
@@ -51,7 +51,7 @@ def test_of_many_the_best_are_drawn_and_a_sentence_says_so(tmp_path: Path) -> No
     assert len(lines(made.experiment.plot("loss", [f"t{at}" for at in range(25)]))) == 25
 
 
-def test_where_nobody_knows_what_is_best_the_first_are_drawn(made: Made) -> None:
+def test_without_a_mode_the_first_trials_are_drawn(made: Made) -> None:
     for at in range(21):
         made.trial({"loss": -at})
     assert list(lines(made.experiment.plot("loss"))) == [f"t{at}" for at in range(20)]
@@ -68,7 +68,7 @@ def test_a_given_mode_draws_the_best_trials_by_the_drawn_metric(tmp_path: Path) 
     assert shown.picture.alt.startswith("acc of t49, t99, t149, t199, t48, t98")
 
 
-def test_what_reported_nothing_is_left_out_and_named(made: Made) -> None:
+def test_a_trial_without_the_metric_is_left_out_and_named(made: Made) -> None:
     made.trial({"loss": 1})
     made.trial({"accuracy": 1})
     shown = curves(made.experiment, "loss", ["t0", "t1"])
@@ -82,7 +82,7 @@ def test_what_reported_nothing_is_left_out_and_named(made: Made) -> None:
         made.experiment.plot("loss", ["t7"])
 
 
-def test_before_anything_is_reported_it_says_so(made: Made) -> None:
+def test_curves_before_the_first_report_are_an_error(made: Made) -> None:
     made.trial()
     with pytest.raises(UsageError, match="no trial of 'e' reported a number: there are none yet"):
         curves(made.experiment, "", None)
@@ -92,7 +92,7 @@ def test_before_anything_is_reported_it_says_so(made: Made) -> None:
 @pytest.mark.parametrize(
     "name", ["$x", "$\\frac", "a_b^{", "<b>loss</b>", "\x00\n", "_hidden", "x" * 400, "{}%s", "a/b"]
 )
-def test_whatever_a_metric_is_called_it_can_be_drawn(made: Made, name: str) -> None:
+def test_a_metric_with_any_name_can_be_drawn(made: Made, name: str) -> None:
     values = [float("nan"), float("inf"), 1e308, -1e308, 10**400, 5]
     made.trial(*[{name: value} for value in values], **{name: "$y$\\"})
     made.trial({name: 1}, **{name: "z"})
@@ -102,7 +102,7 @@ def test_whatever_a_metric_is_called_it_can_be_drawn(made: Made, name: str) -> N
     assert "<b>" not in shown._repr_mimebundle_()["text/html"]
 
 
-def test_a_page_gives_the_picture_the_room_that_its_text_needs(made: Made) -> None:
+def test_the_page_shows_the_picture_at_its_height(made: Made) -> None:
     made.trial({"loss": 1})
     shown = curves(made.experiment, "loss", None)
     assert shown.picture.height == 400
@@ -124,7 +124,7 @@ def test_a_figure_needs_no_pyplot_and_works_in_any_thread(made: Made) -> None:
     assert shown[0].picture.png == curves(made.experiment, "loss", None).picture.png
 
 
-def test_without_matplotlib_it_says_how_to_get_it(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_matplotlib_the_error_names_the_package(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     made.trial({"loss": 1})
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(UsageError, match="pip install matplotlib"):

@@ -89,7 +89,7 @@ def test_a_trial_without_params_json_is_damaged(folder: Path) -> None:
     assert [trial.damage for trial in opened(folder)] == ["", "params.json is missing", ""]
 
 
-def test_an_empty_trial_folder_is_being_made(folder: Path) -> None:
+def test_an_empty_trial_folder_is_not_damage(folder: Path) -> None:
     (folder / "t3").mkdir()
     assert [trial.id for trial in opened(folder)] == ["t0", "t1", "t2"]
 
@@ -113,7 +113,7 @@ def moved(folder: Path, tmp_path: Path) -> Path:
     return folder.rename(target / folder.name)
 
 
-def test_running_again_tries_a_damaged_configuration_anew(folder: Path, tmp_path: Path) -> None:
+def test_a_rerun_runs_a_damaged_configuration_as_a_new_trial(folder: Path, tmp_path: Path) -> None:
     (folder / "t1" / "params.json").write_bytes(b"")
     before = (folder / "t1" / "events.jsonl").read_bytes()
     copy = moved(folder, tmp_path)
@@ -219,7 +219,7 @@ def test_a_changed_journal_line_is_named_and_others_are_read(tmp_path: Path) -> 
     assert found[1] == Damage("line 2 of events.jsonl is damaged: its contents do not match its checksum")
 
 
-def test_no_changed_byte_in_a_journal_goes_unseen(tmp_path: Path) -> None:
+def test_every_changed_byte_in_a_journal_is_found(tmp_path: Path) -> None:
     file = tmp_path / "events.jsonl"
     whole = b"".join(written(file, *RESULTS))
     chosen = random.Random(1)
@@ -241,7 +241,7 @@ def test_a_torn_last_line_is_ignored_and_later_events_are_read(tmp_path: Path) -
         assert list(journal.read(file)) == [*RESULTS[:2], RESULTS[0]]
 
 
-def test_a_line_without_a_checksum_behind_one_with_is_damaged(tmp_path: Path) -> None:
+def test_a_line_without_checksum_after_one_with_it_is_damaged(tmp_path: Path) -> None:
     file = tmp_path / "events.jsonl"
     written(file, RESULTS[0])
     with file.open("ab") as opened_file:
@@ -281,7 +281,7 @@ def test_a_journal_without_checksums_is_read_and_extended(tmp_path: Path) -> Non
         b'{"event":"pause","at":"now"}',
     ],
 )
-def test_a_malformed_event_is_damage_and_nothing_else(tmp_path: Path, line: bytes) -> None:
+def test_a_malformed_event_is_damage(tmp_path: Path, line: bytes) -> None:
     folder = tmp_path / "t0"
     TrialRecorder(Trial(folder, {"lr": 1})).create()
     written(folder / "events.jsonl", RESULTS[0])
@@ -299,7 +299,7 @@ def test_an_unknown_event_is_from_a_later_version(tmp_path: Path) -> None:
     assert damages(file) == []
 
 
-def test_a_disk_that_fills_in_a_line_harms_no_other_line(
+def test_a_full_disk_within_a_line_damages_no_other_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines, write = Journal(tmp_path / "events.jsonl"), os.write
@@ -376,7 +376,7 @@ def test_an_odd_value_in_experiment_json_is_one_clear_error(folder: Path, name: 
         spec_file.read(folder)
 
 
-def test_a_damaged_experiment_hides_no_other(
+def test_a_damaged_experiment_does_not_hide_others(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "store"))
@@ -458,7 +458,7 @@ def test_all_trials_of_a_run_are_made_durable_as_one_batch(
     assert batches == [8]
 
 
-def test_a_link_in_the_place_of_a_new_trial_is_not_followed(tmp_path: Path) -> None:
+def test_a_link_in_place_of_a_new_trial_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "experiments" / "e").mkdir(parents=True)
     (tmp_path / "outside").mkdir()
     (tmp_path / "experiments" / "e" / "t0").symlink_to(tmp_path / "outside")
@@ -467,7 +467,7 @@ def test_a_link_in_the_place_of_a_new_trial_is_not_followed(tmp_path: Path) -> N
     assert list((tmp_path / "outside").iterdir()) == []
 
 
-def test_a_folder_with_an_odd_digit_in_its_name_is_no_trial(folder: Path) -> None:
+def test_a_folder_with_a_non_ascii_digit_is_not_a_trial(folder: Path) -> None:
     odd = folder / "t²"
     odd.mkdir()
     (odd / "params.json").write_bytes(b"{}")

@@ -98,7 +98,7 @@ def trained(trainable: Trainable, steps: int) -> dict[str, Any]:
 # Behaviours.
 
 
-def test_what_was_saved_comes_back_after_the_disk_was_wiped(url: str, tmp_path: Path) -> None:
+def test_a_checkpoint_is_restored_after_the_disk_was_wiped(url: str, tmp_path: Path) -> None:
     with Counter(url, {}, tmp_path / "trial") as counter:
         trained(counter, 1)
         path = counter.save()
@@ -123,7 +123,7 @@ def test_each_save_can_be_restored_on_another_machine(url: str, tmp_path: Path) 
             assert (again.n, again.iteration) == (n, n)
 
 
-def test_save_uploads_before_it_returns_and_delete_removes_both(url: str, tmp_path: Path) -> None:
+def test_save_uploads_before_it_returns_and_delete_removes_all(url: str, tmp_path: Path) -> None:
     with Counter(url, {}, tmp_path) as counter:
         trained(counter, 2)
         path = counter.save()
@@ -189,7 +189,7 @@ def let_go(store: Hanging) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ending", ["n.bin", "n.txt", "000002.json"])
-def test_an_upload_that_hangs_is_given_up_and_can_never_be_seen(tmp_path: Path, ending: str) -> None:
+def test_a_hanging_upload_is_given_up_and_stays_invisible(tmp_path: Path, ending: str) -> None:
     store = Hanging(ending)
     store.free.set()
     with Counter(around(store), {}, tmp_path, timeout=0.2) as counter:
@@ -220,7 +220,7 @@ def test_a_hanging_upload_prevents_a_second_one(tmp_path: Path) -> None:
     assert checked(store) == {"checkpoint_000001": 1}
 
 
-def test_a_new_trainable_waits_for_what_another_left_hanging(tmp_path: Path) -> None:
+def test_a_new_trainable_waits_for_a_hanging_upload_of_another(tmp_path: Path) -> None:
     store = Hanging("n.txt")
     where = around(store)
     with Counter(where, {}, tmp_path, timeout=0.1) as counter:
@@ -253,7 +253,7 @@ def test_training_continues_after_a_failed_upload(tmp_path: Path, caplog: pytest
         assert counter.n == 1
 
 
-def test_a_call_that_fails_now_and_then_is_no_matter(tmp_path: Path) -> None:
+def test_calls_that_fail_now_and_then_are_retried(tmp_path: Path) -> None:
     puts = iter(range(100))
     store = FaultyStore(MemoryStore(), when=lambda call: call.op == "put" and next(puts) % 2 == 0)
     with Counter(around(store), {}, tmp_path) as counter:
@@ -300,7 +300,7 @@ def test_a_crash_at_any_moment_leaves_only_whole_checkpoints(tmp_path: Path) -> 
     assert {"checkpoint_000001": 1} in seen
 
 
-def test_a_store_of_ones_own_is_used_up_down_and_for_deleting(tmp_path: Path) -> None:
+def test_a_custom_store_is_used_for_all_transfers_and_deletes(tmp_path: Path) -> None:
     store = RecordingStore(MemoryStore())
     with Counter(around(store), {}, tmp_path) as counter:
         trained(counter, 1)
@@ -334,7 +334,7 @@ class Forms(Counter):
 
 
 @pytest.mark.parametrize("form", ["dict", "folder", "sub-folder", "file"])
-def test_all_forms_of_a_checkpoint_come_back(tmp_path: Path, form: str) -> None:
+def test_all_forms_of_a_checkpoint_are_restored(tmp_path: Path, form: str) -> None:
     where = around(MemoryStore())
     with Forms(where, {"form": form}, tmp_path / "one") as trainable:
         trained(trainable, 2)
@@ -345,7 +345,7 @@ def test_all_forms_of_a_checkpoint_come_back(tmp_path: Path, form: str) -> None:
         assert (again.n, again.iteration) == (2, 2)
 
 
-def test_what_is_there_already_is_not_moved_again(tmp_path: Path) -> None:
+def test_an_uploaded_checkpoint_is_not_uploaded_again(tmp_path: Path) -> None:
     store = RecordingStore(MemoryStore())
     Counter.stores["test://once/t"] = store
 
@@ -380,7 +380,7 @@ def test_a_checkpoint_dir_must_really_be_in_the_trials_folder(tmp_path: Path) ->
     assert checked(store) == {"checkpoint_own": 1}
 
 
-def test_only_the_one_checkpoint_is_moved(tmp_path: Path) -> None:
+def test_a_save_uploads_only_its_own_checkpoint(tmp_path: Path) -> None:
     store = RecordingStore(MemoryStore())
     with Counter(around(store), {}, tmp_path) as counter:
         (tmp_path / "a log of the user's").write_text("x")
@@ -400,7 +400,7 @@ def test_only_the_one_checkpoint_is_moved(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("gone", ["folder", "record", "both"])
-def test_a_delete_reaches_the_remote_copy_without_a_local_one(tmp_path: Path, gone: str) -> None:
+def test_a_delete_without_a_local_copy_removes_the_remote_one(tmp_path: Path, gone: str) -> None:
     store = MemoryStore()
     with Counter(around(store), {}, tmp_path) as counter:
         trained(counter, 1)
@@ -414,7 +414,7 @@ def test_a_delete_reaches_the_remote_copy_without_a_local_one(tmp_path: Path, go
     assert not Path(path).exists()
 
 
-def test_a_delete_does_not_take_the_same_name_of_another_trial(tmp_path: Path) -> None:
+def test_a_delete_keeps_the_checkpoint_of_another_trial(tmp_path: Path) -> None:
     store = MemoryStore()
     with (
         Counter(around(store), {}, tmp_path / "a") as counter,
@@ -443,7 +443,7 @@ def test_a_delete_by_a_former_path_removes_all_copies(tmp_path: Path) -> None:
     assert not Path(path).exists()
 
 
-def test_a_delete_removes_what_an_upload_left_half_way(tmp_path: Path) -> None:
+def test_a_delete_removes_a_partial_upload(tmp_path: Path) -> None:
     store = MemoryStore()
     faulty = FaultyStore(store, when=lambda call: call.op == "put" and call.key.endswith(".json"))
     with Counter(around(faulty), {}, tmp_path) as counter:
@@ -457,7 +457,7 @@ def test_a_delete_removes_what_an_upload_left_half_way(tmp_path: Path) -> None:
     assert list(store.keys()) == []
 
 
-def test_a_delete_that_fails_remotely_leaves_the_local_copy(tmp_path: Path) -> None:
+def test_a_failed_remote_delete_keeps_the_local_copy(tmp_path: Path) -> None:
     store = FaultyStore(MemoryStore(), when=lambda call: call.op == "delete" and "n.txt" in call.key)
     with Counter(around(store), {}, tmp_path) as counter:
         trained(counter, 1)
@@ -467,7 +467,7 @@ def test_a_delete_that_fails_remotely_leaves_the_local_copy(tmp_path: Path) -> N
         counter.restore(path)
 
 
-def test_a_checkpoint_that_is_nowhere(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_missing_checkpoint_is_a_clear_error(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "checkpoint_of_mine").mkdir()
     with Counter(around(MemoryStore()), {}, tmp_path / "checkpoint_of_mine") as counter:
         with pytest.raises(NotFoundError, match="neither in"):
@@ -513,7 +513,7 @@ def test_a_damaged_local_copy_is_replaced_by_the_remote_one(tmp_path: Path, file
         assert (tmp_path / file).read_text() != "9"
 
 
-def test_a_record_from_outside_leads_nowhere_outside(tmp_path: Path) -> None:
+def test_a_hostile_record_writes_nothing_outside(tmp_path: Path) -> None:
     store = MemoryStore()
     with Counter(around(store), {}, tmp_path / "trial") as counter:
         trained(counter, 1)
@@ -547,7 +547,7 @@ def test_a_large_file_is_not_read_into_memory(tmp_path: Path) -> None:
     assert peak < 8 << 20
 
 
-def test_a_file_of_several_ranges_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_of_several_ranges_is_restored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote, "_RANGE", 300)
     store = RecordingStore(MemoryStore())
     with Counter(around(store), {}, tmp_path) as counter:
@@ -559,7 +559,7 @@ def test_a_file_of_several_ranges_comes_back(tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("options", [{"attempts": 0}, {"timeout": -1}])
-def test_numbers_that_cannot_be_are_refused(tmp_path: Path, options: dict[str, Any]) -> None:
+def test_invalid_numbers_are_refused(tmp_path: Path, options: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="cannot be"):
         Counter("memory://x", {}, tmp_path, **options)
 
@@ -569,7 +569,7 @@ def test_an_unknown_protocol_is_refused_before_setup(tmp_path: Path) -> None:
         Counter("treasure://island", {}, tmp_path)
 
 
-def test_a_class_without_its_url_says_how_to_run_it(tmp_path: Path) -> None:
+def test_a_class_without_its_url_is_an_error_with_advice(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"nbckpt\.durable\(Counter, "):
         Counter({"lr": 1}, tmp_path)
 
@@ -593,7 +593,7 @@ def test_an_experiment_keeps_each_trials_checkpoints_remotely(url: str, experime
 
 
 @pytest.mark.parametrize("executor", ["inline", "process"])
-def test_every_executor_keeps_them_remotely(tmp_path: Path, experiments: Path, executor: str) -> None:
+def test_every_executor_keeps_checkpoints_remotely(tmp_path: Path, experiments: Path, executor: str) -> None:
     remotely = tmp_path / "remote"
     experiment = nbckpt.run(durable(count, remotely), {"n": 2}, name="e", executor=executor)
     assert experiment.wait(60)
@@ -601,7 +601,7 @@ def test_every_executor_keeps_them_remotely(tmp_path: Path, experiments: Path, e
     assert checked(open_store(remotely / "e" / "t0")) == {"checkpoint_000001": 1, "checkpoint_000002": 2}
 
 
-def test_a_process_says_that_a_checkpoint_is_not_remote(tmp_path: Path, experiments: Path) -> None:
+def test_a_process_reports_that_a_checkpoint_is_not_remote(tmp_path: Path, experiments: Path) -> None:
     (tmp_path / "file").write_text("where a folder should be")
     train = durable(count, tmp_path / "file", attempts=1)
     experiment = nbckpt.run(train, {"n": 2}, name="e", executor="process")

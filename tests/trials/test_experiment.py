@@ -96,7 +96,7 @@ def test_a_grid_runs_to_its_end() -> None:
     assert experiment.best().config == {"lr": 0.1}
 
 
-def test_run_returns_at_once_and_waiting_can_be_given_up() -> None:
+def test_run_returns_at_once_and_wait_accepts_a_timeout() -> None:
     gate = Gate()
     experiment = nbckpt.run(gate.train)
     gate.go.release()
@@ -108,7 +108,7 @@ def test_run_returns_at_once_and_waiting_can_be_given_up() -> None:
     assert gate.ended.is_set()
 
 
-def test_on_disk_there_is_what_the_format_says_and_nothing_else(store: Path) -> None:
+def test_an_experiment_writes_exactly_the_documented_files(store: Path) -> None:
     experiment = nbckpt.run(count, name="e", keep_checkpoints=1)
     assert experiment.wait(SECONDS)
     folder = store / "experiments" / "e"
@@ -123,7 +123,7 @@ def test_on_disk_there_is_what_the_format_says_and_nothing_else(store: Path) -> 
     assert (record["iteration"], record["metrics"]["loss"]) == (4, 0.25)
 
 
-def test_files_of_the_users_are_alone_in_their_checkpoint(store: Path) -> None:
+def test_a_checkpoint_folder_contains_only_the_users_files(store: Path) -> None:
     def train(config: dict[str, Any]) -> None:
         with nbckpt.checkpoint_dir(step=7) as folder:
             (folder / "model.txt").write_text("weights")
@@ -136,7 +136,7 @@ def test_files_of_the_users_are_alone_in_their_checkpoint(store: Path) -> None:
     assert json.loads(place.with_suffix(".json").read_text())["iteration"] == 1
 
 
-def test_no_more_trials_run_side_by_side_than_asked_for() -> None:
+def test_max_concurrent_limits_the_running_trials() -> None:
     running, most, lock = [0], [0], threading.Lock()
     both = threading.Barrier(2)
 
@@ -198,7 +198,7 @@ def test_failures_are_counted_over_all_attempts() -> None:
     assert (len(attempts), experiment.trials[0].failures, statuses(experiment)) == (3, 3, ["ERROR"])
 
 
-def test_what_failed_is_tried_again_on_request_only() -> None:
+def test_failed_trials_are_retried_only_on_request() -> None:
     broken = [True]
 
     def train(config: dict[str, Any]) -> None:
@@ -216,7 +216,7 @@ def test_what_failed_is_tried_again_on_request_only() -> None:
     assert statuses(experiment) == ["TERMINATED"]
 
 
-def test_a_damaged_checkpoint_is_passed_over_for_an_older_one(store: Path) -> None:
+def test_a_resume_skips_a_damaged_checkpoint_for_an_older_one(store: Path) -> None:
     experiment = nbckpt.run(count, {"n": 4}, name="e", stop={"training_iteration": 3})
     folder = forget(experiment)
     file = next(it for it in (folder / "t0/checkpoint_000003").rglob("*") if it.is_file())
@@ -257,7 +257,7 @@ def test_a_paused_trial_holds_no_thread_and_resumes() -> None:
     assert statuses(experiment) == ["TERMINATED"]
 
 
-def test_what_waits_for_its_turn_is_paused_at_once() -> None:
+def test_a_pending_trial_is_paused_at_once() -> None:
     gate = Gate()
     experiment = nbckpt.run(gate.train, {"n": nbckpt.grid_search([0, 1])}, max_concurrent=1)
     until(experiment, lambda: statuses(experiment)[0] == "RUNNING")
@@ -335,7 +335,7 @@ def test_checkpoint_every_saves_a_trainable_that_often(store: Path) -> None:
     assert [it.iteration for it in experiment.trials[0].checkpoints.records()] == [2, 4, 5]
 
 
-def test_running_a_name_again_ends_its_former_run_and_goes_on() -> None:
+def test_a_rerun_of_a_name_ends_the_former_run_and_continues() -> None:
     former, latter = Gate(), Gate()
     first = nbckpt.run(former.train, name="e")
     for _ in range(3):
@@ -392,7 +392,7 @@ def test_a_resumed_trial_gets_values_that_json_cannot_hold() -> None:
     assert again.trials[0].last_result["total"] == 6
 
 
-def test_an_experiment_read_from_the_disk_is_as_it_was() -> None:
+def test_an_experiment_read_from_the_disk_is_unchanged() -> None:
     first = nbckpt.run(count, {"lr": nbckpt.grid_search([0.1, 0.2])}, metric="loss", mode="min")
     again = Experiment.read(forget(first))
     assert again is not first
@@ -400,7 +400,7 @@ def test_an_experiment_read_from_the_disk_is_as_it_was() -> None:
     assert (statuses(again), again.best().id) == (statuses(first), "t0")
 
 
-def test_whoever_has_an_experiment_sees_what_goes_on_with_it(store: Path) -> None:
+def test_an_open_experiment_shows_changes_by_another_process(store: Path) -> None:
     gate = Gate()
     first = nbckpt.run(gate.train, {"lr": nbckpt.grid_search([1, 2])}, name="e")
     first.pause()
@@ -438,9 +438,7 @@ def test_a_pickled_experiment_loads_as_the_live_or_stored_one() -> None:
     assert (statuses(again), trial.status) == (["TERMINATED"], "TERMINATED")
 
 
-def test_the_kept_function_of_a_stranger_is_not_loaded(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_an_untrusted_stored_function_is_not_loaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def train(config: dict[str, Any]) -> None:
         nbckpt.report(checkpoint={})
 
@@ -467,7 +465,7 @@ def test_a_function_with_large_data_is_not_stored() -> None:
         Experiment.read(folder).resume("t0")
 
 
-def test_must_and_never_refuse_what_they_say() -> None:
+def test_resume_must_and_never_are_enforced() -> None:
     with pytest.raises(nbckpt.NotFoundError, match="no experiment 'e'"):
         nbckpt.run(count, name="e", resume="must")
     assert nbckpt.run(count, name="e", resume="never").wait(SECONDS)
@@ -511,7 +509,7 @@ def test_two_processes_do_not_run_one_experiment(store: Path) -> None:
         (1e-9, 1, "trained for 1e-09 s"),
     ],
 )
-def test_stop_ends_a_trial_by(stop: Any, last: int, note: str) -> None:
+def test_every_stop_condition_ends_a_trial(stop: Any, last: int, note: str) -> None:
     def train(config: dict[str, Any]) -> None:
         for i in range(1, 100):
             nbckpt.report(loss=i, nested={"score": 10 * i})
@@ -529,7 +527,7 @@ def test_stop_ends_a_trial_by(stop: Any, last: int, note: str) -> None:
         ({"step": 3, "loss": 0.01}, "min", 3, "step >= 3 or loss <= 0.01"),
     ],
 )
-def test_a_threshold_of_what_is_minimised_is_reached_from_above(
+def test_a_threshold_of_a_minimized_metric_counts_from_above(
     stop: dict[str, float], mode: str, last: int, said: str
 ) -> None:
     go = threading.Event()
@@ -546,7 +544,7 @@ def test_a_threshold_of_what_is_minimised_is_reached_from_above(
     assert experiment.trials[0].iteration == last
 
 
-def test_a_condition_on_a_metric_that_nobody_reports_is_noted() -> None:
+def test_a_condition_on_an_unreported_metric_is_noted() -> None:
     experiment = nbckpt.run(count, stop={"acuracy": 0.9})
     assert experiment.wait(SECONDS)
     assert any("'acuracy'" in note and "loss" in note for note in experiment.notes)
@@ -567,7 +565,7 @@ def test_the_newest_checkpoints_are_kept() -> None:
     assert [it.step for it in experiment.trials[0].checkpoints.records()] == [5, 6]
 
 
-def test_the_best_checkpoints_are_kept_and_the_newest() -> None:
+def test_the_best_and_the_newest_checkpoints_are_kept() -> None:
     def train(config: dict[str, Any]) -> None:
         for loss in (5, 1, 4, 2, 3):
             nbckpt.report(loss=loss, checkpoint={"loss": loss})
@@ -618,7 +616,7 @@ def test_the_checkpoint_of_a_retry_is_kept_while_the_trial_runs() -> None:
         ({"callbacks": [nbckpt.Callback]}, "is not a callback"),
     ],
 )
-def test_a_wrong_request_is_refused_and_makes_nothing(store: Path, arguments: Any, message: str) -> None:
+def test_an_invalid_request_is_refused_and_creates_nothing(store: Path, arguments: Any, message: str) -> None:
     with pytest.raises(nbckpt.UsageError, match=message):
         nbckpt.run(count, **arguments)
     assert not (store / "experiments").exists()
@@ -632,7 +630,7 @@ def test_a_function_with_other_parameters_is_refused() -> None:
         nbckpt.run(train)
 
 
-def test_best_says_which_metrics_there_are() -> None:
+def test_best_names_the_known_metrics_in_its_error() -> None:
     experiment = nbckpt.run(count)
     assert experiment.wait(SECONDS)
     with pytest.raises(nbckpt.UsageError, match=r"reported 'los': there are .*loss"):
@@ -641,7 +639,7 @@ def test_best_says_which_metrics_there_are() -> None:
         experiment.best("loss")
 
 
-def test_best_finds_a_zero_and_passes_over_nan() -> None:
+def test_best_accepts_zero_and_ignores_nan() -> None:
     def train(config: dict[str, Any]) -> None:
         nbckpt.report(loss=config["loss"])
 
@@ -722,7 +720,7 @@ def test_a_library_knows_experiments_trials_and_checkpoints() -> None:
             library.checkpoint(wrong)
 
 
-def test_removing_an_experiment_says_what_it_frees(store: Path) -> None:
+def test_removing_an_experiment_returns_the_freed_size(store: Path) -> None:
     assert nbckpt.run(count, name="e").wait(SECONDS)
     library = Catalog(store / "experiments")
     size = library.size_of("e")

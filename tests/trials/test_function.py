@@ -163,7 +163,7 @@ def test_an_unknown_signature_error_lists_the_possible_ones(function: Any, told:
 
 
 @pytest.mark.parametrize(("given", "told"), [(5, "5 is no function"), (dict, "does not tell what it takes")])
-def test_what_is_no_function_is_told_so(given: Any, told: str) -> None:
+def test_a_value_that_is_not_a_function_is_refused(given: Any, told: str) -> None:
     with pytest.raises(UsageError, match=told):
         wrap_function(given)
 
@@ -303,18 +303,18 @@ async def async_numbers(config: Any) -> AsyncIterator[float]:
         (async_numbers, "_metric", [1, 2]),
     ],
 )
-def test_what_a_function_returns_or_yields_is_a_result(
+def test_returned_and_yielded_values_are_results(
     start: Start, function: Any, metric: str, expected: list[float]
 ) -> None:
     assert [it[metric] for it in to_the_end(start(function))[:-1]] == expected
 
 
-def test_what_is_no_metric_is_told_so(start: Start) -> None:
+def test_a_returned_value_that_is_not_a_metric_is_an_error(start: Start) -> None:
     with pytest.raises(TrialError, match="a number, a dict of metrics or nothing, not str"):
         start(lambda config: "done").train()
 
 
-def test_changing_what_was_reported_does_not_change_the_result(start: Start) -> None:
+def test_later_changes_to_a_reported_dict_are_ignored(start: Start) -> None:
 
     def train(config: dict[str, Any]) -> None:
         losses = [1]
@@ -340,7 +340,7 @@ def test_the_last_result_is_repeated_with_done_and_not_counted(start: Start) -> 
     assert runner.iteration == 1
 
 
-def test_never_reporting_is_a_normal_end(start: Start) -> None:
+def test_a_function_without_a_report_ends_normally(start: Start) -> None:
     runner = start(lambda config: None)
     assert runner.train() == {"done": True, "__duplicate__": True}
     assert runner.iteration == 0
@@ -392,7 +392,7 @@ def test_an_end_without_done_is_reported_once(store: Path, executor: str) -> Non
 
 
 @pytest.mark.parametrize("executor", ["thread", "inline"])
-def test_done_in_a_report_ends_a_trial_that_would_go_on_for_ever(store: Path, executor: str) -> None:
+def test_done_in_a_report_ends_an_endless_trial(store: Path, executor: str) -> None:
 
     def train(config: dict[str, Any]) -> None:
         nbckpt.report(done=True)
@@ -447,7 +447,7 @@ def test_a_restore_after_a_failure_repeats_no_step(start: Start) -> None:
     assert [(it["i"], it["training_iteration"]) for it in seen] == [(i, i + 1) for i in range(10)]
 
 
-def test_what_a_crash_left_is_removed_when_the_trial_goes_on(store: Path) -> None:
+def test_a_resume_removes_remains_of_a_crash(store: Path) -> None:
 
     def train(config: dict[str, Any]) -> None:
         nbckpt.report(loss=1, checkpoint={})
@@ -741,7 +741,7 @@ def test_a_restored_runner_can_be_saved_before_it_trains(start: Start) -> None:
     assert counts(third) == (4, 4)
 
 
-def test_an_object_of_what_was_restored_from_an_object_goes_on(start: Start) -> None:
+def test_repeated_round_trips_through_objects_keep_the_counts(start: Start) -> None:
     runner = start(files)
     trained(runner, 2)
     runner.restore_from_object(runner.save_to_object())
@@ -775,7 +775,7 @@ def test_a_null_checkpoint_always_starts_from_nothing(start: Start, by_object: b
         assert counted == [False, 1, 1, 2]
 
 
-def test_each_null_checkpoint_is_one_of_its_own(start: Start) -> None:
+def test_each_null_checkpoint_is_a_separate_one(start: Start) -> None:
     runner = start(files)
     one, other = runner.save(), runner.save()
     assert one != other
@@ -868,7 +868,7 @@ def test_a_save_has_the_counts_of_its_report(start: Start) -> None:
 @pytest.mark.parametrize(
     "saved", [{}, {"i": 0}, {"tune_checkpoint_path": "/x", "done": 1}, {1: "no text", ("a",): None}]
 )
-def test_any_dict_is_a_checkpoint_and_stays_as_it_is(
+def test_any_dict_is_a_checkpoint_and_is_not_changed(
     start: Start, saved: dict[Any, Any], by_object: bool
 ) -> None:
     before = dict(saved)
@@ -888,7 +888,7 @@ def test_any_dict_is_a_checkpoint_and_stays_as_it_is(
     assert (found, saved) == ([None, before], before)
 
 
-def test_the_same_step_again_replaces_its_checkpoint_whole(start: Start) -> None:
+def test_a_repeated_step_replaces_its_checkpoint(start: Start) -> None:
 
     def train(config: dict[str, Any]) -> None:
         for name in ("old", "new"):
@@ -904,7 +904,7 @@ def test_the_same_step_again_replaces_its_checkpoint_whole(start: Start) -> None
     assert [it.name for it in path.iterdir()] == ["new"]
 
 
-def test_files_that_look_like_marks_are_the_users_own(start: Start, tmp_path: Path) -> None:
+def test_files_that_look_like_internal_markers_are_kept(start: Start, tmp_path: Path) -> None:
     names = {".temp_marker", ".null_marker", ".is_checkpoint", ".tune_metadata", "checkpoint"}
     source = tmp_path / "checkpoint_tmp_of_the_users"
     source.mkdir()
@@ -927,7 +927,7 @@ def test_files_that_look_like_marks_are_the_users_own(start: Start, tmp_path: Pa
     source.rmdir()
 
 
-def test_a_folder_to_save_into_is_refused(start: Start, tmp_path: Path) -> None:
+def test_save_with_a_folder_is_refused(start: Start, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="call save\\(\\) without one"):
         start(files).save(tmp_path / "mine")
 

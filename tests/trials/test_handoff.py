@@ -53,13 +53,13 @@ def test_asking_after_the_end_answers_at_once() -> None:
         assert [handoff.ask() for _ in range(4)] == [{"i": 0}, None, None, None]
 
 
-def test_asking_one_that_was_ended_answers_at_once() -> None:
+def test_asking_an_ended_handoff_answers_at_once() -> None:
     handoff = Handoff()
     handoff.end()
     assert handoff.ask() is None
 
 
-def test_nothing_in_the_hand_over_waits_for_a_time() -> None:
+def test_no_wait_in_the_handoff_has_a_timeout() -> None:
     """A wait for a condition, no poll and no delay."""
     parts = (module, FunctionRunner.step, FunctionRunner.train, FunctionRunner._run)
     source = "".join(map(inspect.getsource, parts))

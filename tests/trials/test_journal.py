@@ -30,7 +30,7 @@ events = st.lists(st.dictionaries(st.text(), json_values, max_size=3), max_size=
 
 @pytest.mark.slow
 @given(events, st.integers(0, 500))
-def test_a_journal_cut_anywhere_gives_a_beginning_of_its_events(
+def test_a_truncated_journal_gives_its_first_events(
     tmp_path_factory: pytest.TempPathFactory, written: list[dict[str, Any]], cut: int
 ) -> None:
     file = tmp_path_factory.mktemp("journal") / "events.jsonl"
@@ -47,7 +47,7 @@ def test_a_journal_cut_anywhere_gives_a_beginning_of_its_events(
 
 @pytest.mark.slow
 @given(events, events, st.integers(2, 30))
-def test_what_is_written_after_a_torn_line_is_whole(
+def test_events_written_after_a_torn_line_are_read(
     tmp_path_factory: pytest.TempPathFactory,
     before: list[dict[str, Any]],
     after: list[dict[str, Any]],
@@ -118,7 +118,7 @@ def test_a_trial_read_back_is_the_trial_that_wrote(tmp_path: Path) -> None:
     ]
 
 
-def test_metrics_become_what_json_has_words_for() -> None:
+def test_metrics_are_converted_to_json_types() -> None:
     class Odd:
         def __repr__(self) -> str:
             return "odd"
@@ -138,7 +138,7 @@ def test_metrics_become_what_json_has_words_for() -> None:
     assert found == {"a": 0.5, "b": 3, "c": 1.5, "d": {"e": [1, True]}, "f": "odd", "1": "one"}
 
 
-def test_numbers_that_json_has_no_word_for_come_back(tmp_path: Path) -> None:
+def test_infinity_and_nan_are_stored_and_read(tmp_path: Path) -> None:
     recorder = TrialRecorder(Trial(tmp_path / "t0", {}))
     recorder.create()
     recorder.result({"training_iteration": 1, "loss": float("inf"), "other": float("nan")})
@@ -163,7 +163,7 @@ def test_an_event_is_the_json_that_the_usual_encoder_makes(value: Any) -> None:
 
 @pytest.mark.parametrize("torn", [b"", b'{"event":"resu'], ids=["whole", "torn after that"])
 @pytest.mark.parametrize("later", [[], [{"n": 3}]], ids=["as it is", "written to again"])
-def test_a_changed_end_of_the_last_line_is_no_torn_line(
+def test_a_changed_line_end_is_damage_and_not_a_torn_line(
     tmp_path: Path, later: list[dict[str, Any]], torn: bytes
 ) -> None:
     file = tmp_path / "events.jsonl"

@@ -50,7 +50,7 @@ def test_a_linked_experiment_is_not_read_run_or_removed(tmp_path: Path, outside:
 
 
 @pytest.mark.parametrize("name", ["t0", "t0/events.jsonl", "t0/params.json"])
-def test_a_trial_behind_a_link_is_a_damaged_row(tmp_path: Path, outside: Path, name: str) -> None:
+def test_a_linked_trial_is_a_damaged_row(tmp_path: Path, outside: Path, name: str) -> None:
     shutil.copytree(outside, tmp_path / "mine" / "e")
     place = tmp_path / "mine" / "e" / name
     place.rename(tmp_path / "away")
@@ -60,7 +60,7 @@ def test_a_trial_behind_a_link_is_a_damaged_row(tmp_path: Path, outside: Path, n
     assert trial.damage == f"{name} is not read: it is a link that leads outside"
 
 
-def test_a_folder_of_experiments_may_be_a_link_itself(tmp_path: Path, outside: Path) -> None:
+def test_the_folder_of_experiments_may_be_a_link(tmp_path: Path, outside: Path) -> None:
     (tmp_path / "chosen").symlink_to(outside.parent)
     assert Catalog(tmp_path / "chosen").open("e").trials[0].results[0]["loss"] == 1
 
@@ -69,7 +69,7 @@ def test_a_folder_of_experiments_may_be_a_link_itself(tmp_path: Path, outside: P
     "words",
     ["trials", "ls --all", "show e", "show t0", "rm e", "rm e/t0@1", "resume e", "best", "stop e", "gc"],
 )
-def test_a_stores_experiments_behind_a_link_are_not_used(
+def test_a_linked_experiments_folder_of_a_store_is_not_used(
     tmp_path: Path, outside: Path, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "store"))
@@ -95,14 +95,14 @@ def test_links_pipes_and_devices_among_trial_files_are_harmless(tmp_path: Path) 
     assert [line for line in run_child("attack.odd_files", tmp_path, seconds=300) if "WRONG" in line] == []
 
 
-def test_a_trial_behind_a_link_has_no_row_among_the_checkpoints(tmp_path: Path, outside: Path) -> None:
+def test_checkpoints_of_a_linked_trial_are_not_listed(tmp_path: Path, outside: Path) -> None:
     shutil.copytree(outside, tmp_path / "mine" / "e")
     shutil.rmtree(tmp_path / "mine" / "e" / "t0")
     (tmp_path / "mine" / "e" / "t0").symlink_to(outside / "t0")
     assert list(find(Catalog(tmp_path / "mine"))) == []
 
 
-def test_a_checkpoints_file_behind_a_link_is_not_what_was_saved(tmp_path: Path, outside: Path) -> None:
+def test_a_linked_file_in_a_checkpoint_is_damage(tmp_path: Path, outside: Path) -> None:
     shutil.copytree(outside, tmp_path / "mine" / "e")
     folder = CheckpointFolder(tmp_path / "mine" / "e" / "t0")
     (record,) = folder.records()

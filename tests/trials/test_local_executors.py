@@ -52,7 +52,7 @@ def test_time_between_reports_excludes_the_drivers_time(
 
 
 @executors
-def test_a_time_of_the_functions_own_is_kept(executor: str) -> None:
+def test_a_time_reported_by_the_function_is_kept(executor: str) -> None:
     (trial,) = ran(lambda config: nbckpt.report(time_this_iter_s=7), executor).trials
     assert trial.elapsed_s == 7
 

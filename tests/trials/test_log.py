@@ -75,12 +75,12 @@ def test_a_trials_output_is_logged_and_still_printed(
 
 
 @pytest.mark.parametrize("executor", ["thread", "inline", "process"])
-def test_a_trainable_is_heard_from_setup_to_cleanup(executor: str) -> None:
+def test_the_log_covers_a_trainable_from_setup_to_cleanup(executor: str) -> None:
     experiment = finished(Prints, {"x": 5}, executor=executor)
     assert experiment.trials[0].log() == ["set up 5", "step 5", "clean 5"]
 
 
-def test_a_process_is_heard_whatever_stream_there_is_by_then(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_of_a_process_is_logged_after_stdout_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     later = io.StringIO()
 
     class Swaps(nbckpt.Callback):
@@ -92,7 +92,7 @@ def test_a_process_is_heard_whatever_stream_there_is_by_then(monkeypatch: pytest
     assert later.getvalue() == "out 1 0\nout 1 1\nout 1 2\n"
 
 
-def test_a_failure_and_a_further_attempt_add_to_it() -> None:
+def test_failures_and_retries_append_to_the_log() -> None:
     def train(config: dict[str, Any]) -> None:
         print("attempt")
         raise ValueError("no")
@@ -113,7 +113,7 @@ def test_output_of_threads_with_the_trials_context_is_logged() -> None:
     assert finished(train).trials[0].log() == ["inside"]
 
 
-def test_what_others_print_meanwhile_is_not_kept(capsys: pytest.CaptureFixture[str]) -> None:
+def test_output_of_other_code_is_not_logged(capsys: pytest.CaptureFixture[str]) -> None:
     began, go = threading.Event(), threading.Event()
 
     def train(config: dict[str, Any]) -> None:
@@ -130,7 +130,7 @@ def test_what_others_print_meanwhile_is_not_kept(capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().out == "not the trial's\n"
 
 
-def test_the_streams_are_as_they_were_when_no_trial_runs() -> None:
+def test_the_streams_are_unchanged_after_the_last_trial() -> None:
     own = io.StringIO()
     with contextlib.redirect_stdout(own):
         streams = sys.stdout, sys.stderr
@@ -142,7 +142,7 @@ def test_the_streams_are_as_they_were_when_no_trial_runs() -> None:
     assert own.getvalue().count("out 1") == 3
 
 
-def test_capturing_that_begins_and_ends_in_between_does_no_harm() -> None:
+def test_nested_redirects_and_tees_keep_the_streams_intact() -> None:
     outer, inner = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(outer):
         with teeing(), contextlib.redirect_stdout(inner):
@@ -154,7 +154,7 @@ def test_capturing_that_begins_and_ends_in_between_does_no_harm() -> None:
     assert "write" not in {*vars(inner), *vars(outer)}
 
 
-def test_a_write_that_others_put_there_stays() -> None:
+def test_a_write_method_set_by_others_is_kept() -> None:
     class Stream(io.StringIO):
         pass
 
@@ -182,7 +182,7 @@ class Shared(io.StringIO):
         return self._other.write(text)
 
 
-def test_what_two_streams_have_in_common_is_kept_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_of_two_streams_that_share_one_is_logged_once(monkeypatch: pytest.MonkeyPatch) -> None:
     bottom = io.StringIO()
     monkeypatch.setattr(sys, "stdout", bottom)
     monkeypatch.setattr(sys, "stderr", Shared(bottom))
@@ -203,7 +203,7 @@ class Silent:
 
 
 @pytest.mark.parametrize("stream", [None, Silent()])
-def test_a_stream_that_cannot_be_teed_is_left_alone(stream: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_that_cannot_be_teed_is_unchanged(stream: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", stream)
     experiment = finished(lambda config: print("to nobody"))
     assert experiment.trials[0].status == "TERMINATED"
@@ -233,7 +233,7 @@ def log(tmp_path: Path) -> Log:
     return Log(tmp_path, lambda error: pytest.fail(str(error)))
 
 
-def test_of_very_much_the_newest_whole_lines_are_kept(log: Log, tmp_path: Path) -> None:
+def test_a_large_log_keeps_its_newest_lines(log: Log, tmp_path: Path) -> None:
     line = "x" * 99
     for i in range(25_000):
         log.write(f"{i:07} {line}\n")
@@ -269,7 +269,7 @@ def test_a_log_that_is_open_elsewhere_is_truncated_later(
     assert sorted(it.name for it in tmp_path.iterdir()) == ["log.txt"]
 
 
-def test_a_log_that_can_never_be_cut_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_that_can_never_be_truncated_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuses(self: Path, target: Path) -> Path:
         raise PermissionError("no")
 
@@ -284,7 +284,7 @@ def test_a_log_that_can_never_be_cut_ends(tmp_path: Path, monkeypatch: pytest.Mo
     assert sorted(it.name for it in tmp_path.iterdir()) == ["log.txt"]
 
 
-def test_one_text_that_is_larger_than_all_is_cut(log: Log, tmp_path: Path) -> None:
+def test_a_text_larger_than_the_log_is_cut(log: Log, tmp_path: Path) -> None:
     log.write("é" * 3 * LARGEST)
     log.write("\nend\n")
     log.close()
@@ -309,7 +309,7 @@ def test_one_text_that_is_larger_than_all_is_cut(log: Log, tmp_path: Path) -> No
         ("\ud800", ["\\ud800"]),
     ],
 )
-def test_lines_are_as_one_would_see_them(log: Log, tmp_path: Path, written: str, seen: list[str]) -> None:
+def test_log_lines_look_as_in_a_terminal(log: Log, tmp_path: Path, written: str, seen: list[str]) -> None:
     log.write(written)
     log.close()
     assert last_lines(tmp_path, 40) == seen
@@ -351,7 +351,7 @@ def test_a_shown_trial_includes_its_log_escaped() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("executor", ["thread", "process"])
 @pytest.mark.parametrize("prints_first", [True, False])
-def test_a_log_txt_of_the_trial_s_own_stays_and_is_said(
+def test_a_log_txt_written_by_the_trial_is_kept_and_noted(
     executor: str, prints_first: bool, tmp_path: Path
 ) -> None:
     def train(config: dict[str, Any]) -> None:
@@ -372,7 +372,7 @@ def test_a_log_txt_of_the_trial_s_own_stays_and_is_said(
     assert "Give its own file another name" in trial.note
 
 
-def test_a_log_txt_that_the_trial_replaced_is_left_alone(tmp_path: Path) -> None:
+def test_a_log_txt_replaced_by_the_trial_is_kept(tmp_path: Path) -> None:
     said: list[Exception] = []
     log = Log(tmp_path, said.append, is_new=True)
     log.write("ours\n")
@@ -390,7 +390,7 @@ def side_by_side(train: Any, executor: str) -> Experiment:
 
 
 @pytest.mark.parametrize("executor", ["thread", "process"])
-def test_lines_of_trials_side_by_side_have_their_names(
+def test_output_lines_of_parallel_trials_have_their_names(
     executor: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def train(config: dict[str, Any]) -> None:
@@ -419,7 +419,7 @@ def meet(folder: Path, place: str, x: int) -> None:
         time.sleep(0.001)
 
 
-def test_a_trial_that_runs_alone_prints_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+def test_output_of_a_single_trial_has_no_name(capsys: pytest.CaptureFixture[str]) -> None:
     def train(config: dict[str, Any]) -> None:
         print("50%", end="\r")
         print("no end", end="")
@@ -428,7 +428,7 @@ def test_a_trial_that_runs_alone_prints_as_it_is(capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().out == "50%\rno end" * 2
 
 
-def test_progress_bars_side_by_side_have_names_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_bars_of_parallel_trials_have_their_names(monkeypatch: pytest.MonkeyPatch) -> None:
     speaker = Speaker("t3")
     monkeypatch.setattr("nbckpt.trials.executors.output._users", 2)
     assert speaker.says(sys.stdout, "\r 10%") == "\r"

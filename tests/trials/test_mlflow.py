@@ -135,7 +135,7 @@ def test_a_paused_or_stopped_trial_is_a_killed_run(uri: str, wish: str) -> None:
     assert history(uri, it, "loss") == [(1, 1.0), (2, 0.5)]
 
 
-def test_a_new_experiment_of_an_old_name_has_runs_of_its_own(uri: str, tmp_path: Path) -> None:
+def test_a_new_experiment_with_an_old_name_has_its_own_runs(uri: str, tmp_path: Path) -> None:
     run(train, uri, "renewed", {"lr": 1})
     run(train, uri, "renewed", {"lr": 2}, folder=tmp_path / "elsewhere")
     assert sorted(it.data.params["lr"] for it in runs(uri, "renewed")) == ["1", "2"]
@@ -158,7 +158,7 @@ def test_one_callback_can_follow_two_experiments_at_once(uri: str) -> None:
 
 
 @pytest.mark.parametrize("wanted", [True, False])
-def test_checkpoints_are_copied_when_asked_for(uri: str, wanted: bool) -> None:
+def test_checkpoints_are_logged_on_request(uri: str, wanted: bool) -> None:
     run(train, uri, f"files{wanted}", callbacks=[MLflowCallback(uri, log_checkpoints=wanted)])
     (it,) = runs(uri, f"files{wanted}")
     client = mlflow.MlflowClient(uri)
@@ -169,7 +169,7 @@ def test_checkpoints_are_copied_when_asked_for(uri: str, wanted: bool) -> None:
         assert nbckpt.Checkpoint.from_directory(place).to_dict() == {"i": 2}
 
 
-def test_it_is_kept_without_what_is_open(uri: str) -> None:
+def test_a_pickled_callback_has_no_open_runs(uri: str) -> None:
     callback = MLflowCallback(uri, "name", log_checkpoints=True)
     run(train, uri, "kept", callbacks=[callback])
     back = pickle.loads(pickle.dumps(callback))
@@ -177,7 +177,7 @@ def test_it_is_kept_without_what_is_open(uri: str) -> None:
     assert back._experiments == {}
 
 
-def test_without_mlflow_one_line_tells_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_mlflow_the_error_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mlflow", None)
     with pytest.raises(UsageError, match=r"^MLflowCallback needs MLflow: pip install 'nbckpt\[mlflow\]'$"):
         MLflowCallback()

@@ -75,7 +75,7 @@ class Model:
 MODELS = [Model(), Model()]
 
 
-def test_values_that_a_study_cannot_keep_are_told_by_their_place() -> None:
+def test_values_that_optuna_cannot_store_are_sent_as_indexes() -> None:
     seen = []
 
     def train(config: dict[str, Any]) -> None:
@@ -88,7 +88,7 @@ def test_values_that_a_study_cannot_keep_are_told_by_their_place() -> None:
     assert set(seen) == set(MODELS)
 
 
-def test_each_end_has_its_state() -> None:
+def test_each_end_of_a_trial_has_its_optuna_state() -> None:
     def train(config: dict[str, Any]) -> None:
         if config["end"] == "fails":
             raise ValueError("no")
@@ -143,7 +143,7 @@ def test_a_study_prunes_trials() -> None:
     assert given.best_value == 0.5
 
 
-def test_the_same_name_goes_on_to_the_number_of_trials_in_all() -> None:
+def test_a_rerun_adds_trials_up_to_num_samples() -> None:
     given = study()
     search(train, given, num_samples=3, name="e")
     assert len(search(train, given, num_samples=5, name="e").trials) == 5
@@ -199,7 +199,7 @@ def test_a_new_kernel_resumes_a_trial_without_a_new_suggestion(tmp_path: Path) -
     assert again.trials[1].value == 3.0
 
 
-def test_a_new_study_learns_what_there_is_already() -> None:
+def test_a_new_study_gets_the_existing_trials() -> None:
     space = {"x": nbckpt.uniform(0, 1), "model": nbckpt.choice(MODELS)}
     before = cut_off(study(), space)
     fresh = study()
@@ -213,7 +213,7 @@ def test_a_new_study_learns_what_there_is_already() -> None:
     assert [trial.config for trial in before.trials] == [trial.config for trial in experiment.trials[:2]]
 
 
-def test_what_is_outside_the_space_is_not_told() -> None:
+def test_a_trial_outside_the_space_is_not_added_to_the_study() -> None:
     search(train, study(), num_samples=1, name="e")
     fresh = study()
     experiment = search(train, fresh, {**SPACE, "layers": nbckpt.choice([3])}, num_samples=2, name="e")
@@ -221,7 +221,7 @@ def test_what_is_outside_the_space_is_not_told() -> None:
     assert [trial.user_attrs["nbckpt.trial"] for trial in fresh.trials] == ["t1"]
 
 
-def test_steps_that_are_done_again_are_reported_once() -> None:
+def test_repeated_steps_are_reported_once() -> None:
     failed = []
 
     def train(config: dict[str, Any]) -> None:
@@ -255,7 +255,7 @@ def test_a_failed_trial_that_is_resumed_becomes_complete() -> None:
     assert given.trials[0].params == given.trials[1].params
 
 
-def test_a_trial_that_someone_else_told_stays_as_it_is() -> None:
+def test_a_trial_told_by_the_user_is_not_changed() -> None:
     given = study()
 
     def train(config: dict[str, Any]) -> None:
@@ -270,7 +270,7 @@ def test_a_trial_that_someone_else_told_stays_as_it_is() -> None:
     assert [trial.value for trial in given.trials] == [5.0, 1.0]
 
 
-def test_a_question_that_a_crash_left_without_a_trial_is_settled() -> None:
+def test_a_suggestion_without_a_trial_is_closed_after_a_crash() -> None:
     given = study()
     experiment = search(train, given, num_samples=1, name="e")
     orphan = given.ask()
@@ -282,14 +282,14 @@ def test_a_question_that_a_crash_left_without_a_trial_is_settled() -> None:
     assert len(experiment.trials) == 2
 
 
-def test_trials_of_an_experiment_of_the_same_name_are_told_apart(store: Path) -> None:
+def test_experiments_with_one_name_have_separate_optuna_trials(store: Path) -> None:
     given = study()
     search(train, given, num_samples=1, name="e")
     search(train, given, num_samples=1, name="e", folder=store / "other")
     assert states(given) == ["COMPLETE"] * 2
 
 
-def test_a_study_that_fails_is_over_and_the_notes_tell() -> None:
+def test_a_failing_study_ends_the_search_with_a_note() -> None:
     given = study()
     given.ask({"layers": optuna.distributions.CategoricalDistribution([7, 8])})
     experiment = search(train, given, num_samples=3)
@@ -316,7 +316,7 @@ def test_an_unsuitable_study_is_refused_and_nothing_is_created(
     assert not store.exists()
 
 
-def test_without_optuna_one_line_tells_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_optuna_the_error_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     given = study()
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(UsageError, match=r"^search=study needs Optuna: pip install 'nbckpt\[optuna\]'$"):

@@ -161,7 +161,7 @@ def test_a_lent_folder_becomes_a_checkpoint(tmp_path: Path) -> None:
     assert (trial.folder / "checkpoint_000007" / "weights").read_text() == "0.5"
 
 
-def test_what_the_function_prints_is_printed_here(capsys: pytest.CaptureFixture[str]) -> None:
+def test_output_of_a_process_is_printed_by_the_parent(capsys: pytest.CaptureFixture[str]) -> None:
     def train(config: dict[str, Any]) -> None:
         print("größer")
         print("beside", file=sys.stderr)
@@ -174,7 +174,7 @@ def test_what_the_function_prints_is_printed_here(capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.slow
-def test_classes_of_the_function_s_own_arrive_as_the_live_ones() -> None:
+def test_instances_of_local_classes_have_the_live_class() -> None:
     class Score(float):
         pass
 
@@ -212,7 +212,7 @@ def test_reports_from_several_threads_arrive_one_by_one() -> None:
 
 
 @pytest.mark.slow
-def test_nothing_is_left_open() -> None:
+def test_a_finished_process_leaves_nothing_open() -> None:
     finished(counting())
     before = open_files()
     finished(counting(), {"last": nbckpt.grid_search([1, 2, 3])})
@@ -258,7 +258,7 @@ def test_an_unpicklable_exception_is_shown_by_its_traceback() -> None:
     assert "raise OwnError(7, object())" in trial.traceback
 
 
-def test_what_cannot_be_sent_is_named_with_the_next_step() -> None:
+def test_an_unpicklable_function_is_named_with_advice() -> None:
     lock = threading.Lock()
 
     def helper() -> object:
@@ -303,7 +303,7 @@ def test_a_killed_process_is_an_error_that_names_the_signal(method: str) -> None
 
 
 @pytest.mark.slow
-def test_a_process_killed_while_it_is_restored_is_an_error_too() -> None:
+def test_a_process_killed_during_a_restore_is_an_error() -> None:
     experiment = finished(killed_in("load_checkpoint"), name="e", checkpoint_every=1)
     assert experiment.trials[0].status == Status.TERMINATED
     experiment.resume("t0")
@@ -311,14 +311,14 @@ def test_a_process_killed_while_it_is_restored_is_an_error_too() -> None:
     assert "was killed by SIGKILL" in experiment.trials[0].error
 
 
-def test_a_process_killed_in_its_cleanup_is_only_mentioned(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_process_killed_in_its_cleanup_is_only_noted(caplog: pytest.LogCaptureFixture) -> None:
     trial = finished(killed_in("cleanup")).trials[0]
     assert (trial.status, trial.error) == (Status.TERMINATED, "")
     assert "was killed by SIGKILL (perhaps for want of memory) while it was stopped" in caplog.text
 
 
 @pytest.mark.slow
-def test_a_killed_trial_goes_on_from_its_last_checkpoint() -> None:
+def test_a_killed_trial_retries_from_its_last_checkpoint() -> None:
     kill = once(5, send(signal.SIGKILL))
     experiment = finished(counting(), max_failures=1, callbacks=[Follows(kill)])
     assert indexes(experiment) == [list(range(1, 11))]
@@ -327,7 +327,7 @@ def test_a_killed_trial_goes_on_from_its_last_checkpoint() -> None:
     assert "killed by SIGKILL" in trial.error
 
 
-def test_a_crash_tells_where() -> None:
+def test_a_crash_error_names_the_function() -> None:
     def train(config: dict[str, Any]) -> None:
         import ctypes
 
@@ -338,7 +338,7 @@ def test_a_crash_tells_where() -> None:
     assert "in train" in trial.error
 
 
-def test_a_process_that_leaves_tells_its_exit_code() -> None:
+def test_a_process_that_exits_reports_its_exit_code() -> None:
     def train(config: dict[str, Any]) -> None:
         os._exit(3)
 
@@ -362,7 +362,7 @@ def test_a_fork_of_a_killed_worker_neither_hides_nor_outlives_it() -> None:
     wait_for_end(trial.last_result["forked"])
 
 
-def test_a_fork_of_the_function_s_own_ends_when_it_is_told_to() -> None:
+def test_a_fork_of_the_function_can_be_terminated() -> None:
     def train(config: dict[str, Any]) -> None:
         import multiprocessing
         import time
@@ -405,7 +405,7 @@ def test_a_stop_runs_finally(tmp_path: Path) -> None:
     assert (tmp_path / "witness").exists()
 
 
-def test_a_kill_ends_it_at_once_wherever_it_is(tmp_path: Path) -> None:
+def test_a_kill_ends_a_process_without_running_finally(tmp_path: Path) -> None:
     experiment = start(endless(tmp_path / "witness", reports=False))
     until((tmp_path / "goes on").exists)
     experiment.kill()
@@ -415,7 +415,7 @@ def test_a_kill_ends_it_at_once_wherever_it_is(tmp_path: Path) -> None:
     assert not (tmp_path / "witness").exists()
 
 
-def test_a_kill_reaches_it_while_it_is_set_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kill_ends_a_process_during_setup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Busy(nbckpt.Trainable):
         def setup(self, config: dict[str, Any]) -> None:
             print("began")
@@ -434,7 +434,7 @@ def test_a_kill_reaches_it_while_it_is_set_up(tmp_path: Path, monkeypatch: pytes
         worker.run(lambda _: True)
 
 
-def test_what_does_not_stop_is_killed(
+def test_a_process_that_does_not_stop_is_killed(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("nbckpt.trials.executors.process.STOP_TIMEOUT_S", 0.2)
@@ -460,7 +460,7 @@ def test_sigterm_runs_finally_and_pauses_the_trial(tmp_path: Path) -> None:
     assert (tmp_path / "witness").exists()
 
 
-def test_an_interrupt_of_the_terminal_is_for_the_parent_alone() -> None:
+def test_ctrl_c_in_the_terminal_interrupts_only_the_parent() -> None:
     seen: list[int] = []
     finished(counting(), {"last": 1}, callbacks=[Follows(lambda it: seen.append(os.getpgid(it["pid"])))])
     assert seen
@@ -522,7 +522,7 @@ def test_a_function_of_a_script_without_a_guard_runs(script: Callable[..., subpr
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["busy", "asleep"])
-def test_a_killed_kernel_leaves_no_process_and_the_next_goes_on(
+def test_a_killed_kernel_leaves_no_process_and_can_be_resumed(
     tmp_path: Path, store: Path, script: Callable[..., subprocess.Popen[str]], how: str
 ) -> None:
     with script(18, how) as kernel:
@@ -548,7 +548,7 @@ def test_a_killed_kernel_leaves_no_process_and_the_next_goes_on(
     assert [int(line) for line in (tmp_path / "told").read_text().split()][18:] == list(range(17, 41))
 
 
-def test_a_job_that_is_not_begun_can_be_stopped(tmp_path: Path) -> None:
+def test_a_job_that_has_not_started_can_be_stopped(tmp_path: Path) -> None:
     kind = nbckpt.wrap_function(counting())
     worker = ProcessExecutor().start(Job(kind, {}, tmp_path, "t0", "e/t0"))
     worker.stop()

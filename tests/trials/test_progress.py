@@ -44,14 +44,14 @@ def told(
         (lambda name, result: True, 300_000, ("12/~300000", "~6 d 23 h")),
     ],
 )
-def test_the_end_that_comes_first_is_told(stop: Any, usual: int | None, said: tuple[str, str]) -> None:
+def test_progress_shows_the_end_that_comes_first(stop: Any, usual: int | None, said: tuple[str, str]) -> None:
     assert told(stop, usual) == said
 
 
 @pytest.mark.parametrize(
     "results", [[], [{"time_this_iter_s": "soon"}], [{"time_this_iter_s": math.nan}], [{}]]
 )
-def test_without_a_pace_there_is_no_eta_unless_the_end_is_a_time(results: Any) -> None:
+def test_without_times_only_a_time_limit_has_an_eta(results: Any) -> None:
     assert told({"training_iteration": 40}, results=results) == ("12/40", "")
     assert told(None, 40, results=results) == ("12/~40", "")
     assert told(144, results=results) == ("12", "2 min")
@@ -70,7 +70,7 @@ metrics = st.dictionaries(st.sampled_from(["training_iteration", "time_total_s"]
     st.one_of(st.none(), numbers, metrics),
     st.none() | st.integers(0, 1 << 40),
 )
-def test_nothing_that_is_told_is_negative_or_no_number(
+def test_progress_is_never_negative_or_nan(
     results: Any, iteration: int, elapsed_s: float, stop: Any, usual: int | None
 ) -> None:
     found = progress(results, iteration, elapsed_s, stop, usual)
@@ -81,7 +81,7 @@ def test_nothing_that_is_told_is_negative_or_no_number(
 
 @settings(deadline=None)
 @given(st.lists(st.integers(1, 1000)))
-def test_what_is_typical_is_between_the_least_and_the_most(iterations: list[int]) -> None:
+def test_the_typical_count_is_between_minimum_and_maximum(iterations: list[int]) -> None:
     found = typical(iterations)
     assert found is None if not iterations else min(iterations) <= (found or 0) <= max(iterations)
 

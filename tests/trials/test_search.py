@@ -66,13 +66,13 @@ def test_a_search_suggests_configurations_and_sees_reports() -> None:
     ]
 
 
-def test_a_search_that_has_no_more_ends_the_experiment() -> None:
+def test_an_exhausted_search_ends_the_experiment() -> None:
     experiment = nbckpt.run(train, search=Counting(most=3), num_samples=10, max_concurrent=2)
     assert experiment.wait(20)
     assert [trial.status for trial in experiment.trials] == [Status.TERMINATED] * 3
 
 
-def test_trials_side_by_side_each_get_their_own_configuration() -> None:
+def test_parallel_trials_get_different_configurations() -> None:
     experiment = nbckpt.run(train, search=Counting(), num_samples=40, max_concurrent=4)
     assert experiment.wait(60)
     assert configs(experiment) == [{"n": n} for n in range(40)]
@@ -105,9 +105,7 @@ def test_a_search_is_called_by_one_thread_at_a_time() -> None:
 
 
 @pytest.mark.parametrize("method", ["setup", "suggest", "reported", "ended"])
-def test_a_search_that_fails_is_over_and_the_trials_go_on(
-    method: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failing_search_ends_and_the_trials_continue(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(self: Search, argument: object) -> None:
         raise RuntimeError("no database")
 
@@ -119,7 +117,7 @@ def test_a_search_that_fails_is_over_and_the_trials_go_on(
     assert len(experiment.trials) == (0 if method in {"setup", "suggest"} else 1)
 
 
-def test_a_pause_holds_the_search_and_resume_goes_on_with_it() -> None:
+def test_a_pause_stops_the_search_until_the_resume() -> None:
     started, go = threading.Event(), threading.Event()
 
     def train(config: dict[str, Any]) -> None:
@@ -144,7 +142,7 @@ def test_a_pause_holds_the_search_and_resume_goes_on_with_it() -> None:
         experiment.resume()
 
 
-def test_a_search_hears_of_a_paused_trial_that_is_stopped() -> None:
+def test_a_search_learns_that_a_paused_trial_was_stopped() -> None:
     search = Counting()
     experiment = nbckpt.run(train, search=search, num_samples=1)
     assert experiment.wait(20)
@@ -156,7 +154,7 @@ def test_a_search_hears_of_a_paused_trial_that_is_stopped() -> None:
     assert experiment.trials[0].early
 
 
-def test_what_is_no_search_is_refused_and_nothing_is_made(store: Path) -> None:
+def test_a_value_that_is_not_a_search_is_refused(store: Path) -> None:
     with pytest.raises(UsageError, match="is no search: give an Optuna study"):
         nbckpt.run(train, search="tpe")
     assert not store.exists()
@@ -183,5 +181,5 @@ def test_a_configuration_file_recalls_values_json_cannot_hold() -> None:
 @pytest.mark.parametrize(
     "kept", [{"f": "gone", "n": 1}, {"n": 1}, {"f": repr(one), "n": 2}, {"f": repr(one)}]
 )
-def test_a_configuration_of_another_space_stays_as_it_is(kept: dict[str, Any]) -> None:
+def test_a_configuration_of_another_space_is_not_changed(kept: dict[str, Any]) -> None:
     assert recalled({"f": choice([one, other]), "n": 1}, kept) == kept

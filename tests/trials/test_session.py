@@ -103,7 +103,7 @@ def test_each_thread_without_the_trials_context_logs_a_warning(
     assert len(told(caplog)) == 2
 
 
-def test_after_a_trial_its_caller_is_outside_as_before(
+def test_the_caller_is_outside_the_trial_after_its_end(
     start: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
     def train(config: dict[str, Any]) -> None:
@@ -401,7 +401,7 @@ def test_a_reporter_keeps_its_checkpoint_and_knows_if_it_is_new(
 # Whose trial it is.
 
 
-def test_two_runners_whose_steps_alternate_each_get_their_own(start: Start) -> None:
+def test_two_alternating_runners_keep_their_own_checkpoints(start: Start) -> None:
 
     def train(config: dict[str, Any]) -> None:
         for i in range(3):
@@ -417,7 +417,7 @@ def test_two_runners_whose_steps_alternate_each_get_their_own(start: Start) -> N
 @pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from(["train", "save", "restore", "stop"]))))
-def test_in_any_order_of_their_steps_no_runner_sees_anothers(
+def test_no_runner_sees_another_one_in_any_order_of_steps(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, str]]
 ) -> None:
 
@@ -450,7 +450,7 @@ def test_in_any_order_of_their_steps_no_runner_sees_anothers(
                 runner.restore(paths[who])
 
 
-def test_runners_driven_by_threads_side_by_side_never_mix(start: Start) -> None:
+def test_runners_in_parallel_threads_never_mix(start: Start) -> None:
     count, steps = 4, 50
     together = threading.Barrier(count)
 
@@ -522,7 +522,7 @@ def test_a_thread_with_a_copied_context_belongs_to_the_trial(start: Start) -> No
         assert content(Path(runner.save())) == {"who": who}
 
 
-def test_after_the_stop_nothing_can_be_reported_or_offered(start: Start) -> None:
+def test_reports_and_checkpoints_after_the_stop_are_refused(start: Start) -> None:
     met: list[str] = []
 
     def train(config: dict[str, Any], reporter: StatusReporter) -> None:

@@ -52,7 +52,7 @@ def statuses(store: Path) -> list[Status]:
 
 
 @pytest.mark.slow
-def test_a_script_that_ends_waits_for_its_trials_and_says_so(tmp_path: Path) -> None:
+def test_a_script_waits_for_its_trials_with_a_message(tmp_path: Path) -> None:
     with started(TWO, tmp_path) as script:
         assert script.stderr is not None
         said = script.stderr.read()

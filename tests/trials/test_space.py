@@ -25,7 +25,7 @@ def test_every_combination_occurs_once_per_sample(values: dict[str, list[int]], 
 
 
 @given(st.integers(0, 1 << 31), st.integers(1, 5))
-def test_the_same_seed_draws_the_same_and_more_samples_only_add(seed: int, samples: int) -> None:
+def test_more_samples_of_a_seed_extend_the_same_draw(seed: int, samples: int) -> None:
     space = {
         "rate": nbckpt.loguniform(1e-5, 1),
         "inner": {"share": nbckpt.uniform(-1, 1), "kind": nbckpt.choice(["xy"])},
@@ -46,7 +46,7 @@ def test_a_space_is_unchanged_and_configurations_share_no_dicts() -> None:
     assert next(configs(space, 1, 0)) == {"inner": {"n": 1}}
 
 
-def test_what_varies_has_a_path_and_values_go_back_under_it() -> None:
+def test_values_are_set_under_the_path_of_their_domain() -> None:
     space = {"a/b": 1, "inner": {3: nbckpt.uniform(0, 1), "m": 2}}
     assert list(domains(space)) == [("inner", 3)]
     assert with_values(space, {("inner", 3): 0.5}) == {"a/b": 1, "inner": {3: 0.5, "m": 2}}
@@ -64,6 +64,6 @@ def test_what_varies_has_a_path_and_values_go_back_under_it() -> None:
         (lambda: nbckpt.loguniform(0, 1), "positive"),
     ],
 )
-def test_what_cannot_be_drawn_from_is_refused(make: Any, message: str) -> None:
+def test_an_invalid_domain_is_refused(make: Any, message: str) -> None:
     with pytest.raises(nbckpt.UsageError, match=message):
         make()

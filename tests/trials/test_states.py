@@ -59,7 +59,7 @@ def train(config: dict[str, Any]) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("executor", ["thread", "inline", "process"])
 @pytest.mark.parametrize("own", [True, False], ids=["asked for", "with checkpoint_every"])
-def test_states_are_back_before_the_function_goes_on(executor: str, own: bool) -> None:
+def test_states_are_restored_before_the_function_continues(executor: str, own: bool) -> None:
     every = 0 if own else 2
     experiment = nbckpt.run(
         train, {"own": own}, executor=executor, max_failures=1, checkpoint_every=every, max_concurrent=1
@@ -94,12 +94,12 @@ def test_a_states_checkpoint_syncs_states_and_holds_other_fields() -> None:
     assert pickle.loads(fields["state:steps"].data) == (3, 1)
 
 
-def test_without_a_state_there_is_no_checkpoint_of_them() -> None:
+def test_a_states_checkpoint_needs_a_state() -> None:
     with pytest.raises(nbckpt.UsageError, match=r"make it with nbckpt\.State"):
         nbckpt.states_checkpoint()
 
 
-def test_a_function_without_states_is_not_saved_every_so_often() -> None:
+def test_checkpoint_every_ignores_a_function_without_states() -> None:
     def plain(config: dict[str, Any]) -> None:
         for i in range(4):
             nbckpt.report(i=i)
@@ -109,7 +109,7 @@ def test_a_function_without_states_is_not_saved_every_so_often() -> None:
     assert experiment.trials[0].checkpoints.records() == []
 
 
-def test_in_a_trial_nothing_goes_to_the_folder_of_the_job(
+def test_a_trial_saves_no_states_in_the_folder_of_the_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NBCKPT_CHECKPOINT_PATH", str(tmp_path / "job"))

@@ -147,7 +147,7 @@ class Plain(Tool):
 
 
 @pytest.mark.parametrize("kind", [Counting, Asking, Plain])
-def test_what_a_user_s_syncer_sets_on_itself_stays(kind: Any, store: Path) -> None:
+def test_a_users_syncer_keeps_its_own_attributes(kind: Any, store: Path) -> None:
     syncer = kind()
     space = {"x": nbckpt.grid_search([1, 2, 3])}
     experiment = run(space, sync_config=nbckpt.SyncConfig(URL, syncer), max_concurrent=3)
@@ -233,7 +233,7 @@ def test_a_long_period_has_two_syncs_and_the_last_is_awaited(store: Path, tmp_pa
     assert files(tmp_path / "there") == files(store / "e" / "t0")
 
 
-def test_a_result_sends_a_trial_once_in_a_period(store: Path) -> None:
+def test_results_cause_one_sync_per_period(store: Path) -> None:
     tool = Tool()
     stage = StagedUpdate(store, tool)
     trial = stage.trial()
@@ -244,7 +244,7 @@ def test_a_result_sends_a_trial_once_in_a_period(store: Path) -> None:
     assert tool.calls == ["t0"] * 2
 
 
-def test_a_checkpoint_and_the_end_send_it_whatever_the_period(store: Path) -> None:
+def test_a_checkpoint_and_the_end_cause_a_sync_in_any_period(store: Path) -> None:
     tool = Tool()
     stage = StagedUpdate(store, tool)
     trial = stage.trial()
@@ -271,7 +271,7 @@ def test_a_checkpoint_restarts_the_period_unless_that_is_off(store: Path) -> Non
     assert quiet.calls == []
 
 
-def test_what_is_disabled_or_has_its_own_storage_is_left_alone(store: Path, tmp_path: Path) -> None:
+def test_disabled_and_durable_experiments_are_not_synced(store: Path, tmp_path: Path) -> None:
     tool = Tool()
     sync = SyncConfig(URL, tool)
     run(callbacks=[SyncerCallback(enabled=False, config=sync)], sync_config=sync)
@@ -282,7 +282,7 @@ def test_what_is_disabled_or_has_its_own_storage_is_left_alone(store: Path, tmp_
     assert (tmp_path / "durable" / "f" / "t0" / "checkpoint_000003.json").is_file()
 
 
-def test_a_short_trial_is_sent_at_its_end_only(store: Path) -> None:
+def test_a_short_trial_is_synced_only_at_its_end(store: Path) -> None:
     tool = Tool()
     stage = StagedUpdate(store, tool)
     trial = stage.trial()
@@ -298,7 +298,7 @@ def test_a_short_trial_is_sent_at_its_end_only(store: Path) -> None:
     "result",
     [{"training_iteration": 2}, {"time_total_s": 10.0}, {"training_iteration": float("inf")}],
 )
-def test_either_threshold_is_enough(store: Path, result: dict[str, float]) -> None:
+def test_one_reached_threshold_causes_a_sync(store: Path, result: dict[str, float]) -> None:
     tool = Tool()
     stage = StagedUpdate(store, tool)
     stage.result(stage.trial(), **({"training_iteration": 1} | result))
@@ -306,7 +306,7 @@ def test_either_threshold_is_enough(store: Path, result: dict[str, float]) -> No
     assert tool.calls == ["t0"]
 
 
-def test_a_result_that_tells_neither_is_past_both(store: Path) -> None:
+def test_a_result_without_counts_is_past_both_thresholds(store: Path) -> None:
     tool = Tool()
     stage = StagedUpdate(store, tool)
     stage.callback.on_trial_result(stage.trial(), {})
@@ -339,7 +339,7 @@ def test_the_environment_sets_the_thresholds(
         nbckpt.run(count, sync_config=config())
 
 
-def test_nothing_is_under_way_when_the_experiment_has_ended(store: Path, remote: Store) -> None:
+def test_no_sync_is_running_after_the_experiment(store: Path, remote: Store) -> None:
     gate = threading.Event()
 
     def opens(call: Any) -> bool:
@@ -356,7 +356,7 @@ def test_nothing_is_under_way_when_the_experiment_has_ended(store: Path, remote:
     assert not [it for it in threading.enumerate() if it.name.startswith("nbckpt-sync")]
 
 
-def test_every_hook_hears_of_the_right_trial_at_the_right_time(store: Path) -> None:
+def test_every_hook_is_called_with_its_trial_in_order(store: Path) -> None:
     heard: list[str] = []
 
     class Heard(SyncerCallback):
@@ -480,7 +480,7 @@ def test_a_hanging_sync_is_given_up_after_its_timeout(store: Path) -> None:
         thread.join(SECONDS)
 
 
-def test_completion_does_not_wait_for_what_is_under_way(store: Path) -> None:
+def test_completion_does_not_wait_for_a_running_sync(store: Path) -> None:
     gate = threading.Event()
     tool = Tool(gate=gate)
     stage = StagedUpdate(store, tool)
@@ -494,7 +494,7 @@ def test_completion_does_not_wait_for_what_is_under_way(store: Path) -> None:
     assert tool.calls == ["t0"] * 2
 
 
-def test_a_trials_error_forgets_nothing_that_is_under_way(store: Path) -> None:
+def test_a_failed_trial_still_reports_its_running_sync(store: Path) -> None:
     gate = threading.Event()
     tool = Tool([RuntimeError("net down")] * 3, gate)
     stage = StagedUpdate(store, tool)
@@ -507,14 +507,14 @@ def test_a_trials_error_forgets_nothing_that_is_under_way(store: Path) -> None:
         stage.callback.wait_for_all()
 
 
-def test_a_trial_that_failed_is_sent_as_it_ended(store: Path, tmp_path: Path) -> None:
+def test_a_failed_trial_is_synced_with_its_error(store: Path, tmp_path: Path) -> None:
     experiment = run({"fails": True}, sync_config=config())
     assert experiment.trials[0].status == Status.ERROR
     there = Trial.read(fetched(f"{URL}/e/t0", tmp_path / "there"))
     assert (there.status, there.error) == (Status.ERROR, "ValueError: no")
 
 
-def test_a_paused_trial_is_sent_as_it_rests(store: Path, tmp_path: Path) -> None:
+def test_a_paused_trial_is_synced_as_paused(store: Path, tmp_path: Path) -> None:
     class Pauses(Callback):
         def setup(self, experiment: Experiment) -> None:
             self.experiment = experiment
@@ -527,7 +527,7 @@ def test_a_paused_trial_is_sent_as_it_rests(store: Path, tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-def test_nothing_grows_with_the_number_of_trials(store: Path) -> None:
+def test_memory_does_not_grow_with_the_number_of_trials(store: Path) -> None:
     callback = SyncerCallback(config=config())
     run({"n": nbckpt.grid_search([1] * 40)}, callbacks=[callback])
     sizes = {name: len(it) for name, it in vars(callback).items() if isinstance(it, dict | set | list)}
@@ -563,7 +563,7 @@ experiment.pause()
 
 
 @pytest.mark.slow
-def test_the_end_of_the_interpreter_waits_for_the_last_sync(store: Path, tmp_path: Path) -> None:
+def test_the_interpreter_waits_for_the_last_sync_at_exit(store: Path, tmp_path: Path) -> None:
     target = tmp_path / "target"
     done = subprocess.run(
         [sys.executable, "-c", ENDS, target.as_uri()], capture_output=True, text=True, timeout=60, check=False
@@ -575,7 +575,7 @@ def test_the_end_of_the_interpreter_waits_for_the_last_sync(store: Path, tmp_pat
     assert (there.status, there.iteration) == (Status.PAUSED, here.iteration)
 
 
-def test_what_is_there_for_a_moment_only_is_not_sent(store: Path, tmp_path: Path) -> None:
+def test_temporary_files_are_not_synced(store: Path, tmp_path: Path) -> None:
 
     def leaves(config: dict[str, Any]) -> None:
         count(config)
@@ -615,7 +615,7 @@ def test_artifacts_are_sent_with_checkpoints_and_at_the_end(
     assert (seen, put.count("up/e/t0/plot.txt"), put.count("up/e/t0/last.txt")) == ([True], 1, 1)
 
 
-def test_artifacts_are_left_out_where_that_is_said(store: Path, tmp_path: Path) -> None:
+def test_sync_artifacts_false_leaves_artifacts_out(store: Path, tmp_path: Path) -> None:
 
     def draws(config: dict[str, Any]) -> None:
         (store / "e" / "t0" / "plot[1].txt").write_text("words")
@@ -644,7 +644,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str]
     return goes
 
 
-def test_an_experiment_is_read_back_whole_and_checked(store: Path, remote: Store, tmp_path: Path) -> None:
+def test_a_downloaded_experiment_is_complete_and_verified(store: Path, remote: Store, tmp_path: Path) -> None:
     run({"n": nbckpt.grid_search([1, 2])}, sync_config=config())
     assert files(fetched(f"{URL}/e", tmp_path / "there")) == files(store / "e")
     key = "up/e/t1/params.json"
@@ -674,7 +674,9 @@ def test_a_half_replaced_trial_is_read_by_its_index(store: Path, remote: Store, 
     assert experiment.notes == []
 
 
-def test_another_machine_goes_on_where_it_was(elsewhere: Callable[[str], Path], tmp_path: Path) -> None:
+def test_another_machine_resumes_a_synced_experiment(
+    elsewhere: Callable[[str], Path], tmp_path: Path
+) -> None:
     experiment = run({"n": nbckpt.grid_search([2, 5])}, stop={"i": 2}, sync_config=config(), max_concurrent=1)
     assert [it.iteration for it in experiment.trials] == [2, 3]
     (cut,) = (it for it in experiment.trials if it.iteration == 3)
@@ -708,7 +710,7 @@ def test_an_interrupted_trial_resumes_from_its_remote_checkpoint(
     assert [it["start"] for it in trial.results] == [0, 0, 0, 3, 3, 3]
 
 
-def test_a_new_kernel_that_resumes_sends_again(store: Path, tmp_path: Path) -> None:
+def test_a_resume_in_a_new_kernel_syncs_again(store: Path, tmp_path: Path) -> None:
     run({"n": 3}, stop={"i": 1}, sync_config=config())
     Remote.ups.clear()
     _live.clear()
@@ -732,7 +734,7 @@ def test_a_name_taken_in_the_storage_is_not_used_again(
         nbckpt.run(count, name="x", sync_config=config(), resume="must")
 
 
-def test_storage_that_cannot_be_reached_begins_nothing_anew(
+def test_unreachable_storage_does_not_start_trials_over(
     remote: Store, elsewhere: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("nbckpt.sync.transfer._BACKOFF_S", 0)
@@ -744,7 +746,7 @@ def test_storage_that_cannot_be_reached_begins_nothing_anew(
     assert not (folder / "e").exists()
 
 
-def test_trials_are_numbered_after_those_that_are_there(
+def test_new_trials_are_numbered_after_the_stored_ones(
     remote: Store, elsewhere: Callable[[str], Path]
 ) -> None:
     run({"n": nbckpt.grid_search([1, 2])}, sync_config=config())
@@ -755,7 +757,7 @@ def test_trials_are_numbered_after_those_that_are_there(
     assert [(it.id, it.config["n"], it.iteration) for it in experiment.trials] == [("t1", 2, 2), ("t2", 1, 1)]
 
 
-def test_the_last_sync_can_be_given_up(store: Path, remote: Store) -> None:
+def test_the_last_sync_can_be_cancelled(store: Path, remote: Store) -> None:
     gate, inside = threading.Event(), threading.Event()
 
     def hangs(call: Any) -> bool:
@@ -777,7 +779,7 @@ def test_the_last_sync_can_be_given_up(store: Path, remote: Store) -> None:
 # From another node; tests/cluster/test_sync_ray.py has it on a real cluster.
 
 
-def test_an_artifact_takes_no_other_place(tmp_path: Path) -> None:
+def test_an_artifact_with_a_reserved_path_is_refused(tmp_path: Path) -> None:
     for path in ("params.json", "events.jsonl", "checkpoint_000001/x", "../x", "/x"):
         with pytest.raises(UsageError):
             take_in(tmp_path / "t0", {path: FileStat(1, 1, 1)}, lambda *_: b"x")
@@ -800,7 +802,7 @@ def test_artifacts_that_change_during_a_copy_arrive_as_they_are(tmp_path: Path) 
     assert set(artifacts.changes(changed)) == {"grows", "shrinks"}
 
 
-def test_artifacts_that_cannot_be_sent_are_told(store: Path) -> None:
+def test_a_failed_artifact_sync_is_reported_once(store: Path) -> None:
     tool = Tool([RuntimeError("net down")])
     sender = Sender(SyncConfig(URL, tool), "e/t0", store)
     assert "RuntimeError: net down" in sender.send(last=True)

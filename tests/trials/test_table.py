@@ -171,7 +171,7 @@ def test_a_sorted_table_shows_the_best_trials_of_any_status(made: Made) -> None:
     assert [row["trial"] for row in rows] == ["t1", "t2", "t3"]
 
 
-def test_of_more_trials_than_rows_the_best_are_shown_first(tmp_path: Path) -> None:
+def test_a_table_of_many_trials_shows_the_best_first(tmp_path: Path) -> None:
     made = Made(tmp_path / "e", metric="acc", mode="max")
     for at in range(199):
         made.trial({"acc": at})
@@ -181,7 +181,7 @@ def test_of_more_trials_than_rows_the_best_are_shown_first(tmp_path: Path) -> No
     assert made.page().notes[0] == note
 
 
-def test_pages_have_all_trials_in_order_and_say_which_are_there(made: Made) -> None:
+def test_pages_have_all_trials_in_order_and_name_their_range(made: Made) -> None:
     for at in range(7):
         made.trial({"loss": -at})
     pages = [made.experiment.table(most=3, page=number).page() for number in (1, 2, 3)]
@@ -215,14 +215,14 @@ def test_a_metric_and_a_mode_may_be_given_to_sort_by(made: Made) -> None:
         ({"mode": "min"}, "say by which metric trials are compared"),
     ],
 )
-def test_what_cannot_be_shown_is_refused(made: Made, options: dict[str, Any], words: str) -> None:
+def test_invalid_table_options_are_refused(made: Made, options: dict[str, Any], words: str) -> None:
     for _ in range(7):
         made.trial({"loss": 1})
     with pytest.raises(UsageError, match=words):
         made.experiment.table(**options)
 
 
-def test_a_page_of_many_trials_looks_at_new_results_only(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_of_many_trials_reads_only_new_results(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     for at in range(50):
         made.trial(*[{"loss": at}] * 20, lr=at, same=1)
     table = made.experiment.table(most=5, page=2, sort=True, metric="missing", mode="min")
@@ -278,7 +278,7 @@ def test_elapsed_time_shows_hours_minutes_seconds_and_any_days(seconds: float, t
     assert elapsed(seconds) == text
 
 
-def test_only_what_varies_of_the_configuration_is_shown(made: Made) -> None:
+def test_only_parameters_that_vary_are_shown(made: Made) -> None:
     made.trial(lr=0.1, same="x", model={"depth": 2, "width": [3]})
     made.trial(lr=0.2, same="x", model={"depth": 4, "width": [3]}, extra=None)
     assert varying(made.experiment.trials) == ["lr", "model/depth", "extra"]
@@ -297,7 +297,7 @@ def test_a_row_shows_the_newest_checkpoint_and_results_at_risk(made: Made) -> No
     assert [str(hint) for hint in made.page().hints] == ["Resume: %ckpt resume e"]
 
 
-def test_a_trial_that_runs_tells_where_it_ends_and_when(tmp_path: Path) -> None:
+def test_a_running_trial_shows_its_end_and_time_left(tmp_path: Path) -> None:
     made = Made(tmp_path / "e", stop={"training_iteration": 5})
     made.experiment._pool.drivers = 1  # it runs
     made.trial(*[{"time_this_iter_s": 60.0}] * 2, end=False)
@@ -321,7 +321,7 @@ def test_without_a_set_end_finished_trials_give_the_estimate(made: Made) -> None
     assert [(row["iteration"], row["eta"]) for row in made.rows()][-1] == ("2/~4", "~3 s")
 
 
-def test_a_trial_that_was_cut_off_says_so_and_how_to_go_on(made: Made) -> None:
+def test_an_interrupted_trial_is_noted_with_the_resume_command(made: Made) -> None:
     made.trial({"loss": 1}, end=False)
     made.trial({"loss": 1})
     page = made.page()
@@ -342,7 +342,7 @@ def test_an_error_shows_its_last_line_and_unfolds_its_traceback(made: Made) -> N
     assert shown["text/plain"].count("ValueError") == 1  # a terminal cannot fold: the last line is enough
 
 
-def test_many_errors_do_not_push_the_table_out_of_sight(made: Made) -> None:
+def test_many_errors_do_not_hide_the_table(made: Made) -> None:
     for _ in range(12):
         failed(made.trial(end=False))
     folds = made.page().folds
@@ -350,7 +350,7 @@ def test_many_errors_do_not_push_the_table_out_of_sight(made: Made) -> None:
     assert folds[-1].summary == "4 more errors"
 
 
-def test_a_metric_has_its_course_in_text_and_in_html(made: Made) -> None:
+def test_a_metric_has_a_sparkline_in_text_and_html(made: Made) -> None:
     made.trial(*[{"loss": 1 / at} for at in range(1, 100)])
     shown = TrialTable(made.experiment)._repr_mimebundle_()
     assert re.search(r"█▁+ 0.0101", shown["text/plain"])
@@ -360,12 +360,12 @@ def test_a_metric_has_its_course_in_text_and_in_html(made: Made) -> None:
 
 
 @pytest.mark.parametrize("values", [[0.0], [1.0, 1.0], [1e308, -1e308], [0.0] * 500])
-def test_every_course_can_be_drawn(values: list[float]) -> None:
+def test_a_sparkline_of_any_numbers_can_be_drawn(values: list[float]) -> None:
     assert set(blocks(values)) <= set("▁▂▃▄▅▆▇█")
     assert "nan" not in svg(values)
     assert "inf" not in svg(values)
 
 
-def test_numbers_that_are_none_do_not_stop_the_table(made: Made) -> None:
+def test_nan_and_infinity_do_not_break_the_table(made: Made) -> None:
     made.trial({"loss": float("nan")}, {"loss": float("inf")})
     assert made.rows()[0]["loss"] == "inf"

@@ -86,7 +86,7 @@ def test_results_after_a_retry_replace_the_former_ones(tmp_path: Path) -> None:
     assert scalars(tmp_path / "log" / "e" / "t0", "loss") == [(1, 0.0), (2, 1.0), (3, 12.0), (4, 13.0)]
 
 
-def test_a_paused_trial_goes_on_in_its_folder(tmp_path: Path) -> None:
+def test_a_paused_trial_continues_in_its_folder(tmp_path: Path) -> None:
     def train(config: dict[str, Any]) -> None:
         for i in range(1 if nbckpt.get_checkpoint() is None else 3):
             nbckpt.report(loss=float(i), checkpoint={})
@@ -100,7 +100,7 @@ def test_a_paused_trial_goes_on_in_its_folder(tmp_path: Path) -> None:
     assert scalars(tmp_path / "log" / "e" / "t0", "loss") == [(1, 0.0), (2, 0.0), (3, 1.0), (4, 2.0)]
 
 
-def test_it_is_kept_with_the_experiment(tmp_path: Path, store: Path) -> None:
+def test_a_stored_callback_has_no_open_writers(tmp_path: Path, store: Path) -> None:
     run(train, tmp_path / "log")
     callback = TensorBoardCallback(tmp_path / "log")
     callback._writers[tmp_path] = open  # type: ignore[assignment]
@@ -109,7 +109,7 @@ def test_it_is_kept_with_the_experiment(tmp_path: Path, store: Path) -> None:
     assert "left_out" not in (store / "experiments" / "e" / "experiment.json").read_text()
 
 
-def test_without_tensorboard_one_line_tells_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_tensorboard_the_error_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tensorboard", None)
     with pytest.raises(
         UsageError, match=r"^TensorBoardCallback needs TensorBoard: pip install 'nbckpt\[tensorboard\]'$"

@@ -121,7 +121,7 @@ def test_totals_need_increments_and_survive_a_restore(tmp_path: Path) -> None:
         assert trainable.train()["time_total_s"] == before + 2
 
 
-def test_changing_a_result_does_not_reach_what_is_saved(make: Callable[..., Counter]) -> None:
+def test_changing_a_result_does_not_change_the_checkpoint(make: Callable[..., Counter]) -> None:
     with make() as trainable:
         trainable.train()["n"] = 99
         record = CheckpointFolder(trainable.logdir).read(Path(trainable.save()).name)
@@ -129,7 +129,7 @@ def test_changing_a_result_does_not_reach_what_is_saved(make: Callable[..., Coun
 
 
 @pytest.mark.parametrize("error", [ValueError("why"), SystemExit("why")])
-def test_what_a_step_raises_is_the_cause_of_a_trial_error(tmp_path: Path, error: BaseException) -> None:
+def test_an_exception_in_a_step_is_the_cause_of_a_trial_error(tmp_path: Path, error: BaseException) -> None:
 
     class Bad(Trainable):
         def step(self) -> dict[str, Any]:
@@ -140,7 +140,7 @@ def test_what_a_step_raises_is_the_cause_of_a_trial_error(tmp_path: Path, error:
     assert caught.value.__cause__ is error
 
 
-def test_ctrl_c_in_a_step_reaches_the_one_who_pressed_it(tmp_path: Path) -> None:
+def test_ctrl_c_in_a_step_raises_a_keyboard_interrupt(tmp_path: Path) -> None:
 
     class Busy(Counter):
         def step(self) -> dict[str, Any]:
@@ -156,7 +156,7 @@ def test_ctrl_c_in_a_step_reaches_the_one_who_pressed_it(tmp_path: Path) -> None
         assert trainable.train()["training_iteration"] == 2
 
 
-def test_a_step_that_returns_no_dict_is_told_so(tmp_path: Path) -> None:
+def test_a_step_that_returns_no_dict_is_an_error(tmp_path: Path) -> None:
     class Odd(Trainable):
         def step(self) -> Any:
             return 5
@@ -180,14 +180,12 @@ def test_a_failed_save_leaves_only_the_older_checkpoints(make: Callable[..., Cou
 
 
 @pytest.mark.parametrize("place", ["../outside", ".", "deep/checkpoint_1", "mine", "checkpoint_tmp1"])
-def test_a_checkpoint_goes_nowhere_but_into_the_trials_folder(
-    make: Callable[..., Counter], place: str
-) -> None:
+def test_a_save_to_an_invalid_folder_is_refused(make: Callable[..., Counter], place: str) -> None:
     with make() as trainable, pytest.raises(UsageError, match="in the trial's folder"):
         trainable.save(Path(trainable.logdir) / place)
 
 
-def test_a_folder_in_the_trials_can_be_chosen(make: Callable[..., Counter]) -> None:
+def test_a_checkpoint_folder_inside_the_trials_can_be_chosen(make: Callable[..., Counter]) -> None:
     with make() as trainable:
         trainable.train()
         path = trainable.save(Path(trainable.logdir) / "checkpoint_best")
@@ -216,7 +214,7 @@ def test_a_damaged_checkpoint_is_not_restored(make: Callable[..., Counter]) -> N
         assert (trainable.n, trainable.calls) == (1, [])
 
 
-def test_save_to_object_keeps_nothing_and_changes_nothing(make: Callable[..., Counter]) -> None:
+def test_save_to_object_writes_and_changes_nothing(make: Callable[..., Counter]) -> None:
     with make() as trainable:
         trainable.train()
         path = Path(trainable.save())

@@ -48,7 +48,7 @@ def steps(library: Catalog, name: str = "e/t0") -> list[int]:
     return [it.step for it in library.trial(name)[1].checkpoints.records()]
 
 
-def test_undo_brings_back_what_rm_took_away(library: Catalog) -> None:
+def test_undo_brings_back_removed_experiments_and_checkpoints(library: Catalog) -> None:
     before = contents(library.folder)
     removal = library.remove("e", "f/t0@2")
     assert removal.labels == ["e", "f/t0@2"]
@@ -61,13 +61,13 @@ def test_undo_brings_back_what_rm_took_away(library: Catalog) -> None:
     assert trash.removals(library.folder) == []
 
 
-def test_a_checkpoint_of_a_removed_experiment_goes_with_it(library: Catalog) -> None:
+def test_removing_an_experiment_and_its_checkpoint_is_undoable(library: Catalog) -> None:
     before = contents(library.folder)
     library.remove("e/t0@1", "e").bring_back()
     assert contents(library.folder) == before
 
 
-def test_gc_deletes_and_counts_what_rm_took_away(
+def test_gc_deletes_removed_experiments_and_counts_them(
     library: Catalog, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["rm", "e"]) == 0
@@ -175,7 +175,7 @@ def test_a_checkpoint_behind_a_link_is_not_moved(library: Catalog, tmp_path: Pat
         ".removed~~",
     ],
 )
-def test_a_name_in_the_trash_that_leads_elsewhere_is_nobodys(library: Catalog, name: str) -> None:
+def test_an_invalid_name_in_the_trash_is_ignored(library: Catalog, name: str) -> None:
     (library.folder / name).mkdir()
     assert trash.removals(library.folder) == []
     trash.empty(library.folder)
@@ -195,7 +195,7 @@ def killed_after(monkeypatch: pytest.MonkeyPatch, moves: int) -> None:
 
 
 @pytest.mark.parametrize("moves", range(3))
-def test_a_removal_killed_anywhere_loses_nothing(
+def test_a_removal_killed_at_any_move_loses_nothing(
     library: Catalog, monkeypatch: pytest.MonkeyPatch, moves: int
 ) -> None:
     before = contents(library.folder)
@@ -211,7 +211,7 @@ def test_a_removal_killed_anywhere_loses_nothing(
 
 
 @pytest.mark.parametrize("moves", range(3))
-def test_an_undo_killed_anywhere_goes_on_when_asked_again(
+def test_an_undo_killed_at_any_move_can_be_repeated(
     library: Catalog, monkeypatch: pytest.MonkeyPatch, moves: int
 ) -> None:
     before = contents(library.folder)
@@ -227,7 +227,7 @@ def test_an_undo_killed_anywhere_goes_on_when_asked_again(
     assert contents(library.folder) == before
 
 
-def test_a_collection_that_was_killed_is_finished_by_the_next(
+def test_a_killed_collection_is_finished_by_the_next_one(
     library: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     removal = library.remove("e")
@@ -282,7 +282,7 @@ def opens_only_to_read(full: Any) -> Any:
     )
 
 
-def test_a_removal_that_the_disk_refuses_changes_nothing(
+def test_a_removal_that_the_disk_refuses_has_no_effect(
     library: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = contents(library.folder)
@@ -300,7 +300,7 @@ def test_a_removal_that_the_disk_refuses_changes_nothing(
     assert contents(library.folder) == before
 
 
-def test_a_removal_that_cannot_be_synced_changes_nothing(
+def test_a_removal_that_cannot_be_synced_has_no_effect(
     library: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = contents(library.folder)
@@ -345,12 +345,12 @@ def test_two_undos_at_once_bring_back_the_whole_checkpoint(
     assert contents(library.folder) == before
 
 
-def test_a_removal_that_is_asked_for_twice_is_one(library: Catalog) -> None:
+def test_a_duplicate_in_a_removal_counts_once(library: Catalog) -> None:
     assert library.remove("e", "e").labels == ["e"]
     assert library.remove("f/t0@1", "f/t0@001").labels == ["f/t0@1"]
 
 
-def test_a_name_that_is_no_text_is_removed_and_comes_back(library: Catalog) -> None:
+def test_a_name_that_is_not_unicode_can_be_removed_and_restored(library: Catalog) -> None:
     name = os.fsdecode(b"\xff~%")
     (library.folder / "e").rename(library.folder / name)
     before = contents(library.folder)
@@ -358,7 +358,7 @@ def test_a_name_that_is_no_text_is_removed_and_comes_back(library: Catalog) -> N
     assert contents(library.folder) == before
 
 
-def test_a_power_cut_never_shows_what_is_half_deleted(
+def test_a_power_cut_never_shows_partly_deleted_files(
     library: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     library.remove("e")
@@ -369,7 +369,7 @@ def test_a_power_cut_never_shows_what_is_half_deleted(
     assert calls[:2] == ["sync", "delete"]
 
 
-def test_a_push_leaves_the_trash_at_home(library: Catalog, store: Path) -> None:
+def test_a_push_does_not_copy_the_trash(library: Catalog, store: Path) -> None:
     library.remove("e")
     made = nbckpt.mirror.Mirror(nbckpt.Tracker(str(store)).store, library.folder, "memory://trash-push")
     assert list(made.push().experiments) == ["f"]

@@ -59,7 +59,7 @@ class Same(Search):
 
 
 @pytest.mark.parametrize("events", [("end",), ("end", "error")])
-def test_a_last_event_that_is_not_written_fails_the_trial(
+def test_a_trial_fails_if_its_last_event_is_not_written(
     monkeypatch: pytest.MonkeyPatch, events: tuple[str, ...]
 ) -> None:
     refuse(monkeypatch, *events)
@@ -70,7 +70,7 @@ def test_a_last_event_that_is_not_written_fails_the_trial(
     assert not experiment.running
 
 
-def test_a_pause_after_a_failure_that_is_not_written_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pause_that_cannot_be_written_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     refuse(monkeypatch, "pause")
     trials: list[Experiment] = []
     started = threading.Event()
@@ -125,7 +125,7 @@ class Slow(BackgroundCallback):
         assert self.go.wait(SECONDS)
 
 
-def test_one_trial_s_upload_holds_up_no_other_trial() -> None:
+def test_an_upload_does_not_delay_other_trials() -> None:
     slow, told = Slow(), threading.Event()
 
     def train(config: dict[str, Any]) -> None:
@@ -144,7 +144,7 @@ def test_one_trial_s_upload_holds_up_no_other_trial() -> None:
     assert [trial.status for trial in experiment.trials] == ["TERMINATED"] * 2
 
 
-def test_a_slow_callback_holds_up_no_other_callback() -> None:
+def test_a_slow_callback_does_not_delay_other_callbacks() -> None:
     inside, go, heard = threading.Event(), threading.Event(), threading.Event()
 
     class Holds(Callback):
@@ -214,7 +214,7 @@ def test_an_interrupt_in_a_callback_pauses_inline_trials_too() -> None:
 
 
 @interrupts
-def test_an_interrupt_after_a_trial_s_end_leaves_it_finished() -> None:
+def test_an_interrupt_after_the_end_leaves_a_trial_finished() -> None:
     class Interrupts(Callback):
         def on_trial_complete(self, trial: Trial) -> None:
             signal.raise_signal(signal.SIGINT)
@@ -240,7 +240,7 @@ def test_a_metric_called_done_is_refused_by_name(value: Any) -> None:
         assert f"done={value!r}: 'done' says whether the trial has ended, True or False" in trial.error
 
 
-def test_done_may_be_a_truth_of_numpy() -> None:
+def test_done_may_be_a_numpy_bool() -> None:
     def train(config: dict[str, Any]) -> None:
         nbckpt.report(done=np.bool_(False))
         nbckpt.report(done=np.bool_(True))

@@ -47,7 +47,7 @@ def finished_in_the_end(experiment: Experiment) -> bool:
     return [(it.status, it.iteration) for it in experiment.trials] == [("TERMINATED", 4)] * 2
 
 
-def test_resume_with_trust_goes_on_from_the_checkpoints(elsewhere: Catalog) -> None:
+def test_resume_with_trust_continues_from_the_checkpoints(elsewhere: Catalog) -> None:
     experiment = elsewhere.open("e")
     with pytest.raises(nbckpt.UntrustedError):
         experiment.resume()
@@ -57,7 +57,7 @@ def test_resume_with_trust_goes_on_from_the_checkpoints(elsewhere: Catalog) -> N
     assert [len(trial.results) for trial in experiment.trials] == [4, 4]
 
 
-def test_resume_with_trust_signs_when_the_function_is_here(elsewhere: Catalog) -> None:
+def test_resume_with_trust_signs_with_a_live_function_too(elsewhere: Catalog) -> None:
     experiment = nbckpt.run(train, name="e", num_samples=2)
     assert experiment.wait(60)
     assert [trial.status for trial in experiment.trials] == ["ERROR", "ERROR"]
@@ -72,9 +72,7 @@ def test_trust_signs_an_experiment_with_its_checkpoints(
     assert finished(elsewhere.open("e").resume())
 
 
-def test_trust_of_a_store_includes_experiments(
-    elsewhere: Catalog, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_trust_store_signs_experiments_too(elsewhere: Catalog, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["trust", "--store"]) == 0
     assert "Signed 4 checkpoints and 1 experiment as your own" in capsys.readouterr().out
     assert main(["trust", "--store"]) == 0
@@ -115,7 +113,7 @@ def test_a_pull_finds_what_a_run_syncs_to_the_same_url(
     assert main(["pull", url]) == 0
 
 
-def test_a_run_goes_on_with_what_a_push_brought_to_its_url(
+def test_a_run_continues_an_experiment_that_a_push_copied(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = (tmp_path / "there").as_uri()

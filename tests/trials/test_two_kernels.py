@@ -65,7 +65,7 @@ def test_a_trial_that_another_kernel_finished_is_not_run_again() -> None:
 
 
 @pytest.mark.parametrize("look", [Experiment.table, Experiment.dataframe, lambda it: it.best("loss", "min")])
-def test_whoever_looks_sees_what_another_kernel_did(look: Callable[[Experiment], Any]) -> None:
+def test_every_view_shows_changes_of_another_kernel(look: Callable[[Experiment], Any]) -> None:
     fails = [True]
     here = nbckpt.run(failing(fails), name="e")
     assert here.wait(SECONDS)
@@ -78,7 +78,7 @@ def test_whoever_looks_sees_what_another_kernel_did(look: Callable[[Experiment],
 
 
 @pytest.mark.slow
-def test_a_run_that_is_refused_changes_nothing_of_what_runs(store: Path) -> None:
+def test_a_refused_run_does_not_change_the_experiment(store: Path) -> None:
     def train(config: dict[str, Any]) -> None:
         nbckpt.report(loss=1.0)
 
@@ -96,7 +96,7 @@ def test_a_run_that_is_refused_changes_nothing_of_what_runs(store: Path) -> None
     assert content() == before
 
 
-def test_a_name_that_was_removed_begins_anew(store: Path) -> None:
+def test_a_removed_name_starts_a_new_experiment(store: Path) -> None:
     ran = nbckpt.run(failing([False]), {"x": nbckpt.grid_search([1, 2])}, name="e")
     assert ran.wait(SECONDS)
     shutil.rmtree(ran.folder)
@@ -118,7 +118,7 @@ def test_a_replaced_experiment_is_not_mixed_with_the_new_one(store: Path) -> Non
 
 
 @pytest.mark.slow
-def test_a_new_name_that_two_kernels_start_at_once_runs_in_one(store: Path) -> None:
+def test_only_one_of_two_kernels_starts_a_new_name(store: Path) -> None:
     first = Experiment(store / "experiments/e", nbckpt.trials.model.spec.Spec(print))
     with first.claimed(), pytest.raises(UsageError, match="another kernel"):
         nbckpt.run(print, {"x": 1}, name="e")
@@ -183,7 +183,7 @@ def here(gate: Gate) -> Iterator[Experiment]:
     assert control.pending(experiment.folder) == []
 
 
-def test_another_kernel_pauses_and_resumes_what_runs_here(here: Experiment, gate: Gate) -> None:
+def test_another_kernel_pauses_and_resumes_a_trial(here: Experiment, gate: Gate) -> None:
     other = in_another_kernel(here)
     other.pause("t0")
     assert [here.asked(trial) for trial in here.trials] == ["pause", ""]
@@ -193,20 +193,20 @@ def test_another_kernel_pauses_and_resumes_what_runs_here(here: Experiment, gate
     until(lambda: here.trials[0].status == Status.RUNNING)
 
 
-def test_another_kernel_stops_all_that_runs_here(here: Experiment, gate: Gate) -> None:
+def test_another_kernel_stops_all_trials(here: Experiment, gate: Gate) -> None:
     in_another_kernel(here).stop()
     gate.go.release(2)
     assert here.wait(SECONDS)
     assert [trial.note for trial in here.trials] == ["stopped"] * 2
 
 
-def test_another_kernel_asks_for_a_checkpoint(here: Experiment, gate: Gate) -> None:
+def test_another_kernel_requests_a_checkpoint(here: Experiment, gate: Gate) -> None:
     in_another_kernel(here).checkpoint("t1")
     assert [here.asked(trial) for trial in here.trials] == ["", "checkpoint"]
     gate.until(lambda: here.trials[1].checkpoint is not None)
 
 
-def test_what_cannot_be_resumed_elsewhere_is_not_asked_for(here: Experiment) -> None:
+def test_an_invalid_resume_is_not_requested(here: Experiment) -> None:
     with pytest.raises(UsageError, match="nothing to resume"):
         in_another_kernel(here).resume()
 
@@ -222,7 +222,7 @@ def test_a_command_in_a_shell_reaches_the_kernel_that_runs(here: Experiment, sto
 
 @pytest.mark.slow
 @pytest.mark.parametrize("written", [b"", b"{}", b'{"format":1,"do":"rm"}', b'{"format":2,"do":"stop"}'])
-def test_a_request_that_is_none_is_removed_and_noted(here: Experiment, written: bytes) -> None:
+def test_an_invalid_request_is_removed_and_noted(here: Experiment, written: bytes) -> None:
     file = control.ask(here.folder, control.ControlRequest("pause"))
     until(lambda: not file.exists())
     write_file(file, written)
@@ -247,7 +247,7 @@ def test_a_request_for_an_unknown_trial_is_refused_at_once(here: Experiment) -> 
         in_another_kernel(here).pause("t7")
 
 
-def test_who_asks_acts_itself_once_the_owner_is_gone(store: Path) -> None:
+def test_a_request_is_carried_out_locally_after_the_owner_ends(store: Path) -> None:
     fails = [True]
     first = nbckpt.run(failing(fails), name="e")
     assert first.wait(SECONDS)
@@ -273,7 +273,7 @@ def test_an_abandoned_request_does_not_reach_a_new_owner() -> None:
     control.withdraw([new])
 
 
-def test_a_run_that_follows_at_once_has_one_owner(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_follows_immediately_has_one_owner(monkeypatch: pytest.MonkeyPatch) -> None:
     begun, gate = threading.Event(), threading.Event()
     over, runs = Experiment._over, []
 
@@ -318,7 +318,7 @@ def test_a_request_done_while_its_owner_ends_is_not_repeated(tmp_path: Path) -> 
     assert control.answered(file, ends) is True
 
 
-def test_an_experiment_cannot_end_before_what_it_did_is_answered(
+def test_an_experiment_answers_requests_before_it_ends(
     here: Experiment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     withdraw, is_held = control.withdraw, []
@@ -333,7 +333,7 @@ def test_an_experiment_cannot_end_before_what_it_did_is_answered(
 
 
 @pytest.mark.slow
-def test_a_request_that_cannot_be_removed_is_done_once(
+def test_a_request_that_cannot_be_deleted_runs_once(
     here: Experiment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks = threading.Semaphore(0)
