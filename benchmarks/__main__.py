@@ -71,7 +71,7 @@ def _parser() -> argparse.ArgumentParser:
         "--quick", action="store_true", help=f"{_QUICK_MIB} MiB: shows that it works, not how fast"
     )
     parser.add_argument("--size", type=int, default=cells.FULL_MIB, metavar="MIB", help="of arrays")
-    parser.add_argument("--rounds", type=int, default=5, help="medians of so many")
+    parser.add_argument("--rounds", type=int, default=5, help="how many; the median counts")
     parser.add_argument(
         "--peers", default="here",
         help="here (what is installed; the default), none, all (makes what is missing), or some of "

@@ -105,7 +105,7 @@ def _suitable(versions: tuple[str, ...]) -> str:
             )
             if found.returncode == 0:
                 return found.stdout.strip()
-    raise InstallError(f"needs Python {' or '.join(versions)}, and none is on the path: give --python")
+    raise InstallError(f"needs Python {' or '.join(versions)}, and there is none on the path: give --python")
 
 
 def _same_libraries() -> list[str]:

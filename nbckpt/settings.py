@@ -79,7 +79,7 @@ def _number(default: float, *names: str) -> float:
     try:
         return float(value) if value else default
     except ValueError:
-        raise UsageError(f"{name}={value!r} is no number: unset it, or set it to one") from None
+        raise UsageError(f"{name}={value!r} is not a number: set it to a number, or unset it") from None
 
 
 def _cache_folder() -> Path:

@@ -42,7 +42,6 @@ PHRASES = {
     r"\bthe seed(s|'s)?\b(?! of)": "a stranger does not know it",
     r"\bbrings? forth\b|\bhenceforth\b|\bthereof\b|\btherein\b": "a plain word",
     r"\bgo(es)? on with\b": "continue",
-    r"\bcut off\b": "interrupted",
 }
 _PATTERN = re.compile("|".join(f"(?P<p{at}>{phrase})" for at, phrase in enumerate(PHRASES)), re.IGNORECASE)
 

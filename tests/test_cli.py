@@ -151,7 +151,7 @@ def test_undo_reports_a_damaged_record_of_a_removal(store: str, capsys: pytest.C
     text = note.read_bytes()
     note.write_bytes(text[:-1] + b"x")
     assert main(["undo", "--store", store]) == 0
-    assert "as far as its damaged note says" in capsys.readouterr().out
+    assert "its note is damaged and may name only a part" in capsys.readouterr().out
     assert main(["undo", "--store", store]) == 1  # an older removal is not undone in its place
     assert "is damaged" in capsys.readouterr().err
 

@@ -333,7 +333,7 @@ COMMANDS = (
                 metavar="N",
                 help=f"how many at most ({_SHOWN}); 0: all",
             ),
-            option("--page", type=int, default=1, metavar="K", help="the K-th page of so many"),
+            option("--page", type=int, default=1, metavar="K", help="page K"),
             option(
                 "--find",
                 default="",

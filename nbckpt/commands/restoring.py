@@ -50,7 +50,7 @@ class RestoreResult(Result):
         notes = [*([self.also] if self.also else []), *torn_note(restored.torn)]
         if restored.apart:
             names = short(", ".join(restored.apart), 100)
-            notes.append(f"what was shared with {names} is not shared any more, since that was not asked for")
+            notes.append(f"{names} was not restored: what it shared with the others is now a separate copy")
         undo = any(change != "new" for change in restored.changes.values()) and not restored.dry_run
         return Page(
             headline,

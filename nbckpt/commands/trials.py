@@ -37,7 +37,7 @@ def run(
     wait: bool,  # noqa: FBT001  argparse passes it by name
     **options: Any,
 ) -> Experiment:
-    """Run a function, once for every configuration, in the background; the same --name goes on with it."""
+    """Run a function, once for every configuration, in the background; the same --name continues it."""
     namespace = session.namespace
     found = values.find_function(function, namespace)
     grids = {key: grid_search(those) for key, those in values.lists(grid, namespace).items()}
@@ -134,7 +134,7 @@ class Asked(Result):
 
 
 def pause(session: Session, target: str) -> Asked:
-    """Pause an experiment or one trial, each after its next result; resume goes on with it."""
+    """Pause an experiment or one trial, each after its next result; resume continues it."""
     return _ask(session, target, "pause")
 
 
@@ -182,7 +182,7 @@ def resume(
     trust: bool,  # noqa: FBT001
     wait: bool,  # noqa: FBT001
 ) -> Experiment:
-    """Go on with what is paused or was cut off, from its last checkpoint, also after a restart."""
+    """Resume what is paused or interrupted from its last checkpoint, also after a restart."""
     experiment, trial = _target(session.library, target)
     if session.namespace is None:
         values.add_working_folder()
@@ -278,7 +278,7 @@ COMMANDS = (
             option(
                 "--name", default="", metavar="NAME", help="the experiment's name; the same again goes on"
             ),
-            _many("--stop", help="end a trial at this value of a metric, or after so many seconds"),
+            _many("--stop", help="end a trial at this value of a metric, or after N seconds"),
             option(
                 "--concurrent", dest="max_concurrent", type=int, metavar="N", help="how many run side by side"
             ),
@@ -330,7 +330,7 @@ COMMANDS = (
                 metavar="N",
                 help=f"how many rows at most ({MOST_ROWS}); 0: all",
             ),
-            option("--page", type=int, default=0, metavar="K", help="the K-th page of so many, in order"),
+            option("--page", type=int, default=0, metavar="K", help="page K, in order"),
             switch("--sort", help="the best trial first, by the experiment's metric and mode or these:"),
             _METRIC,
             _MODE,

@@ -83,7 +83,9 @@ def _value(tree: ast.expr, namespace: Namespace | None, word: str) -> Any:
 
 def _unknown(name: str, namespace: Namespace | None) -> str:
     if namespace is None:
-        return f"a shell has no variables, so {name} is no value. For a text write it in quotes: \"'{name}'\""
+        return (
+            f"a shell has no variables, so {name} is not a value. For a text write it in quotes: \"'{name}'\""
+        )
     close = difflib.get_close_matches(name, namespace, n=1)
     hint = f"Did you mean {close[0]}? " if close else ""
     return f"there is no variable {name}. {hint}For a text write it in quotes: {name!r}"

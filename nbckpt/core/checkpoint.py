@@ -265,7 +265,7 @@ class Checkpoint(Rich):
             StoreError: The storage failed. The data there is not a checkpoint until it is written again.
         """
         if "://" not in str(uri):
-            raise UsageError(f"{uri!r} is no URI: use to_directory for a folder")
+            raise UsageError(f"{uri!r} is not a URI: use to_directory for a folder")
         folder = local_folder(uri)
         if folder is not None:
             self.to_directory(folder, overwrite=overwrite)
@@ -421,7 +421,7 @@ class Checkpoint(Rich):
 
     def __fspath__(self) -> str:
         raise TypeError(
-            "a checkpoint is no path: use `with checkpoint.as_directory() as path:` or to_directory(path)"
+            "a checkpoint is not a path: use `with checkpoint.as_directory() as path:` or to_directory(path)"
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -587,7 +587,7 @@ def _folder_source(path: str | os.PathLike[str], *, told: bool = False) -> _Sour
 
 def _uri_source(uri: str, *, told: bool = False) -> _Source:
     if "://" not in str(uri):
-        raise UsageError(f"{uri!r} is no URI: use from_directory for a folder")
+        raise UsageError(f"{uri!r} is not a URI: use from_directory for a folder")
     if (folder := local_folder(uri)) is not None:
         return _folder_source(folder, told=told)
     store = open_store(uri)

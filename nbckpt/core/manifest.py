@@ -338,7 +338,7 @@ def _read_content(it: Any, packs: Sequence[str]) -> Content:
     size, *runs = it
     content = Content(size, tuple((packs[at], first, count) for at, first, count in runs))
     if sum(count for _, _, count in runs) > 1 + size // _SMALLEST_BLOB:
-        raise ValueError(f"{size} bytes cannot be so many blobs as it names for them")
+        raise ValueError(f"{size} bytes cannot be as many blobs as it names")
     return content
 
 

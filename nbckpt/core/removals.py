@@ -39,7 +39,7 @@ class Removal:
 
     def __str__(self) -> str:
         ids = ", ".join(entry.id[:SHORT] for entry, _ in self.checkpoints)
-        return f"removal of {ids}{'' if self.is_whole else ', as far as its damaged note says'}"
+        return f"removal of {ids}{'' if self.is_whole else ' (its note is damaged and may name only a part)'}"
 
     def bring_back(self, history: History) -> None:
         """Undo the removal; see `History.bring_back`."""

@@ -56,4 +56,4 @@ def narrower(asked: type[Kind], recorded: type[Any]) -> type[Kind]:
         return recorded
     if issubclass(asked, recorded):
         return asked
-    raise UsageError(f"this checkpoint is a {recorded.__name__}, which is no {asked.__name__}")
+    raise UsageError(f"this checkpoint is a {recorded.__name__}, not a {asked.__name__}")

@@ -104,15 +104,20 @@ def verify(
         result.damages = [
             it for it in result.damages if not it.touches or any(target in living for target, _ in it.touches)
         ]
-    for pack in dict.fromkeys(it.pack for it in result.damages if it.pack):
+    _mend(history.store, result, copy)
+    return result
+
+
+def _mend(store: Store, result: Verified, copy: Store | None) -> None:
+    """Set the damaged packs aside, and bring back those that another copy has."""
+    for pack in dict.fromkeys(damage.pack for damage in result.damages if damage.pack):
         with suppress(StoreError):  # the damage is reported even if the store cannot be written
-            set_aside(history.store, pack)
+            set_aside(store, pack)
         if copy is not None and not result.failure:
             try:
-                result.repaired += [pack] * repair(history.store, pack, copy)
+                result.repaired += [pack] * repair(store, pack, copy)
             except StoreError as error:  # report the damage all the same
                 result.failure = str(error)
-    return result
 
 
 def _check_pack(

@@ -65,6 +65,6 @@ def _number(*names: str, default: int) -> tuple[str, int]:
         return name, default
     if not re.fullmatch(r"\s*\d{1,9}\s*", value, re.ASCII):
         raise UsageError(
-            f"{name}={value!r} in the environment is no whole number from 0 on: correct or unset it"
+            f"{name}={value!r} in the environment is not a whole number from 0 on: correct or unset it"
         )
     return name, int(value)

@@ -162,14 +162,14 @@ def read(file: IO[bytes]) -> Any:
         CodecError: The value cannot be built here, for example because a library is missing.
     """
     if file.readline(len(_MAGIC)) != _MAGIC:
-        raise CorruptError(f"{getattr(file, 'name', 'the file')!r} is no state of a value")
+        raise CorruptError(f"{getattr(file, 'name', 'the file')!r} is not the state of a value")
     try:
         sizes, where = json.loads(file.readline())
         record, *parts = [_part(file, size) for size in sizes]
         buffers = [parts[at][offset : offset + size] for at, offset, size in where]
     except (ValueError, TypeError, IndexError, OverflowError, RecursionError) as error:
         raise CorruptError(
-            f"{getattr(file, 'name', 'the file')!r} is no whole state of a value: {error}"
+            f"{getattr(file, 'name', 'the file')!r} is not the whole state of a value: {error}"
         ) from error
     try:
         return codec.load(record, buffers)

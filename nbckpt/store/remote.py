@@ -229,7 +229,7 @@ class RemoteStore(Store):
 
     def _at(self, key: str) -> str:
         if check_key(key).split("/")[0] == STAGING:
-            raise UsageError(f"{key!r} is no key in {self.url}: {STAGING} is where puts are staged")
+            raise UsageError(f"{key!r} is not a valid key in {self.url}: {STAGING} is where puts are staged")
         return f"{self._root}/{key}"
 
     @contextmanager

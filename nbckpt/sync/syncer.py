@@ -198,7 +198,7 @@ class Syncer(ABC):
         folder = local_folder(upload_dir)
         if folder is not None:
             raise UsageError(
-                f"upload_dir={upload_dir!r} is no URL: write {folder.absolute().as_uri()!r} for a folder, "
+                f"upload_dir={upload_dir!r} is not a URL: write {folder.absolute().as_uri()!r} for a folder, "
                 "or for example 's3://bucket/folder'"
             )
         check_protocol(upload_dir)

@@ -163,7 +163,7 @@ def _place(folder: str | os.PathLike[str] | None, name: str, spec: Spec, resume:
     if name:
         return top / name
     if resume == "must":
-        raise UsageError("resume='must' needs the name of the experiment to go on with")
+        raise UsageError("resume='must' needs the name of the experiment to resume")
     return _new_folder(top, spec)
 
 
@@ -190,9 +190,7 @@ def _find(experiment: Experiment, spec: Spec, resume: Resume) -> None:
     if not there:
         there = bool(is_there(spec.sync, name)) if resume == "never" else fetch(spec.sync, name, folder)
     if resume == "must" and not there:
-        raise NotFoundError(
-            f"there is no experiment {name!r} in {folder.parent} to go on with: see %ckpt trials"
-        )
+        raise NotFoundError(f"there is no experiment {name!r} in {folder.parent} to resume: see %ckpt trials")
     if resume == "never" and there:
         raise UsageError(
             f"there is an experiment {name!r} already: choose another name, or leave out resume='never'"

@@ -75,7 +75,7 @@ def test_an_unrelated_class_is_refused(tmp_path: Path) -> None:
         lambda: Other(uri=uri),
     ]
     for read in reads:
-        with pytest.raises(UsageError, match="is a Model, which is no Other") as error:
+        with pytest.raises(UsageError, match="is a Model, not a Other") as error:
             read()
         assert isinstance(error.value, ValueError)
 

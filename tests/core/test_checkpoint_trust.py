@@ -269,8 +269,8 @@ def test_a_path_cannot_be_a_file_and_a_folder() -> None:
         ({"local_path": "nothing/here"}, NotFoundError, "no folder .*nothing/here"),
         ({"local_path": __file__}, UsageError, "test_checkpoint_trust.py' is a file"),
         ({"uri": "treasure://island"}, UsageError, "treasure://island"),
-        ({"uri": "/plain/path"}, UsageError, "'/plain/path' is no URI: use from_directory"),
-        ({"uri": 5}, UsageError, "5 is no URI"),
+        ({"uri": "/plain/path"}, UsageError, "'/plain/path' is not a URI: use from_directory"),
+        ({"uri": 5}, UsageError, "5 is not a URI"),
     ],
 )
 def test_a_wrong_source_is_named(given: dict[str, Any], error: type, message: str) -> None:

@@ -99,7 +99,7 @@ def test_run_continues_an_existing_name_unless_resume_never(trained: Notebook) -
         ("run train --stop soon", "there is no variable soon"),
         ("run train --samples 0", "num_samples=0 is too few"),
         ("run train --name 'a b'", "cannot name an experiment"),
-        ("run seen", "is no function"),
+        ("run seen", "is not a function"),
         ("run twice", "twice takes (a, b): a trial's function takes (config)"),
         ("run nothing.py:train", "there is no file 'nothing.py'"),
         ("run math:trian", "there is no function 'trian' in math"),
@@ -338,7 +338,7 @@ def test_running_trials_are_synced(trained: Notebook, tmp_path: Path) -> None:
     trained.run(f"%ckpt run train --grid lr=1,2 --name e --sync {there} --wait")
     assert (tmp_path / "there" / "e" / "experiment.json").is_file()
     assert (tmp_path / "there" / "e" / "t1" / "checkpoint_000004.json").is_file()
-    assert "is no URL" in trained.error("%ckpt run train --name other --sync there")
+    assert "is not a URL" in trained.error("%ckpt run train --name other --sync there")
 
 
 def test_show_describes_the_named_checkpoint(trained: Notebook) -> None:

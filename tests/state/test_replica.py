@@ -71,7 +71,7 @@ def test_an_invalid_number_is_named_with_its_variable(
     for name in names:
         monkeypatch.setenv(name, value)
         with pytest.raises(
-            UsageError, match=re.escape(f"{name}={value!r} in the environment is no whole number")
+            UsageError, match=re.escape(f"{name}={value!r} in the environment is not a whole number")
         ):
             CALLS[call]()
         monkeypatch.delenv(name)

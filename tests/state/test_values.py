@@ -394,14 +394,17 @@ def test_an_unpicklable_value_is_named() -> None:
     ids=range(15),
 )
 def test_a_file_of_another_kind_is_corrupt(content: bytes) -> None:
-    with pytest.raises(CorruptError, match=r"'the file' is no (whole )?state of a value"):
+    with pytest.raises(CorruptError, match=r"'the file' is not the (whole )?state of a value"):
         read(io.BytesIO(content))
 
 
 def test_a_file_of_another_class_of_state_is_named(tmp_path: Path) -> None:
     file = tmp_path / "n.state"
     file.write_bytes(b"5")
-    with file.open("rb") as opened, pytest.raises(CorruptError, match=r"n\.state' is no state of a value"):
+    with (
+        file.open("rb") as opened,
+        pytest.raises(CorruptError, match=r"n\.state' is not the state of a value"),
+    ):
         read(opened)
 
 

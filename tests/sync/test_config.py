@@ -145,7 +145,7 @@ def test_the_syncer_of_a_config_is_the_given_one_or_none() -> None:
 
 @pytest.mark.parametrize("syncer", ["rsync {source} {target}", print, DefaultSyncer])
 def test_a_value_that_is_not_a_syncer_is_refused(syncer: Any) -> None:
-    with pytest.raises(ValueError, match="is no syncer"):
+    with pytest.raises(ValueError, match="is not a syncer"):
         get_node_to_storage_syncer(SyncConfig("s3://bucket", syncer))
 
 

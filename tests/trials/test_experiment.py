@@ -606,7 +606,7 @@ def test_the_checkpoint_of_a_retry_is_kept_while_the_trial_runs() -> None:
         ({"mode": "lowest"}, "mode='lowest' is unknown"),
         ({"resume": "maybe"}, "resume='maybe' is unknown"),
         ({"executor": "cloud"}, "no executor 'cloud'"),
-        ({"stop": "soon"}, "stop='soon' is no condition"),
+        ({"stop": "soon"}, "stop='soon' is not a condition"),
         ({"stop": {"loss": "low"}}, r"stop\['loss'\]"),
         ({"name": "../evil"}, "cannot name an experiment"),
         ({"resources_per_trial": {"CPU": 1}}, "goes with executor='ray'"),

@@ -162,7 +162,9 @@ def test_an_unknown_signature_error_lists_the_possible_ones(function: Any, told:
     assert line.endswith("takes (config), (config, checkpoint_dir=None) or (config, reporter)")
 
 
-@pytest.mark.parametrize(("given", "told"), [(5, "5 is no function"), (dict, "does not tell what it takes")])
+@pytest.mark.parametrize(
+    ("given", "told"), [(5, "5 is not a function"), (dict, "does not tell what it takes")]
+)
 def test_a_value_that_is_not_a_function_is_refused(given: Any, told: str) -> None:
     with pytest.raises(UsageError, match=told):
         wrap_function(given)

@@ -155,7 +155,7 @@ def test_a_search_learns_that_a_paused_trial_was_stopped() -> None:
 
 
 def test_a_value_that_is_not_a_search_is_refused(store: Path) -> None:
-    with pytest.raises(UsageError, match="is no search: give an Optuna study"):
+    with pytest.raises(UsageError, match="is not a search: give an Optuna study"):
         nbckpt.run(train, search="tpe")
     assert not store.exists()
 

@@ -335,7 +335,7 @@ def test_the_environment_sets_the_thresholds(
     stage.ended()
     assert tool.calls == ["t1"]
     monkeypatch.setenv(seconds, "soon")
-    with pytest.raises(UsageError, match=f"{seconds}='soon' is no number"):
+    with pytest.raises(UsageError, match=f"{seconds}='soon' is not a number"):
         nbckpt.run(count, sync_config=config())
 
 
@@ -621,12 +621,12 @@ def test_sync_artifacts_false_leaves_artifacts_out(store: Path, tmp_path: Path) 
         (store / "e" / "t0" / "plot[1].txt").write_text("words")
         (store / "e" / "t0" / "logs").mkdir()
         (store / "e" / "t0" / "logs" / "1").write_text("words")
-        print("its log is no artifact")
+        print("its log is not an artifact")
         count(config)
 
     run(function=draws, sync_config=config(sync_artifacts=False))
     there = files(fetched(f"{URL}/e/t0", tmp_path / "there"))
-    assert there.pop("log.txt") == b"its log is no artifact\n"
+    assert there.pop("log.txt") == b"its log is not an artifact\n"
     assert {path.split("/")[0][:10] for path in there} == {"params.jso", "events.jso", "checkpoint"}
 
 

@@ -209,7 +209,7 @@ def test_a_damaged_checkpoint_is_not_restored(make: Callable[..., Counter]) -> N
         (Path(path) / "n").write_text("7")
         with pytest.raises(CorruptError, match="'n'"):
             trainable.restore(path)
-        with pytest.raises(CorruptError, match="no checkpoint"):
+        with pytest.raises(CorruptError, match=r"is not a (whole )?checkpoint"):
             trainable.restore_from_object(b"nothing")
         assert (trainable.n, trainable.calls) == (1, [])
 

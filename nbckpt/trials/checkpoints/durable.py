@@ -202,7 +202,7 @@ class DurableFolder(CheckpointFolder):
             if name.startswith(PREFIX) and work.one(partial(self._is_there, name)):
                 return name
         raise NotFoundError(
-            f"{str(path)!r} is no checkpoint, neither in {self.folder} nor in {self.store.url}"
+            f"{str(path)!r} is not a checkpoint, neither in {self.folder} nor in {self.store.url}"
         )
 
     def _has(self, work: TransferPool, record: Record) -> bool:

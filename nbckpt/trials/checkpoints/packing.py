@@ -41,7 +41,7 @@ def check_packed(data: bytes) -> None:
         CorruptError: The bytes are not a whole checkpoint.
     """
     if not any(algorithms.digest(memoryview(data)[_DIGEST:]) == data[:_DIGEST] for algorithms in HERE):
-        raise CorruptError("this object is no checkpoint of a trial, or not whole")
+        raise CorruptError("this object is not a whole checkpoint of a trial")
 
 
 def unpack(data: bytes, stage: Path) -> Record:
@@ -57,7 +57,7 @@ def unpack(data: bytes, stage: Path) -> Record:
                 _extract(archive, name, stage)
             return Record.decode(archive.read("record.json"), "the checkpoint object")
     except (*DAMAGE, KeyError) as error:
-        raise CorruptError(f"this object is no checkpoint of a trial: {error}") from error
+        raise CorruptError(f"this object is not a checkpoint of a trial: {error}") from error
 
 
 def _extract(archive: zipfile.ZipFile, name: str, stage: Path) -> None:

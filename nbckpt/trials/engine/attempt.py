@@ -207,7 +207,7 @@ class Attempt:
         new = result.pop(DUPLICATE, None) is None
         offered, unanswered = bool(result.pop(SHOULD_CHECKPOINT, False)), result.pop(UNANSWERED, False)
         if new:
-            # Before the checkpoint: after a crash in between, this result is repeated, and none is missing.
+            # Before the checkpoint: after a crash in between, this result is repeated, not lost.
             self._recorder.result(result, durable=offered)
         reason = given_up = ""
         if new:

@@ -213,5 +213,5 @@ def open_search(search: Any, spec: Spec) -> Search | None:
     if hasattr(search, "ask") and hasattr(search, "tell"):
         return OptunaSearch(search, spec)
     raise UsageError(
-        f"search={search!r} is no search: give an Optuna study, or a subclass of nbckpt.trials.Search"
+        f"search={search!r} is not a search: give an Optuna study, or a subclass of nbckpt.trials.Search"
     )

@@ -101,7 +101,7 @@ def take_in(folder: Path, changed: Mapping[str, FileStat], read: Callable[[str, 
     excluded = excluding(OTHERS)
     for path, seen in changed.items():
         if excluded(check_key(path)):
-            raise UsageError(f"{path!r} is no artifact")
+            raise UsageError(f"{path!r} is not an artifact")
         first = read(path, 0)
         if first or not seen.size:  # otherwise the file is gone
             _put(folder, path, seen.size, first, partial(read, path))

@@ -28,7 +28,7 @@ class _TheirsError(StoreError):
 
     def __init__(self, file: Path) -> None:
         super().__init__(
-            f"what it prints is not kept any more: the trial writes {str(file)!r} itself. Give its own file "
+            f"its output is no longer kept: the trial writes {str(file)!r} itself. Give its own file "
             "another name"
         )
 

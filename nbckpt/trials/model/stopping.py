@@ -39,8 +39,8 @@ class Stopper:
                 raise UsageError(f"stop[{wrong[0]!r}] is {stop[wrong[0]]!r}: give a number to reach")
         elif not (stop is None or callable(stop) or (_is_number(stop) and stop > 0)):
             raise UsageError(
-                f"stop={stop!r} is no condition: give a dict of metrics and the values to reach, a function "
-                "of (trial_id, result), or seconds"
+                f"stop={stop!r} is not a condition: give a dict of metrics and the values to reach, a "
+                "function of (trial_id, result), or seconds"
             )
 
     def reason(self, trial: Trial, result: Mapping[str, Any]) -> str:

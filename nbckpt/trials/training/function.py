@@ -233,7 +233,7 @@ def wrap_function(function: Function, *, states_every: int = 0) -> type[Function
 
 def _style_of(function: Function) -> Style:
     if not callable(function):
-        raise UsageError(f"{function!r} is no function: give one that takes a config")
+        raise UsageError(f"{function!r} is not a function: give one that takes a config")
     try:
         signature = inspect.signature(function)
     except (ValueError, TypeError):
@@ -314,5 +314,5 @@ def trainable_class(given: Any, states_every: int = 0) -> type[Trainable]:
     if isinstance(given, type):
         if issubclass(given, Trainable):
             return given
-        raise UsageError(f"{given.__name__} is no Trainable: subclass nbckpt.Trainable, or give a function")
+        raise UsageError(f"{given.__name__} is not a Trainable: subclass nbckpt.Trainable or give a function")
     return wrap_function(given, states_every=states_every)

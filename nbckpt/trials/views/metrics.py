@@ -33,7 +33,7 @@ def metric_columns(given: Sequence[str] | Mapping[str, str]) -> dict[str, str]:
     columns: dict[str, str] = {}
     for name in given:
         if not isinstance(name, str):
-            raise UsageError(f"{name!r} is no metric's name: for headings give a dict of names and headings")
+            raise UsageError(f"{name!r} is not the name of a metric: give a dict of names and headings")
         if name in columns:
             raise UsageError(f"the metric {name!r} is given twice: once is enough")
         columns[name] = name
