@@ -344,7 +344,7 @@ def test_closing_the_terminal_pauses_trials(job: Path) -> None:
     assert '"event":"pause"' in journal.read_text().splitlines()[-1]
 
 
-def test_nohup_stays_in_force(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_keeps_an_ignored_hangup_signal_ignored(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
     number = getattr(signal, "SIGHUP", signal.SIGTERM)
     before = signal.signal(number, signal.SIG_IGN)
     try:

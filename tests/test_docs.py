@@ -88,7 +88,7 @@ def test_code_cites_decisions_that_exist() -> None:
     assert sorted(cited() - DECISIONS.keys()) == []
 
 
-def test_every_decision_is_cited_or_says_why_not() -> None:
+def test_every_decision_is_cited_or_explains_why_not() -> None:
     silent = {number for number, path in DECISIONS.items() if NOT_CITED in path.read_text()}
     assert sorted(DECISIONS.keys() - cited() - silent) == []
     assert sorted(silent & cited()) == []
@@ -102,7 +102,7 @@ def test_every_path_that_a_document_names_exists(path: Path) -> None:
     assert [name for name in names if is_path(name) and not exists(name)] == []
 
 
-def test_the_rule_sees_a_path_that_is_gone() -> None:
+def test_the_path_rule_detects_a_missing_path() -> None:
     assert all(is_path(name) for name in ("core/packer.py", "trials/engine/crew", "tests/none.txt"))
     assert not any(exists(name) for name in ("core/packer.py", "trials/engine/crew", "tests/none.txt"))
     assert exists("core/gc.py")

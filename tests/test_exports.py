@@ -14,7 +14,7 @@ def test_a_public_name_is_there_and_documented(name: str) -> None:
     assert inspect.getdoc(getattr(nbckpt, name)) or name == "FILES"
 
 
-def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+def test_a_missing_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'Nope'"):
         _ = nbckpt.Nope
 

@@ -207,7 +207,7 @@ def test_a_file_in_place_of_the_store_is_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["with space", "Ünïcode 日本 🦆", "a'b\"c", "%41", "#x?y=1", "-dash", "x" * 200]
 )
-def test_a_store_may_be_called_anything(tmp_path: Path, name: str) -> None:
+def test_a_store_may_have_any_name(tmp_path: Path, name: str) -> None:
     tracker = Tracker(tmp_path / name / "store")
     tracker.save({"a": A, "b": 1}, "s", variables=["a", "b"])
     namespace: dict[str, Any] = {}
@@ -338,7 +338,7 @@ def test_a_shell_prints_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert err.startswith("nbckpt: ")
 
 
-def test_a_shell_says_by_its_status_that_there_is_damage(tmp_path: Path) -> None:
+def test_damage_changes_the_exit_status_in_a_shell(tmp_path: Path) -> None:
     tracker = Tracker(tmp_path / "s")
     tracker.save({"a": A}, "s", variables=["a"])
     assert main(["--store", str(tmp_path / "s"), "verify"]) == 0

@@ -212,7 +212,7 @@ class StoreTests(ReadingTests):
         assert list(store.keys()) == ["a/b"]
 
     @pytest.mark.parametrize("size", [0, 1, 300_000])
-    def test_a_copy_has_the_bytes_and_stays_when_its_source_goes(self, store: Store, size: int) -> None:
+    def test_a_copy_has_the_bytes_and_outlives_its_source(self, store: Store, size: int) -> None:
         store.put("a/b", b"x" * size)
         store.put("c", b"former")
         for target in ("c", "d/e"):
@@ -287,7 +287,7 @@ class StoreTests(ReadingTests):
         assert store.get("a/b") == data
         assert list(store.keys()) == ["a/b"]
 
-    def test_a_reader_sees_all_or_nothing(self, store: Store) -> None:
+    def test_a_reader_sees_a_put_completely_or_not_at_all(self, store: Store) -> None:
         data = b"0123456789abcdef" * 100_000
         done = threading.Event()
 
@@ -308,7 +308,7 @@ class StoreTests(ReadingTests):
                 done.set()
         assert set().union(*(reader.result() for reader in readers)) <= {len(data)}
 
-    def test_a_listed_key_is_whole(self, store: Store) -> None:
+    def test_a_listed_key_is_complete(self, store: Store) -> None:
         data = b"0123456789abcdef" * 50_000
         done = threading.Event()
 

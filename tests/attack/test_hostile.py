@@ -13,7 +13,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the limit of me
 
 
 @pytest.mark.slow
-def test_a_hostile_store_or_archive_harms_nothing(tmp_path: Path) -> None:
+def test_a_hostile_store_or_archive_is_harmless(tmp_path: Path) -> None:
     lines = run_child("attack.hostile", tmp_path, seconds=240)
     wrong = lines[next((at for at, line in enumerate(lines) if line.startswith("WRONG")), len(lines)) :]
     assert wrong == [], "\n".join(wrong)

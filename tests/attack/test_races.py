@@ -145,7 +145,7 @@ def check(store: Store) -> dict[str, dict[str, Any]]:
 @pytest.mark.parametrize("ends", ["goes on", "fails", "dies", "dies later"])
 @pytest.mark.parametrize("second", SECOND)
 @pytest.mark.parametrize("first", FIRST)
-def test_two_commands_at_once_leave_nothing_broken(
+def test_two_commands_at_once_leave_an_undamaged_store(
     first: str, second: str, ends: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "x.ckpt"

@@ -93,7 +93,7 @@ def carried(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", ["thread", "process", "inline"])
-def test_on_one_machine_nothing_is_moved(kind: str, carried: list[str]) -> None:
+def test_no_files_are_transferred_on_one_machine(kind: str, carried: list[str]) -> None:
     """Scenario (a): what the trial writes is in its folder already."""
     experiment = run(executor=kind, resources_per_trial=None)
     trial = experiment.trials[0]

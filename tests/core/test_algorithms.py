@@ -92,7 +92,7 @@ def fast(tmp_path: Path) -> Tracker:
     return tracker
 
 
-def test_these_tests_have_both() -> None:
+def test_both_packages_are_installed_for_these_tests() -> None:
     assert (PREFERRED.name, PORTABLE.name) == (BLAKE3, BLAKE2B)
 
 
@@ -157,7 +157,7 @@ def test_a_portable_store_stays_portable_with_the_packages(portable: Tracker) ->
 
 
 @pytest.mark.slow
-def test_a_store_goes_from_one_python_to_the_other_and_back(portable: Tracker) -> None:
+def test_a_portable_store_works_with_and_without_the_packages(portable: Tracker) -> None:
     portable.save(dict(VALUES), "one")
     done = without_packages(LOOK, portable.store.url)
     assert done.returncode == 0, done.stderr
@@ -169,7 +169,7 @@ def test_a_store_goes_from_one_python_to_the_other_and_back(portable: Tracker) -
 
 
 @pytest.mark.slow
-def test_collecting_keeps_the_algorithms(portable: Tracker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_collection_keeps_the_algorithms(portable: Tracker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nbckpt.core.gc.GRACE_S", 0.0)
     arrays = {f"a{n}": np.random.default_rng(n).bytes(100_000) for n in range(8)}
     portable.save(arrays, "all")
@@ -278,7 +278,7 @@ def test_one_store_has_one_digest(
     assert sorted(fast.store.keys()) == before
 
 
-def test_a_push_to_a_new_place_takes_the_algorithms_along(portable: Tracker, tmp_path: Path) -> None:
+def test_a_push_to_a_new_store_keeps_the_algorithms(portable: Tracker, tmp_path: Path) -> None:
     portable.save(dict(VALUES), "kept")
     there = MemoryStore()
     Mirror(portable.store, tmp_path / "experiments", there).push()
@@ -294,7 +294,7 @@ def test_a_checkpoint_uses_the_algorithms_of_its_target_store(portable: Tracker,
     assert Checkpoint.from_store(fast.store, "moved").to_dict()["text"] == "Grüße"
 
 
-def test_a_folder_target_is_gone_on_with_in_the_other_python(tmp_path: Path) -> None:
+def test_an_upload_continues_with_or_without_the_packages(tmp_path: Path) -> None:
     here, there = tmp_path / "here", LocalStore(tmp_path / "there")
     here.mkdir()
     (here / "old").write_text("old")

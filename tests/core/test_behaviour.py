@@ -81,7 +81,7 @@ def test_values_behave_the_same_in_a_new_kernel(
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_restore_breaks_nothing_in_its_own_kernel(case: str, answers: dict[str, dict[str, str]]) -> None:
+def test_values_behave_the_same_in_their_own_kernel(case: str, answers: dict[str, dict[str, str]]) -> None:
     assert answers[case]["live"] == answers[case]["before"]
 
 

@@ -67,7 +67,7 @@ def marked(saved: Saved) -> list[str]:
     return [value.name for value in saved.manifest.values if value.changed]
 
 
-def test_an_array_that_changes_is_kept_and_marked() -> None:
+def test_an_array_that_changes_is_saved_and_marked() -> None:
     array, still = np.arange(1_000_000.0), np.arange(300_000.0)
     tracker = Tracker(Meddler(array))
     saved = tracker.save({"array": array, "still": still}, "n")
@@ -79,7 +79,7 @@ def test_an_array_that_changes_is_kept_and_marked() -> None:
 
 
 @pytest.mark.slow
-def test_no_pack_of_a_save_differs_from_its_index() -> None:
+def test_no_pack_of_a_changing_array_contradicts_its_index() -> None:
     array = np.random.default_rng(0).random(PACK_SIZE // 4)  # three packs
     store = Meddler(array, times=2)
     tracker = Tracker(store)
@@ -90,7 +90,7 @@ def test_no_pack_of_a_save_differs_from_its_index() -> None:
     assert (restored(again, "m")["copy"] == array).all()
 
 
-def test_a_failed_save_leaves_nothing_to_share_wrongly() -> None:
+def test_later_saves_share_no_wrong_data_of_a_failed_save() -> None:
     array = np.random.default_rng(0).random(200_000)
     untouched = array.copy()
     store = Meddler(array)
@@ -102,7 +102,7 @@ def test_a_failed_save_leaves_nothing_to_share_wrongly() -> None:
     assert (restored(tracker)["untouched"] == untouched).all()
 
 
-def test_bytes_of_the_packers_own_do_not_rely_on_lent_ones() -> None:
+def test_private_bytes_are_not_shared_with_a_changing_buffer() -> None:
     array = np.random.default_rng(0).random(32 * 1024)  # one blob, as large as the private one
     private = array.tobytes()
     store = Meddler(array)
@@ -166,12 +166,12 @@ def test_an_unchanged_array_is_not_marked_despite_a_thread() -> None:
 
 
 @pytest.mark.parametrize("name", ["users", "nbckpt-trial", "nbckpt-function"])
-def test_threads_that_run_the_users_code_are_suspected(name: str) -> None:
+def test_threads_that_run_user_code_count_as_running(name: str) -> None:
     with a_thread(name):
         assert pools.others_run()
 
 
-def test_the_main_thread_is_suspected_by_another_one() -> None:
+def test_another_thread_counts_the_main_thread_as_running() -> None:
     found: list[bool] = []
     thread = threading.Thread(target=lambda: found.append(pools.others_run()))
     thread.start()
@@ -180,7 +180,7 @@ def test_the_main_thread_is_suspected_by_another_one() -> None:
 
 
 @pytest.mark.slow
-def test_a_kernels_own_threads_are_not_suspected(notebook_kernel: str) -> None:
+def test_threads_of_the_kernel_do_not_count_as_running(notebook_kernel: str) -> None:
     assert notebook_kernel == "False"
 
 

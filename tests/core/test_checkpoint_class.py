@@ -58,7 +58,7 @@ def test_a_subclass_is_restored_as_itself(tmp_path: Path, data: dict[Any, Any]) 
 
 
 @pytest.mark.parametrize("data", SOURCES, ids=["fields", "nothing", "files"])
-def test_a_base_read_by_a_subclass_becomes_it(tmp_path: Path, data: dict[Any, Any]) -> None:
+def test_a_checkpoint_read_by_a_subclass_becomes_its_instance(tmp_path: Path, data: dict[Any, Any]) -> None:
     for made in (Checkpoint.from_dict(data), Model.from_dict(data)):
         assert {type(it) for it in forms(made, tmp_path, Deeper)} == {Deeper}
 
@@ -101,7 +101,7 @@ def test_attributes_survive_a_chain_and_a_change(tmp_path: Path) -> None:
         assert [it.epochs for it in again] == [4] * 4
 
 
-def test_another_class_keeps_the_attributes_of_both() -> None:
+def test_from_checkpoint_keeps_the_attributes_of_both_classes() -> None:
     made = Model.from_dict({"a": 1})
     made.epochs, made.tags = 3, ["x"]
     other = Deeper.from_checkpoint(made)
@@ -129,7 +129,7 @@ def test_a_pickled_uri_stays_a_uri() -> None:
     assert len(data) < 500
 
 
-def test_a_pickled_dict_brings_its_data() -> None:
+def test_a_pickled_dict_checkpoint_contains_its_data() -> None:
     made = Model.from_dict({"a": [1, 2], FILES: {"f": b"1"}})
     made.epochs = 4
     back = pickle.loads(pickle.dumps(made))

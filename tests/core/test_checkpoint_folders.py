@@ -42,13 +42,13 @@ def foreign(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_folder_source_is_lent_itself(foreign: Path) -> None:
+def test_as_directory_returns_the_folder_of_a_folder_checkpoint(foreign: Path) -> None:
     with Checkpoint.from_directory(foreign).as_directory() as path:
         assert path == str(foreign)
     assert contents(foreign) == {"theirs": b"precious"}
 
 
-def test_any_other_source_is_lent_for_the_block_only() -> None:
+def test_as_directory_of_another_form_is_temporary() -> None:
     """The name is the content's, so that equal ones can be shared."""
     made = Checkpoint.from_dict(MADE)
     with made.as_directory() as path:
@@ -67,7 +67,7 @@ def test_an_error_in_the_block_leaves_nothing() -> None:
     assert left_behind() == []
 
 
-def test_an_inner_use_does_not_take_the_folder_from_the_outer() -> None:
+def test_an_inner_block_does_not_remove_the_folder_of_the_outer() -> None:
     made = Checkpoint.from_dict(MADE)
     with made.as_directory() as outer:
         with Checkpoint.from_bytes(made.to_bytes()).as_directory() as inner:
@@ -100,7 +100,7 @@ def test_a_block_may_end_in_another_thread() -> None:
     assert left_behind() == []
 
 
-def test_different_contents_are_lent_apart() -> None:
+def test_different_contents_have_different_temporary_folders() -> None:
     with (
         Checkpoint.from_dict({FILES: {"f": b"1"}}).as_directory() as one,
         Checkpoint.from_dict({FILES: {"f": b"2"}}).as_directory() as other,
@@ -109,7 +109,7 @@ def test_different_contents_are_lent_apart() -> None:
         assert Path(other, "f").read_bytes() == b"2"
 
 
-def test_a_failed_lending_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_as_directory_leaves_no_files(monkeypatch: pytest.MonkeyPatch) -> None:
     made = Checkpoint.from_dict(MADE)
     with monkeypatch.context() as patch:
         patch.setattr(tree, "_fill", _no_space)
@@ -130,7 +130,7 @@ def test_only_the_user_may_enter_the_temporary_folder() -> None:
 
 
 @posix
-def test_a_folder_that_someone_else_made_first_is_not_used(tmp_path: Path, clean_environment: Path) -> None:
+def test_a_link_in_place_of_the_temporary_folder_is_not_used(tmp_path: Path, clean_environment: Path) -> None:
     mine = shared_tempdir._root()
     mine.rmdir()
     mine.symlink_to(tmp_path, target_is_directory=True)
@@ -188,7 +188,7 @@ def said(process: subprocess.Popen[str]) -> tuple[str, int, int]:
 
 
 @pytest.mark.slow
-def test_one_of_many_processes_downloads_and_the_last_removes(temporary: Path, uri: str) -> None:
+def test_processes_share_one_download_and_the_last_removes_it(temporary: Path, uri: str) -> None:
     processes = [lender(temporary, uri) for _ in range(5)]
     answers = [said(process) for process in processes]
     assert len({path for path, _, _ in answers}) == 1
@@ -249,7 +249,7 @@ def test_a_folder_with_something_else_is_refused(foreign: Path) -> None:
     assert contents(foreign) == {"theirs": b"precious"}
 
 
-def test_an_overwritten_folder_holds_nothing_of_before(foreign: Path) -> None:
+def test_an_overwritten_folder_has_no_old_files(foreign: Path) -> None:
     """For a dict and for a folder alike."""
     source = Checkpoint.from_directory(Checkpoint.from_dict(MADE).to_directory())
     for made in (source, Checkpoint.from_dict({FILES: {"g": b"1"}})):
@@ -268,13 +268,13 @@ def test_the_same_checkpoint_is_written_once(tmp_path: Path) -> None:
     assert place.stat().st_ino == before
 
 
-def test_another_checkpoint_is_not_dropped_silently(tmp_path: Path) -> None:
+def test_another_checkpoint_is_not_overwritten_by_default(tmp_path: Path) -> None:
     Checkpoint.from_dict({"a": 1}).to_directory(tmp_path / "place")
     with pytest.raises(UsageError, match="not empty"):
         Checkpoint.from_dict({"a": 2}).to_directory(tmp_path / "place")
 
 
-def test_a_changed_attribute_is_a_change(tmp_path: Path) -> None:
+def test_a_changed_attribute_makes_a_different_checkpoint(tmp_path: Path) -> None:
     made = Named.from_dict(MADE)
     made.title = "one"
     made.to_directory(tmp_path / "place")
@@ -284,7 +284,7 @@ def test_a_changed_attribute_is_a_change(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("spelling", ["", "/", "/.", "/sub/.."])
-def test_a_folder_written_to_itself_stays(tmp_path: Path, spelling: str) -> None:
+def test_a_folder_written_to_itself_is_unchanged(tmp_path: Path, spelling: str) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "f").write_bytes(b"1")
     made = Checkpoint.from_directory(tmp_path)
@@ -305,7 +305,7 @@ def test_overlapping_folders_are_refused(tmp_path: Path, target: str, overwrite:
     assert contents(source) == {"f": b"1"}
 
 
-def test_a_file_in_the_way_is_refused(tmp_path: Path) -> None:
+def test_a_file_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"1")
     for overwrite in (False, True):
         with pytest.raises(UsageError, match="file' is a file"):
@@ -333,7 +333,7 @@ def test_a_failed_write_keeps_the_old_folder(
     assert [it.name for it in foreign.parent.iterdir()] == ["foreign"]
 
 
-def test_a_system_that_cannot_swap_names_puts_the_old_one_back(
+def test_without_an_atomic_swap_a_failed_write_is_reverted(
     foreign: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     replace = Path.replace
@@ -532,7 +532,7 @@ def test_a_damaged_file_at_a_uri_is_corrupt() -> None:
         Checkpoint.from_uri(uri).to_dict()[FILES]["f"]
 
 
-def test_something_at_a_uri_is_not_overwritten_unasked() -> None:
+def test_a_checkpoint_at_a_uri_is_not_overwritten_by_default() -> None:
     uri = f"memory://{uuid.uuid4().hex}"
     open_store(uri).put("theirs", b"1")
     with pytest.raises(UsageError, match=r"something at .* already.*overwrite=True"):
@@ -541,7 +541,7 @@ def test_something_at_a_uri_is_not_overwritten_unasked() -> None:
     assert Checkpoint.from_uri(uri).to_dict() == {"a": 1}
 
 
-def test_a_network_error_is_not_taken_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_network_error_is_not_a_missing_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:
     uri = Checkpoint.from_dict({"a": 1}).to_uri(f"memory://{uuid.uuid4().hex}")
 
     def down(*_: object) -> bytes:

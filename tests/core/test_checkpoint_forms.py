@@ -168,7 +168,7 @@ def test_shared_objects_are_shared_again(tmp_path: Path, through: Through) -> No
 
 
 @each_form
-def test_nothing_changes_the_callers_dict(tmp_path: Path, through: Through) -> None:
+def test_no_conversion_changes_the_callers_dict(tmp_path: Path, through: Through) -> None:
     mine = {"list": [1], "x": 1}
     made = Checkpoint.from_dict(mine)
     through(made, tmp_path)
@@ -227,7 +227,9 @@ def test_no_flipped_bit_goes_unnoticed() -> None:
 
 
 @each_form
-def test_a_field_added_to_the_dict_of_a_folder_stays(tmp_path: Path, folder: Path, through: Through) -> None:
+def test_a_field_added_to_the_dict_of_a_folder_is_kept(
+    tmp_path: Path, folder: Path, through: Through
+) -> None:
     made = Checkpoint.from_directory(folder)
     made = Checkpoint.from_dict(made.to_dict() | {"added": [1]})
     back = through(through(made, tmp_path), tmp_path)
@@ -236,7 +238,7 @@ def test_a_field_added_to_the_dict_of_a_folder_stays(tmp_path: Path, folder: Pat
 
 
 @each_form
-def test_files_added_to_the_folder_of_a_dict_stay(tmp_path: Path, through: Through) -> None:
+def test_files_added_to_the_folder_of_a_dict_are_kept(tmp_path: Path, through: Through) -> None:
     place = Path(Checkpoint.from_dict(DATA).to_directory(tmp_path / "place"))
     (place / "sub" / "dir").mkdir(parents=True)
     (place / "top.bin").write_bytes(b"top")
@@ -248,7 +250,7 @@ def test_files_added_to_the_folder_of_a_dict_stay(tmp_path: Path, through: Throu
 
 
 @each_form
-def test_fields_and_files_added_on_the_way_all_stay(tmp_path: Path, through: Through) -> None:
+def test_fields_and_files_added_between_conversions_are_kept(tmp_path: Path, through: Through) -> None:
     made = through(Checkpoint.from_dict({"first": 1}), tmp_path)
     made = through(Checkpoint.from_dict(made.to_dict() | {"second": 2}), tmp_path)
     place = Path(made.to_directory(tmp_path / "place"))
@@ -309,7 +311,7 @@ def test_a_link_counts_as_its_target(tmp_path: Path, folder: Path) -> None:
         assert not (back / "link").is_symlink()
 
 
-def test_an_unread_uri_fetches_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_from_uri_fetches_nothing_before_the_first_read(monkeypatch: pytest.MonkeyPatch) -> None:
     uri = Checkpoint.from_dict({"a": bytes(100_000), FILES: {"f": b"1"}}).to_uri(
         f"memory://{uuid.uuid4().hex}"
     )

@@ -169,7 +169,7 @@ def test_trusted_and_untrusted_checkpoints_share_no_folder(
         assert one != other
 
 
-def test_an_edited_manifest_is_noticed(tmp_path: Path) -> None:
+def test_an_edited_manifest_is_detected(tmp_path: Path) -> None:
     place = Checkpoint.from_dict({"a": 1}).to_directory(tmp_path / "made")
     manifest = Path(place, ".nbckpt", "checkpoint.json")
     manifest.write_bytes(manifest.read_bytes().replace(b'"name":"a"', b'"name":"b"'))

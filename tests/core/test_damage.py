@@ -149,7 +149,7 @@ def test_a_copy_that_cannot_be_read_hides_no_damage(tracker: Tracker) -> None:
     assert verified.failure
 
 
-def test_a_copy_that_is_damaged_too_repairs_nothing(tracker: Tracker) -> None:
+def test_a_damaged_copy_repairs_nothing(tracker: Tracker) -> None:
     copy = MemoryStore()
     mirror(tracker.store, copy)
     pack = flip(tracker.store)
@@ -223,7 +223,7 @@ def test_a_push_sets_damage_aside_and_sends_the_rest(tracker: Tracker, tmp_path:
     assert is_whole(Tracker(there), "old")
 
 
-def test_a_push_does_not_replace_a_whole_pack_by_a_cut_one(tracker: Tracker, tmp_path: Path) -> None:
+def test_a_push_does_not_replace_a_pack_with_a_truncated_one(tracker: Tracker, tmp_path: Path) -> None:
     there = LocalStore(tmp_path / "there")
     to = Mirror(tracker.store, tmp_path / "experiments", there)
     to.push()
@@ -243,7 +243,7 @@ def test_gc_keeps_damaged_packs_that_are_needed(tracker: Tracker) -> None:
     assert list(tracker.store.keys("damaged/")) == []
 
 
-def test_gc_deletes_a_damaged_pack_that_is_whole_again(tracker: Tracker) -> None:
+def test_gc_deletes_the_damaged_copy_of_a_repaired_pack(tracker: Tracker) -> None:
     flip(tracker.store)
     tracker.verify()
     tracker.save({"a": A, "b": B}, "again", variables=["a", "b"])
@@ -264,7 +264,7 @@ def test_gc_works_when_a_rewritten_pack_is_damaged(tracker: Tracker) -> None:
     assert is_whole(tracker, "all")
 
 
-def test_a_set_aside_that_fails_leaves_the_pack(tracker: Tracker) -> None:
+def test_a_failed_set_aside_keeps_the_pack(tracker: Tracker) -> None:
     pack = flip(tracker.store)
     full = FaultyStore(tracker.store, when=lambda call: call.key.startswith("damaged/"))
     with pytest.raises(StoreError):

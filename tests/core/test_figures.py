@@ -38,7 +38,7 @@ def changed(tracker: Tracker, namespace: dict[str, Any]) -> list[str]:
 
 
 @pytest.mark.slow
-def test_an_untouched_figure_adds_nothing_and_differs_in_nothing(namespace: dict[str, Any]) -> None:
+def test_an_unchanged_figure_adds_no_data_and_no_difference(namespace: dict[str, Any]) -> None:
     with Tracker(MemoryStore()) as tracker:
         tracker.save(namespace, "x")
         assert changed(tracker, namespace) == []
@@ -50,7 +50,7 @@ def test_an_untouched_figure_adds_nothing_and_differs_in_nothing(namespace: dict
 
 @pytest.mark.slow
 @pytest.mark.parametrize("layout", ["constrained", "tight"])
-def test_an_untouched_figure_with_a_layout_adds_nothing(namespace: dict[str, Any], layout: str) -> None:
+def test_an_unchanged_figure_with_a_layout_adds_no_data(namespace: dict[str, Any], layout: str) -> None:
     figure = namespace["fig"]
     figure.set_size_inches(5, 2.5)
     figure.set_layout_engine(layout)
@@ -63,7 +63,7 @@ def test_an_untouched_figure_with_a_layout_adds_nothing(namespace: dict[str, Any
 
 
 @pytest.mark.slow
-def test_a_restored_figure_takes_new_callbacks(namespace: dict[str, Any]) -> None:
+def test_a_restored_figure_accepts_new_callbacks(namespace: dict[str, Any]) -> None:
     with Tracker(MemoryStore()) as tracker:
         tracker.save(namespace, "x")
         tracker.restore("x", new := fresh())

@@ -201,7 +201,7 @@ def test_later_saves_share_rewritten_packs(store: Store) -> None:
     assert run(store).rewritten == []
 
 
-def test_a_damaged_blob_is_not_carried_into_a_new_pack(store: Store) -> None:
+def test_a_damaged_blob_is_not_copied_to_a_new_pack(store: Store) -> None:
     kept = shrunk(store)
     (key,) = store.keys("packs/")
     whole = bytearray(store.get(key))
@@ -228,7 +228,7 @@ def test_a_flipped_bit_in_the_table_of_a_moved_pack_is_found(store: Store) -> No
     store.put(key, table)
 
 
-def test_a_table_cannot_lead_to_other_bytes(store: Store) -> None:
+def test_a_forged_table_cannot_lead_to_other_bytes(store: Store) -> None:
     shrunk(store)
     run(store)
     save(store, {"evil": noise(100 * KB, 66)}, "evil")
@@ -339,7 +339,7 @@ def test_a_collection_sees_a_manifest_written_during_the_wait() -> None:
     assert np.array_equal(restored(store, "new")["a"], a)
 
 
-def test_a_second_collector_does_not_take_the_marks_of_the_first() -> None:
+def test_a_second_collector_keeps_the_marks_of_the_first() -> None:
     store = MemoryStore()
     a, tracker = reuse(store)
 
@@ -355,7 +355,7 @@ def test_a_second_collector_does_not_take_the_marks_of_the_first() -> None:
     del a
 
 
-def test_a_save_after_a_second_collector_is_whole() -> None:
+def test_a_save_after_a_second_collector_is_complete() -> None:
     store = Meanwhile(MemoryStore())
     a, tracker = reuse(store)
     deletes: list[str] = []
@@ -415,7 +415,7 @@ def test_gc_deletes_marks_of_a_dead_collector_after_an_hour(store: Store) -> Non
     assert list(store.keys("condemned/")) == []
 
 
-def test_a_collection_that_fails_takes_its_marks_back() -> None:
+def test_a_failed_collection_removes_its_marks() -> None:
     store = MemoryStore()
     shrunk(store)
     faulty = FaultyStore(store, when=lambda call: call.op == "put" and call.key.startswith("packs/"))
@@ -605,7 +605,7 @@ def test_an_undo_amid_a_collection_restores_all_or_nothing(at: int, array: np.nd
 
 @pytest.mark.parametrize("array", [np.arange(3), noise(300 * KB)], ids=["inline", "pack"])
 @pytest.mark.parametrize("at", range(14))
-def test_a_collection_amid_an_undo_takes_all_or_nothing(at: int, array: np.ndarray) -> None:
+def test_a_collection_amid_an_undo_deletes_all_or_nothing(at: int, array: np.ndarray) -> None:
     """The collection begins and ends before the undo's call number *at*."""
     store = MemoryStore()
     save(store, {"a": array})
@@ -628,7 +628,7 @@ def test_a_collection_amid_an_undo_takes_all_or_nothing(at: int, array: np.ndarr
         assert Tracker(store).verify().damages == []
 
 
-def test_an_interrupted_import_removes_nobody_elses_checkpoint(tmp_path: Path) -> None:
+def test_an_interrupted_import_keeps_the_result_of_another(tmp_path: Path) -> None:
     save(there := MemoryStore(), {"a": noise(300 * KB)})
     Tracker(there).export("s", tmp_path / "s.ckpt")
     store = MemoryStore()

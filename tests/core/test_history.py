@@ -119,7 +119,7 @@ def test_two_writers_of_one_version_are_both_kept(history: History, store: Memor
     assert history.add_ref("x", history.resolve(a)).version == 3
 
 
-def test_a_version_keeps_its_number_when_another_goes(history: History, store: MemoryStore) -> None:
+def test_a_version_keeps_its_number_if_another_is_removed(history: History, store: MemoryStore) -> None:
     a, b = sorted([saved(history), saved(history)])
     for made in (a, b):
         store.put(f"refs/x/00000001-{made}", b"")
@@ -130,7 +130,7 @@ def test_a_version_keeps_its_number_when_another_goes(history: History, store: M
 
 
 @pytest.mark.parametrize("emptied", [False, True], ids=["trash", "collected"])
-def test_a_removed_version_is_not_given_again(history: History, emptied: bool) -> None:
+def test_a_removed_version_number_is_not_reused(history: History, emptied: bool) -> None:
     tracker = Tracker(history.store)
     for n in range(3):
         saved(history, "a", str(n))
@@ -254,7 +254,7 @@ def test_a_collected_checkpoint_cannot_be_brought_back(history: History) -> None
     assert history.refs() == []
 
 
-def test_nothing_is_published_that_names_a_missing_pack(store: MemoryStore) -> None:
+def test_a_manifest_that_needs_a_missing_pack_is_not_published(store: MemoryStore) -> None:
     group = Group(Content(1, (("ab" * 32, 0, 1),)))
     recording = RecordingStore(store)
     with pytest.raises(VanishedError):
@@ -280,7 +280,7 @@ def test_a_foreign_store_json_is_refused(store: MemoryStore, about: bytes, call:
     assert list(store.keys()) == ["store.json"]
 
 
-def test_a_newer_store_is_refused_and_left_alone(store: MemoryStore) -> None:
+def test_a_newer_store_is_refused_and_not_changed(store: MemoryStore) -> None:
     store.put("store.json", json.dumps({"format": 2}).encode())
     with pytest.raises(FormatError, match=r"newer nbckpt \(format 2\): upgrade"):
         Tracker(store).save({"a": 1})
@@ -313,7 +313,7 @@ def test_a_manifest_under_the_key_of_another_one_is_damage(store: MemoryStore) -
     assert [it.touches for it in tracker.verify().damages] == [((two.id, ()),), ((one.id, ()),)]
 
 
-def test_a_manifest_under_the_key_of_another_moment_is_damage(store: MemoryStore) -> None:
+def test_a_manifest_under_the_key_of_another_time_is_damage(store: MemoryStore) -> None:
     tracker = Tracker(store)
     tracker.save({"x": "first"}, "a")
     tracker.save({"x": "second"}, "b")

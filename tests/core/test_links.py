@@ -64,12 +64,12 @@ def test_a_class_shares_its_objects_with_variables() -> None:
     assert set(restored(setup, "seen")[1]) == {"C", "one", "two"}
 
 
-def test_frames_that_share_memory_are_restored_so() -> None:
+def test_arrays_that_share_memory_are_restored_sharing_it() -> None:
     namespace, _ = restored("import numpy as np\na = np.zeros(9)\nb = a[2:]")
     assert np.shares_memory(namespace["a"], namespace["b"])
 
 
-def test_a_restored_dataclass_differs_in_nothing() -> None:
+def test_a_restored_dataclass_shows_no_difference() -> None:
     namespace = fresh()
     exec(DATACLASS, namespace)
     with Tracker(MemoryStore()) as tracker:

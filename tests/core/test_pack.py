@@ -126,7 +126,7 @@ def test_a_large_index_is_read_whole() -> None:
     assert [it.digest for it in read_index(store, pack)] == [PREFERRED.digest(it) for it in blobs]
 
 
-def test_no_pack_is_not_found() -> None:
+def test_a_missing_pack_is_not_found() -> None:
     with pytest.raises(NotFoundError):
         read_index(MemoryStore(), "ab" * 32)
 
@@ -189,7 +189,7 @@ def moved(store: MemoryStore) -> tuple[str, str]:
     return old, new
 
 
-def test_a_moved_pack_keeps_answering() -> None:
+def test_a_moved_pack_can_still_be_read() -> None:
     store = MemoryStore()
     old, new = moved(store)
     index = find_index(store, old)

@@ -202,7 +202,7 @@ def test_a_deleted_pack_is_written_again() -> None:
     assert read(store, packer, stored) == data
 
 
-def test_a_damaged_pack_offers_nothing() -> None:
+def test_blobs_of_a_damaged_pack_are_not_shared() -> None:
     store = MemoryStore()
     data = noise(MB)
     packed(store, data)

@@ -145,7 +145,7 @@ def test_a_reader_finds_blobs_that_gc_moved_to_another_pack(store: Store, way: s
     assert open_already.read(root.runs) == keep.tobytes()
 
 
-def test_lazy_reads_nothing_of_the_body(tmp_path: Path) -> None:
+def test_a_lazy_load_does_not_read_the_body(tmp_path: Path) -> None:
     if not MAPS:
         pytest.skip("this system cannot map files")
     store = LocalStore(tmp_path / "s")
@@ -254,7 +254,7 @@ def test_prefetching_does_not_run_ahead_of_the_reader(monkeypatch: pytest.Monkey
     assert store.reads <= 8
 
 
-def test_damage_far_away_is_found_and_ends_the_fetching(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damage_at_the_end_is_found_and_ends_the_fetching(monkeypatch: pytest.MonkeyPatch) -> None:
     store, _, runs = far(1, 32, monkeypatch)
     (key,) = store.keys("packs/")
     broken = bytearray(store.get(key))

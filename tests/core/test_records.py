@@ -110,7 +110,7 @@ def test_a_long_value_that_fails_half_way_is_skipped_entirely() -> None:
         assert not tracker.verify().damages
 
 
-def test_a_class_in_a_long_pickle_keeps_what_it_shares_apart() -> None:
+def test_pickling_in_pieces_gives_the_same_record_for_a_class() -> None:
     code = "shared = [1]\nclass C:\n    kept = shared\nc = [*range(900_000), C(), *'x' * 90_000, {}]"
     namespace: dict[str, Any] = {"__name__": "__main__"}
     exec(code, namespace)
@@ -123,7 +123,7 @@ def test_a_class_in_a_long_pickle_keeps_what_it_shares_apart() -> None:
     assert any(link is namespace["shared"] for link in in_pieces.class_links)
 
 
-def test_beside_a_thread_of_the_user_a_record_is_made_in_one_go(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_a_user_thread_a_record_is_pickled_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[object] = []
     dump = variables.dump
 

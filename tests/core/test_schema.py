@@ -102,7 +102,7 @@ def test_a_changed_byte_in_a_sealed_document_is_found(data: st.DataObject) -> No
 
 
 @pytest.mark.parametrize("at", [0, 1, 40])
-def test_a_colon_in_a_checksum_is_damage_and_names_no_digest(at: int) -> None:
+def test_a_misplaced_colon_in_a_checksum_is_damage(at: int) -> None:
     sealed = seal(WHOLE)
     first = sealed.index(b": ", sealed.index(CHECKSUM.encode())) + 3
     with pytest.raises(CorruptError, match="is not a text like"):

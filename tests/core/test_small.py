@@ -44,7 +44,7 @@ def small_values() -> dict[str, bytes]:
     return {f"v{at}": draw.randbytes(120) for at in range(2000)}
 
 
-def test_a_damaged_record_takes_only_its_own_values() -> None:
+def test_a_damaged_record_loses_only_its_own_values() -> None:
     namespace = small_values()
     store = MemoryStore()
     with Tracker(store) as tracker:

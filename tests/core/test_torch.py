@@ -138,7 +138,7 @@ def test_an_optimizer_is_restored_with_its_parameters(tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore:.*(quantize|TypedStorage):UserWarning")  # deprecated, yet still met
 @pytest.mark.parametrize("kind", ["sparse", "quantized", "conj", "neg", "meta"])
-def test_unusual_tensors_are_left_to_torch(tmp_path: Path, kind: str) -> None:
+def test_unusual_tensors_are_pickled_by_torch(tmp_path: Path, kind: str) -> None:
     plain = torch.tensor([[1.0, 0.0], [0.0, 2.0]])
     tensors = {
         "sparse": lambda: plain.to_sparse(),

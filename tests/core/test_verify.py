@@ -89,7 +89,7 @@ def test_a_flipped_bit_affects_nothing_else(
     assert touched(tracker, tracker.verify()) == found
 
 
-def test_the_undamaged_is_restored_and_the_damaged_is_named(tracker: Tracker) -> None:
+def test_undamaged_values_are_restored_and_damaged_ones_named(tracker: Tracker) -> None:
     flip_in(tracker.store, B)
     namespace: dict[str, Any] = {"b": "mine"}
     restored = tracker.restore("one", namespace)

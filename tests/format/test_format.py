@@ -124,7 +124,7 @@ def test_files_of_a_checkpoint_are_read(store: LocalStore, tmp_path: Path) -> No
     assert (tmp_path / "out" / "empty").is_dir()
 
 
-def test_a_removed_version_is_not_given_again(tracker: Tracker) -> None:
+def test_a_removed_version_number_is_not_reused(tracker: Tracker) -> None:
     assert tracker.save({"x": 1}, "two").ref.version == 4
 
 

@@ -55,7 +55,7 @@ def test_a_save_does_not_change_live_classes(notebook: Notebook) -> None:
     assert notebook.run("Odd.hi") is before
 
 
-def test_a_restored_class_counts_as_the_same(notebook: Notebook) -> None:
+def test_a_restored_class_counts_as_unchanged(notebook: Notebook) -> None:
     notebook.run(CLASS)
     notebook.run("%ckpt save shapes")
     notebook.run("%ckpt restore shapes")

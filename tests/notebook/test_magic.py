@@ -74,7 +74,7 @@ def test_a_dry_run_of_restore_changes_nothing(notebook: Notebook) -> None:
     assert "gone" not in notebook.names
 
 
-def test_a_prefix_leaves_the_live_variables_alone(notebook: Notebook) -> None:
+def test_a_prefix_does_not_change_the_live_variables(notebook: Notebook) -> None:
     notebook.run("a = 1")
     notebook.run("%ckpt save n")
     notebook.run("a = 2")
@@ -115,7 +115,7 @@ def test_a_cell_is_run_and_then_saved(notebook: Notebook, capsys: pytest.Capture
     assert result.saved.manifest.provenance["cell"]["source"].endswith("x = 20\nx + 1")
 
 
-def test_a_cell_that_fails_is_not_saved_and_fails(notebook: Notebook) -> None:
+def test_a_failing_cell_raises_and_is_not_saved(notebook: Notebook) -> None:
     assert notebook.error("%%ckpt save n\n1 / 0").startswith("ZeroDivisionError")
     assert notebook.run("%ckpt ls").total == 0
 
@@ -144,7 +144,7 @@ def test_an_error_is_one_line_with_advice(notebook: Notebook, cell: str, words: 
     assert words in said
 
 
-def test_braces_and_dollars_are_left_alone(notebook: Notebook) -> None:
+def test_braces_and_dollars_are_not_expanded(notebook: Notebook) -> None:
     notebook.run("x = 1")
     assert notebook.run("%ckpt save n -m '{x} $x'").saved.manifest.message == "{x} $x"
 
@@ -205,7 +205,7 @@ def test_completion_offers_own_names_first_and_ids_by_prefix(notebook: Notebook)
     assert completions(notebook, f"%ckpt restore {entry[:3]}") == [entry[:8]]
 
 
-def test_loading_twice_unloading_and_reloading_behave(notebook: Notebook) -> None:
+def test_the_extension_can_be_loaded_again_and_unloaded(notebook: Notebook) -> None:
     notebook.run("%load_ext nbckpt")
     notebook.run("%reload_ext nbckpt")
     notebook.run("x = 1")

@@ -82,7 +82,7 @@ def ticks() -> int:
     return [it.name for it in threading.enumerate()].count("nbckpt-panel")
 
 
-def test_static_html_comes_first_and_then_the_panel(
+def test_the_static_html_is_shown_before_the_panel(
     notebook: Notebook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     displayed: list[Any] = []
@@ -506,7 +506,7 @@ def test_the_sync_tab_turns_sync_on_and_off(notebook: Notebook, tmp_path: Any) -
 
 
 @pytest.mark.slow
-def test_many_panels_leave_no_more_widgets_or_threads_than_one(notebook: Notebook) -> None:
+def test_many_panels_leave_the_widgets_and_threads_of_one(notebook: Notebook) -> None:
     notebook.run("x = 1\n%ckpt save one")
     opened(notebook)
     instances = ipywidgets.widgets.widget._instances
@@ -635,7 +635,7 @@ def test_each_experiment_is_shown_with_its_own_metric_and_mode(notebook: Noteboo
         assert tab._trials.value == (best,)
 
 
-def test_nothing_is_offered_of_an_experiment_that_was_removed(notebook: Notebook) -> None:
+def test_a_removed_experiment_disappears_from_the_panel(notebook: Notebook) -> None:
     notebook.run("def train(config): yield {'loss': 1}\n%ckpt run train --name e --wait")
     panel = opened(notebook, "trials")
     panel._tabs[1]._trials.value = ("t0",)

@@ -134,7 +134,7 @@ def turn_to_trials(lab: Lab, panel: Locator) -> None:
 
 
 @pytest.mark.parametrize("tab", TABS)
-def test_axe_finds_nothing_in_any_theme(lab: Lab, tab: str) -> None:
+def test_axe_finds_no_accessibility_problem_in_any_theme(lab: Lab, tab: str) -> None:
     lab.page.set_viewport_size({"width": 1280, "height": 4000})
     panel = opened(lab, f"axe-{tab}.ipynb")
     TABS[tab](lab, panel)

@@ -73,7 +73,7 @@ def test_the_last_line_is_still_the_result_of_its_cell(notebook: Notebook) -> No
     assert notebook.run("%ckpt save n") is notebook.names["_"]
 
 
-def test_a_module_that_drops_a_result_shows_it(
+def test_a_result_that_a_module_drops_is_shown(
     notebook: Notebook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.syspath_prepend(tmp_path)
@@ -127,7 +127,7 @@ def test_in_terminal_ipython_a_result_is_shown_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_in_a_kernel_the_result_takes_the_place_of_its_progress(tmp_path: Path) -> None:
+def test_in_a_kernel_the_result_replaces_its_progress(tmp_path: Path) -> None:
     soon = "import nbckpt.notebook.progress as p\np._DELAY_S = p._PERIOD_S = -1.0\nb = b'x' * 9_000_000"
     saves = ["%ckpt save n b", "r = %ckpt save n b", "%ckpt save n b\nz = 1", "%ckpt save n b;"]
     sources = [MAKE, soon, saves[0], "print(_.saved.ref)", *saves[1:]]

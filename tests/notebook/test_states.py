@@ -41,7 +41,7 @@ def test_states_are_saved_on_request_and_listed(made: Notebook) -> None:
     assert "states: schedule, steps" in str(made.run("%ckpt ls only"))
 
 
-def test_without_states_there_are_none_to_save(notebook: Notebook) -> None:
+def test_a_save_of_states_needs_a_state(notebook: Notebook) -> None:
     notebook.run("a = 1")
     assert "there are no states to save" in notebook.error("%ckpt save --states")
 
@@ -58,7 +58,7 @@ def test_restore_loads_live_states_and_undo_reverts_them(made: Notebook) -> None
     assert made.names["holder"].counter.count == 3
 
 
-def test_states_alone_come_back_by_their_names(made: Notebook) -> None:
+def test_a_state_is_restored_by_its_name_alone(made: Notebook) -> None:
     made.run("%ckpt save one --states -x holder")
     made.run("holder.counter.count = 9; rates.append(0.2)")
     made.run("%ckpt restore one state:steps")

@@ -286,7 +286,7 @@ def test_a_name_of_checkpoint_and_trial_means_the_checkpoint(trained: Notebook) 
     assert "e/t0: TERMINATED" in str(trained.run("%ckpt show e/t0"))
 
 
-def test_an_experiment_is_removed_beside_checkpoints(trained: Notebook, tmp_path: Path) -> None:
+def test_rm_removes_experiments_and_checkpoints_together(trained: Notebook, tmp_path: Path) -> None:
     trained.run("%ckpt run train --name e --wait")
     trained.run("kept = 1\n%ckpt save kept kept")
     folder = tmp_path / ".nbckpt" / "experiments" / "e"

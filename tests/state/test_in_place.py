@@ -36,7 +36,7 @@ def saved_and_loaded(folder: Path, before: Any, after: Any) -> Any:
     return state.value
 
 
-def test_objects_in_a_dict_take_their_states(tmp_path: Path) -> None:
+def test_objects_in_a_dict_are_loaded_in_place(tmp_path: Path) -> None:
     before = {"model": Model(1.0), "teacher": Model(2.0), "step": 7}
     model, teacher = Model(0.0), Model(0.0)
     after = {"model": model, "teacher": teacher, "step": 0}

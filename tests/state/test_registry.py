@@ -42,7 +42,7 @@ def test_the_registry_keeps_no_state_alive() -> None:
     assert names() == []
 
 
-def test_the_name_of_a_state_that_is_gone_is_free() -> None:
+def test_the_name_of_a_deleted_state_is_free() -> None:
     Number("a")
     state = Number("a", 3)
     assert current.get().find("a") is state
@@ -121,7 +121,7 @@ class Same(Equal):
 
 
 @pytest.mark.parametrize("kind", [Equal, Same])
-def test_states_that_say_they_are_equal_are_still_different_ones(job: Path, kind: type[Number]) -> None:
+def test_states_that_compare_equal_are_still_different(job: Path, kind: type[Number]) -> None:
     one, other = kind("one", 1), kind("other", 2)
     with pytest.raises(UsageError, match="already exists"):
         kind("one")
@@ -393,7 +393,7 @@ def test_a_cell_that_fails_after_making_a_state_can_run_again(cells: Cells) -> N
 
 
 @pytest.mark.slow
-def test_a_state_of_a_value_that_is_made_again_warns_of_nothing(
+def test_a_recreated_state_of_a_value_gives_no_warning(
     cells: Cells, caplog: pytest.LogCaptureFixture
 ) -> None:
     for _ in range(3):
@@ -403,7 +403,7 @@ def test_a_state_of_a_value_that_is_made_again_warns_of_nothing(
 
 
 @pytest.mark.slow
-def test_a_cell_that_was_edited_is_known_by_its_id_alone(cells: Cells) -> None:
+def test_an_edited_cell_is_recognized_only_by_its_id(cells: Cells) -> None:
     cells.run('a = Mine("a")', "cell")
     if not cells.tells_ids:
         with pytest.raises(UsageError):

@@ -198,7 +198,7 @@ def test_only_replica_0_writes_to_disk(job: Path, monkeypatch: pytest.MonkeyPatc
     assert (len(passed), job.exists(), state.value) == (2, False, 0)
 
 
-def test_without_a_folder_nothing_is_done() -> None:
+def test_without_a_folder_states_are_not_saved_or_loaded() -> None:
     with nbckpt.states():
         state = Number()
         assert (nbckpt.save_all_states(), nbckpt.load_state(state)) == (None, False)
@@ -230,9 +230,7 @@ def test_a_relative_folder_is_resolved_at_the_start(tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.parametrize("url", ["s3://bucket/job", "file:///tmp/job", "GS://x", "memory://x"])
-def test_a_url_is_refused_before_anything_is_done(
-    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_url_is_refused_before_any_work(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match="in a folder that all replicas reach"), nbckpt.states(url):
         pass

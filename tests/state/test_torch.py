@@ -92,7 +92,7 @@ def test_a_model_and_its_optimizer_are_loaded_in_place(tmp_path: Path) -> None:
     assert training.scheduler.optimizer is training.optimizer
 
 
-def test_a_model_that_is_alive_needs_no_variable_for_its_state(
+def test_a_live_model_needs_no_variable_for_its_state(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     model = torch.nn.Linear(2, 2)
@@ -107,7 +107,7 @@ def test_a_model_that_is_alive_needs_no_variable_for_its_state(
     assert caplog.messages == []
 
 
-def test_tensors_are_beside_the_pickle(tmp_path: Path) -> None:
+def test_tensors_are_stored_outside_the_pickle(tmp_path: Path) -> None:
     training = Training(seed=1)
     training.step(0)
     made = saved(tmp_path, training.states)
@@ -152,7 +152,7 @@ def test_a_model_and_its_optimizer_in_one_value_belong_together(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("kind", ["tensor", "parameter", "bfloat16", "large"])
-def test_a_tensor_is_refilled_in_place(tmp_path: Path, kind: str) -> None:
+def test_a_tensor_is_filled_in_place(tmp_path: Path, kind: str) -> None:
     made = torch.arange(4000.0 if kind == "large" else 5.0)
     if kind == "bfloat16":
         made = made.bfloat16()

@@ -111,7 +111,7 @@ ARRAYS: dict[str, tuple[Any, Any]] = {
 
 
 @pytest.mark.parametrize("kind", IN_PLACE)
-def test_a_container_is_refilled_in_place(kind: str) -> None:
+def test_a_container_is_filled_in_place(kind: str) -> None:
     saved, other = IN_PLACE[kind]
     wanted, version = pickle.loads(pickle.dumps(saved)), getattr(saved, "version", None)
     found, is_other = loaded_after(saved, other)

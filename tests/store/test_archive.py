@@ -74,7 +74,7 @@ def test_a_missing_file_is_not_found(tmp_path: Path) -> None:
         ArchiveStore(tmp_path / "nothing.zip")
 
 
-def test_an_archive_is_not_written() -> None:
+def test_an_archive_store_is_read_only() -> None:
     store = ArchiveStore(archive_of({"a": b"x"}))
     with pytest.raises(UsageError, match="read-only"):
         store.put("a", b"y")
@@ -83,7 +83,7 @@ def test_an_archive_is_not_written() -> None:
     assert store.get("a") == b"x"
 
 
-def test_an_archive_being_written_is_not_read() -> None:
+def test_an_archive_writer_cannot_be_read() -> None:
     writer = ArchiveWriter(io.BytesIO())
     writer.put("b", b"x")
     writer.put("a", b"x")

@@ -97,7 +97,7 @@ def test_only_old_staged_files_are_swept(tmp_path: Path) -> None:
     assert set((tmp_path / STAGING).iterdir()) == {new, theirs}
 
 
-def test_a_store_needs_no_sweep_to_read(tmp_path: Path) -> None:
+def test_reading_a_store_does_not_sweep_it(tmp_path: Path) -> None:
     LocalStore(tmp_path).put("a", b"x")
     (tmp_path / STAGING).rmdir()
     assert LocalStore(tmp_path).get("a") == b"x"

@@ -114,7 +114,7 @@ def test_a_folder_is_a_local_store(where: str | Path, folder: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["a b", "ü", "100%", "a#b", "a?b", "a;b"])
-def test_the_uri_of_a_path_leads_back_to_it(tmp_path: Path, name: str) -> None:
+def test_local_folder_reverses_the_uri_of_a_path(tmp_path: Path, name: str) -> None:
     assert local_folder((tmp_path / name).as_uri()) == tmp_path / name
 
 

@@ -267,7 +267,7 @@ def test_a_change_within_one_tick_of_the_clock_is_seen(tmp_path: Path) -> None:
     assert seen(store) == {"a": b"2"}
 
 
-def test_a_touched_file_is_not_moved_again(tmp_path: Path) -> None:
+def test_a_touched_file_is_not_uploaded_again(tmp_path: Path) -> None:
     store, folder = RecordingStore(MemoryStore()), write(tmp_path / "folder", {"a": b"1"})
     upload(folder, store)
     os.utime(folder / "a", (1, 1))
@@ -386,7 +386,7 @@ def test_a_damaged_index_is_an_error_until_the_next_upload(
     assert seen(store) == read(tmp_path / "folder")
 
 
-def test_an_index_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
+def test_an_index_of_a_newer_version_is_not_changed(tmp_path: Path) -> None:
     store, other = damaged(tmp_path)
     store.put(KEY, json.dumps(index_of(store) | {"format": 99}).encode())
     for call in (lambda: download(store, other), lambda: upload(tmp_path / "folder", store)):

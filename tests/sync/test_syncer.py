@@ -226,7 +226,7 @@ def test_patterns_exclude_the_same_files_on_every_route(
 
 
 @pytest.mark.parametrize("way", ["up", "down"])
-def test_if_needed_is_due_once_a_period(source: Path, tmp_path: Path, url: str, way: str) -> None:
+def test_sync_if_needed_runs_once_per_period(source: Path, tmp_path: Path, url: str, way: str) -> None:
     clock = Clock()
     with DefaultSyncer(sync_period=60, clock=clock) as syncer:
         syncer.sync_up(str(source), url)
@@ -324,7 +324,7 @@ def test_a_sync_that_fails_and_hangs_succeeds_on_a_retry(steered: Steered) -> No
     assert len(steered.began) == 3
 
 
-def test_a_copy_made_while_one_runs_has_nothing_running(source: Path) -> None:
+def test_a_copy_of_a_running_syncer_is_not_running(source: Path) -> None:
     store = Slow()
     syncer = Remote(7, 9, attempts=2)
     syncer.sync_up(str(source), put_at(store))
@@ -337,7 +337,7 @@ def test_a_copy_made_while_one_runs_has_nothing_running(source: Path) -> None:
     syncer.close()
 
 
-def test_a_copy_is_due_at_once_since_its_clock_is_another(source: Path, url: str) -> None:
+def test_a_pickled_copy_is_due_at_once(source: Path, url: str) -> None:
     with DefaultSyncer() as syncer:
         assert syncer.sync_up_if_needed(str(source), url)
     with pickle.loads(pickle.dumps(syncer)) as copy:
@@ -357,7 +357,7 @@ def test_many_files_in_one_folder_are_uploaded_and_downloaded(tmp_path: Path, ur
     }
 
 
-def test_files_that_vanish_meanwhile_do_not_matter(source: Path, tmp_path: Path) -> None:
+def test_files_that_vanish_during_a_sync_are_ignored(source: Path, tmp_path: Path) -> None:
     class Vanishing(MemoryStore):
         def sizes(self, prefix: str = "") -> Iterator[tuple[str, int]]:
             (source / "subdir/level1.txt").unlink(missing_ok=True)
@@ -612,7 +612,7 @@ def test_any_exception_in_the_background_is_a_failure(steered: Steered, error: B
     assert steered.last_sync_up_time == float("-inf")
 
 
-def test_each_answer_is_a_bool() -> None:
+def test_each_request_returns_a_bool() -> None:
     clock = Clock()
     syncer = OldStyle(sync_period=60)
     syncer._clock = clock
@@ -624,14 +624,16 @@ def test_each_answer_is_a_bool() -> None:
 
 
 @pytest.mark.parametrize("kind", [OldStyle, NoInit])
-def test_the_wall_clock_does_not_matter(monkeypatch: pytest.MonkeyPatch, kind: type[OldStyle]) -> None:
+def test_the_period_does_not_depend_on_the_wall_clock(
+    monkeypatch: pytest.MonkeyPatch, kind: type[OldStyle]
+) -> None:
     syncer = kind()
     assert syncer.sync_up_if_needed("a", "u")
     monkeypatch.setattr("time.time", lambda: 1e12)
     assert not syncer.sync_up_if_needed("a", "u")
 
 
-def test_a_refusal_or_an_error_does_not_count() -> None:
+def test_a_refused_or_failed_sync_does_not_count_for_the_period() -> None:
     syncer = OldStyle(sync_period=60)
     syncer.answer = False
     assert syncer.sync_up_if_needed("a", "u") is False
@@ -662,7 +664,7 @@ def test_a_failed_background_sync_is_retried_with_growing_delays(steered: Steere
     assert steered.sync_up_if_needed("a", "s3://x") is False
 
 
-def test_reset_makes_both_due(steered: Steered) -> None:
+def test_reset_makes_upload_and_download_due(steered: Steered) -> None:
     steered.errors = [RuntimeError("net down")]
     steered.let_go(2)
     steered.sync_up_if_needed("a", "s3://x")
@@ -695,7 +697,7 @@ def test_repeated_requests_during_a_sync_run_once_afterwards(steered: Steered) -
 
 @given(st.lists(st.tuples(st.sampled_from("ude"), st.sampled_from("ab"), st.sampled_from("xy")), max_size=8))
 @settings(max_examples=60, deadline=None)
-def test_joining_requests_changes_nothing_about_the_outcome(asked: list[tuple[str, str, str]]) -> None:
+def test_joined_requests_have_the_same_outcome(asked: list[tuple[str, str, str]]) -> None:
     syncer = Steered()
     syncer.delete("first")
     syncer.next_has_begun()
@@ -1051,7 +1053,7 @@ def test_a_cancelled_sync_raises_in_wait_but_not_in_close(steered: Steered) -> N
     assert all(it.local == "a" for it in steered.began)
 
 
-def test_progress_is_data(source: Path) -> None:
+def test_progress_and_status_are_available_as_data(source: Path) -> None:
     store, seen = MemoryStore(), []
 
     class Watched(Remote):

@@ -66,7 +66,7 @@ def test_no_wait_in_the_handoff_has_a_timeout() -> None:
     assert not [word for word in ("timeout", "sleep", "Timer", "wait(") if word in source]
 
 
-def test_every_wait_is_in_a_lock_that_the_other_side_opens(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_wait_is_on_a_lock_that_the_other_side_releases(monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[tuple[Any, ...]] = []
 
     class Lock:
@@ -90,7 +90,7 @@ def test_every_wait_is_in_a_lock_that_the_other_side_opens(monkeypatch: pytest.M
     assert len(waits) <= 4 * 50 + 8
 
 
-def test_an_ask_that_is_interrupted_at_any_line_loses_nothing() -> None:
+def test_an_ask_interrupted_at_any_line_loses_no_result() -> None:
     """Ctrl-C during `step`."""
     handoff = Handoff()
     lines = len(inspect.getsource(Handoff.ask).splitlines())
@@ -133,7 +133,7 @@ def interrupted(at: int) -> Iterator[None]:
         sys.settrace(former)
 
 
-def test_an_end_lets_every_waiting_thread_of_the_function_go() -> None:
+def test_an_end_releases_every_waiting_thread() -> None:
     handoff = Handoff()
     left = []
 
@@ -156,7 +156,7 @@ def test_an_end_lets_every_waiting_thread_of_the_function_go() -> None:
         handoff.give({})
 
 
-def test_threads_that_give_together_lose_nothing() -> None:
+def test_threads_that_give_results_together_lose_none() -> None:
     handoff = Handoff()
 
     def function(k: int) -> None:

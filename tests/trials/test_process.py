@@ -150,7 +150,7 @@ def test_a_trainable_is_saved_and_restored() -> None:
     assert experiment.trials[0].attempts == 2
 
 
-def test_a_lent_folder_becomes_a_checkpoint(tmp_path: Path) -> None:
+def test_a_checkpoint_dir_becomes_a_checkpoint(tmp_path: Path) -> None:
     def train(config: dict[str, Any]) -> None:
         with nbckpt.checkpoint_dir(step=7) as folder:
             (folder / "weights").write_text("0.5")

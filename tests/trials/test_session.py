@@ -316,7 +316,7 @@ def test_a_failed_block_leaves_the_former_checkpoint(start: Start) -> None:
     assert (path.name, content(path)) == ("checkpoint_000001", {"whole": "1"})
 
 
-def test_a_folder_with_the_prefix_of_a_lent_folder_is_distinct(start: Start) -> None:
+def test_a_folder_with_the_prefix_of_another_is_distinct(start: Start) -> None:
 
     def train(config: dict[str, Any], reporter: StatusReporter) -> None:
         lent = reporter.make_checkpoint_dir(step=7)

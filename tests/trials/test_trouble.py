@@ -251,7 +251,7 @@ def test_done_may_be_a_numpy_bool() -> None:
     assert (experiment.trials[0].status, experiment.trials[0].iteration) == (Status.TERMINATED, 2)
 
 
-def test_a_retry_keeps_the_request_for_a_checkpoint() -> None:
+def test_a_retry_keeps_a_pending_checkpoint_request() -> None:
     reported, go = threading.Event(), threading.Event()
 
     def train(config: dict[str, Any]) -> None:
