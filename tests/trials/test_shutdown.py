@@ -16,9 +16,11 @@ from nbckpt.trials.engine import shutdown
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a process cannot be interrupted there")
 
-TWO = """
-import nbckpt
+THREE = """
+import nbckpt, sys
 def train(config):
+    if config["x"] == 1:
+        sys.stdin.readline()
     for i in range(20):
         nbckpt.report(i=i)
 nbckpt.run(train, {"x": nbckpt.grid_search([1, 2, 3])}, name="e", max_concurrent=1)
@@ -42,6 +44,7 @@ def started(script: str, store: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-c", script],
         env=os.environ | {"NBCKPT_STORE": str(store)},
+        stdin=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
@@ -53,10 +56,11 @@ def statuses(store: Path) -> list[Status]:
 
 @pytest.mark.slow
 def test_a_script_waits_for_its_trials_with_a_message(tmp_path: Path) -> None:
-    with started(TWO, tmp_path) as script:
+    with started(THREE, tmp_path) as script:
         assert script.stderr is not None
-        said = script.stderr.read()
-    assert (script.returncode, said) == (0, "nbckpt: waiting for 3 trials of e; Ctrl-C pauses them\n")
+        assert script.stderr.readline() == "nbckpt: waiting for 3 trials of e; Ctrl-C pauses them\n"
+        said = script.communicate("go on\n")[1]
+    assert (script.returncode, said) == (0, "")
     assert statuses(tmp_path) == [Status.TERMINATED] * 3
 
 
