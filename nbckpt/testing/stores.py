@@ -48,6 +48,7 @@ class ReadingTests:
 
     @pytest.fixture
     def fill(self) -> Fill:
+        # A fixture cannot be abstract: pytest collects the class. The suite of a store overrides it.
         raise NotImplementedError("give a function that makes a store with these contents")
 
     @pytest.mark.parametrize("key", KEYS)
@@ -145,6 +146,7 @@ class StoreTests(ReadingTests):
 
     @pytest.fixture
     def store(self) -> Store:
+        # As for `fill`: the suite of a store overrides it.
         raise NotImplementedError("give an empty store")
 
     @pytest.fixture

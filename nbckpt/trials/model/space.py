@@ -29,6 +29,7 @@ class Domain:
 
     def draw(self, random: random.Random) -> Any:
         """Return a value."""
+        # Not an ABC: users subclass it.
         raise NotImplementedError(f"{type(self).__name__} must define draw()")
 
 

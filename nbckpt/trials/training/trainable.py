@@ -67,6 +67,7 @@ class Trainable:
 
     def step(self) -> Mapping[str, Any]:
         """Train for a while and return the metrics. `done: True` in the metrics ends the trial."""
+        # Not abstract, nor are the next two: a trainable that is never saved defines only `step`.
         raise NotImplementedError(f"{type(self).__name__} must define step()")
 
     def save_checkpoint(self, checkpoint_dir: str) -> Mapping[str, Any] | str | os.PathLike[str] | None:
