@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,8 @@ def notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Notebo
     """A shell with the extension loaded."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    # A doctest leaves `_` in builtins; IPython then takes it for gettext's, and sets no `_` of its own.
+    monkeypatch.delattr(builtins, "_", raising=False)
     InteractiveShell.clear_instance()
     shell = InteractiveShell.instance(colors="nocolor")
     shell.history_manager.enabled = False
