@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nbckpt.core.environment import NAMES
-from nbckpt.core.history import SHORT, Entry, History, Ref
+from nbckpt.core.history import History
 from nbckpt.core.manifest import Manifest
+from nbckpt.core.references import SHORT, Entry, Ref
 from nbckpt.errors import NbckptError
 from nbckpt.render import Cell, Column, Table, age, count, short, size
 from nbckpt.state.snapshot import PREFIX, is_state

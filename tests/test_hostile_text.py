@@ -14,8 +14,9 @@ import pytest
 import nbckpt
 from nbckpt.cli import main
 from nbckpt.commands.housekeeping import Tagged
-from nbckpt.core.history import History, Ref
+from nbckpt.core.history import History
 from nbckpt.core.manifest import Manifest, Skipped, now
+from nbckpt.core.references import Ref
 from nbckpt.core.trust import Signer
 from nbckpt.errors import UsageError
 from nbckpt.notebook.magic import _one_line_errors

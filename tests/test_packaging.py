@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 SCRIPT = """
 import nbckpt, pathlib
 from nbckpt.commands.housekeeping import Tagged
-from nbckpt.core.history import Ref
+from nbckpt.core.references import Ref
 from nbckpt.render.html import template_folders
 assert template_folders() == [pathlib.Path(nbckpt.__file__).parent / "templates"], template_folders()
 print(Tagged(Ref(1, "ab" * 32, "<b>", ""))._repr_mimebundle_()["text/html"])

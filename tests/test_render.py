@@ -9,7 +9,7 @@ import pytest
 
 from nbckpt.commands import TABLE
 from nbckpt.commands.housekeeping import Tagged
-from nbckpt.core.history import Ref
+from nbckpt.core.references import Ref
 from nbckpt.render import Cell, Column, Fold, Page, Picture, Table
 
 HOSTILE = "<img src=x onerror=alert(1)>"

@@ -12,9 +12,9 @@ from nbckpt.commands.meaning import also_a_trial, is_ref, is_trial
 from nbckpt.commands.saving import torn_note
 from nbckpt.commands.table import Command, Option, Session, option
 from nbckpt.core.environment import NAMES
-from nbckpt.core.history import Entry
 from nbckpt.core.manifest import Manifest
 from nbckpt.core.packs.reader import Reader
+from nbckpt.core.references import Entry
 from nbckpt.core.tables import files_table, previews, values_table
 from nbckpt.errors import CorruptError, NbckptError, NotFoundError, UsageError
 from nbckpt.listing import Row as Row

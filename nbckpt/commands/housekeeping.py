@@ -13,8 +13,9 @@ from nbckpt.commands.saving import counted
 from nbckpt.commands.table import Command, Session, option, switch
 from nbckpt.core.checkpoint import Checkpoint
 from nbckpt.core.gc import Collected
-from nbckpt.core.history import SHORT, Ref, check_name
 from nbckpt.core.manifest import Manifest
+from nbckpt.core.names import check_name
+from nbckpt.core.references import SHORT, Ref
 from nbckpt.core.transfer import write_file
 from nbckpt.core.tree import Tree
 from nbckpt.core.verify import Damage, Verified

@@ -13,8 +13,8 @@ from nbckpt.commands.table import Command, Session, option, switch
 from nbckpt.core.checkpoint import Checkpoint
 from nbckpt.core.environment import packages
 from nbckpt.core.files import FILES, KIND
-from nbckpt.core.history import SHORT
 from nbckpt.core.manifest import Manifest
+from nbckpt.core.references import SHORT
 from nbckpt.core.values.loading import Failure
 from nbckpt.errors import NotFoundError
 from nbckpt.render import Column, Hint, Page, Result, Table, age, duration, short

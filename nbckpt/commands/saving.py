@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from nbckpt.commands.table import Command, Session, option, switch
 from nbckpt.core.environment import NAMES
-from nbckpt.core.history import SHORT
+from nbckpt.core.references import SHORT
 from nbckpt.render import Cell, Column, Page, Result, Table, count, duration, short, size
 from nbckpt.state.snapshot import is_state
 from nbckpt.tracker import Saved

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from nbckpt.core import removals
-from nbckpt.core.history import Entry, History
+from nbckpt.core.history import History
 from nbckpt.core.manifest import now
 from nbckpt.core.packs.format import (
     MOST_BLOBS,
@@ -38,6 +38,7 @@ from nbckpt.core.packs.format import (
     salt,
 )
 from nbckpt.core.packs.relocation import find_index, locate, moved_key, table
+from nbckpt.core.references import Entry
 from nbckpt.core.uses import Places, Uses, add_uses
 from nbckpt.errors import CorruptError, FormatError, NbckptError, NotFoundError, RefusedError, StoreError
 

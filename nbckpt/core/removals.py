@@ -14,7 +14,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from nbckpt.core.history import SHORT, Entry, History, Ref
+from nbckpt.core.history import History
+from nbckpt.core.references import SHORT, Entry, Ref
 from nbckpt.errors import CorruptError, NotFoundError, StoreError
 from nbckpt.store import Store
 

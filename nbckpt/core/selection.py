@@ -8,8 +8,8 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from nbckpt.core.history import SHORT
 from nbckpt.core.manifest import Manifest
+from nbckpt.core.references import SHORT
 from nbckpt.errors import NotFoundError, UsageError
 
 

@@ -6,11 +6,13 @@ from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from nbckpt.core.history import History, Ref, VanishedError, check_name
+from nbckpt.core.history import History, VanishedError
 from nbckpt.core.manifest import MOST, Manifest, decode, encode
+from nbckpt.core.names import check_name
 from nbckpt.core.packs.format import check_pack, pack_key
 from nbckpt.core.packs.reader import Reader
 from nbckpt.core.packs.writer import Packer
+from nbckpt.core.references import Ref
 from nbckpt.core.tree import Sign, Tree, pack, packed_tree
 from nbckpt.errors import CorruptError, FormatError, NbckptError, StoreError, UsageError
 from nbckpt.store import ArchiveStore, ArchiveWriter

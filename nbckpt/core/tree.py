@@ -14,10 +14,10 @@ from pathlib import Path
 
 from nbckpt.core.algorithms import PREFERRED, of_checksum
 from nbckpt.core.manifest import MOST, Manifest, Signature, decode, encode
-from nbckpt.core.packs.content import Content
+from nbckpt.core.packs.content import Content, Stored
 from nbckpt.core.packs.format import pack_key
 from nbckpt.core.packs.reader import Reader
-from nbckpt.core.packs.writer import Packer, Stored
+from nbckpt.core.packs.writer import Packer
 from nbckpt.errors import CorruptError, NotFoundError, StoreError, UsageError
 from nbckpt.store import (
     STAGING,

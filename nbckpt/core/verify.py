@@ -7,13 +7,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from nbckpt.core.damage import repair, set_aside
-from nbckpt.core.history import Entry, History
+from nbckpt.core.history import History
 from nbckpt.core.manifest import Manifest
 from nbckpt.core.packs.content import Content
 from nbckpt.core.packs.format import Blob, parse_index
 from nbckpt.core.packs.pools import Pool
 from nbckpt.core.packs.relocation import find_index
 from nbckpt.core.packs.writer import Progress
+from nbckpt.core.references import Entry
 from nbckpt.core.uses import Places, Uses, add_uses
 from nbckpt.errors import NbckptError, NotFoundError, StoreError
 from nbckpt.store import Store

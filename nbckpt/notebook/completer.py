@@ -136,7 +136,7 @@ def _names(tracker: Tracker) -> list[str]:
 
 def _refs(tracker: Tracker, fragment: str) -> Iterable[str]:
     """Yield names and `latest`. After the first letter also yield versions, newest first, and ids."""
-    from nbckpt.core.history import SHORT
+    from nbckpt.core.references import SHORT
 
     names = _names(tracker)
     yield from names

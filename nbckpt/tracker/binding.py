@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from nbckpt.core.history import Entry, Ref
+from nbckpt.core.references import Entry, Ref
 from nbckpt.state.snapshot import Snapshot
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from nbckpt.core.diff import Difference
-from nbckpt.core.history import Ref
 from nbckpt.core.manifest import Manifest
+from nbckpt.core.references import Ref
 from nbckpt.core.values.loading import Failure
 from nbckpt.render import count, size, visible
 

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 from nbckpt.core import environment, gc, transfer
 from nbckpt.core.damage import set_aside_all
-from nbckpt.core.history import SHORT, Entry, History, Ref, VanishedError
+from nbckpt.core.history import History, VanishedError
 from nbckpt.core.manifest import Manifest, Value, now
 from nbckpt.core.packs.known import Known
 from nbckpt.core.packs.reader import Reader
 from nbckpt.core.packs.writer import Packer, Progress
+from nbckpt.core.references import SHORT, Entry, Ref
 from nbckpt.core.removals import Removal, last_removal, note
 from nbckpt.core.selection import Selection, values_of
 from nbckpt.core.trust import open_signer, stranger

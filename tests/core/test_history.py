@@ -11,9 +11,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from nbckpt.core.history import Entry, History, VanishedError, check_name, encode_name
+from nbckpt.core.history import History, VanishedError
 from nbckpt.core.manifest import Group, Manifest, now
+from nbckpt.core.names import check_name, encode_name
 from nbckpt.core.packs.content import Content
+from nbckpt.core.references import Entry
 from nbckpt.core.trust import open_signer
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError, UsageError
 from nbckpt.store import LocalStore, MemoryStore

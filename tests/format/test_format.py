@@ -22,7 +22,7 @@ import pytest
 
 from nbckpt import Checkpoint
 from nbckpt.commands import TABLE, Session, parse
-from nbckpt.core import gc, history, manifest, trust
+from nbckpt.core import gc, manifest, names, trust
 from nbckpt.core.packs import format as pack
 from nbckpt.core.packs.writer import Packer
 from nbckpt.errors import UntrustedError
@@ -177,7 +177,7 @@ def test_a_signature_is_written_byte_for_byte(tracker: Tracker) -> None:
 
 
 def test_a_name_is_encoded_as_before() -> None:
-    assert history.encode_name("Größe/x") == "%47r%C3%B6%C3%9Fe%2Fx"
+    assert names.encode_name("Größe/x") == "%47r%C3%B6%C3%9Fe%2Fx"
     assert (V1 / "store" / "refs" / "%47r%C3%B6%C3%9Fe%2Fx").is_dir()
 
 

@@ -1,8 +1,8 @@
-"""Content: where bytes are stored, as runs of blobs."""
+"""Content: where bytes are stored, as runs of blobs, and bytes on their way there."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 Run = tuple[str, int, int]
 """A run of blobs: a pack's id, the position of the first blob in it, and the number of blobs."""
@@ -14,3 +14,18 @@ class Content:
 
     size: int
     runs: tuple[Run, ...] = ()
+
+
+@dataclass(slots=True)
+class Stored:
+    """Bytes handed to a packer. Their digests are complete when the packer has finished.
+
+    Attributes:
+        size: The number of bytes.
+        digests: The digests of the blobs.
+        changed: Whether the bytes changed during the save, so that the blobs may mix several states.
+    """
+
+    size: int
+    digests: list[bytes] = field(default_factory=list)
+    changed: bool = False

@@ -12,16 +12,15 @@ end: each is first copied, then hashed. Their values are marked as changed.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import wait as wait_for
-from dataclasses import dataclass, field
 from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
 from nbckpt.core.algorithms import PREFERRED, Algorithms
-from nbckpt.core.packs.content import Run
+from nbckpt.core.packs.content import Run, Stored
 from nbckpt.core.packs.format import (
     MOST_BLOBS,
     PACK_SIZE,
@@ -36,7 +35,8 @@ from nbckpt.core.packs.format import (
     salt,
 )
 from nbckpt.core.packs.known import Known
-from nbckpt.core.packs.pools import Pool, others_run
+from nbckpt.core.packs.lent import Lent
+from nbckpt.core.packs.pools import Pool
 from nbckpt.store import Buffer, Store
 
 Progress = Callable[[int, int], None]
@@ -57,35 +57,6 @@ _MUCH = 256 << 20
 _HASHERS, _WRITERS = 2, 4  # see docs/decisions/0002
 _COPIED_PACK, _COPIED_PACKS = 16 << 20, 2
 """The size of packs of copied blobs, and how many are written at once: copies take memory."""
-
-
-@dataclass(slots=True)
-class Stored:
-    """Bytes handed to a packer. Their digests are complete when the packer has finished.
-
-    Attributes:
-        size: The number of bytes.
-        digests: The digests of the blobs.
-        changed: Whether the bytes changed during the save, so that the blobs may mix several states.
-    """
-
-    size: int
-    digests: list[bytes] = field(default_factory=list)
-    changed: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class _Lent:
-    """Memory that other threads may change, and the size of its blobs."""
-
-    stored: Stored
-    view: memoryview
-    blob: int
-
-    def blobs(self) -> Iterator[tuple[int, bytes, memoryview]]:
-        """Yield the position, the digest and the memory of each blob."""
-        for at, name in enumerate(self.stored.digests):
-            yield at, name, self.view[at * self.blob : (at + 1) * self.blob]
 
 
 class Packer:
@@ -134,11 +105,8 @@ class Packer:
         self._puts: list[Future[Any]] = []
         self._tickets, self._turn = 0, 1
         self._hashed: dict[int, list[Piece]] = {}
-        self._lent: list[_Lent] = []
-        self._lost: list[Piece] = []
-        self._has_lost = False
+        self._lent = Lent(algorithms)
         self._indexes: dict[str, list[Blob]] = {}
-        self._watched = False
         self._failed = threading.Event()
         self._total = self._done = 0
 
@@ -170,8 +138,7 @@ class Packer:
         lent = lent and not isinstance(view.obj, bytes)
         stored = self._take(view, blob, aligned=True, lent=lent)
         if lent and not self._dry:
-            self._watched = self._watched or others_run()
-            self._lent.append(_Lent(stored, view, blob))
+            self._lent.add(stored, view, blob)
         return stored
 
     def add_record(self, record: bytes) -> Stored:
@@ -229,10 +196,11 @@ class Packer:
             elif self._open:
                 self._close_open()
         self._await(progress)
-        if self._has_lost:
+        if self._lent.has_lost:
             self._copy_lost(progress)
-        if self._watched or (self._lent and others_run()):
-            self._look_again()
+        for check in self._lent.checks():
+            self._submit(check)
+        self._await(None)
         for pack, blobs in self._indexes.items():
             self._known.add(pack, blobs)
 
@@ -345,42 +313,21 @@ class Packer:
     def _lose(self, pack: str, pieces: list[Piece]) -> None:
         """Record that a pack was not put, because lent memory changed before it was written."""
         with self._lock:
-            self._has_lost = True
+            self._lent.lose(pieces)
             self.packs.remove(pack)
             for piece in pieces:
                 self._names.pop(piece.digest, None)
                 self.new_bytes -= len(piece.data)
-            self._lost += [piece for piece in pieces if not piece.lent]
 
     def _copy_lost(self, progress: Progress | None) -> None:
-        """Put the blobs of packs that were not put: copy each blob, hash the copy, write the copy."""
+        """Put the blobs of packs that were not put, from copies that cannot change."""
         self._most = _COPIED_PACK
-        for piece in self._lost:
+        for piece in self._lent.copies(lambda name: bool(name in self._places or self._known.find(name))):
             self._place(piece)
-        for lent in self._lent:
-            for at, name, memory in lent.blobs():
-                if name in self._places or self._known.find(name):
-                    continue
-                copy = bytes(memory)
-                new = lent.stored.digests[at] = self.algorithms.digest(copy)
-                lent.stored.changed |= new != name
-                self._place(Piece(new, copy, len(copy), RAW, aligned=True))
-                wait_for(self._tasks[:-_COPIED_PACKS])
+            wait_for(self._tasks[:-_COPIED_PACKS])
         if self._open:
             self._close_open()
         self._await(progress)
-
-    def _look_again(self) -> None:
-        """Compare lent memory with its stored blobs and mark changes. Equal blobs are all of one state."""
-
-        def compare(lent: _Lent) -> None:
-            digest = self.algorithms.digest
-            lent.stored.changed |= any(digest(memory) != name for _, name, memory in lent.blobs())
-
-        for lent in self._lent:
-            if not lent.stored.changed:
-                self._submit(compare, lent)
-        self._await(None)
 
     def _submit(self, work: Callable[..., None], *arguments: Any) -> None:
         if self._pool is None:

@@ -7,7 +7,8 @@ together. Whole blobs of a long record go to the packer as they come; see docs/d
 from __future__ import annotations
 
 from nbckpt.core.algorithms import Hasher
-from nbckpt.core.packs.writer import RECORD_BLOB, Packer, Stored
+from nbckpt.core.packs.content import Stored
+from nbckpt.core.packs.writer import RECORD_BLOB, Packer
 from nbckpt.store import Buffer
 
 KEPT = 4 << 20

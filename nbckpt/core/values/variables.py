@@ -18,9 +18,9 @@ from typing import Any
 
 from nbckpt.core.algorithms import Algorithms
 from nbckpt.core.manifest import Group, Skipped, Value
-from nbckpt.core.packs.content import Content
+from nbckpt.core.packs.content import Content, Stored
 from nbckpt.core.packs.pools import others_run
-from nbckpt.core.packs.writer import Packer, Stored
+from nbckpt.core.packs.writer import Packer
 from nbckpt.core.reducers import Made
 from nbckpt.core.spans import NO_OVERLAPS, Overlaps, Span, merged
 from nbckpt.core.values.codec import Pickled, dump, paused_gc

@@ -1,0 +1,242 @@
+"""References: the checkpoints and names in a store, and which checkpoint a reference means.
+
+    checkpoints/<moment>-<id>.json       manifests; their keys sort by time
+    refs/<name>/<version>-<id>           a version of a name; the content says where its manifest is
+
+Every key is put once and never changed, so writers never have to wait for each other.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Container, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Self
+
+from nbckpt.core.manifest import Manifest
+from nbckpt.core.names import check_name, decode_name, encode_name, name_trouble
+from nbckpt.errors import NotFoundError, UsageError
+from nbckpt.store import Store
+
+SHORT = 8
+"""The number of characters of an id that people see."""
+
+_ENTRY = re.compile(r"(?:checkpoints|trash)/([0-9TZ]+)-([0-9a-f]{64})\.json")
+_REF = re.compile(r"(?:trash/)?refs/([^/]+)/([0-9]{8})-([0-9a-f]{64})")
+_VERSION = len("00000001-") + 64
+_PREFIX = re.compile(r"[0-9a-f]{4,64}")
+_NUMBER = re.compile(r"[0-9]{1,9}")
+_MOST_VERSIONS = 10**8 - 1
+_MOST = 64 << 10  # the most bytes of the id and the moment in a ref
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Entry:
+    """A checkpoint in the listing: its time, its id and its key. Sorts by time, oldest first."""
+
+    moment: str
+    id: str
+    key: str
+
+    def __repr__(self) -> str:
+        return f"Entry({self.id[:SHORT]}, {self.moment})"
+
+    @classmethod
+    def of(cls, manifest: Manifest) -> Self:
+        """Return the entry of a checkpoint."""
+        moment = re.sub(r"[^0-9TZ]", "", manifest.created_at)
+        return cls(moment, manifest.id, f"checkpoints/{moment}-{manifest.id}.json")
+
+    @classmethod
+    def parse(cls, key: str) -> Self | None:
+        """Return the entry of the checkpoint under *key*, or None if no checkpoint has such a key."""
+        parts = _ENTRY.fullmatch(key)
+        return cls(parts[1], parts[2], key) if parts else None
+
+    def claim(self, packs: Iterable[str]) -> bytes:
+        """Return the content of a key that names this checkpoint and claims *packs* for it."""
+        return "".join(f"{line}\n" for line in (self.id, self.moment, *packs)).encode()
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Ref:
+    """One version of a name."""
+
+    version: int
+    id: str
+    name: str
+    key: str
+
+    def __str__(self) -> str:
+        return f"{self.name}@{self.version}"
+
+    def __repr__(self) -> str:
+        return f"Ref({str(self)!r}, {self.id[:SHORT]})"
+
+
+class References:
+    """The checkpoints and names of one store.
+
+    Args:
+        store: The store.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    def entries(self, folder: str = "checkpoints") -> list[Entry]:
+        """Return the checkpoints, newest first. Their manifests are not read."""
+        return sorted(filter(None, map(Entry.parse, self.store.keys(f"{folder}/"))), reverse=True)
+
+    def refs(self, name: str = "") -> list[Ref]:
+        """Return the versions of *name*, or of every name, sorted.
+
+        If two writers took one number at once, the one whose id sorts later gets the next number.
+        """
+        return [ref for ref in self.all_refs(name) if not ref.key.startswith("trash/")]
+
+    def all_refs(self, name: str = "") -> list[Ref]:
+        """Return all versions, including removed ones. A version keeps its number if another is removed."""
+        below = f"refs/{encode_name(name)}/" if name else "refs/"
+        keys = [*self.store.keys(f"trash/{below}"), *self.store.keys(below)]
+        matches = (match for match in map(_REF.fullmatch, keys) if match)
+        raw = {(label, int(m[2]), m[3]): m[0] for m in matches if (label := decode_name(m[1]))}
+        refs: list[Ref] = []
+        for (label, number, target), key in sorted(raw.items()):
+            last = refs[-1].version if refs and refs[-1].name == label else 0
+            refs.append(Ref(max(number, last + 1), target, label, key))
+        return refs
+
+    def spent_refs(self, ids: Container[str]) -> list[str]:
+        """Return the keys of the removed names of these checkpoints that are no longer needed.
+
+        The last version of a name stays, and so does every version if two writers took one number. Therefore
+        no number is used again, and no version changes its number.
+        """
+        by_name: dict[str, list[Ref]] = {}
+        for ref in self.all_refs():
+            by_name.setdefault(ref.name, []).append(ref)
+        keys = []
+        for refs in by_name.values():
+            if all(ref.key.endswith(f"/{ref.version:08d}-{ref.id}") for ref in refs):
+                trashed = (ref for ref in refs[:-1] if ref.key.startswith("trash/"))
+                keys += [ref.key for ref in trashed if ref.id in ids]
+        return keys
+
+    def add_ref(self, name: str, target: Entry, packs: Iterable[str] = ()) -> Ref:
+        """Give a checkpoint the next version of *name*.
+
+        The number of a removed version is not used again. Until the checkpoint is published, the key claims
+        *packs*.
+
+        Raises:
+            UsageError: The name is not valid, or it has reached the last possible version.
+        """
+        check_name(name)
+        version = self._last_version(name) + 1
+        if version > _MOST_VERSIONS:
+            raise UsageError(f"{name!r} has the version {version - 1} already, the last: choose another name")
+        key = f"refs/{encode_name(name)}/{version:08d}-{target.id}"
+        self.store.put(key, target.claim(packs))
+        return Ref(version, target.id, name, key)
+
+    def _last_version(self, name: str) -> int:
+        """Return the number of the last version of *name*, including removed versions.
+
+        Every save calls this, so it reads only the numbers in the keys.
+        """
+        below = f"refs/{encode_name(name)}/"
+        keys = [*self.store.keys(f"trash/{below}"), *self.store.keys(below)]
+        numbers = [version[:8] for version in {key[-_VERSION:] for key in keys} if version[:8].isdecimal()]
+        last = int(max(numbers, default=0))
+        if len(set(numbers)) < len(numbers):  # two writers took one number: the second gets the next
+            last = 0
+            for number in sorted(numbers):
+                last = max(int(number), last + 1)
+        return last
+
+    def resolve(self, ref: str) -> Entry:
+        """Return the checkpoint that *ref* refers to.
+
+        *ref* is `latest`, a name (its newest version), `name@3`, or at least four characters of an id. Each
+        may end in `~2`, for the checkpoint two places older in the same list.
+
+        Raises:
+            NotFoundError: No checkpoint matches. The message names similar ones.
+            UsageError: Several checkpoints match.
+        """
+        base, tilde, back = ref.partition("~")
+        if tilde and not _NUMBER.fullmatch(back):
+            raise UsageError(f"{ref!r}: behind '~' goes a number, as in 'latest~2'")
+        if not tilde and (entry := self._newest(base)):
+            return entry
+        entries = self.entries()
+        candidates = self._candidates(base, entries)
+        if not candidates:
+            raise self._unknown(base, entries)
+        at = int(back or 0)
+        if at >= len(candidates):
+            raise NotFoundError(
+                f"{ref!r} reaches too far back: {base!r} has {len(candidates)}. See `%ckpt ls`"
+            )
+        return candidates[at]
+
+    def _newest(self, base: str) -> Entry | None:
+        """Return the checkpoint of `latest` or a name by one listing, or None if this does not decide it."""
+        # see docs/decisions/0059
+        if base == "latest":
+            return next(filter(None, map(Entry.parse, reversed(list(self.store.keys("checkpoints/"))))), None)
+        name, _, version = (
+            base.rpartition("@") if _NUMBER.fullmatch(base.rpartition("@")[2]) else (base, "", "")
+        )
+        if name_trouble(name):
+            return None
+        if version:
+            keys = [ref.key for ref in self.refs(name) if ref.version == int(version)]
+        else:
+            keys = list(self.store.keys(f"refs/{encode_name(name)}/"))
+        return self._named_by(keys[-1]) if keys else None
+
+    def _named_by(self, key: str) -> Entry | None:
+        """Return the checkpoint whose place a ref records, or None if it records none or it is gone."""
+        ref = _REF.fullmatch(key)
+        with suppress(NotFoundError):
+            moment = self.store.get(key, 0, _MOST).decode("ascii", "replace").split()[1:2]
+            entry = Entry.parse(f"checkpoints/{''.join(moment)}-{ref[3]}.json") if ref else None
+            if entry and self.store.exists(entry.key):
+                return entry
+        return None
+
+    def _candidates(self, base: str, entries: list[Entry]) -> list[Entry]:
+        """Return the checkpoints that *base* can refer to, best match first."""
+        if base == "latest":
+            return entries
+        by_id = {entry.id: entry for entry in entries}
+        name, at, version = base.rpartition("@")
+        if at and not name_trouble(name) and _NUMBER.fullmatch(version):
+            refs = [ref for ref in self.refs(name) if ref.id in by_id and ref.version <= int(version)]
+            exact = bool(refs) and refs[-1].version == int(version)
+            return [by_id[ref.id] for ref in reversed(refs)] if exact else []
+        refs = [] if name_trouble(base) else [ref for ref in self.refs(base) if ref.id in by_id]
+        if refs:
+            return [by_id[ref.id] for ref in reversed(refs)]
+        if not _PREFIX.fullmatch(base):
+            return []
+        matching = [entry for entry in entries if entry.id.startswith(base)]
+        if len(matching) > 1:
+            ids = ", ".join(entry.id[: SHORT + 4] for entry in matching[:4])
+            raise UsageError(f"{base!r} begins more than one id ({ids}): give more characters")
+        return matching and entries[entries.index(matching[0]) :]
+
+    def _unknown(self, base: str, entries: Sequence[Entry]) -> NotFoundError:
+        if not entries:
+            return NotFoundError(
+                f"no checkpoint {base!r}: {self.store.url} is empty. Make one in a notebook with `%ckpt save`"
+            )
+        ids = {entry.id for entry in entries}
+        names = sorted({ref.name for ref in self.refs() if ref.id in ids})
+        close = difflib.get_close_matches(base, [*names, "latest"], n=1)
+        hint = f"Did you mean {close[0]!r}? " if close else ""
+        return NotFoundError(f"no checkpoint matches {base!r}. {hint}See `%ckpt ls`")
