@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -28,6 +29,12 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.
     (home / "tmp").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(home / "tmp"))
     return home
+
+
+def pytest_configure() -> None:
+    """Let programs that tests start meet the end of a terminal, also while the tests run under nohup."""
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def pytest_sessionfinish() -> None:
