@@ -12,7 +12,6 @@ from pathlib import Path
 import nox
 
 PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
-QUICK = "not slow and not browser"
 
 nox.options.sessions = ["lint", "types", "tests"]
 nox.options.error_on_missing_interpreters = False
@@ -41,14 +40,14 @@ def types(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """Run the quick tests, or what follows `--`: `nox -s tests-3.13 -- tests/core`."""
     session.install("-e", ".[test]")
-    session.run("pytest", "-n", "auto", *(session.posargs or ["-m", QUICK]))
+    session.run("pytest", "-n", "auto", *session.posargs)
 
 
 @nox.session
 def everything(session: nox.Session) -> None:
     """Run all tests, the slow ones too."""
     session.install("-e", ".[test]")
-    session.run("pytest", "-n", "auto", *session.posargs)
+    session.run("pytest", "-n", "auto", "--all", *session.posargs)
 
 
 @nox.session
@@ -62,7 +61,7 @@ def browser(session: nox.Session) -> None:
 def lowest(session: nox.Session) -> None:
     """Run the quick tests with the lowest versions that pyproject.toml allows."""
     session.install("-e", ".[test]", *lowest_versions())
-    session.run("pytest", "-n", "auto", "-m", QUICK, *session.posargs)
+    session.run("pytest", "-n", "auto", *session.posargs)
 
 
 def lowest_versions() -> list[str]:

@@ -15,7 +15,36 @@ from nbckpt.trials.engine import shutdown
 
 ENDS_S = 1.0
 
+QUICK = "not slow and not browser"
+
 pytest_plugins = ["servers.azure", "servers.s3", "servers.sftp"]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--all", action="store_true", help="run slow tests and browser tests too")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose the quick tests, unless the command line asks for all, has its own `-m` or names one test."""
+    named = any("::" in argument for argument in config.args)
+    if not (config.option.all or config.option.markexpr or named):
+        config.option.markexpr = QUICK
+    meet_the_end_of_a_terminal()
+
+
+def meet_the_end_of_a_terminal() -> None:
+    """Let programs that tests start meet the end of a terminal, also while the tests run under nohup."""
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    return (
+        f'tests: -m "{config.option.markexpr}" (--all runs every test)'
+        if config.option.markexpr
+        else "tests: all"
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -29,12 +58,6 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.
     (home / "tmp").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(home / "tmp"))
     return home
-
-
-def pytest_configure() -> None:
-    """Let programs that tests start meet the end of a terminal, also while the tests run under nohup."""
-    if hasattr(signal, "SIGHUP"):
-        signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def pytest_sessionfinish() -> None:

@@ -56,7 +56,7 @@ LAWS = [
     "verify",
     "correctness",
 ]
-CHOSEN = [] if os.environ.get("NBCKPT_ATTACK") == "full" else ["-m", "not slow"]
+CHOSEN = ["--all"] if os.environ.get("NBCKPT_ATTACK") == "full" else []
 VALUES = {"numbers": list(range(5000)), "array": np.arange(50_000), "text": "Grüße"}
 LOOK = """
 import json
