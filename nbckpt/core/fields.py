@@ -1,10 +1,10 @@
-"""Fields: encodes the keys and values of a dict as values and groups of a manifest."""
+"""Fields: turns the keys and values of a dict into values and groups of a manifest, and back."""
 
 from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,9 +13,10 @@ from nbckpt.core.packs.format import pack_of
 from nbckpt.core.packs.writer import Packer
 from nbckpt.core.reducers import main_namespace
 from nbckpt.core.tree import Tree
+from nbckpt.core.values.loading import last_slots, load_group
 from nbckpt.core.values.preview import text_of
 from nbckpt.core.values.variables import capture
-from nbckpt.errors import CodecError
+from nbckpt.errors import CodecError, NbckptError
 from nbckpt.store import MemoryStore
 
 _MOST_PREVIEWS = 1000
@@ -84,3 +85,26 @@ def _values_only(manifest: Manifest) -> Manifest:
         groups=tuple(manifest.groups[old] for old in used),
         values=tuple(replace(value, group=place[value.group]) for value in manifest.values),
     )
+
+
+def load_fields(tree: Tree, values: Sequence[Value]) -> Iterator[tuple[Value, Any]]:
+    """Yield each value of *tree* with its loaded object. Values of one group share their common objects.
+
+    Raises:
+        CodecError: A value's own code failed.
+    """
+    groups: dict[int, list[Any]] = {}
+    last = last_slots(values)
+    for value in values:
+        if value.group not in groups:
+            groups[value.group] = _load_group(tree, value, last[value.group])
+        yield value, groups[value.group][value.slot]
+
+
+def _load_group(tree: Tree, value: Value, last: int) -> list[Any]:
+    try:
+        return load_group(tree.manifest.groups[value.group], tree.reader, last)
+    except NbckptError:
+        raise
+    except Exception as error:
+        raise CodecError(f"cannot load {value.name!r}: {type(error).__name__}: {error}") from error

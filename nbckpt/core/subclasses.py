@@ -5,6 +5,9 @@ from __future__ import annotations
 import importlib
 import sys
 import warnings
+from collections.abc import Mapping
+from contextlib import suppress
+from inspect import signature
 from typing import Any, TypeVar
 
 from nbckpt.errors import UsageError
@@ -57,3 +60,20 @@ def narrower(asked: type[Kind], recorded: type[Any]) -> type[Kind]:
     if issubclass(asked, recorded):
         return asked
     raise UsageError(f"this checkpoint is a {recorded.__name__}, not a {asked.__name__}")
+
+
+def initialised(cls: type[Kind], attributes: Mapping[str, Any], given: Mapping[str, Any]) -> Kind:
+    """Return an instance with *attributes*, after its `__init__` ran, with *given* if it takes that."""
+    made = cls.__new__(cls)
+    vars(made).update(attributes)
+    parameters = signature(cls.__init__)
+    for arguments in (given, {}):
+        with suppress(TypeError):
+            parameters.bind(made, **arguments)
+            break
+    else:
+        warnings.warn(f"{cls.__name__}.__init__ was not run: it needs other arguments", stacklevel=4)
+        return made
+    cls.__init__(made, **arguments)
+    vars(made).update(attributes)
+    return made

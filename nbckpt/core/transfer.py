@@ -5,20 +5,24 @@ from __future__ import annotations
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import BinaryIO
 
 from nbckpt.core.history import History, VanishedError
-from nbckpt.core.manifest import MOST, Manifest, decode, encode
+from nbckpt.core.manifest import MOST, Manifest, decode, encode, now
 from nbckpt.core.names import check_name
 from nbckpt.core.packs.format import check_pack, pack_key
+from nbckpt.core.packs.known import Known
 from nbckpt.core.packs.reader import Reader
 from nbckpt.core.packs.writer import Packer
 from nbckpt.core.references import Ref
 from nbckpt.core.tree import Sign, Tree, pack, packed_tree
+from nbckpt.core.trust import open_signer
 from nbckpt.errors import CorruptError, FormatError, NbckptError, StoreError, UsageError
-from nbckpt.store import ArchiveStore, ArchiveWriter
+from nbckpt.store import ArchiveStore, ArchiveWriter, Store
 from nbckpt.store.files import writing
 
 _MOST_NAME = 1000
+_MOST_TRIES = 3
 
 
 def export(
@@ -43,8 +47,7 @@ def write_file(tree: Tree, file: Path, sign: Sign | None, name: str = "", *, ove
             raise UsageError(f"{str(file)!r} exists: choose another name, or say --overwrite")
         file.parent.stat()  # raises if the folder does not exist, for example after a typing error
         with writing(file) as opened:
-            with closing(ArchiveWriter(opened)) as archive:
-                _write(tree, archive, name, sign)
+            write_archive(tree, opened, sign, name)
             return opened.tell()
     except NbckptError:
         raise
@@ -52,14 +55,16 @@ def write_file(tree: Tree, file: Path, sign: Sign | None, name: str = "", *, ove
         raise StoreError(f"cannot write {str(file)!r}: {error.strerror or error}") from error
 
 
-def _write(tree: Tree, archive: ArchiveWriter, name: str, sign: Sign | None) -> None:
-    with Packer(archive) as packer:
-        made = pack(tree, packer)
-        packer.finish()
-        sealed, data = encode(replace(made(), parent=""), sign)
-    archive.put(_key(sealed), data)
-    if name:
-        archive.put("name", name.encode())
+def write_archive(tree: Tree, file: BinaryIO, sign: Sign | None, name: str = "") -> None:
+    """Write a checkpoint as an archive into an open file. It names no parent, which is not in the archive."""
+    with closing(ArchiveWriter(file)) as archive:
+        with Packer(archive) as packer:
+            made = pack(tree, packer)
+            packer.finish()
+            sealed, data = encode(replace(made(), parent=""), sign)
+        archive.put(_key(sealed), data)
+        if name:
+            archive.put("name", name.encode())
 
 
 def _key(manifest: Manifest) -> str:
@@ -112,6 +117,30 @@ def import_file(history: History, file: Path) -> tuple[Manifest, Ref | None, boo
             if not history.store.exists(key):
                 history.store.put(key, archive.get(key))
         return manifest, _adopt(history, manifest, data, name), True
+
+
+def save_tree(tree: Tree, store: Store, name: str = "", *, message: str = "", sign: bool) -> Manifest:
+    """Save a checkpoint from any place in a store. Data that the store has is not written again.
+
+    Without *sign*, the checkpoint stays unsigned in the store.
+    """
+    history, known = History(store, open_signer), Known(store)
+    known.refresh()
+    for attempt in range(_MOST_TRIES):
+        try:
+            packer = Packer(store, known, algorithms=history.algorithms, salted=attempt > 0)
+            with packer:
+                packed = pack(tree, packer)
+                packer.finish()
+                made = replace(packed(), created_at=now(), message=message)
+            if sign:
+                return history.publish(made, name)[0]
+            made, data = encode(made)
+            history.adopt(made, data, name)
+            return made
+        except VanishedError as error:
+            known.forget(error.packs)
+    raise StoreError(f"{store.url} is being collected again and again: try again after that")
 
 
 def _check(archive: ArchiveStore, manifest: Manifest) -> None:

@@ -60,6 +60,21 @@ class Tree:
         """Return a file's bytes."""
         return b"".join(self.files[path]())
 
+    def digest(self) -> str:
+        """Return a digest of the content; see `Checkpoint.digest`."""
+        manifest = self.manifest
+        lines = [f"class {manifest.cls}"]
+        lines += [f"{value.name} {value.digest}" for value in (*manifest.values, *manifest.attributes)]
+        lines += [f"{path} {self._checksum(path)}" for path in sorted(self.files)]
+        lines += sorted(self.folders)
+        return PREFERRED.digest("\n".join(map(repr, lines)).encode("utf-8", "backslashreplace")).hex()
+
+    def _checksum(self, path: str) -> str:
+        """Return the checksum of a file: that of its upload, if this has the preferred digest."""
+        uploaded = self.manifest.sums.get(path, "")
+        is_preferred = uploaded and of_checksum(uploaded, repr(path)) is PREFERRED
+        return uploaded if is_preferred else PREFERRED.checksum([self.read(path)])
+
 
 def packed_tree(manifest: Manifest, store: Store, *, mapping: bool = True) -> Tree:
     """Return the tree of a manifest with its packs in *store*."""

@@ -37,7 +37,7 @@ class SklearnCheckpoint(Checkpoint):
             NotFoundError: The checkpoint holds no estimator.
             UntrustedError: Someone else wrote the checkpoint.
         """
-        found = self._field(_ESTIMATOR, None)
-        if found is None:
+        estimator = self._field(_ESTIMATOR)
+        if estimator is None:
             raise NotFoundError(f"{self!r} holds no estimator: make one with from_estimator")
-        return found
+        return estimator

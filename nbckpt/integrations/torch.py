@@ -44,7 +44,7 @@ class TorchCheckpoint(Checkpoint):
             UsageError: Only a state dict was saved and *model* is missing, or the state does not fit *model*.
             UntrustedError: Someone else wrote the checkpoint.
         """
-        saved = self._field(_MODEL, None)
+        saved = self._field(_MODEL)
         if saved is None:
             raise NotFoundError(f"{self!r} holds no model: make one with from_model")
         if model is None:

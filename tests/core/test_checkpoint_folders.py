@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 
 from nbckpt.core import shared_tempdir, tree
-from nbckpt.core.checkpoint import Checkpoint, _Source
+from nbckpt.core.checkpoint import Checkpoint
 from nbckpt.core.files import FILES
+from nbckpt.core.sources import Source
 from nbckpt.core.trust import open_signer
 from nbckpt.errors import CorruptError, NotFoundError, StoreError, UsageError
 from nbckpt.store import MemoryStore, RemoteStore, files, open_store
@@ -470,7 +471,7 @@ def upload(store: Any, made: Checkpoint, *, overwrite: bool = False) -> None:
 def seen(store: Any) -> Any:
     """Return what a reader finds: the data, or that there is nothing whole."""
     try:
-        made = Checkpoint._make(_Source(tree.remote_tree(store), "uri", "memory"))
+        made = Checkpoint._make(Source(tree.remote_tree(store), "uri", "memory"))
         return {str(key): it if key is not FILES else dict(it) for key, it in made.to_dict().items()}
     except (NotFoundError, CorruptError) as error:
         return type(error)

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from nbckpt.core.checkpoint import Checkpoint, _Source
+from nbckpt.core.checkpoint import Checkpoint
 from nbckpt.core.files import FILES, KIND
+from nbckpt.core.sources import Source
 from nbckpt.core.tree import remote_tree
 from nbckpt.errors import NbckptError, NotFoundError, UntrustedError, UsageError
 from nbckpt.store import MemoryStore
@@ -202,7 +203,7 @@ def test_no_file_of_a_hostile_archive_leads_outside(
 def test_no_file_at_a_hostile_uri_leads_outside(tmp_path: Path, path: str) -> None:
     store = MemoryStore()
     store._data[path] = b"1"
-    made = Checkpoint._make(_Source(remote_tree(store), "uri", "memory://hostile"))
+    made = Checkpoint._make(Source(remote_tree(store), "uri", "memory://hostile"))
     with pytest.raises(UsageError):
         made.to_directory(tmp_path / "a" / "b")
     assert not (tmp_path / "out").exists()
