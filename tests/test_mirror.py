@@ -23,6 +23,7 @@ from nbckpt.errors import NotFoundError, StoreError, UsageError
 from nbckpt.mirror import AutoMirror, Mirror
 from nbckpt.store import LocalStore, MemoryStore, Store, open_store, scan
 from nbckpt.store.locks import file_lock
+from nbckpt.sync import engine
 from nbckpt.sync.progress import Progress
 from nbckpt.sync.transfer import TransferOptions
 from nbckpt.testing import FaultyStore, RecordingStore
@@ -295,7 +296,7 @@ def test_an_auto_mirror_pushes_every_period(auto: AutoMirror, here: Path, tmp_pa
 
 
 def test_a_hanging_push_does_not_affect_a_later_target(
-    auto: AutoMirror, here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hangs, go_on, push = threading.Event(), threading.Event(), Mirror.push
 
@@ -309,14 +310,14 @@ def test_a_hanging_push_does_not_affect_a_later_target(
         return [it.name for it in threading.enumerate()].count("nbckpt-mirror")
 
     monkeypatch.setattr(Mirror, "push", slow)
-    monkeypatch.setattr("nbckpt.mirror.auto._GIVE_UP_S", 0.01)
     save(here, 1)
+    auto = AutoMirror(LocalStore(here), stop_timeout=0.01)
     auto.start(str(tmp_path / "slow"))
     hangs.wait()
     auto.start(str(tmp_path / "there"))
     assert threads() == 2
-    go_on.set()
     until(lambda: is_pushed(auto))
+    go_on.set()
     assert (tmp_path / "there" / "store.json").exists()
     until(lambda: threads() == 1)
     go_on.clear()
@@ -337,6 +338,27 @@ def test_closing_makes_a_last_push(auto: AutoMirror, here: Path, tmp_path: Path)
     auto.close()
     with Tracker(tmp_path / "there") as there:
         assert len(there.entries()) == 2
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on Windows")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_fork_of_a_process_that_syncs_pushes_nothing(auto: AutoMirror, here: Path, tmp_path: Path) -> None:
+    auto.start(str(tmp_path / "there"), 1000)
+    until(lambda: is_pushed(auto))
+    save(here, 2)
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            engine._flush()
+            auto.wake()
+            auto.close()
+            code = 0 if auto.status is not None and not auto.status.is_running else 2
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    with Tracker(tmp_path / "there") as there:
+        assert len(there.entries()) == 1
 
 
 def test_another_kernel_continues_the_sync_until_it_is_off(

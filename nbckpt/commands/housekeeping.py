@@ -195,7 +195,7 @@ class Verification(Result):
 
 def verify(session: Session, refs: Sequence[str], repair: bool) -> Verification:  # noqa: FBT001  argparse
     """Read everything, name what is damaged and which checkpoints it touches, and set it aside."""
-    source = session.auto.place
+    source = session.auto.url
     if repair and not source:
         raise UsageError(
             "this store is not synced, so there is no copy to repair it from. Name one: %ckpt sync URL"

@@ -163,7 +163,7 @@ def pull(session: Session, url: str) -> Transferred:
 
 def sync(session: Session, url: str, period: float, **how: bool) -> Result:
     """Keep another place up to date: in the background, and in a shell once for each time it is said."""
-    auto, former, was_in_background = session.auto, session.auto.place, session.auto.in_background
+    auto, former, was_in_background = session.auto, session.auto.url, session.auto.in_background
     if url == "off":
         auto.stop()
         return _shown(session, former)
@@ -177,7 +177,7 @@ def sync(session: Session, url: str, period: float, **how: bool) -> Result:
     elif how["soon"] and auto.in_background:
         auto.wake()
     elif in_place or how["soon"]:
-        made = _transferred(session, auto.push, "pushed", auto.place)
+        made = _transferred(session, auto.push, "pushed", auto.url)
         return replace(made, note=_NO_THREADS) if was_in_background and not auto.in_background else made
     return _shown(session)
 

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import sys
-import threading
-import weakref
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from glob import iglob
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nbckpt.core.manifest import now
-from nbckpt.core.packs.pools import starts
 from nbckpt.errors import StoreError, UsageError
 from nbckpt.mirror import note
-from nbckpt.render import visible
-from nbckpt.store import Cancel, Store, check_no_secret, local_folder
+from nbckpt.store import Store, check_no_secret, local_folder
 from nbckpt.trials.home import experiments_folder
 
 if TYPE_CHECKING:
     # Imported where they are used: most stores are not synced.
     from nbckpt.mirror.mirror import Mirror, Mirrored
+    from nbckpt.sync.engine import Engine, Job
     from nbckpt.sync.progress import Progress
     from nbckpt.sync.transfer import TransferOptions
 
@@ -32,11 +29,7 @@ _EXPERIMENTS = "experiments"
 """The prefix of a trial's mark; the mark of a checkpoint does not have it."""
 
 _RETRY_S = 30.0
-"""The pause before a failed push is retried, if the period is not shorter."""
-_GIVE_UP_S = 10.0
-"""How long the caller waits for a push that hangs after its cancel."""
-
-_SILENT_S = 0.7
+"""The longest pause before a failed push is retried, if the period is not shorter."""
 
 
 @dataclass(frozen=True)
@@ -71,48 +64,51 @@ class AutoMirror:
     Args:
         store: The store.
         in_background: Whether to start a thread; without a thread only `push` pushes.
+        stop_timeout: Seconds to wait for a push that hangs after its cancel.
 
     Attributes:
         began: Called just before a push of the background thread begins, in that thread.
     """
 
-    def __init__(self, store: Store, *, in_background: bool = True) -> None:
+    def __init__(self, store: Store, *, in_background: bool = True, stop_timeout: float = 10.0) -> None:
         self.in_background = in_background
+        self.began: Callable[[], object] = lambda: None
+        self._stop_timeout = stop_timeout
         self._store = store
         self._experiments = experiments_folder(store.url)
         self._file = None if (folder := local_folder(store.url)) is None else folder / note.FILE
-        self._changed = threading.Condition()
-        kept = self._file and note.read(self._file)
-        self._status = AutoStatus(*kept, is_running=False) if kept else None
-        self._thread: threading.Thread | None = None
-        self._is_due = False
-        self._closed = threading.Event()
-        self._is_told = True
+        settings = self._file and note.read(self._file)
+        self._status = AutoStatus(*settings, is_running=False) if settings else None
+        self._engine: Engine | None = None
+        self._failures = 0
+        self._is_reported = True
         self._sent: frozenset[str] | None = None
-        self._pushing = threading.Lock()
-        self._is_at_work = False
-        self.began: Callable[[], object] = lambda: None
-        self._cancel: Cancel | None = None
         if self._status is not None and in_background:
-            self._start_thread()
+            self._begin(self._status)
 
     @property
     def status(self) -> AutoStatus | None:
         """The state of the sync; None if the store is not synced."""
-        return self._status
+        is_running = self._engine is not None and self._engine.is_serving
+        return self._status and replace(self._status, is_running=is_running)
 
     def waiting(self) -> tuple[int, int]:
         """Return the numbers of checkpoints and of trials that changed since this process's last push."""
-        new = [] if self._sent is None else [it.startswith(_EXPERIMENTS) for it in self._marks() - self._sent]
-        return new.count(False), new.count(True)
+        marks = frozenset[str]() if self._sent is None else self._marks() - self._sent
+        trials = sum(mark.startswith(_EXPERIMENTS) for mark in marks)
+        return len(marks) - trials, trials
 
     @property
     def is_busy(self) -> bool:
         """Whether a push runs or is about to begin."""
-        return self._is_at_work or self._pushing.locked() or (self._is_due and self._thread is not None)
+        if self._status is None:
+            return False
+        from nbckpt.sync.exclusive import is_taken
+
+        return is_taken(self.url) or (self._engine is not None and self._engine.running is not None)
 
     @property
-    def place(self) -> str:
+    def url(self) -> str:
         """The remote location; empty if the store is not synced."""
         return "" if self._status is None else self._status.url
 
@@ -127,80 +123,85 @@ class AutoMirror:
             raise UsageError(f"--period {period:g}: give seconds above 0")
         check_no_secret(url, note.FILE)
         self._mirror(url)
-        where = local_folder(url)
+        folder = local_folder(url)
         self.stop()
-        self._sent = None
-        place = url if where is None else str(where.absolute())
-        self._set(AutoStatus(place, period, is_running=False))
+        self._sent, self._failures = None, 0
+        self._status = AutoStatus(url if folder is None else str(folder.absolute()), period, is_running=False)
         if self._file is not None:
-            note.write(self._file, place, period)
+            note.write(self._file, self.url, period)
         if self.in_background:
-            self._start_thread()
+            self._begin(self._status)
 
     def stop(self) -> None:
         """Turn the sync off, for this process and later ones. Nothing at the remote location is deleted."""
-        self._end_thread(timeout=_GIVE_UP_S, last=False)
+        self.cancel()
+        engine, self._engine = self._engine, None  # from here on no push begins
+        if engine is not None:
+            engine.end()
+            engine.wait(self._stop_timeout)
         self._status = None
         if self._file is not None:
             self._file.unlink(missing_ok=True)
 
     def cancel(self) -> None:
         """Cancel a running push. Data that was moved stays, and the push is retried later."""
-        if self._cancel is not None:
-            self._cancel.cancel()
+        if self._engine is not None and (job := self._engine.running):
+            job.cancel.cancel()
 
     def wake(self) -> None:
         """Ask for a push soon, since there is new data."""
-        with self._changed:
-            self._is_due = True
-            self._changed.notify_all()
+        if self._engine is not None:
+            self._engine.again()
 
     def push(self, options: TransferOptions | None = None) -> Mirrored:
-        """Push now, after a running push has ended; see `Mirror.push`.
+        """Push now, after a running push to the same location has ended; see `Mirror.push`.
 
         Raises:
             UsageError: The store is not synced.
         """
-        with self._pushing:
-            status = self._status
-            if status is None:
-                raise UsageError("this store is kept here only: say where else, %ckpt sync URL")
+        from nbckpt.sync.exclusive import exclusive
+        from nbckpt.sync.transfer import TransferOptions
+
+        status, options = self._status, options or TransferOptions()
+        if status is None:
+            raise UsageError("this store is kept here only: say where else, %ckpt sync URL")
+        with exclusive(status.url, options):
             marks = self._marks()
             try:
-                moved = self._mirror(status.url).push(options)
+                mirrored = self._mirror(status.url).push(options)
             except Exception as error:
-                if self._note(status.url, failure=str(error), progress=None):
-                    self._is_told = False
+                self._note(status.url, str(error))
                 raise
-            left_out = len(moved.checkpoints.left_out)
+            left_out = len(mirrored.checkpoints.left_out)
             failure = f"{left_out} damaged keys are not there: see %ckpt verify" if left_out else ""
-            if self._note(status.url, failure=failure, last=moved, pushed_at=now(), progress=None):
-                self._is_told, self._sent = not failure, marks
-            return moved
+            if self._note(status.url, failure, last=mirrored, pushed_at=now()):
+                self._sent = marks
+            return mirrored
 
     def _mirror(self, url: str) -> Mirror:
         from nbckpt.mirror.mirror import Mirror
 
         return Mirror(self._store, self._experiments, url)
 
-    def _note(self, url: str, **news: Any) -> bool:
+    def _note(self, url: str, failure: str, **news: Any) -> bool:
         """Update the status if *url* is still the location: a push may end long after a change of it."""
         if self._status is None or self._status.url != url:
             return False
-        self._set(replace(self._status, **news))
+        self._status = replace(self._status, failure=failure, progress=None, **news)
+        self._failures, self._is_reported = (self._failures + 1 if failure else 0), not failure
         return True
 
     def _marks(self) -> frozenset[str]:
         """Return one mark for each local checkpoint and for each state of a local trial's journal."""
         checkpoints = [] if self._file is None else _below(self._file.parent, "checkpoints/*.json")
-        trials = _below(self._experiments, "*/*/events.jsonl")
-        return frozenset([*checkpoints, *(_version(self._experiments / it) for it in trials)])
+        journals = _below(self._experiments, "*/*/events.jsonl")
+        return frozenset([*checkpoints, *(_version(self._experiments / path) for path in journals)])
 
     def trouble(self) -> str:
         """Return why the remote location is not up to date, once for each failure; empty for none."""
-        if self._is_told or self._status is None:
+        if self._is_reported or self._status is None:
             return ""
-        self._is_told = True
+        self._is_reported = True
         return f"{self._status.url} is not up to date: {self._status.failure}"
 
     def close(self) -> None:
@@ -209,75 +210,64 @@ class AutoMirror:
         Raises:
             StoreError: The remote location is not up to date.
         """
-        self._end_thread(timeout=None, last=True)
+        if (engine := self._engine) is not None:
+            engine.again()
+            engine.end()
+            try:
+                engine.wait()
+            except KeyboardInterrupt:
+                engine.cancel()
+                engine.wait(self._stop_timeout)
+                raise
+            finally:
+                self._engine = None
+        self._raise_failure()
+
+    def _raise_failure(self) -> None:
         if self._status is not None and self._status.failure:
             raise StoreError(f"{self._status.url} is not up to date: {self._status.failure}")
 
-    def _start_thread(self) -> None:
-        from nbckpt.sync.shutdown import before_the_end
+    def _begin(self, status: AutoStatus) -> None:
+        """Start the thread. If it cannot start, only `push` pushes."""
+        from nbckpt.sync.engine import Engine
+        from nbckpt.sync.request import Request
 
-        assert self._status is not None
-        self._status = replace(self._status, is_running=True)
-        self._closed = threading.Event()  # a new event: the former thread may still be ending
-        self._is_due = True
-        work = threading.Thread(target=self._work, args=(self._closed,), name="nbckpt-mirror", daemon=True)
-        self._thread = work
-        if not starts(self._thread):  # no thread can start: only `push` pushes
-            self._thread, self.in_background = None, False
-            self._set(self._status)
-            return
-        _running.add(self)
-        before_the_end(_push_all)
+        self._engine = engine = Engine(
+            lambda job: self._push_in_background(engine, job),
+            pause=partial(self._pause, status.period),
+            before_end=self._before_end,
+            at_end=self._raise_failure,
+            patience=None,
+            name="nbckpt-mirror",
+        )
+        self.in_background = engine.repeat(Request("sync_up", self._store.url, status.url))
 
-    def _end_thread(self, *, timeout: float | None, last: bool) -> None:
-        with self._changed:
-            self._closed.set()
-            self._is_due = last
-            self._changed.notify_all()
-        thread, self._thread = self._thread, None
-        if thread is None:
-            return
-        try:
-            if not last:
-                self.cancel()
-            thread.join(timeout)
-        except KeyboardInterrupt:
-            self.cancel()
-            thread.join(_GIVE_UP_S)
-            raise
-        finally:
-            _running.discard(self)
-
-    def _work(self, closed: threading.Event) -> None:
-        """Push whenever a push is due, until the sync is closed. Runs in its own thread."""
+    def _push_in_background(self, engine: Engine, job: Job) -> None:
         from nbckpt.sync.transfer import TransferOptions
 
-        while self._wait(closed):
-            self._cancel = Cancel()
-            with suppress(Exception):  # the status holds the error, and the next command shows it
-                self.push(TransferOptions(cancel=self._cancel, told=self._tell))
-            self._is_at_work = False
+        if engine is not self._engine:
+            return  # the sync was turned off, or goes to another location
+        self.began()
+        with suppress(Exception):  # the status holds the error, and the next command shows it
+            self.push(TransferOptions(cancel=job.cancel, told=self._show))
 
-    def _wait(self, closed: threading.Event) -> bool:
-        """Wait until a push is due or the sync is closed; tell whether to push."""
-        status = self._status
-        if status is None:
-            return False
-        pause = min(status.period, _RETRY_S) if status.failure else status.period
-        with self._changed:
-            self._changed.wait_for(lambda: self._is_due or closed.is_set(), pause)
-            self._is_at_work = self._is_due or not closed.is_set()
-            self._is_due = False
-        if self._is_at_work:
-            self.began()
-        return self._is_at_work
+    def _pause(self, period: float) -> float:
+        from nbckpt.sync.engine import backoff
 
-    def _tell(self, progress: Progress) -> None:
+        return backoff(self._failures, min(period, _RETRY_S)) if self._failures else period
+
+    def _show(self, progress: Progress) -> None:
         if self._status is not None:
-            self._set(replace(self._status, progress=progress))
+            self._status = replace(self._status, progress=progress)
 
-    def _set(self, status: AutoStatus) -> None:
-        self._status = replace(status, is_running=self._thread is not None)
+    def _before_end(self) -> None:
+        """Ask for the last push at interpreter shutdown."""
+        from nbckpt.trials.engine.shutdown import finish_all
+
+        finish_all()  # the push must include the last writes of the trials
+        if self._engine is not None:
+            self._engine.again()
+            self._engine.end()
 
 
 def _below(folder: Path, pattern: str) -> Iterator[str]:
@@ -290,30 +280,3 @@ def _version(file: Path) -> str:
     with suppress(FileNotFoundError):  # its experiment was just removed
         return f"{_EXPERIMENTS}/{file}:{file.stat().st_mtime_ns}"
     return ""
-
-
-_running: weakref.WeakSet[AutoMirror] = weakref.WeakSet()
-
-
-def _push_all() -> None:
-    """Make the last push of each running sync at interpreter shutdown; print a note if it takes long."""
-    if _running:
-        from nbckpt.trials.engine.shutdown import finish_all
-
-        finish_all()  # the push must include the last writes of the trials
-    for auto in list(_running):
-        said = threading.Timer(_SILENT_S, _say, [f"sending the last to {auto.place}; Ctrl-C gives it up"])
-        with suppress(RuntimeError):  # some Python versions start no thread at shutdown
-            said.start()
-        try:
-            auto.close()
-        except StoreError as error:
-            _say(str(error))
-        except KeyboardInterrupt:
-            _say(f"given up: {auto.place} is not up to date. In the next kernel: %ckpt sync --now")
-        finally:
-            said.cancel()
-
-
-def _say(text: str) -> None:
-    sys.stderr.write(f"nbckpt: {visible(text)}\n")

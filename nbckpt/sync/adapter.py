@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import copy
-import threading
 import time
-import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -15,11 +13,10 @@ from typing import Any
 from nbckpt.errors import NbckptError, StoreError
 from nbckpt.sync.background import BackgroundSyncer, DefaultSyncer
 from nbckpt.sync.config import AUTO, SyncConfig, get_node_to_storage_syncer
-from nbckpt.sync.queue import Request
+from nbckpt.sync.exclusive import exclusive
+from nbckpt.sync.request import Request
 from nbckpt.sync.syncer import Syncer
 from nbckpt.sync.transfer import TransferOptions
-
-_LOOK_S = 0.25
 
 
 def background(config: SyncConfig, clock: Callable[[], float] = time.monotonic) -> BackgroundSyncer:
@@ -47,18 +44,6 @@ def _asks_itself(kind: type[BackgroundSyncer]) -> bool:
     )
 
 
-_turns: dict[int, threading.Lock] = {}
-"""One lock for each user's syncer, by the syncer's id."""
-
-
-def _turn_of(syncer: Syncer) -> threading.Lock:
-    """Return the lock to hold while a user's syncer is called: it may support only one transfer at a time."""
-    if id(syncer) not in _turns:
-        _turns.setdefault(id(syncer), threading.Lock())
-        weakref.finalize(syncer, _turns.pop, id(syncer), None)
-    return _turns[id(syncer)]
-
-
 class _Adapted(BackgroundSyncer):
     """A background syncer that calls a user's syncer, which may work synchronously or in its own background.
 
@@ -71,18 +56,12 @@ class _Adapted(BackgroundSyncer):
     def __init__(self, syncer: Syncer, timeout: float | None, clock: Callable[[], float]) -> None:
         super().__init__(syncer.sync_period, timeout, clock=clock)
         self._syncer = syncer
-        self._turn = _turn_of(syncer)
 
     def carry_out(self, request: Request, options: TransferOptions) -> object:
         """See `BackgroundSyncer.carry_out`."""
-        while not self._turn.acquire(timeout=_LOOK_S):
-            if options.cancel is not None:
-                options.cancel.check()
-        try:
+        with exclusive(f"syncer {id(self._syncer)}", options):  # it may support only one transfer at a time
             # A transfer that hangs is abandoned here, so that other transfers get their turn.
             return replace(options, attempts=1).work(request.remote).one(partial(self._explained, request))
-        finally:
-            self._turn.release()
 
     def _explained(self, request: Request) -> None:
         try:

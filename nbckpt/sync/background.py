@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
@@ -12,14 +11,14 @@ from typing import Any
 from nbckpt.errors import UsageError
 from nbckpt.store import Store, open_store
 from nbckpt.sync.download import download
+from nbckpt.sync.engine import Engine, Job, backoff
+from nbckpt.sync.exclusive import exclusive
 from nbckpt.sync.progress import Progress
-from nbckpt.sync.queue import Command, Queue, Request, alone_at
+from nbckpt.sync.request import Request
 from nbckpt.sync.syncer import PERIOD_S, TIMEOUT_S, Syncer, SyncerStatus, checked_timeout, seconds
 from nbckpt.sync.target import delete
 from nbckpt.sync.transfer import ATTEMPTS, TransferOptions
 from nbckpt.sync.upload import upload
-
-_BACKOFF_S = 5.0
 
 
 class BackgroundSyncer(Syncer):
@@ -47,7 +46,9 @@ class BackgroundSyncer(Syncer):
         self._begin()
 
     def _begin(self) -> None:
-        self._queue = Queue(self._carry_out, self._ended, self._clock, self.sync_timeout)
+        self._engine = Engine(
+            self._carry_out, ended=self._ended, clock=self._clock, timeout=self.sync_timeout
+        )
         self._due: dict[str, float] = {}
         self._failures: dict[str, int] = {}
 
@@ -60,51 +61,48 @@ class BackgroundSyncer(Syncer):
 
     def sync_up(self, local_dir: str, remote_dir: str, exclude: Iterable[str] | None = None) -> bool:
         """See `Syncer.sync_up` and the class."""
-        return self._queue.ask(Request.of("sync_up", local_dir, remote_dir, exclude))
+        return self._engine.ask(Request.of("sync_up", local_dir, remote_dir, exclude))
 
     def sync_down(self, remote_dir: str, local_dir: str, exclude: Iterable[str] | None = None) -> bool:
         """See `Syncer.sync_down` and the class."""
-        return self._queue.ask(Request.of("sync_down", local_dir, remote_dir, exclude))
+        return self._engine.ask(Request.of("sync_down", local_dir, remote_dir, exclude))
 
     def delete(self, remote_dir: str) -> bool:
         """See `Syncer.delete` and the class."""
-        return self._queue.ask(Request.of("delete", "", remote_dir))
+        return self._engine.ask(Request.of("delete", "", remote_dir))
 
-    def _carry_out(self, command: Command) -> None:
-        self.carry_out(
-            command.request, TransferOptions(self.sync_timeout, cancel=command.cancel, told=command.tell)
-        )
+    def _carry_out(self, job: Job) -> None:
+        self.carry_out(job.request, TransferOptions(self.sync_timeout, cancel=job.cancel, told=job.show))
 
     def _if_needed(self, last: str, sync: Callable[[], bool]) -> bool:
-        queue = self._queue
-        with queue.lock:
-            queue.cancel_what_is_late()
+        engine = self._engine
+        with engine.lock:
+            engine.cancel_late()
             now = self._clock()
-            under_way = [it for it in (queue.running, *queue.waiting) if it and not it.cancel.cancelled]
+            under_way = [job for job in (engine.running, *engine.waiting) if job and not job.cancel.cancelled]
             if (
-                any(it.moves == last for it in under_way)
+                any(job.moves == last for job in under_way)
                 or now - getattr(self, last) < self.sync_period
                 or now < self._due.get(last, now)
             ):
                 return False
             has_begun = sync()
-            if queue.last is not None:
-                queue.last.moves = last
+            if engine.last is not None:
+                engine.last.moves = last
             return has_begun
 
-    def _ended(self, command: Command) -> None:
+    def _ended(self, job: Job) -> None:
         """Update the time of the last success. After a failure, make the sync due after a growing pause."""
-        last = command.moves
+        last = job.moves
         if not last:
             return
-        if command.error is None:
-            setattr(self, last, command.began)
+        if job.error is None:
+            setattr(self, last, job.began)
             self._failures.pop(last, None)
             self._due.pop(last, None)
         else:
             times = self._failures[last] = self._failures.get(last, 0) + 1
-            pause = min(self.sync_period, _BACKOFF_S * 2 ** min(times, 20))
-            self._due[last] = self._clock() + pause * random.uniform(0.5, 1)
+            self._due[last] = self._clock() + backoff(times, self.sync_period)
 
     def retry(self) -> None:
         """Repeat every failed request that no later request replaced. If there is none, repeat the last one.
@@ -112,13 +110,13 @@ class BackgroundSyncer(Syncer):
         Raises:
             UsageError: There was no request yet.
         """
-        queue = self._queue
-        with queue.lock:
-            if queue.last is None:
+        engine = self._engine
+        with engine.lock:
+            if engine.last is None:
                 raise UsageError("there is nothing to retry: call sync_up, sync_down or delete first")
-            again = [it for it in queue.failed.values() if not it.is_past]
-            for command in again or [queue.last]:
-                queue.ask(command.request, command.moves)
+            again = [job for job in engine.failed.values() if not job.is_past]
+            for job in again or [engine.last]:
+                engine.ask(job.request, job.moves)
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for all requests. Tell whether they ended within *timeout* seconds; 0 does not wait.
@@ -131,9 +129,9 @@ class BackgroundSyncer(Syncer):
             StoreError: Several transfers failed, or one failed with an error that is not nbckpt's.
             NbckptError: A transfer failed. Each failure is raised once.
         """
-        if not self._queue.wait(timeout):
+        if not self._engine.wait(timeout):
             return False
-        self._queue.raise_failures()
+        self._engine.raise_failures()
         return True
 
     def reset(self) -> None:
@@ -143,38 +141,38 @@ class BackgroundSyncer(Syncer):
 
     def cancel(self) -> None:
         """Cancel the running transfer and all waiting ones. Nothing more is written to the targets."""
-        self._queue.cancel()
+        self._engine.cancel()
 
     def close(self) -> None:
         """Wait for all requests and raise the failures that were not raised yet; see `wait`.
 
         A transfer that `cancel` ended is not a failure here. The syncer can be used again.
         """
-        self._queue.wait()
-        self._queue.raise_failures(also_unwanted=False)
+        self._engine.wait()
+        self._engine.raise_failures(also_unwanted=False)
 
     @property
     def progress(self) -> Progress | None:
         """The progress of the running transfer; None if none runs."""
-        running = self._queue.running
+        running = self._engine.running
         return None if running is None else running.progress
 
     def status(self) -> SyncerStatus:
         """See `Syncer.status`."""
-        status, queue = super().status(), self._queue
-        with queue.lock:
+        status, engine = super().status(), self._engine
+        with engine.lock:
             return replace(
                 status,
                 settings=(*status.settings, ("sync_timeout", seconds(self.sync_timeout))),
-                running=str(queue.running.request) if queue.running else "",
+                running=str(engine.running.request) if engine.running else "",
                 progress=self.progress,
-                waiting=tuple(str(it.request) for it in queue.waiting),
-                failures=tuple(str(it.error) for it in queue.failed.values()),
+                waiting=tuple(str(job.request) for job in engine.waiting),
+                failures=tuple(str(job.error) for job in engine.failed.values()),
             )
 
     def __getstate__(self) -> dict[str, Any]:
-        ours = {"_queue", "_due", "_failures"}
-        return {name: it for name, it in super().__getstate__().items() if name not in ours}
+        ours = {"_engine", "_due", "_failures"}
+        return {name: state for name, state in super().__getstate__().items() if name not in ours}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -216,7 +214,7 @@ class DefaultSyncer(BackgroundSyncer):
 
     def carry_out(self, request: Request, options: TransferOptions) -> object:
         """See `BackgroundSyncer.carry_out`."""
-        with alone_at(request.target, options):
+        with exclusive(request.target, options):
             return self._transfer(request, replace(options, attempts=self.attempts))
 
     def _transfer(self, request: Request, options: TransferOptions) -> object:

@@ -26,10 +26,10 @@ import nbckpt
 from nbckpt.errors import NotFoundError, StoreError, UsageError
 from nbckpt.store import CancelledError, Data, MemoryStore, Store, TimedOutError, wanted
 from nbckpt.store.base import parts_of
-from nbckpt.sync import BackgroundSyncer, DefaultSyncer, queue
+from nbckpt.sync import BackgroundSyncer, DefaultSyncer, engine
 from nbckpt.sync import transfer as work
 from nbckpt.sync.exclude import OWN
-from nbckpt.sync.queue import Request
+from nbckpt.sync.request import Request
 from nbckpt.sync.transfer import TransferOptions
 from nbckpt.testing import FaultyStore, RecordingStore
 
@@ -537,7 +537,7 @@ def test_a_timeout_ends_a_sync_that_nobody_waits_for(tmp_path: Path) -> None:
     (tmp_path / "one").write_bytes(b"0123456789")
     syncer = Remote(sync_timeout=0.05)
     syncer.sync_up(str(tmp_path), put_at(store))
-    running = syncer._queue.running
+    running = syncer._engine.running
     assert running is not None
     assert running.done.wait(60)
     with pytest.raises(TimeoutError, match=r"did not end within 0\.05 s"):
@@ -885,13 +885,13 @@ def test_a_retried_delete_keeps_files_that_were_sent_later(steered: Steered, is_
     steered.next_has_begun()
     steered.sync_up("a", "s3://a")
     steered.let_go(3)
-    steered._queue.wait()
+    steered._engine.wait()
     if is_told:
         with pytest.raises(StoreError, match="delete of 's3://a'"):
             steered.wait()
         assert steered.status().failures == ()
     steered.retry()
-    steered._queue.wait()
+    steered._engine.wait()
     assert [it.action for it in steered.began] == ["delete", "sync_up", "sync_up"]
     if not is_told:
         with pytest.raises(StoreError, match="delete of 's3://a'"):
@@ -1116,7 +1116,7 @@ def test_a_fork_does_not_wait_for_syncs_of_its_parent(steered: Steered) -> None:
     if child == 0:
         code = 1
         try:
-            queue._flush()
+            engine._flush()
             steered.let_go()
             if steered.wait() and steered.sync_up("c", "s3://z") and steered.wait():
                 code = 0

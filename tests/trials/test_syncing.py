@@ -190,7 +190,7 @@ class StagedUpdate:
     def ended(self) -> None:
         """Wait until nothing is under way, without hearing of failures."""
         for task in list(self.callback._tasks.values()):
-            assert task.syncer._queue.wait(SECONDS)
+            assert task.syncer._engine.wait(SECONDS)
 
     def end(self) -> None:
         self.callback.on_experiment_end(self.experiment.trials)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from nbckpt.store import STAGING, Store
 from nbckpt.sync import BackgroundSyncer
-from nbckpt.sync.queue import Request
+from nbckpt.sync.request import Request
 from nbckpt.sync.transfer import TransferOptions
 from nbckpt.trials.checkpoints.record import PREFIX, TEMPORARY
 from nbckpt.trials.model import journal, log, spec

@@ -1,0 +1,348 @@
+"""Engine: one thread carries out requests one after another, in the order of the requests."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from functools import lru_cache, partial
+
+from nbckpt.core.packs.pools import starts
+from nbckpt.errors import StoreError
+from nbckpt.store import Cancel, CancelledError, TimedOutError
+from nbckpt.sync.progress import Progress
+from nbckpt.sync.request import Request, explained
+from nbckpt.sync.shutdown import before_the_end
+
+_SILENT_S = 1.0
+"""How long the end of the interpreter waits before it says so."""
+_LOOK_S = 0.25
+"""How often a wait checks whether the running job exceeds its timeout."""
+
+_log = logging.getLogger("nbckpt")
+
+
+class Job:
+    """A request that waits, runs or has ended, with its own result.
+
+    Attributes:
+        request: The request.
+        cancel: Cancels the job.
+        done: Set when the job has ended.
+        error: Why it failed; None if it did not.
+        began: When it began, by the clock; None before that.
+        progress: Its progress.
+        moves: The name of the time to update on success, see `Syncer.sync_up_if_needed`.
+        is_late: Whether it was cancelled after its timeout.
+        is_unwanted: Whether a caller cancelled it.
+        is_raised: Whether its failure was raised to a caller.
+        is_past: Whether a different request for the same folders came later.
+    """
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.cancel = Cancel()
+        self.done = threading.Event()
+        self.error: Exception | None = None
+        self.began: float | None = None
+        self.progress: Progress | None = None
+        self.moves = ""
+        self.is_late = self.is_unwanted = self.is_raised = self.is_past = False
+
+    def show(self, progress: Progress) -> None:
+        """Store the progress."""
+        self.progress = progress
+
+
+# see docs/decisions/0066
+class Engine:
+    """Carries out requests in the background, one after another. Any thread may call its methods.
+
+    A thread starts with the first request and ends with the last one. If no thread can start, the caller
+    of `ask` carries out the request.
+
+    Args:
+        carry_out: Carries out a job; it ends on the job's cancel or after *timeout*.
+        ended: Called with each job that ended, while the lock is held.
+        clock: Returns monotonic seconds.
+        timeout: Seconds after which a job is cancelled; None for no limit.
+        pause: Returns the seconds until the next job of `repeat`.
+        before_end: Called at interpreter shutdown, before the last jobs are waited for.
+        at_end: Called at interpreter shutdown, after that; raises what failed. By default `raise_failures`.
+        patience: Seconds that the interpreter waits for the last jobs at shutdown; None for no limit.
+        name: The name of the thread.
+
+    Attributes:
+        lock: Held during every change.
+        running: The job that runs.
+        waiting: The jobs that wait, next first.
+        last: The job of the latest request.
+        failed: The requests that failed and have not succeeded since, with their jobs.
+        is_serving: Whether a thread takes the next job.
+    """
+
+    def __init__(
+        self,
+        carry_out: Callable[[Job], object],
+        *,
+        ended: Callable[[Job], object] = lambda _: None,
+        clock: Callable[[], float] = time.monotonic,
+        timeout: float | None = None,
+        pause: Callable[[], float] = lambda: 0.0,
+        before_end: Callable[[], object] = lambda: None,
+        at_end: Callable[[], object] | None = None,
+        patience: float | None = 300.0,
+        name: str = "nbckpt-syncer",
+    ) -> None:
+        self._carry_out = carry_out
+        self._ended = ended
+        self._clock = clock
+        self._timeout = timeout
+        self._pause = pause
+        self.before_end = before_end
+        self._at_end = at_end or partial(self.raise_failures, also_unwanted=False)
+        self._patience = patience
+        self._name = name
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all jobs without carrying them out."""
+        self.lock = threading.Condition()
+        self.running: Job | None = None
+        self.waiting: deque[Job] = deque()
+        self.last: Job | None = None
+        self.failed: dict[Request, Job] = {}
+        self.is_serving = False
+        self._repeated: Request | None = None
+        self._thread: threading.Thread | None = None
+
+    def ask(self, request: Request, moves: str = "") -> bool:
+        """Carry out a request. Return True if it begins now, False if it waits for the running job.
+
+        The result is also True if the running job is cancelled already and this request is next.
+        An equal request that already waits is reused, if no later request uses the same folders.
+        """
+        with self.lock:
+            self.cancel_late()
+            for failed in self.failed.values():
+                failed.is_past |= failed.request != request and failed.request.meets(request)
+            # A request is never refused, so the last one is not lost: see docs/decisions/0029.
+            job = self.last = self._like(request) or Job(request)
+            job.moves = job.moves or moves
+            if job not in self.waiting:
+                self.waiting.append(job)
+            if self.running is not None:
+                return self.running.cancel.cancelled and self.waiting[0] is job
+            self._take()
+            if not (self.is_serving or self._start()):
+                self._work()
+            return True
+
+    def repeat(self, request: Request) -> bool:
+        """Carry out a request now, and again after each pause. Return False if no thread can start."""
+        with self.lock:
+            self._repeated = request if self._start() else None
+            self.again()
+            return self.is_serving
+
+    def again(self) -> None:
+        """Carry out the repeated request soon, whatever its pause. Do nothing if there is none."""
+        with self.lock:
+            if self._repeated is not None:
+                self.ask(self._repeated)
+
+    def end(self) -> None:
+        """Repeat nothing from now on. The thread ends after the jobs that were asked for."""
+        with self.lock:
+            self._repeated = None
+            self.lock.notify_all()
+
+    def _like(self, request: Request) -> Job | None:
+        for job in reversed(self.waiting):
+            if job.request == request:
+                return job
+            if job.request.meets(request):
+                return None
+        return None
+
+    def _start(self) -> bool:
+        """Start the thread; tell whether it could start."""
+        if self._thread is not None:
+            self._thread.join()  # the former thread has no work left and does not take the lock again
+        thread = threading.Thread(target=self._work, name=self._name, daemon=True)
+        self.is_serving = starts(thread)  # the new thread waits for the lock
+        self._thread = thread if self.is_serving else None
+        return self.is_serving
+
+    def _take(self) -> None:
+        """Make the next waiting job the running one."""
+        self.running = self.waiting.popleft() if self.waiting else None
+        if self.running is not None:
+            self.running.began = self._clock()
+            self.lock.notify_all()
+            _busy.add(self)
+            _flush_at_exit()
+
+    def _work(self) -> None:
+        """Carry out jobs until none is left. Runs in its own thread."""
+        job, error = self._next(None, None), None
+        while job is not None:
+            try:
+                error = None
+                self._carry_out(job)
+            except BaseException as raised:  # noqa: BLE001  any exception is a failure of the job
+                error = raised
+            job = self._next(job, error)
+
+    def _next(self, ended: Job | None, error: BaseException | None) -> Job | None:
+        """Note how a job ended, and return the next one; wait for it if a request is repeated."""
+        with self.lock:
+            if ended is not None:
+                self._note(ended, error)
+                self._take()
+                self._rest()
+                ended.done.set()
+            while self.running is None and self._repeated is not None:
+                seconds = min(self._pause(), threading.TIMEOUT_MAX)
+                if not self.lock.wait_for(lambda: self.running or not self._repeated, seconds):
+                    self.again()
+            self._rest()
+            return self.running
+
+    def _note(self, job: Job, error: BaseException | None) -> None:
+        # The former failure is obsolete after a success or a newer failure: see docs/decisions/0030.
+        self.failed.pop(job.request, None)
+        if error is not None:
+            if job.is_late and isinstance(error, CancelledError):
+                error = TimedOutError(f"it did not end within {self._timeout:g} s")
+            job.error = explained(job.request, error)
+            job.is_past = any(other.request.meets(job.request) for other in self.waiting)
+            self.failed[job.request] = job
+            _log.warning("%s", job.error)
+        self._ended(job)
+
+    def _rest(self) -> None:
+        """Let the thread end if it has no work. Leave `_busy` if there is no failure left to raise either."""
+        if self.running is None and self._repeated is None:
+            self.is_serving = False
+            if all(job.is_raised or job.is_unwanted for job in self.failed.values()):
+                _busy.discard(self)
+
+    def cancel_late(self) -> None:
+        """Cancel the running job if it exceeds the timeout; it may not have noticed that itself."""
+        with self.lock:
+            job = self.running
+            if job is None or job.began is None or self._timeout is None or job.cancel.cancelled:
+                return
+            if self._clock() - job.began >= self._timeout:
+                job.is_late = True
+                job.cancel.cancel()
+
+    def cancel(self) -> None:
+        """Cancel the running job and drop the waiting ones."""
+        with self.lock:
+            waiting, self.waiting = list(self.waiting), deque()
+            for job in waiting:
+                job.is_unwanted = True
+                self._note(job, CancelledError("it was cancelled"))
+                job.done.set()
+            if self.running is not None:
+                self.running.is_unwanted = True
+                self.running.cancel.cancel()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait for all requests. Tell whether they ended within *timeout* seconds; 0 does not wait."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        with self.lock:
+            thread, jobs = self._thread, [self.running, *self.waiting]
+        for job in jobs:
+            while job is not None and not self._has_ended(job, deadline):
+                if deadline is not None and time.monotonic() >= deadline:
+                    return False
+        if thread is not None and self.running is None and self._repeated is None:
+            thread.join(_left(deadline))
+        return True
+
+    def _has_ended(self, job: Job, deadline: float | None) -> bool:
+        """Wait a moment for a job. Cancel it if it exceeds its timeout."""
+        self.cancel_late()
+        left = _left(deadline)
+        return job.done.wait(_LOOK_S if left is None else min(left, _LOOK_S))
+
+    def raise_failures(self, *, also_unwanted: bool = True) -> None:
+        """Raise each failure that was not raised yet.
+
+        Raises:
+            StoreError: Several requests failed, or one failed with an error that is not nbckpt's.
+            NbckptError: The one failure.
+        """
+        with self.lock:
+            new = [job for job in self.failed.values() if not job.is_raised]
+            for job in new:
+                job.is_raised = True
+            self.failed = {request: job for request, job in self.failed.items() if not job.is_past}
+            self._rest()
+        errors = [job.error for job in new if job.error and (also_unwanted or not job.is_unwanted)]
+        if len(errors) > 1:
+            raise StoreError("\n  ".join((f"{len(errors)} syncs failed:", *map(str, errors)))) from errors[0]
+        if errors:
+            raise errors[0]
+
+    def finish(self, began: float) -> None:
+        """Wait for the last jobs at interpreter shutdown. Give them up after a limit or on an interrupt."""
+        deadline = None if self._patience is None else began + self._patience
+        limit = "" if self._patience is None else f", up to {self._patience:g} s"
+        try:
+            if not self.wait(_SILENT_S):
+                job = self.running or self.last
+                _log.warning("waiting for %s%s; an interrupt gives it up", job and job.request, limit)
+            if not self.wait(_left(deadline)):
+                self.cancel()
+                self.wait(_SILENT_S)
+            self._at_end()
+        except KeyboardInterrupt:
+            self.cancel()
+            _log.error("%s was given up", self.last and self.last.request)
+        except Exception as error:  # noqa: BLE001  the next engine must be waited for too
+            _log.error("%s", error)
+
+
+def backoff(failures: int, longest: float, first: float = 5.0) -> float:
+    """Return the seconds to wait after a number of failures in a row: growing, and never the same."""
+    return min(longest, first * 2.0 ** min(failures, 20)) * random.uniform(0.5, 1)
+
+
+def _left(deadline: float | None) -> float | None:
+    return None if deadline is None else max(0.0, deadline - time.monotonic())
+
+
+_busy: set[Engine] = set()
+"""The engines that the interpreter waits for at shutdown: they have work or a failure to report."""
+
+
+@lru_cache(maxsize=1)
+def _flush_at_exit() -> None:
+    before_the_end(_flush)
+
+
+def _flush() -> None:
+    for engine in list(_busy):
+        engine.before_end()
+    began = time.monotonic()
+    for engine in list(_busy):
+        engine.finish(began)
+
+
+def _forget() -> None:
+    """Clear all engines in the child of a fork: the parent's threads are not here, its locks may be held."""
+    for engine in list(_busy):
+        engine.clear()
+    _busy.clear()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_forget)

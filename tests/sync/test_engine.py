@@ -1,0 +1,114 @@
+"""The engine: requests in the background, once or again and again."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from nbckpt.sync.engine import Engine, Job, backoff
+from nbckpt.sync.request import Request
+from waiting import until
+
+PUSH = Request("sync_up", "here", "s3://there")
+
+
+class Repeating:
+    """An engine that repeats a request, and counts how often it was carried out."""
+
+    def __init__(self, pause: float) -> None:
+        self.count = 0
+        self.engine = Engine(self.carry_out, pause=lambda: pause, name="nbckpt-sync-test")
+
+    def carry_out(self, job: Job) -> None:
+        self.count += 1
+
+
+@pytest.fixture
+def repeating() -> Iterator[Repeating]:
+    made = Repeating(1e12)  # more seconds than a lock can wait
+    yield made
+    made.engine.end()
+    assert made.engine.wait()
+
+
+def threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name == "nbckpt-sync-test"]
+
+
+def test_a_repeated_request_is_carried_out_at_once(repeating: Repeating) -> None:
+    assert repeating.engine.repeat(PUSH)
+    assert repeating.engine.wait()
+    assert repeating.count == 1
+
+
+def test_a_request_is_repeated_after_each_pause() -> None:
+    often = Repeating(0.001)
+    often.engine.repeat(PUSH)
+    until(lambda: often.count > 3)
+    often.engine.end()
+    assert often.engine.wait()
+
+
+def test_a_repeated_request_can_be_brought_forward(repeating: Repeating) -> None:
+    repeating.engine.repeat(PUSH)
+    for count in range(2, 5):
+        assert repeating.engine.wait()
+        repeating.engine.again()
+        assert repeating.engine.wait()
+        assert repeating.count == count
+    assert threads() == ["nbckpt-sync-test"]
+
+
+def test_the_last_request_is_carried_out_before_the_end(repeating: Repeating) -> None:
+    repeating.engine.repeat(PUSH)
+    assert repeating.engine.wait()
+    repeating.engine.again()
+    repeating.engine.end()
+    assert repeating.engine.wait()
+    assert (repeating.count, threads(), repeating.engine.is_serving) == (2, [], False)
+    repeating.engine.again()
+    assert repeating.engine.wait()
+    assert repeating.count == 2
+
+
+def test_nothing_is_repeated_if_no_thread_can_start(
+    repeating: Repeating, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    assert not repeating.engine.repeat(PUSH)
+    assert repeating.engine.wait()
+    assert repeating.count == 0
+    assert repeating.engine.ask(PUSH)
+    assert repeating.count == 1
+
+
+def test_a_job_that_ignores_its_timeout_is_cancelled_by_a_wait() -> None:
+    now = 0.0
+
+    def carry_out(job: Job) -> None:
+        nonlocal now
+        now = 10.0
+        job.cancel.event.wait()
+        job.cancel.check()
+
+    engine = Engine(carry_out, clock=lambda: now, timeout=10)
+    engine.ask(PUSH)
+    assert engine.wait()
+    with pytest.raises(TimeoutError, match="did not end within 10 s"):
+        engine.raise_failures()
+
+
+def test_pauses_grow_with_the_failures_up_to_a_limit() -> None:
+    assert 2.5 <= backoff(0, 300) <= 5
+    assert 10 <= backoff(2, 300) <= 20
+    assert 15 <= backoff(1_000_000, 30) <= 30
+
+
+def test_a_request_names_its_target_without_the_password() -> None:
+    for action in ("sync_up", "sync_down", "delete"):
+        assert "me:***@host" in str(Request(action, "here", "sftp://me:secret@host/x"))
