@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Literal
 
 from nbckpt.store import Store
-from nbckpt.sync.files import contents, digest_of, explained
+from nbckpt.store.files import explained
+from nbckpt.sync.files import contents, digest_of
 from nbckpt.sync.index import Index
 from nbckpt.sync.target import index_of
 from nbckpt.sync.transfer import TransferPool

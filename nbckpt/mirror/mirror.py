@@ -20,11 +20,10 @@ from nbckpt.core.trust import open_signer
 from nbckpt.errors import FormatError, NotFoundError, UsageError
 from nbckpt.mirror.merge import left
 from nbckpt.store import PrefixStore, Store, open_store
-from nbckpt.store.files import make_folder
+from nbckpt.store.files import explained, make_folder
 from nbckpt.store.locks import Timeout, file_lock
 from nbckpt.store.scan import OUTSIDE, can_be_named, link_outside
 from nbckpt.sync.download import download
-from nbckpt.sync.files import explained
 from nbckpt.sync.progress import Progress
 from nbckpt.sync.stores import mirror
 from nbckpt.sync.transfer import Moved, TransferOptions

@@ -7,8 +7,9 @@
     staged_folder               does the same for a folder that a block fills
     sweep, remove, discard      remove leftovers of crashes, and data that is not needed
     only_files                  opens only regular files in a folder that somebody else made
+    explained                   turns disk errors into StoreErrors that name the request
 
-Disk errors are raised as OSError. The callers know the request and explain the error.
+The other functions raise disk errors as OSError, because only their callers know the request.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from nbckpt.errors import NbckptError, StoreError
 from nbckpt.store.base import STAGING, Data, pieces_of
 from nbckpt.store.cancel import wanted
 from nbckpt.store.scan import is_link
@@ -295,6 +297,18 @@ def _side_by_side(work: Callable[[Path], None], places: list[Path]) -> bool:
         for one in done:
             one.result()
     return True
+
+
+@contextmanager
+def explained(action: str, path: str | os.PathLike[str], advice: str = "") -> Iterator[None]:
+    """Turn an OSError in the block into a StoreError that says what cannot be done with which path."""
+    try:
+        yield
+    except NbckptError:
+        raise
+    except OSError as error:
+        end = f". {advice}" if advice else ""
+        raise StoreError(f"cannot {action} {os.fspath(path)!r}: {error.strerror or error}{end}") from error
 
 
 def only_files(path: str, flags: int) -> int:

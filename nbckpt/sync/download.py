@@ -12,8 +12,9 @@ from nbckpt.core.algorithms import of_checksum
 from nbckpt.errors import CorruptError, NotFoundError, UsageError
 from nbckpt.store import Store, wanted
 from nbckpt.store.base import PIECE
+from nbckpt.store.files import explained
 from nbckpt.sync.exclude import excluding, parents
-from nbckpt.sync.files import FileStat, StagedUpdate, contents, digest_of, explained, scan
+from nbckpt.sync.files import FileStat, StagedUpdate, contents, digest_of, scan
 from nbckpt.sync.index import Index, Item
 from nbckpt.sync.progress import ProgressTracker
 from nbckpt.sync.target import index_of

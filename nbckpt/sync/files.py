@@ -7,17 +7,17 @@ becomes shorter kills the process.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Self
 
 from nbckpt.core.algorithms import of_checksum
-from nbckpt.errors import NbckptError, StoreError, UsageError
+from nbckpt.errors import UsageError
 from nbckpt.store import Data, Pieces, check_key
 from nbckpt.store.base import pieces_of
-from nbckpt.store.files import discard, hidden, sweep, sync_folders, sync_tree
+from nbckpt.store.files import discard, explained, hidden, sweep, sync_folders, sync_tree
 from nbckpt.store.scan import can_be_named
 from nbckpt.store.scan import scan as files_in
 from nbckpt.sync.exclude import parents
@@ -78,17 +78,6 @@ def digest_of(data: Data, like: str) -> str:
         FormatError: The algorithm is not available here.
     """
     return of_checksum(like, "a file of the target").checksum(pieces_of(data))
-
-
-@contextmanager
-def explained(action: str, place: Path) -> Iterator[None]:
-    """Turn an OSError in the block into a StoreError that names the place."""
-    try:
-        yield
-    except NbckptError:
-        raise
-    except OSError as error:
-        raise StoreError(f"cannot {action} {str(place)!r}: {error.strerror or error}") from error
 
 
 class StagedUpdate:

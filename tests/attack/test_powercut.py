@@ -129,7 +129,7 @@ from nbckpt.trials.executors.artifacts import take_in
 import os
 fd = os.open(top, 0)
 os.fsync(fd)
-take_in(top / "t0", {"a/b.txt": FileStat(1, 0, 0)}, lambda path, at: b"x"[at:])
+take_in(top / "t0", {"a/b.txt": FileStat(1, 0, 0)}, lambda path, start, stop: b"x"[start:stop])
 """,
 }
 

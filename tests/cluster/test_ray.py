@@ -20,6 +20,7 @@ from cluster.conftest import Nodes, living_actors, until
 
 import nbckpt
 from nbckpt.errors import TrialError, UsageError
+from nbckpt.store import base
 from nbckpt.trials import Experiment, Status, Trial
 from nbckpt.trials.executors import WorkerLostError, transport
 from nbckpt.trials.executors import ray as executor
@@ -277,7 +278,7 @@ def folders(config: dict[str, Any], checkpoint_dir: str | None = None) -> None:
 
 
 def test_a_folder_travels_both_ways_in_pieces_with_signatures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transport, "PIECE", 1000)
+    monkeypatch.setattr(base, "PIECE", 1000)
     experiment = run(folders, callbacks=[Hook(lambda t, r: experiment.pause() if r["i"] == 1 else None)])
     assert experiment.wait(A_WHILE)
     trial = experiment.trials[0]

@@ -12,11 +12,11 @@ import pytest
 from cluster.conftest import Nodes
 
 import nbckpt
-from nbckpt.store import open_store
+from nbckpt.store import base, open_store
 from nbckpt.sync import SyncConfig
 from nbckpt.sync.download import download
 from nbckpt.trials import Experiment, Status
-from nbckpt.trials.executors import artifacts, transport
+from nbckpt.trials.executors import artifacts
 from nbckpt.trials.executors import ray as executor
 
 pytest.importorskip("ray", reason="needs Ray")
@@ -116,7 +116,7 @@ def test_changed_files_of_another_node_reach_the_driver(nodes: Nodes, carried: l
 
 def test_a_large_artifact_arrives_in_pieces(monkeypatch: pytest.MonkeyPatch, carried: list[str]) -> None:
     monkeypatch.setattr(artifacts, "PIECE", 3)
-    monkeypatch.setattr(transport, "PIECE", 3)
+    monkeypatch.setattr(base, "PIECE", 3)
     trial = run().trials[0]
     assert written(trial.folder) == ALL
 

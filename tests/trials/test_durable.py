@@ -18,11 +18,10 @@ import pytest
 import nbckpt
 from nbckpt import durable
 from nbckpt.errors import CorruptError, NotFoundError, StoreError, UsageError
-from nbckpt.store import Data, MemoryStore, Store, open_store
+from nbckpt.store import Data, MemoryStore, Store, base, open_store
 from nbckpt.sync import transfer as work
 from nbckpt.testing import Call, FaultyStore, RecordingStore
 from nbckpt.trials import DurableTrainable, NotDurableError, RetentionPolicy, Status, Trainable
-from nbckpt.trials.checkpoints import durable as remote
 
 
 @pytest.fixture(autouse=True)
@@ -548,7 +547,7 @@ def test_a_large_file_is_not_read_into_memory(tmp_path: Path) -> None:
 
 
 def test_a_file_of_several_ranges_is_restored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "_RANGE", 300)
+    monkeypatch.setattr(base, "PIECE", 300)
     store = RecordingStore(MemoryStore())
     with Counter(around(store), {}, tmp_path) as counter:
         trained(counter, 1)

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from nbckpt.core.algorithms import PREFERRED, of_checksum
-from nbckpt.errors import UsageError
-from nbckpt.trials.checkpoints.record import safe_path
+from nbckpt.errors import CorruptError, UsageError
+from nbckpt.store.scan import link_outside
+from nbckpt.trials.checkpoints.record import Record, safe_path
 
 
 def contents(folder: Path) -> tuple[dict[str, tuple[int, str]], tuple[str, ...]]:
@@ -54,14 +55,19 @@ def walk(top: Path) -> Iterator[Path]:
             yield folder
 
 
-def is_as_saved(file: Path, size: int, checksum: str) -> bool:
-    """Return whether a file has the size and the checksum in its record.
+def check_files(folder: Path, record: Record, where: object) -> None:
+    """Read every file of a checkpoint that is in *folder*.
 
     Raises:
-        FormatError: This machine cannot compute the record's checksum.
+        CorruptError: A file is missing or differs from the recorded one; the message names it and *where*.
+        FormatError: This machine cannot compute the record's checksums.
     """
-    algorithms = of_checksum(checksum, f"{file.name!r} in {file.parent}")
-    return file.stat().st_size == size and algorithms.checksum_of_file(file) == checksum
+    for path, (size, checksum) in record.files.items():
+        file = folder / path
+        is_there = file.is_file() and not link_outside(folder.parent, f"{folder.name}/{path}")
+        algorithms = of_checksum(checksum, f"{path!r} of {record.name}")
+        if not is_there or file.stat().st_size != size or algorithms.checksum_of_file(file) != checksum:
+            raise CorruptError(f"{path!r} of {record.name} in {where} is not what was saved")
 
 
 def _raise(error: OSError) -> None:

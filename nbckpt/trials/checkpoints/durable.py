@@ -18,14 +18,13 @@ from pathlib import Path
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError, UsageError
 from nbckpt.store import Buffer, Store
 from nbckpt.sync.transfer import ATTEMPTS, TransferPool
-from nbckpt.trials.checkpoints.contents import is_as_saved
 from nbckpt.trials.checkpoints.folder import CheckpointFolder, find
 from nbckpt.trials.checkpoints.record import PREFIX, SUFFIX, Record
+from nbckpt.trials.checkpoints.transfer import CheckpointTransfer, TransferManifest
 
 TIMEOUT_S = 1800.0
 
 _MAPPED = 1 << 20
-_RANGE = 16 << 20
 
 _log = logging.getLogger("nbckpt")
 
@@ -72,7 +71,7 @@ class DurableFolder(CheckpointFolder):
                 other checkpoints are unchanged.
         """
         try:
-            self._put(self._work(record.name), record)
+            self._put(self._pool(record.name), record)
         except Exception as error:
             _log.error("%s: %s", record.name, error)
             raise NotDurableError(
@@ -80,20 +79,20 @@ class DurableFolder(CheckpointFolder):
                 "Save again when the storage is back"
             ) from error
 
-    def _put(self, work: TransferPool, record: Record) -> None:
-        if self._has(work, record):
+    def _put(self, pool: TransferPool, record: Record) -> None:
+        if self._has(pool, record):
             return
-        self._remove(work, record.name)
-        work.all(partial(self._put_file, work, f"{record.name}/{path}") for path in record.files)
+        self._remove(pool, record.name)
+        pool.all(partial(self._put_file, pool, f"{record.name}/{path}") for path in record.files)
         # The record goes last: a failure above this line leaves files that no record names.
-        work.one(partial(self._put_bytes, work, record.name + SUFFIX, record.encode()))
+        pool.one(partial(self._put_data, pool, record.name + SUFFIX, record.encode()))
 
-    def _put_file(self, work: TransferPool, key: str) -> None:
-        self._put_bytes(work, key, _contents(self.folder.joinpath(*key.split("/"))))
+    def _put_file(self, pool: TransferPool, key: str) -> None:
+        self._put_data(pool, key, _contents(self.folder / key))
 
-    def _put_bytes(self, work: TransferPool, key: str, data: Buffer) -> None:
+    def _put_data(self, pool: TransferPool, key: str, data: Buffer) -> None:
         self.store.put(key, data)
-        if work.cancel.cancelled:  # see docs/decisions/0020: the caller was told that the key is absent
+        if pool.cancel.cancelled:  # see docs/decisions/0020: the caller was told that the key is absent
             self.store.delete(key)
 
     def fetch(self, name: str) -> Record:
@@ -104,36 +103,17 @@ class DurableFolder(CheckpointFolder):
             CorruptError: The files in the store differ from those that were saved; the folder is unchanged.
             StoreError: The storage or the disk failed; the folder is unchanged.
         """
-        work = self._work(name)
-        record = self._kept(work, name)
-        if record.kind == "null":
-            return self.commit(None, record)
-        with self.staged() as stage:
-            folders = [stage.joinpath(*path.split("/")) for path in record.folders]
-            work.all(partial(folder.mkdir, parents=True, exist_ok=True) for folder in folders)
-            work.all(partial(self._get_file, work, record, path, stage) for path in record.files)
-            return self.commit(stage, record)
+        pool = self._pool(name)
+        manifest = TransferManifest(self._kept(pool, name).encode())
+        transfer = CheckpointTransfer(self, self.store.url)
+        return transfer.fetch(manifest, lambda path, *span: self.store.get(f"{name}/{path}", *span), pool.all)
 
-    def _kept(self, work: TransferPool, name: str) -> Record:
+    def _kept(self, pool: TransferPool, name: str) -> Record:
         key = name + SUFFIX
-        record = Record.decode(work.one(partial(self.store.get, key)), f"{key} in {self.store.url}")
+        record = Record.decode(pool.one(partial(self.store.get, key)), f"{key} in {self.store.url}")
         if record.name != name:
             raise CorruptError(f"{key} in {self.store.url} is the record of {record.name!r}")
         return record
-
-    def _get_file(self, work: TransferPool, record: Record, path: str, stage: Path) -> None:
-        key, target = f"{record.name}/{path}", stage.joinpath(*path.split("/"))
-        size, checksum = record.files[path]
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with target.open("wb") as file:  # a retry writes the file from its start
-            for start in range(0, size, _RANGE):
-                work.cancel.check()
-                try:
-                    file.write(self.store.get(key, start, min(start + _RANGE, size)))
-                except NotFoundError:
-                    raise CorruptError(f"{path!r} of {record.name} is missing in {self.store.url}") from None
-        if not is_as_saved(target, size, checksum):
-            raise CorruptError(f"{path!r} of {record.name} in {self.store.url} is not what was saved")
 
     def delete(self, record: Record) -> None:
         """Remove a checkpoint from the store, then from the folder. It may be missing in either place.
@@ -141,13 +121,13 @@ class DurableFolder(CheckpointFolder):
         Raises:
             StoreError: The storage failed; the folder is unchanged.
         """
-        self._remove(self._work(record.name), record.name)
+        self._remove(self._pool(record.name), record.name)
         super().delete(record)
 
-    def _remove(self, work: TransferPool, name: str) -> None:
-        work.one(partial(self.store.delete, name + SUFFIX))
-        keys = work.one(lambda: list(self.store.keys(f"{name}/")))
-        work.all(partial(self.store.delete, key) for key in keys)
+    def _remove(self, pool: TransferPool, name: str) -> None:
+        pool.one(partial(self.store.delete, name + SUFFIX))
+        keys = pool.one(lambda: list(self.store.keys(f"{name}/")))
+        pool.all(partial(self.store.delete, key) for key in keys)
 
     def sweep(self) -> None:
         """See `CheckpointFolder.sweep`; a crash leaves nothing to sweep in the store."""
@@ -174,12 +154,12 @@ class DurableFolder(CheckpointFolder):
             StoreError: The storage failed.
         """
         records = []
-        work = self._work()
-        for key in work.one(lambda: list(self.store.keys(PREFIX))):
+        pool = self._pool()
+        for key in pool.one(lambda: list(self.store.keys(PREFIX))):
             if "/" in key or not key.endswith(SUFFIX):
                 continue
             try:
-                records.append(self._kept(work, key.removesuffix(SUFFIX)))
+                records.append(self._kept(pool, key.removesuffix(SUFFIX)))
             except (NotFoundError, CorruptError, FormatError) as error:
                 _log.warning("%s in %s is skipped: %s", key, self.store.url, error)
         return sorted(records, key=lambda record: (record.iteration, record.created_at))
@@ -192,23 +172,23 @@ class DurableFolder(CheckpointFolder):
             UsageError: The checkpoint belongs to another trial.
         """
         inside = Path(path).absolute()
-        work = self._work()
+        pool = self._pool()
         with suppress(NotFoundError, CorruptError):
             folder, record = find(inside)
-            if folder.folder.resolve() != self.folder.resolve() and not self._has(work, record):
+            if folder.folder.resolve() != self.folder.resolve() and not self._has(pool, record):
                 raise UsageError(f"{str(path)!r} is a checkpoint of another trial than {self.store.url}")
             return record.name
         for name in (candidate.name for candidate in (inside, *inside.parents)):
-            if name.startswith(PREFIX) and work.one(partial(self._is_there, name)):
+            if name.startswith(PREFIX) and pool.one(partial(self._is_there, name)):
                 return name
         raise NotFoundError(
             f"{str(path)!r} is not a checkpoint, neither in {self.folder} nor in {self.store.url}"
         )
 
-    def _has(self, work: TransferPool, record: Record) -> bool:
+    def _has(self, pool: TransferPool, record: Record) -> bool:
         """Return whether the store has the same checkpoint."""
         try:
-            return self._kept(work, record.name).encode() == record.encode()
+            return self._kept(pool, record.name).encode() == record.encode()
         except (NotFoundError, CorruptError, FormatError):
             return False
 
@@ -221,7 +201,7 @@ class DurableFolder(CheckpointFolder):
             or any(True for _ in self.store.keys(f"{name}/"))
         )
 
-    def _work(self, name: str = "") -> TransferPool:
+    def _pool(self, name: str = "") -> TransferPool:
         return TransferPool(f"{self.store.url}/{name}", self._timeout, self._attempts)
 
 

@@ -20,13 +20,23 @@ from pathlib import Path, PurePosixPath
 
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError
 from nbckpt.store import STAGING
-from nbckpt.store.files import commit, discard, only_files, stage_folder, sweep, sync_folder, write_file
+from nbckpt.store.files import (
+    commit,
+    discard,
+    explained,
+    only_files,
+    stage_folder,
+    sweep,
+    sync_folder,
+    write_file,
+)
 from nbckpt.store.scan import OUTSIDE, link_outside
-from nbckpt.trials.checkpoints.contents import contents, is_as_saved
+from nbckpt.trials.checkpoints.contents import check_files, contents
 from nbckpt.trials.checkpoints.packing import check_packed, pack, unpack
 from nbckpt.trials.checkpoints.record import PREFIX, SUFFIX, TEMPORARY, Record
 
 _FORMER = f"{STAGING}-former-"
+_ADVICE = "Free some space or choose another folder"
 
 _log = logging.getLogger("nbckpt")
 
@@ -45,10 +55,8 @@ class CheckpointFolder:
 
     def stage(self) -> Path:
         """Return a new empty folder for a checkpoint that is being written."""
-        try:
+        with explained("make", self.folder, _ADVICE):
             return stage_folder(self.folder)
-        except OSError as error:
-            raise _failed("make", self.folder, error) from error
 
     @contextmanager
     def staged(self) -> Iterator[Path]:
@@ -60,22 +68,29 @@ class CheckpointFolder:
             discard(stage)
 
     def commit(self, stage: Path | None, record: Record) -> Record:
-        """Make the staged folder the checkpoint *record*, and return the record with its files.
-
-        A committed checkpoint survives a crash of the machine, and replaces a checkpoint with the same name.
-        After an error everything is unchanged, including the staged folder.
+        """Make the staged folder the checkpoint *record*; see `publish`. Return the record with its files.
 
         Raises:
             UsageError: The folder holds a link that leads outside or to a folder, or a special file.
             StoreError: The disk failed.
         """
-        try:
-            if stage is not None:
+        if stage is not None:
+            with explained("write", self.folder / record.name, _ADVICE):
                 files, folders = contents(stage)
-                record = replace(record, files=files, folders=folders)
-            self._replace(stage, record)
-        except OSError as error:
-            raise _failed("write", self.folder / record.name, error) from error
+            record = replace(record, files=files, folders=folders)
+        return self.publish(stage, record)
+
+    def publish(self, stage: Path | None, record: Record) -> Record:
+        """Make the staged folder the checkpoint *record*, whose files are the staged ones. Return the record.
+
+        A published checkpoint survives a crash of the machine, and replaces a checkpoint with the same name.
+        After an error everything is unchanged, including the staged folder.
+
+        Raises:
+            StoreError: The disk failed.
+        """
+        with explained("write", self.folder / record.name, _ADVICE):
+            self._replace(None if record.kind == "null" else stage, record)
         return record
 
     def _replace(self, stage: Path | None, record: Record) -> None:
@@ -193,11 +208,7 @@ class CheckpointFolder:
         Raises:
             CorruptError: A file is missing or differs from the committed one; the message names the file.
         """
-        for path, (size, expected) in record.files.items():
-            file = self.folder.joinpath(record.name, *path.split("/"))
-            is_there = file.is_file() and not link_outside(self.folder, f"{record.name}/{path}")
-            if not (is_there and is_as_saved(file, size, expected)):
-                raise CorruptError(f"{path!r} in {self.folder / record.name} is not what was saved")
+        check_files(self.folder / record.name, record, self.folder)
 
     def delete(self, record: Record) -> None:
         """Remove a checkpoint. It may be missing.
@@ -206,11 +217,9 @@ class CheckpointFolder:
             StoreError: The disk failed; the checkpoint is whole.
         """
         file = self.folder / (record.name + SUFFIX)
-        try:
+        with explained("remove", file, _ADVICE):
             # The record goes first: a reader never finds a record whose files are partly gone.
             file.unlink(missing_ok=True)
-        except OSError as error:
-            raise _failed("remove", file, error) from error
         discard(self.folder / record.name)
 
     def recover(self, newest: str) -> list[str]:
@@ -231,11 +240,9 @@ class CheckpointFolder:
         Raises:
             StoreError: The disk failed; sweeping again may help.
         """
-        try:
+        with explained("clean", self.folder, _ADVICE):
             for hidden in list(self.folder.glob(f"{_FORMER}*")):
                 self._bring_back(hidden.name.removeprefix(_FORMER).removesuffix(SUFFIX))
-        except OSError as error:
-            raise _failed("clean", self.folder, error) from error
         sweep(self.folder, older_s=0)
         # Only names that nbckpt gives: `checkpoint_best` may be the user's folder.
         entries = self.folder.glob(f"{PREFIX}*")
@@ -264,14 +271,12 @@ class CheckpointFolder:
         """
         check_packed(data)
         with self.staged() as stage:
-            try:
+            with explained("write", stage, _ADVICE):
                 record = unpack(data, stage)
-            except OSError as error:
-                raise _failed("write", stage, error) from error
             if temporary:
                 name = f"{TEMPORARY}{uuid.uuid4().hex[:8]}_{record.step:06d}"
                 record = replace(record, name=name, temporary=True)
-            return self.commit(None if record.kind == "null" else stage, record)
+            return self.commit(stage, record)
 
 
 def find(path: str | os.PathLike[str]) -> tuple[CheckpointFolder, Record]:
@@ -287,11 +292,3 @@ def find(path: str | os.PathLike[str]) -> tuple[CheckpointFolder, Record]:
             folder = CheckpointFolder(candidate.parent)
             return folder, folder.read(candidate.name)
     raise NotFoundError(f"{str(path)!r} is in no checkpoint: give the path that save() returned")
-
-
-def _failed(action: str, path: Path, error: OSError) -> StoreError:
-    if isinstance(error, StoreError):
-        return error
-    return StoreError(
-        f"cannot {action} {str(path)!r}: {error.strerror or error}. Free some space or choose another folder"
-    )

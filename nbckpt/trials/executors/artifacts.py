@@ -7,21 +7,23 @@ experiment writes the trial's own target.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from nbckpt.errors import NbckptError, UsageError
-from nbckpt.store import check_key
-from nbckpt.store.files import writing
+from nbckpt.errors import NbckptError, NotFoundError, UsageError
+from nbckpt.store import Pieces, check_key
+from nbckpt.store.base import PIECE
+from nbckpt.store.files import explained, write_file
 from nbckpt.store.scan import link_outside
 from nbckpt.sync import SyncConfig
 from nbckpt.sync.adapter import background
 from nbckpt.sync.config import url_of
 from nbckpt.sync.exclude import excluding
-from nbckpt.sync.files import FileStat, explained, scan
+from nbckpt.sync.files import FileStat, scan
 from nbckpt.trials.checkpoints.record import PREFIX
-from nbckpt.trials.executors.transport import PIECE
+from nbckpt.trials.checkpoints.transfer import Read, read_piece
 from nbckpt.trials.model import journal, log
 from nbckpt.trials.model.params import FILE as PARAMS
 
@@ -44,17 +46,12 @@ class Artifacts:
 
     def changes(self, known: Mapping[str, FileStat]) -> dict[str, FileStat]:
         """Return the files that differ from the *known* ones."""
-        found = scan(self._folder, self._excluded, {})
-        return {path: seen for path, seen in found.items() if known.get(path) != seen}
+        files = scan(self._folder, self._excluded, {})
+        return {path: stat for path, stat in files.items() if known.get(path) != stat}
 
-    def read(self, path: str, offset: int) -> bytes:
-        """Return a piece of a file; empty bytes if the file is gone."""
-        try:
-            with self._folder.joinpath(*path.split("/")).open("rb") as file:
-                file.seek(offset)
-                return file.read(PIECE)
-        except FileNotFoundError:
-            return b""
+    def read(self, path: str, start: int, stop: int) -> bytes:
+        """Return a piece of a file; see `read_piece`."""
+        return read_piece(self._folder / path, start, stop)
 
 
 class Sender:
@@ -91,28 +88,21 @@ def artifacts_url(config: SyncConfig, name: str) -> str:
     return f"{url_of(config, experiment)}/{FOLDER}/{trial}"
 
 
-def take_in(folder: Path, changed: Mapping[str, FileStat], read: Callable[[str, int], bytes]) -> None:
+def take_in(folder: Path, changed: Mapping[str, FileStat], read: Read) -> None:
     """Write files from another machine into a trial's folder, each file whole or not at all.
+
+    A file that is gone there by now is left out.
 
     Raises:
         StoreError: The disk failed.
         UsageError: A file is not an artifact, or its path leads outside the folder.
     """
     excluded = excluding(OTHERS)
-    for path, seen in changed.items():
+    for path, stat in changed.items():
         if excluded(check_key(path)):
             raise UsageError(f"{path!r} is not an artifact")
-        first = read(path, 0)
-        if first or not seen.size:  # otherwise the file is gone
-            _put(folder, path, seen.size, first, partial(read, path))
-
-
-def _put(folder: Path, path: str, size: int, first: bytes, read: Callable[[int], bytes]) -> None:
-    target = folder / path
-    with explained("write", target):
         if link := link_outside(folder, path):
             raise UsageError(f"{link!r} in {str(folder)!r} is a link that leads outside: remove it")
-        with writing(target) as file:
-            file.write(first)
-            while file.tell() < size and (piece := read(file.tell())):
-                file.write(piece)
+        size = -(-stat.size // PIECE) * PIECE  # whole pieces, because the file may have grown meanwhile
+        with explained("write", folder / path), suppress(NotFoundError):
+            write_file(folder / path, Pieces(size, partial(read, path)))

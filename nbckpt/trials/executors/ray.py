@@ -17,18 +17,13 @@ from nbckpt.errors import NbckptError, StoreError, TrialError, UsageError
 from nbckpt.sync.files import FileStat
 from nbckpt.trials.checkpoints.folder import CheckpointFolder
 from nbckpt.trials.checkpoints.record import Record
+from nbckpt.trials.checkpoints.transfer import CheckpointTransfer, TransferManifest
 from nbckpt.trials.executors.artifacts import take_in
 from nbckpt.trials.executors.base import Executor, Handle, Job, Worker, WorkerLostError
 from nbckpt.trials.executors.output import listener
 from nbckpt.trials.executors.ray_actor import TrialActor
 from nbckpt.trials.executors.ray_cluster import connect, situation
-from nbckpt.trials.executors.transport import (
-    CheckpointTransfer,
-    TransferManifest,
-    copy_files,
-    pack,
-    result_of,
-)
+from nbckpt.trials.executors.transport import pack, result_of
 from nbckpt.trials.model.metrics import DONE
 from nbckpt.trials.model.params import FILE as PARAMS
 from nbckpt.trials.training.function import STOP_TIMEOUT_S
@@ -92,7 +87,7 @@ class RayWorker(Worker):
         self._actor = actor
         self._job = job
         self._checkpoints = CheckpointFolder(job.folder)
-        self._transfer = CheckpointTransfer(self._checkpoints)
+        self._transfer = CheckpointTransfer(self._checkpoints, f"the node of {job.name}")
         self._node = ""
         self._made = False
         self._is_shared = self._asked = False
@@ -141,9 +136,9 @@ class RayWorker(Worker):
         if self._is_shared:
             self._call("restore_here", checkpoint.name)
             return
-        manifest = self._transfer.manifest(checkpoint)
-        copy_files(manifest, self._transfer.read, lambda path, piece: self._call("write", path, piece))
-        self._call("restore", manifest)
+        for path, piece in self._transfer.pieces(checkpoint):
+            self._call("write", path, piece)
+        self._call("restore", self._transfer.manifest(checkpoint))
 
     def run(self, handle: Handle) -> None:
         """See `Worker.run`."""
@@ -165,17 +160,7 @@ class RayWorker(Worker):
             return self._checkpoints.read(Record.decode(manifest.record, "a checkpoint").name)
         if self._job.sync.sync_on_checkpoint:
             self._bring()
-        try:
-            copy_files(manifest, lambda *piece: self._call("read", *piece), self._transfer.write)
-            return self._transfer.commit(manifest)
-        except OSError as error:
-            if isinstance(error, StoreError):
-                raise
-            raise StoreError(
-                f"cannot write a checkpoint to {str(self._job.folder)!r}: {error.strerror or error}"
-            ) from error
-        finally:
-            self._transfer.drop()
+        return self._transfer.fetch(manifest, lambda *piece: self._call("read", *piece))
 
     def ask_for_checkpoint(self) -> None:
         """See `Worker.ask_for_checkpoint`: the next call for a result tells the actor."""

@@ -20,12 +20,13 @@ from nbckpt.sync import SyncConfig
 from nbckpt.sync.files import FileStat
 from nbckpt.trials.checkpoints.folder import CheckpointFolder
 from nbckpt.trials.checkpoints.record import Record
+from nbckpt.trials.checkpoints.transfer import CheckpointTransfer, TransferManifest, read_piece
 from nbckpt.trials.executors.artifacts import Artifacts, Sender
 from nbckpt.trials.executors.base import Job
 from nbckpt.trials.executors.local import make as make_trainable
 from nbckpt.trials.executors.local import save
 from nbckpt.trials.executors.output import Printed, listener, teeing
-from nbckpt.trials.executors.transport import CheckpointTransfer, TransferManifest, outcome
+from nbckpt.trials.executors.transport import outcome
 from nbckpt.trials.model.params import FILE as PARAMS
 from nbckpt.trials.training.trainable import Trainable
 
@@ -83,7 +84,7 @@ class TrialActor:
             # A lent folder: the next actor on this node removes it if this one is killed.
             folder = self._lent.enter_context(lend(uuid.uuid4().hex, Path.mkdir))
         self._checkpoints = CheckpointFolder(folder)
-        self._transfer = CheckpointTransfer(self._checkpoints)
+        self._transfer = CheckpointTransfer(self._checkpoints, "the machine of the experiment")
         self._artifacts = Artifacts(folder)
         if sync.upload_dir and sync.sync_artifacts:
             self._sender = Sender(sync, self._name, folder)
@@ -112,9 +113,10 @@ class TrialActor:
             self._checkpoints.delete(former)
         return self._transfer.manifest(record)
 
-    def read(self, name: str, path: str, offset: int, size: int) -> bytes:
-        """See `CheckpointTransfer.read`."""
-        return self._transfer.read(name, path, offset, size)
+    def read(self, path: str, start: int, stop: int) -> bytes:
+        """Return a piece of a file of the newest checkpoint."""
+        assert self._newest is not None
+        return read_piece(self._checkpoints.folder / self._newest.name / path, start, stop)
 
     def write(self, path: str, piece: bytes) -> None:
         """See `CheckpointTransfer.write`."""
@@ -135,10 +137,10 @@ class TrialActor:
         """See `Artifacts.changes`; without a folder there are no changes."""
         return {} if self._artifacts is None else self._artifacts.changes(known)
 
-    def peek(self, path: str, offset: int) -> bytes:
+    def peek(self, path: str, start: int, stop: int) -> bytes:
         """See `Artifacts.read`."""
         assert self._artifacts is not None
-        return self._artifacts.read(path, offset)
+        return self._artifacts.read(path, start, stop)
 
     def send(self, last: bool) -> str:  # noqa: FBT001  it is called by position, from afar
         """See `Sender.send`."""

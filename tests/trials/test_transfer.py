@@ -1,0 +1,96 @@
+"""Checkpoints that move between two trials' folders, as between two machines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import nbckpt
+from nbckpt.core.algorithms import PORTABLE
+from nbckpt.errors import CorruptError
+from nbckpt.store import base
+from nbckpt.trials.checkpoints.folder import CheckpointFolder
+from nbckpt.trials.checkpoints.record import Record
+from nbckpt.trials.checkpoints.transfer import CheckpointTransfer, TransferManifest, read_piece
+
+TREE = {"large": bytes(range(250)) * 20, "a/small": b"x", "a/empty": b""}
+
+
+class Ends:
+    """Two ends of a transfer: a checkpoint is in the folder `there`, and goes to the folder `here`."""
+
+    def __init__(self, top: Path) -> None:
+        self.there, self.here = CheckpointFolder(top / "there"), CheckpointFolder(top / "here")
+        with self.there.staged() as stage:
+            (stage / "a" / "none").mkdir(parents=True)
+            for path, data in TREE.items():
+                (stage / path).write_bytes(data)
+            nbckpt.Checkpoint.from_dict({"i": 1}).to_directory(stage / "signed")
+            self.record = self.there.commit(stage, Record("checkpoint_000001", "files", 1))
+        self.manifest = CheckpointTransfer(self.there, "here").manifest(self.record)
+        self.receiver = CheckpointTransfer(self.here, "there")
+
+    def read(self, path: str, start: int, stop: int) -> bytes:
+        return read_piece(self.there.folder / self.record.name / path, start, stop)
+
+    def pull(self) -> Record:
+        return self.receiver.fetch(self.manifest, self.read)
+
+    def push(self) -> Record:
+        for path, piece in CheckpointTransfer(self.there, "here").pieces(self.record):
+            self.receiver.write(path, piece)
+        return self.receiver.commit(self.manifest)
+
+
+@pytest.fixture
+def ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ends:
+    monkeypatch.setattr(base, "PIECE", 1000)
+    return Ends(tmp_path)
+
+
+both_ways = pytest.mark.parametrize("move", [Ends.pull, Ends.push])
+Move = Callable[[Ends], Record]
+
+
+@both_ways
+def test_a_checkpoint_arrives_whole_and_signed_here(ends: Ends, move: Move, tmp_path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NBCKPT_SECRET_FILE", str(tmp_path / "secret"))
+        arrived = move(ends)
+        ends.here.check(arrived)
+        place = ends.here.path(arrived)
+        assert {path: (place / path).read_bytes() for path in TREE} == TREE
+        assert (arrived.name, arrived.folders) == ("checkpoint_000001", ("a/none",))
+        assert nbckpt.Checkpoint.from_directory(place / "signed").to_dict() == {"i": 1}
+
+
+@both_ways
+def test_a_record_with_another_digest_is_accepted(ends: Ends, move: Move) -> None:
+    folder = ends.there.folder / ends.record.name
+    files = {
+        path: (size, PORTABLE.checksum_of_file(folder / path))
+        for path, (size, _) in ends.record.files.items()
+    }
+    ends.manifest = TransferManifest(replace(ends.record, files=files).encode())
+    arrived = move(ends)
+    assert arrived.files == files
+    ends.here.check(arrived)
+
+
+@both_ways
+@pytest.mark.parametrize("change", ["changed", "cut", "gone"])
+def test_files_other_than_recorded_leave_the_former_one(ends: Ends, move: Move, change: str) -> None:
+    former = ends.pull()
+    file = ends.there.folder / ends.record.name / "large"
+    data = file.read_bytes()
+    file.unlink()
+    if change != "gone":
+        file.write_bytes(data[:-1] + b"?" if change == "changed" else data[:-1])
+    with pytest.raises((CorruptError, nbckpt.errors.StoreError), match="large"):
+        move(ends)
+    ends.here.sweep()  # pieces of a push that ended in the middle
+    ends.here.check(former)
+    assert ends.here.records() == [former]
