@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -12,9 +15,14 @@ import nbckpt
 from nbckpt.core.algorithms import PORTABLE
 from nbckpt.errors import CorruptError
 from nbckpt.store import base
+from nbckpt.sync import SyncConfig
 from nbckpt.trials.checkpoints.folder import CheckpointFolder
 from nbckpt.trials.checkpoints.record import Record
 from nbckpt.trials.checkpoints.transfer import CheckpointTransfer, TransferManifest, read_piece
+from nbckpt.trials.executors.base import Job
+from nbckpt.trials.executors.ray import RayWorker
+from nbckpt.trials.executors.ray_actor import TrialActor
+from nbckpt.trials.executors.transport import pack
 
 TREE = {"large": bytes(range(250)) * 20, "a/small": b"x", "a/empty": b""}
 
@@ -94,3 +102,55 @@ def test_files_other_than_recorded_leave_the_former_one(ends: Ends, move: Move, 
     ends.here.sweep()  # pieces of a push that ended in the middle
     ends.here.check(former)
     assert ends.here.records() == [former]
+
+
+class Draws(nbckpt.Trainable):
+    """Writes a file beside its checkpoints, which are folders."""
+
+    def setup(self, config: dict[str, Any]) -> None:
+        self.n = 0
+
+    def step(self) -> dict[str, Any]:
+        self.n += 1
+        Path(self.logdir, "plot").write_text(str(self.n))
+        return {"n": self.n}
+
+    def save_checkpoint(self, checkpoint_dir: str) -> None:
+        Path(checkpoint_dir, "n").write_text(str(self.n))
+
+    def load_checkpoint(self, checkpoint: Any) -> None:
+        self.n = int(Path(checkpoint, "n").read_text())
+
+
+class Worker(RayWorker):
+    """Calls its actor in this process, without Ray."""
+
+    def _get(self, reference: Any, timeout: float | None = None) -> Any:
+        return reference
+
+
+@pytest.fixture
+def worker(tmp_path: Path) -> Iterator[Worker]:
+    actor = TrialActor("e/t0")
+    calls = SimpleNamespace(do=SimpleNamespace(remote=actor.do))
+    job = Job(Draws, {}, tmp_path / "t0", "t0", "e/t0", sync=SyncConfig())
+    (tmp_path / "t0").mkdir()
+    (tmp_path / "t0" / "params.json").write_text("{}")
+    ours = Worker(calls, job)
+    with mock.patch("nbckpt.trials.executors.ray_actor._has", return_value=False):
+        ours.make(pack(job))
+    yield ours
+    actor.stop()
+    actor.leave()
+
+
+def test_checkpoints_and_files_move_to_and_from_an_actor(worker: Worker, tmp_path: Path) -> None:
+    worker.run(lambda result: result["n"] < 3)
+    record = worker.save()
+    assert record is not None
+    assert (tmp_path / "t0" / record.name / "n").read_text() == "3"
+    worker._bring(last=True)
+    assert (tmp_path / "t0" / "plot").read_text() == "3"
+    worker.run(lambda result: False)
+    worker.restore(record)
+    worker.run(lambda result: result["n"] != 4 and pytest.fail("it was not restored"))
