@@ -25,7 +25,8 @@ SHORT = 8
 
 _ENTRY = re.compile(r"(?:checkpoints|trash)/([0-9TZ]+)-([0-9a-f]{64})\.json")
 _REF = re.compile(r"(?:trash/)?refs/([^/]+)/([0-9]{8})-([0-9a-f]{64})")
-_VERSION = len("00000001-") + 64
+_ID = len("-") + 64
+_VERSION = len("00000001") + _ID
 _PREFIX = re.compile(r"[0-9a-f]{4,64}")
 _NUMBER = re.compile(r"[0-9]{1,9}")
 _MOST_VERSIONS = 10**8 - 1
@@ -149,12 +150,14 @@ class References:
         """
         below = f"refs/{encode_name(name)}/"
         keys = [*self.store.keys(f"trash/{below}"), *self.store.keys(below)]
-        numbers = [version[:8] for version in {key[-_VERSION:] for key in keys} if version[:8].isdecimal()]
-        last = int(max(numbers, default=0))
-        if len(set(numbers)) < len(numbers):  # two writers took one number: the second gets the next
-            last = 0
-            for number in sorted(numbers):
-                last = max(int(number), last + 1)
+        numbers = [key[-_VERSION:-_ID] for key in keys]
+        if len(set(numbers)) == len(numbers):
+            return int(max(filter(str.isdecimal, numbers), default="0"))
+        last = 0
+        # Two writers took one number: the second gets the next.
+        for version in sorted({key[-_VERSION:] for key in keys}):
+            if version[:8].isdecimal():
+                last = max(int(version[:8]), last + 1)
         return last
 
     def resolve(self, ref: str) -> Entry:

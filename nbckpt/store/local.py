@@ -130,10 +130,9 @@ class LocalStore(Store):
                 self._refuse(path)
 
         with self._explained("list", folder or "/"):
-            found = scan(self.folder, refuse, skip=STAGING.__eq__, below=folder)
-            return sorted(
-                (it for it in found if it[0].startswith(prefix) and it[0][-1] != "/"), key=itemgetter(0)
-            )
+            files = scan(self.folder, refuse, skip=STAGING.__eq__, below=folder)
+            keys = [file for file in files if file[0].startswith(prefix) and file[0][-1] != "/"]
+            return sorted(keys, key=itemgetter(0))
 
     def _refuse(self, path: str) -> None:
         raise RefusedError(

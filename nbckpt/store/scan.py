@@ -11,6 +11,7 @@ import re
 import stat
 import sys
 from collections.abc import Callable, Iterator
+from operator import attrgetter
 from pathlib import Path
 
 _UNFIT = re.compile(r'[\\:*?"<>|\x00-\x1f]|[ .]$|^(con|prn|aux|nul|com\d|lpt\d)(\..*)?$', re.IGNORECASE)
@@ -56,6 +57,9 @@ def scan(
             name = f"{path}/{entry.name}" if path else entry.name
             if skip(name):
                 continue
+            if entry.is_file(follow_symlinks=False):  # most are such files, and no links
+                yield name, entry
+                continue
             link = is_link(entry)
             links += link
             # see docs/decisions/0009
@@ -75,7 +79,7 @@ def scan(
 
 def _entries(folder: Path, *, must_be: bool) -> list[os.DirEntry[str]]:
     try:
-        return sorted(os.scandir(folder), key=lambda entry: entry.name)
+        return sorted(os.scandir(folder), key=attrgetter("name"))
     except FileNotFoundError:
         return []
     except NotADirectoryError:

@@ -35,7 +35,7 @@ def describe(value: Any) -> dict[str, Any]:
     Never raises. If a value's own `repr` or `len` fails, only its type is described.
     """
     preview: dict[str, Any] = {"type": type_name(type(value))}
-    if type(value) in _NUMBERS or (type(value) is int and -_WIDE < value < _WIDE):
+    if _is_number(value):
         preview["text"] = str(value)
         return preview
     if type(value) in _SIZED:
@@ -60,10 +60,14 @@ def _asked(value: Any) -> dict[str, Any]:
     return answers
 
 
+def _is_number(value: Any) -> bool:
+    return type(value) in _NUMBERS or (type(value) is int and -_WIDE < value < _WIDE)
+
+
 def text_of(value: Any) -> str:
     """Return a short text of *value*'s content, on one line."""
     try:
-        own = "" if type(value) in _SIZED else _code_text(value) or _numpy_text(value)
+        own = _plain_text(value) if type(value) in _SIZED else _code_text(value) or _numpy_text(value)
         text = own or _REPR.repr(value)
     except Exception as error:  # noqa: BLE001  a user's object may raise anything
         text = f"<repr failed: {type(error).__name__}>"
@@ -131,6 +135,14 @@ def _code_text(value: Any) -> str:
     if isinstance(value, FunctionType):
         return f"{value.__qualname__}{inspect.signature(value)}"
     return f"class {value.__qualname__}" if isinstance(value, type) else ""
+
+
+def _plain_text(value: Any) -> str:
+    """Return the repr of a text or a few numbers, which is what `_REPR` returns more slowly, or ""."""
+    if type(value) is str:
+        return repr(value) if len(value) < MOST_TEXT // 10 else ""
+    few = type(value) in {list, tuple} and len(value) <= _REPR.maxlist
+    return repr(value) if few and all(map(_is_number, value)) else ""
 
 
 def _numpy_text(value: Any) -> str:

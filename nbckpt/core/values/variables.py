@@ -9,14 +9,13 @@ because a record for each would be larger than they are; see docs/decisions/0060
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from types import ModuleType
 from typing import Any
 
-from nbckpt.core.algorithms import Algorithms
 from nbckpt.core.manifest import Group, Skipped, Value
 from nbckpt.core.packs.content import Content, Stored
 from nbckpt.core.packs.pools import others_run
@@ -46,7 +45,16 @@ class _Member:
     pickled: Pickled
     record: Record
     stored: list[Stored]
-    digest: Callable[[], str]
+    hash: bytes
+
+    def digest(self, digest: Callable[[bytes], bytes]) -> str:
+        """Return the digest of the value: of its record's digest, and of those of its memory."""
+        names = [name for stored in self.stored for name in stored.digests]
+        return digest(b"".join([self.hash, *names])).hex()[:32]
+
+    def release(self) -> None:
+        """Forget everything that `Captured` does not need, so the garbage collector has less to search."""
+        del self.value, self.pickled, self.record
 
 
 @dataclass
@@ -85,17 +93,18 @@ class Captured:
 
     def values(self, packer: Packer) -> tuple[Value, ...]:
         """Return the values in their original order."""
-        found: dict[str, Value] = {}
+        values: dict[str, Value] = {}
         for group, draft in enumerate(self.drafts):
+            is_mixed = any(root.changed for root in draft.roots)
             for slot, member in enumerate(draft.members):
-                digest, first = member.digest(), member.names[0]
-                changed = any(it.changed for it in (*member.stored, *draft.roots))
+                digest, first = member.digest(packer.algorithms.digest), member.names[0]
+                changed = is_mixed or any(stored.changed for stored in member.stored)
                 drawn = self.pictures.get(first)
                 picture = _content(drawn, packer) if drawn else None
                 preview = self.previews.get(first, {})
                 for name in member.names:
-                    found[name] = Value(name, group, slot, digest, preview, picture, changed=changed)
-        return tuple(found[name] for name in self.order if name in found)
+                    values[name] = Value(name, group, slot, digest, preview, picture, changed=changed)
+        return tuple(values[name] for name in self.order if name in values)
 
 
 def _content(stored: Stored, packer: Packer) -> Content:
@@ -136,6 +145,8 @@ def capture(
         # A missing module is not a loss, because the cell that imports it still exists.
         missing = {name for name in absent if not isinstance(namespace.get(name), ModuleType)}
         _warn(members, missing, captured)
+        for member in members:
+            member.release()
     return captured
 
 
@@ -235,8 +246,7 @@ def _pickle_one(
         captured.skipped += [Skipped(name, path, reason) for name in names]
         return None
     stored = take.whole(pickled)
-    digest = _digest_later(record.digest(), stored, take.packer.algorithms)
-    return _Member(names, value, pickled, record, stored, digest)
+    return _Member(names, value, pickled, record, stored, record.digest())
 
 
 def _is_changing(error: BaseException) -> bool:
@@ -280,18 +290,8 @@ def _rough_size(value: Any) -> int:
 
 def _draw(values: Mapping[str, Any], captured: Captured, packer: Packer) -> None:
     for name, value in values.items():
-        if picture := picture_of(value):
+        if type(value) not in _SMALL and (picture := picture_of(value)):
             captured.pictures[name] = packer.add(picture)
-
-
-def _digest_later(record: bytes, stored: Sequence[Stored], algorithms: Algorithms) -> Callable[[], str]:
-    digest = algorithms.digest
-
-    def whole() -> str:
-        parts = b"".join([record, *(name for it in stored for name in it.digests)]) if stored else record
-        return digest(parts).hex()[:32]
-
-    return whole
 
 
 def _connected(members: list[_Member]) -> list[list[_Member]]:
