@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -100,12 +101,8 @@ class AutoMirror:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a push runs or is about to begin."""
-        if self._status is None:
-            return False
-        from nbckpt.sync.exclusive import is_taken
-
-        return is_taken(self.url) or (self._engine is not None and self._engine.running is not None)
+        """Whether a push runs in the background or is about to begin."""
+        return self._engine is not None and self._engine.running is not None
 
     @property
     def url(self) -> str:
@@ -137,7 +134,7 @@ class AutoMirror:
         self.cancel()
         engine, self._engine = self._engine, None  # from here on no push begins
         if engine is not None:
-            engine.end()
+            engine.end(last=False)
             engine.wait(self._stop_timeout)
         self._status = None
         if self._file is not None:
@@ -211,8 +208,7 @@ class AutoMirror:
             StoreError: The remote location is not up to date.
         """
         if (engine := self._engine) is not None:
-            engine.again()
-            engine.end()
+            engine.end(last=True)
             try:
                 engine.wait()
             except KeyboardInterrupt:
@@ -235,9 +231,9 @@ class AutoMirror:
         self._engine = engine = Engine(
             lambda job: self._push_in_background(engine, job),
             pause=partial(self._pause, status.period),
-            before_end=self._before_end,
+            before_end=_finish_trials,
             at_end=self._raise_failure,
-            patience=None,
+            patience=math.inf,
             name="nbckpt-mirror",
         )
         self.in_background = engine.repeat(Request("sync_up", self._store.url, status.url))
@@ -260,14 +256,12 @@ class AutoMirror:
         if self._status is not None:
             self._status = replace(self._status, progress=progress)
 
-    def _before_end(self) -> None:
-        """Ask for the last push at interpreter shutdown."""
-        from nbckpt.trials.engine.shutdown import finish_all
 
-        finish_all()  # the push must include the last writes of the trials
-        if self._engine is not None:
-            self._engine.again()
-            self._engine.end()
+def _finish_trials() -> None:
+    """Let the last push include the last writes of the trials."""
+    from nbckpt.trials.engine.shutdown import finish_all
+
+    finish_all()
 
 
 def _below(folder: Path, pattern: str) -> Iterator[str]:

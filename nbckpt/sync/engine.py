@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import random
 import threading
@@ -71,9 +72,9 @@ class Engine:
         clock: Returns monotonic seconds.
         timeout: Seconds after which a job is cancelled; None for no limit.
         pause: Returns the seconds until the next job of `repeat`.
-        before_end: Called at interpreter shutdown, before the last jobs are waited for.
+        before_end: Called at interpreter shutdown, before the last jobs of all engines.
         at_end: Called at interpreter shutdown, after that; raises what failed. By default `raise_failures`.
-        patience: Seconds that the interpreter waits for the last jobs at shutdown; None for no limit.
+        patience: Seconds that the interpreter waits for the last jobs at shutdown.
         name: The name of the thread.
 
     Attributes:
@@ -95,7 +96,7 @@ class Engine:
         pause: Callable[[], float] = lambda: 0.0,
         before_end: Callable[[], object] = lambda: None,
         at_end: Callable[[], object] | None = None,
-        patience: float | None = 300.0,
+        patience: float = 300.0,
         name: str = "nbckpt-syncer",
     ) -> None:
         self._carry_out = carry_out
@@ -155,9 +156,11 @@ class Engine:
             if self._repeated is not None:
                 self.ask(self._repeated)
 
-    def end(self) -> None:
-        """Repeat nothing from now on. The thread ends after the jobs that were asked for."""
+    def end(self, *, last: bool) -> None:
+        """Repeat nothing from now on, after the *last* time if asked. The thread ends when no job waits."""
         with self.lock:
+            if last:
+                self.again()
             self._repeated = None
             self.lock.notify_all()
 
@@ -256,22 +259,18 @@ class Engine:
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for all requests. Tell whether they ended within *timeout* seconds; 0 does not wait."""
-        deadline = None if timeout is None else time.monotonic() + timeout
+        deadline = time.monotonic() + (math.inf if timeout is None else timeout)
         with self.lock:
             thread, jobs = self._thread, [self.running, *self.waiting]
-        for job in jobs:
-            while job is not None and not self._has_ended(job, deadline):
-                if deadline is not None and time.monotonic() >= deadline:
+        for job in filter(None, jobs):
+            self.cancel_late()
+            while not job.done.wait(min(_left(deadline), _LOOK_S)):
+                self.cancel_late()
+                if time.monotonic() >= deadline:
                     return False
         if thread is not None and self.running is None and self._repeated is None:
             thread.join(_left(deadline))
         return True
-
-    def _has_ended(self, job: Job, deadline: float | None) -> bool:
-        """Wait a moment for a job. Cancel it if it exceeds its timeout."""
-        self.cancel_late()
-        left = _left(deadline)
-        return job.done.wait(_LOOK_S if left is None else min(left, _LOOK_S))
 
     def raise_failures(self, *, also_unwanted: bool = True) -> None:
         """Raise each failure that was not raised yet.
@@ -294,19 +293,19 @@ class Engine:
 
     def finish(self, began: float) -> None:
         """Wait for the last jobs at interpreter shutdown. Give them up after a limit or on an interrupt."""
-        deadline = None if self._patience is None else began + self._patience
-        limit = "" if self._patience is None else f", up to {self._patience:g} s"
+        self.end(last=True)
+        request = self.last and self.last.request
         try:
             if not self.wait(_SILENT_S):
-                job = self.running or self.last
-                _log.warning("waiting for %s%s; an interrupt gives it up", job and job.request, limit)
-            if not self.wait(_left(deadline)):
+                limit = f", up to {self._patience:g} s" if self._patience < math.inf else ""
+                _log.warning("waiting for %s%s; an interrupt gives it up", request, limit)
+            if not self.wait(_left(began + self._patience)):
                 self.cancel()
                 self.wait(_SILENT_S)
             self._at_end()
         except KeyboardInterrupt:
             self.cancel()
-            _log.error("%s was given up", self.last and self.last.request)
+            _log.error("%s was given up", request)
         except Exception as error:  # noqa: BLE001  the next engine must be waited for too
             _log.error("%s", error)
 
@@ -316,8 +315,8 @@ def backoff(failures: int, longest: float, first: float = 5.0) -> float:
     return min(longest, first * 2.0 ** min(failures, 20)) * random.uniform(0.5, 1)
 
 
-def _left(deadline: float | None) -> float | None:
-    return None if deadline is None else max(0.0, deadline - time.monotonic())
+def _left(deadline: float) -> float:
+    return min(max(0.0, deadline - time.monotonic()), threading.TIMEOUT_MAX)
 
 
 _busy: set[Engine] = set()

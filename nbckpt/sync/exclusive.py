@@ -41,11 +41,6 @@ def _look_again() -> None:
         _targets_changed.notify_all()
 
 
-def is_taken(target: str) -> bool:
-    """Tell whether a transfer writes to a target."""
-    return target in _targets
-
-
 def _forget() -> None:
     """Free all targets in the child of a fork: the parent's threads are not here, its lock may be held."""
     global _targets_changed

@@ -29,7 +29,7 @@ class Repeating:
 def repeating() -> Iterator[Repeating]:
     made = Repeating(1e12)  # more seconds than a lock can wait
     yield made
-    made.engine.end()
+    made.engine.end(last=False)
     assert made.engine.wait()
 
 
@@ -47,7 +47,7 @@ def test_a_request_is_repeated_after_each_pause() -> None:
     often = Repeating(0.001)
     often.engine.repeat(PUSH)
     until(lambda: often.count > 3)
-    often.engine.end()
+    often.engine.end(last=False)
     assert often.engine.wait()
 
 
@@ -64,8 +64,7 @@ def test_a_repeated_request_can_be_brought_forward(repeating: Repeating) -> None
 def test_the_last_request_is_carried_out_before_the_end(repeating: Repeating) -> None:
     repeating.engine.repeat(PUSH)
     assert repeating.engine.wait()
-    repeating.engine.again()
-    repeating.engine.end()
+    repeating.engine.end(last=True)
     assert repeating.engine.wait()
     assert (repeating.count, threads(), repeating.engine.is_serving) == (2, [], False)
     repeating.engine.again()

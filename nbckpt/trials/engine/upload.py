@@ -12,7 +12,6 @@ import logging
 import math
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -80,7 +79,6 @@ class SyncerCallback(BackgroundCallback):
         self._thresholds = sync_thresholds()
         self._url = ""
         self._tasks: dict[str, UploadTask] = {}
-        self._failures: dict[str, str] = {}
         self._done: set[str] = set()
         """The trials that ended and are up to date in `upload_dir`."""
         self._changed: Callable[[], object] = lambda: None
@@ -104,13 +102,12 @@ class SyncerCallback(BackgroundCallback):
             if task.trouble
         ]
         if self._is_ending:
-            troubles += [f"sending {name}{_so_far(task.syncer)}" for name, task in tasks if not task.idle]
+            troubles += [f"sending {name}{_sent(task.syncer)}" for name, task in tasks if not task.idle]
         return troubles
 
     def setup(self, experiment: ExperimentView) -> None:
         """See `Callback.setup`."""
         self._tasks.clear()
-        self._failures.clear()
         self._done.clear()
         self._is_given_up = False
         self._changed = experiment.touch
@@ -137,13 +134,7 @@ class SyncerCallback(BackgroundCallback):
     def on_trial_complete(self, trial: Trial) -> None:
         """See `Callback.on_trial_complete`."""
         if self._url:
-            with self._lock:
-                self._send(trial)
-                self._tasks[trial.id].is_last = True
-                self._forget()
-                under_way = [name for name, task in self._tasks.items() if task.is_last and not task.idle]
-            if len(under_way) >= _MOST_AT_ONCE:
-                self._await(under_way[:1])
+            self._send_last(trial)
 
     def on_trial_error(self, trial: Trial, error: BaseException) -> None:
         """See `Callback.on_trial_error`: running uploads continue."""
@@ -158,12 +149,9 @@ class SyncerCallback(BackgroundCallback):
         try:
             self._await(list(self._tasks))
             self._forget()
-            left = deque(trial for trial in trials if trial.id not in self._done)
-            while left:
-                some = [left.popleft() for _ in range(min(_MOST_AT_ONCE, len(left)))]
-                for trial in some:
-                    self._send(trial)
-                self._await([trial.id for trial in some])
+            for trial in [trial for trial in trials if trial.id not in self._done]:
+                self._send_last(trial)
+            self._await(list(self._tasks))
             if trials:
                 self._send_file(trials[0].folder.parent)
                 self._await([spec.FILE])
@@ -176,13 +164,17 @@ class SyncerCallback(BackgroundCallback):
         """Wait for the running uploads. Raise an error if one failed.
 
         Raises:
-            StoreError: An upload failed since the last call. The message has a line `trial: error` for each.
+            StoreError: A target is not up to date, and no call said so yet. The message has a line
+                `trial: error` for each.
         """
         self._await(list(self._tasks))
-        failures, self._failures = self._failures, {}
-        if failures:
-            lines = (f"  {name}: {error}" for name, error in failures.items())
-            raise StoreError("\n".join((f"{len(failures)} syncs failed:", *lines)))
+        lines = []
+        for name, task in list(self._tasks.items()):
+            if task.trouble and not task.is_raised:
+                task.is_raised = True
+                lines.append(f"  {name}: {task.trouble}")
+        if lines:
+            raise StoreError("\n".join((f"{len(lines)} syncs failed:", *lines)))
 
     def cancel(self) -> None:
         """See `Callback.cancel`: nothing further is uploaded."""
@@ -193,63 +185,55 @@ class SyncerCallback(BackgroundCallback):
     def _send(self, trial: Trial, *, forced: bool = True) -> None:
         """Upload a trial's folder if it is due, or in any case if *forced*."""
         with self._lock:
-            task = self._tasks.get(trial.id)
-            if task is None:
+            if (task := self._tasks.get(trial.id)) is None:
+                syncer, remote = background(self.config, self._clock), f"{self._url}/{trial.id}"
                 patterns = partial(left_out, artifacts=self.config.sync_artifacts)
-                task = UploadTask(self._syncer(), trial.folder, f"{self._url}/{trial.id}", patterns)
-                self._tasks[trial.id] = task
+                task = self._tasks[trial.id] = UploadTask(syncer, trial.folder, remote, patterns)
             task.is_last = False
-        self._ask(trial.id, forced=forced)
+        self._ask(task, forced=forced)
 
-    def _ask(self, name: str, *, forced: bool) -> None:
-        task = self._tasks[name]
+    def _send_last(self, trial: Trial) -> None:
+        """Upload the folder of a trial that has ended. Wait only if too many of these uploads run."""
+        with self._lock:
+            self._send(trial)
+            self._tasks[trial.id].is_last = True
+            self._forget()
+            running = [name for name, task in self._tasks.items() if task.is_last and not task.idle]
+        if len(running) >= _MOST_AT_ONCE:
+            self._await(running[:1])
+
+    def _ask(self, task: UploadTask, *, forced: bool) -> None:
         if self._is_given_up:
-            task.failure = "it was given up"
+            task.give_up("it was given up")
         else:
             task.ask(forced=forced)
-        if task.failure:
-            self._failures[name] = task.failure
-
-    def _syncer(self) -> BackgroundSyncer:
-        return background(self.config, self._clock)
 
     def _send_file(self, folder: Path) -> None:
         """Upload the experiment's file."""
-        syncer = self._syncer()
+        syncer = background(self.config, self._clock)
         if isinstance(syncer, DefaultSyncer):
             syncer = FileSyncer(syncer.open_storage, self.config.sync_timeout)
-        self._tasks.setdefault(spec.FILE, UploadTask(syncer, folder, self._url, all_but_experiment))
-        self._ask(spec.FILE, forced=True)
+        task = UploadTask(syncer, folder, self._url, all_but_experiment)
+        self._ask(self._tasks.setdefault(spec.FILE, task), forced=True)
 
     def _await(self, names: Sequence[str]) -> None:
         """Wait for the tasks with these names; cancel a task that takes too long."""
         limit = 2 * (self.config.sync_timeout or TIMEOUT_S) + 1  # for the running upload and the waiting one
-        for name in names:
-            deadline, task = time.monotonic() + limit, self._tasks.get(name)
-            while task and not self._has_ended(name, task, min(_LOOK_S, deadline - time.monotonic())):
+        for task in [self._tasks[name] for name in names if name in self._tasks]:
+            deadline = time.monotonic() + limit
+            while not task.wait(min(_LOOK_S, deadline - time.monotonic())):
                 self._changed()
                 if time.monotonic() >= deadline:
-                    task.syncer.cancel()
-                    self._failures[name] = task.failure = f"it did not end within {limit:g} s"
+                    task.give_up(f"it did not end within {limit:g} s")
                     break
         self._changed()
 
-    def _has_ended(self, name: str, task: UploadTask, timeout: float) -> bool:
-        """Wait *timeout* seconds for a task. Return whether it ended; keep its error."""
-        try:
-            ended = task.syncer.wait(max(0.0, timeout))
-        except Exception as error:  # noqa: BLE001  a user's syncer may raise anything
-            self._failures[name] = str(error)
-            return task.idle
-        return ended
-
     def _forget(self) -> None:
         """Drop the tasks of trials that have ended and are up to date in `upload_dir`."""
-        with self._lock:
-            for name, task in list(self._tasks.items()):
-                if task.is_last and self._has_ended(name, task, 0) and not task.trouble:
-                    del self._tasks[name]
-                    self._done.add(name)
+        for name, task in list(self._tasks.items()):
+            if task.is_last and task.wait(0) and not task.trouble:
+                del self._tasks[name]
+                self._done.add(name)
 
 
 def callbacks_of(experiment: spec.Spec) -> Iterator[Callback]:
@@ -260,7 +244,7 @@ def callbacks_of(experiment: spec.Spec) -> Iterator[Callback]:
         yield SyncerCallback(config=experiment.sync)
 
 
-def _so_far(syncer: BackgroundSyncer) -> str:
+def _sent(syncer: BackgroundSyncer) -> str:
     progress = syncer.progress
     if progress is None or not progress.size:
         return ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import logging
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -32,6 +33,7 @@ class UploadTask:
         remote: The target's URL.
         is_last: Whether the trial has ended, so that this upload is its last.
         failure: Why the syncer was not asked, or why the upload was given up.
+        is_raised: Whether `wait_for_all` raised its trouble.
     """
 
     def __init__(
@@ -41,12 +43,13 @@ class UploadTask:
         self.remote = remote
         self.is_last = False
         self.failure = ""
+        self.is_raised = False
         self._local = local
         self._left_out = left_out
 
     def ask(self, *, forced: bool) -> None:
         """Ask the syncer to upload the folder if it is due, or in any case if *forced*."""
-        self.failure = ""
+        self.failure, self.is_raised = "", False
         try:
             request = str(self._local), self.remote, list(self._left_out(self._local))
             if forced:
@@ -56,6 +59,17 @@ class UploadTask:
         except Exception as error:  # noqa: BLE001  the trial continues after any error
             self.failure = f"{type(error).__name__}: {error}"
             _log.warning("%s: %s", self.remote, self.failure)
+
+    def wait(self, timeout: float) -> bool:
+        """Wait *timeout* seconds at most. Return whether the uploads have ended; `trouble` says how."""
+        with suppress(Exception):  # a user's syncer may raise anything
+            return self.syncer.wait(max(0.0, timeout))
+        return self.idle
+
+    def give_up(self, why: str) -> None:
+        """Cancel the uploads, and note why."""
+        self.syncer.cancel()
+        self.failure = why
 
     @property
     def idle(self) -> bool:
