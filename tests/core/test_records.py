@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 import sys
 import threading
@@ -144,6 +145,35 @@ def test_with_a_user_thread_a_record_is_pickled_at_once(monkeypatch: pytest.Monk
     assert set(given) == {None}
 
 
+@pytest.mark.parametrize("text", ["x", "ä", "x\udc80\U0001f600"], ids=["ascii", "latin", "surrogates"])
+def test_a_long_text_is_pickled_in_pieces_of_a_few_mib(text: str) -> None:
+    value = [text * (3 << 20)]
+    pieces: list[bytes] = []
+    pickled = codec.dump(value, {}, NO_OVERLAPS, pieces.append)
+    assert b"".join(pieces) == pickle.dumps(value, 5) == codec.dump(value, {}).record
+    assert max(map(len, pieces)) <= 4 << 20
+    assert (pickled.record, pickled.links) == (b"", [])
+
+
+@pytest.mark.parametrize("value", ["x" * (9 << 20), bytes(9 << 20)], ids=["text", "bytes"])
+def test_a_long_constant_goes_in_pieces_beside_a_thread(value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: dict[type, object] = {}
+    dump = variables.dump
+
+    def notes(*args: Any) -> Any:
+        given[type(args[0][0])] = args[3]
+        return dump(*args)
+
+    monkeypatch.setattr(variables, "dump", notes)
+    monkeypatch.setattr(variables, "others_run", lambda: True)
+    with Tracker(MemoryStore()) as tracker:
+        saved(tracker, {"value": value, "list": [1]})
+        namespace: dict[str, Any] = {}
+        tracker.restore("x", namespace)
+    assert namespace == {"value": value, "list": [1]}
+    assert [given[list] is None, given[type(value)] is None] == [True, False]
+
+
 PEAK = """
 import os, sys
 from nbckpt import Tracker
@@ -170,6 +200,8 @@ print(peak() - before)
         "bytearray(512 << 20)",
         "{n: os.urandom(999).hex() for n in range(150_000)}",
         "[n / 3 for n in range(9_000_000)]",
+        "'x' * (512 << 20)",
+        "'ä' * (256 << 20)",
     ],
 )
 def test_a_save_of_a_huge_value_takes_at_most_64_mib(tmp_path: Path, code: str) -> None:

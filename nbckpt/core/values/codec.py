@@ -22,6 +22,7 @@ from nbckpt.core.spans import NO_OVERLAPS, Overlaps, Span, address_of
 from nbckpt.core.values.classes import Classes
 from nbckpt.core.values.links import links_of
 from nbckpt.core.values.pickler import Pickler
+from nbckpt.core.values.texts import is_long_text, pickled_text
 from nbckpt.store import Buffer
 
 _MANY = 200_000
@@ -73,8 +74,8 @@ def dump(
     Raises:
         Exception: Any exception that the value's own pickling raises.
     """
-    if (links := _plain_links(value)) is not None:
-        return Pickled(pickle.dumps(value, 5), links=links, plain=True)
+    if (simple := _dump_simple(value, write)) is not None:
+        return simple
     chunks: list[bytes] = []
     buffers: list[Span] = []
     reached: list[Span] = []
@@ -113,6 +114,20 @@ def dump(
     )
 
 
+def _dump_simple(value: Any, write: Callable[[bytes], object] | None) -> Pickled | None:
+    """Return the record of a short plain value or of a long text, and None for any other value."""
+    if (links := _plain_links(value)) is not None:
+        return Pickled(pickle.dumps(value, 5), links=links, plain=True)
+    if not is_long_text(value):
+        return None
+    pieces = pickled_text(value[0])
+    if write is None:
+        return Pickled(b"".join(pieces))
+    for piece in pieces:
+        write(piece)
+    return Pickled(b"")
+
+
 def _plain_links(value: Any) -> list[object] | None:
     """Return the links of a short list of plain values and short containers of them, else None.
 
@@ -126,7 +141,9 @@ def _plain_links(value: Any) -> list[object] | None:
     if type(only) not in (list, tuple, dict) or len(only) > _FEW:
         return None
     parts = [*only, *only.values()] if type(only) is dict else only
-    plain = all(type(it) in _ATOMS and (type(it) not in (str, bytes) or len(it) < _SHORT) for it in parts)
+    plain = all(
+        type(part) in _ATOMS and (type(part) not in (str, bytes) or len(part) < _SHORT) for part in parts
+    )
     return [only] * (type(only) is not tuple) if plain else None
 
 

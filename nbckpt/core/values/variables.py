@@ -29,6 +29,7 @@ from nbckpt.core.values.record import KEPT, Record
 
 _LARGE = 1 << 20
 _SMALL = frozenset({int, float, bool, str, bytes, list, tuple, dict, set, type(None)})
+_CONSTANT = frozenset({str, bytes})
 _MOST_TRIES = 3
 _SMALL_RECORD, _IN_RECORD = 256, 32
 """The size limit of values that share a record, in bytes, and the number of values per record."""
@@ -158,8 +159,8 @@ class _Taker:
 
     Attributes:
         kept: The number of bytes of kept records.
-        is_alone: Whether no other thread of the user runs. If one runs, each record is made in one step:
-            handing over pieces would let that thread change a container that is half pickled.
+        is_alone: Whether no other thread of the user runs. If one runs, a record is made in one step, since
+            handing over pieces would let that thread change a half pickled container.
     """
 
     packer: Packer
@@ -178,10 +179,11 @@ class _Taker:
     ) -> tuple[Pickled, Record]:
         """Return `dump` of the values. Try again if another thread changes a container meanwhile."""
         most = KEPT if self.kept < _MOST_KEPT else _ALWAYS_KEPT
+        in_pieces = self.is_alone or _CONSTANT.issuperset(map(type, values))
         for tries in range(1, _MOST_TRIES + 1):
             record = Record(self.packer, most)
             try:
-                pickled = dump(values, namespace, overlaps, record.write if self.is_alone else None)
+                pickled = dump(values, namespace, overlaps, record.write if in_pieces else None)
                 break
             except RuntimeError as error:
                 if tries == _MOST_TRIES or not _is_changing(error):
