@@ -9,7 +9,7 @@ import pytest
 
 from nbckpt.commands import TABLE
 from nbckpt.core import reducers
-from nbckpt.core.manifest import FORMAT
+from nbckpt.core.manifest_json import FORMAT
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("benchmarks/*.md"), *ROOT.glob("docs/**/*.md")])

@@ -20,7 +20,8 @@ from functools import cached_property
 from typing import Any
 
 from nbckpt.core.algorithms import BLAKE3, PREFERRED, Algorithms, named
-from nbckpt.core.manifest import FORMAT, MOST, Manifest, Signature, canonical, decode, encode
+from nbckpt.core.manifest import Manifest, Signature
+from nbckpt.core.manifest_json import FORMAT, MOST, canonical, decode, encode
 from nbckpt.core.packs.format import pack_key
 from nbckpt.core.packs.relocation import find_index
 from nbckpt.core.references import SHORT, Entry, Ref, References

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from nbckpt.core.history import History, VanishedError
-from nbckpt.core.manifest import MOST, Manifest, decode, encode, now
+from nbckpt.core.manifest import Manifest, now
+from nbckpt.core.manifest_json import MOST, decode, encode
 from nbckpt.core.names import check_name
 from nbckpt.core.packs.format import check_pack, pack_key
 from nbckpt.core.packs.known import Known

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from nbckpt.core.algorithms import PREFERRED, of_checksum
-from nbckpt.core.manifest import MOST, Manifest, Signature, decode, encode
+from nbckpt.core.manifest import Manifest, Signature
+from nbckpt.core.manifest_json import MOST, decode, encode
 from nbckpt.core.packs.content import Content, Stored
 from nbckpt.core.packs.format import pack_key
 from nbckpt.core.packs.reader import Reader

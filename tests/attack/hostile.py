@@ -25,7 +25,7 @@ from attack.limits import begin, limit_memory
 from nbckpt.commands import TABLE, Session, parse
 from nbckpt.core.algorithms import PREFERRED
 from nbckpt.core.checkpoint import Checkpoint
-from nbckpt.core.manifest import canonical
+from nbckpt.core.manifest_json import canonical
 from nbckpt.core.packs.format import RAW, Piece, build, compressed, pack_key, read_head
 from nbckpt.core.packs.relocation import moved_key, table
 from nbckpt.errors import NbckptError

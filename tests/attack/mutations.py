@@ -31,7 +31,7 @@ from format import test_format, trainables
 from nbckpt import Checkpoint, State, load_state
 from nbckpt.commands import TABLE, Session, parse
 from nbckpt.core.algorithms import PREFERRED
-from nbckpt.core.manifest import canonical
+from nbckpt.core.manifest_json import canonical
 from nbckpt.core.trust import open_signer
 from nbckpt.errors import NbckptError
 from nbckpt.mirror import AutoMirror, Mirror, note

@@ -15,7 +15,7 @@ import pytest
 from nbckpt.commands import TABLE, Session, parse
 from nbckpt.core.algorithms import PREFERRED
 from nbckpt.core.history import History
-from nbckpt.core.manifest import canonical, decode, encode
+from nbckpt.core.manifest_json import canonical, decode, encode
 from nbckpt.core.trust import open_signer
 from nbckpt.errors import CorruptError, FormatError, NbckptError, StoreError, UntrustedError
 from nbckpt.mirror import AutoMirror

@@ -22,7 +22,7 @@ import pytest
 
 from nbckpt import Checkpoint
 from nbckpt.commands import TABLE, Session, parse
-from nbckpt.core import gc, manifest, names, trust
+from nbckpt.core import gc, manifest_json, names, trust
 from nbckpt.core.packs import format as pack
 from nbckpt.core.packs.writer import Packer
 from nbckpt.errors import UntrustedError
@@ -167,7 +167,7 @@ def test_a_manifest_is_written_byte_for_byte(tracker: Tracker) -> None:
         data = tracker.history.raw(entry)
         read = tracker.history.read(entry)
         signature = read.signature
-        again, written = manifest.encode(read, (lambda _, it=signature: it) if signature else None)
+        again, written = manifest_json.encode(read, (lambda _, it=signature: it) if signature else None)
         assert (again.id, written) == (entry.id, data)
 
 

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 
 from nbckpt.core.algorithms import PREFERRED
-from nbckpt.core.manifest import decode, encode
+from nbckpt.core.manifest_json import decode, encode
 from nbckpt.core.tree import INSIDE
 from nbckpt.core.trust import open_signer
 from nbckpt.errors import NbckptError, NotFoundError

@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Iterable
 from dataclasses import asdict
 
-from nbckpt.core.manifest import canonical
+from nbckpt.core.manifest_json import canonical
 from nbckpt.core.schema import parse
 from nbckpt.core.tree import INSIDE, read_manifest
 from nbckpt.core.trust import Signer, open_signer
