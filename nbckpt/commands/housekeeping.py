@@ -175,7 +175,7 @@ class Verification(Result):
             touched = "; ".join(
                 f"{name[:SHORT]}: {', '.join(values) or 'all of it'}" for name, values in damage.touches
             )
-            rows.append((damage.what, touched))
+            rows.append((damage.problem, touched))
         table = Table("damage", (Column("what"), Column("touches", code=True)), tuple(rows))
         headline = f"{count(len(it.damages), 'damage')} found: {read}"
         mended = len(it.damages) - len(rows)

@@ -156,32 +156,32 @@ HERE = tuple({PREFERRED.name: PREFERRED, PORTABLE.name: PORTABLE}.values())
 """The algorithms that are available in this process."""
 
 
-def named(name: object, what: str) -> Algorithms:
+def named(name: object, label: str) -> Algorithms:
     """Return the algorithms with this name.
 
     Args:
         name: The stored name of the digest.
-        what: The thing that was written with them, for the error message.
+        label: The thing that was written with them, for the error message.
 
     Raises:
         FormatError: They are not available here.
     """
-    for it in HERE:
-        if it.name == name:
-            return it
+    for algorithms in HERE:
+        if algorithms.name == name:
+            return algorithms
     if name == BLAKE3:
         raise FormatError(
-            f"{what} was written with the packages blake3 and zstandard, which cannot be imported here: "
+            f"{label} was written with the packages blake3 and zstandard, which cannot be imported here: "
             "install them (pip install blake3 zstandard), or use a new place: here it is written without them"
         )
-    raise FormatError(f"{what} was written with {name!r}, which this nbckpt does not know: upgrade nbckpt")
+    raise FormatError(f"{label} was written with {name!r}, which this nbckpt does not know: upgrade nbckpt")
 
 
-def of_checksum(text: str, what: str) -> Algorithms:
+def of_checksum(text: str, label: str) -> Algorithms:
     """Return the algorithms of a checksum, or the preferred ones if *text* is empty.
 
     Raises:
         FormatError: They are not available here.
     """
     name, colon, _ = text.rpartition(":")
-    return named(name if colon else BLAKE3, what) if text else PREFERRED
+    return named(name if colon else BLAKE3, label) if text else PREFERRED

@@ -52,25 +52,25 @@ _MOST_DETAIL = 2000
 
 def compare(old: Side, new: Side) -> list[Difference]:
     """Return the differences by name. Equal values come last."""
-    found = []
+    differences = []
     for name in sorted(old.values.keys() | new.values.keys()):
         before, after = old.values.get(name), new.values.get(name)
         if before is None or after is None:
-            found.append(
+            differences.append(
                 Difference(name, "removed" if after is None else "added", (_summary(before or after),))
             )
         elif before.digest == after.digest and before.digest:
-            found.append(Difference(name, "same"))
+            differences.append(Difference(name, "same"))
         else:
             # Previews may come from a stranger, and have any length.
-            details = tuple(short(it, _MOST_DETAIL) for it in _details(before, after, old, new))
-            found.append(Difference(name, "changed" if details else "same", details))
-    return sorted(found, key=lambda it: it.change == "same")
+            details = tuple(short(detail, _MOST_DETAIL) for detail in _details(before, after, old, new))
+            differences.append(Difference(name, "changed" if details else "same", details))
+    return sorted(differences, key=lambda difference: difference.change == "same")
 
 
 def source_diff(old: Manifest, new: Manifest) -> list[str]:
     """Return a unified diff of the cells' sources."""
-    before, after = (str(it.provenance.get("cell", {}).get("source", "")) for it in (old, new))
+    before, after = (str(manifest.provenance.get("cell", {}).get("source", "")) for manifest in (old, new))
     lines = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=1)
     return list(lines)[2:]
 
@@ -97,23 +97,23 @@ def _details(before: Value, after: Value, old: Side, new: Side) -> tuple[str, ..
             f"type {a.get('type')} -> {b.get('type')}",
             f"{a.get('text', '')} -> {b.get('text', '')}",
         )
-    found = []
-    for what in ("shape", "dtype", "length"):
-        if a.get(what) != b.get(what):
-            found.append(f"{what} {_plain(a.get(what))} -> {_plain(b.get(what))}")
-    found += _columns(a.get("columns"), b.get("columns"))
+    details = []
+    for fact in ("shape", "dtype", "length"):
+        if a.get(fact) != b.get(fact):
+            details.append(f"{fact} {_plain(a.get(fact))} -> {_plain(b.get(fact))}")
+    details += _columns(a.get("columns"), b.get("columns"))
     if a.get("type") in _NUMBERS:
         return (_number(str(a.get("text")), str(b.get("text"))),) if a.get("text") != b.get("text") else ()
-    deeper = _deeper(before.name, old, new, same_form=not found)
+    deeper = _deeper(before.name, old, new, same_form=not details)
     if deeper is not None:
-        return (*found, *deeper)
+        return (*details, *deeper)
     if a.get("text") != b.get("text") and a.get("columns") is None:
-        found.append(f"{a.get('text', '')} -> {b.get('text', '')}")
-    return tuple(found) or ("contents differ",)
+        details.append(f"{a.get('text', '')} -> {b.get('text', '')}")
+    return tuple(details) or ("contents differ",)
 
 
-def _plain(it: Any) -> str:
-    return "(" + ", ".join(map(str, it)) + ")" if isinstance(it, list) else str(it)
+def _plain(fact: Any) -> str:
+    return "(" + ", ".join(map(str, fact)) + ")" if isinstance(fact, list) else str(fact)
 
 
 def _number(old: str, new: str) -> str:
@@ -126,10 +126,10 @@ def _number(old: str, new: str) -> str:
 
 
 def _columns(old: Any, new: Any) -> list[str]:
-    before, after = (dict(map(tuple, it or ())) for it in (old, new))
-    found = [f"column {name} added ({after[name]})" for name in after if name not in before]
-    found += [f"column {name} removed" for name in before if name not in after]
-    return found + [
+    before, after = (dict(map(tuple, columns or ())) for columns in (old, new))
+    lines = [f"column {name} added ({after[name]})" for name in after if name not in before]
+    lines += [f"column {name} removed" for name in before if name not in after]
+    return lines + [
         f"column {name}: {before[name]} -> {after[name]}"
         for name in before
         if after.get(name, before[name]) != before[name]
@@ -166,10 +166,10 @@ def _definition(value: Any, met: dict[int, tuple[Any, Any]]) -> Any:
 
 def _parts(value: Any, part: Callable[[Any], Any]) -> Any:
     if isinstance(value, FunctionType):
-        cells = [part(it) for cell in value.__closure__ or () for it in contents_of(cell)]
+        cells = [part(content) for cell in value.__closure__ or () for content in contents_of(cell)]
         return value.__code__, value.__defaults__, value.__kwdefaults__, cells
     if isinstance(value, type):
-        own = {name: it for name, it in vars(value).items() if name not in _MADE_BY_PYTHON}
+        own = {name: attribute for name, attribute in vars(value).items() if name not in _MADE_BY_PYTHON}
         return value if found_by_name(value) else (part(own), list(map(part, value.__bases__)))
     if type(value) in (list, tuple, dict) and len(value) < _MOST_PARTS:
         return {key: part(value[key]) for key in (value if type(value) is dict else range(len(value)))}
@@ -184,8 +184,8 @@ def _attributes(value: Any) -> dict[str, Any]:
     if compares or any("__module__" not in vars(kind) for kind in kinds):
         return {}
     slots = [slot for kind in kinds for slot in vars(kind).get("__slots__", ())]
-    found = {slot: getattr(value, slot) for slot in slots if hasattr(value, slot)}
-    return found | getattr(value, "__dict__", {})
+    attributes = {slot: getattr(value, slot) for slot in slots if hasattr(value, slot)}
+    return attributes | getattr(value, "__dict__", {})
 
 
 def _elements(before: Any, after: Any) -> list[str]:
@@ -202,15 +202,15 @@ def _elements(before: Any, after: Any) -> list[str]:
 
 
 def _cells(before: Any, after: Any) -> list[str]:
-    found = []
+    lines = []
     for name, at, there in _same_columns(before, after):
         one, other = before.iloc[:, at], after.iloc[:, there]
         differ = (one.to_numpy() != other.to_numpy()) & ~(one.isna().to_numpy() & other.isna().to_numpy())
         if differ.any():
-            found.append(
+            lines.append(
                 f"column {name}: {_share(int(differ.sum()), len(differ))} of {len(differ):,} rows differ"
             )
-    return found if found or before.index.equals(after.index) else ["the index differs"]
+    return lines if lines or before.index.equals(after.index) else ["the index differs"]
 
 
 def _same_columns(before: Any, after: Any) -> list[tuple[Any, int, int]]:

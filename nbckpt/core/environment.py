@@ -20,19 +20,19 @@ class _Setting(NamedTuple):
 
 
 def _set_print_options(numpy: Any, options: dict[str, Any]) -> None:
-    numpy.set_printoptions(**{name: it for name, it in options.items() if name != "override_repr"})
+    numpy.set_printoptions(**{name: option for name, option in options.items() if name != "override_repr"})
 
 
 _SETTINGS: dict[str, _Setting] = {
-    "random.state": _Setting("random", lambda m: m.getstate(), lambda m, it: m.setstate(it)),
+    "random.state": _Setting("random", lambda m: m.getstate(), lambda m, state: m.setstate(state)),
     "numpy.random.state": _Setting(
-        "numpy", lambda m: m.random.get_state(), lambda m, it: m.random.set_state(it)
+        "numpy", lambda m: m.random.get_state(), lambda m, state: m.random.set_state(state)
     ),
     "numpy.printoptions": _Setting("numpy", lambda m: dict(m.get_printoptions()), _set_print_options),
     "torch.random.state": _Setting(
         "torch",
         lambda m: m.get_rng_state().tolist(),
-        lambda m, it: m.set_rng_state(m.tensor(it, dtype=m.uint8)),
+        lambda m, state: m.set_rng_state(m.tensor(state, dtype=m.uint8)),
     ),
 }
 
@@ -71,13 +71,13 @@ def write_states(states: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]
 
 def packages() -> dict[str, str]:
     """Return the versions of the imported packages that have one, by name."""
-    found = {}
+    versions = {}
     for name, module in list(modules.items()):
         # Not getattr: on some modules it imports more modules, or warns.
         version = getattr(module, "__dict__", {}).get("__version__") if _is_package(name) else None
         if isinstance(version, str):
-            found[name] = version
-    return dict(sorted(found.items()))
+            versions[name] = version
+    return dict(sorted(versions.items()))
 
 
 def _is_package(name: str) -> bool:

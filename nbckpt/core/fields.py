@@ -78,12 +78,12 @@ def with_attributes(tree: Tree, cls: str, attributes: Mapping[str, Any]) -> Tree
 def _values_only(manifest: Manifest) -> Manifest:
     """Return the manifest without its attributes and without the groups that only they use."""
     used = sorted({value.group for value in manifest.values})
-    place = {old: new for new, old in enumerate(used)}
+    numbers = {old: new for new, old in enumerate(used)}
     return replace(
         manifest,
         attributes=(),
         groups=tuple(manifest.groups[old] for old in used),
-        values=tuple(replace(value, group=place[value.group]) for value in manifest.values),
+        values=tuple(replace(value, group=numbers[value.group]) for value in manifest.values),
     )
 
 

@@ -125,7 +125,7 @@ class _Collector:
             if dead or shrinking:
                 self.wait(GRACE_S)  # see docs/decisions/0007
             # An undo claims a checkpoint before it reads the marks; see docs/decisions/0045.
-            claimed = {it for it in self.history.pending() if not self._is_old_orphan(it)}
+            claimed = {target for target in self.history.pending() if not self._is_old_orphan(target)}
             back = claimed | {entry.id for entry in self.history.entries()}
             doomed = [entry for entry in doomed if entry.id not in back]
             last = self._uses(doomed)
@@ -182,7 +182,7 @@ class _Collector:
             except NbckptError:
                 self.result.kept.append(entry.id)
         if lost := self._follow_moves(uses):
-            self.result.kept += [it.id for it in counted if lost & self._packs_of(it)]
+            self.result.kept += [entry.id for entry in counted if lost & self._packs_of(entry)]
         self._heed(claims, {entry.id for entry in entries}, uses)
         return None if lost or self.result.kept else uses
 
@@ -219,18 +219,18 @@ class _Collector:
             chain = [pack]
             try:
                 index, chain = locate(self.store, pack)
-                for blob in (index[place] for place in uses.pop(pack).of(len(index))):
+                for blob in (index[at] for at in uses.pop(pack).of(len(index))):
                     if blob is None:
                         continue
                     if blob.pack not in places:
                         blobs = find_index(self.store, blob.pack)
-                        places[blob.pack] = {it.digest: place for place, it in enumerate(blobs) if it}
+                        places[blob.pack] = {blob.digest: at for at, blob in enumerate(blobs) if blob}
                     uses.setdefault(blob.pack, Places()).add(places[blob.pack][blob.digest])
             except NbckptError:
                 lost.add(pack)
-            for it in chain:
-                if pack_key(it) not in present:
-                    uses.setdefault(it, Places())
+            for moved in chain:
+                if pack_key(moved) not in present:
+                    uses.setdefault(moved, Places())
         return lost
 
     def _candidates(self, doomed: list[Entry], uses: Uses) -> tuple[list[str], list[str]]:
@@ -276,7 +276,7 @@ class _Collector:
     def _shrink(self, pack: str, places: Places) -> None:
         """Copy the used blobs into a new pack, record their new place, and delete the old pack."""
         blobs, algorithms = read_index(self.store, pack), self.history.algorithms
-        pieces = [self._piece(blobs[place]) for place in sorted(places.of(len(blobs)))]
+        pieces = [self._piece(blobs[at]) for at in sorted(places.of(len(blobs)))]
         if not self.dry_run:
             # The salt makes the id new: another collector may have condemned a pack of the same blobs.
             new, parts = build([*pieces, salt(algorithms)], algorithms)
@@ -284,7 +284,7 @@ class _Collector:
             self.store.put(moved_key(pack), table(read_head(self.store, pack), [new]))
             self.store.delete(pack_key(pack))
         self.result.rewritten.append(pack)
-        self.result.freed += sum(it.stored for it in blobs) - sum(len(it.data) for it in pieces)
+        self.result.freed += sum(blob.stored for blob in blobs) - sum(len(piece.data) for piece in pieces)
 
     def _piece(self, blob: Blob) -> Piece:
         data = self.store.get(pack_key(blob.pack), blob.offset, blob.offset + blob.stored)
@@ -360,6 +360,6 @@ def only_in(history: History, ids: Container[str]) -> int:
         with suppress(NbckptError):
             index = find_index(history.store, pack)
             alone = places.of(len(index)) - others.get(pack, Places()).of(len(index))
-            blobs = (index[place] for place in alone)
+            blobs = (index[at] for at in alone)
             freed += sum(blob.stored for blob in blobs if blob)
     return freed

@@ -316,11 +316,11 @@ class History(References):
 def decode_entry(key: str, data: bytes) -> Manifest:
     """Return the manifest in *data* after checking that it belongs to *key*; see `History.read`."""
     file = key.rpartition("/")[2]
-    what = f"checkpoint {file.partition('-')[2][:SHORT]}"
-    manifest = decode(data, what)
+    label = f"checkpoint {file.partition('-')[2][:SHORT]}"
+    manifest = decode(data, label)
     if file != Entry.of(manifest).key.rpartition("/")[2]:
         raise CorruptError(
-            f"{what} is damaged: its key holds the manifest of {manifest.id[:SHORT]}, made at "
+            f"{label} is damaged: its key holds the manifest of {manifest.id[:SHORT]}, made at "
             f"{manifest.created_at or 'no time'}"
         )
     return manifest

@@ -54,7 +54,7 @@ def asks_itself(kind: type) -> bool:
 def reduces_itself(kind: type) -> bool:
     """Tell whether a type defines its own reduction."""
     names = ("__reduce__", "__reduce_ex__")
-    return kind in dispatch_table or any(getattr(kind, it) is not getattr(object, it) for it in names)
+    return kind in dispatch_table or any(getattr(kind, name) is not getattr(object, name) for name in names)
 
 
 def reduce_plainly(instance: Any) -> Reduced:
@@ -81,7 +81,7 @@ def set_state(instance: Any, state: Any) -> None:
 def reduce_exception(error: BaseException, can_save: Callable[[Any], bool]) -> Reduced:
     """Reduce an exception with its cause and its context, if these can be saved."""
     reduced: Any = error.__reduce_ex__(5)
-    cause, context = (it if can_save(it) else None for it in (error.__cause__, error.__context__))
+    cause, context = (linked if can_save(linked) else None for linked in (error.__cause__, error.__context__))
     chained = cause is not None or context is not None or error.__suppress_context__
     if not chained or type(reduced) is not tuple or len(reduced) > 3:
         return reduced
@@ -117,7 +117,7 @@ def set_gradient(tensor: Any, parts: tuple[Any, Any, Any]) -> None:
     if after:
         tensor._post_accumulate_grad_hooks = after
     RemovableHandle.next_id = max(
-        RemovableHandle.next_id, *(at + 1 for it in (hooks, after) for at in it or (-1,))
+        RemovableHandle.next_id, *(at + 1 for numbered in (hooks, after) for at in numbered or (-1,))
     )
 
 

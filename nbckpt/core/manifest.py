@@ -121,7 +121,7 @@ class Manifest:
         """Return the ids of the packs, among these, that the values with these names need."""
         groups = {value.group for value in self.values if value.name in names}
         parts = [self.groups[at] for at in groups]
-        runs = {run[0] for it in parts for content in (it.record, *it.roots) for run in content.runs}
+        runs = {run[0] for group in parts for content in (group.record, *group.roots) for run in content.runs}
         return runs - set(self.inline)
 
     def size(self) -> int:

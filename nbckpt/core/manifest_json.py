@@ -105,7 +105,7 @@ def encode(manifest: Manifest, sign: Callable[[str], Signature] | None = None) -
     return replace(manifest, id=name, signature=signature), _START + body + b"," + canonical(tail)[1:]
 
 
-def decode(data: bytes, what: str = "the manifest") -> Manifest:
+def decode(data: bytes, label: str = "the manifest") -> Manifest:
     """Return the manifest in *data*, checked against its own id.
 
     Raises:
@@ -114,116 +114,121 @@ def decode(data: bytes, what: str = "the manifest") -> Manifest:
     """
     end = data.rfind(_ID)
     if not data.startswith(_START):
-        raise FormatError(f"{what} is not an nbckpt manifest")
+        raise FormatError(f"{label} is not an nbckpt manifest")
     if end < 0 or len(data) > MOST:
-        raise CorruptError(f"{what} is damaged: it is {'too long' if end >= 0 else 'not whole JSON'}")
+        raise CorruptError(f"{label} is damaged: it is {'too long' if end >= 0 else 'not whole JSON'}")
     # Read exactly the bytes that were hashed.
-    raw, tail = data[len(_START) : end], read(b"{" + data[end + 1 :], _TAIL, what)
-    body = read(raw, {"format": int, "digest?": str}, what)
+    raw, tail = data[len(_START) : end], read(b"{" + data[end + 1 :], _TAIL, label)
+    body = read(raw, {"format": int, "digest?": str}, label)
     if body["format"] > FORMAT:
         raise FormatError(
-            f"{what} was written by a newer nbckpt (format {body['format']}): upgrade nbckpt to read it"
+            f"{label} was written by a newer nbckpt (format {body['format']}): upgrade nbckpt to read it"
         )
-    algorithms = named(body.get("digest", BLAKE3), what)
+    algorithms = named(body.get("digest", BLAKE3), label)
     if algorithms.digest(raw).hex() != tail["id"]:
-        raise CorruptError(f"{what} is damaged: its contents are not those that its id names")
+        raise CorruptError(f"{label} is damaged: its contents are not those that its id names")
     try:
-        manifest = _from_json(check(body, _BODY, what))
+        manifest = _from_json(check(body, _BODY, label))
     except IndexError:
-        raise CorruptError(f"{what} is damaged: it names a pack that is not in its list") from None
+        raise CorruptError(f"{label} is damaged: it names a pack that is not in its list") from None
     except ValueError as error:
-        raise CorruptError(f"{what} is damaged: {error}") from error
+        raise CorruptError(f"{label} is damaged: {error}") from error
     signed = tail.get("signature")
     signature = Signature(signed["key"], signed["hmac"]) if signed else None
     return replace(manifest, algorithms=algorithms, id=tail["id"], signature=signature)
 
 
-def _write_content(it: Content, place: Mapping[str, int]) -> list[Any]:
-    return [it.size, *([place[pack], first, count] for pack, first, count in it.runs)]
+def _write_content(content: Content, numbers: Mapping[str, int]) -> list[Any]:
+    return [content.size, *([numbers[pack], first, count] for pack, first, count in content.runs)]
 
 
-def _write_value(it: Value, place: Mapping[str, int]) -> dict[str, Any]:
-    document = {"name": it.name, "at": [it.group, it.slot], "digest": it.digest, "preview": it.preview}
-    if it.picture:
-        document["picture"] = _write_content(it.picture, place)
-    flags = {"keyed": it.keyed, "changed": it.changed}
+def _write_value(value: Value, numbers: Mapping[str, int]) -> dict[str, Any]:
+    document = {
+        "name": value.name,
+        "at": [value.group, value.slot],
+        "digest": value.digest,
+        "preview": value.preview,
+    }
+    if value.picture:
+        document["picture"] = _write_content(value.picture, numbers)
+    flags = {"keyed": value.keyed, "changed": value.changed}
     return document | {flag: True for flag, is_set in flags.items() if is_set}
 
 
-def _write_group(it: Group, place: Mapping[str, int]) -> dict[str, Any]:
+def _write_group(group: Group, numbers: Mapping[str, int]) -> dict[str, Any]:
     document: dict[str, Any] = {
-        "record": _write_content(it.record, place),
-        "roots": [_write_content(root, place) for root in it.roots],
+        "record": _write_content(group.record, numbers),
+        "roots": [_write_content(root, numbers) for root in group.roots],
     }
-    if it.buffers != tuple((at, 0, root.size) for at, root in enumerate(it.roots)):
-        document["buffers"] = it.buffers
-    if it.separate:
+    if group.buffers != tuple((at, 0, root.size) for at, root in enumerate(group.roots)):
+        document["buffers"] = group.buffers
+    if group.separate:
         document["separate"] = True
     return document
 
 
 def _to_json(manifest: Manifest) -> dict[str, Any]:
     packs = sorted({run[0] for content in manifest.contents() for run in content.runs})
-    place = {pack: at for at, pack in enumerate(packs)}
+    numbers = {pack: at for at, pack in enumerate(packs)}
     document: dict[str, Any] = {
         "format": FORMAT,
         "kind": manifest.kind,
         "created_at": manifest.created_at,
         "packs": packs,
-        "values": [_write_value(it, place) for it in manifest.values],
-        "groups": [_write_group(it, place) for it in manifest.groups],
+        "values": [_write_value(value, numbers) for value in manifest.values],
+        "groups": [_write_group(group, numbers) for group in manifest.groups],
     }
     optional = {
         "message": manifest.message,
         "parent": manifest.parent,
         "class": manifest.cls,
-        "attributes": [_write_value(it, place) for it in manifest.attributes],
-        "files": {path: _write_content(it, place) for path, it in manifest.files.items()},
+        "attributes": [_write_value(value, numbers) for value in manifest.attributes],
+        "files": {path: _write_content(content, numbers) for path, content in manifest.files.items()},
         "folders": sorted(manifest.folders),
         "sums": dict(manifest.sums),
-        "skipped": [[it.name, it.path, it.reason] for it in manifest.skipped],
+        "skipped": [[skipped.name, skipped.path, skipped.reason] for skipped in manifest.skipped],
         "warnings": list(manifest.warnings),
         "deleted": sorted(manifest.deleted),
         "provenance": dict(manifest.provenance),
         "digest": "" if manifest.algorithms.name == BLAKE3 else manifest.algorithms.name,
         "inline": {pack: base64.b64encode(data).decode() for pack, data in manifest.inline.items()},
     }
-    return document | {name: it for name, it in optional.items() if it}
+    return document | {name: field for name, field in optional.items() if field}
 
 
-def _read_content(it: Any, packs: Sequence[str]) -> Content:
-    size, *runs = it
+def _read_content(document: Any, packs: Sequence[str]) -> Content:
+    size, *runs = document
     content = Content(size, tuple((packs[at], first, count) for at, first, count in runs))
     if sum(count for _, _, count in runs) > 1 + size // _SMALLEST_BLOB:
         raise ValueError(f"{size} bytes cannot be as many blobs as it names")
     return content
 
 
-def _read_value(it: Any, packs: Sequence[str], groups: int) -> Value:
-    group, slot = it["at"]
+def _read_value(document: Any, packs: Sequence[str], groups: int) -> Value:
+    group, slot = document["at"]
     if group >= groups:
-        raise ValueError(f"the value {it['name']!r:.60} is in no group")
+        raise ValueError(f"the value {document['name']!r:.60} is in no group")
     return Value(
-        name=it["name"],
+        name=document["name"],
         group=group,
         slot=slot,
-        digest=it["digest"],
-        preview=it["preview"],
-        picture=_read_content(it["picture"], packs) if "picture" in it else None,
-        keyed=it.get("keyed", False),
-        changed=it.get("changed", False),
+        digest=document["digest"],
+        preview=document["preview"],
+        picture=_read_content(document["picture"], packs) if "picture" in document else None,
+        keyed=document.get("keyed", False),
+        changed=document.get("changed", False),
     )
 
 
-def _read_group(it: Any, packs: Sequence[str]) -> Group:
-    roots = tuple(_read_content(root, packs) for root in it["roots"])
+def _read_group(document: Any, packs: Sequence[str]) -> Group:
+    roots = tuple(_read_content(root, packs) for root in document["roots"])
     buffers = tuple((at, 0, root.size) for at, root in enumerate(roots))
-    if "buffers" in it:
-        buffers = tuple((root, offset, size) for root, offset, size in it["buffers"])
+    if "buffers" in document:
+        buffers = tuple((root, offset, size) for root, offset, size in document["buffers"])
     for root, offset, size in buffers:
         if root >= len(roots) or offset + size > roots[root].size:
             raise ValueError("a buffer is in no root")
-    return Group(_read_content(it["record"], packs), roots, buffers, it.get("separate", False))
+    return Group(_read_content(document["record"], packs), roots, buffers, document.get("separate", False))
 
 
 def _from_json(document: Mapping[str, Any]) -> Manifest:
@@ -233,7 +238,7 @@ def _from_json(document: Mapping[str, Any]) -> Manifest:
         datetime.fromisoformat(document["created_at"])  # the form alone allows February 31
 
     def values(name: str) -> tuple[Value, ...]:
-        return tuple(_read_value(it, packs, len(groups)) for it in document.get(name, ()))
+        return tuple(_read_value(value, packs, len(groups)) for value in document.get(name, ()))
 
     return Manifest(
         kind=document["kind"],
@@ -243,11 +248,11 @@ def _from_json(document: Mapping[str, Any]) -> Manifest:
         cls=document.get("class", ""),
         values=values("values"),
         attributes=values("attributes"),
-        groups=tuple(_read_group(it, packs) for it in groups),
-        files={path: _read_content(it, packs) for path, it in document.get("files", {}).items()},
+        groups=tuple(_read_group(group, packs) for group in groups),
+        files={path: _read_content(content, packs) for path, content in document.get("files", {}).items()},
         folders=tuple(document.get("folders", ())),
         sums=document.get("sums", {}),
-        skipped=tuple(Skipped(*it) for it in document.get("skipped", ())),
+        skipped=tuple(Skipped(*fields) for fields in document.get("skipped", ())),
         warnings=tuple(document.get("warnings", ())),
         deleted=tuple(document.get("deleted", ())),
         provenance=document.get("provenance", {}),

@@ -56,10 +56,10 @@ def main_namespace() -> dict[str, Any]:
 
 def found_by_name(thing: Any) -> bool:
     """Tell whether a function or class can be found in a library under its own name."""
-    found: Any = sys.modules.get(getattr(thing, "__module__", None) or "")
+    named: Any = sys.modules.get(getattr(thing, "__module__", None) or "")
     for part in thing.__qualname__.split("."):
-        found = getattr(found, part, None)
-    return found is thing and thing.__module__ != "__main__"
+        named = getattr(named, part, None)
+    return named is thing and thing.__module__ != "__main__"
 
 
 # Functions of the notebook. The code is saved; the globals are the live namespace after the restore.
@@ -226,7 +226,7 @@ def reduce_dtype(dtype: np.dtype[Any]) -> Any:
     """Reduce a structured type together with its table of fields, which its arrays do not share."""
     parts: Any = dtype.__reduce__()
     make, arguments, state = parts
-    return make, arguments, tuple(dict(it) if type(it) is dict else it for it in state)
+    return make, arguments, tuple(dict(part) if type(part) is dict else part for part in state)
 
 
 def reduce_datetimes(array: np.ndarray[Any, Any]) -> tuple[Any, ...]:

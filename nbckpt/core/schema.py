@@ -40,21 +40,21 @@ class OneOf:
         self.forms = forms
 
 
-def read(data: bytes, form: Any, what: str) -> Any:
+def read(data: bytes, form: Any, label: str) -> Any:
     """Return the JSON document in *data* after checking its form.
 
     Args:
         data: The text in UTF-8.
         form: The form that it must have.
-        what: The name of the document in errors.
+        label: The name of the document in errors.
 
     Raises:
         CorruptError: It is not JSON, or has another form. The message names the place in it.
     """
-    return check(parse(data, what), form, what)
+    return check(parse(data, label), form, label)
 
 
-def parse(data: bytes, what: str) -> Any:
+def parse(data: bytes, label: str) -> Any:
     """Return a JSON document of any form.
 
     Raises:
@@ -63,23 +63,23 @@ def parse(data: bytes, what: str) -> Any:
     try:
         document = json.loads(data)
     except ValueError as error:
-        raise CorruptError(f"{what} is damaged: it is not JSON ({error})") from None
+        raise CorruptError(f"{label} is damaged: it is not JSON ({error})") from None
     except RecursionError:
-        raise _too_deep(what) from None
+        raise _too_deep(label) from None
     if data.count(b"[") + data.count(b"{") > MOST_NESTED and _depth(document) > MOST_NESTED:
-        raise _too_deep(what)
+        raise _too_deep(label)
     return document
 
 
-def check(document: Any, form: Any, what: str) -> Any:
+def check(document: Any, form: Any, label: str) -> Any:
     """Return *document* after checking its form.
 
     Raises:
         CorruptError: It has another form. The message names the place in it.
     """
-    if found := _mismatch(document, form):
-        place = found[0].removeprefix(".") or "the document"
-        raise CorruptError(f"{what} is damaged: {place} is not {found[1]}")
+    if mismatch := _mismatch(document, form):
+        where = mismatch[0].removeprefix(".") or "the document"
+        raise CorruptError(f"{label} is damaged: {where} is not {mismatch[1]}")
     return document
 
 
@@ -89,7 +89,7 @@ def seal(document: Mapping[str, Any]) -> bytes:
     return json.dumps({**document, CHECKSUM: checksum}, indent=1).encode()
 
 
-def unseal(data: bytes, form: Any, what: str) -> Any:
+def unseal(data: bytes, form: Any, label: str) -> Any:
     """Return an object that `seal` wrote, without its checksum.
 
     A document of format 1 had no checksum and is accepted without one.
@@ -98,23 +98,23 @@ def unseal(data: bytes, form: Any, what: str) -> Any:
         CorruptError: It was changed after it was written, or has another form.
         FormatError: A newer nbckpt wrote it, or its digest is not available here.
     """
-    document = check(parse(data, what), {"format": int}, what)
+    document = check(parse(data, label), {"format": int}, label)
     if document["format"] > SEALED:
         raise FormatError(
-            f"{what} has format {document['format']}, this nbckpt reads {SEALED}: upgrade nbckpt"
+            f"{label} has format {document['format']}, this nbckpt reads {SEALED}: upgrade nbckpt"
         )
     checksum = document.pop(CHECKSUM, None)
     if checksum is None and document["format"] != 1:
-        raise CorruptError(f"{what} is damaged: it has no {CHECKSUM}")
+        raise CorruptError(f"{label} is damaged: it has no {CHECKSUM}")
     if checksum is not None:
-        check(checksum, _CHECKSUM_FORM, f"{what} ({CHECKSUM})")
-        if of_checksum(checksum, what).checksum([_canonical(document)]) != checksum:
-            raise CorruptError(f"{what} is damaged: its contents do not match its {CHECKSUM}")
-    return check(document, form, what)
+        check(checksum, _CHECKSUM_FORM, f"{label} ({CHECKSUM})")
+        if of_checksum(checksum, label).checksum([_canonical(document)]) != checksum:
+            raise CorruptError(f"{label} is damaged: its contents do not match its {CHECKSUM}")
+    return check(document, form, label)
 
 
-def _too_deep(what: str) -> CorruptError:
-    return CorruptError(f"{what} is damaged: it is nested too deeply")
+def _too_deep(label: str) -> CorruptError:
+    return CorruptError(f"{label} is damaged: it is nested too deeply")
 
 
 def _depth(document: Any) -> int:
@@ -154,22 +154,22 @@ def _mismatch(value: Any, form: Any) -> tuple[str, str] | None:
 
 def _in_list(value: list[Any], forms: Sequence[Any]) -> tuple[str, str] | None:
     for at, item in enumerate(value):
-        if found := _mismatch(item, forms[at]):
-            return f"[{at}]{found[0]}", found[1]
+        if mismatch := _mismatch(item, forms[at]):
+            return f"[{at}]{mismatch[0]}", mismatch[1]
     return None
 
 
 def _in_object(value: dict[str, Any], form: dict[Any, Any]) -> tuple[str, str] | None:
     if str in form:
         for name, item in value.items():
-            if found := _mismatch(item, form[str]):
-                return f"[{name!r:.60}]{found[0]}", found[1]
+            if mismatch := _mismatch(item, form[str]):
+                return f"[{name!r:.60}]{mismatch[0]}", mismatch[1]
         return None
     for key, its in form.items():
         name = key[:-1] if key[-1] == "?" else key
         if name in value:
-            if found := _mismatch(value[name], its):
-                return f".{name}{found[0]}", found[1]
+            if mismatch := _mismatch(value[name], its):
+                return f".{name}{mismatch[0]}", mismatch[1]
         elif name is key:
             return f".{name}", "there"
     return None

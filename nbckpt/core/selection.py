@@ -88,5 +88,5 @@ def similar(name: str, names: Iterable[str]) -> str:
 
 
 def _why_skipped(manifest: Manifest, name: str) -> str:
-    found = next((it for it in manifest.skipped if it.name == name), None)
-    return f": it was not saved ({found.path}: {found.reason})" if found else ""
+    skipped = next((variable for variable in manifest.skipped if variable.name == name), None)
+    return f": it was not saved ({skipped.path}: {skipped.reason})" if skipped else ""

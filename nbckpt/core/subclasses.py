@@ -31,16 +31,16 @@ def recorded_class(name: str, base: type[Kind], *, load: bool) -> type[Kind]:
     module, _, path = name.partition(":")
     if not module:
         return base
-    found: Any = sys.modules.get(module)
+    named: Any = sys.modules.get(module)
     try:
-        if found is None and load:
-            found = importlib.import_module(module)
+        if named is None and load:
+            named = importlib.import_module(module)
         for name in path.split("."):
-            found = getattr(found, name)
+            named = getattr(named, name)
     except (ImportError, AttributeError):
-        found = None
-    if isinstance(found, type) and issubclass(found, base):
-        return found
+        named = None
+    if isinstance(named, type) and issubclass(named, base):
+        return named
     if load:
         warnings.warn(
             f"the checkpoint's class {name} is not here; it is read as a {base.__name__}",

@@ -37,7 +37,9 @@ def previews(values: Iterable[Value]) -> list[tuple[str, Mapping[str, Any]]]:
 
 def files_table(sizes: Mapping[str, int | None], most: int | None = None) -> Table:
     """Return a table of files by path. A size is None if it is not known."""
-    rows: list[Row] = [(path, "" if it is None else size(it)) for path, it in sorted(sizes.items())]
+    rows: list[Row] = [
+        (path, "" if number is None else size(number)) for path, number in sorted(sizes.items())
+    ]
     return _table("files", (Column("file", code=True), Column("size", number=True)), rows, most)
 
 
@@ -66,6 +68,6 @@ def _table(caption: str, columns: tuple[Column, ...], rows: list[Row], most: int
     shown = rows[:most]
     if len(rows) > len(shown):
         caption += f"; {len(shown)} of {len(rows):,}"
-    told = [at for at, it in enumerate(columns) if not it.number or any(row[at] for row in shown)]
-    lines = tuple(tuple(row[at] for at in told) for row in shown)
-    return Table(caption, tuple(columns[at] for at in told), lines)
+    shown_at = [at for at, column in enumerate(columns) if not column.number or any(row[at] for row in shown)]
+    lines = tuple(tuple(row[at] for at in shown_at) for row in shown)
+    return Table(caption, tuple(columns[at] for at in shown_at), lines)

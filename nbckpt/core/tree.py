@@ -101,7 +101,7 @@ def folder_tree(folder: Path) -> Tree:
         raise NotFoundError(f"there is no folder {str(folder)!r}")
     if not folder.is_dir():
         raise UsageError(f"{str(folder)!r} is a file: give the folder that holds the checkpoint")
-    found, empty = _scan(folder)
+    files, empty = _scan(folder)
     manifest = read_manifest(folder)
 
     def chunks(file: Path) -> Chunks:
@@ -110,7 +110,7 @@ def folder_tree(folder: Path) -> Tree:
     return Tree(
         manifest,
         Reader(LocalStore(folder / INSIDE), manifest.inline),
-        {path: chunks(file) for path, file in found.items()},
+        {path: chunks(file) for path, file in files.items()},
         empty,
     )
 
@@ -241,7 +241,7 @@ def write_remote(tree: Tree, store: Store, sign: Sign | None, *, overwrite: bool
         sums[path] = PREFERRED.checksum([data])
         store.put(path, data)
     packs, manifest = _pack_inside(replace(tree, files={}), inside, sign, sums=sums)
-    for key in old - set(tree.files) - {f"{INSIDE}/{it}" for it in (*packs, _UNFINISHED)}:
+    for key in old - set(tree.files) - {f"{INSIDE}/{key}" for key in (*packs, _UNFINISHED)}:
         store.delete(key)
     inside.put(_MANIFEST, manifest)
     inside.delete(_UNFINISHED)

@@ -42,16 +42,20 @@ class Signer:
     def signed(self, manifest: Manifest, *others: Signature) -> bool:
         """Tell whether this user signed the manifest, by its own signature or by one of *others*."""
         mine = self._mac(f"manifest:{manifest.id}").encode()
-        theirs = (it.hmac.encode("utf-8", "replace") for it in (manifest.signature, *others) if it)
-        return any(hmac.compare_digest(mine, it) for it in theirs)
+        theirs = (
+            signature.hmac.encode("utf-8", "replace")
+            for signature in (manifest.signature, *others)
+            if signature
+        )
+        return any(hmac.compare_digest(mine, other) for other in theirs)
 
-    def sign_bytes(self, what: str, data: bytes) -> str:
-        """Return a signature of *data*, valid only for the kind *what*."""
-        return self._mac(f"{what}:{hashlib.sha256(data).hexdigest()}")
+    def sign_bytes(self, kind: str, data: bytes) -> str:
+        """Return a signature of *data*, valid only for this *kind*."""
+        return self._mac(f"{kind}:{hashlib.sha256(data).hexdigest()}")
 
-    def signed_bytes(self, what: str, data: bytes, signature: str) -> bool:
+    def signed_bytes(self, kind: str, data: bytes, signature: str) -> bool:
         """Tell whether this user made *signature* with `sign_bytes`."""
-        mine = self.sign_bytes(what, data).encode()
+        mine = self.sign_bytes(kind, data).encode()
         return hmac.compare_digest(mine, signature.encode("utf-8", "replace"))
 
     def _mac(self, message: str) -> str:
@@ -85,17 +89,17 @@ def stranger(manifest: Manifest, ref: str, maker: str) -> UntrustedError:
         ref: The reference that the user typed.
         maker: The public name of the secret that made the store.
     """
-    what = f"checkpoint {manifest.id[:8]}"
+    label = f"checkpoint {manifest.id[:8]}"
     look = f"Look at it with `%ckpt show {ref}`, then `%ckpt restore {ref} --trust` or `%ckpt trust {ref}`"
     if manifest.signature is None:
-        return UntrustedError(f"{what} is not signed: restoring it could run anything. {look}")
+        return UntrustedError(f"{label} is not signed: restoring it could run anything. {look}")
     if manifest.signature.key == maker:
         return UntrustedError(
-            f"{what} was signed with the secret that made this store, but your secret is another one now "
+            f"{label} was signed with the secret that made this store, but your secret is another one now "
             "(a new home folder?). Set NBCKPT_SECRET_FILE to the former one, or, if the store is yours, "
             "`%ckpt trust --store`"
         )
-    return UntrustedError(f"{what} was made by someone else: restoring it could run anything. {look}")
+    return UntrustedError(f"{label} was made by someone else: restoring it could run anything. {look}")
 
 
 def _checked(secret: bytes, file: Path) -> bytes:

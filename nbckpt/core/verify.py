@@ -27,12 +27,12 @@ class Damage:
     """One damaged item.
 
     Attributes:
-        what: The pack or manifest, and the kind of damage.
+        problem: The pack or manifest, and the kind of damage.
         touches: For each affected checkpoint: its id, and the names of its affected values and files.
         pack: The damaged pack. Empty for a manifest.
     """
 
-    what: str
+    problem: str
     touches: tuple[tuple[str, tuple[str, ...]], ...] = ()
     pack: str = ""
 
@@ -96,14 +96,17 @@ def verify(
             result.packs += 1
             result.size += size
             result.damages += [
-                Damage(what, _touched(manifests, pack, place), where) for place, what, where in bad
+                Damage(problem, _touched(manifests, pack, position), where)
+                for position, problem, where in bad
             ]
             if progress is not None:
                 progress(at + 1, len(packs))
     if result.damages:  # data that was removed and collected meanwhile is not damaged
         living = {entry.id for entry in history.entries()}
         result.damages = [
-            it for it in result.damages if not it.touches or any(target in living for target, _ in it.touches)
+            damage
+            for damage in result.damages
+            if not damage.touches or any(target in living for target, _ in damage.touches)
         ]
     _mend(history.store, result, copy)
     return result
@@ -138,13 +141,13 @@ def _check_pack(
     bad: list[tuple[int | None, str, str]] = [
         (at, f"blob {at} of pack {pack[:12]} is gone", pack) for at in gone
     ]
-    for place, blob in enumerate(index):
+    for at, blob in enumerate(index):
         if blob is None:
             continue
         try:
             size += _check_blob(history, blob)
         except NbckptError as error:
-            bad.append((place, str(error), blob.pack))
+            bad.append((at, str(error), blob.pack))
     return pack, size, bad
 
 
@@ -167,23 +170,27 @@ def _check_inline(manifest: Manifest) -> Iterator[Damage]:
 
 
 def _touched(
-    manifests: list[Manifest], pack: str, place: int | None
+    manifests: list[Manifest], pack: str, position: int | None
 ) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Return the checkpoints that need a blob, each with the names of the values and files that use it."""
 
     def needs(content: Content | None) -> bool:
         runs = content.runs if content else ()
-        return any(run[0] == pack and (place is None or run[1] <= place < run[1] + run[2]) for run in runs)
+        return any(
+            run[0] == pack and (position is None or run[1] <= position < run[1] + run[2]) for run in runs
+        )
 
-    found = []
+    touched = []
     for manifest in manifests:
-        groups = {at for at, it in enumerate(manifest.groups) if any(map(needs, (it.record, *it.roots)))}
+        groups = {
+            at for at, group in enumerate(manifest.groups) if any(map(needs, (group.record, *group.roots)))
+        }
         names = [
-            it.name
-            for it in (*manifest.values, *manifest.attributes)
-            if it.group in groups or needs(it.picture)
+            value.name
+            for value in (*manifest.values, *manifest.attributes)
+            if value.group in groups or needs(value.picture)
         ]
         names += [path for path, content in manifest.files.items() if needs(content)]
         if names:
-            found.append((manifest.id, tuple(names)))
-    return tuple(found)
+            touched.append((manifest.id, tuple(names)))
+    return tuple(touched)

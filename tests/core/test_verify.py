@@ -78,7 +78,7 @@ def test_a_flipped_bit_affects_checkpoints_that_need_it(tracker: Tracker) -> Non
     pack = flip_in(tracker.store, A)
     verified = tracker.verify()
     assert touched(tracker, verified) == {"one": {"a"}, "two": {"a"}}
-    assert f"pack {pack[:12]} is damaged in bytes" in verified.damages[0].what
+    assert f"pack {pack[:12]} is damaged in bytes" in verified.damages[0].problem
 
 
 @pytest.mark.parametrize(("array", "found"), [(B, {"one": {"b"}}), (C, {"two": {"c"}})], ids="bc")
@@ -121,7 +121,7 @@ def test_a_damaged_pack_is_named_with_affected_variables(tracker: Tracker, how: 
         tracker.store.put(key, data)
     verified = tracker.verify()
     assert touched(tracker, verified) == {"two": {"c"}}
-    assert any(pack[:12] in damage.what for damage in verified.damages)
+    assert any(pack[:12] in damage.problem for damage in verified.damages)
     namespace: dict[str, Any] = {}
     assert [it.names for it in tracker.restore("two", namespace).failed] == [("c",)]
     assert np.array_equal(namespace["a"], A)
@@ -134,7 +134,7 @@ def test_a_damaged_manifest_is_named(tracker: Tracker, at: int) -> None:
     verified = tracker.verify()
     assert [damage.touches for damage in verified.damages] in ([], [((entry.id, ()),)])
     if verified.damages:
-        assert f"checkpoint {entry.id[:8]}" in verified.damages[0].what
+        assert f"checkpoint {entry.id[:8]}" in verified.damages[0].problem
     else:  # the flip fell into the signature: it vouches for nothing any more
         assert not tracker.history.trusted(tracker.manifest("two"))
 

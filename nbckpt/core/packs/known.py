@@ -44,13 +44,13 @@ class Known:
         """Stop sharing the blobs of *packs*."""
         gone = set(packs)
         self._packs = {pack: size for pack, size in self._packs.items() if pack not in gone}
-        self._blobs = {name: place for name, place in self._blobs.items() if place[0] not in gone}
+        self._blobs = {name: at for name, at in self._blobs.items() if at[0] not in gone}
 
     def add(self, pack: str, blobs: Sequence[Blob]) -> None:
         """Add one pack with its blobs, in order."""
         self._packs[pack] = size_of(blobs)
-        for place, blob in enumerate(blobs):
-            self._blobs.setdefault(blob.digest, (pack, place))
+        for at, blob in enumerate(blobs):
+            self._blobs.setdefault(blob.digest, (pack, at))
 
     def find(self, name: bytes) -> tuple[str, int] | None:
         """Return the pack of a blob and its position there, or None if the store does not have the blob."""

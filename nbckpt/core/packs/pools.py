@@ -45,7 +45,7 @@ _QUIET = frozenset({"ipykernel", "IPython", "zmq", "tqdm", "tornado"})
 
 _SAVING = ("hash", "write", "check", "verify", "fetch")
 _OTHERS = ("sync", "mirror", "watch", "output", "live", "panel")
-_OURS = tuple(f"nbckpt-{it}" for it in (*_SAVING, *_OTHERS))
+_OURS = tuple(f"nbckpt-{work}" for work in (*_SAVING, *_OTHERS))
 """The name prefixes of nbckpt's threads that run no code of the user. A trial's threads do run such code."""
 
 

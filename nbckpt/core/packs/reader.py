@@ -70,7 +70,7 @@ class Reader:
         Raises:
             CorruptError: A pack is missing or damaged, or has no such blob.
         """
-        found: list[Blob] = []
+        blobs: list[Blob] = []
         for pack, first, count in runs:
             index = self._index(pack)
             if first < 0 or count < 0 or first + count > len(index):
@@ -78,8 +78,8 @@ class Reader:
             for blob in index[first : first + count]:
                 if blob is None:
                     raise CorruptError(f"a blob of pack {pack[:12]} is gone: it was collected")
-                found.append(blob)
-        return found
+                blobs.append(blob)
+        return blobs
 
     def sized(self, content: Content) -> Sequence[Run]:
         """Return the runs of *content* after checking that their size matches its size.
@@ -153,7 +153,7 @@ class Reader:
 
     def _fill(self, unread: Sequence[tuple[memoryview, list[Blob]]]) -> None:
         """Read blobs into the memory allocated for them."""
-        nearest = sorted(unread, key=lambda it: [(blob.pack, blob.offset) for blob in it[1][:1]])
+        nearest = sorted(unread, key=lambda part: [(blob.pack, blob.offset) for blob in part[1][:1]])
         chunks = self._decoded(blob for _, blobs in nearest for blob in blobs)
         for memory, blobs in nearest:
             at = 0
@@ -182,10 +182,10 @@ class Reader:
             for thing in chain(two, rest):
                 ahead.append((thing, pool.submit(copy_context().run, fetch, thing)))
                 if len(ahead) == at_once:
-                    first, found = ahead.popleft()
-                    yield first, found.result()
-            for thing, found in ahead:
-                yield thing, found.result()
+                    first, fetched = ahead.popleft()
+                    yield first, fetched.result()
+            for thing, fetched in ahead:
+                yield thing, fetched.result()
         finally:
             pool.shutdown(cancel_futures=True)
 
@@ -196,7 +196,7 @@ class Reader:
             with suppress(NbckptError):
                 self._index(pack)
 
-        deque(self._side_by_side(look, [it for it in packs if it not in self._indexes]), maxlen=0)
+        deque(self._side_by_side(look, [pack for pack in packs if pack not in self._indexes]), maxlen=0)
 
     def _map(self, blobs: list[Blob]) -> mmap.mmap | None:
         """Map the blobs into one range, or return None if they have to be read."""
@@ -214,8 +214,8 @@ class Reader:
             self.mapping
             and bool(blobs)
             and total(blobs) >= ALIGNED_SIZE
-            and all(it.codec == RAW and it.offset % PAGE == 0 and not it.aside for it in blobs)
-            and all(it.pack not in self._inline for it in blobs)
+            and all(blob.codec == RAW and blob.offset % PAGE == 0 and not blob.aside for blob in blobs)
+            and all(blob.pack not in self._inline for blob in blobs)
             and self.store.path(pack_key(blobs[0].pack)) is not None
         )
 

@@ -83,13 +83,13 @@ def _read_aside(store: Store, pack: str) -> list[Blob]:
 
 
 def _read_table(store: Store, pack: str) -> tuple[list[Blob], list[str]]:
-    what = f"the table of the moved pack {pack[:12]}"
+    label = f"the table of the moved pack {pack[:12]}"
     try:
-        document = read(store.get(moved_key(pack), 0, _MOST), _TABLE, what)
+        document = read(store.get(moved_key(pack), 0, _MOST), _TABLE, label)
     except NotFoundError:
         raise NotFoundError(f"pack {pack[:12]} is missing from {store.url}") from None
     try:
         head = base64.b64decode(document["head"], validate=True)
     except ValueError as error:
-        raise CorruptError(f"{what} is damaged: {error}") from None
+        raise CorruptError(f"{label} is damaged: {error}") from None
     return parse_index(head, pack), document["packs"]

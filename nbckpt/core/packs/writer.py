@@ -165,12 +165,12 @@ class Packer:
         """Return the place of the bytes in packs. Call it after `finish`."""
         runs: list[Run] = []
         for name in stored.digests:
-            pack, place = self._places.get(name) or self._known.find(name) or ("", 0)
+            pack, at = self._places.get(name) or self._known.find(name) or ("", 0)
             last = runs[-1] if runs else None
-            if last and last[0] == pack and last[1] + last[2] == place:
+            if last and last[0] == pack and last[1] + last[2] == at:
                 runs[-1] = (pack, last[1], last[2] + 1)
             else:
-                runs.append((pack, place, 1))
+                runs.append((pack, at, 1))
         return runs
 
     def settle(self) -> None:
@@ -307,7 +307,7 @@ class Packer:
 
     def _note_put(self, pack: str, pieces: list[Piece]) -> None:
         with self._lock:
-            self._places.update((piece.digest, (pack, place)) for place, piece in enumerate(pieces))
+            self._places.update((piece.digest, (pack, at)) for at, piece in enumerate(pieces))
             self._done += sum(piece.size for piece in pieces)
 
     def _lose(self, pack: str, pieces: list[Piece]) -> None:

@@ -54,9 +54,9 @@ class Classes:
     def __init__(self, origin: Origin = "live", namespace: Mapping[str, Any] | None = None) -> None:
         self._origin = origin
         self._bound = {
-            cloudpickle._DYNAMIC_CLASS_TRACKER_BY_CLASS.get(it): it
-            for it in (namespace or {}).values()
-            if isinstance(it, type)
+            cloudpickle._DYNAMIC_CLASS_TRACKER_BY_CLASS.get(kind): kind
+            for kind in (namespace or {}).values()
+            if isinstance(kind, type)
         }
         self._made: dict[str, type] = {}
         self._whole: set[type] = set()
@@ -65,9 +65,9 @@ class Classes:
         """Unpickle a record. This runs code that the record names."""
         return _Unpickler(self, record, buffers).load()
 
-    def make(self, maker: Callable[..., type], place: int, *arguments: Any) -> type:
+    def make(self, maker: Callable[..., type], at: int, *arguments: Any) -> type:
         """Return the class that a record asks for. A new class is still empty."""
-        number = arguments[place]
+        number = arguments[at]
         if number not in self._made:
             live = self._bound.get(number) or cloudpickle._DYNAMIC_CLASS_TRACKER_BY_ID.get(number)
             if live is not None and self._origin == "live":
@@ -75,7 +75,7 @@ class Classes:
                 self._whole.add(live)
             else:
                 kind, name, bases, *rest = arguments
-                rest[place - 3] = None
+                rest[at - 3] = None
                 with self._quiet(bases):
                     self._made[number] = made = maker(self._maker(kind), name, bases, *rest)
                 self._remember(number, made)
@@ -130,9 +130,9 @@ class _Unpickler(pickle.Unpickler):
     def find_class(self, module_name: str, global_name: str) -> Any:
         """See `pickle.Unpickler.find_class`."""
         module_name = MOVED.get(module_name, module_name)
-        found = super().find_class(module_name, global_name)
+        named = super().find_class(module_name, global_name)
         if module_name != cloudpickle.__name__:
-            return found
+            return named
         if global_name in _MAKERS:
-            return partial(self._classes.make, found, _MAKERS[global_name])
-        return partial(self._classes.fill, found) if global_name == _FILL else found
+            return partial(self._classes.make, named, _MAKERS[global_name])
+        return partial(self._classes.fill, named) if global_name == _FILL else named

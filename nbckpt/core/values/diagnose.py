@@ -33,15 +33,15 @@ def blame(name: str, value: Any, pickle_it: Callable[[Any], object]) -> tuple[st
 
     error = fails(value)
     path, seen = name, {id(value)}
-    found = True
-    while found:
-        found = False
+    is_deeper = True
+    while is_deeper:
+        is_deeper = False
         for step, child in _children(value):
             if id(child) in seen or tries <= 0:
                 continue
             seen.add(id(child))
             if (deeper := fails(child)) is not None:
-                path, value, error, found = path + step, child, deeper, True
+                path, value, error, is_deeper = path + step, child, deeper, True
                 break
     return f"{path}: {type_name(type(value))}", _reason(error)
 
@@ -51,10 +51,10 @@ def path_to(name: str, value: Any, part: object) -> str:
     ways = deque([(name, value)])
     seen = {id(value)}
     while ways and len(seen) < _MOST_TRIES:
-        way, found = ways.popleft()
-        if found is part:
+        way, reached = ways.popleft()
+        if reached is part:
             return way
-        children = [(step, child) for step, child in _children(found) if id(child) not in seen]
+        children = [(step, child) for step, child in _children(reached) if id(child) not in seen]
         seen.update(id(child) for _, child in children)
         ways.extend((way + step, child) for step, child in children)
     return name
@@ -88,14 +88,16 @@ def _children(value: Any) -> Iterator[tuple[str, Any]]:
             if hasattr(value, slot):
                 yield f".{slot}", getattr(value, slot)
     if isinstance(value, types.FunctionType):
-        found = value.__globals__
-        yield from ((f".<{name}>", found[name]) for name in global_names(value.__code__) if name in found)
+        namespace = value.__globals__
+        yield from (
+            (f".<{name}>", namespace[name]) for name in global_names(value.__code__) if name in namespace
+        )
 
 
 def global_names(code: types.CodeType) -> Iterator[str]:
     """Yield the global names that a function's code uses, including the functions inside it."""
     yield from (
-        str(it.argval) for it in dis.get_instructions(code) if it.opname in ("LOAD_GLOBAL", "LOAD_NAME")
+        str(step.argval) for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")
     )
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):

@@ -39,7 +39,7 @@ def links_of(
     """Return the links among the objects *seen* outside of classes, and the links inside *classes*."""
     kinds = {kind: _look_at(kind) for kind in set(map(type, seen))}
     changes = {kind: can_change for kind, (can_change, _) in kinds.items()}
-    owned = {at: it for _, constants in kinds.values() for at, it in constants.items()}
+    owned = {at: constant for _, constants in kinds.values() for at, constant in constants.items()}
     chosen = list(map(changes.__getitem__, map(type, seen)))
     links = list(compress(seen, chosen))
     within = bytes(len(links)) if not classes else bytes(compress(_in_classes(seen, classes), chosen))
@@ -62,10 +62,10 @@ def _in_classes(seen: Sequence[object], classes: Sequence[tuple[int, object]]) -
 
 def _look_at(kind: type) -> tuple[bool, dict[int, object]]:
     """Tell whether objects of a type can change. Also return the objects that the classes keep, by id."""
-    found = _seen_kinds.get(kind)
-    if found is None:
-        found = _seen_kinds[kind] = _can_change(kind), _constants(kind)
-    return found
+    facts = _seen_kinds.get(kind)
+    if facts is None:
+        facts = _seen_kinds[kind] = _can_change(kind), _constants(kind)
+    return facts
 
 
 def _can_change(kind: type) -> bool:
@@ -76,15 +76,18 @@ def _can_change(kind: type) -> bool:
 
 def _immutable() -> tuple[type, ...]:
     """Return the types whose objects cannot change, including types of imported libraries."""
-    found = [
+    kinds = [
         getattr(modules.get(library), name, None) for library, names in _LIBRARIES.items() for name in names
     ]
-    return (*_IMMUTABLE, *(it for it in found if isinstance(it, type)))
+    return (*_IMMUTABLE, *(kind for kind in kinds if isinstance(kind, type)))
 
 
 def _constants(kind: type) -> dict[int, object]:
     """Return the objects that a library's class and its bases keep for all instances."""
     kept: list[Any] = [
-        it for base in kind.__mro__ if base.__module__ != "__main__" for it in vars(base).values()
+        attribute
+        for base in kind.__mro__
+        if base.__module__ != "__main__"
+        for attribute in vars(base).values()
     ]
-    return {id(it): it for it in kept if isinstance(it, (list, dict, set))}
+    return {id(constant): constant for constant in kept if isinstance(constant, (list, dict, set))}

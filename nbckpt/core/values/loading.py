@@ -73,7 +73,7 @@ def load_values(
             damages = [damage for check in pending if (damage := check.exception()) is not None]
             if damages:
                 errors[at] = damages[0]
-    loaded = {it.name: slots[it.group][it.slot] for it in values if it.group not in errors}
+    loaded = {value.name: slots[value.group][value.slot] for value in values if value.group not in errors}
     return loaded, [_failure(_names(values, at), error) for at, error in errors.items()]
 
 

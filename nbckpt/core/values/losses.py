@@ -31,10 +31,14 @@ def left_out(instance: Any, reduced: Any) -> list[str]:
         return []
     arguments, state = reduced[1], reduced[2] if len(reduced) > 2 else None
     states = state if type(state) is tuple else (state,)
-    dicts = [it for it in states if isinstance(it, dict)]
-    dicts += [it for outer in dicts for it in outer.values() if isinstance(it, dict)]
-    names = {name for it in dicts for name in it} | _mentioned(type(instance))
-    values = {id(it) for part in (arguments, *states, *(it.values() for it in dicts)) for it in _items(part)}
+    dicts = [part for part in states if isinstance(part, dict)]
+    dicts += [inner for outer in dicts for inner in outer.values() if isinstance(inner, dict)]
+    names = {name for inner in dicts for name in inner} | _mentioned(type(instance))
+    values = {
+        id(item)
+        for part in (arguments, *states, *(inner.values() for inner in dicts))
+        for item in _items(part)
+    }
     attributes = getattr(instance, "__dict__", {})
     return [name for name, value in attributes.items() if name not in names and id(value) not in values]
 

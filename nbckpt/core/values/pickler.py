@@ -42,7 +42,7 @@ class _Sieve:
         self._write(piece)
         new = self._seen[self._looked_at :]
         if len(self._classes) == self._classes_then:  # classes hold positions in the list
-            self._seen[self._looked_at :] = [it for it in new if type(it) not in _PLAIN]
+            self._seen[self._looked_at :] = [value for value in new if type(value) not in _PLAIN]
         self.forgotten += self._looked_at + len(new) - len(self._seen)
         self._looked_at, self._classes_then = len(self._seen), len(self._classes)
 
@@ -219,7 +219,7 @@ _LIBRARIES: tuple[tuple[str, str, _Reduce], ...] = (
     ("torch", "Tensor", Pickler._tensor),
     ("matplotlib.cbook", "CallbackRegistry", _alone(instances.reduce_callbacks)),
     ("matplotlib.transforms", "TransformNode", _alone(instances.reduce_node)),
-    *(("pyarrow", it, _alone(reduce_arrow)) for it in ("Table", "RecordBatch", "Array", "ChunkedArray")),
+    *(("pyarrow", name, _alone(reduce_arrow)) for name in ("Table", "RecordBatch", "Array", "ChunkedArray")),
 )
 """Reducers for a type of a library and its subtypes. A library that is not imported has no objects."""
 

@@ -137,8 +137,8 @@ def capture(
                 captured.drafts.append(_draft(group, namespace, take))
             except Exception as error:  # noqa: BLE001  each could be pickled alone a moment ago
                 reason = _why_changing(error)
-                captured.skipped += [Skipped(name, name, reason) for it in group for name in it.names]
-        members = [it for draft in captured.drafts for it in draft.members]
+                captured.skipped += [Skipped(name, name, reason) for member in group for name in member.names]
+        members = [member for draft in captured.drafts for member in draft.members]
         if previews:
             # Last, because the disk is meanwhile busy with the memory of the arrays.
             _look_at(members, captured)
@@ -382,10 +382,10 @@ def _warn(members: list[_Member], missing: set[str], captured: Captured) -> None
         if not (member.pickled.notes or (missing and member.pickled.functions)):
             continue
         name = member.names[0]
-        found = [f"{path_to(name, member.value, part)}: {lost}" for part, lost in member.pickled.notes]
-        captured.warnings += dict.fromkeys(found)
+        notes = [f"{path_to(name, member.value, part)}: {lost}" for part, lost in member.pickled.notes]
+        captured.warnings += dict.fromkeys(notes)
         codes = [function.__code__ for function in member.pickled.functions] if missing else []
-        needed = sorted({it for code in codes for it in global_names(code)} & missing)
+        needed = sorted({global_name for code in codes for global_name in global_names(code)} & missing)
         if needed:
             are = "is" if len(needed) == 1 else "are"
             captured.warnings.append(f"{name}: needs {', '.join(needed)}, which {are} not saved with it")
