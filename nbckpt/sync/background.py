@@ -15,9 +15,17 @@ from nbckpt.sync.engine import Engine, Job, backoff
 from nbckpt.sync.exclusive import exclusive
 from nbckpt.sync.progress import Progress
 from nbckpt.sync.request import Request
-from nbckpt.sync.syncer import PERIOD_S, TIMEOUT_S, Syncer, SyncerStatus, checked_timeout, seconds
+from nbckpt.sync.syncer import (
+    PERIOD_S,
+    TIMEOUT_S,
+    Syncer,
+    SyncerStatus,
+    checked_period,
+    checked_timeout,
+    seconds,
+)
 from nbckpt.sync.target import delete
-from nbckpt.sync.transfer import ATTEMPTS, TransferOptions
+from nbckpt.sync.transfer import ATTEMPTS, BACKOFF_S, TransferOptions
 from nbckpt.sync.upload import upload
 
 
@@ -189,8 +197,11 @@ class DefaultSyncer(BackgroundSyncer):
         sync_timeout: See `BackgroundSyncer`.
         delete_missing: Whether files that the source lacks are deleted from the target.
         attempts: How often each request to the storage is tried.
+        backoff_s: See `TransferOptions`.
         clock: Returns monotonic seconds.
     """
+
+    backoff_s: float = BACKOFF_S  # for the pickles of former versions
 
     def __init__(
         self,
@@ -199,6 +210,7 @@ class DefaultSyncer(BackgroundSyncer):
         *,
         delete_missing: bool = False,
         attempts: int = ATTEMPTS,
+        backoff_s: float = BACKOFF_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(sync_period, sync_timeout, clock=clock)
@@ -206,6 +218,7 @@ class DefaultSyncer(BackgroundSyncer):
             raise UsageError(f"attempts={attempts}: give at least 1")
         self.delete_missing = delete_missing
         self.attempts = attempts
+        self.backoff_s = checked_period("backoff_s", backoff_s)
 
     @classmethod
     def open_storage(cls, url: str) -> Store:
@@ -215,7 +228,7 @@ class DefaultSyncer(BackgroundSyncer):
     def carry_out(self, request: Request, options: TransferOptions) -> object:
         """See `BackgroundSyncer.carry_out`."""
         with exclusive(request.target, options):
-            return self._transfer(request, replace(options, attempts=self.attempts))
+            return self._transfer(request, replace(options, attempts=self.attempts, backoff_s=self.backoff_s))
 
     def _transfer(self, request: Request, options: TransferOptions) -> object:
         store = self.open_storage(request.remote)

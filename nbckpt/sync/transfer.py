@@ -23,10 +23,9 @@ if TYPE_CHECKING:
 THREADS = 8
 ATTEMPTS = 3
 
-_BACKOFF_S = 0.5
+BACKOFF_S = 0.5
+
 _LONGEST_BACKOFF_S = 30.0
-_GRACE_S = 1.0
-"""How long threads may take to notice that the transfer was abandoned."""
 FINAL = (NotFoundError, UsageError, RefusedError, CorruptError, FormatError)
 """Errors that a retry cannot fix."""
 
@@ -42,16 +41,18 @@ class TransferOptions:
         attempts: How often a request is tried.
         cancel: Lets other code cancel the transfer.
         told: Called with the progress, in any thread.
+        backoff_s: The longest pause before the second attempt in seconds; it doubles with each attempt.
     """
 
     timeout: float | None = None
     attempts: int = ATTEMPTS
     cancel: Cancel | None = None
     told: ProgressCallback | None = None
+    backoff_s: float = BACKOFF_S
 
     def work(self, place: str) -> TransferPool:
         """Return the pool that makes the calls of this transfer, which writes to *place*."""
-        return TransferPool(place, self.timeout, self.attempts, self.cancel)
+        return TransferPool(place, self.timeout, self.attempts, self.cancel, backoff_s=self.backoff_s)
 
 
 @dataclass(frozen=True)
@@ -93,23 +94,33 @@ class TransferPool:
         timeout: Seconds after which the calls are abandoned; None for no limit.
         attempts: How often a call is tried.
         cancel: Lets other code cancel the calls.
+        backoff_s: See `TransferOptions`.
+        grace: Seconds that threads may take to notice that the transfer was abandoned.
     """
 
     def __init__(
-        self, place: str, timeout: float | None = None, attempts: int = ATTEMPTS, cancel: Cancel | None = None
+        self,
+        place: str,
+        timeout: float | None = None,
+        attempts: int = ATTEMPTS,
+        cancel: Cancel | None = None,
+        *,
+        backoff_s: float = BACKOFF_S,
+        grace: float = 1.0,
     ) -> None:
         import tenacity
 
         self.cancel = cancel or Cancel()
         self._place = place
         self._timeout = timeout
+        self._grace = grace
         self._deadline = None if timeout is None else time.monotonic() + timeout
         given_up = self.cancel.event
         self._retrying = tenacity.Retrying(
             stop=tenacity.stop_after_attempt(attempts) | tenacity.stop_when_event_set(given_up),
-            wait=tenacity.wait_random_exponential(_BACKOFF_S, _LONGEST_BACKOFF_S),
+            wait=tenacity.wait_random_exponential(backoff_s, max(backoff_s, _LONGEST_BACKOFF_S)),
             retry=tenacity.retry_if_exception(
-                lambda it: isinstance(it, Exception) and not isinstance(it, FINAL)
+                lambda error: isinstance(error, Exception) and not isinstance(error, FINAL)
             ),
             before_sleep=_say,
             sleep=tenacity.sleep_using_event(given_up),
@@ -170,7 +181,7 @@ class TransferPool:
         alive = [thread for thread in threads if thread.is_alive()]
         _hanging.update(dict.fromkeys(alive, self._place))  # first, since an interrupt may skip the rest
         self.cancel.cancel()
-        deadline = time.monotonic() + _GRACE_S
+        deadline = time.monotonic() + self._grace
         for thread in alive:
             thread.join(max(0.0, deadline - time.monotonic()))
             if not thread.is_alive():

@@ -22,7 +22,6 @@ from nbckpt.core import schema
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError, UsageError
 from nbckpt.store import STAGING, Data, LocalStore, MemoryStore, Store
 from nbckpt.store.base import parts_of
-from nbckpt.sync import transfer as work
 from nbckpt.sync.download import download
 from nbckpt.sync.exclude import OWN
 from nbckpt.sync.index import KEY
@@ -41,11 +40,6 @@ TREE = {
     "checkpoint_000001.json": b"{}",
     "checkpoint_000001/model": b"m" * 1000,
 }
-
-
-@pytest.fixture(autouse=True)
-def no_waiting_between_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(work, "_BACKOFF_S", 0)
 
 
 def write(folder: Path, files: dict[str, bytes]) -> Path:

@@ -8,11 +8,8 @@ from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
-import pytest
-
 from nbckpt.errors import StoreError
 from nbckpt.store import MemoryStore
-from nbckpt.sync import transfer as work
 from nbckpt.sync.download import download
 from nbckpt.sync.progress import Progress, ProgressTracker
 from nbckpt.sync.transfer import TransferOptions
@@ -58,8 +55,7 @@ def test_a_failed_transfer_does_not_count() -> None:
     assert (meter.now.done, meter.now.files_done, meter.now.current) == (0, 0, "a")
 
 
-def test_progress_ends_complete_after_any_retries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(work, "_BACKOFF_S", 0)
+def test_progress_ends_complete_after_any_retries(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     for n in range(20):
         (tmp_path / "folder" / f"{n}").write_bytes(b"x" * n)
@@ -78,14 +74,14 @@ def test_progress_ends_complete_after_any_retries(tmp_path: Path, monkeypatch: p
     sent = upload(
         tmp_path / "folder",
         FaultyStore(store, when=fails_once, halfway=True),
-        options=TransferOptions(told=told.append),
+        options=TransferOptions(backoff_s=0, told=told.append),
     )
     failing = {"3", "big"}
     got: list[Progress] = []
     download(
         FaultyStore(store, when=fails_once, halfway=True),
         tmp_path / "other",
-        options=TransferOptions(told=got.append),
+        options=TransferOptions(backoff_s=0, told=got.append),
     )
     assert failing == set()
     assert (told[-1].files, told[-1].files_done) == (sent.files, sent.files)

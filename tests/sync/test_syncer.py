@@ -27,7 +27,6 @@ from nbckpt.errors import NotFoundError, StoreError, UsageError
 from nbckpt.store import CancelledError, Data, MemoryStore, Store, TimedOutError, wanted
 from nbckpt.store.base import parts_of
 from nbckpt.sync import BackgroundSyncer, DefaultSyncer, engine
-from nbckpt.sync import transfer as work
 from nbckpt.sync.exclude import OWN
 from nbckpt.sync.request import Request
 from nbckpt.sync.transfer import TransferOptions
@@ -58,6 +57,9 @@ class Remote(DefaultSyncer):
     """Finds the stores of a test by their URLs."""
 
     stores: dict[str, Store] = {}
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **{"backoff_s": 0.0, **options})
 
     @classmethod
     def open_storage(cls, url: str) -> Store:
@@ -142,7 +144,6 @@ def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Have waits between attempts noted, not made."""
     times: list[float] = []
     monkeypatch.setattr(tenacity.nap.time, "sleep", times.append)
-    monkeypatch.setattr(work, "_BACKOFF_S", 0)
     return times
 
 

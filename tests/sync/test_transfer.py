@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -25,22 +26,15 @@ from nbckpt.store import (
     open_store,
     wanted,
 )
-from nbckpt.sync import transfer as module
 from nbckpt.sync.download import download
 from nbckpt.sync.transfer import THREADS, TransferOptions, TransferPool
 from nbckpt.sync.upload import upload
 from servers.proxy import Fault, Proxy, Request
 
 
-@pytest.fixture(autouse=True)
-def no_waiting_between_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_BACKOFF_S", 0)
-
-
-@pytest.fixture
-def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Do not wait for calls that the test has hang."""
-    monkeypatch.setattr(module, "_GRACE_S", 0)
+def pool(place: str = "x", **options: Any) -> TransferPool:
+    """Return a pool that does not wait between attempts."""
+    return TransferPool(place, **{"backoff_s": 0.0, **options})
 
 
 @contextmanager
@@ -60,20 +54,20 @@ def when(event: threading.Event, then: Callable[[], object]) -> Iterator[None]:
 
 def test_calls_are_made_several_at_a_time_and_each_once() -> None:
     met, made = threading.Barrier(THREADS, timeout=30), list[int]()
-    TransferPool("x").all(partial(lambda n: made.append(met.wait() and n), n) for n in range(3 * THREADS))
+    pool().all(partial(lambda n: made.append(met.wait() and n), n) for n in range(3 * THREADS))
     assert len(made) == 3 * THREADS
 
 
 def test_one_returns_the_result_of_its_call() -> None:
-    assert TransferPool("x").one(lambda: None) is None
-    assert TransferPool("x").one(lambda: 7) == 7
-    TransferPool("x").all([])
+    assert pool().one(lambda: None) is None
+    assert pool().one(lambda: 7) == 7
+    pool().all([])
 
 
 def test_a_call_sees_the_context_of_its_caller() -> None:
     name = ContextVar("name", default="")
     name.set("mine")
-    assert TransferPool("x").one(name.get) == "mine"
+    assert pool().one(name.get) == "mine"
 
 
 @pytest.mark.parametrize("attempts", [1, 3])
@@ -87,7 +81,7 @@ def test_a_failing_call_is_retried_a_set_number_of_times(attempts: int) -> None:
 
     times = f"after {attempts} attempts?"
     with pytest.raises(StoreError, match=rf"^the net is down \({times}\)$") as failed:
-        TransferPool("x", attempts=attempts).one(call)
+        pool(attempts=attempts).one(call)
     assert len(tries) == attempts
     assert failed.value.__cause__ is cause
 
@@ -100,7 +94,7 @@ def test_a_call_that_fails_twice_is_retried() -> None:
             raise left.pop()
         return "made"
 
-    assert TransferPool("x").one(call) == "made"
+    assert pool().one(call) == "made"
 
 
 @pytest.mark.parametrize("kind", [UsageError, NotFoundError, RefusedError, CorruptError, FormatError])
@@ -112,7 +106,7 @@ def test_permanent_errors_are_not_retried(kind: type[Exception]) -> None:
         raise kind("as the test asked")
 
     with pytest.raises(kind, match=r"^as the test asked$"):
-        TransferPool("x").one(call)
+        pool().one(call)
     assert tries == [1]
 
 
@@ -122,7 +116,7 @@ def test_a_permission_error_is_not_retried(tmp_path: Path) -> None:
         patch("nbckpt.store.files.os.open", side_effect=PermissionError(13, "Permission denied")) as tried,
         pytest.raises(RefusedError, match=r"cannot write 'a' in .*Permission denied\. Choose a folder"),
     ):
-        TransferPool("x").one(lambda: store.put("a", b"x"))
+        pool().one(lambda: store.put("a", b"x"))
     assert tried.call_count == 1
 
 
@@ -134,7 +128,7 @@ def test_a_failure_prevents_further_calls() -> None:
         raise UsageError(str(n))
 
     with pytest.raises(UsageError):
-        TransferPool("x").all(partial(call, n) for n in range(1000))
+        pool().all(partial(call, n) for n in range(1000))
     assert len(made) <= THREADS
 
 
@@ -143,7 +137,7 @@ def test_a_system_exit_is_raised_in_the_calling_thread() -> None:
         raise SystemExit(3)
 
     with pytest.raises(SystemExit):
-        TransferPool("x").one(call)
+        pool().one(call)
 
 
 # Giving up.
@@ -151,7 +145,7 @@ def test_a_system_exit_is_raised_in_the_calling_thread() -> None:
 
 def test_a_cancelled_pool_starts_no_call() -> None:
     cancel, made = Cancel(), list[int]()
-    work = TransferPool("x", cancel=cancel)
+    work = pool(cancel=cancel)
     cancel.cancel()
     with pytest.raises(CancelledError, match="it was cancelled"):
         work.one(lambda: made.append(1))
@@ -161,12 +155,10 @@ def test_a_cancelled_pool_starts_no_call() -> None:
 def test_a_timeout_of_zero_ends_at_once() -> None:
     free = threading.Event()
     with pytest.raises(TimedOutError, match="it did not end within 0 s"):
-        TransferPool("x", timeout=0).one(lambda: wanted().event.wait() or free.set())
+        pool(timeout=0).one(lambda: wanted().event.wait() or free.set())
 
 
-def test_a_cancel_ends_the_wait_between_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_BACKOFF_S", 3600)
-    monkeypatch.setattr(module, "_LONGEST_BACKOFF_S", 3600)
+def test_a_cancel_ends_the_wait_between_attempts() -> None:
     failed, cancel = threading.Event(), Cancel()
 
     def call() -> None:
@@ -174,7 +166,7 @@ def test_a_cancel_ends_the_wait_between_attempts(monkeypatch: pytest.MonkeyPatch
         raise StoreError("down")
 
     with when(failed, cancel.cancel), pytest.raises(CancelledError):
-        TransferPool("x", cancel=cancel).one(call)
+        pool(cancel=cancel, backoff_s=3600).one(call)
 
 
 def test_an_interrupt_cancels_running_calls() -> None:
@@ -189,13 +181,12 @@ def test_an_interrupt_cancels_running_calls() -> None:
         began.wait()
         raise KeyboardInterrupt
 
-    work = TransferPool("x")
+    work = pool()
     with patch.object(work, "_seconds_left", interrupt), pytest.raises(KeyboardInterrupt):
         work.one(call)
     assert stopped.is_set()
 
 
-@pytest.mark.usefixtures("short_grace")
 def test_a_hanging_call_delays_later_calls_to_its_location_only() -> None:
     began, free, order = threading.Event(), threading.Event(), list[str]()
     cancel = Cancel()
@@ -206,15 +197,15 @@ def test_a_hanging_call_delays_later_calls_to_its_location_only() -> None:
         order.append("former")
 
     with when(began, cancel.cancel), pytest.raises(CancelledError):
-        TransferPool("here", cancel=cancel).one(hang)
-    TransferPool("there").one(lambda: order.append("elsewhere"))
+        pool("here", cancel=cancel, grace=0).one(hang)
+    pool("there").one(lambda: order.append("elsewhere"))
     with pytest.raises(TimedOutError, match=r"given up before did not end within 0\.01 s"):
-        TransferPool("here", timeout=0.01)
+        pool("here", timeout=0.01)
     second = Cancel()
     second.cancel()
     with pytest.raises(CancelledError):
-        TransferPool("here", cancel=second)
-    next_ = threading.Thread(target=lambda: TransferPool("here").one(lambda: order.append("next")))
+        pool("here", cancel=second)
+    next_ = threading.Thread(target=lambda: pool("here").one(lambda: order.append("next")))
     next_.start()
     free.set()
     next_.join()

@@ -19,21 +19,17 @@ import nbckpt
 from nbckpt import durable
 from nbckpt.errors import CorruptError, NotFoundError, StoreError, UsageError
 from nbckpt.store import Data, MemoryStore, Store, base, open_store
-from nbckpt.sync import transfer as work
 from nbckpt.testing import Call, FaultyStore, RecordingStore
 from nbckpt.trials import DurableTrainable, NotDurableError, RetentionPolicy, Status, Trainable
-
-
-@pytest.fixture(autouse=True)
-def no_waiting_between_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(work, "_BACKOFF_S", 0)
-    monkeypatch.setattr(work, "_GRACE_S", 0.05)
 
 
 class Counter(DurableTrainable):
     """Counts its steps, and keeps the count in two files and an empty folder."""
 
     stores: dict[str, Store] = {}
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **{"backoff_s": 0.0, **options})
 
     @classmethod
     def open_storage(cls, url: str) -> Store:

@@ -46,6 +46,9 @@ class Remote(DefaultSyncer):
     store: ClassVar[Store]
     ups: ClassVar[list[str]]
 
+    def __init__(self, **options: Any) -> None:
+        super().__init__(backoff_s=0, **options)
+
     @classmethod
     def open_storage(cls, url: str) -> Store:
         return PrefixStore(cls.store, url.removeprefix("test://"))
@@ -448,10 +451,7 @@ def test_a_failed_sync_never_fails_the_trial_but_is_noted(store: Path, error: Ex
         callback.wait_for_all()
 
 
-def test_storage_that_recovers_is_up_to_date_at_the_end(
-    store: Path, remote: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("nbckpt.sync.transfer._BACKOFF_S", 0)
+def test_storage_that_recovers_is_up_to_date_at_the_end(store: Path, remote: Store, tmp_path: Path) -> None:
     lost = threading.Event()
     Remote.store = FaultyStore(remote, when=lambda call: lost.is_set())
 
@@ -735,9 +735,8 @@ def test_a_name_taken_in_the_storage_is_not_used_again(
 
 
 def test_unreachable_storage_does_not_start_trials_over(
-    remote: Store, elsewhere: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+    remote: Store, elsewhere: Callable[[str], Path]
 ) -> None:
-    monkeypatch.setattr("nbckpt.sync.transfer._BACKOFF_S", 0)
     run({"n": 1}, sync_config=config())
     folder = elsewhere("other")
     Remote.store = FaultyStore(remote, when=lambda call: call.op == "get" and "t0" in call.key)

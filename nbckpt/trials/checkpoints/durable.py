@@ -17,7 +17,7 @@ from pathlib import Path
 
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError, UsageError
 from nbckpt.store import Buffer, Store
-from nbckpt.sync.transfer import ATTEMPTS, TransferPool
+from nbckpt.sync.transfer import ATTEMPTS, BACKOFF_S, TransferPool
 from nbckpt.trials.checkpoints.folder import CheckpointFolder, find
 from nbckpt.trials.checkpoints.record import PREFIX, SUFFIX, Record
 from nbckpt.trials.checkpoints.transfer import CheckpointTransfer, TransferManifest
@@ -44,6 +44,7 @@ class DurableFolder(CheckpointFolder):
         store: The store for this trial's checkpoints, and nothing else.
         timeout: How many seconds an upload, a download or a removal may take; None for no limit.
         attempts: How often each call of the store is tried.
+        backoff_s: See `TransferOptions`.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class DurableFolder(CheckpointFolder):
         *,
         timeout: float | None = TIMEOUT_S,
         attempts: int = ATTEMPTS,
+        backoff_s: float = BACKOFF_S,
     ) -> None:
         super().__init__(folder)
         if attempts < 1 or (timeout is not None and timeout < 0):
@@ -62,6 +64,7 @@ class DurableFolder(CheckpointFolder):
         self.store = store
         self._timeout = timeout
         self._attempts = attempts
+        self._backoff_s = backoff_s
 
     def upload(self, record: Record) -> None:
         """Commit a checkpoint of the folder in the store, unless the store already has the same one.
@@ -202,7 +205,9 @@ class DurableFolder(CheckpointFolder):
         )
 
     def _pool(self, name: str = "") -> TransferPool:
-        return TransferPool(f"{self.store.url}/{name}", self._timeout, self._attempts)
+        return TransferPool(
+            f"{self.store.url}/{name}", self._timeout, self._attempts, backoff_s=self._backoff_s
+        )
 
 
 def _contents(file: Path) -> Buffer:

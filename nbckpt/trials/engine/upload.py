@@ -212,7 +212,7 @@ class SyncerCallback(BackgroundCallback):
         """Upload the experiment's file."""
         syncer = background(self.config, self._clock)
         if isinstance(syncer, DefaultSyncer):
-            syncer = FileSyncer(syncer.open_storage, self.config.sync_timeout)
+            syncer = FileSyncer(syncer)
         task = UploadTask(syncer, folder, self._url, all_but_experiment)
         self._ask(self._tasks.setdefault(spec.FILE, task), forced=True)
 

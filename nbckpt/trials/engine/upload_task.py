@@ -6,11 +6,12 @@ import glob
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from nbckpt.store import STAGING, Store
-from nbckpt.sync import BackgroundSyncer
+from nbckpt.store import STAGING
+from nbckpt.sync import BackgroundSyncer, DefaultSyncer
 from nbckpt.sync.request import Request
 from nbckpt.sync.transfer import TransferOptions
 from nbckpt.trials.checkpoints.record import PREFIX, TEMPORARY
@@ -85,13 +86,14 @@ class UploadTask:
 class FileSyncer(BackgroundSyncer):
     """Puts the experiment's file beside the trials' targets; a reader gets it whole."""
 
-    def __init__(self, opens: Callable[[str], Store], timeout: float | None) -> None:
-        super().__init__(0, timeout)
-        self._opens = opens
+    def __init__(self, syncer: DefaultSyncer) -> None:
+        super().__init__(0, syncer.sync_timeout)
+        self._syncer = syncer
 
     def carry_out(self, request: Request, options: TransferOptions) -> object:
         """See `BackgroundSyncer.carry_out`."""
-        store, data = self._opens(request.remote), Path(request.local, spec.FILE).read_bytes()
+        store, data = self._syncer.open_storage(request.remote), Path(request.local, spec.FILE).read_bytes()
+        options = replace(options, attempts=self._syncer.attempts, backoff_s=self._syncer.backoff_s)
         return options.work(store.url).one(partial(store.put, spec.FILE, data))
 
 

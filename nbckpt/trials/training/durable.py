@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from nbckpt.errors import CorruptError, NotFoundError, UsageError
 from nbckpt.store import Store, check_key, local_folder, open_store
-from nbckpt.sync.transfer import ATTEMPTS
+from nbckpt.sync.transfer import ATTEMPTS, BACKOFF_S
 from nbckpt.trials.checkpoints.durable import TIMEOUT_S, DurableFolder
 from nbckpt.trials.checkpoints.folder import CheckpointFolder, find
 from nbckpt.trials.checkpoints.record import Record
@@ -33,6 +33,7 @@ class DurableTrainable(Trainable):
         args: As for `Trainable`.
         timeout: Give up an upload, a download or a removal after this many seconds; None for never.
         attempts: How often each storage call is tried.
+        backoff_s: The longest pause before the second attempt in seconds; it doubles with each attempt.
         kwargs: As for `Trainable`.
 
     Raises:
@@ -45,6 +46,7 @@ class DurableTrainable(Trainable):
         *args: Any,
         timeout: float | None = TIMEOUT_S,
         attempts: int = ATTEMPTS,
+        backoff_s: float = BACKOFF_S,
         **kwargs: Any,
     ) -> None:
         if not isinstance(remote_checkpoint_dir, (str, os.PathLike)):
@@ -54,7 +56,9 @@ class DurableTrainable(Trainable):
             )
         store = self.open_storage(os.fspath(remote_checkpoint_dir))
         super().__init__(*args, **kwargs)
-        self._durable = DurableFolder(self.logdir, store, timeout=timeout, attempts=attempts)
+        self._durable = DurableFolder(
+            self.logdir, store, timeout=timeout, attempts=attempts, backoff_s=backoff_s
+        )
 
     @classmethod
     def open_storage(cls, url: str) -> Store:
