@@ -17,8 +17,9 @@ from nbckpt.trials import Experiment, Trainable
 from nbckpt.trials.engine.attempt import NOT_SAVED
 from nbckpt.trials.executors import Job
 from nbckpt.trials.executors.process import ProcessExecutor
+from nbckpt.trials.model.metrics import Result
 from nbckpt.trials.training.function import wrap_function
-from nbckpt.trials.training.request import Request
+from nbckpt.trials.training.stager import Request
 from nbckpt.trials.views.statuses import states_of
 from waiting import until
 
@@ -129,7 +130,6 @@ def test_a_function_that_never_polls_gets_a_note_with_advice(steps: Callable[...
     here.step()
     assert (here.saved(), here.state(), here.trial.note) == ([], "RUNNING", NOT_SAVED)
     assert "report(…, checkpoint=…) when nbckpt.should_checkpoint()" in NOT_SAVED
-    assert [set(it) & {"__in_vain__", "should_checkpoint"} for it in here.trial.results] == [set()]
     here.step()
     assert here.trial.note == NOT_SAVED
     here.step()
@@ -301,7 +301,6 @@ def test_a_request_between_results_is_answered_by_the_second(
     (trial,) = experiment.trials
     assert [it.iteration for it in trial.checkpoints.records()] == saved
     assert (trial.iteration, trial.note) == (4, note)
-    assert not any("__in_vain__" in it for it in trial.results)
 
 
 def test_a_function_in_a_process_sees_the_request_during_a_step(tmp_path: Path) -> None:
@@ -315,7 +314,7 @@ def test_a_function_in_a_process_sees_the_request_during_a_step(tmp_path: Path) 
     folder, began = tmp_path / "t0", tmp_path / "began"
     folder.mkdir()
     worker = ProcessExecutor().start(Job(wrap_function(train), {"began": began}, folder, "t0", "e/t0"))
-    results: list[dict[str, Any]] = []
+    results: list[Result] = []
     driver = threading.Thread(target=worker.run, args=(lambda it: results.append(it) is None,))
     driver.start()
     try:
@@ -324,7 +323,7 @@ def test_a_function_in_a_process_sees_the_request_during_a_step(tmp_path: Path) 
         driver.join(SECONDS)
     finally:
         worker.stop()
-    assert results[0]["should_checkpoint"]
+    assert results[0].checkpoint == "given"
 
 
 def test_a_trial_that_does_not_run_gets_no_request() -> None:
@@ -338,8 +337,8 @@ def test_a_trial_that_does_not_run_gets_no_request() -> None:
 
 def test_an_answered_request_is_cleared() -> None:
     request = Request()
-    request.answer(given=True)
-    assert (request.stands, request.unanswered) == (False, False)
+    assert [request.answer(given=given) for given in (True, False)] == [False, False]
     request.ask()
-    request.answer(given=False)
-    assert (request.stands, request.unanswered) == (False, True)
+    assert [request.answer(given=False) for _ in range(2)] == [True, False]
+    request.ask()
+    assert (request.answer(given=True), request.is_open) == (False, False)

@@ -14,22 +14,39 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from nbckpt.trials import FunctionRunner
+from nbckpt.trials import CheckpointFolder, FunctionRunner, StatusReporter
+from nbckpt.trials.model.metrics import Result
 from nbckpt.trials.training import handoff as module
 from nbckpt.trials.training.handoff import Handoff
 from nbckpt.trials.training.session import StopTrial
+from nbckpt.trials.training.stager import CheckpointStager
+
+
+def reporter_of(handoff: Handoff) -> StatusReporter:
+    return StatusReporter(CheckpointStager(CheckpointFolder("no checkpoint")), handoff)
+
+
+def asked(handoff: Handoff) -> int | None:
+    """Return the number in the next result, or None at the end."""
+    result = handoff.ask()
+    return result.metrics["i"] if result is not None and result.metrics else None
+
+
+def last() -> Result:
+    return Result({}, done=True)
 
 
 @contextmanager
 def giving(handoff: Handoff, count: int) -> Iterator[list[int]]:
-    """Run a function's thread that gives so many results; yield those for which `give` returned."""
+    """Run a function's thread that reports so many results; yield those for which the report returned."""
     returned: list[int] = []
+    report = reporter_of(handoff)
 
     def function() -> None:
         for i in range(count):
-            handoff.give({"i": i})
+            report(i=i)
             returned.append(i)
-        handoff.close()
+        handoff.close(last)
 
     thread = threading.Thread(target=function)
     thread.start()
@@ -42,15 +59,16 @@ def test_results_come_in_order_and_the_function_waits_for_asks() -> None:
     handoff = Handoff()
     with giving(handoff, 3) as returned:
         for i in range(3):
-            assert handoff.ask() == {"i": i}
+            assert asked(handoff) == i
             assert returned == list(range(i))
+        assert handoff.ask() == last()
         assert handoff.ask() is None
 
 
 def test_asking_after_the_end_answers_at_once() -> None:
     handoff = Handoff()
     with giving(handoff, 1):
-        assert [handoff.ask() for _ in range(4)] == [{"i": 0}, None, None, None]
+        assert [asked(handoff) for _ in range(4)] == [0, None, None, None]
 
 
 def test_asking_an_ended_handoff_answers_at_once() -> None:
@@ -61,7 +79,7 @@ def test_asking_an_ended_handoff_answers_at_once() -> None:
 
 def test_no_wait_in_the_handoff_has_a_timeout() -> None:
     """A wait for a condition, no poll and no delay."""
-    parts = (module, FunctionRunner.step, FunctionRunner.train, FunctionRunner._run)
+    parts = (module, FunctionRunner.next_result, FunctionRunner.train, FunctionRunner._run)
     source = "".join(map(inspect.getsource, parts))
     assert not [word for word in ("timeout", "sleep", "Timer", "wait(") if word in source]
 
@@ -85,7 +103,7 @@ def test_every_wait_is_on_a_lock_that_the_other_side_releases(monkeypatch: pytes
         patch.setattr(threading, "Lock", Lock)
         handoff = Handoff()
     with giving(handoff, 50):
-        assert [handoff.ask() for _ in range(51)] == [{"i": i} for i in range(50)] + [None]
+        assert [asked(handoff) for _ in range(51)] == [*range(50), None]
     assert set(waits) == {()}
     assert len(waits) <= 4 * 50 + 8
 
@@ -99,10 +117,10 @@ def test_an_ask_interrupted_at_any_line_loses_no_result() -> None:
         for at in range(1, lines):
             for _ in range(3):
                 with interrupted(at):
-                    got.append(handoff.ask())
-        while (result := handoff.ask()) is not None:
-            got.append(result)
-    assert [result["i"] for result in got if result] == list(range(100))
+                    got.append(asked(handoff))
+        while (i := asked(handoff)) is not None:
+            got.append(i)
+    assert got == list(range(100))
 
 
 @contextmanager
@@ -135,12 +153,13 @@ def interrupted(at: int) -> Iterator[None]:
 
 def test_an_end_releases_every_waiting_thread() -> None:
     handoff = Handoff()
+    report = reporter_of(handoff)
     left = []
 
     def function() -> None:
         try:
             while True:
-                handoff.give({})
+                report()
         except StopTrial:
             left.append(1)
 
@@ -153,21 +172,22 @@ def test_an_end_releases_every_waiting_thread() -> None:
         thread.join()
     assert len(left) == 5
     with pytest.raises(StopTrial):
-        handoff.give({})
+        report()
 
 
 def test_threads_that_give_results_together_lose_none() -> None:
     handoff = Handoff()
+    report = reporter_of(handoff)
 
     def function(k: int) -> None:
-        with suppress(StopTrial):  # the last give of all is answered by the end
+        with suppress(StopTrial):  # the last report of all is answered by the end
             for i in range(100):
-                handoff.give({"k": k, "i": i})
+                report(k=k, i=i)
 
     threads = [threading.Thread(target=function, args=(k,)) for k in range(3)]
     for thread in threads:
         thread.start()
-    got = [handoff.ask() or {} for _ in range(300)]
+    got = [result.metrics for result in (handoff.ask() for _ in range(300)) if result is not None]
     handoff.end()
     for thread in threads:
         thread.join()
@@ -181,6 +201,7 @@ class Turns(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.handoff = Handoff()
+        self.report = reporter_of(self.handoff)
         self.length = 6
         self.given: list[int] = []
         self.stopped = self.over = False
@@ -192,25 +213,25 @@ class Turns(RuleBasedStateMachine):
         try:
             for i in range(self.length):
                 self.given.append(i)
-                self.handoff.give({"i": i})
+                self.report(i=i)
         except StopTrial:
             self.stopped = True
-        self.handoff.close(None if self.stopped else ValueError("the end"))
+        self.handoff.close(last if self.stopped else ValueError("the end"))
 
     @rule()
     def ask(self) -> None:
-        result = self.handoff.ask()
+        i = asked(self.handoff)
         if self.over or self.asked >= self.length:
-            assert result is None or result == {"i": self.asked}
+            assert i is None or i == self.asked
         else:
-            assert result == {"i": self.asked}
-        self.asked += result is not None
+            assert i == self.asked
+        self.asked += i is not None
 
     @precondition(lambda self: not self.over)
     @rule()
     def ask_but_be_interrupted(self) -> None:
         with interrupted(2):
-            self.asked += self.handoff.ask() is not None
+            self.asked += asked(self.handoff) is not None
 
     @rule()
     def end(self) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+from collections.abc import Callable
 from contextvars import ContextVar, copy_context
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -158,3 +161,52 @@ def test_a_function_that_ends_slowly_is_waited_for() -> None:
     experiment = nbckpt.run(train, stop={"training_iteration": 3})
     assert experiment.wait(SECONDS)
     assert ended.is_set()
+
+
+def crossed(call: Callable[[], object]) -> tuple[set[str], int]:
+    """Return the modules of ours that run during a call, and the most frames of ours at a time."""
+    ours = Path(nbckpt.__file__).parent
+    modules: set[str] = set()
+    depth = deepest = 0
+
+    def profile(frame: FrameType, event: str, _: object) -> None:
+        nonlocal depth, deepest
+        place = Path(frame.f_code.co_filename)
+        if event in {"call", "return"} and place.is_relative_to(ours):
+            depth += 1 if event == "call" else -1
+            deepest = max(deepest, depth)
+            modules.add(place.stem)
+
+    former = sys.getprofile()
+    sys.setprofile(profile)
+    try:
+        call()
+    finally:
+        sys.setprofile(former)
+    return modules, deepest
+
+
+@executors
+def test_a_report_crosses_few_modules_and_frames(executor: str) -> None:
+    ways: list[tuple[set[str], int]] = []
+    report = nbckpt.report
+
+    def train(config: dict[str, Any]) -> None:
+        report(loss=1)
+        ways.append(crossed(lambda: report(loss=1)))
+
+    ran(train, executor)
+    ((modules, frames),) = ways
+    assert modules == {"session", "reporter", "metrics", "attempt", "recorder", "journal", "trial"}
+    assert frames <= 8
+
+
+@executors
+def test_no_name_of_a_metric_controls_the_trial(executor: str) -> None:
+    names = {"should_checkpoint": True, "__duplicate__": True}
+    (trial,) = ran(lambda config: nbckpt.report(names), executor).trials
+    assert names.items() <= trial.results[0].items()
+    assert set(trial.results[0]) - set(names) == {
+        *("done", "training_iteration", "time_this_iter_s", "time_total_s", "timestamp")
+    }
+    assert trial.checkpoints.records() == []

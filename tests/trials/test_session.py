@@ -25,8 +25,8 @@ import nbckpt
 from nbckpt import Checkpoint
 from nbckpt.errors import NotFoundError, UsageError
 from nbckpt.trials import CheckpointFolder, FunctionRunner, Status, StatusReporter, StopTrial, wrap_function
-from nbckpt.trials.training.reporter import CheckpointStager
 from nbckpt.trials.training.session import current
+from nbckpt.trials.training.stager import CheckpointStager
 
 SECONDS = 30
 
@@ -110,7 +110,7 @@ def test_the_caller_is_outside_the_trial_after_its_end(
         nbckpt.report(i=1)
 
     for in_thread in (False, True):
-        start(train).run_inline(lambda result: current.get() is None, in_thread=in_thread)
+        start(train).push_results(lambda result: current.get() is None, in_thread=in_thread)
         assert current.get() is None
     Context().run(asks_everything)
     assert len(told(caplog)) == len(NAMES)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 from nbckpt.errors import CorruptError, NbckptError, StoreError, TrialError
 from nbckpt.sync import SyncConfig
@@ -18,13 +17,13 @@ from nbckpt.trials.engine.search import SafeSearch
 from nbckpt.trials.executors import Executor, Job, Worker, WorkerEndedError
 from nbckpt.trials.executors.output import Speaker, listener, speaker, teeing
 from nbckpt.trials.model.log import Log
-from nbckpt.trials.model.metrics import DONE, SHOULD_CHECKPOINT
+from nbckpt.trials.model.metrics import Result
 from nbckpt.trials.model.recorder import TrialRecorder
 from nbckpt.trials.model.retention import RetentionPolicy
 from nbckpt.trials.model.stopping import Stopper
 from nbckpt.trials.model.trial import STOPPED, Status, Trial
-from nbckpt.trials.model.view import ControlSignal
-from nbckpt.trials.training.trainable import DUPLICATE, UNANSWERED, Trainable
+from nbckpt.trials.model.view import ControlSignal, ExperimentView
+from nbckpt.trials.training.trainable import Trainable
 
 NOT_SAVED = (
     "it was asked for a checkpoint and reported none: report(…, checkpoint=…) when nbckpt.should_checkpoint()"
@@ -45,7 +44,7 @@ class RunSettings:
     max_failures: int
     callbacks: Callbacks
     search: SafeSearch
-    changed: Callable[[], None]
+    experiment: ExperimentView
     sync: SyncConfig = field(default_factory=SyncConfig)
 
 
@@ -112,7 +111,7 @@ class Attempt:
             self._fail(error)
         finally:
             self._recorder.close()
-            self._settings.changed()
+            self._settings.experiment.version += 1
 
     def _run(self) -> None:
         try:
@@ -169,7 +168,7 @@ class Attempt:
         trial.note = note = "; ".join(notes)
         self._saved_at = trial.iteration
         settings.callbacks.call("on_trial_start", trial)
-        settings.changed()
+        settings.experiment.version += 1
         job = Job(
             settings.trainable,
             trial.config,
@@ -188,7 +187,7 @@ class Attempt:
             if self._origin is not None and not self.signal:
                 self._worker.restore(self._origin)
             if not self.signal:
-                self._worker.run(self._handle)
+                self._worker.run(self.on_result)
         finally:
             self._worker.stop()  # also for a pause: see docs/decisions/0016
             self._origin = None
@@ -198,29 +197,29 @@ class Attempt:
         """Show the resources that the trial waits for. Return whether to continue waiting."""
         if missing and missing != self.trial.note:
             self.trial.note = missing
-            self._settings.changed()
+            self._settings.experiment.version += 1
         return not self.signal
 
-    def _handle(self, result: dict[str, Any]) -> bool:
+    def on_result(self, result: Result) -> bool:
         """Take in one result. Return whether the trial may continue."""
-        settings, trial = self._settings, self.trial
-        new = result.pop(DUPLICATE, None) is None
-        offered, unanswered = bool(result.pop(SHOULD_CHECKPOINT, False)), result.pop(UNANSWERED, False)
-        if new:
-            # Before the checkpoint: after a crash in between, this result is repeated, not lost.
-            self._recorder.result(result, durable=offered)
+        settings, trial, metrics = self._settings, self.trial, result.metrics
         reason = given_up = ""
-        if new:
-            given_up = settings.search.reported(trial)
-            reason = settings.stopper.reason(trial, result) or given_up
-        ends = bool(reason or result.get(DONE))
-        if offered or self._is_due(ends=ends):
+        if metrics:
+            # Before the checkpoint: after a crash in between, this result is repeated, not lost.
+            self._recorder.result(metrics, durable=result.checkpoint == "given")
+            if settings.search.source is not None:
+                given_up = settings.search.reported(trial)
+            if settings.stopper.stop is not None:
+                reason = settings.stopper.reason(trial, metrics)
+            reason = reason or given_up
+        ends = bool(reason) or result.done
+        if result.checkpoint == "given" or self._is_due(ends=ends):
             self._save()
-        elif unanswered:
+        elif result.checkpoint == "missing":
             self.saves, trial.note = False, NOT_SAVED
-        if new:
-            settings.callbacks.call("on_trial_result", trial, result)
-        settings.changed()
+        if metrics and settings.callbacks.listed:
+            settings.callbacks.call("on_trial_result", trial, metrics)
+        settings.experiment.version += 1
         signal = self.signal  # read once: a signal from here on takes effect after the next result
         if signal == "pause" and self._is_due(ends=ends):
             self._save()

@@ -14,14 +14,18 @@ _log = logging.getLogger("nbckpt")
 
 
 class Callbacks:
-    """Calls all callbacks, and continues without those that fail."""
+    """Calls all callbacks, and continues without those that fail.
+
+    Attributes:
+        listed: The callbacks that have not failed, each with the lock for its calls.
+    """
 
     def __init__(self, callbacks: Iterable[Callback]) -> None:
         self._failures: list[str] = []
-        self._callbacks = [(callback, _turns(callback)) for callback in callbacks]
+        self.listed = [(callback, _turns(callback)) for callback in callbacks]
 
     def __iter__(self) -> Any:
-        return (callback for callback, _ in self._callbacks)
+        return (callback for callback, _ in self.listed)
 
     @property
     def notes(self) -> list[str]:
@@ -34,17 +38,15 @@ class Callbacks:
             callback.cancel()
 
     def _in_background(self) -> list[BackgroundCallback]:
-        return [it for it, _ in list(self._callbacks) if isinstance(it, BackgroundCallback)]
+        return [it for it, _ in list(self.listed) if isinstance(it, BackgroundCallback)]
 
     def call(self, method: str, *arguments: Any) -> None:
         """Call one method of all callbacks."""
-        if not self._callbacks:
-            return
-        for listed in list(self._callbacks):
+        for listed in list(self.listed):
             callback, turn = listed
             with turn:
                 try:
-                    if listed in self._callbacks:
+                    if listed in self.listed:
                         getattr(callback, method)(*arguments)
                 except Exception as error:  # noqa: BLE001  the trials continue without a failing callback
                     self._drop(listed, method, error)
@@ -54,7 +56,7 @@ class Callbacks:
         _log.warning("%s.%s failed", name, method, exc_info=error)
         self._failures.append(f"{name} is off since {method} failed: {type(error).__name__}: {error}")
         with suppress(ValueError):  # another thread was first
-            self._callbacks.remove(listed)
+            self.listed.remove(listed)
 
 
 def _turns(callback: Callback) -> AbstractContextManager[object]:

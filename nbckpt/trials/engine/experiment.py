@@ -64,7 +64,7 @@ class Experiment(Result):  # see docs/decisions/0019
         self.spec = spec
         self._trials = {trial.id: trial for trial in trials}
         self._pool = WorkerPool(folder.name)
-        self._version = 0
+        self.version = 0
         self._spec_at: Any = None
         self._search = SafeSearch()
         self._owner: control.Owner | None = None
@@ -115,7 +115,7 @@ class Experiment(Result):  # see docs/decisions/0019
                 if self._trials.get(trial.id) is not trial:  # new, or written to since
                     known = self._trials.setdefault(trial.id, trial)
                     vars(known).update(vars(trial) | {"config": recalled(self.spec.config, trial.config)})
-                    self._version += 1
+                    self.version += 1
 
     def write_spec(self, spec: Spec) -> None:
         """Replace the experiment's spec. The caller has claimed the experiment."""
@@ -168,11 +168,6 @@ class Experiment(Result):  # see docs/decisions/0019
         with pool.changed:
             waiting = len(pool.line) + self._to_suggest
             return waiting + sum(not it.signal for it in pool.running.values()) if pool.drivers else 0
-
-    @property
-    def version(self) -> int:
-        """A number that grows with every change."""
-        return self._version
 
     @property
     def notes(self) -> list[str]:
@@ -436,7 +431,7 @@ class Experiment(Result):  # see docs/decisions/0019
                 spec.max_failures,
                 Callbacks(callbacks_of(spec)),
                 self._search if search is None else SafeSearch(search),
-                self.touch,
+                self,
                 spec.sync or SyncConfig(),
             )
             orders = Orders(
@@ -498,7 +493,7 @@ class Experiment(Result):  # see docs/decisions/0019
         if self._owner is not None:
             self._owner.end()
         self._claim.release()
-        self._version += 1
+        self.version += 1
 
     def add(self, *configs: Mapping[str, Any]) -> list[Trial]:
         """Make a new trial of each configuration, all in one step. None of them runs yet."""
@@ -568,7 +563,7 @@ class Experiment(Result):  # see docs/decisions/0019
                     pool.line.remove(it)
         if trial is None:
             self._search.open = False
-        self._version += 1
+        self.version += 1
         pool.changed.notify_all()
 
     def _put_aside(self, trial: Trial, signal: ControlSignal) -> None:
@@ -582,7 +577,7 @@ class Experiment(Result):  # see docs/decisions/0019
 
     def touch(self) -> None:
         """Count a change, so that every view of the experiment is refreshed."""
-        self._version += 1
+        self.version += 1
 
     def recall_configs(self) -> None:
         """Give trials that were read from the disk the values that JSON cannot express."""

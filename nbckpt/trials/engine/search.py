@@ -42,6 +42,7 @@ class SafeSearch:
     """An experiment's search, if it has one. The experiment continues without a search that fails.
 
     Attributes:
+        source: The search; None if there is none or it failed.
         open: Whether the search may suggest new trials.
         notes: The failures, one sentence each.
     """
@@ -49,12 +50,12 @@ class SafeSearch:
     def __init__(self, search: Search | None = None) -> None:
         self.open = search is not None
         self.notes: list[str] = []
-        self._search = search
+        self.source = search
         self._lock = threading.Lock()
 
     def resume(self) -> None:
         """Open the search again, unless it failed."""
-        self.open = self._search is not None
+        self.open = self.source is not None
 
     def setup(self, experiment: ExperimentView) -> None:
         """See `Search.setup`."""
@@ -68,7 +69,7 @@ class SafeSearch:
 
     def reported(self, trial: Trial) -> str:
         """See `Search.reported`."""
-        return "" if self._search is None else self._call("reported", trial) or ""
+        return self._call("reported", trial) or ""
 
     def ended(self, trial: Trial) -> None:
         """See `Search.ended`."""
@@ -76,14 +77,14 @@ class SafeSearch:
 
     def _call(self, method: str, argument: Any) -> Any:
         with self._lock:
-            if self._search is None:
+            if self.source is None:
                 return None
             try:
-                return getattr(self._search, method)(argument)
+                return getattr(self.source, method)(argument)
             except Exception as error:  # noqa: BLE001  the trials continue without a failing search
                 _log.warning("the search's %s failed", method, exc_info=error)
                 self.notes.append(
                     f"the search is over since {method} failed: {type(error).__name__}: {error}"
                 )
-                self._search, self.open = None, False
+                self.source, self.open = None, False
                 return None

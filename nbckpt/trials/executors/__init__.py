@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from nbckpt.errors import UsageError
-from nbckpt.trials.executors.base import Executor, Handle, Job, Worker, WorkerEndedError, WorkerLostError
+from nbckpt.trials.executors.base import Executor, Job, Worker, WorkerEndedError, WorkerLostError
 from nbckpt.trials.executors.local import InlineExecutor, ThreadExecutor
 
 __all__ = [
     "NAMES",
     "Executor",
-    "Handle",
     "InlineExecutor",
     "Job",
     "ThreadExecutor",

@@ -11,10 +11,8 @@ from typing import Any
 from nbckpt.errors import TrialError
 from nbckpt.sync import SyncConfig
 from nbckpt.trials.checkpoints.record import Record
+from nbckpt.trials.model.metrics import OnResult
 from nbckpt.trials.training.trainable import Trainable
-
-Handle = Callable[[dict[str, Any]], bool]
-"""Takes each result. Returns whether the trial may continue."""
 
 Waits = Callable[[str], bool]
 """Polled with the missing resources while a trial waits. Return False to give up."""
@@ -66,11 +64,11 @@ class Worker(ABC):
         """
 
     @abstractmethod
-    def run(self, handle: Handle) -> None:
-        """Train, and pass each result to *handle*, until *handle* returns False or a result has `done`.
+    def run(self, on_result: OnResult) -> None:
+        """Train, and push each result, until *on_result* returns False or a result is the last.
 
-        *handle* may be called in another thread while this one waits. During the call the trainable is idle:
-        it can be saved.
+        *on_result* may be called in another thread while this one waits. During the call the trainable is
+        idle: it can be saved.
 
         Raises:
             TrialError: The user's code failed; its exception is the cause.

@@ -27,8 +27,9 @@ import cloudpickle
 
 from nbckpt.errors import CodecError
 from nbckpt.trials.executors.base import Job, Worker
-from nbckpt.trials.executors.local import FunctionWorker, InlineExecutor
+from nbckpt.trials.executors.local import InlineExecutor
 from nbckpt.trials.executors.transport import outcome
+from nbckpt.trials.model.metrics import Result
 from nbckpt.trials.training.session import StopTrial
 from nbckpt.trials.training.trainable import Trainable
 
@@ -92,8 +93,7 @@ class Child:
 
     def _make(self, data: bytes) -> None:
         self._worker = worker = InlineExecutor().start(_job(data))
-        if isinstance(worker, FunctionWorker):
-            worker.listen(self._listen)
+        worker.listen(self._listen)
 
     def _listen(self) -> None:
         """Receive requests while the function runs; inside a report, another caller reads them already."""
@@ -139,7 +139,7 @@ class Child:
                 self._do(getattr(self._worker, what), *given)
         return False
 
-    def _report(self, result: dict[str, Any]) -> bool:
+    def _report(self, result: Result) -> bool:
         """Send a result to the parent. Return whether the trainable may continue."""
         self._do(lambda: result)
         return self._rest()

@@ -7,29 +7,38 @@ from pathlib import Path
 
 from nbckpt.trials.checkpoints.folder import CheckpointFolder
 from nbckpt.trials.checkpoints.record import Record
-from nbckpt.trials.executors.base import Executor, Handle, Job, Worker
-from nbckpt.trials.model.metrics import DONE
+from nbckpt.trials.executors.base import Executor, Job, Worker
+from nbckpt.trials.model.metrics import OnResult
 from nbckpt.trials.training.function import FunctionRunner
-from nbckpt.trials.training.trainable import Trainable
+from nbckpt.trials.training.trainable import Trainable, failure
 
 
 class LocalWorker(Worker):
-    """A trainable in this process; its worker thread trains it."""
+    """A trainable in this process.
 
-    def __init__(self, trainable: Trainable, folder: Path) -> None:
+    Args:
+        trainable: The trainable.
+        folder: The trial's folder.
+        in_thread: Whether a function has its own thread, or runs in the worker thread.
+    """
+
+    def __init__(self, trainable: Trainable, folder: Path, *, in_thread: bool) -> None:
         self._trainable = trainable
         self._checkpoints = CheckpointFolder(folder)
+        self._in_thread = in_thread
+
+    def listen(self, listen: Callable[[], object]) -> None:
+        """Have *listen* called before a function polls whether a checkpoint is asked for."""
+        if isinstance(self._trainable, FunctionRunner):
+            self._trainable.request.listen = listen
 
     def restore(self, checkpoint: Record) -> None:
         """See `Worker.restore`."""
         self._trainable.restore(self._checkpoints.folder / checkpoint.name)
 
-    def run(self, handle: Handle) -> None:
+    def run(self, on_result: OnResult) -> None:
         """See `Worker.run`."""
-        going = True
-        while going:
-            result = self._trainable.train()
-            going = handle(result) and not result.get(DONE)
+        self._trainable.push_results(on_result, in_thread=self._in_thread)
 
     def save(self) -> Record | None:
         """See `Worker.save`."""
@@ -47,29 +56,6 @@ class LocalWorker(Worker):
         """See `Worker.kill`: a thread cannot be ended before its next report."""
 
 
-class FunctionWorker(LocalWorker):
-    """A function in this process; its reports call the worker's code directly.
-
-    Args:
-        runner: The trainable.
-        folder: The trial's folder.
-        in_thread: Whether the function has its own thread, or runs in the worker thread.
-    """
-
-    def __init__(self, runner: FunctionRunner, folder: Path, *, in_thread: bool) -> None:
-        super().__init__(runner, folder)
-        self._runner = runner
-        self._in_thread = in_thread
-
-    def listen(self, listen: Callable[[], object]) -> None:
-        """Have *listen* called before the function polls whether a checkpoint is asked for."""
-        self._runner.request.listen = listen
-
-    def run(self, handle: Handle) -> None:
-        """See `Worker.run`."""
-        self._runner.run_inline(handle, in_thread=self._in_thread)
-
-
 class ThreadExecutor(Executor):
     """Trials in kernel threads: they see the kernel's memory and share its interpreter."""
 
@@ -77,7 +63,7 @@ class ThreadExecutor(Executor):
 
     def start(self, job: Job) -> Worker:
         """See `Executor.start`."""
-        return _worker(job, in_thread=True)
+        return LocalWorker(make(job), job.folder, in_thread=True)
 
 
 class InlineExecutor(Executor):
@@ -86,16 +72,9 @@ class InlineExecutor(Executor):
     name = "inline"
     concurrent = False
 
-    def start(self, job: Job) -> Worker:
+    def start(self, job: Job) -> LocalWorker:
         """See `Executor.start`."""
-        return _worker(job, in_thread=False)
-
-
-def _worker(job: Job, *, in_thread: bool) -> Worker:
-    trainable = make(job)
-    if isinstance(trainable, FunctionRunner):
-        return FunctionWorker(trainable, job.folder, in_thread=in_thread)
-    return LocalWorker(trainable, job.folder)
+        return LocalWorker(make(job), job.folder, in_thread=False)
 
 
 def make(job: Job) -> Trainable:
@@ -104,8 +83,6 @@ def make(job: Job) -> Trainable:
     Raises:
         TrialError: The user's `setup` failed.
     """
-    from nbckpt.trials.training.trainable import failure
-
     try:
         return job.trainable(job.config, job.folder, trial_name=job.name, trial_id=job.trial)
     except Exception as error:

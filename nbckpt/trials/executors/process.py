@@ -29,10 +29,10 @@ from typing import IO, Any
 
 from nbckpt.trials.checkpoints.folder import CheckpointFolder
 from nbckpt.trials.checkpoints.record import Record
-from nbckpt.trials.executors.base import Executor, Handle, Job, Worker, WorkerEndedError, WorkerLostError
+from nbckpt.trials.executors.base import Executor, Job, Worker, WorkerEndedError, WorkerLostError
 from nbckpt.trials.executors.output import listener, speaker
 from nbckpt.trials.executors.transport import pack, result_of
-from nbckpt.trials.model.metrics import DONE
+from nbckpt.trials.model.metrics import OnResult, Result
 from nbckpt.trials.training.function import STOP_TIMEOUT_S
 
 _BOOT = (
@@ -106,12 +106,11 @@ class ProcessWorker(Worker):
         """See `Worker.restore`."""
         self._ask("restore", checkpoint)
 
-    def run(self, handle: Handle) -> None:
+    def run(self, on_result: OnResult) -> None:
         """See `Worker.run`."""
-        going = True
-        while going:
-            result = self._ask("next")
-            going = handle(result) and not result.get(DONE)
+        result: Result
+        while on_result(result := self._ask("next")) and not result.done:
+            pass
 
     def save(self) -> Record | None:
         """See `Worker.save`."""

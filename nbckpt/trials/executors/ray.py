@@ -19,12 +19,12 @@ from nbckpt.trials.checkpoints.folder import CheckpointFolder
 from nbckpt.trials.checkpoints.record import Record
 from nbckpt.trials.checkpoints.transfer import CheckpointTransfer, TransferManifest
 from nbckpt.trials.executors.artifacts import take_in
-from nbckpt.trials.executors.base import Executor, Handle, Job, Worker, WorkerLostError
+from nbckpt.trials.executors.base import Executor, Job, Worker, WorkerLostError
 from nbckpt.trials.executors.output import listener
 from nbckpt.trials.executors.ray_actor import TrialActor
 from nbckpt.trials.executors.ray_cluster import connect, situation
 from nbckpt.trials.executors.transport import pack, result_of
-from nbckpt.trials.model.metrics import DONE
+from nbckpt.trials.model.metrics import OnResult
 from nbckpt.trials.model.params import FILE as PARAMS
 from nbckpt.trials.training.function import STOP_TIMEOUT_S
 
@@ -140,16 +140,16 @@ class RayWorker(Worker):
             self._call("write", path, piece)
         self._call("restore", self._transfer.manifest(checkpoint))
 
-    def run(self, handle: Handle) -> None:
+    def run(self, on_result: OnResult) -> None:
         """See `Worker.run`."""
-        goes_on = True
-        while goes_on:
+        while True:
             asked, self._asked = self._asked, False
             result, printed = self._call("train", asked)
             self._keep(printed)
             if time.monotonic() - self._looked_at >= self._job.sync.sync_period:
                 self._bring()
-            goes_on = handle(result) and not result.get(DONE)
+            if not on_result(result) or result.done:
+                return
 
     def save(self) -> Record | None:
         """See `Worker.save`: copy the checkpoint to this machine and commit it here."""

@@ -27,6 +27,7 @@ from nbckpt.trials.executors.local import make as make_trainable
 from nbckpt.trials.executors.local import save
 from nbckpt.trials.executors.output import Printed, listener, teeing
 from nbckpt.trials.executors.transport import outcome
+from nbckpt.trials.model.metrics import Result
 from nbckpt.trials.model.params import FILE as PARAMS
 from nbckpt.trials.training.trainable import Trainable
 
@@ -91,12 +92,12 @@ class TrialActor:
         self._trainable = make_trainable(Job(trainable, config, folder, trial, self._name))
         return self._is_shared
 
-    def train(self, asked: bool) -> tuple[dict[str, Any], str]:  # noqa: FBT001  it is called from afar
+    def train(self, asked: bool) -> tuple[Result, str]:  # noqa: FBT001  it is called from afar
         """Return the next result and the output since the last call. If *asked*, ask the function to save."""
         assert self._trainable is not None
         if asked:
             self._trainable.ask_for_checkpoint()
-        return self._trainable.train(), self.printed()
+        return self._trainable.next_result(), self.printed()
 
     def printed(self) -> str:
         """Return the output since the last call."""

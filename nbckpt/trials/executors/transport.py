@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pickle
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, NoReturn
 
 import cloudpickle
@@ -14,7 +15,7 @@ from nbckpt.core.values.classes import Classes
 from nbckpt.core.values.diagnose import blame
 from nbckpt.errors import CodecError, NbckptError, TrialError
 from nbckpt.trials.executors.base import Job
-from nbckpt.trials.model.metrics import plain
+from nbckpt.trials.model.metrics import Result, plain
 from nbckpt.trials.training.function import FunctionRunner
 from nbckpt.trials.training.trainable import failure
 
@@ -29,7 +30,7 @@ class RemoteTraceback(Exception):  # noqa: N818  never raised: as a cause it sho
 def outcome(function: Callable[..., Any], *given: Any) -> bytes:
     """Call *function*. Return its value or exception as bytes for `result_of` in another process.
 
-    If a returned mapping cannot be pickled, the plain form that a journal keeps is sent instead.
+    If a result cannot be pickled, the plain form that a journal keeps is sent instead.
     """
     try:
         returned = function(*given)
@@ -38,8 +39,8 @@ def outcome(function: Callable[..., Any], *given: Any) -> bytes:
     try:
         return _dump((returned, None))
     except Exception as error:  # noqa: BLE001  a value's own pickling may raise anything
-        if isinstance(returned, Mapping):
-            return _dump((plain(returned), None))
+        if isinstance(returned, Result):
+            return _dump((replace(returned, metrics=plain(returned.metrics)), None))
         return _failed(TrialError(f"what it reported cannot be sent: {type(error).__name__}: {error}"))
 
 

@@ -1,23 +1,114 @@
-"""Metrics: the names that nbckpt uses, how to look up a metric, and how to write metrics as JSON."""
+"""Metrics: results with the counts that nbckpt adds, how to look up a metric, and metrics as JSON."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any, TypeGuard
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Self, TypeGuard
 
 from nbckpt.core.schema import MOST_NESTED
+from nbckpt.errors import UsageError
+from nbckpt.trials.checkpoints.record import Kind, Record, name_of
 
 DONE = "done"
 ITERATION = "training_iteration"
-SHOULD_CHECKPOINT = "should_checkpoint"
 TIME_THIS_ITER = "time_this_iter_s"
+_TOTALS = {f"{name}_this_iter": f"{name}_total" for name in ("timesteps", "episodes")}
 # Counts of nbckpt, and values that describe a result: not the metrics that people look for.
 _AUTOMATIC = re.compile(r"(time|timesteps|episodes)_(total|this_iter)(_s)?|training_iteration|timestamp|done")
 _DEEPEST = MOST_NESTED - 20
 """The deepest nesting of a kept value. Files put the value inside a few more lists and objects."""
 PLAIN = frozenset({int, float, str, bool, type(None)})
 _NAMES = frozenset({str})
+
+
+@dataclass(frozen=True)
+class Result:
+    """One result that the user's code pushes to its trial.
+
+    Attributes:
+        metrics: The metrics, and the counts that nbckpt adds. Empty if the code ended after its last result.
+        checkpoint: `given` if one came that is to be saved, `missing` if one was asked for and none came.
+        done: Whether no further result follows.
+    """
+
+    metrics: dict[str, Any]
+    checkpoint: Literal["", "given", "missing"] = ""
+    done: bool = False
+
+
+OnResult = Callable[[Result], bool]
+"""Takes each result. Returns whether the trial may continue."""
+
+
+@dataclass
+class Counts:
+    """The counts that nbckpt adds to the results of a trial.
+
+    Attributes:
+        iteration: The number of results, including those before a restore.
+        time_total_s: How long the trial has trained, in seconds.
+        totals: `timesteps_total` and `episodes_total`, if the metrics have their increments.
+        last: The last result.
+    """
+
+    iteration: int = 0
+    time_total_s: float = 0.0
+    totals: dict[str, int] = field(default_factory=dict)
+    last: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, record: Record) -> Self:
+        """Return the counts at a checkpoint."""
+        totals = {name: getattr(record, name) for name in _TOTALS.values()}
+        known = {name: total for name, total in totals.items() if total is not None}
+        return cls(record.iteration, record.time_total_s, known, dict(record.metrics))
+
+    def add(self, result: dict[str, Any], elapsed_s: float) -> None:
+        """Count a result, and add the counts to it."""
+        self.time_total_s += float(result.setdefault(TIME_THIS_ITER, elapsed_s))
+        if self.totals or not _TOTALS.keys().isdisjoint(result):
+            self._add_totals(result)
+        self.iteration += 1  # after what may raise
+        result.setdefault(DONE, False)
+        result[ITERATION] = self.iteration
+        result["time_total_s"] = self.time_total_s
+        result["timestamp"] = time.time()
+        self.last = dict(result)  # a copy, because its receivers may change the result
+
+    def _add_totals(self, result: dict[str, Any]) -> None:
+        for this_iter, total in _TOTALS.items():
+            if (more := result.get(this_iter)) is not None:
+                self.totals[total] = self.totals.get(total, 0) + int(more)
+        result.update(self.totals)
+
+    def record(self, name: str | None = None, kind: Kind = "files", inner: str = "") -> Record:
+        """Return the record of a checkpoint that is made now."""
+        return Record(
+            name or name_of(self.iteration),
+            kind,
+            self.iteration,
+            self.time_total_s,
+            self.totals.get("timesteps_total"),
+            self.totals.get("episodes_total"),
+            plain(self.last),
+            inner,
+        )
+
+
+def check_done(metrics: Mapping[str, Any]) -> None:
+    """Refuse a metric called `done`, which says whether the trial has ended.
+
+    Raises:
+        UsageError: It is neither True nor False.
+    """
+    if DONE in metrics and type(as_plain(metrics[DONE])) is not bool:
+        raise UsageError(
+            f"{DONE}={metrics[DONE]!r}: {DONE!r} says whether the trial has ended, True or False. Give this "
+            "metric another name, for example 'progress'"
+        )
 
 
 def is_number(value: Any) -> TypeGuard[float]:

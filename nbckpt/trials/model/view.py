@@ -15,6 +15,9 @@ ControlSignal = Literal["", "pause", "stop"]
 class ExperimentView(Protocol):
     """A readable experiment. Any thread may read it."""
 
+    version: int
+    """A number that grows with every change."""
+
     @property
     def name(self) -> str:
         """The name, which is the name of its folder."""

@@ -1,7 +1,7 @@
-"""Functions as trainables: a function runs in its own thread, one report at a time.
+"""Functions as trainables: a function pushes its results, and waits in each report.
 
-The function runs to its next report and waits there, while the worker thread looks at the result and saves
-the checkpoint. So a trial can be paused, stopped, saved and restored between any two reports.
+Meanwhile the trial takes in the result and saves the checkpoint. So a trial can be paused, stopped, saved
+and restored between any two reports.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import os
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextvars import copy_context
-from functools import partial
 from types import AsyncGeneratorType, GeneratorType
 from typing import Any, ClassVar, Literal
 
@@ -22,12 +21,12 @@ from nbckpt.state import registry
 from nbckpt.state.snapshot import CheckpointSource, snapshots
 from nbckpt.trials.checkpoints.folder import CheckpointFolder
 from nbckpt.trials.checkpoints.record import Record
-from nbckpt.trials.model.metrics import DONE, SHOULD_CHECKPOINT
-from nbckpt.trials.training.handoff import Handoff, InlineHandoff, Result
-from nbckpt.trials.training.reporter import CheckpointStager, StatusReporter
-from nbckpt.trials.training.request import Request
+from nbckpt.trials.model.metrics import DONE, OnResult, Result
+from nbckpt.trials.training.handoff import Handoff
+from nbckpt.trials.training.reporter import ResultChannel, StatusReporter
 from nbckpt.trials.training.session import StopTrial, current
-from nbckpt.trials.training.trainable import DUPLICATE, UNANSWERED, Trainable, failure, own_config
+from nbckpt.trials.training.stager import CheckpointStager
+from nbckpt.trials.training.trainable import SHOULD_CHECKPOINT, Trainable, failure, own_config
 
 DEFAULT_METRIC = "_metric"
 """The name of the metric if the function returns or yields a plain number."""
@@ -57,78 +56,59 @@ class FunctionRunner(Trainable):
         """See `Trainable.setup`: nothing runs yet."""
         del config
         self._stager = CheckpointStager(self._checkpoints)
-        self.request = Request()
+        self.request = self._stager.request
         self._rewind()
 
     def _rewind(self) -> None:
         """Prepare to run the function from its beginning."""
         self._thread: threading.Thread | None = None
-        self._handoff = Handoff()
+        self._channel: ResultChannel = Handoff()
 
     @classmethod
     def tells_when_to_save(cls) -> bool:
         """Return True: a function reports its checkpoints itself."""
         return True
 
-    def step(self) -> Result:
-        """Let the function run to its next report. Return the reported result.
+    def train(self) -> dict[str, Any]:
+        """See `Trainable.train`; `should_checkpoint` marks a result with a new checkpoint to save.
 
         After the end of the function, return the last result again, with `done` and `__duplicate__`.
         """
-        handoff = self._handoff
-        if self._thread is None and not handoff.ended and not isinstance(handoff, InlineHandoff):
+        result = self.next_result()
+        metrics = result.metrics or {**self._counts.last, DONE: True, "__duplicate__": True}
+        metrics.pop(SHOULD_CHECKPOINT, None)
+        if result.checkpoint == "given":
+            metrics[SHOULD_CHECKPOINT] = True
+        return metrics
+
+    def next_result(self) -> Result:
+        """Let the function run to its next report, in its own thread. Return its result."""
+        handoff = self._channel
+        assert isinstance(handoff, Handoff), "the results are pushed"
+        if self._thread is None and not handoff.ended:
             self._start_thread()
         result = handoff.ask()
-        if result is None:
-            if handoff.error is not None:
-                raise failure(handoff.error) from handoff.error
-            result = {**self._last, DONE: True, DUPLICATE: True}
-        result.pop(SHOULD_CHECKPOINT, None)
-        return result
+        if result is None and handoff.error is not None:
+            raise handoff.error
+        return result or self._last_result()
 
-    def train(self) -> Result:
-        """See `Trainable.train`; `should_checkpoint` marks a result with a new checkpoint to save.
-
-        `__in_vain__` marks a result that answers a request for a checkpoint without one.
-        """
-        result = super().train()
-        pending = self._stager.newest
-        if pending is not None and pending.is_new:
-            pending.counts = pending.counts or self._record(None, "files")
-            result[SHOULD_CHECKPOINT] = True
-        if self.request.unanswered:
-            self.request.unanswered = False
-            result[UNANSWERED] = True
-        return result
+    def _last_result(self) -> Result:
+        return Result({}, "given" if self._stager.has_new else "", done=True)
 
     def ask_for_checkpoint(self) -> None:
         """See `Trainable.ask_for_checkpoint`: `should_checkpoint()` returns True from now on."""
         self.request.ask()
 
-    def run_inline(self, handle: Callable[[Result], bool], *, in_thread: bool = False) -> None:
-        """Run the function to its end. Every report calls *handle* in the caller's context.
-
-        Args:
-            handle: Takes each result. Returns whether the function may continue.
-            in_thread: Run the function and *handle* in the function's own thread. Return when no further
-                results will come, even if the function has not ended yet.
-
-        Raises:
-            TrialError: The function failed, as in `train`. Exceptions of *handle* are raised unchanged.
-        """
-        context = copy_context()
-        self._handoff = handoff = InlineHandoff(partial(context.run, self._take, handle))
+    def push_results(self, on_result: OnResult, *, in_thread: bool = False) -> None:
+        """See `Trainable.push_results`: each report calls *on_result* in the context of this call."""
+        self._channel = channel = ResultChannel(on_result)
         if in_thread:
             self._start_thread()
-            handoff.over.wait()
+            channel.over.wait()
         else:
             copy_context().run(self._run)
-        if handoff.raised is not None:
-            raise handoff.raised
-
-    def _take(self, handle: Callable[[Result], bool]) -> bool:
-        result = self.train()
-        return handle(result) and not result.get(DONE)
+        if channel.error is not None:
+            raise channel.error
 
     def _start_thread(self) -> None:
         self._thread = threading.Thread(
@@ -138,24 +118,24 @@ class FunctionRunner(Trainable):
 
     def _run(self) -> None:
         """Run the function to its end, in its own thread."""
-        if self._handoff.ended:
+        if self._channel.ended:
             return
-        handoff = self._handoff
+        channel = self._channel
         names = {"trial_name": self.trial_name, "trial_id": self.trial_id, "logdir": self.logdir}
         states = self._states if type(self)._states_every else None
-        reporter = StatusReporter(self._stager, handoff, states, self.request, **names)
+        reporter = StatusReporter(self._stager, channel, self._counts, states, **names)
         current.set(reporter)  # the context is a copy, which ends with the function
         registry.current.set(registry.Registry(origin=CheckpointSource(reporter.latest)))
         try:
             _call(type(self)._function, type(self)._style, own_config(self.config), reporter)
         except (StopTrial, StopIteration):  # see docs/decisions/0017
-            handoff.close()
+            channel.close(self._last_result)
         except BaseException as error:  # noqa: BLE001  whatever ends the function is the trial's error
-            if handoff.ended:
+            if channel.ended:
                 _log.warning("%s: %r was raised while the trial was stopped", self.trial_name, error)
-            handoff.close(error)
+            channel.close(failure(error))
         else:
-            handoff.close()
+            channel.close(self._last_result)
 
     def _states(self) -> Mapping[str, Any] | None:
         """Return the function's states if they are due with the current report."""
@@ -176,26 +156,26 @@ class FunctionRunner(Trainable):
         return super().save()
 
     def _commit(self, name: str | None) -> Record:
-        return self._stager.save(self._record(name, "files"))
+        return self._stager.save(self._counts.record(name))
 
     def save_to_object(self) -> bytes:
         """See `Trainable.save_to_object`: pack the checkpoint that `save` would save."""
-        return self._stager.pack(self._record(None, "files"))
+        return self._stager.pack(self._counts.record())
 
     def _load(self, folder: CheckpointFolder, record: Record) -> None:
         self._end_thread()
-        with self._handoff.turn:  # as in cleanup
+        with self._channel.turn:  # as in cleanup
             self._stager.go_on_from(folder, record)
         self._rewind()
 
     def cleanup(self) -> None:
         """End the function: its next report raises, its `finally` blocks run, and its thread is joined."""
         self._end_thread()
-        with self._handoff.turn:  # a thread that the function started may be offering a checkpoint
+        with self._channel.turn:  # a thread that the function started may be offering a checkpoint
             self._stager.drop()
 
     def _end_thread(self) -> None:
-        self._handoff.end()
+        self._channel.end()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(STOP_TIMEOUT_S)
             if self._thread.is_alive():
@@ -289,7 +269,7 @@ async def _report_each(items: AsyncIterator[Any], reporter: StatusReporter) -> N
         reporter.report(_metrics(item), None)
 
 
-def _metrics(returned: Any) -> Result:
+def _metrics(returned: Any) -> dict[str, Any]:
     """Return the value that a function returned or yielded, as metrics."""
     if isinstance(returned, Mapping):
         return dict(returned)

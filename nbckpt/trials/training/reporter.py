@@ -1,216 +1,83 @@
-"""Reporter: a function's connection to its trial, and the checkpoints that the function reports."""
+"""Reporter: a function's connection to its trial."""
 
 from __future__ import annotations
 
-import shutil
-import uuid
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from contextvars import copy_context
 from copy import deepcopy
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from nbckpt.core.checkpoint import Checkpoint
-from nbckpt.core.tree import INSIDE
-from nbckpt.errors import NotFoundError, StoreError, UsageError
+from nbckpt.errors import UsageError
 from nbckpt.state.snapshot import snapshots
-from nbckpt.trials.checkpoints.folder import CheckpointFolder
-from nbckpt.trials.checkpoints.packing import pack
-from nbckpt.trials.checkpoints.record import Kind, Record, name_of
-from nbckpt.trials.model.metrics import all_plain, as_plain
-from nbckpt.trials.training.handoff import Handoff
-from nbckpt.trials.training.request import Request
-from nbckpt.trials.training.session import CheckpointLike
-from nbckpt.trials.training.trainable import check_done
+from nbckpt.trials.model.metrics import DONE, Counts, OnResult, Result, all_plain, as_plain, check_done
+from nbckpt.trials.training.session import CheckpointLike, StopTrial
+from nbckpt.trials.training.stager import CheckpointStager
 
 
-@dataclass
-class PendingCheckpoint:
-    """A checkpoint that a function reported: a staged folder that will be moved into its place.
+class ResultChannel:  # see docs/decisions/0064
+    """Pushes a function's results to its trial, one at a time.
+
+    Args:
+        on_result: Takes each result, in the context of this call. Returns whether the function may continue.
 
     Attributes:
-        place: The staged folder.
-        kind: The record's kind.
-        inner: The record's path inside the folder.
-        name: The name that the function chose for the checkpoint, if any.
-        is_new: Whether the checkpoint is still to be saved, with the next result.
-        counts: The trial's counts at that result.
+        turn: Held while a result is pushed, because threads of the function may report too.
+        ended: Whether the function has ended, or ends with its next report.
+        over: Set when no further result will be pushed.
+        error: The exception that ended the function, or that *on_result* raised; None if there was none.
     """
 
-    place: Path
-    kind: Kind = "files"
-    inner: str = ""
-    name: str = ""
-    is_new: bool = True
-    counts: Record | None = None
+    def __init__(self, on_result: OnResult) -> None:
+        self.turn = threading.RLock()
+        self.ended = False
+        self.over = threading.Event()
+        self.error: BaseException | None = None
+        self._on_result = on_result
+        self._context = copy_context()
 
-    def record(self, counts: Record) -> Record:
-        """Return the record of the checkpoint. *counts* are the trial's counts now."""
-        counts = self.counts or counts
-        return replace(counts, name=self.name or counts.name, kind=self.kind, inner=self.inner)
-
-
-class CheckpointStager:
-    """The checkpoints that a running function offers, and the checkpoint that it continued from.
-
-    Attributes:
-        newest: The last offered checkpoint that is not saved yet.
-        origin: The checkpoint that was saved or restored last; None if there is none yet.
-    """
-
-    def __init__(self, checkpoints: CheckpointFolder) -> None:
-        self.newest: PendingCheckpoint | None = None
-        self.origin: tuple[CheckpointFolder, Record] | None = None
-        self._checkpoints = checkpoints
-        self._lent: dict[Path, str] = {}
-
-    # Methods for the function.
-
-    def lend(self, step: int) -> Path:
-        """Return a new folder for the checkpoint of *step*."""
-        place = self._checkpoints.stage()
-        self._lent[place] = name_of(step)
-        return place
-
-    def is_lent(self, place: Path) -> bool:
-        """Return whether a folder was lent and is not offered yet."""
-        return place in self._lent
-
-    def take_back(self, place: Path) -> None:
-        """Remove a lent folder, unless it was offered."""
-        if self._lent.pop(place, None) is not None:
-            shutil.rmtree(place, ignore_errors=True)
-
-    def take(self, checkpoint: CheckpointLike, *, is_new: bool = True) -> None:
-        """Take a checkpoint that the function offers, as it is now. It replaces the former offer.
-
-        Raises:
-            NotFoundError: There is nothing at the path.
-            CodecError: The dict cannot be pickled.
-            StoreError: The disk failed; the former offer stays.
-        """
-        former, pending = self.newest, self._pending(checkpoint)
-        pending.is_new = is_new
-        self.newest = pending
-        if former is not None and former.place != pending.place:
-            shutil.rmtree(former.place, ignore_errors=True)
-
-    def _pending(self, checkpoint: CheckpointLike) -> PendingCheckpoint:
-        if isinstance(checkpoint, Mapping):
-            return replace(self._pending(Checkpoint.from_dict(checkpoint)), kind="fields")
-        if isinstance(checkpoint, Checkpoint):
-            with self._filled() as stage:
-                checkpoint.to_directory(stage, overwrite=True)
-            return PendingCheckpoint(stage, "fields" if (stage / INSIDE).exists() else "files")
-        source = Path(checkpoint).absolute()
-        if not source.exists():
-            raise NotFoundError(f"there is no checkpoint at {str(source)!r}: write it before you report it")
-        return self._own(source) or self._copy(source)
-
-    def _own(self, source: Path) -> PendingCheckpoint | None:
-        """Return the offer for a lent folder, or for a path in it; None for any other place."""
-        for place in (source, *source.parents):
-            inner = "" if place == source else source.relative_to(place).as_posix()
-            if place in self._lent:
-                return PendingCheckpoint(place, inner=inner, name=self._lent.pop(place))
-            if self.newest is not None and self.newest.place == place:  # offered again
-                return replace(self.newest, inner=inner, counts=None)
-        return None
-
-    def _copy(self, source: Path) -> PendingCheckpoint:
-        with self._filled() as stage:
-            if source.is_dir():
-                shutil.copytree(source, stage, dirs_exist_ok=True)
-                return PendingCheckpoint(stage)
-            shutil.copy2(source, stage)
-            return PendingCheckpoint(stage, inner=source.name)
-
-    @contextmanager
-    def _filled(self) -> Iterator[Path]:
-        """Lend a staged folder during the block. Remove it if the block fails."""
-        stage = self._checkpoints.stage()
+    def push(self, result: Result) -> None:
+        """Push a result. Return when the function may continue or is ended. The caller holds the turn."""
         try:
-            yield stage
-        except BaseException as error:
-            shutil.rmtree(stage, ignore_errors=True)
-            if isinstance(error, OSError) and not isinstance(error, StoreError):
-                raise StoreError(f"cannot copy the checkpoint to {str(stage)!r}: {error}") from error
-            raise
+            if not self._context.run(self._on_result, result):
+                self.end()
+        except BaseException as error:  # noqa: BLE001  it belongs to the trial; the function must not see it
+            self.error = error
+            self.end()
 
-    def place(self) -> tuple[Path, str] | None:
-        """Return the newest checkpoint's folder and the path in it that was offered, or None."""
-        if self.newest is not None:
-            return self.newest.place, self.newest.inner
-        if self.origin is None:
-            return None
-        folder, record = self.origin
-        return folder.folder / record.name, record.inner
+    def close(self, last: Callable[[], Result] | BaseException) -> None:
+        """Mark the function as ended, and push its last result or keep its error. Called by its thread."""
+        with self.turn:
+            if self.ended:
+                return
+            self.ended = True
+            if isinstance(last, BaseException):
+                self.error = last
+            else:
+                self.push(last())
+            self.end()
 
-    # Methods for the runner.
-
-    @property
-    def has_new(self) -> bool:
-        """Whether a checkpoint was offered and is still to be saved."""
-        return self.newest is not None and self.newest.is_new
-
-    def save(self, counts: Record) -> Record:
-        """Commit the newest checkpoint in the trial's folder; commit a null checkpoint if there is none.
-
-        If the newest checkpoint is already committed there, return its record unchanged.
-        """
-        own = self._checkpoints
-        if self.newest is not None:
-            record = own.commit(self.newest.place, self.newest.record(counts))
-        elif self.origin is None:
-            return own.commit(None, Record(f"checkpoint_null_{uuid.uuid4().hex[:8]}", "null", 0))
-        elif self.origin[0].folder == own.folder and not self.origin[1].temporary:
-            return self.origin[1]
-        else:
-            record = self._adopt(*self.origin)
-        self.newest, self.origin = None, (own, record)
-        return record
-
-    def _adopt(self, folder: CheckpointFolder, record: Record) -> Record:
-        """Commit a temporary checkpoint, or a checkpoint of another trial, in this trial's folder."""
-        with self._checkpoints.staged() as stage:
-            shutil.copytree(folder.folder / record.name, stage, dirs_exist_ok=True)
-            return self._checkpoints.commit(stage, _permanent(record))
-
-    def pack(self, counts: Record) -> bytes:
-        """Return the checkpoint that `save` would commit, as bytes."""
-        if self.newest is not None:
-            return pack(self.newest.place, self.newest.record(counts))
-        if self.origin is None:
-            return pack(self._checkpoints.folder, Record("checkpoint_null", "null", 0))
-        folder, record = self.origin
-        folder.check(record)
-        return pack(folder.folder / record.name, _permanent(record))
-
-    def go_on_from(self, folder: CheckpointFolder, record: Record) -> None:
-        """Continue from a saved checkpoint. A null checkpoint means from the beginning."""
-        self.drop()
-        self.origin = None if record.kind == "null" else (folder, record)
-
-    def drop(self) -> None:
-        """Remove the lent and offered folders that are not saved."""
-        for place in [*self._lent, *([self.newest.place] if self.newest else [])]:
-            shutil.rmtree(place, ignore_errors=True)
-        self.newest = None
-        self._lent.clear()
+    def end(self) -> None:
+        """End the function with its next report."""
+        self.ended = True
+        self.over.set()
 
 
 class StatusReporter:
-    """A function's connection to its worker thread: `reporter(loss=0.1)` reports a result.
+    """A function's connection to its trial: `reporter(loss=0.1)` reports a result.
 
     The functions `nbckpt.report`, `get_checkpoint` and `checkpoint_dir` use it.
 
     Args:
-        stager: Takes the function's checkpoints.
-        handoff: Takes its results; None if the function was not started by a runner.
+        stager: Takes the function's checkpoints, and requests for them.
+        channel: Takes its results; None if the function was not started by a runner.
+        counts: The trial's counts.
         states: Returns the states to save with a report that has no checkpoint, or None if they are not
             due; None if states are never saved.
-        request: The request for a checkpoint. If there are states, they answer it.
         trial_name: The trial's full name, for people.
         trial_id: Its short name in its experiment.
         logdir: The trial's folder.
@@ -219,9 +86,9 @@ class StatusReporter:
     def __init__(
         self,
         stager: CheckpointStager,
-        handoff: Handoff | None = None,
+        channel: ResultChannel | None = None,
+        counts: Counts | None = None,
         states: Callable[[], CheckpointLike | None] | None = None,
-        request: Request | None = None,
         *,
         trial_name: str = "",
         trial_id: str = "",
@@ -231,12 +98,13 @@ class StatusReporter:
         self.trial_id = trial_id
         self.logdir = logdir
         self._stager = stager
-        self._handoff = handoff
+        self._channel = channel
+        self._counts = counts or Counts()
         self._states = states
-        self._request = request or Request()
+        self._went_on_at = time.perf_counter()
 
     def __call__(self, **metrics: Any) -> None:
-        """Report a result. Return when the worker thread asks for the next one.
+        """Report a result. Return when the trial may continue.
 
         Raises:
             UsageError: The function was not started by a runner, or `done` is neither True nor False.
@@ -245,26 +113,30 @@ class StatusReporter:
         self.report(metrics, None)
 
     def report(self, metrics: dict[str, Any], checkpoint: CheckpointLike | None) -> None:
-        """See `nbckpt.report`."""
-        handoff = self._handoff
-        if handoff is None:
+        """See `nbckpt.report`. It keeps and changes *metrics*."""
+        channel, stager, request = self._channel, self._stager, self._stager.request
+        if channel is None:
             raise UsageError("this reporter reports to nobody: let nbckpt.run start the function")
         check_done(metrics)
-        result = metrics if all_plain(metrics) else {key: _copied(value) for key, value in metrics.items()}
-        request = self._request
-        if checkpoint is None and (self._states is not None or request.stands) and not self._stager.has_new:
-            checkpoint = self._states() if self._states is not None else None
-            if checkpoint is None and request.stands:
+        if not all_plain(metrics):
+            metrics = {key: _copied(value) for key, value in metrics.items()}
+        if checkpoint is None and (self._states is not None or request.is_open) and not stager.has_new:
+            checkpoint = None if self._states is None else self._states()
+            if checkpoint is None and request.is_open:
                 checkpoint = snapshots() or None
-        if checkpoint is None:
-            if request.stands:
-                request.answer(given=self._stager.has_new)
-            handoff.give(result)
-        else:
-            with handoff.going_on():  # no other thread's result may come between checkpoint and result
-                self._stager.take(checkpoint)
-                request.answer(given=True)
-                handoff.give(result)
+        with channel.turn:  # no other thread's result may come between checkpoint and result
+            if channel.ended:
+                raise StopTrial
+            if checkpoint is not None:
+                stager.take(checkpoint)
+            self._counts.add(metrics, time.perf_counter() - self._went_on_at)
+            given = stager.newest is not None and stager.comes_with(self._counts)
+            missing = request.is_open and request.answer(given=given)
+            done = bool(metrics[DONE])
+            channel.push(Result(metrics, "given" if given else "missing" if missing else "", done))
+            self._went_on_at = time.perf_counter()
+            if channel.ended:
+                raise StopTrial
 
     def make_checkpoint_dir(self, step: int) -> str:
         """Return a new empty folder for the checkpoint of *step*, for `set_checkpoint`.
@@ -296,11 +168,11 @@ class StatusReporter:
             NotFoundError: There is nothing at the path.
             StopTrial: The trial was stopped. Do not catch it.
         """
-        if self._handoff is None:
+        channel = self._channel
+        with channel.turn if channel is not None else nullcontext():  # not while the former offer is saved
+            if channel is not None and channel.ended:
+                raise StopTrial
             self._stager.take(checkpoint, is_new=is_new)
-        else:
-            with self._handoff.going_on():  # not while the worker thread saves the former offer
-                self._stager.take(checkpoint, is_new=is_new)
 
     def has_new_checkpoint(self) -> bool:
         """Return whether an offered checkpoint is not saved yet."""
@@ -308,21 +180,17 @@ class StatusReporter:
 
     def get_checkpoint(self) -> Path | None:
         """Return the path of the checkpoint that was offered or restored last; nothing changes."""
-        found = self._stager.place()
-        return None if found is None else found[0] / found[1]
+        place = self._stager.place()
+        return None if place is None else place[0] / place[1]
 
     def should_checkpoint(self) -> bool:
         """See `nbckpt.should_checkpoint`."""
-        return self._request.look()
+        return self._stager.request.poll()
 
     def latest(self) -> Checkpoint | None:
         """See `nbckpt.get_checkpoint`."""
-        found = self._stager.place()
-        return None if found is None else Checkpoint.from_directory(found[0])
-
-
-def _permanent(record: Record) -> Record:
-    return replace(record, name=name_of(record.step), temporary=False)
+        place = self._stager.place()
+        return None if place is None else Checkpoint.from_directory(place[0])
 
 
 def _copied(value: Any) -> Any:

@@ -14,14 +14,11 @@ from nbckpt.core.checkpoint import Checkpoint
 from nbckpt.errors import TrialError, UsageError
 from nbckpt.trials.checkpoints.folder import CheckpointFolder, find
 from nbckpt.trials.checkpoints.packing import pack
-from nbckpt.trials.checkpoints.record import PREFIX, TEMPORARY, Kind, Record, name_of
-from nbckpt.trials.model.metrics import DONE, ITERATION, TIME_THIS_ITER, as_plain, plain
+from nbckpt.trials.checkpoints.record import PREFIX, TEMPORARY, Record
+from nbckpt.trials.model.metrics import DONE, Counts, OnResult, Result, check_done
 
-DUPLICATE = "__duplicate__"
-UNANSWERED = "__in_vain__"
-
-_COUNTED = tuple((what, f"{what}_this_iter", f"{what}_total") for what in ("timesteps", "episodes"))
-_INCREMENTS = {this_iter for _, this_iter, _ in _COUNTED}
+SHOULD_CHECKPOINT = "should_checkpoint"
+"""Marks a result of `Trainable.train` with which the trainable wants to be saved."""
 
 _log = logging.getLogger("nbckpt")
 
@@ -52,10 +49,7 @@ class Trainable:
         self.trial_id = trial_id
         self.trial_name = trial_name or trial_id or type(self).__name__
         self._checkpoints = CheckpointFolder(logdir or tempfile.mkdtemp(prefix="nbckpt-trial-"))
-        self._iteration = 0
-        self._time_total_s = 0.0
-        self._totals: dict[str, int] = {}
-        self._last: dict[str, Any] = {}
+        self._counts = Counts()
         self._temporary: list[Record] = []
         self._stopped = False
         self.setup(self.config)
@@ -91,13 +85,13 @@ class Trainable:
     @property
     def iteration(self) -> int:
         """The number of results, including those before a restore."""
-        return self._iteration
+        return self._counts.iteration
 
     training_iteration = iteration
 
     @classmethod
     def tells_when_to_save(cls) -> bool:
-        """Return whether the trainable marks the results with which it wants to be saved."""
+        """Return whether the trainable says itself with which results it is to be saved."""
         return False
 
     def ask_for_checkpoint(self) -> None:
@@ -130,27 +124,24 @@ class Trainable:
             raise TrialError(f"step() must return a dict of metrics, not {type(metrics).__name__}")
         check_done(metrics)
         result = dict(metrics)
-        if DUPLICATE not in result:
-            self._count(result, time.perf_counter() - started)
+        self._counts.add(result, time.perf_counter() - started)
         return result
 
-    def _count(self, result: dict[str, Any], elapsed_s: float) -> None:
-        self._iteration += 1
-        self._time_total_s += float(result.setdefault(TIME_THIS_ITER, elapsed_s))
-        if self._totals or not _INCREMENTS.isdisjoint(result):
-            self._count_totals(result)
-        result.setdefault(DONE, False)
-        result[ITERATION] = self._iteration
-        result["time_total_s"] = self._time_total_s
-        result["timestamp"] = time.time()
-        self._last = dict(result)  # a copy, because the caller may change the result
+    def next_result(self) -> Result:
+        """Do one step and return its result; `should_checkpoint` in the metrics asks for a save."""
+        metrics = self.train()
+        given = bool(metrics.pop(SHOULD_CHECKPOINT, False))
+        return Result(metrics, "given" if given else "", done=bool(metrics.get(DONE)))
 
-    def _count_totals(self, result: dict[str, Any]) -> None:
-        for what, this_iter, total in _COUNTED:
-            if (more := result.get(this_iter)) is not None:
-                self._totals[what] = self._totals.get(what, 0) + int(more)
-            if what in self._totals:
-                result[total] = self._totals[what]
+    def push_results(self, on_result: OnResult, *, in_thread: bool = False) -> None:
+        """Train, and push each result, until *on_result* returns False or a result is the last.
+
+        During each call of *on_result* the trainable is idle: it can be saved. With *in_thread* a function
+        gets its own thread, whose end is not waited for.
+        """
+        del in_thread
+        while on_result(result := self.next_result()) and not result.done:
+            pass
 
     def save(self, checkpoint_dir: str | os.PathLike[str] | None = None) -> str:
         """Save a checkpoint and return the path of its folder. It is committed when the call returns.
@@ -254,30 +245,15 @@ class Trainable:
             raise failure(error) from error
         if isinstance(given, Mapping):
             Checkpoint.from_dict(given).to_directory(stage, overwrite=True)
-            return self._record(name, "fields")
-        return self._record(name, "files", inner=_inside(stage, given))
-
-    def _record(self, name: str | None, kind: Kind, inner: str = "") -> Record:
-        return Record(
-            name or name_of(self._iteration),
-            kind,
-            self._iteration,
-            self._time_total_s,
-            self._totals.get("timesteps"),
-            self._totals.get("episodes"),
-            plain(self._last),
-            inner,
-        )
+            return self._counts.record(name, "fields")
+        return self._counts.record(name, "files", _inside(stage, given))
 
     def _committed(self, record: Record) -> None:
         """Do further work after a checkpoint is saved; for subclasses."""
 
     def _restore(self, folder: CheckpointFolder, record: Record) -> None:
         self._load(folder, record)
-        self._iteration, self._time_total_s = record.iteration, record.time_total_s
-        totals = {"timesteps": record.timesteps_total, "episodes": record.episodes_total}
-        self._totals = {what: total for what, total in totals.items() if total is not None}
-        self._last = dict(record.metrics)
+        self._counts = Counts.of(record)
         self._drop_temporary({record.name})
 
     def _drop_temporary(self, needed: Collection[str]) -> None:
@@ -297,19 +273,6 @@ class Trainable:
             raise failure(error) from error
 
 
-def check_done(metrics: Mapping[str, Any]) -> None:
-    """Refuse a metric called `done`, which says whether the trial has ended.
-
-    Raises:
-        UsageError: It is neither True nor False.
-    """
-    if DONE in metrics and type(as_plain(metrics[DONE])) is not bool:
-        raise UsageError(
-            f"{DONE}={metrics[DONE]!r}: {DONE!r} says whether the trial has ended, True or False. Give this "
-            "metric another name, for example 'progress'"
-        )
-
-
 def own_config(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return a configuration whose dicts and lists are copies; the values in them are shared."""
     return {key: _own(value) for key, value in config.items()}
@@ -322,8 +285,10 @@ def _own(value: Any) -> Any:
 
 
 def failure(error: BaseException) -> TrialError:
-    """Return the TrialError for an exception of the user's code."""
-    return TrialError(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
+    """Return the TrialError for an exception of the user's code, which is its cause."""
+    raised = TrialError(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
+    raised.__cause__ = error
+    return raised
 
 
 def _inside(stage: Path, given: Any) -> str:
