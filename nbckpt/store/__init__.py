@@ -8,7 +8,7 @@ from urllib.parse import unquote, urlsplit
 
 from nbckpt.store.archive import DAMAGE, ArchiveStore, ArchiveWriter, open_archive
 from nbckpt.store.base import STAGING, Buffer, Data, Pieces, Store, check_key
-from nbckpt.store.cached import CachedStore
+from nbckpt.store.cached import CachedStore, is_far, with_cache
 from nbckpt.store.cancel import Cancel, CancelledError, TimedOutError, wanted
 from nbckpt.store.files import exchange, sync_file, sync_folder
 from nbckpt.store.local import LocalStore
@@ -38,6 +38,7 @@ __all__ = [
     "check_no_secret",
     "check_protocol",
     "exchange",
+    "is_far",
     "local_folder",
     "masked",
     "masked_url",
@@ -46,6 +47,7 @@ __all__ = [
     "sync_file",
     "sync_folder",
     "wanted",
+    "with_cache",
 ]
 
 

@@ -12,11 +12,13 @@ from contextlib import suppress
 from pathlib import Path
 
 from nbckpt.store.base import Data, Store
+from nbckpt.store.remote import RemoteStore
 
 _KEPT = "packs/", "checkpoints/", "store.json"  # see docs/decisions/0028
 """Prefixes of the keys whose bytes never change and are read repeatedly."""
 
 _DIGEST = 32
+_SIZE = 4 << 30
 
 
 class CachedStore(Store):
@@ -130,3 +132,13 @@ def _read(file: Path) -> bytes | None:
 
 def _digest(data: bytes) -> bytes:
     return hashlib.blake2b(data, digest_size=_DIGEST).digest()
+
+
+def with_cache(store: Store, folder: Path | None) -> Store:
+    """Return the store, with a cache in *folder* if it is read over a network."""
+    return CachedStore(store, folder, _SIZE) if folder is not None and is_far(store) else store
+
+
+def is_far(store: Store) -> bool:
+    """Tell whether a store is read over a network."""
+    return isinstance(store, (CachedStore, RemoteStore)) and not store.url.startswith("memory:")

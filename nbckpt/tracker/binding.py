@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from nbckpt.core.references import Entry, Ref
-from nbckpt.state.snapshot import Snapshot
+from nbckpt.core import environment
+from nbckpt.core.history import History
+from nbckpt.core.references import SHORT, Entry, Ref
+from nbckpt.core.removals import note
+from nbckpt.core.values.loading import Failure
+from nbckpt.state.snapshot import Snapshot, adopt, held, is_state, put_back
 
 if TYPE_CHECKING:
-    from nbckpt.trials.trash import Removal
+    from nbckpt.trials import trash
 
 GONE = object()
 """Marks a name that is not bound."""
@@ -34,7 +38,7 @@ class Undo:
     settings: dict[str, Any] = field(default_factory=dict)
     states: dict[str, Snapshot] = field(default_factory=dict)
     removed: list[tuple[Entry, list[Ref]]] = field(default_factory=list)
-    beside: Removal | None = None
+    beside: trash.Removal | None = None
 
     @property
     def is_removal(self) -> bool:
@@ -60,3 +64,71 @@ def swap(namespace: dict[str, Any], bindings: Mapping[str, Any]) -> dict[str, An
         else:
             namespace[name] = value
     return before
+
+
+class Binder:
+    """Bind names and load states, and keep the replaced data for `undo`.
+
+    Attributes:
+        last: The last restore or removal; None if there is nothing to undo.
+    """
+
+    def __init__(self) -> None:
+        self.last: Undo | None = None
+
+    def bind(
+        self,
+        values: Mapping[str, Any],
+        settings: dict[str, Any],
+        namespace: dict[str, Any],
+        what: str,
+        failed: list[Failure],
+    ) -> dict[str, str]:
+        """Bind variables and load states and settings of libraries, after all of them are loaded.
+
+        Return the change of each name. Add the states and settings that were not loaded to *failed*.
+        """
+        states = {name: value for name, value in values.items() if is_state(name)}
+        bindings = {name: value for name, value in values.items() if name not in states}
+        changes = {name: change(namespace, name, value) for name, value in bindings.items()}
+        before = held(states)
+        former, reasons = environment.write_states(settings)
+        # Before the states are loaded: after an interrupt of that load, undo still reverts the bindings.
+        self.last = Undo(what, swap(namespace, bindings), former, before)
+        adopt(bindings.values())  # if two states have one name, load the one in the restored variable
+        reasons |= put_back(states)
+        failed += [Failure((name,), reason) for name, reason in reasons.items()]
+        return changes | {name: "changed" for name in states if name not in reasons}
+
+    def undo(self, history: History, namespace: dict[str, Any]) -> tuple[str, list[str]]:
+        """Revert the last action. Return it as text, with the names of the variables that were changed."""
+        last = self.last
+        assert last is not None
+        if not last.is_removal:
+            values = {**last.bindings, **last.states}
+            self.bind(values, last.settings, namespace, last.what, [])
+            return last.what, sorted(values)
+        if last.beside:
+            last.beside.bring_back()  # first: it succeeds or fails as a whole
+        for entry, refs in last.removed:
+            history.bring_back(entry, refs)
+        self.last = None
+        return last.what, []
+
+    def remove(
+        self, history: History, entries: Collection[Entry], beside: Callable[[], trash.Removal] | None
+    ) -> list[tuple[Entry, list[Ref]]]:
+        """Remove checkpoints; see `Tracker.remove`. After a failure, undo reverts what was removed."""
+        undo = Undo("removal of no checkpoint")
+        if beside is not None:
+            undo.beside = beside()
+            undo.what = f"removal of {', '.join(undo.beside.labels)}"
+            self.last = undo
+        if entries:
+            note(history.store, entries)
+        for entry in entries:
+            undo.removed.append((entry, history.remove(entry)))
+            ids = [entry.id[:SHORT] for entry, _ in undo.removed]
+            undo.what = f"removal of {', '.join([*ids, *(undo.beside.labels if undo.beside else ())])}"
+            self.last = undo
+        return undo.removed

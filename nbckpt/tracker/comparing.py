@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from nbckpt.core import environment
 from nbckpt.core.diff import Difference, Loaded, Side, compare, package_diff, source_diff
 from nbckpt.core.manifest import Manifest, Value
+from nbckpt.core.packs.reader import Reader
+from nbckpt.core.selection import Selection
+from nbckpt.core.values.classes import Classes
+from nbckpt.core.values.loading import load_values
+from nbckpt.errors import CodecError, UsageError
 from nbckpt.render import size
+from nbckpt.state.snapshot import is_state, snapshots
 from nbckpt.tracker.results import Compared
+
+LiveValues = Callable[[Mapping[str, Any], dict[str, Any]], dict[str, Value]]
+"""Returns the values that a save of variables would have, without saving."""
 
 
 @dataclass(frozen=True)
@@ -44,18 +53,63 @@ def by_name(manifest: Manifest) -> dict[str, Value]:
     return {value.name: value for value in manifest.values}
 
 
-def compared(old: Manifest, before: Comparable, after: Comparable) -> Compared:
+def stored(manifest: Manifest, reader: Reader | None) -> Comparable:
+    """Return a checkpoint as one side of a comparison. Without a reader, no value may be loaded."""
+
+    def load(name: str) -> Any:
+        assert reader is not None
+        loaded, failed = load_values(manifest, reader, [name], {}, classes=Classes("apart"))
+        if failed:
+            raise CodecError(failed[0].reason)
+        return loaded[name]
+
+    return Comparable(
+        manifest,
+        by_name(manifest),
+        load if reader else None,
+        {path: (content.size, repr(content.runs)) for path, content in manifest.files.items()},
+        manifest.provenance.get("packages", {}),
+    )
+
+
+def live(
+    old: Comparable, namespace: dict[str, Any] | None, hidden: Container[str], live_values: LiveValues
+) -> Comparable:
+    """Return the live namespace as the new side of a comparison with a checkpoint.
+
+    Raises:
+        UsageError: There is no namespace.
+    """
+    before = old.manifest
+    if namespace is None or before is None:
+        raise UsageError("A shell has no variables. Compare two checkpoints: %ckpt diff A B")
+    variables = Selection(hidden=hidden).of(namespace)
+    if not is_whole(before):
+        variables = {name: value for name, value in variables.items() if before.find(name)}
+    if any(is_state(value.name) for value in before.values):
+        variables |= snapshots()
+    return Comparable(
+        None,
+        live_values(variables, namespace),
+        variables.__getitem__,
+        packages=environment.packages(),
+        is_part=not is_whole(before),
+    )
+
+
+def compared(before: Comparable, after: Comparable) -> Compared:
     """Compare two sides. Values are loaded only if both sides may be loaded."""
+    old = before.manifest
+    assert old is not None  # the live namespace is always the new side
     may_load = before.load is not None and after.load is not None
     differences = compare(
         Side(before.values, before.load if may_load else None),
         Side(after.values, after.load if may_load else None),
     )
-    found = [it for it in differences if it.name not in environment.NAMES]
     return Compared(
         old,
         after.manifest,
-        found,
+        [difference for difference in differences if difference.name not in environment.NAMES],
         source_diff(old, after.manifest) if after.manifest else [],
         package_diff(before.packages, after.packages),
         may_load,
@@ -66,14 +120,14 @@ def compared(old: Manifest, before: Comparable, after: Comparable) -> Compared:
 
 def _files(old: Mapping[str, tuple[int, str]], new: Mapping[str, tuple[int, str]]) -> list[Difference]:
     """Return the differences of files, by path."""
-    found = []
+    differences = []
     for path in sorted(old.keys() | new.keys()):
         before, after = old.get(path), new.get(path)
         if before is None or after is None:
             taken = size((before or after or (0, ""))[0])
-            found.append(Difference(path, "added" if before is None else "removed", (taken,)))
+            differences.append(Difference(path, "added" if before is None else "removed", (taken,)))
         elif before == after:
-            found.append(Difference(path, "same"))
+            differences.append(Difference(path, "same"))
         else:
-            found.append(Difference(path, "changed", (f"{size(before[0])} -> {size(after[0])}",)))
-    return found
+            differences.append(Difference(path, "changed", (f"{size(before[0])} -> {size(after[0])}",)))
+    return differences

@@ -7,39 +7,37 @@ import re
 import time
 from collections.abc import Callable, Container, Iterable, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from nbckpt.core import environment, gc, transfer
+from nbckpt.core import gc, transfer
 from nbckpt.core.damage import set_aside_all
 from nbckpt.core.history import History, VanishedError
-from nbckpt.core.manifest import Manifest, Value, now
+from nbckpt.core.manifest import Manifest, Value
 from nbckpt.core.packs.known import Known
 from nbckpt.core.packs.reader import Reader
 from nbckpt.core.packs.writer import Packer, Progress
-from nbckpt.core.references import SHORT, Entry, Ref
-from nbckpt.core.removals import Removal, last_removal, note
-from nbckpt.core.selection import Selection, values_of
+from nbckpt.core.references import Entry, Ref
+from nbckpt.core.removals import Removal, last_removal
+from nbckpt.core.selection import Selection
 from nbckpt.core.trust import open_signer, stranger
-from nbckpt.core.values.classes import Classes
-from nbckpt.core.values.loading import Failure, load_values
-from nbckpt.core.values.variables import Captured, capture
+from nbckpt.core.values.loading import Failure
+from nbckpt.core.values.variables import capture
 from nbckpt.core.verify import Verified, verify
-from nbckpt.errors import CodecError, NbckptError, UsageError
+from nbckpt.errors import NbckptError, UsageError
 from nbckpt.listing import listing_table, read_rows
 from nbckpt.render import Hint, Page, Rich, count
 from nbckpt.settings import Settings
-from nbckpt.state.snapshot import Snapshot, adopt, held, is_state, note_saved, put_back, snapshots
-from nbckpt.store import CachedStore, RemoteStore, Store, open_store
-from nbckpt.tracker.binding import GONE, Undo, change, swap
-from nbckpt.tracker.comparing import Comparable, by_name, compared, is_whole
+from nbckpt.store import Store, is_far, open_store, with_cache
+from nbckpt.tracker.binding import Binder
+from nbckpt.tracker.comparing import Comparable, compared, live, stored
+from nbckpt.tracker.restoring import Restore
 from nbckpt.tracker.results import Compared, Restored, Saved
+from nbckpt.tracker.saving import Save
 
 if TYPE_CHECKING:
     from nbckpt.trials import trash
 
 _MOST_TRIES = 3
-_CACHE_SIZE = 4 << 30
 _MOST_ROWS = 5
 
 
@@ -55,39 +53,32 @@ class Tracker(Rich):
     """
 
     def __init__(
-        self,
-        store: str | os.PathLike[str] | Store | None = None,
-        *,
-        settings: Settings | None = None,
+        self, store: str | os.PathLike[str] | Store | None = None, *, settings: Settings | None = None
     ) -> None:
         self.settings = settings or Settings.load()
-        where = self.settings.store if store is None else store
-        self.store = _cached(open_store(where), self.settings)
+        self.store = with_cache(
+            open_store(self.settings.store if store is None else store), self.settings.cache
+        )
         self.history = History(self.store, lambda: open_signer(self.settings))
         self._known = Known(self.store)
         self._before: Manifest | None = None
-        self._undo: Undo | None = None
+        self._binder = Binder()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
         """Release the objects that `undo` keeps alive."""
-        self._undo = None
+        self._binder.last = None
 
     def page(self) -> Page:
         """See `Rich.page`. It does not read a store over a network."""
         where = f"{type(self).__name__} of {self.store.url}"
-        notes = (f"undo() takes back the {self.undoable}",) if self._undo else ()
-        if _is_far(self.store):
+        notes = (f"undo() takes back the {self.undoable}",) if self._binder.last else ()
+        if is_far(self.store):
             return Page(where, notes=notes, hints=(Hint("List", ".entries() or %ckpt ls"),))
         try:
             entries = self.entries()
@@ -102,7 +93,7 @@ class Tracker(Rich):
     @property
     def undoable(self) -> str:
         """The action that `undo` would revert, as text; empty for none."""
-        return self._undo.what if self._undo else ""
+        return self._binder.last.what if self._binder.last else ""
 
     # Saving.
 
@@ -144,26 +135,19 @@ class Tracker(Rich):
             StoreError: The storage failed.
         """
         started = time.perf_counter()
-        name = name or self._default_name()
         self.history.check_format()
         selection = Selection(tuple(variables), tuple(exclude), hidden)
-        chosen, whole = selection.of(namespace), selection.whole
-        left = set() if whole else Selection(hidden=hidden).of(namespace).keys() - chosen.keys()
-        beside = environment.read_states() if whole else {}
-        if states:
-            beside |= self._snapshots()
+        origin = {"notebook": self.settings.notebook} if self.settings.notebook else {}
+        origin |= provenance or {}
+        save = Save(namespace, selection, self._before, origin, message, states=states)
         self._known.refresh()
         for attempt in range(_MOST_TRIES):
             try:
                 with Packer(
                     self.store, self._known, algorithms=self.history.algorithms, salted=attempt > 0
                 ) as packer:
-                    captured = capture(chosen | beside, namespace, packer, left=left)
-                    if captured.skipped and not captured.drafts:
-                        raise _nothing_left(captured)
-                    packer.finish(progress)
-                    made = self._describe(captured, packer, whole=whole, message=message, where=provenance)
-                manifest, ref = self.history.publish(made, name)
+                    draft = save.write(packer, progress)
+                manifest, ref = self.history.publish(draft, name or self._default_name())
                 break
             except VanishedError as error:
                 self._known.forget(error.packs)
@@ -171,55 +155,13 @@ class Tracker(Rich):
             raise UsageError(
                 f"{self.store.url} is being collected again and again: save again when that is over"
             )
-        note_saved(beside)
-        self._before = manifest if whole else self._before
+        save.note()
+        self._before = manifest if selection.whole else self._before
         assert ref is not None  # a name was given
         return Saved(manifest, ref, packer.new_bytes, time.perf_counter() - started)
 
-    def _snapshots(self) -> dict[str, Snapshot]:
-        taken = snapshots()
-        if not taken:
-            raise UsageError("there are no states to save: make one with nbckpt.State, or leave --states out")
-        return taken
-
     def _default_name(self) -> str:
         return Path(self.settings.notebook).stem if self.settings.notebook else "session"
-
-    def _describe(
-        self,
-        captured: Captured,
-        packer: Packer,
-        *,
-        whole: bool,
-        message: str,
-        where: Mapping[str, Any] | None,
-    ) -> Manifest:
-        present = {*captured.order, *(skipped.name for skipped in captured.skipped)}
-        before = self._before
-        # Only names of an earlier save: other absent names may be new work, see docs/decisions/0006.
-        gone = (
-            {*(value.name for value in before.values), *before.deleted} - present if before and whole else ()
-        )
-        return Manifest(
-            algorithms=packer.algorithms,
-            kind="variables",
-            created_at=now(),
-            message=message,
-            parent=before.id if before else "",
-            values=captured.values(packer),
-            groups=captured.groups(packer),
-            skipped=tuple(captured.skipped),
-            warnings=tuple(captured.warnings),
-            deleted=tuple(sorted(it for it in set(gone) - environment.NAMES if not is_state(it))),
-            provenance={
-                **environment.machine(),
-                "packages": environment.packages(),
-                "new_bytes": packer.new_bytes,
-                **({"notebook": self.settings.notebook} if self.settings.notebook else {}),
-                **(where or {}),
-            },
-            inline=packer.inline,
-        )
 
     # Looking.
 
@@ -271,36 +213,14 @@ class Tracker(Rich):
         compared. If *old* holds a part of the variables, only that part of *namespace* is compared.
         """
         before = self.comparable(old) if isinstance(old, str) else old
-        assert before.manifest is not None  # the live namespace is always the new side
         if not new:
-            after = self._live(before.manifest, namespace, hidden)
-        else:
-            after = self.comparable(new) if isinstance(new, str) else new
-        return compared(before.manifest, before, after)
+            return compared(before, live(before, namespace, hidden, self._live_values))
+        return compared(before, self.comparable(new) if isinstance(new, str) else new)
 
     def comparable(self, ref: str) -> Comparable:
         """Return a checkpoint as one side of a comparison."""
         manifest = self.manifest(ref)
-        return Comparable(
-            manifest,
-            by_name(manifest),
-            self._loader(manifest) if self.history.trusted(manifest) else None,
-            {path: (it.size, repr(it.runs)) for path, it in manifest.files.items()},
-            manifest.provenance.get("packages", {}),
-        )
-
-    def _live(self, before: Manifest, namespace: dict[str, Any] | None, hidden: Container[str]) -> Comparable:
-        """Return the live namespace as the new side of a comparison with a checkpoint."""
-        if namespace is None:
-            raise UsageError("A shell has no variables. Compare two checkpoints: %ckpt diff A B")
-        live = Selection(hidden=hidden).of(namespace)
-        if not is_whole(before):
-            live = {name: value for name, value in live.items() if before.find(name)}
-        if any(is_state(it.name) for it in before.values):
-            live |= snapshots()
-        values = self._live_values(live, namespace)
-        packages = environment.packages()
-        return Comparable(None, values, live.__getitem__, packages=packages, is_part=not is_whole(before))
+        return stored(manifest, self.read(manifest) if self.history.trusted(manifest) else None)
 
     def _live_values(self, live: Mapping[str, Any], namespace: dict[str, Any]) -> dict[str, Value]:
         """Return the values that a save of *live* would have, without saving."""
@@ -308,17 +228,6 @@ class Tracker(Rich):
             captured = capture(live, namespace, packer)
             packer.finish()
             return {value.name: value for value in captured.values(packer)}
-
-    def _loader(self, manifest: Manifest) -> Callable[[str], Any]:
-        reader = self.read(manifest)
-
-        def load(name: str) -> Any:
-            loaded, failed = load_values(manifest, reader, [name], {}, classes=Classes("apart"))
-            if failed:
-                raise CodecError(failed[0].reason)
-            return loaded[name]
-
-        return load
 
     # Restoring.
 
@@ -358,36 +267,19 @@ class Tracker(Rich):
         """
         started = time.perf_counter()
         manifest = self.manifest(ref)
-        names = tuple(names)
-        wanted = [it for it in values_of(manifest, names) if not (prefix and is_state(it))]
-        gone = [name for name in manifest.deleted if name in namespace] if not names and not prefix else []
+        restore = Restore(manifest, namespace, tuple(names), prefix)
         if dry_run:
-            changes = self._foresee(manifest, wanted, namespace, prefix, hidden)
-            changes |= dict.fromkeys(gone, "removed")
-            return self._restored(manifest, changes, (), wanted, started, dry_run=True)
+            return restore.result(restore.foresee(hidden, self._live_values), (), started, dry_run=True)
         if not (trust or self.history.trusted(manifest)):
             raise stranger(manifest, ref, str(self.history.check_format().get("key", "")))
-        loaded, failed = load_values(
-            manifest,
-            self.read(manifest),
-            wanted,
-            namespace,
-            classes=_classes_for(manifest, wanted, namespace),
-            verify=not lazy,
-            progress=progress,
-        )
-        if damaged := {name for it in failed if it.damaged for name in it.names}:
+        loaded, failed = restore.load(self.read(manifest), verify=not lazy, progress=progress)
+        if damaged := {name for failure in failed if failure.damaged for name in failure.names}:
             # Otherwise the next save would reuse data that cannot be read.
             set_aside_all(self.store, manifest.packs_of(damaged))
-        settings = {name: loaded.pop(name) for name in environment.NAMES & loaded.keys()}
-        states = {name: loaded.pop(name) for name in list(loaded) if is_state(name)}
-        bindings = {prefix + name: value for name, value in loaded.items()} | dict.fromkeys(gone, GONE)
-        changes = self._bind(
-            bindings, settings, states, namespace, f"restore of {manifest.id[:SHORT]}", failed
-        )
-        if not names and not prefix:
+        changes = restore.bind(self._binder, loaded, failed)
+        if restore.is_whole:
             self._before = manifest
-        return self._restored(manifest, changes, tuple(failed), wanted, started)
+        return restore.result(changes, tuple(failed), started)
 
     def bind(
         self, values: Mapping[str, Any], namespace: dict[str, Any], what: str
@@ -403,29 +295,7 @@ class Tracker(Rich):
             The change of each name, `new`, `same` or `changed`; and the states that were not loaded.
         """
         failed: list[Failure] = []
-        states = {name: it for name, it in values.items() if is_state(name)}
-        bindings = {name: it for name, it in values.items() if name not in states}
-        return self._bind(bindings, {}, states, namespace, f"restore of {what}", failed), failed
-
-    def _bind(
-        self,
-        bindings: Mapping[str, Any],
-        settings: dict[str, Any],
-        states: Mapping[str, Snapshot],
-        namespace: dict[str, Any],
-        what: str,
-        failed: list[Failure],
-    ) -> dict[str, str]:
-        """Bind all names and load all states, after all values are loaded. Add failures to *failed*."""
-        changes = {name: change(namespace, name, value) for name, value in bindings.items()}
-        before = held(states)
-        former, reasons = environment.write_states(settings)
-        # Before the states are loaded: after an interrupt of that load, undo still reverts the bindings.
-        self._undo = Undo(what, swap(namespace, bindings), former, before)
-        adopt(bindings.values())  # if two states have one name, load the one in the restored variable
-        reasons |= put_back(states)
-        failed += [Failure((name,), reason) for name, reason in reasons.items()]
-        return changes | {name: "changed" for name in states if name not in reasons}
+        return self._binder.bind(values, {}, namespace, f"restore of {what}", failed), failed
 
     def undo(self, namespace: dict[str, Any]) -> tuple[str, list[str]]:
         """Undo the last restore or removal. A second undo of a restore repeats the restore.
@@ -439,70 +309,17 @@ class Tracker(Rich):
         Raises:
             UsageError: There is nothing to undo.
         """
-        last = self._undo
-        if last is None:
-            removal = self.last_removal()
-            if removal is None:
-                raise UsageError(
-                    "there is nothing to undo: nothing was restored here, and the trash is empty"
-                )
-            removal.bring_back(self.history)
-            return str(removal), []
-        if last.is_removal:
-            if last.beside:
-                last.beside.bring_back()  # first: it succeeds or fails as a whole
-            for entry, refs in last.removed:
-                self.history.bring_back(entry, refs)
-            self._undo = None
-            return last.what, []
-        self._bind(last.bindings, last.settings, last.states, namespace, last.what, [])
-        return last.what, sorted([*last.bindings, *last.states])
+        if self._binder.last is not None:
+            return self._binder.undo(self.history, namespace)
+        removal = self.last_removal()
+        if removal is None:
+            raise UsageError("there is nothing to undo: nothing was restored here, and the trash is empty")
+        removal.bring_back(self.history)
+        return str(removal), []
 
     def last_removal(self) -> Removal | None:
         """Return the last removal of checkpoints that can be undone, made by any process; None for none."""
         return last_removal(self.history)
-
-    def _foresee(
-        self,
-        manifest: Manifest,
-        wanted: list[str],
-        namespace: dict[str, Any],
-        prefix: str,
-        hidden: Container[str],
-    ) -> dict[str, str]:
-        live = {
-            name: namespace[prefix + name]
-            for name in wanted
-            if prefix + name in namespace and name not in hidden
-        }
-        if any(map(is_state, wanted)):
-            live |= snapshots()
-        values = self._live_values(live, namespace)
-
-        def change(name: str) -> str:
-            if prefix + name not in namespace and name not in live:
-                return "new"
-            value = manifest.find(name)
-            return "same" if name in values and value and value.digest == values[name].digest else "changed"
-
-        return {prefix + name: change(name) for name in wanted if name not in environment.NAMES}
-
-    def _restored(
-        self,
-        manifest: Manifest,
-        changes: dict[str, str],
-        failed: tuple[Failure, ...],
-        wanted: list[str],
-        started: float,
-        *,
-        dry_run: bool = False,
-    ) -> Restored:
-        names = set(wanted)
-        groups = {value.group for value in manifest.values if value.name in names}
-        groups -= {at for at, group in enumerate(manifest.groups) if group.separate}
-        apart = tuple(it.name for it in manifest.values if it.group in groups and it.name not in names)
-        torn = tuple(it.name for it in manifest.values if it.changed and it.name in names)
-        return Restored(manifest, changes, failed, apart, time.perf_counter() - started, dry_run, torn)
 
     # Keeping house.
 
@@ -520,25 +337,11 @@ class Tracker(Rich):
             beside: Called before the removal, to remove other things that `undo` brings back together with
                 the checkpoints.
         """
-        entries = list(dict.fromkeys(self.find(ref) for ref in refs))
-        undo = Undo("removal of no checkpoint")
-        if beside is not None:
-            undo.beside = beside()
-            undo.what = f"removal of {', '.join(undo.beside.labels)}"
-            self._undo = undo
-        if entries:
-            note(self.store, entries)
-        for entry in entries:  # after a failure, undo brings back those removed before it
-            undo.removed.append((entry, self.history.remove(entry)))
-            names = [entry.id[:SHORT] for entry, _ in undo.removed]
-            undo.what = f"removal of {', '.join([*names, *(undo.beside.labels if undo.beside else ())])}"
-            self._undo = undo
-        return undo.removed
+        return self._binder.remove(self.history, dict.fromkeys(self.find(ref) for ref in refs), beside)
 
     def only_in(self, entries: Iterable[Entry]) -> int:
         """Return the number of bytes that only *entries* use."""
-        ids = {entry.id for entry in entries}
-        return gc.only_in(self.history, ids)
+        return gc.only_in(self.history, {entry.id for entry in entries})
 
     def collect(self, *, dry_run: bool = False) -> gc.Collected:
         """Delete removed checkpoints and data that no checkpoint uses; see gc.py."""
@@ -546,8 +349,8 @@ class Tracker(Rich):
         collected = gc.collect(self.history, dry_run=dry_run)
         if not dry_run:
             self._known = Known(self.store)
-            if self._undo and self._undo.is_removal:
-                self._undo = None
+            if self._binder.last and self._binder.last.is_removal:
+                self._binder.last = None
         return collected
 
     def trust(self, refs: Iterable[str]) -> list[Manifest]:
@@ -587,37 +390,11 @@ class Tracker(Rich):
     def export(self, ref: str, file: str | os.PathLike[str], *, overwrite: bool = False) -> int:
         """Export one checkpoint to a file; return the file's size in bytes."""
         manifest = self.manifest(ref)
-        names = [it.name for it in self.history.refs() if it.id == manifest.id]
-        asked = re.split("[@~]", ref)[0]
-        name = asked if asked in names else next(iter(names), "")
+        names = [its.name for its in self.history.refs() if its.id == manifest.id]
+        wanted = re.split("[@~]", ref)[0]
+        name = wanted if wanted in names else next(iter(names), "")
         return transfer.export(self.history, manifest, Path(file), name, overwrite=overwrite)
 
     def import_file(self, file: str | os.PathLike[str]) -> tuple[Manifest, Ref | None, bool]:
         """Import a file that `export` wrote; see `transfer.import_file`."""
         return transfer.import_file(self.history, Path(file))
-
-
-def _cached(store: Store, settings: Settings) -> Store:
-    """Return the store, with a cache if it is read over a network."""
-    if settings.cache is None or not _is_far(store):
-        return store
-    return CachedStore(store, settings.cache, _CACHE_SIZE)
-
-
-def _is_far(store: Store) -> bool:
-    """Tell whether a store is read over a network."""
-    return isinstance(store, (CachedStore, RemoteStore)) and not store.url.startswith("memory:")
-
-
-def _classes_for(manifest: Manifest, names: list[str], namespace: dict[str, Any]) -> Classes:
-    """Choose the classes to load: live ones for plain instances, saved ones if a class itself is loaded."""
-    wanted = set(names)
-    kinds = any(value.preview.get("class") for value in manifest.values if value.name in wanted)
-    return Classes("new" if kinds else "live", namespace)
-
-
-def _nothing_left(captured: Captured) -> CodecError:
-    first = captured.skipped[0]
-    return CodecError(
-        f"cannot save {first.path}: {first.reason}. Nothing else was asked for, so nothing was saved"
-    )

@@ -196,7 +196,7 @@ def fixed_times() -> Iterator[None]:
     def now() -> str:
         return f"2026-01-01T12:{next(minutes):02}:00.000000Z"
 
-    with mock.patch("nbckpt.tracker.tracker.now", now), mock.patch("nbckpt.core.sources.now", now):
+    with mock.patch("nbckpt.tracker.saving.now", now), mock.patch("nbckpt.core.sources.now", now):
         yield
 
 
