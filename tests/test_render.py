@@ -10,7 +10,7 @@ import pytest
 from nbckpt.commands import TABLE
 from nbckpt.commands.housekeeping import Tagged
 from nbckpt.core.references import Ref
-from nbckpt.render import Cell, Column, Fold, Page, Picture, Table
+from nbckpt.render import Cell, Column, Fold, Page, Picture, Table, short
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 
@@ -82,6 +82,10 @@ def test_a_users_template_may_override_one_block(tmp_path: Path, monkeypatch: py
 def test_every_command_has_help_and_so_has_every_option() -> None:
     assert [it.name for it in TABLE.values() if not it.help.endswith(".")] == []
     assert [it.flags for command in TABLE.values() for it in command.options if not it.help] == []
+
+
+def test_the_list_of_commands_cuts_no_help() -> None:
+    assert [command.help for command in TABLE.values() if short(command.help) != command.help] == []
 
 
 def test_a_table_with_wide_characters_is_aligned() -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib import import_module
 
-from nbckpt.commands.table import IN_NOTEBOOKS, Command, HelpRequest, Option, Request, Session, parse
+from nbckpt.commands.options import Option
+from nbckpt.commands.table import IN_NOTEBOOKS, Command, HelpRequest, Request, Session, parse
 
 _MODULES = {
     "browsing": "status ls show",
@@ -14,19 +16,21 @@ _MODULES = {
     "restoring": "restore undo snippet",
     "trials": "run trials pause stop checkpoint resume best plot",
     "syncing": "push pull sync",
-    "housekeeping": "tag rm gc verify trust export import",
-    "about": "panel doctor help",
+    "housekeeping": "tag rm gc verify trust export import_",
+    "about": "panel doctor help_",
 }
-_HOMES = {name: module for module, names in _MODULES.items() for name in names.split()}
+_HOMES = {
+    function.rstrip("_"): (module, function)
+    for module, functions in _MODULES.items()
+    for function in functions.split()
+}
 
 
 class _Table(Mapping[str, Command]):
     """The commands in the order of the help. The module of a command is imported on first use."""
 
     def __getitem__(self, name: str) -> Command:
-        # see docs/decisions/0051
-        commands: tuple[Command, ...] = import_module(f"{__name__}.{_HOMES[name]}").COMMANDS
-        return next(command for command in commands if command.name == name)
+        return _command(name)
 
     def __contains__(self, name: object) -> bool:
         return name in _HOMES
@@ -36,6 +40,12 @@ class _Table(Mapping[str, Command]):
 
     def __len__(self) -> int:
         return len(_HOMES)
+
+
+@cache
+def _command(name: str) -> Command:
+    module, function = _HOMES[name]
+    return Command(name, getattr(import_module(f"{__name__}.{module}"), function))  # see docs/decisions/0051
 
 
 TABLE: Mapping[str, Command] = _Table()

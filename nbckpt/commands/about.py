@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from importlib.util import find_spec
+from typing import Annotated
 
-from nbckpt.commands.table import IN_NOTEBOOKS, Command, HelpRequest, Session, option, parse
+from nbckpt.commands.options import Variable, Word
+from nbckpt.commands.table import IN_NOTEBOOKS, HelpRequest, Session, parse
 from nbckpt.core.environment import machine
 from nbckpt.core.packs.mapping import MAPS
 from nbckpt.core.values.codec import dump
@@ -63,8 +65,12 @@ class Diagnosis(Result):
         )
 
 
-def doctor(session: Session, variables: Sequence[str]) -> Diagnosis:
-    """Check the store, the secret and this Python, and find variables that cannot be saved."""
+def doctor(session: Session, *variables: Variable) -> Diagnosis:
+    """Check the installation, and find variables that fail to save.
+
+    Args:
+        variables: Check only these variables.
+    """
     return Diagnosis(tuple(_checks(session)), tuple(_culprits(session, variables)))
 
 
@@ -146,20 +152,24 @@ class Help(Result):
             return Page("", code=self.usage)
         table = Table("commands", (Column("command", code=True), Column("what it does")), self.commands)
         notes: tuple[str, ...] = (
-            "REF is a name, name@3, an id (or its beginning), latest, each with ~2 for the second older one",
-            "every command takes --store PLACE and --help",
+            "REF is a name, name@3, an id or its beginning, or latest. Add ~2 for the second older one.",
+            "Every command takes --store STORE and --help.",
         )
         if self.elsewhere:
             names = ", ".join(self.elsewhere)
-            notes += (f"in a notebook or IPython, after %load_ext nbckpt, also: {names}",)
+            notes += (f"In a notebook or IPython, after %load_ext nbckpt, there are also: {names}.",)
         details = Hint("Details", f"{self.face} help COMMAND")
         return Page(f"{self.face} COMMAND …", (table,), notes, hints=(details,))
 
 
-def help_(session: Session, command: str | None) -> Help:
-    """List the commands, or show how one is used."""
+def help_(session: Session, command: Annotated[str, Word("COMMAND", "command")] = "") -> Help:
+    """List the commands, or show the usage of one command.
+
+    Args:
+        command: The command.
+    """
     table = session.table
-    if command is None:
+    if not command:
         elsewhere = tuple(sorted(IN_NOTEBOOKS)) if session.namespace is None else ()
         here = (it for it in table.values() if it.name not in elsewhere)
         return Help(session.face, tuple((it.name, it.help) for it in here), elsewhere)
@@ -172,43 +182,12 @@ def help_(session: Session, command: str | None) -> Help:
     raise AssertionError("asking for help is always answered")
 
 
-def panel(session: Session, tab: str) -> None:
-    """Show a panel: checkpoints, trials and sync with buttons."""
+def panel(session: Session, tab: Annotated[str, Word("TAB")] = "checkpoints") -> None:
+    """Show checkpoints, trials and the sync in a panel.
+
+    Args:
+        tab: The tab in front: checkpoints, trials or sync.
+    """
     if session.panel is None:
         raise UsageError("the panel needs a notebook. The commands do the same. List them with `%ckpt help`")
     session.panel(tab)
-
-
-COMMANDS = (
-    Command(
-        "panel",
-        panel,
-        (
-            option(
-                "tab",
-                nargs="?",
-                default="checkpoints",
-                metavar="TAB",
-                help="the tab in front: checkpoints, trials or sync",
-            ),
-        ),
-    ),
-    Command(
-        "doctor",
-        doctor,
-        (
-            option(
-                "variables",
-                nargs="*",
-                metavar="VAR",
-                kind="variable",
-                help="look at these variables only",
-            ),
-        ),
-    ),
-    Command(
-        "help",
-        help_,
-        (option("command", nargs="?", metavar="COMMAND", kind="command", help="of this command"),),
-    ),
-)

@@ -6,11 +6,12 @@ import shlex
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from nbckpt.commands.meaning import also_a_trial, is_ref, is_trial
+from nbckpt.commands.options import Number, PageNumber, Text, Word
 from nbckpt.commands.saving import torn_note
-from nbckpt.commands.table import Command, Option, Session, option
+from nbckpt.commands.table import Session
 from nbckpt.core.environment import NAMES
 from nbckpt.core.manifest import Manifest
 from nbckpt.core.packs.reader import Reader
@@ -48,7 +49,7 @@ class Listing(Result):
         total: The number of all checkpoints that match.
         where: The store.
         first: The index of the first row among all.
-        name: Only versions of this name are listed; None for all names.
+        name: Only versions of this name are listed; empty for all names.
         find: Only checkpoints that contain this text are listed; empty for all.
         trials: Which checkpoints of trials are listed too: `all`, the `newest` of each trial, or "" for none.
     """
@@ -57,7 +58,7 @@ class Listing(Result):
     total: int
     where: str
     first: int = 0
-    name: str | None = None
+    name: str = ""
     find: str = ""
     trials: str = ""
 
@@ -91,14 +92,25 @@ class Listing(Result):
 
 def ls(
     session: Session,
-    name: str | None,
-    most: int,
-    page: int,
-    find: str,
-    trials: str,
+    name: Annotated[str, Word("NAME", "ref")] = "",
+    *,
+    all_: bool = False,
+    newest: bool = False,
+    most: Number = _SHOWN,
+    page: PageNumber = 1,
+    find: Text = "",
 ) -> Listing:
-    """List the checkpoints, newest first; with --all those of trials, too."""
-    if name is not None and trials:
+    """List the checkpoints, newest first.
+
+    Args:
+        name: List only the versions of this name.
+        all_: Also list the checkpoints of trials.
+        newest: Also list the newest checkpoint of each trial.
+        most: The number of rows on a page; 0 for all.
+        find: List only checkpoints with TEXT in a name, the id, the message, a variable or a file.
+    """
+    trials = "all" if all_ else "newest" if newest else ""
+    if name and trials:
         raise UsageError(f"ls NAME lists the versions of one name, --{trials} others: leave one of them out")
     history = session.tracker.history
     places = _places(session, name, trials)
@@ -112,11 +124,11 @@ def ls(
     return Listing(shown, total, session.tracker.store.url, first, name, find, trials)
 
 
-def _places(session: Session, name: str | None, trials: str) -> list[Entry | Found]:
+def _places(session: Session, name: str, trials: str) -> list[Entry | Found]:
     """Return the entries of the checkpoints to list, newest first."""
     tracker = session.tracker
     entries = tracker.entries()
-    if name is not None:
+    if name:
         tracker.find(name)
         targets = {ref.id for ref in tracker.history.refs(name)} or {tracker.find(name).id}
         entries = [entry for entry in entries if entry.id in targets]
@@ -170,7 +182,7 @@ class Status(Result):
 
 
 def status(session: Session) -> Status:
-    """Show the store, its newest checkpoints and what can be undone."""
+    """Show the store and its newest checkpoints."""
     tracker = session.tracker
     entries = tracker.entries()
     return Status(
@@ -276,8 +288,14 @@ def _folds(provenance: Any) -> Iterable[Fold]:
         )
 
 
-def show(session: Session, ref: str) -> Result:
-    """Show a checkpoint: its variables, previews, pictures, the cell that made it; or a trial."""
+def show(session: Session, ref: Annotated[str, Word("REF", "ref or trial")]) -> Result:
+    """Show a checkpoint or a trial in detail.
+
+    For a checkpoint these are its variables, with previews and pictures, and the cell that saved it.
+
+    Args:
+        ref: A name, name@3, an id, latest or latest~2; EXP/t3 for a trial, EXP/t3@10 for its checkpoint.
+    """
     tracker = session.tracker
     if not is_ref(session, ref):
         if is_trial(ref):
@@ -310,48 +328,3 @@ def _trial(session: Session, ref: str) -> Result:
     trial, record = session.library.checkpoint(ref)
     row = Rows(session.tracker.history).read(Found(trial.folder, record.name))
     return Shown(row, hints=(Hint("Restore", f"%ckpt restore {row.ref}"),))
-
-
-def _trials_too(flag: str, what: str) -> Option:
-    return option(flag, dest="trials", action="store_const", const=flag.strip("-"), default="", help=what)
-
-
-COMMANDS = (
-    Command("status", status),
-    Command(
-        "ls",
-        ls,
-        (
-            option("name", nargs="?", metavar="NAME", kind="ref", help="only the versions of this name"),
-            _trials_too("--all", "the checkpoints of trials, too"),
-            _trials_too("--newest", "the newest checkpoint of each trial, too"),
-            option(
-                "-n",
-                "--most",
-                type=int,
-                default=_SHOWN,
-                metavar="N",
-                help=f"how many at most ({_SHOWN}); 0: all",
-            ),
-            option("--page", type=int, default=1, metavar="K", help="page K"),
-            option(
-                "--find",
-                default="",
-                metavar="TEXT",
-                help="only those with TEXT in a name, the id, the message, a variable or a file",
-            ),
-        ),
-    ),
-    Command(
-        "show",
-        show,
-        (
-            option(
-                "ref",
-                metavar="REF",
-                kind="ref or trial",
-                help="a name, name@3, an id, latest, latest~2; or a trial, EXP/t3, or EXP/t3@10",
-            ),
-        ),
-    ),
-)

@@ -8,7 +8,8 @@ from functools import cache
 from typing import Any
 
 from nbckpt.commands.meaning import is_ref, is_trial
-from nbckpt.commands.table import Command, Session, option
+from nbckpt.commands.options import Step
+from nbckpt.commands.table import Session
 from nbckpt.core.checkpoint import Checkpoint
 from nbckpt.core.diff import Difference
 from nbckpt.core.files import FILES, KIND
@@ -60,8 +61,13 @@ def _table(what: str, differ: Sequence[Difference]) -> Table:
     return Table(f"{what}s that differ", (Column(what, code=True), Column("change"), Column("details")), rows)
 
 
-def diff(session: Session, old: str, new: str | None) -> Comparison:
-    """Compare checkpoint A with B, or with the live variables; those of trials too."""
+def diff(session: Session, old: Step, new: Step = "") -> Comparison:
+    """Compare a checkpoint with another or with live variables.
+
+    Args:
+        old: The older checkpoint; EXP/t3@10 for a checkpoint of a trial.
+        new: The newer checkpoint; by default the live variables.
+    """
     namespace = None if new else session.live("diff A")
     tracker = session.tracker
     after = _side(session, new) if new else ""
@@ -86,21 +92,3 @@ def _side(session: Session, ref: str) -> Comparable:
     files = {path: it for path, it in record.files.items() if path in manifest.files}
     load = (lambda name: fields()[name]) if is_ours or not manifest.values else None
     return Comparable(manifest, by_name(manifest), load, files)
-
-
-COMMANDS = (
-    Command(
-        "diff",
-        diff,
-        (
-            option("old", metavar="A", kind="ref or step", help="the older checkpoint; or EXP/t3@10"),
-            option(
-                "new",
-                nargs="?",
-                metavar="B",
-                kind="ref or step",
-                help="the newer one; by default what is live",
-            ),
-        ),
-    ),
-)

@@ -9,8 +9,9 @@ from functools import partial
 from pathlib import Path
 
 from nbckpt.commands.meaning import is_ref, is_trial
+from nbckpt.commands.options import DryRun, File, Name, Reference, Removable, Step
 from nbckpt.commands.saving import counted
-from nbckpt.commands.table import Command, Session, option, switch
+from nbckpt.commands.table import Session
 from nbckpt.core.checkpoint import Checkpoint
 from nbckpt.core.gc import Collected
 from nbckpt.core.manifest import Manifest
@@ -38,8 +39,14 @@ class Tagged(Result):
         return Page(f"{self.ref.id[:SHORT]} is now {self.ref}")
 
 
-def tag(session: Session, ref: str, name: str) -> Tagged:
-    """Give a checkpoint one more name; one of a trial is kept by it among those of variables."""
+def tag(session: Session, ref: Step, name: Name) -> Tagged:
+    """Give a checkpoint an additional name.
+
+    A trial's checkpoint is copied to the store under this name.
+
+    Args:
+        name: The additional name.
+    """
     if is_trial(ref) and not is_ref(session, ref):
         folder, tree = _of_trial(session, ref)
         made = Checkpoint.from_directory(folder)
@@ -84,9 +91,17 @@ class Removed(Result):
         return Page(f"removed {what}", hints=tuple(hints if freed else hints[:1]))
 
 
-def rm(session: Session, refs: Sequence[str], dry_run: bool) -> Removed:  # noqa: FBT001  argparse passes it by name
-    """Remove checkpoints, also those of trials, or experiments; undo brings them back until gc."""
+def rm(session: Session, ref: Removable, *more: Removable, dry_run: DryRun = False) -> Removed:
+    """Remove checkpoints or experiments; undo brings them back.
+
+    Their space is free after gc. Then undo cannot bring them back.
+
+    Args:
+        ref: A checkpoint, EXP/t3@10 for a checkpoint of a trial, or an experiment.
+        more: Further checkpoints or experiments.
+    """
     tracker, library = session.tracker, session.library
+    refs = [ref, *more]
     others = [ref for ref in refs if not is_ref(session, ref)]
     names = library.names()
     others = [ref for ref in dict.fromkeys(others) if ref in names or ("@" in ref and is_trial(ref))]
@@ -138,8 +153,8 @@ class Collection(Result):
         return Page(f"{done} {size(it.freed + taken)}", notes=tuple(notes))
 
 
-def gc(session: Session, dry_run: bool) -> Collection:  # noqa: FBT001  argparse passes it by name
-    """Free the space of what was removed and of what nothing needs."""
+def gc(session: Session, *, dry_run: DryRun = False) -> Collection:
+    """Delete data that no checkpoint uses."""
     experiments = empty(session.library.folder, dry_run=dry_run)  # first: it needs no space and frees some
     return Collection(session.tracker.collect(dry_run=dry_run), dry_run, experiments)
 
@@ -193,8 +208,15 @@ class Verification(Result):
         return Page(headline, (table,), tuple(notes), hints=tuple(hints))
 
 
-def verify(session: Session, refs: Sequence[str], repair: bool) -> Verification:  # noqa: FBT001  argparse
-    """Read everything, name what is damaged and which checkpoints it touches, and set it aside."""
+def verify(session: Session, *refs: Reference, repair: bool = False) -> Verification:
+    """Read all data, and report what is damaged.
+
+    Damaged data is set aside, so that no save uses it.
+
+    Args:
+        refs: Check only these checkpoints.
+        repair: Fetch damaged data from the location that the store is synced to.
+    """
     source = session.auto.url
     if repair and not source:
         raise UsageError(
@@ -240,16 +262,21 @@ class Trusted(Result):
         return Page(headline, (table,))
 
 
-def trust(session: Session, refs: Sequence[str], whole_store: bool) -> Trusted:  # noqa: FBT001  argparse
-    """Sign someone else's checkpoints as your own, so that they can be restored."""
-    if bool(refs) == whole_store:
+def trust(session: Session, *refs: Removable, store: bool = False) -> Trusted:
+    """Sign checkpoints of others, so that they can be restored.
+
+    Args:
+        refs: Checkpoints, EXP/t3 for those of a trial, or experiments with all their checkpoints.
+        store: Sign everything in this store.
+    """
+    if bool(refs) == store:
         raise UsageError("say which: `trust REF`, or `trust --store` for every checkpoint here")
     library, signer = session.library, session.tracker.history.signer
     if refs:
         names = library.names()
         others = [ref for ref in refs if not is_ref(session, ref) and (ref in names or is_trial(ref))]
-        refs = [ref for ref in refs if ref not in others]
-        signed = session.tracker.trust(refs) if refs else []
+        ours = [ref for ref in refs if ref not in others]
+        signed = session.tracker.trust(ours) if ours else []
         return Trusted(tuple(signed), {}, tuple(it for ref in others for it in library.trust(ref, signer)))
     signed, unread = session.tracker.trust_all()
     experiments: list[str] = []
@@ -277,8 +304,13 @@ class Exported(Result):
         )
 
 
-def export(session: Session, ref: str, file: str, overwrite: bool) -> Exported:  # noqa: FBT001  argparse
-    """Write one checkpoint, and nothing else, into a file."""
+def export(session: Session, ref: Step, file: File, *, overwrite: bool = False) -> Exported:
+    """Write one checkpoint to a file.
+
+    Args:
+        file: The file to write.
+        overwrite: Replace the file if it exists.
+    """
     if is_trial(ref) and not is_ref(session, ref):
         _, tree = _of_trial(session, ref)
         signer = session.tracker.history.signer
@@ -309,62 +341,11 @@ class Imported(Result):
         return Page(headline, notes=("Not signed by you: look at it before you trust it.",), hints=hints)
 
 
-def import_(session: Session, file: str) -> Imported:
-    """Take in a checkpoint that was exported."""
+def import_(session: Session, file: File) -> Imported:
+    """Import a checkpoint from a file.
+
+    Args:
+        file: A file that export wrote.
+    """
     manifest, ref, new = session.tracker.import_file(file)
     return Imported(manifest, ref, new, session.tracker.history.trusted(manifest))
-
-
-_REF = option("ref", metavar="REF", kind="ref or step", help="which checkpoint; of a trial: t3@10, EXP/t3@10")
-_DRY_RUN = switch("--dry-run", help="only say what would happen")
-
-COMMANDS = (
-    Command("tag", tag, (_REF, option("name", metavar="NAME", kind="name", help="its further name"))),
-    Command(
-        "rm",
-        rm,
-        (
-            option(
-                "refs",
-                nargs="+",
-                metavar="REF|EXP",
-                kind="ref or experiment",
-                help="which checkpoints, those of trials too (EXP/t3@10), or experiments",
-            ),
-            _DRY_RUN,
-        ),
-    ),
-    Command("gc", gc, (_DRY_RUN,)),
-    Command(
-        "verify",
-        verify,
-        (
-            option("refs", nargs="*", metavar="REF", kind="ref", help="only these"),
-            switch("--repair", help="fetch what is damaged from where the store is synced to"),
-        ),
-    ),
-    Command(
-        "trust",
-        trust,
-        (
-            option(
-                "refs",
-                nargs="*",
-                metavar="REF|EXP",
-                kind="ref or experiment",
-                help="which checkpoints, those of trials too (EXP/t3), or experiments with all of them",
-            ),
-            option("--store", dest="whole_store", action="store_true", help="all that is in this store"),
-        ),
-    ),
-    Command(
-        "export",
-        export,
-        (
-            _REF,
-            option("file", metavar="FILE", kind="file", help="where to"),
-            switch("--overwrite", help="replace the file if there is one"),
-        ),
-    ),
-    Command("import", import_, (option("file", metavar="FILE", kind="file", help="what export wrote"),)),
-)

@@ -6,10 +6,12 @@ import fnmatch
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 from nbckpt.commands.meaning import also_a_trial, is_ref, is_trial
+from nbckpt.commands.options import DryRun, Reference, Step, Variable, Word
 from nbckpt.commands.saving import counted, torn_note
-from nbckpt.commands.table import Command, Session, option, switch
+from nbckpt.commands.table import Session
 from nbckpt.core.checkpoint import Checkpoint
 from nbckpt.core.environment import packages
 from nbckpt.core.files import FILES, KIND
@@ -100,22 +102,30 @@ def _failure_caption(manifest: Manifest) -> str:
 
 def restore(
     session: Session,
-    ref: str,
-    names: Sequence[str],
-    prefix: str,
-    dry_run: bool,  # noqa: FBT001  argparse passes these by name
-    trust: bool,  # noqa: FBT001
-    lazy: bool,  # noqa: FBT001
+    ref: Step,
+    *names: Variable,
+    as_: Annotated[str, Word("PREFIX")] = "",
+    dry_run: DryRun = False,
+    trust: bool = False,
+    lazy: bool = False,
 ) -> RestoreResult | TrialRestored:
-    """Put the variables of a checkpoint back; those of a trial's checkpoint, too."""
+    """Restore the variables of a checkpoint.
+
+    Args:
+        ref: A name, name@3, an id, latest or latest~2; t3@10 or EXP/t3@10 for a checkpoint of a trial.
+        names: Restore only these variables. Patterns such as df_* work too.
+        as_: Put PREFIX in front of every name.
+        trust: Restore the checkpoint even if someone else made it.
+        lazy: Do not check arrays now; read them when they are used.
+    """
     if is_trial(ref) and not is_ref(session, ref):
-        return _restore_trial(session, ref, names, prefix, dry_run=dry_run, trust=trust)
+        return _restore_trial(session, ref, names, as_, dry_run=dry_run, trust=trust)
     return RestoreResult(
         session.tracker.restore(
             ref,
             session.live("restore"),
             names,
-            prefix=prefix,
+            prefix=as_,
             dry_run=dry_run,
             trust=trust,
             lazy=lazy,
@@ -212,7 +222,7 @@ class Undone(Result):
 
 
 def undo(session: Session) -> Undone:
-    """Take back the last restore or rm; again, to do it again."""
+    """Undo the last restore or removal. Repeat to redo a restore."""
     tracker = session.tracker
     removed = [] if tracker.undoable else removals(session.library.folder)
     before = tracker.last_removal() if removed else None
@@ -237,8 +247,14 @@ class Snippet(Result):
         return Page("Python that restores it without magics:", code=self.code)
 
 
-def snippet(session: Session, ref: str) -> Snippet:
-    """Write plain Python that restores a checkpoint, into a new cell where there are cells."""
+def snippet(session: Session, ref: Reference) -> Snippet:
+    """Write plain Python that restores a checkpoint.
+
+    In a notebook it is put into a new cell.
+
+    Args:
+        ref: The checkpoint.
+    """
     entry = session.tracker.find(ref)
     code = (
         "from nbckpt import Tracker\n\n"
@@ -247,38 +263,3 @@ def snippet(session: Session, ref: str) -> Snippet:
     if session.insert is not None:
         session.insert(code)
     return Snippet(code, session.insert is not None)
-
-
-COMMANDS = (
-    Command(
-        "restore",
-        restore,
-        (
-            option(
-                "ref",
-                metavar="REF",
-                kind="ref or step",
-                help="a name, name@3, an id, latest, latest~2; or a trial's checkpoint: t3@10, EXP/t3@10",
-            ),
-            option(
-                "names",
-                nargs="*",
-                metavar="VAR",
-                kind="variable",
-                help="only these; patterns such as df_* too",
-            ),
-            option(
-                "--as",
-                dest="prefix",
-                default="",
-                metavar="PREFIX",
-                help="put PREFIX in front of every name",
-            ),
-            switch("--dry-run", help="only say what would change"),
-            switch("--trust", help="restore it even if someone else made it"),
-            switch("--lazy", help="do not check arrays; read them when they are used"),
-        ),
-    ),
-    Command("undo", undo),
-    Command("snippet", snippet, (option("ref", metavar="REF", kind="ref", help="which checkpoint"),)),
-)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from nbckpt.commands.table import Command, Session, option, switch
+from nbckpt.commands.options import Name, Text, Variable
+from nbckpt.commands.table import Session
 from nbckpt.core.environment import NAMES
 from nbckpt.core.references import SHORT
 from nbckpt.render import Cell, Column, Page, Result, Table, count, duration, short, size
@@ -72,21 +73,30 @@ class SaveResult(Result):
 
 def save(
     session: Session,
-    name: str | None,
-    variables: Sequence[str],
-    message: str,
-    exclude: Sequence[str],
-    everything: bool,  # noqa: FBT001  argparse passes these by name
-    states: bool,  # noqa: FBT001
+    name: Name = "",
+    *variables: Variable,
+    message: Text = "",
+    exclude: Sequence[Variable] = (),
+    all_: bool = False,
+    states: bool = False,
 ) -> SaveResult:
-    """Save variables, all of them by default, as a new version of NAME."""
+    """Save variables as a new version of NAME.
+
+    Args:
+        name: The checkpoint's name; by default the notebook's name.
+        variables: Save only these variables. Patterns such as df_* work too.
+        message: A note about the checkpoint.
+        exclude: Do not save this variable; repeat for several. Patterns work too.
+        all_: Also save the earlier results that IPython keeps: _, _1, _2, …
+        states: Also save the live states (nbckpt.State).
+    """
     namespace = session.live("save")
     hidden = session.hidden
-    if everything:
-        hidden = {it for it in namespace if it in session.hidden and it not in session.history}
+    if all_:
+        hidden = {name for name in namespace if name in session.hidden and name not in session.history}
     saved = session.tracker.save(
         namespace,
-        name or "",
+        name,
         variables=variables,
         exclude=exclude,
         hidden=hidden,
@@ -101,38 +111,3 @@ def save(
     if name in namespace and name not in session.hidden and not variables:
         hint = f"all was saved, under the name {name!r}. The variable alone: %ckpt save {name} {name}"
     return SaveResult(saved, f", cell [{cell}]" if cell else "", hint)
-
-
-COMMANDS = (
-    Command(
-        "save",
-        save,
-        (
-            option("name", nargs="?", metavar="NAME", kind="name", help="the checkpoint's name"),
-            option(
-                "variables",
-                nargs="*",
-                metavar="VAR",
-                kind="variable",
-                help="only these; patterns such as df_* too",
-            ),
-            option("-m", "--message", default="", help="a sentence about it"),
-            option(
-                "-x",
-                "--exclude",
-                action="append",
-                default=[],
-                metavar="VAR",
-                kind="variable",
-                help="not this one",
-            ),
-            option(
-                "--all",
-                dest="everything",
-                action="store_true",
-                help="also the earlier results that IPython keeps: _, _1, _2, …",
-            ),
-            switch("--states", help="also the states (nbckpt.State)"),
-        ),
-    ),
-)

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from string import Template
-from typing import Any
+from typing import Annotated, Any
 
-from nbckpt.commands.table import Command, Session, option, switch
+from nbckpt.commands.options import Word
+from nbckpt.commands.table import Session
 from nbckpt.errors import Interrupted, NbckptError, UsageError
 from nbckpt.mirror import PERIOD_S, AutoStatus, Mirror, Mirrored
 from nbckpt.render import Column, Hint, Page, Result, Table, age, count, duration, size
@@ -23,6 +24,7 @@ from nbckpt.trials.model import spec as spec_file
 from nbckpt.trials.views.formats import tail
 
 _MOST_EXPERIMENTS = 3
+Url = Annotated[str, Word("URL", help="s3://bucket/folder or a folder; by default the location of the sync.")]
 _NO_THREADS = "threads cannot start here: it is pushed whenever you say %ckpt sync"
 
 
@@ -149,34 +151,54 @@ def _failed(status: AutoStatus) -> str:
     return f"it is not up to date: {status.failure}. It is tried again"
 
 
-def push(session: Session, url: str) -> Transferred:
-    """Push new checkpoints, and what is new in experiments, to another location."""
+def push(session: Session, url: Url = "") -> Transferred:
+    """Push new checkpoints and trials to another location."""
     made = _mirror(session, url)
     return _transferred(session, made.push, "pushed", made.target.url)
 
 
-def pull(session: Session, url: str) -> Transferred:
-    """Pull new checkpoints, and what is new in experiments, from another location."""
+def pull(session: Session, url: Url = "") -> Transferred:
+    """Pull new checkpoints and trials from another location."""
     made = _mirror(session, url)
     return _transferred(session, made.pull, "pulled", made.target.url)
 
 
-def sync(session: Session, url: str, period: float, **how: bool) -> Result:
-    """Keep another place up to date: in the background, and in a shell once for each time it is said."""
+def sync(
+    session: Session,
+    url: Annotated[str, Word("URL|off")] = "",
+    *,
+    period: Annotated[float, Word("S")] = PERIOD_S,
+    now: bool = False,
+    soon: bool = False,
+    cancel: bool = False,
+    status: bool = False,
+) -> Result:
+    """Keep another location up to date in the background.
+
+    In a shell, push to it once.
+
+    Args:
+        url: The other location; off turns the sync off.
+        period: Seconds from one push to the next.
+        now: Push now, and wait for the end.
+        soon: Push now, in the background.
+        cancel: Cancel the push that runs; it is tried again later.
+        status: Only show the state of the sync.
+    """
     auto, former, was_in_background = session.auto, session.auto.url, session.auto.in_background
     if url == "off":
         auto.stop()
         return _shown(session, former)
     if url:
         auto.start(expanded(url, session.namespace), period)
-    in_place = how["now"] or not (how["status"] or auto.in_background)
-    if auto.status is None and (in_place or how["soon"]):
+    in_place = now or not (status or auto.in_background)
+    if auto.status is None and (in_place or soon):
         raise UsageError("this store is not synced to any place yet: say which, %ckpt sync URL")
-    if how["cancel"]:
+    if cancel:
         auto.cancel()
-    elif how["soon"] and auto.in_background:
+    elif soon and auto.in_background:
         auto.wake()
-    elif in_place or how["soon"]:
+    elif in_place or soon:
         made = _transferred(session, auto.push, "pushed", auto.url)
         return replace(made, note=_NO_THREADS) if was_in_background and not auto.in_background else made
     return _shown(session)
@@ -241,35 +263,3 @@ def _transferred(
         cancel.cancel()
         raise Interrupted("interrupted: what was moved is kept; the same again goes on") from None
     return Transferred(mirrored, done, place, time.monotonic() - began)
-
-
-_URL = option(
-    "url",
-    nargs="?",
-    default="",
-    metavar="URL",
-    help="s3://bucket/folder, or a folder; by default that of sync",
-)
-
-COMMANDS = (
-    Command("push", push, (_URL,)),
-    Command("pull", pull, (_URL,)),
-    Command(
-        "sync",
-        sync,
-        (
-            option(
-                "url",
-                nargs="?",
-                default="",
-                metavar="URL|off",
-                help="the other place; off for no more syncing",
-            ),
-            option("--period", type=float, default=PERIOD_S, metavar="S", help="how often, in seconds"),
-            switch("--now", help="at once, and wait for it"),
-            switch("--soon", help="at once, in the background"),
-            switch("--cancel", help="end what is under way; it is tried again later"),
-            switch("--status", help="only show how it goes"),
-        ),
-    ),
-)

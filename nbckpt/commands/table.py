@@ -7,8 +7,10 @@ import difflib
 import inspect
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
+from nbckpt.commands.options import Option, options_of
 from nbckpt.errors import UsageError
 
 if TYPE_CHECKING:
@@ -17,22 +19,6 @@ if TYPE_CHECKING:
     from nbckpt.sync.progress import Progress
     from nbckpt.tracker import Tracker
     from nbckpt.trials import Catalog, Experiment
-
-Kind = Literal[
-    "ref",
-    "variable",
-    "name",
-    "file",
-    "command",
-    "text",
-    "function",
-    "experiment",
-    "trial",
-    "ref or trial",
-    "ref or step",
-    "ref or experiment",
-]
-
 
 IN_NOTEBOOKS = frozenset({"save", "restore", "panel"})
 """Commands that need live variables or a notebook: a shell refuses them."""
@@ -104,60 +90,31 @@ class Session:
 
 
 @dataclass(frozen=True)
-class Option:
-    """An argument or option of a command.
-
-    Attributes:
-        flags: The names; an argument has one name without dashes.
-        help: One line for the help.
-        kind: The kind of its values, which the completer uses.
-        extra: More arguments for argparse.
-    """
-
-    flags: tuple[str, ...]
-    help: str
-    kind: Kind = "text"
-    extra: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def many(self) -> bool:
-        """Whether it is an argument that takes any number of words."""
-        return self.extra.get("nargs") in {"*", "+"} and not self.flags[0].startswith("-")
-
-    @property
-    def switch(self) -> bool:
-        """Whether it is an option that takes no value."""
-        return self.extra.get("action") == "store_true"
-
-
-def option(*flags: str, help: str, kind: Kind = "text", **extra: Any) -> Option:  # noqa: A002  argparse's word
-    """Describe an argument or option."""
-    return Option(flags, help, kind, extra)
-
-
-def switch(*flags: str, help: str) -> Option:  # noqa: A002  argparse's word
-    """Describe an option that is on or off."""
-    return Option(flags, help, extra={"action": "store_true"})
-
-
-@dataclass(frozen=True)
 class Command:
     """One row of the table.
 
     Attributes:
         name: The name that users type.
         run: The function that runs the command; the first line of its docstring is the help.
-        options: The arguments and options.
     """
 
     name: str
     run: Callable[..., Result | None]
-    options: tuple[Option, ...] = ()
 
     @property
     def help(self) -> str:
         """One line about the command."""
         return (inspect.getdoc(self.run) or "").split("\n", 1)[0]
+
+    @property
+    def description(self) -> str:
+        """All sentences about the command, without those about its options."""
+        return (inspect.getdoc(self.run) or "").partition("\n\nArgs:")[0]
+
+    @cached_property
+    def options(self) -> tuple[Option, ...]:
+        """The arguments and options."""
+        return options_of(self.run)
 
 
 class HelpRequest(Exception):  # noqa: N818  not an error: it leaves argparse
@@ -188,12 +145,10 @@ def build_parser(table: Mapping[str, Command], prog: str) -> argparse.ArgumentPa
     _add_common(parser, store=True)
     verbs = parser.add_subparsers(dest="verb", metavar="COMMAND", parser_class=_Parser)
     for command in table.values():
-        sub = verbs.add_parser(command.name, add_help=False, description=command.help)
-        _add_common(sub, store=all("--store" not in it.flags for it in command.options))
-        for it in command.options:
-            # Without a default argparse treats an argument with nargs="*" as required.
-            default: dict[str, Any] = {"default": []} if it.extra.get("nargs") == "*" else {}
-            sub.add_argument(*it.flags, help=it.help, **default | dict(it.extra))
+        sub = verbs.add_parser(command.name, add_help=False, description=command.description)
+        _add_common(sub, store=all("--store" not in option.flags for option in command.options))
+        for option in command.options:
+            sub.add_argument(*option.flags, help=option.help.replace("%", "%%"), **option.extra)
     return parser
 
 
@@ -204,11 +159,11 @@ def _add_common(parser: argparse.ArgumentParser, *, store: bool) -> None:
         nargs=0,
         action=_HelpAction,
         default=argparse.SUPPRESS,
-        help="show this help",
+        help="Show this help.",
     )
     if store:
-        what = "folder or URL of the store, for this command"
-        parser.add_argument("--store", default=argparse.SUPPRESS, metavar="PLACE", help=what)
+        text = "The folder or URL of the store for this command."
+        parser.add_argument("--store", default=argparse.SUPPRESS, metavar="STORE", help=text)
 
 
 @dataclass(frozen=True)
@@ -227,7 +182,13 @@ class Request:
 
     def run(self, session: Session) -> Result | None:
         """Run the command. Return its result, or None if the command has shown everything itself."""
-        return self.command.run(session, **self.arguments)
+        arguments = dict(self.arguments)
+        words: list[Any] = []
+        for option in self.command.options:
+            if option.is_argument:
+                value = arguments.pop(option.name)
+                words += value if option.many else [value]
+        return self.command.run(session, *words, **arguments)
 
 
 def parse(table: Mapping[str, Command], words: Sequence[str], face: str) -> Request:
@@ -266,7 +227,7 @@ def _take_in(command: Command, arguments: dict[str, Any], left: Sequence[str]) -
 
     Return False if the command has no such argument.
     """
-    many = [it.flags[0] for it in command.options if it.many]
+    many = [option.name for option in command.options if option.many]
     if not many or any(word.startswith("-") for word in left):
         return False
     arguments[many[0]] = [*arguments[many[0]], *left]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Annotated, Literal
 
 from nbckpt.commands import values
 from nbckpt.commands.meaning import is_trial
-from nbckpt.commands.table import Command, Option, Session, option, switch
+from nbckpt.commands.options import ExperimentName, Metric, Mode, Number, PageNumber, Target, Word
+from nbckpt.commands.table import Session
 from nbckpt.errors import Interrupted, NbckptError, UsageError
 from nbckpt.render import Hint, Page, Result
 from nbckpt.sync import SyncConfig
@@ -23,32 +24,70 @@ from nbckpt.trials.views.statuses import CUT, counted, states_of
 from nbckpt.trials.views.table import MOST_ROWS, TrialTable
 from nbckpt.trials.views.trial_page import TrialShown
 
+Wait = Annotated[
+    bool,
+    Word("", help="Wait until no trial runs. An interrupt pauses all trials, a second one stops them."),
+]
 _MOST_OTHERS = 10
 
 
 def run(
     session: Session,
-    function: str,
-    config: Sequence[str],
-    grid: Sequence[str],
-    stop: Sequence[str],
-    resume: Any,
-    sync: str,
-    wait: bool,  # noqa: FBT001  argparse passes it by name
-    **options: Any,
+    function: Annotated[str, Word("FUNC", "function")],
+    *config: Annotated[str, Word("k=v")],
+    grid: Sequence[Annotated[str, Word("k=a,b")]] = (),
+    samples: Number = 1,
+    executor: Annotated[str, Word("E")] = "thread",
+    name: Annotated[str, Word("NAME")] = "",
+    stop: Sequence[Annotated[str, Word("k=v")]] = (),
+    concurrent: Number | None = None,
+    failures: Number = 0,
+    keep: Number | None = None,
+    sync: Annotated[str, Word("URL")] = "",
+    every: Number = 0,
+    metric: Metric = "",
+    mode: Mode = "",
+    resume: Literal["auto", "must", "never"] = "auto",
+    wait: Wait = False,
 ) -> Experiment:
-    """Run a function, once for every configuration, in the background; the same --name continues it."""
+    """Run a function once for each configuration.
+
+    Trials run in the background; a shell waits for them. The same --name continues an experiment.
+
+    Args:
+        function: A function or Trainable class; module:function or file.py:function.
+        config: The configuration: Python literals or names of variables.
+        grid: Try each of these values, combined with those of every other grid; repeat for several.
+        samples: Try the whole grid N times.
+        executor: thread, process, ray or inline.
+        name: The experiment's name.
+        stop: End a trial when this metric reaches this value, or after N seconds; repeat for several.
+        concurrent: Run at most N trials at the same time.
+        failures: Start a failed trial again up to N times.
+        keep: Keep N checkpoints of each trial; by default all.
+        sync: Also upload the trials to URL while they run.
+        every: Save a Trainable, or the states of a function, after every N results.
+        resume: Whether an experiment of this name must exist, must not exist, or may exist.
+    """
     namespace = session.namespace
     found = values.find_function(function, namespace)
     grids = {key: grid_search(those) for key, those in values.lists(grid, namespace).items()}
     experiment = run_experiment(
         found,
         values.with_lists(values.assignments(config, namespace), grids),
+        num_samples=samples,
+        executor=executor,
+        name=name,
         stop=_stop(stop, session),
+        max_concurrent=concurrent,
+        max_failures=failures,
+        keep_checkpoints=keep,
+        checkpoint_every=every,
+        metric=metric,
+        mode=mode,
         resume=resume,
         folder=session.library.folder,
         sync_config=SyncConfig(upload_dir=sync) if sync else None,
-        **options,
     )
     return _under_way(session, experiment, wait=wait)
 
@@ -89,17 +128,30 @@ def _interrupted(experiment: Experiment) -> str:
 
 def trials(
     session: Session,
-    experiment: str,
-    most: int,
-    sort: bool,  # noqa: FBT001  argparse passes it by name
-    columns: str,
-    **options: Any,
+    experiment: ExperimentName = "",
+    *,
+    most: Number = MOST_ROWS,
+    page: PageNumber = 0,
+    sort: bool = False,
+    metric: Metric = "",
+    mode: Mode = "",
+    columns: Annotated[str, Word("M,M")] = "",
 ) -> TrialTable:
-    """Show the trials of an experiment, the newest by default, and what other experiments there are."""
+    """Show the trials of an experiment.
+
+    Without EXP, the other experiments are listed too.
+
+    Args:
+        most: The number of rows on a page; 0 for all.
+        page: The page to show, in the order of the trials.
+        sort: Show the best trial first, by --metric and --mode or else those of the experiment.
+        columns: Show only these metrics.
+    """
     library = session.library
     found = library.open(experiment) if experiment else library.newest_whole()
-    sort = sort or bool(options["metric"] or options["mode"])
-    table = found.table(columns.split(",") if columns else None, most=most, sort=sort, **options)
+    names = columns.split(",") if columns else None
+    sort = sort or bool(metric or mode)
+    table = found.table(names, most=most, page=page, sort=sort, metric=metric, mode=mode)
     if not experiment:
         table = replace(table, others=_others(library, found.name))
     if session.watch is not None and found.running:
@@ -133,18 +185,21 @@ class Asked(Result):
         return Page(self.what, hints=(self.hint,))
 
 
-def pause(session: Session, target: str) -> Asked:
-    """Pause an experiment or one trial, each after its next result; resume continues it."""
+def pause(session: Session, target: Target = "") -> Asked:
+    """Pause one trial or all trials, each after its next result."""
     return _ask(session, target, "pause")
 
 
-def stop(session: Session, target: str) -> Asked:
-    """Stop an experiment or one trial, each after its next result; a stopped trial is finished."""
+def stop(session: Session, target: Target = "") -> Asked:
+    """Stop one trial or all trials, each after its next result.
+
+    A stopped trial is finished.
+    """
     return _ask(session, target, "stop")
 
 
-def checkpoint(session: Session, target: str) -> Asked:
-    """Have an experiment or one trial save a checkpoint, each with its next result, and go on."""
+def checkpoint(session: Session, target: Target = "") -> Asked:
+    """Save a checkpoint of each trial with its next result."""
     return _ask(session, target, "checkpoint")
 
 
@@ -176,13 +231,16 @@ def _can(verb: str, trial: Trial, states: Mapping[str, str]) -> bool:
 
 
 def resume(
-    session: Session,
-    target: str,
-    errored: bool,  # noqa: FBT001  argparse passes these by name
-    trust: bool,  # noqa: FBT001
-    wait: bool,  # noqa: FBT001
+    session: Session, target: Target = "", *, errored: bool = False, trust: bool = False, wait: Wait = False
 ) -> Experiment:
-    """Resume what is paused or interrupted from its last checkpoint, also after a restart."""
+    """Resume trials from their last checkpoints.
+
+    These are paused and interrupted trials, also those of a kernel that has ended.
+
+    Args:
+        errored: Also resume failed trials.
+        trust: Load the function and the checkpoints even if someone else wrote them.
+    """
     experiment, trial = _target(session.library, target)
     if session.namespace is None:
         values.add_working_folder()
@@ -190,18 +248,33 @@ def resume(
     return _under_way(session, experiment, wait=wait)
 
 
-def best(session: Session, experiment: str, metric: str, mode: str) -> TrialShown:
+def best(
+    session: Session, experiment: ExperimentName = "", *, metric: Metric = "", mode: Mode = ""
+) -> TrialShown:
     """Show the trial with the best last value of a metric."""
-    found = session.library.open(experiment)
-    metric, mode = metric or found.spec.metric, mode or found.spec.mode
-    if not metric or not mode:
-        raise UsageError("say what is best: best --metric loss --mode min, or --mode max")
-    trial = found.best(metric, mode)
-    return TrialShown(found, trial, f"best of {found.name} by {metric} ({mode}): ")
+    opened = session.library.open(experiment)
+    metric, direction = metric or opened.spec.metric, mode or opened.spec.mode
+    if not metric or not direction:
+        words = f"best {experiment}".strip()
+        raise UsageError(
+            f"Which metric? %ckpt {words} --metric {metric or 'loss'} --mode {direction or 'min'}"
+        )
+    trial = opened.best(metric, direction)
+    return TrialShown(opened, trial, f"Best of {opened.name} by {metric} ({direction}): ")
 
 
-def plot(session: Session, targets: Sequence[str], metric: str, mode: str) -> Curves:
-    """Draw how a metric went, a line for each trial: all of an experiment, or those that are named."""
+def plot(
+    session: Session,
+    *targets: Annotated[str, Word("EXP|TRIAL", "trial")],
+    metric: Metric = "",
+    mode: Mode = "",
+) -> Curves:
+    """Draw the curve of a metric for each trial.
+
+    Args:
+        targets: An experiment, by default the newest, and its trials, by default the best 20.
+        metric: The metric to draw; a/b means the key b of the dict a.
+    """
     library, words = session.library, list(targets)
     first = words.pop(0) if words and (words[0] in library.names() or not is_trial(words[0])) else ""
     pairs = [word.rpartition("/")[::2] for word in words]
@@ -217,153 +290,3 @@ def _target(library: Catalog, target: str) -> tuple[Experiment, Trial | None]:
     if not target or target in library.names():
         return library.open(target), None
     return library.trial(target)
-
-
-_TARGET = option(
-    "target",
-    nargs="?",
-    default="",
-    metavar="EXP|TRIAL",
-    kind="trial",
-    help="an experiment, a trial of the newest one (t3) or EXP/t3; by default the newest experiment",
-)
-_EXPERIMENT = option(
-    "experiment",
-    nargs="?",
-    default="",
-    metavar="EXP",
-    kind="experiment",
-    help="which experiment; by default the newest",
-)
-_METRIC = option(
-    "--metric", default="", metavar="M", help="by which trials are compared; a/b for b in the dict a"
-)
-_MODE = option("--mode", default="", choices=("min", "max"), help="which of its values is best")
-_WAIT = switch(
-    "--wait", help="wait until no trial runs; an interrupt pauses them all, a second one stops them"
-)
-
-
-def _many(*flags: str, help: str, metavar: str = "k=v") -> Option:  # noqa: A002  argparse's word
-    return option(*flags, help=help, metavar=metavar, action="append", default=[])
-
-
-COMMANDS = (
-    Command(
-        "run",
-        run,
-        (
-            option(
-                "function",
-                metavar="FUNC",
-                kind="function",
-                help="a function or Trainable class; module:function or file.py:function",
-            ),
-            option(
-                "config",
-                nargs="*",
-                metavar="k=v",
-                help="its configuration: Python literals or names of variables",
-            ),
-            _many("--grid", metavar="k=a,b", help="try each of these values, with those of every other grid"),
-            option(
-                "--samples",
-                dest="num_samples",
-                type=int,
-                default=1,
-                metavar="N",
-                help="the whole grid N times",
-            ),
-            option("--executor", default="thread", metavar="E", help="thread, process, ray or inline"),
-            option(
-                "--name", default="", metavar="NAME", help="the experiment's name; the same again goes on"
-            ),
-            _many("--stop", help="end a trial at this value of a metric, or after N seconds"),
-            option(
-                "--concurrent", dest="max_concurrent", type=int, metavar="N", help="how many run side by side"
-            ),
-            option(
-                "--failures",
-                dest="max_failures",
-                type=int,
-                default=0,
-                metavar="N",
-                help="how often a failed trial begins anew",
-            ),
-            option(
-                "--keep",
-                dest="keep_checkpoints",
-                type=int,
-                metavar="N",
-                help="how many checkpoints of each trial are kept; all by default",
-            ),
-            option("--sync", default="", metavar="URL", help="send the trials there while they run, too"),
-            option(
-                "--every",
-                dest="checkpoint_every",
-                type=int,
-                default=0,
-                metavar="N",
-                help="save a Trainable, or a function's states, after every N results",
-            ),
-            _METRIC,
-            _MODE,
-            option(
-                "--resume",
-                default="auto",
-                choices=("auto", "must", "never"),
-                help="whether there must or must not be an experiment of this name",
-            ),
-            _WAIT,
-        ),
-    ),
-    Command(
-        "trials",
-        trials,
-        (
-            _EXPERIMENT,
-            option(
-                "-n",
-                "--most",
-                type=int,
-                default=MOST_ROWS,
-                metavar="N",
-                help=f"how many rows at most ({MOST_ROWS}); 0: all",
-            ),
-            option("--page", type=int, default=0, metavar="K", help="page K, in order"),
-            switch("--sort", help="the best trial first, by the experiment's metric and mode or these:"),
-            _METRIC,
-            _MODE,
-            option("--columns", default="", metavar="M,M", help="the metrics to show"),
-        ),
-    ),
-    Command("pause", pause, (_TARGET,)),
-    Command("stop", stop, (_TARGET,)),
-    Command("checkpoint", checkpoint, (_TARGET,)),
-    Command(
-        "resume",
-        resume,
-        (
-            _TARGET,
-            switch("--errored", help="with what failed, too"),
-            switch("--trust", help="load the function and the checkpoints even if someone else wrote them"),
-            _WAIT,
-        ),
-    ),
-    Command("best", best, (_EXPERIMENT, _METRIC, _MODE)),
-    Command(
-        "plot",
-        plot,
-        (
-            option(
-                "targets",
-                nargs="*",
-                metavar="EXP|TRIAL",
-                kind="trial",
-                help="an experiment, by default the newest, and which of its trials, by default the best 20",
-            ),
-            option("--metric", default="", metavar="M", help="what to draw; a/b for b in the dict a"),
-            _MODE,
-        ),
-    ),
-)

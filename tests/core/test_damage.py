@@ -309,7 +309,7 @@ def test_a_stale_cache_does_not_set_an_undamaged_pack_aside(tmp_path: Path) -> N
     flip(far)
     cached = Tracker(CachedStore(far, tmp_path, 1 << 30))
     with pytest.raises(CodecError, match="is damaged"):
-        cached._loader(cached.manifest("old"))("a")
+        cached.comparable("old").load("a")
     far.put(key, good)
     assert restored(cached, "old") == {}
     assert far.exists(key)
