@@ -66,7 +66,7 @@ class Diagnosis(Result):
 
 
 def doctor(session: Session, *variables: Variable) -> Diagnosis:
-    """Check the installation, and find variables that fail to save.
+    """Check the installation, and find unsavable variables.
 
     Args:
         variables: Check only these variables.

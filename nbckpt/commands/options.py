@@ -140,7 +140,7 @@ def _option(parameter: inspect.Parameter, hint: Any, text: str) -> Option:
         flags = (*filter(None, [_SHORT.get(name)]), "--" + name.strip("_").replace("_", "-"))
         extra["dest"] = name
     shown = f" (default: {default})" if default and isinstance(default, (int, float, str)) else ""
-    return Option(name, flags, (text or word.help) + shown, word.kind, extra)
+    return Option(name, flags, ((text or word.help) + shown).strip(), word.kind, extra)
 
 
 def _value(hint: Any) -> tuple[Any, Sequence[str], Word]:
