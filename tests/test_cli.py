@@ -245,7 +245,7 @@ def test_run_waits_and_shows_the_table(job: Path, capsys: pytest.CaptureFixture[
     assert "%ckpt" not in out
     assert (job / ".nbckpt" / "experiments" / "e" / "t1" / "events.jsonl").is_file()
     assert main(["best", "--metric", "loss", "--mode", "max"]) == 0
-    assert capsys.readouterr().out.startswith("best of e by loss (max): e/t1")
+    assert capsys.readouterr().out.startswith("Best of e by loss (max): e/t1")
 
 
 @pytest.mark.slow

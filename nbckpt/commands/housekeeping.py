@@ -262,14 +262,14 @@ class Trusted(Result):
         return Page(headline, (table,))
 
 
-def trust(session: Session, *refs: Removable, store: bool = False) -> Trusted:
+def trust(session: Session, *refs: Removable, store_: bool = False) -> Trusted:
     """Sign checkpoints of others, so that they can be restored.
 
     Args:
         refs: Checkpoints, EXP/t3 for those of a trial, or experiments with all their checkpoints.
-        store: Sign everything in this store.
+        store_: Sign everything in this store.
     """
-    if bool(refs) == store:
+    if bool(refs) == store_:
         raise UsageError("say which: `trust REF`, or `trust --store` for every checkpoint here")
     library, signer = session.library, session.tracker.history.signer
     if refs:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import threading
-import uuid
 from contextvars import copy_context
 from typing import TYPE_CHECKING
 
 from IPython.core.formatters import IPythonDisplayFormatter
 from IPython.core.interactiveshell import InteractiveShell
-from IPython.display import publish_display_data
 
-from nbckpt.notebook.progress import is_kernel
+from nbckpt.notebook.output import Output, is_kernel
 
 if TYPE_CHECKING:
     from nbckpt.render import Result
@@ -33,7 +31,7 @@ class View:
     def __init__(self, result: Result, experiment: Experiment) -> None:
         self._result = result
         self._experiment = experiment
-        self._id = uuid.uuid4().hex
+        self._output = Output()
         self._lock = threading.Lock()
         self.version = -1
 
@@ -42,11 +40,7 @@ class View:
         with self._lock:
             shown, self.version = self.version, self._experiment.version
             if shown != self.version:
-                self._put(update=shown >= 0)
-
-    def _put(self, *, update: bool) -> None:
-        data = self._result._repr_mimebundle_()
-        publish_display_data(data, transient={"display_id": self._id}, update=update)
+                self._output.put(self._result._repr_mimebundle_())
 
 
 class Live:

@@ -7,11 +7,11 @@ import sys
 import time
 from collections.abc import Callable
 from html import escape
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from IPython.core.getipython import get_ipython
-from IPython.display import HTML, display
 
+from nbckpt.notebook.output import Output, is_kernel
 from nbckpt.render import size, visible
 
 if TYPE_CHECKING:
@@ -36,13 +36,13 @@ class ProgressLine:
         self._clock = clock
         self._began = self._shown = clock()
         self._text = ""
-        self._handle: Any = None
+        self._output = Output()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if self._text and self._handle is None:
+        if self._text and not self._output.is_shown:
             print("\r\033[K", end="", file=sys.stderr, flush=True)  # noqa: T201
         elif kind is not None:
             self.end("stopped at ")
@@ -57,29 +57,20 @@ class ProgressLine:
         if not is_kernel(get_ipython()):
             width = shutil.get_terminal_size().columns - 1
             print(f"\r{self._text[:width].ljust(width)}", end="", file=sys.stderr, flush=True)  # noqa: T201
-        elif self._handle is None:
-            self._handle = display(HTML(_html(done, total, self._text)), display_id=True)
         else:
-            self._handle.update(HTML(_html(done, total, self._text)))
+            said = escape(self._text)
+            bar = f'<progress value="{done}" max="{max(total, 1)}" title="{said}"'
+            html = f'{bar} style="vertical-align:middle;"></progress> {said}'
+            self._output.put({"text/plain": self._text, "text/html": html})
 
     def become(self, result: Result) -> bool:
         """Replace the progress by a result; return False if no progress was shown in a kernel."""
-        if self._handle is not None:
-            self._handle.update(result)
-        return self._handle is not None
+        if self._output.is_shown:
+            self._output.put(result._repr_mimebundle_())
+        return self._output.is_shown
 
     def end(self, before: str = "") -> None:
         """Replace the progress by a sentence with its last state."""
-        if self._handle is not None:
-            self._handle.update(HTML(escape(before + self._text)))
-
-
-def _html(done: int, total: int, text: str) -> str:
-    said = escape(text)
-    shown = f'<progress value="{done}" max="{max(total, 1)}" title="{said}" style="vertical-align:middle;">'
-    return f"{shown}</progress> {said}"
-
-
-def is_kernel(shell: Any) -> bool:
-    """Tell whether a shell belongs to a kernel. A kernel can update outputs in place."""
-    return hasattr(shell, "kernel")
+        if self._output.is_shown:
+            text = before + self._text
+            self._output.put({"text/plain": text, "text/html": escape(text)})

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from IPython.core.displaypub import CapturingDisplayPublisher
 from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
 
 from notebook.lab import browser, chromium, lab, python, server
 
-__all__ = ["Notebook", "browser", "chromium", "lab", "notebook", "python", "server"]
+__all__ = ["Notebook", "browser", "chromium", "lab", "notebook", "published", "python", "server"]
 
 
 class Notebook:
@@ -59,3 +60,14 @@ def notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Notebo
     made.attempt("%unload_ext nbckpt")
     shell.history_manager.end_session()
     InteractiveShell.clear_instance()
+
+
+@pytest.fixture
+def published(notebook: Notebook) -> Iterator[list[dict[str, Any]]]:
+    """Make the shell look like a kernel's; return the outputs that it publishes."""
+    notebook.shell.kernel = object()
+    former, notebook.shell.display_pub = notebook.shell.display_pub, CapturingDisplayPublisher()
+    notebook.run("%reload_ext nbckpt")
+    yield notebook.shell.display_pub.outputs
+    notebook.shell.display_pub = former
+    del notebook.shell.kernel

@@ -83,19 +83,16 @@ def ticks() -> int:
 
 
 def test_the_static_html_is_shown_before_the_panel(
-    notebook: Notebook, monkeypatch: pytest.MonkeyPatch
+    notebook: Notebook, published: list[dict[str, Any]]
 ) -> None:
-    displayed: list[Any] = []
-    monkeypatch.setattr("nbckpt.notebook.static_copy.display", lambda it, **_: displayed.append(it))
-    monkeypatch.setattr("nbckpt.notebook.panel.display", lambda it, **_: displayed.append(it))
     notebook.run("x = 1\n%ckpt save one")
     panel = opened(notebook)
-    assert [type(it).__name__ for it in displayed] == ["Standing", "dict"]
-    html = displayed[0]._repr_mimebundle_()["text/html"]
+    static, live = [output["data"] for output in published]
+    html = static["text/html"]
     assert "<details>" in html
     assert "one@1" in html
-    assert displayed[1]["text/plain"] == "for the buttons run this cell again, in a notebook"
-    assert displayed[1]["application/vnd.jupyter.widget-view+json"]["model_id"] == panel.widget.model_id
+    assert live["text/plain"] == "Run this cell again to show the controls."
+    assert live["application/vnd.jupyter.widget-view+json"]["model_id"] == panel.widget.model_id
     assert "one@1" in shown(panel)
 
 
@@ -653,22 +650,15 @@ def test_a_panel_can_show_another_store(notebook: Notebook) -> None:
 
 
 def test_the_html_of_an_empty_panel_stays_in_the_panels_cell(
-    notebook: Notebook, monkeypatch: pytest.MonkeyPatch
+    notebook: Notebook, published: list[dict[str, Any]]
 ) -> None:
-    displayed: list[Any] = []
-    monkeypatch.setattr(
-        "nbckpt.notebook.static_copy.display", lambda *_, display_id, **__: displayed.append(display_id)
-    )
-    updated: list[Any] = []
-    monkeypatch.setattr("nbckpt.notebook.static_copy.is_kernel", lambda _: True)
-    monkeypatch.setattr(
-        "nbckpt.notebook.static_copy.update_display", lambda _, display_id: updated.append(display_id)
-    )
-    opened(notebook, "trials")
-    assert len(displayed) == 1
+    panel = opened(notebook, "trials")
+    static, _ = published
     notebook.run("def train(config): yield 1\n%ckpt run train --name e --wait")
-    assert len(displayed) == 1
-    assert set(updated) == set(displayed)
+    panel._controller.static_copy.flush()
+    same = [output for output in published if output["transient"] == static["transient"]]
+    assert [output["update"] for output in same] == [False] + [True] * (len(same) - 1)
+    assert "e: 1 trial" in same[-1]["data"]["text/html"]
 
 
 def test_long_messages_and_values_have_short_labels(notebook: Notebook) -> None:

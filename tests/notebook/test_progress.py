@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from nbckpt.notebook import progress
+from nbckpt.render import Page, Result
 from nbckpt.sync.progress import Progress
 
 
@@ -18,61 +21,43 @@ class Clock:
         return self.now
 
 
-class Handle:
-    """What a display handle was shown."""
+class Moved(Result):
+    """A result."""
 
-    def __init__(self) -> None:
-        self.shown: list[str] = []
-
-    def update(self, html: object) -> None:
-        self.shown.append(getattr(html, "data", html))
+    def page(self) -> Page:
+        return Page("2 files moved")
 
 
-@pytest.fixture
-def handle(monkeypatch: pytest.MonkeyPatch) -> Handle:
-    """A kernel's display, recorded."""
-    made = Handle()
-
-    def display(html: object, *, display_id: bool) -> Handle:
-        assert display_id
-        made.update(html)
-        return made
-
-    monkeypatch.setattr(progress, "display", display)
-    monkeypatch.setattr(progress, "is_kernel", lambda _: True)
-    return made
-
-
-def test_short_work_shows_nothing(handle: Handle) -> None:
+def test_short_work_shows_nothing(published: list[dict[str, Any]]) -> None:
     with progress.ProgressLine(Clock()) as report:
         report(1, 2)
         report(2, 2)
-    assert handle.shown == []
+    assert published == []
 
 
-def test_long_work_shows_a_line_that_its_result_replaces(handle: Handle) -> None:
+def test_long_work_shows_a_line_that_its_result_replaces(published: list[dict[str, Any]]) -> None:
     clock = Clock()
     with progress.ProgressLine(clock) as report:
         for done in range(100):
             clock.now += 0.05
             report(done * 1_000_000, 100_000_000)
-    assert report.become("the result")
-    assert 10 <= len(handle.shown) <= 20
-    assert '<progress value="13000000" max="100000000"' in handle.shown[0]
-    assert handle.shown[-1] == "the result"
+    assert report.become(Moved())
+    assert 10 <= len(published) <= 20
+    assert '<progress value="13000000" max="100000000"' in published[0]["data"]["text/html"]
+    assert published[-1]["data"]["text/plain"] == "2 files moved"
 
 
-def test_a_line_without_a_result_shows_the_last_progress(handle: Handle) -> None:
+def test_a_line_without_a_result_shows_the_last_progress(published: list[dict[str, Any]]) -> None:
     clock = Clock()
     with progress.ProgressLine(clock) as report:
         clock.now = 5
         report(1_000_000, 2_000_000)
     report.end()
-    assert handle.shown[-1] == "1 MB of 2 MB"
-    assert not progress.ProgressLine(clock).become("nothing was shown")
+    assert published[-1]["data"]["text/plain"] == "1 MB of 2 MB"
+    assert not progress.ProgressLine(clock).become(Moved())
 
 
-def test_a_line_shows_the_progress_at_the_failure(handle: Handle) -> None:
+def test_a_line_shows_the_progress_at_the_failure(published: list[dict[str, Any]]) -> None:
     clock = Clock()
 
     def work() -> None:
@@ -83,7 +68,7 @@ def test_a_line_shows_the_progress_at_the_failure(handle: Handle) -> None:
 
     with pytest.raises(OSError, match="disk"):
         work()
-    assert handle.shown[-1] == "stopped at 1 bytes of 2 bytes"
+    assert published[-1]["data"]["text/plain"] == "stopped at 1 bytes of 2 bytes"
 
 
 def test_a_terminal_shows_one_line_that_is_erased(capsys: pytest.CaptureFixture[str]) -> None:
@@ -94,15 +79,15 @@ def test_a_terminal_shows_one_line_that_is_erased(capsys: pytest.CaptureFixture[
     assert capsys.readouterr().err.startswith("\r1 MB of 2 MB")
 
 
-def test_a_transfer_shows_files_rate_time_left_and_current_file(handle: Handle) -> None:
+def test_a_transfer_shows_files_rate_time_left_and_current_file(published: list[dict[str, Any]]) -> None:
     clock = Clock()
     transfer = Progress(10, 2, 40_000_000, 10_000_000, "packs/<b>", seconds=5)
     with progress.ProgressLine(clock) as report:
         clock.now = 5
         report(transfer.done, transfer.size, transfer)
     said = "2 of 10 files, 10 MB of 40 MB, 2 MB/s, 15 s left: packs/&lt;b&gt;"
-    assert handle.shown[0].startswith('<progress value="10000000" max="40000000"')
-    assert handle.shown[0].endswith(f"</progress> {said}")
+    assert published[0]["data"]["text/html"].startswith('<progress value="10000000" max="40000000"')
+    assert published[0]["data"]["text/html"].endswith(f"</progress> {said}")
 
 
 def test_first_bytes_give_no_remaining_time_and_names_are_cut() -> None:

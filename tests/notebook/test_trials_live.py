@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from IPython.core.displaypub import CapturingDisplayPublisher
 from jupyter_client.manager import start_new_kernel
 
 from nbckpt.notebook.live import Live, View
@@ -32,17 +31,12 @@ def join() -> None:
 
 
 @pytest.fixture
-def outputs(notebook: Notebook) -> Iterator[list[dict[str, Any]]]:
-    """Make the shell look like a kernel's, with train() defined; return what it publishes."""
-    notebook.shell.kernel = object()
-    former, notebook.shell.display_pub = notebook.shell.display_pub, CapturingDisplayPublisher()
-    notebook.run("%reload_ext nbckpt")
+def outputs(notebook: Notebook, published: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """Define train(); return the outputs that the shell publishes."""
     notebook.run(TRAIN)
-    yield notebook.shell.display_pub.outputs
+    yield published
     notebook.run("gate.release(1000)")
     join()
-    notebook.shell.display_pub = former
-    del notebook.shell.kernel
 
 
 def made(outputs: list[dict[str, Any]]) -> list[str]:

@@ -29,7 +29,7 @@ _STYLE = (
     "<style>.nbckpt-panel .nbckpt { overflow-x: visible !important; }"
     ".nbckpt-panel .widget-tab .lm-TabBar .lm-TabBar-tab { color: var(--jp-ui-font-color1); }</style>"
 )
-_AGAIN = "for the buttons run this cell again, in a notebook"
+_AGAIN = "Run this cell again to show the controls."
 _SHARE = 4
 """After an update, wait at least this many times as long as the update took."""
 
@@ -95,7 +95,7 @@ class Panel:
     def show(self) -> None:
         """Show the panel below the running cell."""
         self.refresh()
-        self._controller.standing.take_place()
+        self._controller.static_copy.create()
         view = {"version_major": 2, "version_minor": 0, "model_id": self.widget.model_id}
         display({"text/plain": _AGAIN, "application/vnd.jupyter.widget-view+json": view}, raw=True)
         self._controller.session().auto.began = self.follow
@@ -104,7 +104,7 @@ class Panel:
     def refresh(self) -> None:
         """Update the tab in front, and keep updating it while it changes by itself."""
         self._refresh()
-        self._controller.standing.flush()
+        self._controller.static_copy.flush()
         self.follow()
 
     def _turned(self) -> None:
@@ -131,7 +131,7 @@ class Panel:
             auto.began = lambda: None
         if self._ticker is not None and self._ticker is not threading.current_thread():
             self._ticker.join()
-        self._controller.standing.flush()
+        self._controller.static_copy.flush()
         close(self.widget)
 
     def follow(self) -> None:
@@ -169,9 +169,9 @@ class Panel:
                 with self._controller.saying():
                     is_alive = self._tab.is_alive
                 self._refresh()
-                self._controller.standing.tick()
+                self._controller.static_copy.tick()
                 took = time.monotonic() - began
-            self._controller.standing.flush()
+            self._controller.static_copy.flush()
         finally:
             with self._lock:
                 self._ticker = None

@@ -92,7 +92,7 @@ class CheckpointsTab:
         offer(self._chosen, rows)
         offer(self._against, [_NOW, *rows])
         self._mark()
-        self._controller.standing.put(listing)
+        self._controller.static_copy.put(listing)
 
     def _find(self) -> None:
         self._pager.rewind()

@@ -14,7 +14,7 @@ from nbckpt.commands import TABLE, HelpRequest, Session, parse
 from nbckpt.commands.about import Help
 from nbckpt.errors import NbckptError
 from nbckpt.notebook.panel.parts import Region, line, sentence, wide
-from nbckpt.notebook.static_copy import Outlet
+from nbckpt.notebook.static_copy import StaticOutput
 from nbckpt.render import Result, html_of
 
 PAGE = 100
@@ -33,7 +33,7 @@ class Controller:
         then: Called after each press of a button and each choice: the panel may change by itself afterwards.
 
     Attributes:
-        standing: The static copy of the tab in front, which lasts when the kernel is gone.
+        static_copy: The static copy of the tab in front, which lasts when the kernel is gone.
         turn: The lock to hold while changing the panel; one thread at a time changes it.
         message: The widget of the message.
         said: The text of the message.
@@ -46,7 +46,7 @@ class Controller:
         self._open_session = open_session
         self._is_busy = is_busy
         self._then = then
-        self.standing = Outlet()
+        self.static_copy = StaticOutput()
         self.turn = threading.RLock()
         self.said = ""
         self._followed: tuple[str, ...] = ()
@@ -82,7 +82,7 @@ class Controller:
                 try:
                     then()
                     self._then()
-                    self.standing.tick()
+                    self.static_copy.tick()
                 except BaseException as error:
                     self._say_that(error)  # an exception raised here only reaches a log
                     raise

@@ -61,7 +61,7 @@ class SyncTab:
         self._progress.layout.display = None if progress else "none"
         if progress:
             self._bar.value = progress.done / progress.size if progress.size else 0.0
-        self._controller.standing.put(result)
+        self._controller.static_copy.put(result)
 
     def _set(self) -> None:
         if not self._url.value:

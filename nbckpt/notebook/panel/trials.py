@@ -125,7 +125,7 @@ class TrialsTab:
         if isinstance(result, TrialTable):
             self._shown = result
             self._mark()
-            self._controller.standing.put(result)
+            self._controller.static_copy.put(result)
 
     def _show_none(self) -> None:
         self._version = self._offered = self._shown = None
