@@ -24,15 +24,17 @@ def size(number: float) -> str:
 def duration(seconds: float) -> str:
     """Return a duration with two or three significant figures.
 
-    >>> duration(0.0004), duration(0.08), duration(12.3), duration(5481)
-    ('0.4 ms', '80 ms', '12.3 s', '1 h 31 min')
+    >>> duration(0.0004), duration(0.08), duration(12.3), duration(5481), duration(100_000)
+    ('0.4 ms', '80 ms', '12.3 s', '1 h 31 min', '1 d 4 h')
     """
     if seconds < 1:
         return f"{1000 * seconds:.2g} ms" if seconds < 0.0995 else f"{1000 * seconds:.0f} ms"
     if seconds < 60:
         return f"{seconds:.3g} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+    minutes, hours = round(seconds / 60), round(seconds / 3600)
+    if minutes < 60:
+        return f"{minutes} min"
+    return f"{minutes // 60} h {minutes % 60} min" if minutes < 24 * 60 else f"{hours // 24} d {hours % 24} h"
 
 
 def moment(written: str) -> datetime | None:

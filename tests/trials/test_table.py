@@ -20,7 +20,7 @@ from nbckpt.trials.model.metrics import lookup
 from nbckpt.trials.model.recorder import TrialRecorder
 from nbckpt.trials.model.spec import Spec
 from nbckpt.trials.views import metrics as metrics_module
-from nbckpt.trials.views.formats import elapsed, shown_value, tail
+from nbckpt.trials.views.formats import shown_value, tail
 from nbckpt.trials.views.metrics import inferred, metric_columns, varying
 from nbckpt.trials.views.table import TrialTable, fair_share
 
@@ -264,20 +264,6 @@ def test_long_names_keep_their_end_and_numbers_are_never_cut(made: Made) -> None
     assert cell.hint == long + "a"  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0, "00:00:00"),
-        (59.9, "00:00:59"),
-        (5482, "01:31:22"),
-        (86400, "1 day, 00:00:00"),
-        (2 * 86400 + 5482, "2 days, 01:31:22"),
-    ],
-)
-def test_elapsed_time_shows_hours_minutes_seconds_and_any_days(seconds: float, text: str) -> None:
-    assert elapsed(seconds) == text
-
-
 def test_only_parameters_that_vary_are_shown(made: Made) -> None:
     made.trial(lr=0.1, same="x", model={"depth": 2, "width": [3]})
     made.trial(lr=0.2, same="x", model={"depth": 4, "width": [3]}, extra=None)
@@ -293,7 +279,7 @@ def test_a_row_shows_the_newest_checkpoint_and_results_at_risk(made: Made) -> No
     row = made.rows()[0]
     assert row["status"] == "PAUSED"
     assert (row["iteration"], row["checkpoint"], row["at risk"]) == ("5", "@3", "2")
-    assert (row["loss"], row["elapsed"]) == ("0.1", "01:01:40")
+    assert (row["loss"], row["elapsed"]) == ("0.1", "1 h 2 min")
     assert [str(hint) for hint in made.page().hints] == ["Resume: %ckpt resume e"]
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Any
 
+from nbckpt.render import duration
 from nbckpt.trials.model.metrics import ITERATION, TIME_THIS_ITER
 from nbckpt.trials.model.stopping import Stop
 
@@ -44,7 +45,9 @@ class Progress:
     @property
     def eta(self) -> str:
         """The remaining time, in words; empty if unknown."""
-        return "" if self.left_s is None else ("~" if self.left_guessed else "") + _rounded(self.left_s)
+        if self.left_s is None:
+            return ""
+        return ("~" if self.left_guessed else "") + duration(max(math.ceil(self.left_s), 1))
 
 
 def progress(
@@ -107,19 +110,3 @@ def _left(limit: Any, elapsed_s: float) -> float | None:
 def _times(results: int, pace: float) -> float | None:
     left_s = results * pace
     return left_s if pace and left_s <= _LONGEST_S else None
-
-
-def _rounded(seconds: float) -> str:
-    """Return a remaining time, rounded as people say it.
-
-    >>> _rounded(0.2), _rounded(59.1), _rounded(170), _rounded(7300)
-    ('1 s', '1 min', '3 min', '2 h 2 min')
-    """
-    whole = max(math.ceil(seconds), 1)
-    if whole < 60:
-        return f"{whole} s"
-    minutes = round(whole / 60)
-    if minutes < 60:
-        return f"{minutes} min"
-    hours = round(whole / 3600)
-    return f"{minutes // 60} h {minutes % 60} min" if minutes < 24 * 60 else f"{hours // 24} d {hours % 24} h"

@@ -1,24 +1,13 @@
-"""Formats: how views write values, names and durations."""
+"""Formats: how views write values and names."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from nbckpt.render import Cell, count
+from nbckpt.render import Cell
 
 _WIDEST = 20
-
-
-def elapsed(seconds: float) -> str:
-    """Return a duration with its days, hours, minutes and seconds.
-
-    >>> elapsed(5482), elapsed(2 * 86400 + 5482.7)
-    ('01:31:22', '2 days, 01:31:22')
-    """
-    days, rest = divmod(int(seconds), 86400)
-    clock = f"{rest // 3600:02}:{rest % 3600 // 60:02}:{rest % 60:02}"
-    return f"{count(days, 'day')}, {clock}" if days else clock
 
 
 def tail(text: str, most: int = _WIDEST) -> str:

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from nbckpt.errors import UsageError
-from nbckpt.render import Cell, Column, Fold, Hint, Page, Result, Table, count
+from nbckpt.render import Cell, Column, Fold, Hint, Page, Result, Table, count, duration
 from nbckpt.trials.model.metrics import is_number, plain
 from nbckpt.trials.model.stopping import Stopper
 from nbckpt.trials.model.trial import Status, Trial
 from nbckpt.trials.model.view import ExperimentView
 from nbckpt.trials.views.eta import RECENT, Progress, progress, typical
-from nbckpt.trials.views.formats import elapsed, shown_value, tail
+from nbckpt.trials.views.formats import shown_value, tail
 from nbckpt.trials.views.metrics import by_metric, inferred, metric_cell, settings_of, varying
 from nbckpt.trials.views.statuses import CUT, counted, last_line, states_of
 
@@ -187,7 +187,7 @@ def _table(
             *(metric_cell(trial, name) for name in metrics),
             Cell(_step(trial.checkpoint), trial.checkpoint or ""),
             _at_risk(trial),
-            elapsed(trial.elapsed_s),
+            duration(trial.elapsed_s),
             *([etas.get(trial.id, "")] if etas else []),
         )
         for trial in shown

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nbckpt.render import Column, Fold, Hint, Page, Result, Table, age, count, size
+from nbckpt.render import Column, Fold, Hint, Page, Result, Table, age, count, duration, size
 from nbckpt.trials.checkpoints.record import Record
 from nbckpt.trials.model.log import FILE
 from nbckpt.trials.model.metrics import flat, plain
 from nbckpt.trials.model.trial import Status, Trial
 from nbckpt.trials.model.view import ExperimentView
-from nbckpt.trials.views.formats import elapsed, shown_value
+from nbckpt.trials.views.formats import shown_value
 from nbckpt.trials.views.metrics import inferred, metric_cell
 from nbckpt.trials.views.statuses import last_line, states_of
 
@@ -41,7 +41,7 @@ class TrialShown(Result):
         state = states_of(self.experiment)[trial.id]
         attempts = f", attempt {trial.attempts}" if trial.attempts > 1 else ""
         results = count(trial.iteration, "result")
-        headline = f"{self.why}{name}: {state}{attempts}, {results} in {elapsed(trial.elapsed_s)}"
+        headline = f"{self.why}{name}: {state}{attempts}, {results} in {duration(trial.elapsed_s)}"
         failed = trial.error and trial.status == Status.ERROR
         fold = Fold(last_line(trial), trial.traceback or trial.error, open=True)
         records, damages = trial.checkpoints.scan()
