@@ -86,6 +86,7 @@ def test_the_static_html_is_shown_before_the_panel(
     notebook: Notebook, published: list[dict[str, Any]]
 ) -> None:
     notebook.run("x = 1\n%ckpt save one")
+    published.clear()
     panel = opened(notebook)
     static, live = [output["data"] for output in published]
     html = static["text/html"]
