@@ -130,7 +130,7 @@ def test_a_removal_is_undone_by_another_process(store: str, capsys: pytest.Captu
     assert "Undo: nbckpt undo" in out
     for versions in (["one@2"], ["one@2", "one@1"]):
         assert main(["undo", "--store", store]) == 0
-        assert capsys.readouterr().out.startswith("took back the removal of ")
+        assert capsys.readouterr().out.startswith("Restored ")
         with Tracker(store) as tracker:
             assert [str(ref) for ref in reversed(tracker.history.refs())] == versions
     assert main(["undo", "--store", store]) == 1

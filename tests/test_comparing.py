@@ -63,7 +63,7 @@ def test_a_partial_checkpoint_is_compared_with_its_variables(notebook: Notebook)
     notebook.run("x = 5; del y; new = 1")
     comparison = notebook.run("%ckpt diff part")
     assert {it.name: it.change for it in comparison.compared.differences} == {"x": "changed", "y": "removed"}
-    assert "compared with the variables of part only" in str(comparison)
+    assert "part holds a part of all variables. Only this part is compared." in str(comparison)
 
 
 def test_a_full_checkpoint_is_compared_with_all_live_variables(notebook: Notebook) -> None:

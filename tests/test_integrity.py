@@ -52,8 +52,8 @@ def test_save_show_and_restore_name_arrays_that_changed(tmp_path: Path) -> None:
     store.array = namespace["array"]
     session = Session(Tracker(store), AutoMirror(store, in_background=False), namespace)
     for words in (("save", "x"), ("show", "x"), ("restore", "x"), ("restore", "x", "array")):
-        assert "Changed while it was saved" in said(session, *words), words
-    assert "Changed while it was saved" not in said(session, "restore", "x", "still")
+        assert "Changed during the save" in said(session, *words), words
+    assert "Changed during the save" not in said(session, "restore", "x", "still")
 
 
 def test_verify_repairs_from_the_sync_target(session: Session, tmp_path: Path) -> None:
@@ -75,4 +75,4 @@ def test_repair_needs_a_copy_to_repair_from(session: Session) -> None:
 def test_a_push_names_the_checkpoints_that_it_leaves_out(session: Session, tmp_path: Path) -> None:
     said(session, "save", "x")
     damage(session.tracker.store)  # type: ignore[arg-type]
-    assert "left out of" in said(session, "push", str(tmp_path / "copy"))
+    assert "Not copied from" in said(session, "push", str(tmp_path / "copy"))

@@ -174,9 +174,9 @@ def test_pages_have_each_checkpoint_once_and_say_which_they_show(run: Run, tmp_p
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--page", "3"), "there is no page 3: 2 checkpoints, 20 on a page, so the last is page 1"),
-        (("-n", "1", "--page", "3"), "so the last is page 2"),
-        (("-n", "0", "--page", "2"), "2 checkpoints, all on a page, so the last is page 1"),
+        (("--page", "3"), "there is no page 3: 2 checkpoints, 20 on a page, so the last page is 1"),
+        (("-n", "1", "--page", "3"), "so the last page is 2"),
+        (("-n", "0", "--page", "2"), "2 checkpoints, all on a page, so the last page is 1"),
         (("--page", "0"), "there is no page 0"),
         (("-n", "-3"), "-n -3: give how many"),
         (("--find", "nothing", "--page", "2"), "there is no page 2: 0 checkpoints"),
@@ -210,7 +210,7 @@ def test_find_searches_names_ids_messages_values_and_files(run: Run, tmp_path: P
     }
     for text, label in found.items():
         assert labels(run("ls", "--all", "--find", text)) == [label], text
-    assert "no checkpoints with 'nowhere' in" in str(run("ls", "--find", "nowhere"))
+    assert "No checkpoints with 'nowhere' in" in str(run("ls", "--find", "nowhere"))
     assert labels(run("ls", "cleaned", "--find", "whole")) == []
 
 
@@ -238,9 +238,9 @@ def test_a_trials_checkpoint_is_removed_and_brought_back(run: Run, tmp_path: Pat
     experiment = trained(tmp_path)
     run("save", "mine")
     said = str(run("rm", "net/t0@1", "mine", "--dry-run"))
-    assert "would remove mine@1, net/t0@1, and free up to" in said
+    assert "Would remove mine@1, net/t0@1. The next gc would free up to" in said
     assert len(run("ls", "--all").rows) == 3
-    assert "removed mine@1, t0@1" in str(run("rm", "t0@1", "mine"))
+    assert "Removed mine@1, t0@1" in str(run("rm", "t0@1", "mine"))
     assert labels(run("ls", "--all")) == ["net/t0@2"]
     assert not (experiment.folder / "t0" / "checkpoint_000001").exists()
     run("undo")
@@ -290,7 +290,7 @@ def test_checkpoints_of_a_running_trial_are_not_removed(run: Run, tmp_path: Path
 
 def test_a_trial_checkpoint_can_be_tagged_and_exported(run: Run, tmp_path: Path) -> None:
     trained(tmp_path, metric="loss", mode="min")
-    assert "is now best@1" in str(run("tag", "net/t0@2", "best"))
+    assert "as best@1." in str(run("tag", "net/t0@2", "best"))
     assert labels(run("ls")) == ["best@1"]
     assert run("ls").rows[0].manifest.message == "net/t0@2, loss 0.5"
     run("restore", "best")

@@ -83,9 +83,9 @@ def _checks(session: Session) -> Iterator[Check]:
     try:
         about = tracker.history.check_format()
         finding = f"{tracker.store.url}, {count(len(tracker.entries()), 'checkpoint')}"
-        finding = finding if about else f"{tracker.store.url}, not made yet"
+        finding = finding if about else f"{tracker.store.url}, not created yet"
         if locked := _read_only(tracker.store):
-            finding = f"nothing can be saved: {locked} is read-only; {finding}"
+            finding = f"nothing can be saved, because {locked} is read-only; {finding}"
         yield Check("store", good=not locked, finding=finding)
     except NbckptError as error:
         yield Check("store", good=False, finding=str(error))
@@ -174,7 +174,7 @@ def help_(session: Session, command: Annotated[str, Word("COMMAND", "command")] 
         here = (it for it in table.values() if it.name not in elsewhere)
         return Help(session.face, tuple((it.name, it.help) for it in here), elsewhere)
     if command not in table:
-        raise UsageError(f"there is no command {command!r}. See `{session.face} help`")
+        raise UsageError(f"There is no command {command!r}. List the commands with `{session.face} help`.")
     try:
         parse(table, [command, "--help"], session.face)
     except HelpRequest as request:
@@ -189,5 +189,5 @@ def panel(session: Session, tab: Annotated[str, Word("TAB")] = "checkpoints") ->
         tab: The tab in front: checkpoints, trials or sync.
     """
     if session.panel is None:
-        raise UsageError("the panel needs a notebook. The commands do the same. List them with `%ckpt help`")
+        raise UsageError("The panel needs a notebook. The commands do the same. List them with `%ckpt help`.")
     session.panel(tab)

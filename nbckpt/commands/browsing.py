@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
@@ -68,7 +68,7 @@ class Listing(Result):
         where = f"in {self.where}" + (" and its trials" if self.trials else "")
         if not self.rows:
             hint = Hint("Show all", "%ckpt ls") if self.find else Hint("Save", "%ckpt save NAME")
-            return Page(f"no checkpoints{what} {where}", hints=(hint,))
+            return Page(f"No checkpoints{what} {where}.", hints=(hint,))
         last = self.first + len(self.rows)
         part = f"{self.first + 1:,} to {last:,}" if self.first else f"the newest {len(self.rows):,}"
         more = f"; {part} of them" if self.total > len(self.rows) else ""
@@ -111,7 +111,7 @@ def ls(
     """
     trials = "all" if all_ else "newest" if newest else ""
     if name and trials:
-        raise UsageError(f"ls NAME lists the versions of one name, --{trials} others: leave one of them out")
+        raise UsageError(f"ls takes NAME, for the versions of one name, or --{trials}. Leave one of them out")
     history = session.tracker.history
     places = _places(session, name, trials)
     if find:
@@ -148,11 +148,11 @@ def _first(total: int, most: int, page: int) -> int:
         UsageError: There is no such page.
     """
     if most < 0:
-        raise UsageError(f"-n {most}: give how many are shown at most, or 0 for all")
+        raise UsageError(f"-n {most} is not valid: give a number of rows, or 0 for all")
     pages = max(1, -(-total // (most or max(total, 1))))
     if not 1 <= page <= pages:
         there = f"{count(total, 'checkpoint')}, {most or 'all'} on a page"
-        raise UsageError(f"there is no page {page}: {there}, so the last is page {pages}")
+        raise UsageError(f"there is no page {page}: {there}, so the last page is {pages}")
     return (page - 1) * most
 
 
@@ -170,7 +170,7 @@ class Status(Result):
     def page(self) -> Page:
         """See `Result.page`."""
         space = f", {size(self.space)} on disk" if self.space else ""
-        undo = f"%ckpt undo takes back the {self.undo}" if self.undo else ""
+        undo = f"Undo the {self.undo}: %ckpt undo" if self.undo else ""
         notes = tuple(filter(None, (undo, self.trials)))
         tables = (listing_table(self.rows),) if self.rows else ()
         return Page(
@@ -207,8 +207,8 @@ def _newest_trials(session: Session) -> str:
     except NotFoundError:
         return ""
     except NbckptError as error:
-        return f"the newest experiment cannot be read: {error}"
-    return f"the newest experiment, {experiment.name}, has {counted(states_of(experiment))}: %ckpt trials"
+        return f"The newest experiment cannot be read: {error}"
+    return f"Newest experiment {experiment.name}: {counted(states_of(experiment))}. Show it: %ckpt trials"
 
 
 def _space(tracker: Tracker) -> int | None:
@@ -244,15 +244,13 @@ class Shown(Result):
             notes.append(f"from {provenance['notebook']}")
         if provenance.get("python"):
             notes.append(f"Python {provenance['python']} on {provenance.get('system', '?')}")
-        notes += (
-            []
-            if self.row.trusted
-            else ["not signed by you: it can be looked at, not restored without --trust"]
-        )
+        if not self.row.trusted:
+            ref = self.row.label.split(", ")[0]
+            notes.append(f"Not signed by you. To restore it, first sign it: %ckpt trust {ref}")
         states = [value.name for value in manifest.values if value.name in NAMES]
         notes += [self.also] if self.also else []
-        notes += [f"with it: {', '.join(states)}"] if states else []
-        notes += [f"deleted before it was saved: {', '.join(manifest.deleted)}"] if manifest.deleted else []
+        notes += [f"Also saved: {_settings(states)}."] if states else []
+        notes += [f"Deleted before the save: {', '.join(manifest.deleted)}."] if manifest.deleted else []
         return Page(
             f"{self.row.label}{message}",
             (_variables(manifest), _skipped(manifest), _files(manifest)),
@@ -261,6 +259,13 @@ class Shown(Result):
             self.pictures,
             self.hints,
         )
+
+
+def _settings(names: Sequence[str]) -> str:
+    """Return the saved settings of libraries as text."""
+    generators = [name.removesuffix(".state").removesuffix(".random") for name in names if "random" in name]
+    said = [f"random generator states ({', '.join(generators)})"] if generators else []
+    return ", ".join(said + ["NumPy print options"] * ("numpy.printoptions" in names))
 
 
 def _variables(manifest: Manifest) -> Table:

@@ -37,13 +37,13 @@ class Comparison(Result):
             (Column("package"), Column(self.old), Column(self.new)),
             tuple(compared.packages),
         )
-        notes = [f"{count(same, 'variable is', 'variables are')} the same"] if same else []
+        notes = [f"{count(same, 'variable is', 'variables are')} the same."] if same else []
         if compared.is_part:
-            notes.append(f"compared with the variables of {self.old} only, which has a part of them")
+            notes.append(f"{self.old} holds a part of all variables. Only this part is compared.")
         notes += (
             []
             if compared.loaded
-            else ["compared by digests and previews only: not all of it is signed by you"]
+            else ["Only digests and previews are compared, because you did not sign all of the values."]
         )
         folds = (
             (Fold("the cells that saved them differ", "\n".join(compared.source)),) if compared.source else ()

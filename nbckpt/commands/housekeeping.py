@@ -36,7 +36,7 @@ class Tagged(Result):
 
     def page(self) -> Page:
         """See `Result.page`."""
-        return Page(f"{self.ref.id[:SHORT]} is now {self.ref}")
+        return Page(f"Tagged {self.ref.id[:SHORT]} as {self.ref}.")
 
 
 def tag(session: Session, ref: Step, name: Name) -> Tagged:
@@ -86,9 +86,9 @@ class Removed(Result):
         what = ", ".join((*self.labels, *(label for label, _ in self.experiments)))
         freed = self.freed + sum(taken for _, taken in self.experiments)
         if self.dry_run:
-            return Page(f"would remove {what}, and free up to {size(freed)} at the next gc")
+            return Page(f"Would remove {what}. The next gc would free up to {size(freed)}.")
         hints = [Hint("Undo", "%ckpt undo"), Hint(f"Free up to {size(freed)}", "%ckpt gc")]
-        return Page(f"removed {what}", hints=tuple(hints if freed else hints[:1]))
+        return Page(f"Removed {what}.", hints=tuple(hints if freed else hints[:1]))
 
 
 def rm(session: Session, ref: Removable, *more: Removable, dry_run: DryRun = False) -> Removed:
@@ -134,23 +134,23 @@ class Collection(Result):
     def page(self) -> Page:
         """See `Result.page`."""
         it = self.collected
-        done = "would free" if self.dry_run else "freed"
+        done = "Would free" if self.dry_run else "Freed"
         removed, packs = count(len(it.removed), "removed checkpoint"), count(len(it.packs), "pack")
         rewritten = count(len(it.rewritten), "pack")
-        notes = [f"{removed}, {packs} deleted, {rewritten} rewritten without what nothing needs"]
+        notes = [f"{removed}, {packs} deleted, {rewritten} compacted"]
         if it.waiting:
             waiting = count(it.waiting, "pack")
-            notes.append(f"{waiting} that nothing names may belong to a running save: left for an hour")
+            notes.append(f"{waiting} may belong to a running save: kept for an hour")
         if it.kept:
             ids = " ".join(name[:SHORT] for name in it.kept[:_MOST_KEPT])
             notes.append(
-                f"no pack was deleted: it may hold what {count(len(it.kept), 'damaged checkpoint')} needs. "
-                f"See what is lost with %ckpt verify, then remove it: %ckpt rm {ids}"
+                f"No pack was deleted, because {count(len(it.kept), 'damaged checkpoint')} may need it. "
+                f"Show the damage: %ckpt verify. Remove: %ckpt rm {ids}"
             )
         labels, taken = self.experiments
         if labels:
             notes.append(f"deleted {short(', '.join(labels), 100)}, {size(taken)}")
-        return Page(f"{done} {size(it.freed + taken)}", notes=tuple(notes))
+        return Page(f"{done} {size(it.freed + taken)}.", notes=tuple(notes))
 
 
 def gc(session: Session, *, dry_run: DryRun = False) -> Collection:
@@ -182,9 +182,12 @@ class Verification(Result):
     def page(self) -> Page:
         """See `Result.page`."""
         it = self.verified
-        read = f"{count(it.checkpoints, 'checkpoint')}, {count(it.packs, 'pack')}, {size(it.size)} read"
+        checkpoints, packs = (
+            count(it.checkpoints, "checkpoint"),
+            f"{count(it.packs, 'pack')}, {size(it.size)} read",
+        )
         if not it.damages:
-            return Page(f"all is as it was saved: {read}")
+            return Page(f"Everything verified: {checkpoints}, no damage.", notes=(packs,))
         rows = []
         for damage in self._left():
             touched = "; ".join(
@@ -192,16 +195,14 @@ class Verification(Result):
             )
             rows.append((damage.problem, touched))
         table = Table("damage", (Column("what"), Column("touches", code=True)), tuple(rows))
-        headline = f"{count(len(it.damages), 'damage')} found: {read}"
+        headline = f"Found {count(len(it.damages), 'damage')}: {checkpoints}, {packs}."
         mended = len(it.damages) - len(rows)
         notes = [f"Repaired from {self.source}: {count(mended, 'damage')}."] if mended else []
         if it.failure:
             notes.append(f"Not everything was repaired: {it.failure}")
         if not rows:
             return Page(headline, notes=tuple(notes))
-        notes.append(
-            "Whatever is not named here is undamaged. The next save of the same data writes it again."
-        )
+        notes.append("All other data is undamaged. The next save of the same data writes it again.")
         hints = [Hint("Restore one variable", "%ckpt restore REF VAR")]
         if self.source and not mended:
             hints.append(Hint(f"Repair from {self.source}", "%ckpt verify --repair"))
@@ -270,7 +271,7 @@ def trust(session: Session, *refs: Removable, store_: bool = False) -> Trusted:
         store_: Sign everything in this store.
     """
     if bool(refs) == store_:
-        raise UsageError("say which: `trust REF`, or `trust --store` for every checkpoint here")
+        raise UsageError("Which checkpoints? %ckpt trust REF, or %ckpt trust --store for all in this store")
     library, signer = session.library, session.tracker.history.signer
     if refs:
         names = library.names()
@@ -299,7 +300,7 @@ class Exported(Result):
     def page(self) -> Page:
         """See `Result.page`."""
         return Page(
-            f"wrote {self.ref} to {self.file}, {size(self.size)}",
+            f"Exported {self.ref} to {self.file}, {size(self.size)}.",
             hints=(Hint("Import elsewhere", f"%ckpt import {shlex.quote(self.file)}"),),
         )
 
@@ -332,13 +333,13 @@ class Imported(Result):
         """See `Result.page`."""
         name = self.manifest.id[:SHORT]
         if not self.new:
-            return Page(f"{name} is here already")
+            return Page(f"{name} is already in this store.")
         label = f"{self.ref} ({name})" if self.ref else name
         headline = f"Imported {label}: {counted(it.name for it in self.manifest.values)}."
         if self.trusted:
             return Page(headline)
         hints = Hint("Show", f"%ckpt show {name}"), Hint("Trust", f"%ckpt trust {name}")
-        return Page(headline, notes=("Not signed by you: look at it before you trust it.",), hints=hints)
+        return Page(headline, notes=("Not signed by you. Look at it before you trust it.",), hints=hints)
 
 
 def import_(session: Session, file: File) -> Imported:

@@ -32,4 +32,4 @@ def also_a_trial(session: Session, ref: str) -> str:
         experiment, trial = session.library.trial(ref.partition("@")[0])
     except NbckptError:
         return ""
-    return f"{ref} is a checkpoint of variables here; the trial is {experiment.name}/{trial.id}"
+    return f"{ref} means the checkpoint of variables. The trial is {experiment.name}/{trial.id}."

@@ -44,7 +44,7 @@ class RestoreResult(Result):
         """See `Result.page`."""
         restored = self.restored
         manifest = restored.manifest
-        done = "would restore" if restored.dry_run else "restored"
+        done = "Would restore" if restored.dry_run else "Restored"
         took = "" if restored.dry_run else f" in {duration(restored.seconds)}"
         what = counted(name for name, change in restored.changes.items() if change != "removed")
         which = f"{self.ref} ({manifest.id[:SHORT]}, saved {age(manifest.created_at).text})"
@@ -52,7 +52,10 @@ class RestoreResult(Result):
         notes = [*([self.also] if self.also else []), *torn_note(restored.torn)]
         if restored.apart:
             names = short(", ".join(restored.apart), 100)
-            notes.append(f"{names} was not restored: what it shared with the others is now a separate copy")
+            notes.append(
+                f"{names} was not restored, so objects that it shared with the restored variables "
+                "are now separate copies."
+            )
         undo = any(change != "new" for change in restored.changes.values()) and not restored.dry_run
         return Page(
             headline,
@@ -74,17 +77,17 @@ def _failures(failed: Iterable[Failure], caption: str) -> Table:
 def _changes(changes: Mapping[str, str], *, dry_run: bool) -> Table:
     """Return a table of the changes and their variables."""
     words = {
-        "new": "new here",
-        "same": "same as now",
-        "changed": "replaces what is live",
-        "removed": "removed: it was deleted then",
+        "new": "new",
+        "same": "unchanged",
+        "changed": "replaced",
+        "removed": "deleted, as in the checkpoint",
     }
     groups: dict[str, list[str]] = {}
     for name, change in changes.items():
         groups.setdefault(words[change], []).append(name)
     rows = tuple((kind, ", ".join(names)) for kind, names in groups.items())
     columns = (Column("change"), Column("variables", code=True))
-    return Table("what happens" if dry_run else "what happened", columns, rows)
+    return Table("what would change" if dry_run else "what changed", columns, rows)
 
 
 def _failure_caption(manifest: Manifest) -> str:
@@ -97,7 +100,7 @@ def _failure_caption(manifest: Manifest) -> str:
     ]
     missing = [name for name in then if name not in here]
     hints = differ + ([f"not imported here: {', '.join(missing[:5])}"] if missing and not differ else [])
-    return "not restored; the others are" + (f". Saved with {'; '.join(hints[:4])}" if hints else "")
+    return "not restored; all others are" + (f". Saved with {'; '.join(hints[:4])}" if hints else "")
 
 
 def restore(
@@ -167,14 +170,14 @@ class TrialRestored(Result):
         whole = f"nbckpt.Checkpoint.from_directory({str(self.path)!r})"
         if not (self.changes or self.failed or self.rest):
             return Page(f"{self.ref} is a folder: {self.path}", hints=(Hint("Open as a Checkpoint", whole),))
-        done = "would restore" if self.dry_run else "restored"
-        rest = f"no variables can be called {short(', '.join(self.rest), 100)}: take {whole}.to_dict()"
+        done = "Would restore" if self.dry_run else "Restored"
+        rest = f"Not names of variables: {short(', '.join(self.rest), 100)}. Get them with {whole}.to_dict()"
         undo = "changed" in self.changes.values() and not self.dry_run
         return Page(
             f"{done} {counted(self.changes)} of {self.ref}",
             (
                 _changes(self.changes, dry_run=self.dry_run),
-                _failures(self.failed, "not restored; the others are"),
+                _failures(self.failed, "not restored; all others are"),
             ),
             (rest,) if self.rest else (),
             hints=(_UNDO,) if undo else (),
@@ -194,7 +197,7 @@ def _restore_trial(
         return TrialRestored(label, trial.checkpoints.path(record), {}, (), (), dry_run)
     namespace = session.live("restore")
     if missing := [it for it in names if not fnmatch.filter(fields, it)]:
-        raise NotFoundError(f"{label} has no {missing[0]!r}: there are {', '.join(fields)}")
+        raise NotFoundError(f"{label} has no variable {missing[0]!r}. It has {', '.join(fields)}")
     wanted = {it: fields[it] for it in fields if not names or any(fnmatch.fnmatch(it, by) for by in names)}
     values = {prefix + it: value for it, value in wanted.items() if (prefix + it).isidentifier()}
     states = {} if prefix else {it: value for it, value in wanted.items() if is_state(it)}
@@ -216,9 +219,11 @@ class Undone(Result):
 
     def page(self) -> Page:
         """See `Result.page`."""
+        if self.what.startswith("removal of "):
+            return Page(f"Restored {self.what.removeprefix('removal of ')} from the trash.")
         names = f": {short(', '.join(self.names), 120)}" if self.names else ""
         hints = (Hint("Redo", "%ckpt undo"),) if self.names else ()
-        return Page(f"took back the {self.what}{names}", hints=hints)
+        return Page(f"Undid the {self.what}{names}.", hints=hints)
 
 
 def undo(session: Session) -> Undone:
@@ -243,8 +248,8 @@ class Snippet(Result):
     def page(self) -> Page:
         """See `Result.page`."""
         if self.inserted:
-            return Page("put into the next cell: Python that restores it without magics")
-        return Page("Python that restores it without magics:", code=self.code)
+            return Page("The next cell restores it in plain Python.")
+        return Page("This restores it in plain Python:", code=self.code)
 
 
 def snippet(session: Session, ref: Reference) -> Snippet:

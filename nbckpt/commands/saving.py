@@ -25,7 +25,7 @@ def counted(names: Iterable[str]) -> str:
 def torn_note(names: Iterable[str]) -> list[str]:
     """Return a note about variables that changed during the save, if there are any."""
     which = short(", ".join(names), 100)
-    return [f"Changed while it was saved, so it may mix values of several moments: {which}."] if which else []
+    return [f"Changed during the save, so they may mix old and new values: {which}."] if which else []
 
 
 @dataclass(frozen=True, repr=False)
@@ -57,7 +57,7 @@ class SaveResult(Result):
             f"{size(self.saved.size)} ({size(self.saved.new_bytes)} new)",
             duration(self.saved.seconds),
         ]
-        headline = f"saved {self.saved.ref} ({manifest.id[:SHORT]}): {', '.join(parts)}{self.where}"
+        headline = f"Saved {self.saved.ref} ({manifest.id[:SHORT]}): {', '.join(parts)}{self.where}"
         skipped = tuple((Cell(it.name), it.path, it.reason) for it in manifest.skipped)
         columns = (Column("variable", code=True), Column("because of", code=True), Column("reason"))
         return Page(
@@ -67,7 +67,7 @@ class SaveResult(Result):
                 *manifest.warnings,
                 *([self.hint] if self.hint else []),
             ),
-            tables=(Table("not saved, since they cannot be pickled", columns, skipped),),
+            tables=(Table("not saved, because they cannot be pickled", columns, skipped),),
         )
 
 
@@ -109,5 +109,7 @@ def save(
     cell = session.where.get("cell", {}).get("count")
     hint = ""
     if name in namespace and name not in session.hidden and not variables:
-        hint = f"all was saved, under the name {name!r}. The variable alone: %ckpt save {name} {name}"
+        hint = (
+            f"Saved all variables as checkpoint {name!r}. To save only the variable: %ckpt save {name} {name}"
+        )
     return SaveResult(saved, f", cell [{cell}]" if cell else "", hint)

@@ -25,7 +25,7 @@ from nbckpt.trials.views.formats import tail
 
 _MOST_EXPERIMENTS = 3
 Url = Annotated[str, Word("URL", help="s3://bucket/folder or a folder; by default the location of the sync.")]
-_NO_THREADS = "threads cannot start here: it is pushed whenever you say %ckpt sync"
+_NO_THREADS = "Threads cannot start here, so each %ckpt sync pushes once."
 
 
 @dataclass(frozen=True, repr=False)
@@ -61,16 +61,16 @@ class Transferred(Result):
         notes = [self.note] if self.note else []
         notes += [_left_out(name, it) for name, it in parts.items() if it.left_out]
         if moved.kept:
-            notes.append(f"left as they are, since they run here: {', '.join(moved.kept)}")
+            notes.append(f"Not changed, because they run here: {', '.join(moved.kept)}.")
         if not moved.files:
-            nothing = f"nothing new for {self.place}" if pushed else f"nothing new at {self.place}"
+            nothing = f"Nothing new for {self.place}" if pushed else f"Nothing new at {self.place}"
             same = sum(it.same for it in parts.values())
             is_there = (
                 f"{count(same, 'file')} there already" if pushed else f"{count(same, 'file')} here already"
             )
             return Page(f"{nothing}: {is_there}", notes=tuple(notes))
-        what = f"{self.done} {count(moved.files, 'file')}, {size(moved.size)}"
-        headline = f"{what}, {'to' if pushed else 'from'} {self.place} in {duration(self.seconds)}"
+        what = f"{self.done.capitalize()} {count(moved.files, 'file')}, {size(moved.size)}"
+        headline = f"{what}, {'to' if pushed else 'from'} {self.place} in {duration(self.seconds)}."
         numbers = (self.done, "size", "there before" if pushed else "here before")
         columns = (Column("what"), *(Column(name, number=True) for name in numbers))
         rows = tuple(
@@ -82,7 +82,7 @@ class Transferred(Result):
 
 def _left_out(name: str, moved: Moved) -> str:
     files = "; ".join(f"{path}: {why}" for path, why in moved.left_out.items())
-    return f"left out of {name}: {files}"
+    return f"Not copied from {name}: {files}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -108,15 +108,17 @@ class SyncShown(Result):
         status = self.status
         if status is None:
             hints = (Hint("Sync in the background", "%ckpt sync URL"), Hint("Push once", "%ckpt push URL"))
-            former = [f"{self.former} is synced no more; what is there stays"] if self.former else []
+            former = [f"Sync to {self.former} is off. Nothing there was deleted."] if self.former else []
             notes = (*former, *self.trouble)
-            return Page("this store is kept here only", self._tables(), notes, hints=hints)
-        when = f"every {status.period:g} s and after each save" if status.is_running else "when you say sync"
-        under_way = f"under way: {status.progress}" if status.progress else ""
+            return Page("This store is not synced.", self._tables(), notes, hints=hints)
+        when = (
+            f"every {status.period:g} s and after each save" if status.is_running else "with each %ckpt sync"
+        )
+        under_way = f"Pushing: {status.progress}" if status.progress else ""
         failure = _failed(status) if status.failure else ""
         told = filter(None, (under_way, _last(status), _pending(*self.waiting), failure))
         hints = (Hint("Sync now", "%ckpt sync --now"), Hint("Turn off", "%ckpt sync off"))
-        headline = f"synced to {status.url}, {when}"
+        headline = f"Synced to {status.url}, {when}."
         return Page(headline, self._tables(), (*told, *self.trouble), hints=hints)
 
     def _tables(self) -> tuple[Table, ...]:
@@ -134,21 +136,21 @@ class SyncShown(Result):
 def _pending(checkpoints: int, trials: int) -> str:
     """Return the changes that are not pushed yet, as text."""
     parts = [count(checkpoints, "checkpoint")] if checkpoints else []
-    parts += [f"news of {count(trials, 'trial')}"] if trials else []
-    return f"pending: {' and '.join(parts)}" if parts else ""
+    parts += [f"changes of {count(trials, 'trial')}"] if trials else []
+    return f"Not pushed yet: {' and '.join(parts)}." if parts else ""
 
 
 def _last(status: AutoStatus) -> str:
     if status.pushed_at is None or status.last is None:
         is_first = status.is_running and not (status.failure or status.progress)
-        return "the first push begins" if is_first else ""
+        return "The first push begins." if is_first else ""
     moved = status.last
     what = f"{count(moved.files, 'file')}, {size(moved.size)}" if moved.files else "nothing new"
-    return f"up to date {age(status.pushed_at).text}: {what}"
+    return f"Last push {age(status.pushed_at).text}: {what}."
 
 
 def _failed(status: AutoStatus) -> str:
-    return f"it is not up to date: {status.failure}. It is tried again"
+    return f"The last push failed: {status.failure}. It is tried again."
 
 
 def push(session: Session, url: Url = "") -> Transferred:
@@ -193,7 +195,7 @@ def sync(
         auto.start(expanded(url, session.namespace), period)
     in_place = now or not (status or auto.in_background)
     if auto.status is None and (in_place or soon):
-        raise UsageError("this store is not synced to any place yet: say which, %ckpt sync URL")
+        raise UsageError("This store is not synced. Name a location: %ckpt sync URL")
     if cancel:
         auto.cancel()
     elif soon and auto.in_background:
@@ -247,7 +249,7 @@ def expanded(place: str, namespace: Mapping[str, Any] | None) -> str:
 def _mirror(session: Session, url: str) -> Mirror:
     url = expanded(url, session.namespace) or (session.auto.status.url if session.auto.status else "")
     if not url:
-        raise UsageError("say which place: a URL such as s3://bucket/folder, or a folder")
+        raise UsageError("Name a location: a URL such as s3://bucket/folder, or a folder")
     return Mirror(session.tracker.store, session.library.folder, url)
 
 
@@ -261,5 +263,7 @@ def _transferred(
         mirrored = move(TransferOptions(cancel=cancel, told=told))
     except KeyboardInterrupt:
         cancel.cancel()
-        raise Interrupted("interrupted: what was moved is kept; the same again goes on") from None
+        raise Interrupted(
+            "Interrupted. Copied files are kept. To continue, run the same command again."
+        ) from None
     return Transferred(mirrored, done, place, time.monotonic() - began)

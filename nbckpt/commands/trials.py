@@ -214,14 +214,14 @@ def _ask(session: Session, target: str, verb: Literal["pause", "stop", "checkpoi
     getattr(experiment, verb)(trial)
     names = ", ".join(it.id for it in asked[:8]) + (", …" if len(asked) > 8 else "")
     what = {
-        "pause": f"pausing {names} of {experiment.name}",
-        "stop": f"stopping {names} of {experiment.name}",
+        "pause": f"Pausing {names} of {experiment.name}",
+        "stop": f"Stopping {names} of {experiment.name}",
         "checkpoint": f"{names} of {experiment.name} {'save' if len(asked) > 1 else 'saves'} a checkpoint",
     }[verb]
-    after = ", with the next result" if verb == "checkpoint" else ", after the next result" if running else ""
+    after = " with the next result" if verb == "checkpoint" else " after the next result" if running else ""
     resume = Hint("Resume", f"%ckpt resume {name}")
     hint = resume if verb == "pause" else Hint("Show", f"%ckpt trials {experiment.name}")
-    return Asked(f"{what}{after}", hint)
+    return Asked(f"{what}{after}.", hint)
 
 
 def _can(verb: str, trial: Trial, states: Mapping[str, str]) -> bool:

@@ -98,7 +98,7 @@ def _quotes(text: str) -> str:
 def _halves(word: str) -> tuple[str, str]:
     key, equals, text = word.partition("=")
     if not equals or not key or not text.strip():
-        raise UsageError(f"{word!r} says no value: write it as name=value, such as lr=0.1")
+        raise UsageError(f"{word!r} has no value. Write NAME=VALUE, for example lr=0.1.")
     return key, text
 
 
@@ -122,7 +122,7 @@ def find_function(name: str, namespace: Namespace | None) -> Any:
             raise UsageError(f"there is no function {function!r} in {place}{_close(function, vars(module))}")
         return getattr(module, function)
     if namespace is None:
-        raise UsageError(f"{name!r} says no place: in a shell write module:function or file.py:function")
+        raise UsageError(f"{name!r} names no module. In a shell write module:function or file.py:function.")
     first, *rest = name.split(".")
     if first not in namespace:
         callables = [it for it, value in namespace.items() if callable(value)]

@@ -72,7 +72,7 @@ class CheckpointMagics(Magics):
         request = parse(TABLE, split(line), "%ckpt")
         if cell is not None:
             if request.command.name != "save":
-                raise UsageError(f"%%ckpt goes with save, not with {request.command.name}: use %ckpt")
+                raise UsageError(f"%%ckpt works only with save. Use %ckpt {request.command.name}.")
             self._run(cell)
         with ProgressLine() as progress:
             session = self.session(request.store, progress, cell)

@@ -61,9 +61,7 @@ class Save:
         captured = capture(self._chosen | self._beside, self._namespace, packer, left=self._left)
         if captured.skipped and not captured.drafts:
             first = captured.skipped[0]
-            raise CodecError(
-                f"cannot save {first.path}: {first.reason}. Nothing else was asked for, so nothing was saved"
-            )
+            raise CodecError(f"cannot save {first.path}: {first.reason}. No variable is left to save")
         packer.finish(progress)
         return Manifest(
             algorithms=packer.algorithms,

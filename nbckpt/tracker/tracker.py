@@ -77,7 +77,7 @@ class Tracker(Rich):
     def page(self) -> Page:
         """See `Rich.page`. It does not read a store over a network."""
         where = f"{type(self).__name__} of {self.store.url}"
-        notes = (f"undo() takes back the {self.undoable}",) if self._binder.last else ()
+        notes = (f"undo() reverts the {self.undoable}",) if self._binder.last else ()
         if is_far(self.store):
             return Page(where, notes=notes, hints=(Hint("List", ".entries() or %ckpt ls"),))
         try:
@@ -153,7 +153,7 @@ class Tracker(Rich):
                 self._known.forget(error.packs)
         else:
             raise UsageError(
-                f"{self.store.url} is being collected again and again: save again when that is over"
+                f"gc ran on {self.store.url} during each of {_MOST_TRIES} saves. Save again when gc has ended"
             )
         save.note()
         self._before = manifest if selection.whole else self._before

@@ -30,7 +30,7 @@ def test_a_checkpoint_is_listed_and_restored_after_a_restart(lab: Lab) -> None:
     )
     lab.run(0)
     lab.run(1)
-    assert "saved cleaned@1" in lab.run(2).inner_text()
+    assert "Saved cleaned@1" in lab.run(2).inner_text()
     lab.restart()
     lab.run(0)
     table = lab.run(3).locator("table")
@@ -108,7 +108,7 @@ def test_the_table_of_the_cell_follows_a_paused_and_resumed_grid(lab: Lab) -> No
     assert "RUNNING" in table.inner_text()
     assert table.locator("img[src^='data:image/svg+xml']").count() >= 6
     pictures(lab, "trials-running")
-    assert "pausing t0, t1, t2, t3, t4, t5 of grid" in lab.run(3).inner_text()
+    assert "Pausing t0, t1, t2, t3, t4, t5 of grid" in lab.run(3).inner_text()
     lab.run(4)
     lab.output(1).locator("text=Resume: %ckpt resume grid").wait_for()
     assert "RUNNING" not in table.inner_text()
@@ -122,8 +122,8 @@ def test_the_table_of_the_cell_follows_a_paused_and_resumed_grid(lab: Lab) -> No
     assert "Traceback" in fold.locator("pre").inner_text()
     assert second.locator("div.nbckpt").evaluate("it => it.scrollWidth <= it.clientWidth")
     pictures(lab, "trials-ended")
-    assert "best of grid by loss (min): grid/t" in lab.run(7).inner_text()
-    assert "restored 1 variable of grid/t0@8" in lab.run(8).inner_text()
+    assert "Best of grid by loss (min): grid/t" in lab.run(7).inner_text()
+    assert "Restored 1 variable of grid/t0@8" in lab.run(8).inner_text()
     assert lab.run(9).inner_text().strip() == "8"
     pictures(lab, "trials-best")
     assert lab.output(1).locator(".jp-OutputArea-child").count() == 1

@@ -135,7 +135,7 @@ def test_a_cell_with_await_is_a_clear_error(notebook: Notebook) -> None:
         ('%ckpt save -m "open', "close the quotation marks"),
         ("%ckpt undo", "there is nothing to undo"),
         ("%ckpt restore", "required: REF. See"),
-        ("%%ckpt ls\n1", "%%ckpt goes with save"),
+        ("%%ckpt ls\n1", "%%ckpt works only with save"),
     ],
 )
 def test_an_error_is_one_line_with_advice(notebook: Notebook, cell: str, words: str) -> None:
@@ -243,7 +243,7 @@ def test_doctor_finds_a_store_that_is_read_only(notebook: Notebook, monkeypatch:
     monkeypatch.setattr("nbckpt.commands.about.os.access", lambda *_: False)
     result = notebook.run("%ckpt doctor")
     assert str(result).startswith("Found 1 problem.")
-    assert "nothing can be saved: " in str(result)
+    assert "nothing can be saved, because " in str(result)
     assert result.exit_status == 1
 
 

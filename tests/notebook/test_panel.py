@@ -88,7 +88,7 @@ def test_the_static_html_is_shown_before_the_panel(
     notebook.run("x = 1\n%ckpt save one")
     published.clear()
     panel = opened(notebook)
-    static, live = [output["data"] for output in published]
+    static, live, *_ = [output["data"] for output in published]
     html = static["text/html"]
     assert "<details>" in html
     assert "one@1" in html
@@ -113,7 +113,7 @@ def test_a_restore_is_previewed_and_done_with_a_second_press(notebook: Notebook)
     notebook.run("x = 1\n%ckpt save one\nx = 2")
     panel = opened(notebook)
     press(panel, "Restore…")
-    assert "would restore 1 variable" in shown(panel)
+    assert "Would restore 1 variable" in shown(panel)
     assert notebook.names["x"] == 2
     press(panel, "Cancel")
     press(panel, "Restore…")
@@ -129,7 +129,7 @@ def test_deleting_takes_two_presses_and_undo_reverts_it(notebook: Notebook) -> N
     press(panel, "Delete…")
     assert "one@1" in str(notebook.run("%ckpt ls"))
     press(panel, "Delete now")
-    assert "no checkpoints" in str(notebook.run("%ckpt ls"))
+    assert "No checkpoints" in str(notebook.run("%ckpt ls"))
     press(panel, "Undo")
     assert [label for label, _ in panel._tabs[0]._chosen.options] == ["one@1"]
 
@@ -149,11 +149,11 @@ def test_a_question_disappears_when_another_action_is_chosen(notebook: Notebook)
     panel._tabs[0]._chosen.value = "one@1"
     assert not asked()
     press(panel, "Delete…")
-    assert "would remove" in shown(panel)
+    assert "Would remove" in shown(panel)
     panel._front.selected_index = 2
     panel._front.selected_index = 0
     assert not asked()
-    assert "would remove" not in shown(panel)
+    assert "Would remove" not in shown(panel)
 
 
 def test_the_list_has_the_newest_all_or_no_trial_checkpoints(notebook: Notebook) -> None:
@@ -176,7 +176,7 @@ def test_save_and_tag_use_the_text_and_export_without_it_fails(notebook: Noteboo
     panel = opened(notebook)
     panel._tabs[0]._text.value = "clicked"
     press(panel, "Save")
-    assert "saved clicked@1" in shown(panel)
+    assert "Saved clicked@1" in shown(panel)
     panel._tabs[0]._text.value = "best"
     press(panel, "Tag")
     assert "best@1" in str(notebook.run("%ckpt ls"))
@@ -207,7 +207,7 @@ def test_trials_are_followed_by_one_thread_that_ends_with_them(notebook: Noteboo
     notebook.run("gate.release(100)")
     until(lambda: "2 TERMINATED" in shown(panel))
     press(panel, "Best")
-    assert "best of e by loss (min): e/t0" in shown(panel)
+    assert "Best of e by loss (min): e/t0" in shown(panel)
     assert panel._tabs[1]._trials.value == ("t0",)
     press(panel, "Show")
     assert "e/t0: TERMINATED" in shown(panel)
@@ -413,7 +413,7 @@ def test_freeing_space_takes_two_presses(notebook: Notebook) -> None:
     notebook.run("x = bytes(100_000)\n%ckpt save one\n%ckpt rm one")
     panel = opened(notebook)
     press(panel, "Free space…")
-    assert "would free" in shown(panel)
+    assert "Would free" in shown(panel)
     press(panel, "Free now")
     assert "freed" in shown(panel)
     press(panel, "Verify")
@@ -446,7 +446,7 @@ def test_an_untrusted_export_is_imported_and_trusted(
 
 def test_the_panel_shows_changes_of_other_cells(notebook: Notebook) -> None:
     panel = opened(notebook)
-    assert "no checkpoints" in shown(panel)
+    assert "No checkpoints" in shown(panel)
     notebook.run("x = 1\n%ckpt save one")
     assert "one@1" in shown(panel)
 
@@ -495,10 +495,10 @@ def test_the_sync_tab_turns_sync_on_and_off(notebook: Notebook, tmp_path: Any) -
     assert "error: write the place first" in shown(panel)
     panel._tabs[2]._url.value = str(tmp_path / "there")
     press(panel, "Set")
-    until(lambda: "up to date" in shown(panel))
+    until(lambda: "Last push" in shown(panel))
     press(panel, "Sync now")
     press(panel, "Off")
-    assert "kept here only" in shown(panel)
+    assert "not synced" in shown(panel)
     assert any((tmp_path / "there" / "checkpoints").glob("*.json"))
     until(lambda: not ticks())
 
@@ -588,7 +588,7 @@ def test_the_panel_follows_trials_after_an_error(notebook: Notebook, monkeypatch
     with monkeypatch.context() as patch:
         patch.setattr(Catalog, "names", raising(OSError(5, "broken disk")))
         until(lambda: "error: OSError: [Errno 5] broken disk" in shown(panel))
-        assert "saved one@1" in str(notebook.run("%ckpt save one"))
+        assert "Saved one@1" in str(notebook.run("%ckpt save one"))
     assert ticks() == 1
     notebook.run("gate.release(99)")
     until(lambda: "2 TERMINATED" in shown(panel))
@@ -654,7 +654,7 @@ def test_the_html_of_an_empty_panel_stays_in_the_panels_cell(
     notebook: Notebook, published: list[dict[str, Any]]
 ) -> None:
     panel = opened(notebook, "trials")
-    static, _ = published
+    static, *_ = published
     notebook.run("def train(config): yield 1\n%ckpt run train --name e --wait")
     panel._controller.static_copy.flush()
     same = [output for output in published if output["transient"] == static["transient"]]
@@ -682,7 +682,7 @@ def test_an_error_of_one_trial_is_shown_until_the_next_press(
     panel._tabs[1]._trials.value = ("t0", "t1")
     press(panel, "Pause")
     assert "error: there is nothing to pause in e/t0" in shown(panel)
-    assert "pausing t1 of e" in shown(panel)
+    assert "Pausing t1 of e" in shown(panel)
     press(panel, "Refresh")
     assert not panel._controller.message.value
     notebook.run("gate.release(9)")

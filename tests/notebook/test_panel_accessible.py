@@ -76,7 +76,7 @@ def sync(lab: Lab, panel: Locator) -> None:
     place.fill(str(lab.folder / "there"))
     place.press("Enter")
     press(panel, "Set")
-    panel.get_by_text("up to date").locator("visible=true").first.wait_for()
+    panel.get_by_text("Last push").locator("visible=true").first.wait_for()
 
 
 TABS = {"checkpoints": checkpoints, "trials": trials, "sync": sync}
@@ -179,7 +179,7 @@ def test_the_keyboard_finds_shows_and_restores_a_checkpoint(lab: Lab) -> None:
     key_press(lab, panel, "Restore…", "Space")
     panel.get_by_text("would restore").wait_for()
     key_press(lab, panel, "Restore now")
-    panel.get_by_text("restored 5 variables").wait_for()
+    panel.get_by_text("Restored 5 variables").wait_for()
     assert lab.run(3).inner_text().strip() == "1000"
 
 
@@ -196,4 +196,4 @@ def test_trials_are_compared_chosen_and_restored_without_a_mouse(lab: Lab) -> No
     key_press(lab, panel, "Show")
     details(panel).get_by_text("grid/t0: TERMINATED").first.wait_for()
     key_press(lab, panel, "Restore here")
-    panel.get_by_text("restored 1 variable").first.wait_for()
+    panel.get_by_text("Restored 1 variable").first.wait_for()

@@ -74,7 +74,7 @@ def test_clicks_save_show_restore_compare_and_delete_checkpoints(lab: Lab) -> No
     panel.get_by_label("name or file").fill("clicked")
     panel.get_by_label("name or file").press("Enter")
     click(panel, "Save")
-    sees(panel, "saved clicked@1")
+    sees(panel, "Saved clicked@1")
     assert "clicked@1" in chosen.inner_text()
     box = panel.get_by_label("filter")
     box.fill("cleaned")
@@ -86,12 +86,12 @@ def test_clicks_save_show_restore_compare_and_delete_checkpoints(lab: Lab) -> No
     assert "1000" in panel.get_by_role("region", name="details").inner_text()
     pictures(lab, "panel-show")
     click(panel, "Restore…")
-    sees(panel, "restore cleaned@1: clean?")
+    sees(panel, "Restore cleaned@1: clean?")
     sees(panel, "would restore")
     pictures(lab, "panel-checkpoints")
     assert lab.run(4).inner_text().strip() == "letters"
     click(panel, "Restore now")
-    sees(panel, "restored ")
+    sees(panel, "Restored ")
     assert lab.run(4).inner_text().strip() == "digits"
     box.fill("")
     box.press("Enter")
@@ -101,7 +101,7 @@ def test_clicks_save_show_restore_compare_and_delete_checkpoints(lab: Lab) -> No
     click(panel, "Diff")
     sees(panel, "-> other")
     click(panel, "Delete…")
-    sees(panel, "would remove")
+    sees(panel, "Would remove")
     click(panel, "Delete now")
     chosen.locator("option", has_text="cleaned@1").wait_for(state="detached")
     click(panel, "Undo")
@@ -148,7 +148,7 @@ def test_clicks_save_pause_resume_and_stop_trials(lab: Lab) -> None:
     lab.run(5)
     sees(panel, "3 TERMINATED")
     click(panel, "Best")
-    sees(panel, "best of grid by loss")
+    sees(panel, "Best of grid by loss")
 
 
 def test_updates_keep_the_scroll_position(lab: Lab) -> None:
@@ -208,15 +208,15 @@ def test_the_store_is_synced_to_a_folder_with_clicks(lab: Lab) -> None:
     place.fill(str(lab.folder / "there"))
     place.press("Enter")
     click(panel, "Set")
-    sees(panel, "up to date")
+    sees(panel, "Last push")
     assert any((lab.folder / "there" / "checkpoints").glob("*.json"))
     rows = panel.get_by_role("region", name="sync").get_by_role("rowheader").all_inner_texts()
     assert {"upload_dir", "sync_period", "sync_timeout", "sync_artifacts"} <= set(rows)
     pictures(lab, "panel-sync")
     click(panel, "Sync now")
-    sees(panel, "nothing new")
+    sees(panel, "Nothing new")
     click(panel, "Off")
-    sees(panel, "kept here only")
+    sees(panel, "not synced")
 
 
 def test_a_push_to_s3_is_followed_and_cancelled_with_clicks(
@@ -243,6 +243,6 @@ def test_a_push_to_s3_is_followed_and_cancelled_with_clicks(
     sees(panel, "it was cancelled")
     s3_proxy.heal()
     click(panel, "Sync now")
-    sees(panel, "up to date")
+    sees(panel, "Last push")
     click(panel, "Off")
-    sees(panel, "kept here only")
+    sees(panel, "not synced")

@@ -89,7 +89,7 @@ def test_a_thousand_reports_a_second_leave_the_browser_free(lab: Lab) -> None:
     lab.page.evaluate(COUNT)
     for _ in range(3):
         turn(panel, "Sync")
-        sees(panel, "kept here only")
+        sees(panel, "not synced")
         turn(panel, "Trials")
         sees(panel, "3 RUNNING")
     reports, sent = int(lab.run(3).inner_text()), lab.page.evaluate("window.sent")

@@ -79,7 +79,7 @@ def test_a_result_that_a_module_drops_is_shown(
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "saves_it.py").write_text("def f(shell):\n    shell.run_line_magic('ckpt', 'save n')\n")
     notebook.run("import saves_it\nsaves_it.f(get_ipython())\nz = 1")
-    assert capsys.readouterr().out.count("saved n@1") == 1
+    assert capsys.readouterr().out.count("Saved n@1") == 1
 
 
 @pytest.fixture
@@ -118,7 +118,7 @@ def test_in_terminal_ipython_a_result_is_shown_once(tmp_path: Path) -> None:
         check=True,
         timeout=120,
     )
-    assert [done.stdout.count(it) for it in ("saved n@", "saved m@", "is now k@1", "checkpoints in")] == [
+    assert [done.stdout.count(it) for it in ("Saved n@", "Saved m@", "as k@1", "checkpoints in")] == [
         2,
         1,
         1,
@@ -135,10 +135,10 @@ def test_in_a_kernel_the_result_replaces_its_progress(tmp_path: Path) -> None:
     NotebookClient(made, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
     outputs = [cell.outputs for cell in made.cells]
     assert [len(it) for it in outputs] == [0, 0, 1, 1, 1, 1, 1]
-    assert outputs[2][0].data["text/plain"].startswith("saved n@1")
+    assert outputs[2][0].data["text/plain"].startswith("Saved n@1")
     assert outputs[3][0].text == "n@1\n"
     assert " of " in outputs[4][0].data["text/html"]
-    assert outputs[5][0].data["text/plain"].startswith("saved n@3")
+    assert outputs[5][0].data["text/plain"].startswith("Saved n@3")
     assert " of " in outputs[6][0].data["text/html"]
 
 

@@ -19,7 +19,7 @@ def test_push_and_pull_report_the_transferred_files(notebook: Notebook, tmp_path
     pushed = str(notebook.run(f"%ckpt push {there}"))
     assert f"to {there}" in pushed
     assert pushed.startswith("pushed 3 files")
-    assert str(notebook.run(f"%ckpt push {there}")) == f"nothing new for {there}: 3 files there already"
+    assert str(notebook.run(f"%ckpt push {there}")) == f"Nothing new for {there}: 3 files there already"
     pulled = str(notebook.run(f"%ckpt --store {tmp_path / 'other'} pull {there}"))
     assert pulled.startswith("pulled 3 files")
     notebook.run("x = 2")
@@ -35,21 +35,21 @@ def test_a_notebook_or_environment_variable_names_a_location(
     assert f"to {tmp_path / 'one'} in" in str(notebook.run("%ckpt push $WHERE"))
     assert f"to {tmp_path / 'two'} in" in str(notebook.run("%ckpt push ${other}"))
     assert "1 checkpoint in" in str(notebook.run("%ckpt --store $other ls"))
-    assert f"synced to {tmp_path / 'two'}, " in str(notebook.run("%ckpt sync $other"))
+    assert f"Synced to {tmp_path / 'two'}, " in str(notebook.run("%ckpt sync $other"))
     assert "1 checkpoint in" in str(notebook.run("%ckpt --store $WHERE ls"))
     notebook.run("%ckpt sync off")
 
 
 def test_sync_keeps_the_target_up_to_date_until_off(notebook: Notebook, tmp_path: Path) -> None:
     there = tmp_path / "there"
-    assert "kept here only" in str(notebook.run("%ckpt sync"))
+    assert "not synced" in str(notebook.run("%ckpt sync"))
     started = str(notebook.run(f"%ckpt sync {there} --period 1000"))
-    assert started.startswith(f"synced to {there}, every 1000 s and after each save")
+    assert started.startswith(f"Synced to {there}, every 1000 s and after each save")
     notebook.run("x = 1\n%ckpt save one")
     until(lambda: any((there / "checkpoints").glob("*.json")))
-    until(lambda: "up to date" in str(notebook.run("%ckpt sync --status")))
-    assert "nothing new" in str(notebook.run("%ckpt sync --now"))
-    assert "nothing new" in str(notebook.run("%ckpt push"))
+    until(lambda: "Last push" in str(notebook.run("%ckpt sync --status")))
+    assert "Nothing new" in str(notebook.run("%ckpt sync --now"))
+    assert "Nothing new" in str(notebook.run("%ckpt push"))
     assert f"{there} is synced no more" in str(notebook.run("%ckpt sync off"))
     assert not [it for it in threading.enumerate() if it.name == "nbckpt-mirror"]
 
@@ -57,18 +57,18 @@ def test_sync_keeps_the_target_up_to_date_until_off(notebook: Notebook, tmp_path
 def test_pending_changes_are_shown_until_a_push_sends_them(notebook: Notebook, tmp_path: Path) -> None:
     there = tmp_path / "there"
     notebook.run(f"x = 0\n%ckpt save zero\n%ckpt sync {there} --period 1000")
-    until(lambda: "up to date" in str(notebook.run("%ckpt sync")))
+    until(lambda: "Last push" in str(notebook.run("%ckpt sync")))
     there.rename(tmp_path / "away")
     there.write_text("a file where the folder was")
     notebook.run("x = 1\n%ckpt save one")
     notebook.run("def train(config): yield 1\n%ckpt run train --grid a=1,2 --name e --wait")
-    until(lambda: "pending: 1 checkpoint and news of 2 trials" in str(notebook.run("%ckpt sync")))
+    until(lambda: "Not pushed yet: 1 checkpoint and changes of 2 trials" in str(notebook.run("%ckpt sync")))
     notebook.run("%ckpt sync --cancel")
-    until(lambda: "is not up to date" in str(notebook.run("%ckpt sync")))
+    until(lambda: "The last push failed" in str(notebook.run("%ckpt sync")))
     there.unlink()
     (tmp_path / "away").rename(there)
     notebook.run("%ckpt sync --soon")
-    until(lambda: "pending:" not in str(notebook.run("%ckpt sync")))
+    until(lambda: "Not pushed yet:" not in str(notebook.run("%ckpt sync")))
     notebook.run("%ckpt sync off")
 
 
@@ -91,7 +91,7 @@ def test_an_unreadable_experiment_does_not_hide_the_sync_status(notebook: Notebo
     notebook.run("def train(config): yield 1\n%ckpt run train --name e --wait")
     (tmp_path / ".nbckpt" / "experiments" / "e" / "experiment.json").write_text("{")
     shown = str(notebook.run("%ckpt sync --status"))
-    assert "this store is kept here only" in shown
+    assert "This store is not synced." in shown
     assert "is damaged" in shown
 
 
@@ -101,11 +101,11 @@ def test_the_next_command_reports_a_background_failure_once(
     there = tmp_path / "there"
     notebook.run("x = 1")
     notebook.run(f"%ckpt sync {there} --period 1000")
-    until(lambda: "up to date" in str(notebook.run("%ckpt sync")))
+    until(lambda: "Last push" in str(notebook.run("%ckpt sync")))
     there.mkdir()
     (there / "store.json").write_text('{"format": 99}')
     notebook.run("%ckpt save one")
-    until(lambda: "is not up to date" in str(notebook.run("%ckpt sync")))
+    until(lambda: "The last push failed" in str(notebook.run("%ckpt sync")))
     err = capsys.readouterr().err
     assert err.count(f"nbckpt: {there} is not up to date: ") == 1
     assert "upgrade nbckpt" in err
@@ -115,10 +115,10 @@ def test_the_next_command_reports_a_background_failure_once(
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("push", "say which place"),
-        ("pull", "say which place"),
-        ("sync --now", "not synced to any place yet"),
-        ("sync --soon", "not synced to any place yet"),
+        ("push", "Name a location"),
+        ("pull", "Name a location"),
+        ("sync --now", "This store is not synced"),
+        ("sync --soon", "This store is not synced"),
         ("push s3x://bucket", "cannot reach 's3x://bucket'"),
         ("push .nbckpt", "is the store itself"),
         ("push $nowhere/x", "$nowhere/x: there is no variable 'nowhere'"),
@@ -129,13 +129,13 @@ def test_the_next_command_reports_a_background_failure_once(
 )
 def test_an_invalid_sync_is_a_one_line_error(notebook: Notebook, line: str, said: str) -> None:
     assert said in notebook.error(f"%ckpt {line}")
-    assert "kept here only" in str(notebook.run("%ckpt sync"))
+    assert "not synced" in str(notebook.run("%ckpt sync"))
 
 
 def test_unloading_the_extension_makes_a_last_push(notebook: Notebook, tmp_path: Path) -> None:
     there = tmp_path / "there"
     notebook.run(f"%ckpt sync {there} --period 1000")
-    until(lambda: "up to date" in str(notebook.run("%ckpt sync")))
+    until(lambda: "Last push" in str(notebook.run("%ckpt sync")))
     notebook.run("x = 1\n%ckpt save one")
     notebook.run("%unload_ext nbckpt")
     assert any((there / "checkpoints").glob("*.json"))

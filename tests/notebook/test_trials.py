@@ -85,7 +85,7 @@ def test_run_continues_an_existing_name_unless_resume_never(trained: Notebook) -
     [
         ("run", "required: FUNC"),
         ("run trian", "there is no function 'trian'. Did you mean 'train'?"),
-        ("run train lr", "'lr' says no value: write it as name=value"),
+        ("run train lr", "'lr' has no value. Write NAME=VALUE"),
         (
             "run train opt=adam",
             "'opt=adam': there is no variable adam. For a text write it in quotes: 'adam'",
@@ -93,7 +93,7 @@ def test_run_continues_an_existing_name_unless_resume_never(trained: Notebook) -
         ("run train opt=see", "Did you mean seen?"),
         ("run train lr=1+", "values are Python literals or names of variables"),
         ("run train lr=open('x')", "values are Python literals or names of variables"),
-        ("run train --grid lr=", "says no value"),
+        ("run train --grid lr=", "has no value"),
         ("run train --executor nope", "there is no executor 'nope'"),
         ("run train --mode best", "invalid choice: 'best'"),
         ("run train --stop soon", "there is no variable soon"),
@@ -128,7 +128,7 @@ def test_an_error_is_one_line_with_advice(trained: Notebook, line: str, words: s
         ("show t9", "'e' has no trial 't9': there are t0"),
         ("show f/t0", "there is no experiment 'f'"),
         ("restore t0@9", "t0 has no checkpoint of step 9: there are 1, 2, 3, 4"),
-        ("restore t0@4 nope", "e/t0@4 has no 'nope': there are step, not a name"),
+        ("restore t0@4 nope", "e/t0@4 has no variable 'nope'. It has step, not a name"),
         ("pause", "there is nothing to pause in e: 1 trial, 1 TERMINATED"),
         ("stop t0", "there is nothing to stop in e/t0"),
         ("checkpoint", "there is nothing to checkpoint in e: 1 trial, 1 TERMINATED"),
@@ -155,12 +155,12 @@ def test_trials_shows_the_newest_and_names_the_others(trained: Notebook) -> None
 def test_the_status_summarizes_the_newest_experiment(trained: Notebook) -> None:
     assert "experiment" not in str(trained.run("%ckpt"))
     trained.run("%ckpt run train --name e --wait")
-    assert "the newest experiment, e, has 1 trial, 1 TERMINATED: %ckpt trials" in str(trained.run("%ckpt"))
+    assert "Newest experiment e: 1 trial, 1 TERMINATED. Show it: %ckpt trials" in str(trained.run("%ckpt"))
 
 
 def test_resume_continues_where_pause_stopped(trained: Notebook) -> None:
     experiment = trained.run("%ckpt run train waits=1 --grid lr=1,2 --name e --concurrent 2")
-    assert str(trained.run("%ckpt pause")).startswith("pausing t0, t1 of e")
+    assert str(trained.run("%ckpt pause")).startswith("Pausing t0, t1 of e")
     wait(trained)
     assert [trial.status for trial in experiment.trials] == ["PAUSED"] * 2
     assert "nothing to pause" in trained.error("%ckpt pause t0")
@@ -178,7 +178,7 @@ def test_a_requested_checkpoint_comes_with_the_next_result(trained: Notebook) ->
     experiment = trained.run("%ckpt run counts --grid lr=1,2 --name e --concurrent 2")
     until(lambda: [trial.status for trial in experiment.trials] == ["RUNNING"] * 2)
     assert str(trained.run("%ckpt checkpoint")).startswith(
-        "t0, t1 of e save a checkpoint, with the next result"
+        "t0, t1 of e save a checkpoint with the next result."
     )
     assert "t1 of e saves a checkpoint" in str(trained.run("%ckpt checkpoint e/t1"))
     wait(trained)
@@ -250,7 +250,7 @@ def test_trials_are_shown_page_by_page_the_best_first(trained: Notebook) -> None
     assert "trials 3-3 of 3" in shown.notes
     sorted_ = trained.run("%ckpt trials -n 2 --page 1 --metric loss --mode min").page()
     assert [row[0].text for row in sorted_.tables[0].rows] == ["t1", "t0"]
-    assert "so the last is page 2" in trained.error("%ckpt trials -n 2 --page 3")
+    assert "so the last page is 2" in trained.error("%ckpt trials -n 2 --page 3")
     assert "say which loss is best" in trained.error("%ckpt trials --metric loss")
 
 
@@ -281,8 +281,8 @@ def test_a_name_of_checkpoint_and_trial_means_the_checkpoint(trained: Notebook) 
     trained.run("kept = 1\n%ckpt save t0 kept")
     shown = str(trained.run("%ckpt show t0"))
     assert shown.startswith("t0@1")
-    assert "the trial is e/t0" in shown
-    assert "the trial is e/t0" in str(trained.run("%ckpt restore t0"))
+    assert "The trial is e/t0." in shown
+    assert "The trial is e/t0." in str(trained.run("%ckpt restore t0"))
     assert "e/t0: TERMINATED" in str(trained.run("%ckpt show e/t0"))
 
 
@@ -290,11 +290,11 @@ def test_rm_removes_experiments_and_checkpoints_together(trained: Notebook, tmp_
     trained.run("%ckpt run train --name e --wait")
     trained.run("kept = 1\n%ckpt save kept kept")
     folder = tmp_path / ".nbckpt" / "experiments" / "e"
-    assert "would remove the experiment e" in str(trained.run("%ckpt rm e --dry-run"))
+    assert "Would remove the experiment e" in str(trained.run("%ckpt rm e --dry-run"))
     assert folder.is_dir()
-    assert "removed kept@1, the experiment e" in str(trained.run("%ckpt rm kept e"))
+    assert "Removed kept@1, the experiment e" in str(trained.run("%ckpt rm kept e"))
     assert not folder.exists()
-    assert "took back the removal of " in str(trained.run("%ckpt undo"))
+    assert "Restored " in str(trained.run("%ckpt undo"))
     assert trained.run("%ckpt ls").total == 1
     assert "e/t0: TERMINATED" in str(trained.run("%ckpt show e/t0"))
 

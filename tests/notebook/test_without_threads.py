@@ -53,7 +53,7 @@ def test_an_array_of_many_blobs_is_saved_restored_and_verified(no_threads: Noteb
     no_threads.run("big[0] = 7\nsmall['a'].append(2)\n%ckpt restore base")
     assert no_threads.names["big"][0] == 0
     assert no_threads.names["small"] == {"a": [1]}
-    assert str(no_threads.run("%ckpt verify")).startswith("all is as it was saved")
+    assert str(no_threads.run("%ckpt verify")).startswith("Everything verified: ")
 
 
 def test_damage_is_found_and_named(no_threads: Notebook, tmp_path: Path) -> None:
@@ -85,9 +85,9 @@ def test_a_sync_is_one_push_and_explains_the_next(no_threads: Notebook, tmp_path
     no_threads.run("x = 1\n%ckpt save one")
     said = str(no_threads.run(f"%ckpt sync {there}"))
     assert said.startswith("pushed 3 files")
-    assert "threads cannot start here: it is pushed whenever you say %ckpt sync" in said
+    assert "Threads cannot start here, so each %ckpt sync pushes once." in said
     no_threads.run("x = 2\n%ckpt save one")
-    assert "when you say sync" in str(no_threads.run("%ckpt sync --status"))
+    assert "with each %ckpt sync" in str(no_threads.run("%ckpt sync --status"))
     assert len(list((there / "checkpoints").iterdir())) == 1
     assert str(no_threads.run("%ckpt sync")).startswith("pushed 2 files")
     no_threads.run("%ckpt sync off")

@@ -51,7 +51,7 @@ def checkpoints(notebook):
     run = notebook.run
     run("words, counts = ['pack', 'blob'] * 50_000, {n: [n] * 3 for n in range(1000)}\nalias = counts[1]")
     run("memory = bytearray(3_000_000)\nclass Point:\n    x = 1\npoint = Point()")
-    assert "saved base@1" in str(run("%ckpt save base -m '<b>first</b>'"))
+    assert "Saved base@1" in str(run("%ckpt save base -m '<b>first</b>'"))
     assert json.loads(Path(".nbckpt/store.json").read_text())["digest"] == "blake2b-256"
     run("words.append('new'); counts[1].append(4); memory[7] = 7; point.x = 2")
     differing = str(run("%ckpt diff base"))
@@ -62,7 +62,7 @@ def checkpoints(notebook):
     assert then == (100_000, [1, 1, 1], True, 0, 1), then
     run("%ckpt undo")
     assert run("words[-1], memory[7], point.x") == ("new", 7, 2)
-    assert str(run("%ckpt verify")).startswith("all is as it was saved")
+    assert str(run("%ckpt verify")).startswith("Everything verified: ")
     html = notebook.html("%ckpt ls")
     assert "<caption" in html, html
     assert "&lt;b&gt;first&lt;/b&gt;" in html, html

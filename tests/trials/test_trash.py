@@ -89,7 +89,7 @@ def test_rm_and_undo_work_in_a_shell(library: Catalog, capsys: pytest.CaptureFix
     assert main(["rm", "f"]) == 0
     assert library.names() == []
     assert main(["undo"]) == 0
-    assert "took back the removal of f" in capsys.readouterr().out
+    assert "Restored f" in capsys.readouterr().out
     assert library.names() == ["f"]
     assert main(["undo"]) == 0
     assert contents(library.folder) == before

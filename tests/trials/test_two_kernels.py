@@ -215,7 +215,7 @@ def test_a_command_in_a_shell_reaches_the_kernel_that_runs(here: Experiment, sto
     environment = os.environ | {"NBCKPT_STORE": str(store)}
     command = [sys.executable, "-m", "nbckpt", "pause", "e/t1"]
     said = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
-    assert "pausing t1 of e, after the next result" in said
+    assert "Pausing t1 of e after the next result" in said
     assert "nbckpt resume e/t1" in said
     assert [here.asked(trial) for trial in here.trials] == ["", "pause"]
 

@@ -9,7 +9,7 @@ from nbckpt.notebook.panel.controller import Controller, Pager
 from nbckpt.notebook.panel.parts import SNUG, Region, line, marked, offer, wide
 from nbckpt.render import Result, short
 
-_NOW = ("what is live now", "")
+_NOW = ("the live variables", "")
 _TRIALS = (("the newest of each", "--newest"), ("all", "--all"), ("none", ""))
 
 
@@ -42,7 +42,11 @@ class CheckpointsTab:
         controller.on_change(self._chose, self._chosen)
         self.widget = widgets.VBox(
             [
-                line(self._filter, self._trials, controller.button("Refresh", self.refresh, "looks again")),
+                line(
+                    self._filter,
+                    self._trials,
+                    controller.button("Refresh", self.refresh, "Show the current list"),
+                ),
                 self._table.widget,
                 self._pager.widget,
                 line(self._chosen, *self._on_chosen(controller)),
@@ -54,26 +58,26 @@ class CheckpointsTab:
 
     def _on_chosen(self, controller: Controller) -> tuple[widgets.Button, ...]:
         return (
-            controller.button("Show", lambda: self._on_ref("show"), "its variables, pictures and cell"),
-            controller.button("Restore…", self._restore, "shows first what it would change"),
-            controller.button("Delete…", self._delete, "shows first what it frees"),
-            controller.button("Trust", lambda: self._on_ref("trust"), "signs what someone else saved"),
+            controller.button("Show", lambda: self._on_ref("show"), "Show its variables, pictures and cell"),
+            controller.button("Restore…", self._restore, "First show what would change"),
+            controller.button("Delete…", self._delete, "First show how much space it frees"),
+            controller.button("Trust", lambda: self._on_ref("trust"), "Sign a checkpoint of someone else"),
         )
 
     def _on_store(self, controller: Controller) -> tuple[widgets.Button, ...]:
         return (
-            controller.button("Diff", self._diff, "compares the two"),
-            controller.button("Verify", lambda: self._then_refresh("verify"), "checks every byte of all"),
-            controller.button("Free space…", self._collect, "of what was deleted; shows first how much"),
+            controller.button("Diff", self._diff, "Compare the two"),
+            controller.button("Verify", lambda: self._then_refresh("verify"), "Check all data of the store"),
+            controller.button("Free space…", self._collect, "Delete unused data; first show how much"),
         )
 
     def _with_text(self, controller: Controller) -> tuple[widgets.Button, ...]:
         return (
-            controller.button("Save", self._save, "all variables, under this name"),
-            controller.button("Tag", lambda: self._named("tag"), "gives the checkpoint this name, too"),
-            controller.button("Export", lambda: self._named("export"), "writes the checkpoint to this file"),
-            controller.button("Import", self._import, "takes in what was exported into this file"),
-            controller.button("Undo", self._undo, "takes back the last restore or removal"),
+            controller.button("Save", self._save, "Save all variables under this name"),
+            controller.button("Tag", lambda: self._named("tag"), "Give the checkpoint this additional name"),
+            controller.button("Export", lambda: self._named("export"), "Write the checkpoint to this file"),
+            controller.button("Import", self._import, "Import the checkpoint in this file"),
+            controller.button("Undo", self._undo, "Undo the last restore or removal"),
         )
 
     def refresh(self) -> None:
@@ -110,26 +114,26 @@ class CheckpointsTab:
     def _on_ref(self, *words: str) -> Result | None:
         """Run a command on the chosen checkpoint."""
         if not self._chosen.value:
-            self._controller.say("there is no checkpoint: write a name and press Save", is_error=True)
+            self._controller.say("There is no checkpoint. Write a name, and press Save.", is_error=True)
             return None
         command, *others = words
         return self._controller.show(command, self._chosen.value, *others)
 
     def _restore(self) -> None:
         if self._on_ref("restore", "--dry-run") is not None:
-            question = f"restore {self._chosen.label}?"
+            question = f"Restore {self._chosen.label}?"
             ref = self._chosen.value
             self._confirmation.propose(question, "Restore now", lambda: self._then_refresh("restore", ref))
 
     def _delete(self) -> None:
         if self._on_ref("rm", "--dry-run") is not None:
-            question = f"delete {self._chosen.label}?"
+            question = f"Delete {self._chosen.label}?"
             ref = self._chosen.value
             self._confirmation.propose(question, "Delete now", lambda: self._then_refresh("rm", ref))
 
     def _collect(self) -> None:
         if self._controller.show("gc", "--dry-run") is not None:
-            self._confirmation.propose("free it?", "Free now", lambda: self._then_refresh("gc"))
+            self._confirmation.propose("Free this space?", "Free now", lambda: self._then_refresh("gc"))
 
     def _diff(self) -> None:
         self._on_ref("diff", *([self._against.value] if self._against.value else []))
@@ -150,7 +154,9 @@ class CheckpointsTab:
 
     def _has_text(self, command: str) -> bool:
         if not self._text.value:
-            self._controller.say(f"write the name or the file first, then {command}", is_error=True)
+            self._controller.say(
+                f"First write a name or a file, then press {command.capitalize()}.", is_error=True
+            )
         return bool(self._text.value)
 
     def _then_refresh(self, *words: str) -> None:

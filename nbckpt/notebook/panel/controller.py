@@ -100,7 +100,8 @@ class Controller:
     def ask(self, *words: str) -> Result | None:
         """Run one command and return its result. On an error, show the error and return None."""
         if words[0] in _ON_VARIABLES and self._is_busy():
-            self.say(f"a cell is running, so {words[0]} must wait: press again when it ended", is_error=True)
+            text = f"A cell is running. Press again when it has ended: {words[0]} uses its variables."
+            self.say(text, is_error=True)
             return None
         with self.turn:
             try:  # every button runs a command: see docs/decisions/0037

@@ -24,10 +24,10 @@ class SyncTab:
         self._controller = controller
         self._status = Region("sync")
         self._bar = widgets.FloatProgress(min=0, max=1, layout=wide("16em"))
-        cancel = controller.button("Cancel", lambda: self._do("sync", "--cancel"), "it is tried again later")
+        cancel = controller.button("Cancel", lambda: self._do("sync", "--cancel"), "It is tried again later")
         self._progress = line(self._bar, cancel)
         self._url = widgets.Text(
-            description="place",
+            description="location",
             placeholder="s3://bucket/folder, or a folder",
             continuous_update=False,
             layout=wide("28em"),
@@ -36,13 +36,17 @@ class SyncTab:
             description="every, s", min=1, max=86_400, value=PERIOD_S, style=SNUG, layout=wide("10em")
         )
         form = line(
-            self._url, self._period, controller.button("Set", self._set, "in the background from now on")
+            self._url, self._period, controller.button("Set", self._set, "Sync in the background from now on")
         )
         actions = line(
-            controller.button("Sync now", lambda: self._do("sync", "--soon"), "in the background"),
-            controller.button("Off", lambda: self._do("sync", "off"), "what was sent stays"),
-            controller.button("Pull", lambda: self._do("pull"), "brings here what the other place has"),
-            controller.button("Refresh", self.refresh, "looks again"),
+            controller.button("Sync now", lambda: self._do("sync", "--soon"), "Push in the background"),
+            controller.button(
+                "Off",
+                lambda: self._do("sync", "off"),
+                "Nothing at the location is deleted",
+            ),
+            controller.button("Pull", lambda: self._do("pull"), "Copy what is new there to this store"),
+            controller.button("Refresh", self.refresh, "Update the status"),
         )
         self.widget = widgets.VBox([self._status.widget, self._progress, form, actions])
 
@@ -65,7 +69,7 @@ class SyncTab:
 
     def _set(self) -> None:
         if not self._url.value:
-            self._controller.say("write the place first: s3://bucket/folder, or a folder", is_error=True)
+            self._controller.say("First write a location: s3://bucket/folder, or a folder.", is_error=True)
             return
         self._do("sync", self._url.value, "--period", str(self._period.value))
 

@@ -17,7 +17,7 @@ from nbckpt.trials.views.metrics import inferred
 from nbckpt.trials.views.table import TrialTable
 from nbckpt.trials.views.trial_page import TrialShown
 
-_NONE = "<p>no experiments yet: %ckpt run FUNCTION --grid lr=0.1,0.01</p>"
+_NONE = "<p>No experiments yet. Start one: %ckpt run FUNCTION --grid lr=0.1,0.01</p>"
 _MOST_NAMED = 4
 
 
@@ -42,15 +42,17 @@ class TrialsTab:
             options=["min", "max"], description="best is", style=SNUG, layout=wide("9em")
         )
         self._sort = widgets.Checkbox(description="best first", indent=False, layout=wide("auto"))
-        self._resume = controller.button("Resume all", lambda: self._go_on(), "from the last checkpoints")
+        self._resume = controller.button(
+            "Resume all", lambda: self._go_on(), "Resume from the last checkpoints"
+        )
         self._retry = controller.button(
-            "Try again", lambda: self._go_on("--errored"), "from the last checkpoints"
+            "Try again", lambda: self._go_on("--errored"), "Resume from the last checkpoints"
         )
         self._pager = Pager(controller, self._again)
         self._table = Region("trials")
         self._trials = widgets.SelectMultiple(description="trials", rows=4, layout=wide("22em"))
         if self._trials.has_trait("tooltip"):  # ipywidgets 7 has no tooltip here
-            self._trials.tooltip = "none chosen: all of them; Alt and the arrows move in the list"
+            self._trials.tooltip = "Choose none for all trials. Alt and the arrow keys move in the list."
         self._run = widgets.Text(
             description="run",
             placeholder="train lr=0.1 --grid depth=2,3 --name NAME",
@@ -60,29 +62,33 @@ class TrialsTab:
         self._confirmation = controller.question()
         controller.on_change(self._again, self._experiment, self._metric, self._mode, self._sort)
         controller.on_change(self._chose, self._trials)
-        again = controller.button("Refresh", self._again, "looks again")
+        again = controller.button("Refresh", self._again, "Update the table")
         order = line(self._experiment, self._metric, self._mode, self._sort, again)
         actions = widgets.VBox([line(*self._controls(controller)), line(*self._looks(controller))])
         table = (self._table.widget, self._pager.widget)
         chosen = line(self._trials, actions)
-        new = line(self._run, controller.button("Run", self._start, "tries a function of the notebook"))
+        new = line(self._run, controller.button("Run", self._start, "Run a function of the notebook"))
         parts = (order, line(self._resume, self._retry), *table, chosen, self._confirmation.widget, new)
         self.widget = widgets.VBox(parts)
 
     def _controls(self, controller: Controller) -> tuple[widgets.Button, ...]:
         return (
-            controller.button("Pause", lambda: self._do("pause"), "after the next result"),
-            controller.button("Resume", lambda: self._do("resume"), "from the last checkpoint"),
-            controller.button("Checkpoint now", lambda: self._do("checkpoint"), "with the next result"),
-            controller.button("Stop…", self._stop, "a stopped trial is finished"),
+            controller.button("Pause", lambda: self._do("pause"), "After the next result"),
+            controller.button("Resume", lambda: self._do("resume"), "From the last checkpoint"),
+            controller.button("Checkpoint now", lambda: self._do("checkpoint"), "With the next result"),
+            controller.button("Stop…", self._stop, "A stopped trial is finished"),
         )
 
     def _looks(self, controller: Controller) -> tuple[widgets.Button, ...]:
         return (
-            controller.button("Show", lambda: self._on_one("show", follow=True), "metrics, log, error"),
-            controller.button("Restore here", lambda: self._on_one("restore"), "loads its newest checkpoint"),
-            controller.button("Curves", self._curves, "how the metric went in the chosen trials"),
-            controller.button("Best", self._best, "chooses and shows the best trial by the metric"),
+            controller.button("Show", lambda: self._on_one("show", follow=True), "Metrics, log and error"),
+            controller.button(
+                "Restore here",
+                lambda: self._on_one("restore"),
+                "Restore its newest checkpoint",
+            ),
+            controller.button("Curves", self._curves, "The metric of the chosen trials"),
+            controller.button("Best", self._best, "Show the best trial by the metric"),
         )
 
     @property
@@ -196,7 +202,7 @@ class TrialsTab:
 
     def _start(self) -> None:
         if not self._run.value.strip():
-            self._controller.say("write what to run first: a function, its values, --grid", is_error=True)
+            self._controller.say("First write what to run: a function, its values, --grid.", is_error=True)
             return
         try:
             words = split(f"run {self._run.value}")
@@ -213,12 +219,12 @@ class TrialsTab:
         chosen, targets = self._trials.value, self._targets()
         more = ", …" if len(chosen) > _MOST_NAMED else ""
         what = f"{', '.join(chosen[:_MOST_NAMED])}{more} of " if chosen else "all trials of "
-        question = f"stop {what}{self._experiment.value}? A stopped trial is finished."
+        question = f"Stop {what}{self._experiment.value}? A stopped trial is finished."
         self._confirmation.propose(question, "Stop now", lambda: self._do("stop", targets))
 
     def _on_one(self, command: str, *, follow: bool = False) -> None:
         if not self._trials.value:
-            self._controller.say("choose a trial in the list first", is_error=True)
+            self._controller.say("First choose a trial in the list.", is_error=True)
             return
         self._controller.show(command, f"{self._experiment.value}/{self._trials.value[0]}", follow=follow)
 
@@ -237,7 +243,7 @@ class TrialsTab:
 
     def _has_metric(self) -> bool:
         if not self._metric.value:
-            self._controller.say("no metric was reported yet", is_error=True)
+            self._controller.say("No metric was reported yet.", is_error=True)
         return bool(self._metric.value)
 
 
