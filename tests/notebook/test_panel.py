@@ -218,6 +218,40 @@ def test_trials_are_followed_by_one_thread_that_ends_with_them(notebook: Noteboo
     until(lambda: not ticks())
 
 
+def test_another_experiment_closes_the_details_and_the_question(notebook: Notebook) -> None:
+    notebook.run("def train(config): yield {'loss': 1}")
+    for name in ("first", "second"):
+        notebook.run(f"%ckpt run train --name {name} --wait")
+    panel = opened(notebook, "trials")
+    tab = panel._tabs[1]
+    press(panel, "Best")
+    assert "Best of second" in shown(panel)
+    press(panel, "Stop…")
+    press(panel, "Refresh")
+    assert "Best of second" in shown(panel)
+    tab._experiment.value = "first"
+    assert "Best of second" not in shown(panel)
+    assert "A stopped trial is finished" not in shown(panel)
+    press(panel, "Best")
+    notebook.run("%ckpt run train --name third --wait")
+    until(lambda: tab._experiment.value == "third")
+    assert "Best of first" not in shown(panel)
+
+
+def test_a_new_experiment_leaves_the_details_of_one_that_runs(notebook: Notebook) -> None:
+    notebook.run(TRAIN)
+    notebook.run("%ckpt run train lr=1 --name e")
+    panel = opened(notebook, "trials")
+    notebook.run("gate.release(1)")
+    until(lambda: panel._tabs[1]._metric.value == "loss")
+    press(panel, "Best")
+    notebook.run("def short(config): yield 1\n%ckpt run short --name other --wait")
+    until(lambda: ("other", "other") in panel._tabs[1]._experiment.options)
+    assert "Best of e by loss" in shown(panel)
+    notebook.run("gate.release(9)")
+    until(lambda: not ticks())
+
+
 def test_stopping_takes_two_presses_and_stops_the_chosen_trial(notebook: Notebook) -> None:
     notebook.run(TRAIN)
     notebook.run("%ckpt run train --grid lr=1,2 --name e --concurrent 2")

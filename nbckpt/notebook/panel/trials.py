@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import ipywidgets as widgets
 
@@ -60,7 +61,8 @@ class TrialsTab:
             layout=wide("34em"),
         )
         self._confirmation = controller.question()
-        controller.on_change(self._again, self._experiment, self._metric, self._mode, self._sort)
+        controller.on_change(self._turned, self._experiment)
+        controller.on_change(self._again, self._metric, self._mode, self._sort)
         controller.on_change(self._chose, self._trials)
         again = controller.button("Refresh", self._again, "Update the table")
         order = line(self._experiment, self._metric, self._mode, self._sort, again)
@@ -101,7 +103,7 @@ class TrialsTab:
         """Return the chosen experiment. Choose a new experiment if the chosen one does not run."""
         names = self._controller.session().library.names()[::-1]
         known = self._experiment.options
-        offer(self._experiment, [(name, name) for name in names])
+        self._offer_quietly(self._experiment, [(name, name) for name in names])
         if names and known and (names[0], names[0]) not in known and not self.is_alive:
             self._experiment.value = names[0]
         return self._open()
@@ -134,6 +136,7 @@ class TrialsTab:
             self._controller.static_copy.put(result)
 
     def _show_none(self) -> None:
+        self._leave()
         self._version = self._offered = self._shown = None
         self._table.value = _NONE
         self._pager.update(0)
@@ -147,12 +150,12 @@ class TrialsTab:
         metrics = inferred(experiment.trials, experiment.spec.metric, most=None)
         former, self._offered = self._offered, experiment.folder
         offer(self._metric, [(name, name) for name in metrics])
+        if former not in {None, experiment.folder}:
+            self._leave()
         if former != experiment.folder:
             self._metric.value = next(iter(metrics), None)
             self._mode.value = experiment.spec.mode or "min"
-        self._is_offering = True  # a new list begins with no choice: that is not a choice of the user
-        offer(self._trials, [(_label(trial), trial.id) for trial in experiment.trials])
-        self._is_offering = False
+        self._offer_quietly(self._trials, [(_label(trial), trial.id) for trial in experiment.trials])
         idle = not _goes_on(experiment)
         left = sum(not trial.finished for trial in experiment.trials) if idle else 0
         failed = sum(trial.status == Status.ERROR for trial in experiment.trials) if idle else 0
@@ -160,6 +163,21 @@ class TrialsTab:
         self._resume.layout.display = None if left else "none"
         self._retry.description = f"Try {count(failed, 'failed trial')} again"
         self._retry.layout.display = None if failed else "none"
+
+    def _offer_quietly(self, choice: Any, options: Sequence[tuple[str, str]]) -> None:
+        """Set the options of a choice. It begins with another value: that is not a choice of the user."""
+        self._is_offering = True
+        offer(choice, options)
+        self._is_offering = False
+
+    def _leave(self) -> None:
+        """Hide the details and the question of the former experiment."""
+        self._controller.ask_nothing()
+        self._controller.hide()
+
+    def _turned(self) -> None:
+        if not self._is_offering:
+            self._again()
 
     def _order(self) -> tuple[str, ...]:
         if not (self._sort.value and self._metric.value):
