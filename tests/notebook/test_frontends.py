@@ -37,7 +37,7 @@ def test_in_notebook_7_the_panel_shows_and_restores_with_clicks(lab: Lab) -> Non
     panel.get_by_role("rowheader", name="squares").first.wait_for()
     picture(lab.page, "notebook-checkpoints")
     press(panel, "Restore…")
-    panel.get_by_text("would restore").wait_for()
+    panel.get_by_text("Would restore").wait_for()
     press(panel, "Restore now")
     panel.get_by_text("Restored 3 variables").wait_for()
     assert lab.run(4).inner_text().strip() == "digits"

@@ -182,7 +182,7 @@ def test_save_and_tag_use_the_text_and_export_without_it_fails(notebook: Noteboo
     assert "best@1" in str(notebook.run("%ckpt ls"))
     panel._tabs[0]._text.value = ""
     press(panel, "Export")
-    assert "error: write the name or the file first" in shown(panel)
+    assert "error: First write a name or a file" in shown(panel)
 
 
 def test_an_error_is_one_line_in_the_panel(notebook: Notebook) -> None:
@@ -259,7 +259,7 @@ def test_stopping_takes_two_presses_and_stops_the_chosen_trial(notebook: Noteboo
     until(lambda: "2 RUNNING" in shown(panel))
     panel._tabs[1]._trials.value = ("t1",)
     press(panel, "Stop…")
-    assert "stop t1 of e? A stopped trial is finished." in shown(panel)
+    assert "Stop t1 of e? A stopped trial is finished." in shown(panel)
     press(panel, "Stop now")
     notebook.run("gate.release(1)")
     until(lambda: "1 TERMINATED" in shown(panel))
@@ -318,7 +318,7 @@ def test_a_button_for_one_trial_needs_a_chosen_trial(notebook: Notebook) -> None
     until(lambda: not ticks())
     for name in ("Show", "Restore here"):
         press(panel, name)
-        assert "error: choose a trial in the list first" in shown(panel)
+        assert "error: First choose a trial in the list" in shown(panel)
 
 
 def test_the_best_first_by_the_metric_that_is_chosen(notebook: Notebook) -> None:
@@ -374,7 +374,7 @@ def test_undo_is_refused_while_a_cell_runs(notebook: Notebook) -> None:
     panel = opened(notebook)
     notebook.names["press"] = lambda: press(panel, "Undo")
     notebook.run("import threading\nit = threading.Thread(target=press)\nit.start()\nit.join()")
-    assert "error: a cell is running, so undo must wait" in shown(panel)
+    assert "error: A cell is running. Press again when it has ended: undo uses its variables" in shown(panel)
 
 
 def test_an_experiment_is_started_from_the_panel(notebook: Notebook) -> None:
@@ -449,7 +449,7 @@ def test_freeing_space_takes_two_presses(notebook: Notebook) -> None:
     press(panel, "Free space…")
     assert "Would free" in shown(panel)
     press(panel, "Free now")
-    assert "freed" in shown(panel)
+    assert "Freed" in shown(panel)
     press(panel, "Verify")
     assert "0 checkpoints" in shown(panel)
 
@@ -488,7 +488,7 @@ def test_the_panel_shows_changes_of_other_cells(notebook: Notebook) -> None:
 def test_the_panel_follows_runs_of_plain_cells(notebook: Notebook) -> None:
     notebook.run(TRAIN)
     panel = opened(notebook, "trials")
-    assert "no experiments yet" in shown(panel)
+    assert "No experiments yet" in shown(panel)
     notebook.run("e = nbckpt.run(train, {'lr': 1}, name='e')")
     until(lambda: "1 RUNNING" in shown(panel))
     notebook.run("gate.release(9)\ne.wait()")
@@ -526,7 +526,7 @@ def test_the_sync_tab_turns_sync_on_and_off(notebook: Notebook, tmp_path: Any) -
     notebook.run("x = 1\n%ckpt save one")
     panel = opened(notebook, "sync")
     press(panel, "Set")
-    assert "error: write the place first" in shown(panel)
+    assert "error: First write a location" in shown(panel)
     panel._tabs[2]._url.value = str(tmp_path / "there")
     press(panel, "Set")
     until(lambda: "Last push" in shown(panel))
@@ -576,7 +576,7 @@ def test_the_panel_has_three_tabs(notebook: Notebook) -> None:
     panel = opened(notebook)
     assert [panel._front.get_title(at) for at in range(3)] == ["Checkpoints", "Trials", "Sync"]
     panel._front.selected_index = 1
-    assert "no experiments yet" in shown(panel)
+    assert "No experiments yet" in shown(panel)
 
 
 def test_a_help_option_in_the_panel_shows_the_help(notebook: Notebook) -> None:
@@ -645,7 +645,7 @@ def test_a_question_keeps_its_trial_while_the_list_changes(
     notebook.run("gate.release(2)")
     until(lambda: tab._trials.options[0][0] == "t0, as it is now")
     assert tab._trials.value == ("t1",)
-    assert "stop t1 of e?" in shown(panel)
+    assert "Stop t1 of e?" in shown(panel)
     tab._experiment.value = "z"
     press(panel, "Stop now")
     tab._experiment.value = "e"
@@ -672,8 +672,8 @@ def test_a_removed_experiment_disappears_from_the_panel(notebook: Notebook) -> N
     panel = opened(notebook, "trials")
     panel._tabs[1]._trials.value = ("t0",)
     notebook.run("%ckpt rm e")
-    assert "no experiments yet" in shown(panel)
-    for name, said in [("Show", "choose a trial"), ("Curves", "no metric was"), ("Pause", "there is no exp")]:
+    assert "No experiments yet" in shown(panel)
+    for name, said in [("Show", "First choose a trial"), ("Curves", "No metric was"), ("Pause", "there is no exp")]:
         press(panel, name)
         assert f"error: {said}" in shown(panel)
 

@@ -177,7 +177,7 @@ def test_the_keyboard_finds_shows_and_restores_a_checkpoint(lab: Lab) -> None:
     key_press(lab, panel, "Show")
     details(panel).get_by_role("rowheader", name="numbers").wait_for()
     key_press(lab, panel, "Restore…", "Space")
-    panel.get_by_text("would restore").wait_for()
+    panel.get_by_text("Would restore").wait_for()
     key_press(lab, panel, "Restore now")
     panel.get_by_text("Restored 5 variables").wait_for()
     assert lab.run(3).inner_text().strip() == "1000"
