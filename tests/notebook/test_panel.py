@@ -382,7 +382,7 @@ def test_an_experiment_is_started_from_the_panel(notebook: Notebook) -> None:
     panel = opened(notebook, "trials")
     tab = panel._tabs[1]
     for line, said in [
-        ("", "error: write what to run first"),
+        ("", "error: First write what to run"),
         ("nothing", "error: there is no function"),
         ("train 'x", "close the quotation marks"),
     ]:

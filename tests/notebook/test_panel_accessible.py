@@ -72,7 +72,7 @@ def trials(lab: Lab, panel: Locator) -> None:
 
 def sync(lab: Lab, panel: Locator) -> None:
     panel.get_by_role("tab", name="Sync").click()
-    place = panel.get_by_label("place")
+    place = panel.get_by_label("location")
     place.fill(str(lab.folder / "there"))
     place.press("Enter")
     press(panel, "Set")
