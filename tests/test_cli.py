@@ -281,7 +281,7 @@ def test_a_failed_trial_has_exit_status_one(job: Path, capsys: pytest.CaptureFix
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["train"], "in a shell write module:function or file.py:function"),
+        (["train"], "In a shell write module:function or file.py:function"),
         (["cli_job.py:train", "opt=adam"], "For a text write it in quotes: \"'adam'\""),
         (["no_such:train"], "cannot import no_such: ModuleNotFoundError"),
         (["no_such.py:train"], "nbckpt: there is no file 'no_such.py'"),

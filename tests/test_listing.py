@@ -178,9 +178,9 @@ def test_pages_have_each_checkpoint_once_and_say_which_they_show(run: Run, tmp_p
         (("-n", "1", "--page", "3"), "so the last page is 2"),
         (("-n", "0", "--page", "2"), "2 checkpoints, all on a page, so the last page is 1"),
         (("--page", "0"), "there is no page 0"),
-        (("-n", "-3"), "-n -3: give how many"),
+        (("-n", "-3"), "-n -3 is not valid"),
         (("--find", "nothing", "--page", "2"), "there is no page 2: 0 checkpoints"),
-        (("mine", "--all"), "leave one of them out"),
+        (("mine", "--all"), "Leave one of them out"),
     ],
 )
 def test_a_missing_page_is_refused(run: Run, words: tuple[str, ...], said: str) -> None:
@@ -231,7 +231,7 @@ def test_every_row_can_be_shown_and_restored_by_its_ref(run: Run, tmp_path: Path
     assert len({row.ref for row in rows}) == 2
     for row in rows:
         assert row.label in str(run("show", row.ref)) or row.label == "net/t0@1"
-        assert "restored" in str(run("restore", row.ref))
+        assert "Restored" in str(run("restore", row.ref))
 
 
 def test_a_trials_checkpoint_is_removed_and_brought_back(run: Run, tmp_path: Path) -> None:

@@ -673,7 +673,8 @@ def test_a_removed_experiment_disappears_from_the_panel(notebook: Notebook) -> N
     panel._tabs[1]._trials.value = ("t0",)
     notebook.run("%ckpt rm e")
     assert "No experiments yet" in shown(panel)
-    for name, said in [("Show", "First choose a trial"), ("Curves", "No metric was"), ("Pause", "there is no exp")]:
+    errors = {"Show": "First choose a trial", "Curves": "No metric was", "Pause": "there is no exp"}
+    for name, said in errors.items():
         press(panel, name)
         assert f"error: {said}" in shown(panel)
 

@@ -151,6 +151,20 @@ def test_clicks_save_pause_resume_and_stop_trials(lab: Lab) -> None:
     sees(panel, "Best of grid by loss")
 
 
+def test_text_wraps_beside_a_wide_table(lab: Lab) -> None:
+    lab.page.set_viewport_size({"width": 700, "height": 900})
+    lab.open("panel-narrow.ipynb", f"%load_ext nbckpt\n{SAVES}", "%ckpt panel")
+    lab.run(0)
+    panel = lab.run(1)
+    region = panel.locator(".nbckpt-region").locator("visible=true").first
+    region.get_by_role("table").wait_for()
+    assert region.evaluate("it => it.scrollWidth > it.clientWidth")
+    inside = (
+        "it => it.getBoundingClientRect().right <= it.closest('.nbckpt-region').getBoundingClientRect().right"
+    )
+    assert [text.evaluate(inside) for text in region.locator("p").all()] == [True]
+
+
 def test_updates_keep_the_scroll_position(lab: Lab) -> None:
     lab.open(
         "panel-scrolled.ipynb",

@@ -50,7 +50,7 @@ def test_a_result_is_shown_once_anywhere_in_a_cell(
 ) -> None:
     notebook.run("x = 1")
     notebook.run(cell)
-    assert len(re.findall("saved [mn]@", capsys.readouterr().out)) == times
+    assert len(re.findall("Saved [mn]@", capsys.readouterr().out)) == times
 
 
 @pytest.mark.parametrize("cell", WARNING.values(), ids=WARNING.keys())

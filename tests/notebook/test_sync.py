@@ -18,7 +18,7 @@ def test_push_and_pull_report_the_transferred_files(notebook: Notebook, tmp_path
     notebook.run("x = 1\n%ckpt save one")
     pushed = str(notebook.run(f"%ckpt push {there}"))
     assert f"to {there}" in pushed
-    assert pushed.startswith("pushed 3 files")
+    assert pushed.startswith("Pushed 3 files")
     assert str(notebook.run(f"%ckpt push {there}")) == f"Nothing new for {there}: 3 files there already"
     pulled = str(notebook.run(f"%ckpt --store {tmp_path / 'other'} pull {there}"))
     assert pulled.startswith("pulled 3 files")
@@ -50,7 +50,7 @@ def test_sync_keeps_the_target_up_to_date_until_off(notebook: Notebook, tmp_path
     until(lambda: "Last push" in str(notebook.run("%ckpt sync --status")))
     assert "Nothing new" in str(notebook.run("%ckpt sync --now"))
     assert "Nothing new" in str(notebook.run("%ckpt push"))
-    assert f"{there} is synced no more" in str(notebook.run("%ckpt sync off"))
+    assert f"{there} is off" in str(notebook.run("%ckpt sync off"))
     assert not [it for it in threading.enumerate() if it.name == "nbckpt-mirror"]
 
 

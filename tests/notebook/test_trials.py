@@ -250,7 +250,7 @@ def test_trials_are_shown_page_by_page_the_best_first(trained: Notebook) -> None
     assert "trials 3-3 of 3" in shown.notes
     sorted_ = trained.run("%ckpt trials -n 2 --page 1 --metric loss --mode min").page()
     assert [row[0].text for row in sorted_.tables[0].rows] == ["t1", "t0"]
-    assert "so the last page is 2" in trained.error("%ckpt trials -n 2 --page 3")
+    assert "so the last is page 2" in trained.error("%ckpt trials -n 2 --page 3")
     assert "say which loss is best" in trained.error("%ckpt trials --metric loss")
 
 

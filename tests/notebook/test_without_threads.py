@@ -84,7 +84,7 @@ def test_a_sync_is_one_push_and_explains_the_next(no_threads: Notebook, tmp_path
     there = tmp_path / "there"
     no_threads.run("x = 1\n%ckpt save one")
     said = str(no_threads.run(f"%ckpt sync {there}"))
-    assert said.startswith("pushed 3 files")
+    assert said.startswith("Pushed 3 files")
     assert "Threads cannot start here, so each %ckpt sync pushes once." in said
     no_threads.run("x = 2\n%ckpt save one")
     assert "with each %ckpt sync" in str(no_threads.run("%ckpt sync --status"))

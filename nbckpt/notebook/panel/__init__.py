@@ -27,6 +27,9 @@ _PERIOD_S = 0.25
 _STYLE = (
     # The region around a wide table scrolls, since the keyboard can focus the region.
     "<style>.nbckpt-panel .nbckpt { overflow-x: visible !important; }"
+    # Text beside a wide table wraps at the region's width, not at the table's.
+    ".nbckpt-region { container-type: inline-size; }"
+    ".nbckpt-region .nbckpt > :is(p, ul) { max-width: 100cqw; box-sizing: border-box; }"
     ".nbckpt-panel .widget-tab .lm-TabBar .lm-TabBar-tab { color: var(--jp-ui-font-color1); }</style>"
 )
 _AGAIN = "Run this cell again to show the controls."

@@ -27,7 +27,7 @@ class Region:
         self._value = ""
         # The widget scrolls, not its contents: new contents would scroll back to the top.
         layout = widgets.Layout(width="auto", max_height=height or None, overflow="auto")
-        self.widget = widgets.HTML(layout=layout)
+        self.widget = widgets.HTML(layout=layout).add_class("nbckpt-region")
         if self.widget.has_trait("tabbable"):  # since ipywidgets 8
             self.widget.tabbable = True
 
