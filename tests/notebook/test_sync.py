@@ -21,7 +21,7 @@ def test_push_and_pull_report_the_transferred_files(notebook: Notebook, tmp_path
     assert pushed.startswith("Pushed 3 files")
     assert str(notebook.run(f"%ckpt push {there}")) == f"Nothing new for {there}: 3 files there already"
     pulled = str(notebook.run(f"%ckpt --store {tmp_path / 'other'} pull {there}"))
-    assert pulled.startswith("pulled 3 files")
+    assert pulled.startswith("Pulled 3 files")
     notebook.run("x = 2")
     notebook.run(f"%ckpt --store {tmp_path / 'other'} restore one")
     assert notebook.names["x"] == 1

@@ -89,7 +89,7 @@ def test_a_sync_is_one_push_and_explains_the_next(no_threads: Notebook, tmp_path
     no_threads.run("x = 2\n%ckpt save one")
     assert "with each %ckpt sync" in str(no_threads.run("%ckpt sync --status"))
     assert len(list((there / "checkpoints").iterdir())) == 1
-    assert str(no_threads.run("%ckpt sync")).startswith("pushed 2 files")
+    assert str(no_threads.run("%ckpt sync")).startswith("Pushed 2 files")
     no_threads.run("%ckpt sync off")
 
 
