@@ -82,13 +82,17 @@ def test_progress_counts_checkpoints_and_experiments_together(here: Path) -> Non
     save(here, 1)
     for name in ("d", "e"):
         assert nbckpt.run(count, {"n": 2}, name=name, executor="inline").wait(SECONDS)
-    target, told = MemoryStore(), list[Progress]()
-    pushed = mirror(here, target).push(TransferOptions(told=told.append))
-    assert (told[-1].files_done, told[-1].files, told[-1].done) == (pushed.files, pushed.files, pushed.size)
-    assert [it.done for it in told] == sorted(it.done for it in told)
-    told.clear()
-    pulled = mirror(here.parent / "there", target).pull(TransferOptions(told=told.append))
-    assert (told[-1].files_done, told[-1].size) == (pulled.files, pulled.size)
+    target, steps = MemoryStore(), list[Progress]()
+    pushed = mirror(here, target).push(TransferOptions(on_progress=steps.append))
+    assert (steps[-1].files_done, steps[-1].files, steps[-1].done) == (
+        pushed.files,
+        pushed.files,
+        pushed.size,
+    )
+    assert [it.done for it in steps] == sorted(it.done for it in steps)
+    steps.clear()
+    pulled = mirror(here.parent / "there", target).pull(TransferOptions(on_progress=steps.append))
+    assert (steps[-1].files_done, steps[-1].size) == (pulled.files, pulled.size)
 
 
 def test_a_pulled_experiment_can_be_resumed(here: Path) -> None:
@@ -173,7 +177,7 @@ def test_a_pull_skips_a_trial_that_continued_on_both_sides(parted: tuple[Path, P
     mirror(there, target).push()
     pulled = mirror(here, target).pull()
     assert trials_of(here) == {"t0": [1, 7], "t1": [1, 2, 3]}
-    assert pulled.experiments["e"].left_out == {"t0": "it went on here and there: both are as they were"}
+    assert pulled.experiments["e"].left_out == {"t0": "it continued on both sides: neither was changed"}
 
 
 def test_a_pull_never_replaces_a_file_of_the_user(parted: tuple[Path, Path, MemoryStore]) -> None:
@@ -187,7 +191,7 @@ def test_a_pull_never_replaces_a_file_of_the_user(parted: tuple[Path, Path, Memo
     assert trials_of(here)["t0"] == [1, 2]
     for path in ("notes[1].txt", "t0/plot.txt"):
         assert (here / "experiments" / "e" / path).read_text() == "mine"
-        assert pulled.experiments["e"].left_out[path] == "it is not the same here"
+        assert pulled.experiments["e"].left_out[path] == "the local file has other contents"
 
 
 def test_a_pull_completes_a_trial_of_which_a_file_is_missing(parted: tuple[Path, Path, MemoryStore]) -> None:

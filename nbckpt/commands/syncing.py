@@ -258,9 +258,9 @@ def _transferred(
 ) -> Transferred:
     """Make a transfer and show its progress; an interrupt cancels it."""
     cancel, bar, began = Cancel(), session.progress, time.monotonic()
-    told = None if bar is None else lambda it: bar(it.done, it.size, it)
+    on_progress = None if bar is None else lambda now: bar(now.done, now.size, now)
     try:
-        mirrored = move(TransferOptions(cancel=cancel, told=told))
+        mirrored = move(TransferOptions(cancel=cancel, on_progress=on_progress))
     except KeyboardInterrupt:
         cancel.cancel()
         raise Interrupted(

@@ -161,7 +161,7 @@ class AutoMirror:
 
         status, options = self._status, options or TransferOptions()
         if status is None:
-            raise UsageError("this store is kept here only: say where else, %ckpt sync URL")
+            raise UsageError("this store is not synced. Choose a location: %ckpt sync URL")
         with exclusive(status.url, options):
             marks = self._marks()
             try:
@@ -245,7 +245,7 @@ class AutoMirror:
             return  # the sync was turned off, or goes to another location
         self.began()
         with suppress(Exception):  # the status holds the error, and the next command shows it
-            self.push(TransferOptions(cancel=job.cancel, told=self._show))
+            self.push(TransferOptions(cancel=job.cancel, on_progress=self._show))
 
     def _pause(self, period: float) -> float:
         from nbckpt.sync.engine import backoff

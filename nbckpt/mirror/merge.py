@@ -25,8 +25,8 @@ from nbckpt.trials.model.params import FILE as PARAMS
 
 Newer = Literal["here", "there", "both", "neither"]
 
-_OTHER = "it is not the same here"
-_BOTH = "it went on here and there: both are as they were"
+_OTHER = "the local file has other contents"
+_BOTH = "it continued on both sides: neither was changed"
 
 
 def left(folder: Path, store: Store, work: TransferPool) -> tuple[list[str], dict[str, str]]:
@@ -48,10 +48,10 @@ def left(folder: Path, store: Store, work: TransferPool) -> tuple[list[str], dic
             for trial in {path.partition("/")[0] for path in index.items if "/" in path}
             if (folder / trial / journal.FILE).is_file()
         }
-        both = {trial: _BOTH for trial, where in newer.items() if where == "both"}
+        both = {trial: _BOTH for trial, side in newer.items() if side == "both"}
         paths = {path for path in index.items if path.partition("/")[0] not in both}
         kept = dict(_kept(folder, index, newer, paths))
-    reasons = both | {path: why for path, why in kept.items() if why}
+    reasons = both | {path: reason for path, reason in kept.items() if reason}
     return [glob.escape(path) for path in (*both, *kept)], reasons
 
 
@@ -73,13 +73,13 @@ def _kept(folder: Path, index: Index, newer: dict[str, Newer], paths: set[str]) 
     """Yield the paths not to copy, each with the reason; "" if the user need not know."""
     for path in sorted(paths):
         trial, _, rest = path.partition("/")
-        where = newer.get(trial)
+        side = newer.get(trial)
         is_ours = rest in {journal.FILE, PARAMS, log.FILE} or rest.startswith(PREFIX)
         if not (folder / path).is_file():
-            if where == "here" and rest.startswith(PREFIX):  # it was removed locally
+            if side == "here" and rest.startswith(PREFIX):  # it was removed locally
                 yield path, ""
-        elif not (_is_same(folder / path, path, index) or (where == "there" and is_ours)):
-            yield path, "" if where == "here" or (is_ours and where) else _OTHER
+        elif not (_is_same(folder / path, path, index) or (side == "there" and is_ours)):
+            yield path, "" if side == "here" or (is_ours and side) else _OTHER
 
 
 def _is_same(file: Path, path: str, index: Index) -> bool:

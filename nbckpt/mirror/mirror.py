@@ -53,12 +53,12 @@ class Mirrored:
     @property
     def files(self) -> int:
         """The number of files and keys moved."""
-        return self.checkpoints.files + sum(it.files for it in self.experiments.values())
+        return self.checkpoints.files + sum(moved.files for moved in self.experiments.values())
 
     @property
     def size(self) -> int:
         """The bytes of these files and keys."""
-        return self.checkpoints.size + sum(it.size for it in self.experiments.values())
+        return self.checkpoints.size + sum(moved.size for moved in self.experiments.values())
 
 
 class Mirror:
@@ -81,12 +81,12 @@ class Mirror:
         self.target = open_store(target)
         self._experiments = experiments
         if self.target.url == store.url:
-            raise UsageError(f"{store.url} is the store itself: give another place")
+            raise UsageError(f"{store.url} is the store itself: choose another location")
         here, there = (History(one, open_signer) for one in (self.store, self.target))
         if here.check_format() and there.check_format() and here.algorithms is not there.algorithms:
             raise FormatError(
                 f"{store.url} is hashed with {here.algorithms.name}, {self.target.url} with "
-                f"{there.algorithms.name}: one store has one digest. Give a place of its own"
+                f"{there.algorithms.name}: one store has one digest. Choose an empty location"
             )
         there.check_format()
 
@@ -104,7 +104,7 @@ class Mirror:
         checkpoints = mirror(self.store, self.target, next(turns))
         set_aside_all(self.store, (pack_of(key) for key in checkpoints.left_out if key.endswith(".pack")))
         with explained("list", self._experiments):
-            names = sorted(it.parent.name for it in self._experiments.glob(f"[!.]*/{FILE}"))
+            names = sorted(file.parent.name for file in self._experiments.glob(f"[!.]*/{FILE}"))
         return Mirrored(checkpoints, {name: self._send(name, next(turns)) for name in names})
 
     def _send(self, name: str, options: TransferOptions) -> Moved:
@@ -126,21 +126,21 @@ class Mirror:
         """
         turns = _turns(options or TransferOptions())
         checkpoints = mirror(self.target, self.store, next(turns))
-        places = self._places_there()
-        if not (places or checkpoints.files or checkpoints.same):
+        prefixes = self._prefixes_there()
+        if not (prefixes or checkpoints.files or checkpoints.same):
             raise NotFoundError(f"there are no checkpoints at {self.target.url}: push some there first")
         moved: dict[str, Moved] = {}
         kept = []
-        for name, place in places:
+        for name, prefix in prefixes:
             # An experiment whose first push has not ended has no visible files yet.
             with suppress(NotFoundError):
                 try:
-                    moved[name] = self._take(name, place, next(turns))
+                    moved[name] = self._take(name, prefix, next(turns))
                 except Timeout:
                     kept.append(name)
         return Mirrored(checkpoints, moved, tuple(kept))
 
-    def _take(self, name: str, place: str, options: TransferOptions) -> Moved:
+    def _take(self, name: str, prefix: str, options: TransferOptions) -> Moved:
         """Pull an experiment.
 
         Raises:
@@ -148,7 +148,7 @@ class Mirror:
         """
         if not can_be_named(name):  # on Windows the name could refer to another drive
             return Moved(left_out={name: "no folder here can have this name"})
-        folder, there = self._experiments / name, PrefixStore(self.target, place)
+        folder, there = self._experiments / name, PrefixStore(self.target, prefix)
         if link := self._link_of(name):
             return Moved(left_out={link: OUTSIDE})
         with explained("write", folder):
@@ -157,9 +157,9 @@ class Mirror:
         with file_lock(self._experiments / f".{name}.lock", timeout=0):
             if not folder.exists():
                 return download(there, folder, options=options)
-            patterns, told = left(folder, there, options.work(there.url))
+            patterns, reasons = left(folder, there, options.work(there.url))
             moved = download(there, folder, exclude=patterns, options=options)
-            return replace(moved, left_out={**moved.left_out, **told})
+            return replace(moved, left_out={**moved.left_out, **reasons})
 
     def _link_of(self, name: str) -> str:
         """Return the link that leads from an experiment out of the store, or "" if there is none."""
@@ -169,28 +169,28 @@ class Mirror:
     def _there(self, name: str) -> Store:
         return PrefixStore(self.target, f"{EXPERIMENTS}/{name}")
 
-    def _places_there(self) -> list[tuple[str, str]]:
+    def _prefixes_there(self) -> list[tuple[str, str]]:
         """Return the remote experiments, pushed here or synced by runs, each with its prefix."""
         keys = list(self.target.keys())
         pushed = {parts[1] for key in keys if len(parts := key.split("/")) > 2 and parts[0] == EXPERIMENTS}
         synced = {parts[0] for key in keys if len(parts := key.split("/")) == 2 and parts[1] == FILE}
-        places = [(name, f"{EXPERIMENTS}/{name}") for name in pushed]
-        places += [(name, name) for name in synced - pushed]
-        return sorted((name, place) for name, place in places if not name.startswith("."))
+        prefixes = [(name, f"{EXPERIMENTS}/{name}") for name in pushed]
+        prefixes += [(name, name) for name in synced - pushed]
+        return sorted((name, prefix) for name, prefix in prefixes if not name.startswith("."))
 
 
 def _turns(options: TransferOptions) -> Iterator[TransferOptions]:
     """Yield options for consecutive transfers, and report their progress as one transfer."""
-    all_of_it = Progress()
-    told = options.told
-    while told is not None:
-        before = all_of_it
+    total = Progress()
+    on_progress = options.on_progress
+    while on_progress is not None:
+        before = total
 
         def add(progress: Progress, before: Progress = before) -> None:
-            nonlocal all_of_it
-            all_of_it = before + progress
-            told(all_of_it)
+            nonlocal total
+            total = before + progress
+            on_progress(total)
 
-        yield replace(options, told=add)
+        yield replace(options, on_progress=add)
     while True:
         yield options

@@ -26,10 +26,10 @@ def read(file: Path) -> tuple[str, float] | None:
     if not file.is_file():
         return None
     try:
-        found = _read(file)
-        url, period = found["url"], found["period"]
+        fields = _read(file)
+        url, period = fields["url"], fields["period"]
         check_no_secret(url, FILE)
-        if open_signer().signed_bytes("sync", _signed(url, period), found["signature"]):
+        if open_signer().signed_bytes("sync", _signed(url, period), fields["signature"]):
             return url, float(period)
     except (OSError, NbckptError) as error:
         _log.warning("%s cannot be read, so nothing is synced: %s", file, error)
@@ -45,9 +45,9 @@ def _read(file: Path) -> Any:
     if link_outside(file.parent, file.name):
         raise UsageError(OUTSIDE)
     data = file.read_bytes()
-    found = schema.parse(data, FILE)
-    if isinstance(found, dict) and "format" not in found:  # format 1 had no such field
-        return schema.check(found, _FORM, FILE)
+    fields = schema.parse(data, FILE)
+    if isinstance(fields, dict) and "format" not in fields:  # format 1 had no such field
+        return schema.check(fields, _FORM, FILE)
     return schema.unseal(data, _FORM, FILE)
 
 

@@ -80,7 +80,9 @@ class BackgroundSyncer(Syncer):
         return self._engine.ask(Request.of("delete", "", remote_dir))
 
     def _carry_out(self, job: Job) -> None:
-        self.carry_out(job.request, TransferOptions(self.sync_timeout, cancel=job.cancel, told=job.show))
+        self.carry_out(
+            job.request, TransferOptions(self.sync_timeout, cancel=job.cancel, on_progress=job.show)
+        )
 
     def _if_needed(self, last: str, sync: Callable[[], bool]) -> bool:
         engine = self._engine

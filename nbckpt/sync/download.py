@@ -55,7 +55,7 @@ def download(
     tries = 0
     while True:
         index = index_of(store, work)
-        transfer = _Download(local, store, index, excluded, work, ProgressTracker(options.told))
+        transfer = _Download(local, store, index, excluded, work, ProgressTracker(options.on_progress))
         try:
             return transfer.run(delete_missing=delete_missing)
         except CorruptError:
@@ -95,7 +95,7 @@ class _Download:
             self._meter.plan(len(needed), sum(items[path].size for path in needed))
             with StagedUpdate(self._folder) as stage:
                 self._work.all(
-                    partial(self._fetch, path, stage.place(number)) for number, path in enumerate(needed)
+                    partial(self._fetch, path, stage.staged(number)) for number, path in enumerate(needed)
                 )
                 stage.seal()
                 for path in gone:

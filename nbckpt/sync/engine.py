@@ -191,7 +191,7 @@ class Engine:
             _flush_at_exit()
 
     def _work(self) -> None:
-        """Carry out jobs until none is left. Runs in its own thread."""
+        """Carry out jobs until no job is left. Runs in its own thread."""
         job, error = self._next(None, None), None
         while job is not None:
             try:

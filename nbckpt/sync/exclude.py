@@ -30,7 +30,7 @@ def excluding(patterns: Iterable[str] | None) -> Callable[[str], bool]:
         raise UsageError(f"exclude={patterns!r} is one pattern: write exclude=[{patterns!r}]")
     every = [pattern.removeprefix("./").removesuffix("/") for pattern in patterns or ()] + [*_ALWAYS]
     matches = re.compile("|".join(map(translate, every))).match
-    return lambda path: any(matches(place) for place in (path, *parents(path)))
+    return lambda path: any(matches(part) for part in (path, *parents(path)))
 
 
 def parents(path: str) -> Iterator[str]:

@@ -31,9 +31,9 @@ class FileStat(NamedTuple):
     inode: int
 
     @classmethod
-    def of(cls, found: os.stat_result) -> Self:
+    def of(cls, stat: os.stat_result) -> Self:
         """Return the size, time and inode of an `os.stat` result."""
-        return cls(found.st_size, found.st_mtime_ns, found.st_ino)
+        return cls(stat.st_size, stat.st_mtime_ns, stat.st_ino)
 
 
 def scan(folder: Path, excluded: Callable[[str], bool], left_out: dict[str, str]) -> dict[str, FileStat]:
@@ -43,13 +43,13 @@ def scan(folder: Path, excluded: Callable[[str], bool], left_out: dict[str, str]
     A link to a file inside the folder counts as that file. Other links, and entries that are neither files
     nor folders, are noted in *left_out*.
     """
-    found: dict[str, FileStat] = {}
+    stats: dict[str, FileStat] = {}
     with explained("read", folder):
         for path, entry in files_in(folder, left_out.__setitem__, skip=excluded, linked_folders=False):
             with suppress(FileNotFoundError):
                 if not path.endswith("/"):
-                    found[check_key(path)] = FileStat.of(entry.stat())
-    return found
+                    stats[check_key(path)] = FileStat.of(entry.stat())
+    return stats
 
 
 def contents(file: Path, size: int) -> Data:
@@ -126,7 +126,7 @@ class StagedUpdate:
             with suppress(OSError):
                 for folder in parents(path):
                     (self._folder / folder).rmdir()
-        sweep(self._folder)  # what killed transfers left
+        sweep(self._folder)  # the files of killed transfers
 
     def seal(self) -> None:
         """Sync the staged files to disk, before they are put.
@@ -137,7 +137,7 @@ class StagedUpdate:
         with explained("write", self._folder):
             sync_tree(self._stage)
 
-    def place(self, number: int) -> Path:
+    def staged(self, number: int) -> Path:
         """Return the path of a staged file to write."""
         return self._stage / str(number)
 
@@ -150,7 +150,7 @@ class StagedUpdate:
         """
         target = self._at(path)
         with explained("write", target):
-            for folder in reversed([self._folder / it for it in parents(path)]):
+            for folder in reversed([self._folder / parent for parent in parents(path)]):
                 if folder.is_symlink() or not folder.is_dir():
                     self._put_away(folder)
                     self._make(folder)
@@ -195,6 +195,6 @@ class StagedUpdate:
                 step()
 
     def _drop(self) -> None:
-        for place in self._stage.iterdir():
-            if place != self._former:
-                place.unlink()
+        for file in self._stage.iterdir():
+            if file != self._former:
+                file.unlink()

@@ -72,17 +72,17 @@ class Index:
             FormatError: A newer nbckpt wrote the index.
             StoreError: The storage failed.
         """
-        what = f"{KEY} in {store.url}"
+        name = f"{KEY} in {store.url}"
         try:
             data = store.get(KEY)
         except NotFoundError:
             return None
-        found = schema.unseal(data, _FORM, what)
+        fields = schema.unseal(data, _FORM, name)
         try:
-            items = {check_key(path): Item(*it) for path, it in found["files"].items()}
+            items = {check_key(path): Item(*item) for path, item in fields["files"].items()}
         except UsageError as error:
-            raise CorruptError(f"{what} is damaged: {error}") from error
-        return cls(items, frozenset(found["aside"]) & items.keys(), found["looked_at"])
+            raise CorruptError(f"{name} is damaged: {error}") from error
+        return cls(items, frozenset(fields["aside"]) & items.keys(), fields["looked_at"])
 
     def write(self, store: Store) -> None:
         """Write the index. All files that it lists become visible at once.
@@ -90,7 +90,7 @@ class Index:
         Raises:
             StoreError: The storage failed; the target is unchanged.
         """
-        files = {path: [it.size, it.time, it.digest] for path, it in sorted(self.items.items())}
+        files = {path: [item.size, item.time, item.digest] for path, item in sorted(self.items.items())}
         text = {"format": FORMAT, "looked_at": self.looked_at, "aside": sorted(self.aside), "files": files}
         store.put(KEY, schema.seal(text))
 
@@ -100,7 +100,7 @@ class Index:
         Raises:
             FormatError: The algorithms are not available here.
         """
-        return of_checksum(next((it.digest for it in self.items.values() if it.digest), ""), where)
+        return of_checksum(next((item.digest for item in self.items.values() if item.digest), ""), where)
 
     def says(self, path: str, size: int, time_ns: int) -> bool:
         """Tell whether the index lists the file with this size and time, so that it is unchanged."""
@@ -118,7 +118,7 @@ class Index:
 
     def below(self, folder: str) -> Self:
         """Return the index as seen from the parent target, in which this target is *folder*."""
-        items = {f"{folder}/{path}": it for path, it in self.items.items()}
+        items = {f"{folder}/{path}": item for path, item in self.items.items()}
         return replace(
             self,
             items=items,
@@ -128,7 +128,9 @@ class Index:
 
     def kept(self) -> dict[str, Item]:
         """Return the files for an index with a later scan. Times that this index distrusts become 0."""
-        return {path: replace(it, time=0) if self._is_racy(it) else it for path, it in self.items.items()}
+        return {
+            path: replace(item, time=0) if self._is_racy(item) else item for path, item in self.items.items()
+        }
 
     def settled(self) -> Self:
         """Return the index for the moment when each file is under its path."""

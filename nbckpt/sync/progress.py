@@ -72,14 +72,14 @@ class ProgressTracker:
     """Count the files and bytes that a transfer has moved. Any thread may call it.
 
     Args:
-        told: Called with each change.
+        on_change: Called with each change.
         clock: Returns seconds.
     """
 
     def __init__(
-        self, told: ProgressCallback | None = None, clock: Callable[[], float] = time.monotonic
+        self, on_change: ProgressCallback | None = None, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._told = told
+        self._on_change = on_change
         self._clock = clock
         self._lock = threading.Lock()
         self._began = clock()
@@ -128,5 +128,5 @@ class ProgressTracker:
                 current or was.current,
                 self._clock() - self._began,
             )
-            if self._told is not None:
-                self._told(self._now)
+            if self._on_change is not None:
+                self._on_change(self._now)

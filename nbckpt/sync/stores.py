@@ -48,7 +48,7 @@ def mirror(source: Store, target: Store, options: TransferOptions | None = None)
             until then need not be copied again.
     """
     options = options or TransferOptions()
-    work, meter = options.work(target.url), ProgressTracker(options.told)
+    work, meter = options.work(target.url), ProgressTracker(options.on_progress)
     left_out: dict[str, str] = {}
     moved: dict[str, int] = {}
     for _ in range(_MOST_TRIES + 1):
@@ -69,7 +69,7 @@ def mirror(source: Store, target: Store, options: TransferOptions | None = None)
         else:
             moved |= {key: size for key, size in missing.items() if key not in left_out}
         # List again: gc in the target may have deleted packs before their manifest was there.
-    raise StoreError(f"{source.url} or {target.url} is being collected again and again: try again later")
+    raise StoreError(f"{source.url} or {target.url} is changed by gc again and again: try again later")
 
 
 def _is_due(key: str, size: int, there: int | None) -> bool:
@@ -79,8 +79,8 @@ def _is_due(key: str, size: int, there: int | None) -> bool:
 
 def _sizes(store: Store) -> dict[str, int]:
     """Return the keys of a store that belong to checkpoints."""
-    found = dict(store.sizes())
-    return {key: size for key, size in found.items() if key.startswith(ORDER)}
+    sizes = dict(store.sizes())
+    return {key: size for key, size in sizes.items() if key.startswith(ORDER)}
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,9 @@ class SyncerStatus(Result):
         if self.progress is not None and self.progress.files:
             at = self.progress
             doing += f", {at.files_done} of {at.files} files, {size(at.done)} of {size(at.size)}"
-        notes = [f"then: {it}" for it in self.waiting] + [f"failed: {it}" for it in self.failures]
+        notes = [f"then: {request}" for request in self.waiting] + [
+            f"failed: {error}" for error in self.failures
+        ]
         settings = Table("Settings", (Column("setting", code=True), Column("value")), self.settings)
         return Page(f"{self.name}: {doing}", (settings,), tuple(notes))
 
@@ -161,7 +163,7 @@ class Syncer(ABC):
             wait=tenacity.wait_exponential(backoff_s, _LONGEST_BACKOFF_S)
             + tenacity.wait_random(0, backoff_s),
             retry=tenacity.retry_if_exception(is_worth_retrying),
-            before_sleep=lambda state: _log.warning("%s; it is tried again", _error(state)),
+            before_sleep=lambda state: _log.warning("%s; retrying", _error(state)),
         )
         try:
             for attempt in retrying:
@@ -217,7 +219,9 @@ class Syncer(ABC):
 
     def __getstate__(self) -> dict[str, Any]:
         # Another process's clock has another start.
-        return {name: it for name, it in self.__dict__.items() if name != "_clock" and name not in _MOMENTS}
+        return {
+            name: value for name, value in self.__dict__.items() if name != "_clock" and name not in _MOMENTS
+        }
 
 
 _MOMENTS = ("last_sync_up_time", "last_sync_down_time")

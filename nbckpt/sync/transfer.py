@@ -40,19 +40,19 @@ class TransferOptions:
         timeout: Seconds after which the transfer is abandoned; None for no limit.
         attempts: How often a request is tried.
         cancel: Lets other code cancel the transfer.
-        told: Called with the progress, in any thread.
+        on_progress: Called with the progress, in any thread.
         backoff_s: The longest pause before the second attempt in seconds; it doubles with each attempt.
     """
 
     timeout: float | None = None
     attempts: int = ATTEMPTS
     cancel: Cancel | None = None
-    told: ProgressCallback | None = None
+    on_progress: ProgressCallback | None = None
     backoff_s: float = BACKOFF_S
 
-    def work(self, place: str) -> TransferPool:
-        """Return the pool that makes the calls of this transfer, which writes to *place*."""
-        return TransferPool(place, self.timeout, self.attempts, self.cancel, backoff_s=self.backoff_s)
+    def work(self, target: str) -> TransferPool:
+        """Return the pool that makes the calls of this transfer, which writes to *target*."""
+        return TransferPool(target, self.timeout, self.attempts, self.cancel, backoff_s=self.backoff_s)
 
 
 @dataclass(frozen=True)
@@ -80,17 +80,17 @@ class Moved:
 
 _log = logging.getLogger("nbckpt")
 _hanging: dict[threading.Thread, str] = {}
-"""Threads that were abandoned but may still run, each with the place that it writes to."""
+"""Threads that were abandoned but may still run, each with the target that it writes to."""
 
 
 class TransferPool:
     """A pool of a few threads that makes calls of a store, with one deadline for all calls.
 
     After a cancel or the deadline, running requests are aborted and no further call is made. A call that
-    cannot be aborted keeps running. The next pool for the same place waits for that call.
+    cannot be aborted keeps running. The next pool for the same target waits for that call.
 
     Args:
-        place: The place that the calls write to; one writer at a time.
+        target: The target that the calls write to; one writer at a time.
         timeout: Seconds after which the calls are abandoned; None for no limit.
         attempts: How often a call is tried.
         cancel: Lets other code cancel the calls.
@@ -100,7 +100,7 @@ class TransferPool:
 
     def __init__(
         self,
-        place: str,
+        target: str,
         timeout: float | None = None,
         attempts: int = ATTEMPTS,
         cancel: Cancel | None = None,
@@ -111,7 +111,7 @@ class TransferPool:
         import tenacity
 
         self.cancel = cancel or Cancel()
-        self._place = place
+        self._target = target
         self._timeout = timeout
         self._grace = grace
         self._deadline = None if timeout is None else time.monotonic() + timeout
@@ -179,7 +179,7 @@ class TransferPool:
     def _give_up(self, threads: Iterable[threading.Thread]) -> None:
         """Abort the running calls; remember the threads whose calls cannot be aborted."""
         alive = [thread for thread in threads if thread.is_alive()]
-        _hanging.update(dict.fromkeys(alive, self._place))  # first, since an interrupt may skip the rest
+        _hanging.update(dict.fromkeys(alive, self._target))  # first, since an interrupt may skip the rest
         self.cancel.cancel()
         deadline = time.monotonic() + self._grace
         for thread in alive:
@@ -190,12 +190,12 @@ class TransferPool:
     def _wait_for_former(self) -> None:
         """Wait for abandoned threads that still write here: two writers could leave a mixture of both."""
         # see docs/decisions/0020
-        for thread, place in list(_hanging.items()):
-            while place == self._place and thread.is_alive():
+        for thread, target in list(_hanging.items()):
+            while target == self._target and thread.is_alive():
                 self.cancel.check()
                 left = self._seconds_left()
                 if left == 0:
-                    raise TimedOutError(f"what was given up before did not end within {self._timeout:g} s")
+                    raise TimedOutError(f"an abandoned transfer there did not end within {self._timeout:g} s")
                 thread.join(0.1 if left is None else min(left, 0.1))
             if not thread.is_alive():
                 _hanging.pop(thread, None)
@@ -240,7 +240,7 @@ def _countdown(number: int, then: Callable[[], None]) -> Callable[[], None]:
 def _say(state: tenacity.RetryCallState) -> None:
     """Log that a call failed and is retried."""
     failed = state.outcome and state.outcome.exception()
-    _log.warning("%s (attempt %d); it is tried again", failed, state.attempt_number)
+    _log.warning("%s (attempt %d); retrying", failed, state.attempt_number)
 
 
 def _exhausted(last: tenacity.Future) -> StoreError:

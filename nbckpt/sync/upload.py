@@ -69,7 +69,7 @@ class _Upload:
         self._folder = folder
         self._store = store
         self._excluded = excluded
-        self._meter = ProgressTracker(options.told)
+        self._meter = ProgressTracker(options.on_progress)
         self._work = options.work(store.url)
         self._index = Index()
         self._algorithms = PREFERRED
@@ -190,7 +190,7 @@ class _Upload:
             raise
         except OSError as error:
             raise _ChangedError(f"it cannot be read: {error.strerror or error}") from error
-        raise _ChangedError("it changed while it was sent; the next time takes it along")
+        raise _ChangedError("it changed while it was sent; the next sync sends it")
 
     def _gone(self, items: Mapping[str, Item], *, delete_missing: bool) -> set[str]:
         """Return the paths to remove from the target."""

@@ -24,8 +24,8 @@ def test_rate_and_time_left_are_known_after_the_first_bytes() -> None:
 
 
 def test_files_and_bytes_of_all_threads_add_up() -> None:
-    now, told = iter(range(10_000)), list[Progress]()
-    meter = ProgressTracker(told.append, clock=lambda: float(next(now)))
+    now, steps = iter(range(10_000)), list[Progress]()
+    meter = ProgressTracker(steps.append, clock=lambda: float(next(now)))
     meter.plan(100, 1000)
     met = threading.Barrier(4, timeout=30)
 
@@ -40,7 +40,7 @@ def test_files_and_bytes_of_all_threads_add_up() -> None:
         list(pool.map(move, range(100)))
     end = meter.now
     assert (end.files, end.files_done, end.size, end.done) == (100, 100, 1000, 1000)
-    for before, after in pairwise(told):
+    for before, after in pairwise(steps):
         assert before.done <= after.done
         assert before.files_done <= after.files_done
         assert before.seconds < after.seconds
@@ -70,23 +70,23 @@ def test_progress_ends_complete_after_any_retries(tmp_path: Path) -> None:
             (tmp_path / "folder" / "gone").unlink(missing_ok=True)
         return key in failing and (failing.remove(key) is None)
 
-    told: list[Progress] = []
+    steps: list[Progress] = []
     sent = upload(
         tmp_path / "folder",
         FaultyStore(store, when=fails_once, halfway=True),
-        options=TransferOptions(backoff_s=0, told=told.append),
+        options=TransferOptions(backoff_s=0, on_progress=steps.append),
     )
     failing = {"3", "big"}
     got: list[Progress] = []
     download(
         FaultyStore(store, when=fails_once, halfway=True),
         tmp_path / "other",
-        options=TransferOptions(backoff_s=0, told=got.append),
+        options=TransferOptions(backoff_s=0, on_progress=got.append),
     )
     assert failing == set()
-    assert (told[-1].files, told[-1].files_done) == (sent.files, sent.files)
-    for end in (told[-1], got[-1]):
+    assert (steps[-1].files, steps[-1].files_done) == (sent.files, sent.files)
+    for end in (steps[-1], got[-1]):
         assert end.files == end.files_done
         assert end.size == end.done >= size
         assert end.seconds_left == 0
-    assert any(0 < it.done % (16 << 20) < 200 and it.done > 1 << 20 for it in told)  # within a large file
+    assert any(0 < it.done % (16 << 20) < 200 and it.done > 1 << 20 for it in steps)  # within a large file

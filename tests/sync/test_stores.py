@@ -127,10 +127,12 @@ def test_a_checkpoint_collected_during_a_push_is_no_error() -> None:
 
 def test_progress_adds_up_until_a_cancel() -> None:
     source = saved(MemoryStore(), 1, LARGE)
-    told: list[Progress] = []
-    moved = mirror(source, MemoryStore(), TransferOptions(told=told.append))
+    steps: list[Progress] = []
+    moved = mirror(source, MemoryStore(), TransferOptions(on_progress=steps.append))
     assert (
-        (told[-1].files_done, told[-1].done) == (told[-1].files, told[-1].size) == (moved.files, moved.size)
+        (steps[-1].files_done, steps[-1].done)
+        == (steps[-1].files, steps[-1].size)
+        == (moved.files, moved.size)
     )
     cancel = Cancel()
     cancel.cancel()

@@ -199,7 +199,7 @@ def test_a_hanging_call_delays_later_calls_to_its_location_only() -> None:
     with when(began, cancel.cancel), pytest.raises(CancelledError):
         pool("here", cancel=cancel, grace=0).one(hang)
     pool("there").one(lambda: order.append("elsewhere"))
-    with pytest.raises(TimedOutError, match=r"given up before did not end within 0\.01 s"):
+    with pytest.raises(TimedOutError, match=r"abandoned transfer there did not end within 0\.01 s"):
         pool("here", timeout=0.01)
     second = Cancel()
     second.cancel()
