@@ -70,12 +70,12 @@ def test_a_new_machine_pulls_checkpoints_and_experiments_by_url(here: Path) -> N
     pulled = mirror(there, target).pull()
     assert pulled.files == pushed.files
     with Tracker(there) as tracker:
-        found: dict[str, Any] = {}
-        tracker.restore("one", found)
-        assert found == {"x": 1}
+        namespace: dict[str, Any] = {}
+        tracker.restore("one", namespace)
+        assert namespace == {"x": 1}
     (trial,) = Catalog(there / "experiments").open("e").trials
-    assert [it["i"] for it in trial.results] == [1, 2, 3]
-    assert [it.step for it in trial.checkpoints.records()] == [1, 2, 3]
+    assert [result["i"] for result in trial.results] == [1, 2, 3]
+    assert [record.step for record in trial.checkpoints.records()] == [1, 2, 3]
 
 
 def test_progress_counts_checkpoints_and_experiments_together(here: Path) -> None:
@@ -89,7 +89,7 @@ def test_progress_counts_checkpoints_and_experiments_together(here: Path) -> Non
         pushed.files,
         pushed.size,
     )
-    assert [it.done for it in steps] == sorted(it.done for it in steps)
+    assert [step.done for step in steps] == sorted(step.done for step in steps)
     steps.clear()
     pulled = mirror(here.parent / "there", target).pull(TransferOptions(on_progress=steps.append))
     assert (steps[-1].files_done, steps[-1].size) == (pulled.files, pulled.size)
@@ -110,12 +110,13 @@ def test_a_pulled_experiment_can_be_resumed(here: Path) -> None:
     experiment = Catalog(here.parent / "there" / "experiments").open("e")
     experiment.resume(errored=True)
     assert experiment.wait(SECONDS)
-    assert [it["i"] for it in experiment.trials[0].results] == [1, 2]
+    assert [result["i"] for result in experiment.trials[0].results] == [1, 2]
 
 
 def trials_of(folder: Path) -> dict[str, list[int]]:
     return {
-        it.id: [row["i"] for row in it.results] for it in Catalog(folder / "experiments").open("e").trials
+        trial.id: [row["i"] for row in trial.results]
+        for trial in Catalog(folder / "experiments").open("e").trials
     }
 
 
@@ -182,9 +183,9 @@ def test_a_pull_skips_a_trial_that_continued_on_both_sides(parted: tuple[Path, P
 
 def test_a_pull_never_replaces_a_file_of_the_user(parted: tuple[Path, Path, MemoryStore]) -> None:
     here, there, target = parted
-    for place, text in ((here, "mine"), (there, "theirs")):
+    for folder, text in ((here, "mine"), (there, "theirs")):
         for path in ("notes[1].txt", "t0/plot.txt"):
-            (place / "experiments" / "e" / path).write_text(text)
+            (folder / "experiments" / "e" / path).write_text(text)
     go_on(there, "t0", 2)
     mirror(there, target).push()
     pulled = mirror(here, target).pull()
@@ -220,9 +221,9 @@ def test_a_linked_experiment_is_not_pushed_or_changed(
     (here / name).rename(here.parent / "away")
     (here / name).symlink_to(here.parent / "away")
     left_out = {name: "it is a link that leads outside"}
-    before = {it: it.read_bytes() for it in (here.parent / "away").rglob("*") if it.is_file()}
+    before = {file: file.read_bytes() for file in (here.parent / "away").rglob("*") if file.is_file()}
     assert mirror(here, target).pull().experiments["e"].left_out == left_out
-    assert {it: it.read_bytes() for it in (here.parent / "away").rglob("*") if it.is_file()} == before
+    assert {file: file.read_bytes() for file in (here.parent / "away").rglob("*") if file.is_file()} == before
     fresh = MemoryStore()
     assert mirror(here, fresh).push().experiments["e"].left_out == left_out
     assert list(fresh.keys("experiments/")) == []
@@ -311,7 +312,7 @@ def test_a_hanging_push_does_not_affect_a_later_target(
         return push(self, options)
 
     def threads() -> int:
-        return [it.name for it in threading.enumerate()].count("nbckpt-mirror")
+        return [thread.name for thread in threading.enumerate()].count("nbckpt-mirror")
 
     monkeypatch.setattr(Mirror, "push", slow)
     save(here, 1)
@@ -483,7 +484,9 @@ def test_the_last_push_of_a_program_can_still_resolve_host_names(here: Path, s3_
     assert "not up to date" not in done.stderr
     pulled = mirror(here.parent / "fresh", open_store(f"{s3_bucket}/there")).pull()
     assert (pulled.checkpoints.files, list(pulled.experiments)) == (3, ["e"])
-    journals = [(it / "experiments/e/t0/events.jsonl").read_text() for it in (here, here.parent / "fresh")]
+    journals = [
+        (folder / "experiments/e/t0/events.jsonl").read_text() for folder in (here, here.parent / "fresh")
+    ]
     assert journals[0] == journals[1]
     assert '"event":"pause"' in journals[1].splitlines()[-1]
 

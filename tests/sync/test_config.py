@@ -119,7 +119,7 @@ def test_every_setting_is_shown_in_both_forms() -> None:
     for form in bundle.values():
         for field in fields(config):
             assert field.name in form
-        assert all(it in form for it in ("s3://bucket", "auto", "77 s (1 min)", "7 s", "no", "yes"))
+        assert all(text in form for text in ("s3://bucket", "auto", "77 s (1 min)", "7 s", "no", "yes"))
     assert repr(config) == str(config) == bundle["text/plain"]
 
 
@@ -127,7 +127,7 @@ def test_the_html_is_escaped_scrolls_and_has_a_caption() -> None:
     shown = SyncConfig(HOSTILE)._repr_mimebundle_()["text/html"]
     assert "<img" not in shown
     assert "&lt;img src=x onerror=alert(1)&gt;" in shown
-    assert all(it in shown for it in ("overflow-x:auto", "<caption", 'scope="col"', 'scope="row"'))
+    assert all(text in shown for text in ("overflow-x:auto", "<caption", 'scope="col"', 'scope="row"'))
 
 
 def test_the_syncer_of_a_config_has_its_numbers() -> None:

@@ -33,8 +33,8 @@ def write(folder: Path, files: Files) -> Path:
 
 
 def read(folder: Path) -> Files:
-    found = [it for it in folder.rglob("*") if it.is_file()]
-    return {it.relative_to(folder).as_posix(): it.read_bytes() for it in found}
+    files = [file for file in folder.rglob("*") if file.is_file()]
+    return {file.relative_to(folder).as_posix(): file.read_bytes() for file in files}
 
 
 def seen(store: Store) -> Files | None:
@@ -101,7 +101,7 @@ def test_a_crash_during_a_repair_is_repaired(tmp_path: Path) -> None:
     for left in recorded.crashes():
         before, again = seen(left), RecordingStore(left)
         upload(newest, again, delete_missing=True)
-        assert all(seen(it) in (before, newer) for it in again.crashes())
+        assert all(seen(crashed) in (before, newer) for crashed in again.crashes())
         assert plain(left) == newer
 
 
@@ -123,8 +123,8 @@ def test_a_checkpoints_files_arrive_first_and_go_last(tmp_path: Path) -> None:
     target = RecordingStore(MemoryStore())
     folder = write(tmp_path / "folder", {"c_1/a": b"1", "c_1/b": b"2", "c_1.json": b"{}", "z": b"3"})
     upload(folder, target)
-    for it in ("c_1/a", "c_1/b", "c_1.json"):
-        (folder / it).unlink()
+    for path in ("c_1/a", "c_1/b", "c_1.json"):
+        (folder / path).unlink()
     upload(folder, target, delete_missing=True)
     for left in target.crashes():
         there = plain(left)

@@ -30,13 +30,13 @@ PATHS = [
         ([], PATHS),
         (None, PATHS),
         (["*_exclude*"], ["b", "f/j"]),
-        (["*_exclude.txt"], [it for it in PATHS if not it.endswith(".txt")]),
+        (["*_exclude.txt"], [path for path in PATHS if not path.endswith(".txt")]),
         (["*_exclude/*"], ["a_exclude", "a_exclude.txt", "b", "f/g_exclude.txt", "f/j"]),
         (["*_exclude.txt", "*_exclude/*"], ["a_exclude", "b", "f/j"]),
         (["f"], PATHS[:5]),
         (["f/"], PATHS[:5]),
-        (["./b_exclude"], [it for it in PATHS if not it.startswith("b_exclude")]),
-        (["./b*"], [it for it in PATHS if not it.startswith("b")]),
+        (["./b_exclude"], [path for path in PATHS if not path.startswith("b_exclude")]),
+        (["./b*"], [path for path in PATHS if not path.startswith("b")]),
         (["B"], PATHS),
         (["?"], PATHS[:2] + PATHS[3:5]),
         (["[bf]/j"], PATHS[:-1]),
@@ -47,7 +47,7 @@ def test_a_pattern_means_the_same_up_down_and_when_mirroring(
     tmp_path: Path, patterns: list[str] | None, left: list[str]
 ) -> None:
     def files(folder: Path) -> list[str]:
-        return sorted(it.relative_to(folder).as_posix() for it in folder.rglob("*") if it.is_file())
+        return sorted(file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file())
 
     for name in ("folder", "other"):
         for path in PATHS:

@@ -50,8 +50,8 @@ def write(folder: Path, files: dict[str, bytes]) -> Path:
 
 
 def read(folder: Path) -> dict[str, bytes]:
-    found = [it for it in folder.rglob("*") if it.is_file()]
-    return {it.relative_to(folder).as_posix(): it.read_bytes() for it in found}
+    files = [file for file in folder.rglob("*") if file.is_file()]
+    return {file.relative_to(folder).as_posix(): file.read_bytes() for file in files}
 
 
 def plain(store: Store) -> dict[str, bytes]:
@@ -71,9 +71,9 @@ def seen(store: Store) -> dict[str, bytes] | None:
 
 def age(folder: Path) -> None:
     """Let all files be old enough for their times to be trusted."""
-    for it in folder.rglob("*"):
-        if it.is_file():
-            os.utime(it, ns=(it.stat().st_mtime_ns - 10**10,) * 2)
+    for file in folder.rglob("*"):
+        if file.is_file():
+            os.utime(file, ns=(file.stat().st_mtime_ns - 10**10,) * 2)
 
 
 @pytest.fixture(params=["memory", "folder", "s3"])
@@ -106,27 +106,27 @@ STEPS = st.one_of(
 
 def change(folder: Path, step: str, path: str, more: bytes | str) -> None:
     """Do what a user could do to the folder; what cannot be done is not."""
-    place = folder / path
+    target = folder / path
     try:
         if isinstance(more, str):
             (folder / more).parent.mkdir(parents=True, exist_ok=True)
-            place.rename(folder / more)
+            target.rename(folder / more)
         elif step == "remove":
-            shutil.rmtree(place) if place.is_dir() else place.unlink()
+            shutil.rmtree(target) if target.is_dir() else target.unlink()
         else:
-            before = place.stat() if place.exists() else None
-            if place.is_dir():
-                shutil.rmtree(place)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_bytes(more)
+            before = target.stat() if target.exists() else None
+            if target.is_dir():
+                shutil.rmtree(target)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(more)
             if step == "trick" and before:  # as two writes within one tick of the clock
-                os.utime(place, ns=(before.st_atime_ns, before.st_mtime_ns))
+                os.utime(target, ns=(before.st_atime_ns, before.st_mtime_ns))
     except OSError:
         pass
 
 
 def clashes(path: str, paths: set[str]) -> bool:
-    return any(it.startswith(f"{path}/") or path.startswith(f"{it}/") for it in paths)
+    return any(other.startswith(f"{path}/") or path.startswith(f"{other}/") for other in paths)
 
 
 class Model:
@@ -138,15 +138,15 @@ class Model:
         self.sent: dict[str, bytes] | None = None
 
     def upload(self, mirrored: bool, partly: bool) -> None:
-        here = {path: it for path, it in read(self.folder).items() if not (partly and ".tmp" in path)}
+        here = {path: data for path, data in read(self.folder).items() if not (partly and ".tmp" in path)}
         exclude = ["*.tmp"] if partly else None
         moved = upload(self.folder, self.store, delete_missing=mirrored, exclude=exclude)
         before = self.sent or {}
-        kept = {path: it for path, it in before.items() if not mirrored or (partly and ".tmp" in path)}
-        kept = {path: it for path, it in kept.items() if not clashes(path, here.keys())}
+        kept = {path: data for path, data in before.items() if not mirrored or (partly and ".tmp" in path)}
+        kept = {path: data for path, data in kept.items() if not clashes(path, here.keys())}
         self.sent = kept | here
         assert seen(self.store) == plain(self.store) == self.sent
-        assert moved.files == sum(before.get(path) != it for path, it in here.items())
+        assert moved.files == sum(before.get(path) != data for path, data in here.items())
         assert moved.removed == len(before.keys() - self.sent.keys())
         again = upload(self.folder, self.store, delete_missing=mirrored, exclude=exclude)
         assert (again.files, again.removed, again.same) == (0, 0, len(here))
@@ -160,12 +160,12 @@ class Model:
             return
         exclude = ["*.tmp"] if partly else None
         before = read(self.other)
-        there = {path: it for path, it in self.sent.items() if not (partly and ".tmp" in path)}
+        there = {path: data for path, data in self.sent.items() if not (partly and ".tmp" in path)}
         moved = download(self.store, self.other, delete_missing=mirrored, exclude=exclude)
-        kept = {path: it for path, it in before.items() if not mirrored or (partly and ".tmp" in path)}
-        kept = {path: it for path, it in kept.items() if not clashes(path, there.keys())}
+        kept = {path: data for path, data in before.items() if not mirrored or (partly and ".tmp" in path)}
+        kept = {path: data for path, data in kept.items() if not clashes(path, there.keys())}
         assert read(self.other) == kept | there
-        assert moved.files == sum(before.get(path) != it for path, it in there.items())
+        assert moved.files == sum(before.get(path) != data for path, data in there.items())
         assert download(self.store, self.other, delete_missing=mirrored, exclude=exclude).files == 0
 
 
@@ -282,7 +282,7 @@ def test_a_folder_from_another_tool_is_downloaded_and_taken_over(tmp_path: Path)
     folder = write(tmp_path / "folder", {"a.txt": b"new", "more": b"more"})
     upload(folder, recorded)
     views = [seen(left) for left in recorded.crashes()]
-    assert [it for at, it in enumerate(views) if it != views[at - 1]] == [TREE, TREE | read(folder)]
+    assert [view for at, view in enumerate(views) if view != views[at - 1]] == [TREE, TREE | read(folder)]
 
 
 @pytest.mark.parametrize("key", ["../x", "a//b", "/abs", "a/../../x"])
@@ -308,8 +308,8 @@ def test_a_name_that_is_a_file_and_a_folder_there_is_an_error(tmp_path: Path) ->
 
 
 def index_of(store: Store) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(store.get(KEY))
-    return found
+    index: dict[str, Any] = json.loads(store.get(KEY))
+    return index
 
 
 def damaged(tmp_path: Path) -> tuple[MemoryStore, Path]:
@@ -329,11 +329,11 @@ def test_contents_that_differ_from_the_upload_are_refused(tmp_path: Path, data: 
     if data is not None and len(data) > 100:  # the bytes that were sent are there
         assert download(store, other).files == 3
         return
-    for place in (other, tmp_path / "new"):
+    for target in (other, tmp_path / "new"):
         with pytest.raises(CorruptError, match="'big'"):
-            download(store, place, delete_missing=True)
+            download(store, target, delete_missing=True)
     assert read(other) == {"a": b"mine", "old": b"old"}
-    assert sorted(it.name for it in tmp_path.iterdir()) == ["folder", "other"]
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["folder", "other"]
     if data != b"5" * 99 + b"6":  # its size tells that the target lacks it
         assert upload(tmp_path / "folder", store).files == 1
         assert seen(store) == read(tmp_path / "folder")
@@ -392,8 +392,8 @@ def test_an_index_of_a_newer_version_is_not_changed(tmp_path: Path) -> None:
 def test_internal_names_in_a_hostile_index_are_not_written(tmp_path: Path) -> None:
     store, other = damaged(tmp_path)
     names = {f"{STAGING}-x/y": [2, 1, ""], f"{OWN}/y": [2, 1, ""]}
-    found = index_of(store) | {"files": names}
-    store.put(KEY, schema.seal({name: value for name, value in found.items() if name != schema.CHECKSUM}))
+    index = index_of(store) | {"files": names}
+    store.put(KEY, schema.seal({name: value for name, value in index.items() if name != schema.CHECKSUM}))
     download(store, other)
     assert read(other) == {"a": b"mine", "old": b"old"}
 
@@ -519,7 +519,7 @@ def test_a_download_that_fails_at_any_call_changes_no_file(
         assert (tmp_path / "other").exists() == was_there
         if was_there:
             assert read(other) == mine
-            assert sorted(it.name for it in other.iterdir()) == ["a", "e", "old"]
+            assert sorted(entry.name for entry in other.iterdir()) == ["a", "e", "old"]
     assert failed == 1 + len(after)
     assert read(other) == after
     assert not (other / "old").exists()
@@ -558,7 +558,7 @@ def test_a_disk_failure_leaves_the_folder_unchanged(tmp_path: Path, was_there: b
         assert other.exists() == was_there
         if was_there:
             assert read(other) == mine
-            assert sorted(it.name for it in other.iterdir()) == ["a", "e", "old"]
+            assert sorted(entry.name for entry in other.iterdir()) == ["a", "e", "old"]
     assert failed > 8
     assert read(other) == after
 
@@ -594,7 +594,7 @@ class Meanwhile(MemoryStore):
 
 def test_files_deleted_during_an_upload_are_left_out(tmp_path: Path) -> None:
     folder = write(tmp_path / "folder", {"a": b"1", **{f"b{n}": b"2" for n in range(200)}})
-    store = Meanwhile("a", lambda: [it.unlink() for it in folder.glob("b*")])
+    store = Meanwhile("a", lambda: [file.unlink() for file in folder.glob("b*")])
     moved = upload(folder, store)
     assert moved.left_out
     assert all("cannot be read: No such file" in reason for reason in moved.left_out.values())
@@ -723,11 +723,11 @@ class Reading(FaultyStore):
         self.then = then
 
     def get(self, key: str, start: int = 0, stop: int | None = None) -> bytes:
-        found = super().get(key, start, stop)
+        data = super().get(key, start, stop)
         if key == KEY and self.then:
             then, self.then = self.then, None
             then()
-        return found
+        return data
 
 
 @pytest.mark.slow

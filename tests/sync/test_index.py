@@ -15,7 +15,9 @@ from nbckpt.sync.index import KEY, Index, Item, key_aside
 S = 10**9
 LOOKED_AT = 1_700_000_000 * S
 PATHS = st.lists(
-    st.text(min_size=1, max_size=5).filter(lambda it: it not in {".", ".."} and not {*it} & {"/", "\0"}),
+    st.text(min_size=1, max_size=5).filter(
+        lambda name: name not in {".", ".."} and not {*name} & {"/", "\0"}
+    ),
     min_size=1,
     max_size=3,
 ).map("/".join)

@@ -32,13 +32,13 @@ def whole(store: Store) -> list[Any]:
     """The values of all checkpoints in a store, every byte of which is read."""
     with Tracker(store) as tracker:
         assert not tracker.verify().damages
-        found = []
+        values = []
         for entry in tracker.entries():
             namespace: dict[str, Any] = {}
             tracker.restore(entry.id, namespace)
-            found.append(namespace["x"])
+            values.append(namespace["x"])
         assert all(str(ref) for ref in tracker.history.refs())
-        return found
+        return values
 
 
 def test_each_checkpoint_is_copied_once(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_a_killed_push_leaves_only_whole_checkpoints_visible() -> None:
     seen = [whole(store) for store in recorded.crashes()]
     assert seen[0] == [1]
     assert sorted(map(str, seen[-1])) == sorted(map(str, [1, 3, LARGE]))
-    assert [len(it) for it in seen] == sorted(len(it) for it in seen)
+    assert [len(keys) for keys in seen] == sorted(len(keys) for keys in seen)
 
 
 @pytest.mark.slow
@@ -93,7 +93,7 @@ def test_two_machines_that_push_at_once_lose_nothing() -> None:
         gate.wait()
         mirror(source, target)
 
-    threads = [threading.Thread(target=push, args=(it,)) for it in sources]
+    threads = [threading.Thread(target=push, args=(source,)) for source in sources]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -171,7 +171,7 @@ def steered() -> Iterator[Steered]:
 
 
 def files(folder: Path) -> list[str]:
-    return sorted(it.relative_to(folder).as_posix() for it in folder.rglob("*") if it.is_file())
+    return sorted(file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file())
 
 
 def put_at(store: Store) -> str:
@@ -491,7 +491,7 @@ def test_two_syncers_do_not_write_to_one_target_at_once(tmp_path: Path) -> None:
     store.steps.release(99)
     first.close()
     second.close()
-    assert [it for it in store.written if it.endswith(("file", "file:0"))][:2] == ["file:0", "file"]
+    assert [key for key in store.written if key.endswith(("file", "file:0"))][:2] == ["file:0", "file"]
     assert store.get("file") == b"two"
 
 
@@ -590,7 +590,7 @@ def test_a_late_end_does_not_change_the_next_result(steered: Steered) -> None:
     with pytest.raises(TimeoutError, match="sync_up of 'a'"):
         steered.wait()
     assert steered.wait()
-    assert [it.local for it in steered.began] == ["a", "b"]
+    assert [request.local for request in steered.began] == ["a", "b"]
 
 
 def test_a_wait_of_zero_seconds_only_checks(steered: Steered) -> None:
@@ -687,7 +687,7 @@ def test_repeated_requests_during_a_sync_run_once_afterwards(steered: Steered) -
     assert steered.sync_up("a", "s3://x") is False
     steered.let_go(9)
     steered.close()
-    assert [(it.action, it.local or it.remote) for it in steered.began] == [
+    assert [(request.action, request.local or request.remote) for request in steered.began] == [
         ("sync_up", "a"),
         ("sync_up", "a"),
         ("sync_up", "b"),
@@ -722,13 +722,13 @@ def test_joined_requests_have_the_same_outcome(asked: list[tuple[str, str, str]]
 def outcome(requests: Any) -> dict[str, set[str]]:
     """Return what each place holds after the requests, where a and b hold something of their own."""
     places: dict[str, set[str]] = {"a": {"a"}, "b": {"b"}, "x": set(), "y": set()}
-    for it in requests:
-        if it.action == "sync_up":
-            places[it.remote] |= places[it.local]
-        elif it.action == "sync_down":
-            places[it.local] |= places[it.remote]
+    for request in requests:
+        if request.action == "sync_up":
+            places[request.remote] |= places[request.local]
+        elif request.action == "sync_down":
+            places[request.local] |= places[request.remote]
         else:
-            places[it.remote] = set()
+            places[request.remote] = set()
     return places
 
 
@@ -746,13 +746,15 @@ PATTERNS = st.lists(
 @given(st.sets(PATHS, min_size=1, max_size=6), PATTERNS)
 @settings(max_examples=25, deadline=None)
 def test_a_pattern_means_the_same_up_down_and_in_a_retry(paths: set[str], patterns: list[str]) -> None:
-    paths = {it for it in paths if not any(other.startswith(f"{it}/") for other in paths)}
-    clean = [it.removeprefix("./").removesuffix("/") for it in patterns]
+    paths = {path for path in paths if not any(other.startswith(f"{path}/") for other in paths)}
+    clean = [pattern.removeprefix("./").removesuffix("/") for pattern in patterns]
     expected = sorted(
         path
         for path in paths
         if not any(
-            fnmatchcase(str(at), it) for it in clean for at in (path, *PurePosixPath(path).parents[:-1])
+            fnmatchcase(str(at), pattern)
+            for pattern in clean
+            for at in (path, *PurePosixPath(path).parents[:-1])
         )
     )
     with TemporaryDirectory() as folder:
@@ -876,7 +878,7 @@ def test_a_retry_repeats_only_the_failed_calls(steered: Steered) -> None:
         steered.wait()
     steered.retry()
     steered.wait()
-    assert [(it.action, it.remote) for it in steered.began[3:]] == [("delete", "s3://b")]
+    assert [(request.action, request.remote) for request in steered.began[3:]] == [("delete", "s3://b")]
 
 
 @pytest.mark.parametrize("is_told", [True, False])
@@ -893,7 +895,7 @@ def test_a_retried_delete_keeps_files_that_were_sent_later(steered: Steered, is_
         assert steered.status().failures == ()
     steered.retry()
     steered._engine.wait()
-    assert [it.action for it in steered.began] == ["delete", "sync_up", "sync_up"]
+    assert [request.action for request in steered.began] == ["delete", "sync_up", "sync_up"]
     if not is_told:
         with pytest.raises(StoreError, match="delete of 's3://a'"):
             steered.close()
@@ -904,7 +906,9 @@ def test_a_retry_without_waiting_starts_no_second_thread(steered: Steered) -> No
     steered.next_has_begun()
     for _ in range(3):
         steered.retry()
-    assert [it.name for it in threading.enumerate() if it.name.startswith("nbckpt")] == ["nbckpt-syncer"]
+    assert [thread.name for thread in threading.enumerate() if thread.name.startswith("nbckpt")] == [
+        "nbckpt-syncer"
+    ]
     steered.let_go(2)
     steered.wait()
     assert len(steered.began) == 2
@@ -934,11 +938,11 @@ def test_a_target_is_never_visible_half_written(source: Path, tmp_path: Path) ->
             except NotFoundError:
                 seen.add("nothing")
                 continue
-        found = {path: (target / path).read_text() for path in files(target)}
-        if found == {path: path for path in TREE}:
+        contents = {path: (target / path).read_text() for path in files(target)}
+        if contents == {path: path for path in TREE}:
             seen.add("old")
         else:
-            assert found == dict.fromkeys(TREE, "new")
+            assert contents == dict.fromkeys(TREE, "new")
             seen.add("new")
     assert seen >= {"old", "new"}
 
@@ -1051,7 +1055,7 @@ def test_a_cancelled_sync_raises_in_wait_but_not_in_close(steered: Steered) -> N
                 call()
         else:
             call()
-    assert all(it.local == "a" for it in steered.began)
+    assert all(request.local == "a" for request in steered.began)
 
 
 def test_progress_and_status_are_available_as_data(source: Path) -> None:

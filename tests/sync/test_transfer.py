@@ -253,7 +253,7 @@ def test_a_put_that_is_cancelled_at_any_part_changes_nothing(store: Store, at: i
         store.put("a", data)
     assert data.asked == list(range(at + 1))
     assert store.get("a") == b"old"
-    assert [it for it in (tmp_path / "store" / STAGING).rglob("*") if it.is_file()] == []
+    assert [file for file in (tmp_path / "store" / STAGING).rglob("*") if file.is_file()] == []
 
 
 def test_a_put_that_is_cancelled_during_fsync_is_not_visible(tmp_path: Path) -> None:
@@ -297,8 +297,12 @@ def slow(s3_bucket: str, s3_proxy: Proxy) -> Store:
         Fault("stall", when=puts, sent=0),
         Fault("stall", when=puts, sent=1 << 20),
         Fault("stall", when=puts, sent=10 << 20),
-        Fault("stall", when=lambda it: it.method == "PUT" and "partNumber=2" in it.path, sent=1 << 20),
-        Fault("stall", when=lambda it: it.method == "POST" and "uploadId" in it.path, sent=10),
+        Fault(
+            "stall",
+            when=lambda request: request.method == "PUT" and "partNumber=2" in request.path,
+            sent=1 << 20,
+        ),
+        Fault("stall", when=lambda request: request.method == "POST" and "uploadId" in request.path, sent=10),
     ],
     ids=["at the head", "early", "in the middle", "in a part", "at the completion"],
 )
@@ -323,7 +327,7 @@ def test_a_cancelled_upload_to_s3_writes_nothing_later(
             upload(folder, slow, options=options)
         assert fault.struck.is_set() or how == "timeout"  # which may come earlier
     # Its connections are closed, so that no thread of ours and no byte is left to come.
-    assert not [it for it in threading.enumerate() if it.name.startswith("nbckpt")]
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("nbckpt")]
     s3_proxy.heal()
     assert "x" not in list(direct.keys())
     (folder / "x").write_bytes(b"newer")
@@ -341,7 +345,11 @@ def test_a_download_from_s3_can_be_cancelled(
     (tmp_path / "folder" / "x").write_bytes(SMALL)
     upload(tmp_path / "folder", open_store(f"{s3_bucket}/t"))
     cancel = Cancel()
-    is_it = (lambda it: it.path.endswith("/x")) if what == "get" else (lambda it: "index.json" in it.path)
+    is_it = (
+        (lambda request: request.path.endswith("/x"))
+        if what == "get"
+        else (lambda request: "index.json" in request.path)
+    )
     fault = s3_proxy.fail(Fault("stall", when=is_it, received=1000 if what == "get" else 10))
     with when(fault.struck, cancel.cancel), pytest.raises(CancelledError):
         download(slow, tmp_path / "other", options=TransferOptions(cancel=cancel))
