@@ -376,7 +376,7 @@ def test_a_reporter_names_its_trial_and_needs_a_running_function(
 ) -> None:
     told = (reporter.trial_name, reporter.trial_id, reporter.logdir)
     assert told == ("e/t0", "t0", str(tmp_path / "trial"))
-    with pytest.raises(UsageError, match=r"reports to nobody: let nbckpt\.run start"):
+    with pytest.raises(UsageError, match=r"belongs to no trial\. Start the function with nbckpt\.run"):
         reporter(loss=1)
 
 

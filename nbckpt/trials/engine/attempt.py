@@ -66,7 +66,7 @@ class Attempt:
         self._worker: Worker | None = None
         self._origin: Record | None = None
         self._reason = self._warning = ""
-        self._early = False
+        self._stopped_early = False
         self._saves_itself = settings.trainable.tells_when_to_save()
         self._saved_at = 0
         self._checkpoints = trial.checkpoints
@@ -156,7 +156,7 @@ class Attempt:
         if self.signal == "pause" and not self._reason:
             self._recorder.pause(self._with_warning("paused"))
         else:
-            early = self._early or not self._reason
+            early = self._stopped_early or not self._reason
             self._recorder.end(self._with_warning(self._reason or STOPPED), early=early)
             self._settings.callbacks.call("on_trial_complete", trial)
 
@@ -224,7 +224,7 @@ class Attempt:
         if signal == "pause" and self._is_due(ends=ends):
             self._save()
         if ends:
-            self._reason, self._early = reason or "done", bool(reason) and reason == given_up
+            self._reason, self._stopped_early = reason or "done", bool(reason) and reason == given_up
         return not (ends or signal)
 
     def _is_due(self, *, ends: bool) -> bool:

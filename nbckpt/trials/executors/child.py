@@ -69,7 +69,7 @@ class Child:
         self.signal = 0
         self._connection = connection
         self._reading = threading.Lock()
-        self._early: deque[tuple[str, Any]] = deque()
+        self._received: deque[tuple[str, Any]] = deque()
         self._worker: Worker | None = None
         self._ended = False
         for number in _ENDS:
@@ -102,11 +102,11 @@ class Child:
         try:
             with suppress(EOFError, OSError):  # the next request notices that the parent is gone
                 while self._connection.poll():
-                    what, given = pickle.loads(self._connection.recv_bytes())
-                    if what == ASKS:
+                    request, given = pickle.loads(self._connection.recv_bytes())
+                    if request == ASKS:
                         self._worker_asked()
                     else:
-                        self._early.append((what, given))
+                        self._received.append((request, given))
         finally:
             self._reading.release()
 
@@ -117,26 +117,26 @@ class Child:
     def _request(self) -> tuple[str, Any]:
         """Return the next request."""
         with self._reading:
-            if self._early:
-                return self._early.popleft()
-            what, given = pickle.loads(self._connection.recv_bytes())
-            return what, given
+            if self._received:
+                return self._received.popleft()
+            request, given = pickle.loads(self._connection.recv_bytes())
+            return request, given
 
     def _rest(self) -> bool:
         """Carry out requests for an idle trainable. Return whether it may continue."""
         while not self._ended:
             try:
-                what, given = self._request()
+                request, given = self._request()
             except (EOFError, OSError):
-                what = "stop"
-            if what == "next":
+                request = "stop"
+            if request == "next":
                 return True
-            if what == "stop":
+            if request == "stop":
                 self._ended = True
-            elif what == ASKS:
+            elif request == ASKS:
                 self._worker_asked()
             else:
-                self._do(getattr(self._worker, what), *given)
+                self._do(getattr(self._worker, request), *given)
         return False
 
     def _report(self, result: Result) -> bool:
@@ -146,10 +146,10 @@ class Child:
 
     def _do(self, action: Callable[..., Any], *given: Any) -> None:
         """Call *action* and send its outcome to the parent, unless a signal asked the process to end."""
-        told = outcome(action, *given)
+        answer = outcome(action, *given)
         if not self.signal:
             with suppress(OSError):  # the next request notices that the parent is gone
-                self._connection.send_bytes(told)
+                self._connection.send_bytes(answer)
 
     def _end(self, number: int, frame: object) -> None:
         """Leave the function by StopTrial, once: a second signal must not end its `finally` blocks."""
@@ -229,7 +229,7 @@ def _job(data: bytes) -> Job:
     for function in map(unwrap, filter(callable, vars(kind).values())):
         if getattr(function, "__module__", "") == "__main__":
             names = getattr(function, "__globals__", {})
-            main.update({name: it for name, it in names.items() if not name.startswith("__")})
+            main.update({name: value for name, value in names.items() if not name.startswith("__")})
     if kind.__module__ == "__main__":
         main[kind.__name__] = kind
     return job

@@ -152,14 +152,14 @@ class ProcessWorker(Worker):
             self._killed = True
             _kill(self._process)
 
-    def _ask(self, what: str, *given: Any) -> Any:
+    def _ask(self, request: str, *given: Any) -> Any:
         """Send a request to the child, and return the result.
 
         Raises:
             NbckptError: The child raised it, now or before, while it made the trainable.
             WorkerLostError: The child is gone.
         """
-        self._send(pickle.dumps((what, given)))
+        self._send(pickle.dumps((request, given)))
         while True:
             try:
                 data = self._connection.recv_bytes()
@@ -186,8 +186,8 @@ class ProcessWorker(Worker):
         if code in _ASKED_TO_END:
             return WorkerEndedError(f"its process was asked to end by {signal.Signals(-code).name}")
         lines = _last_lines(self._err.tail)
-        said = f". The last it wrote: {' | '.join(lines)}" if lines else ""
-        return WorkerLostError(f"the process of {self._name} {_how(code)}{said}")
+        output = f". The last it wrote: {' | '.join(lines)}" if lines else ""
+        return WorkerLostError(f"the process of {self._name} {_how(code)}{output}")
 
     def _end(self) -> int:
         """Wait for the end of the process, which is near, and release its resources. Return its exit code."""

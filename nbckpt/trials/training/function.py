@@ -248,8 +248,8 @@ def _call(function: Function, style: Style, config: dict[str, Any], reporter: St
     elif style == "reporter":
         returned = function(config, reporter=reporter)
     else:
-        place = reporter.get_checkpoint()
-        returned = function(config, checkpoint_dir=None if place is None else str(place))
+        path = reporter.get_checkpoint()
+        returned = function(config, checkpoint_dir=None if path is None else str(path))
     if isinstance(returned, AsyncGeneratorType):
         returned = _report_each(returned, reporter)
     if inspect.iscoroutine(returned):

@@ -116,7 +116,7 @@ class StatusReporter:
         """See `nbckpt.report`. It keeps and changes *metrics*."""
         channel, stager, request = self._channel, self._stager, self._stager.request
         if channel is None:
-            raise UsageError("this reporter reports to nobody: let nbckpt.run start the function")
+            raise UsageError("This reporter belongs to no trial. Start the function with nbckpt.run().")
         check_done(metrics)
         if not all_plain(metrics):
             metrics = {key: _copied(value) for key, value in metrics.items()}
@@ -149,13 +149,13 @@ class StatusReporter:
     @contextmanager
     def checkpoint_dir(self, step: int) -> Iterator[Path]:
         """See `nbckpt.checkpoint_dir`."""
-        place = self._stager.lend(step)
+        stage = self._stager.lend(step)
         try:
-            yield place
-            if self._stager.is_lent(place):
-                self.set_checkpoint(place)
+            yield stage
+            if self._stager.is_lent(stage):
+                self.set_checkpoint(stage)
         finally:
-            self._stager.take_back(place)
+            self._stager.take_back(stage)
 
     def set_checkpoint(self, checkpoint: CheckpointLike, *, is_new: bool = True) -> None:
         """Offer a checkpoint. It is saved with the next result.
@@ -180,8 +180,8 @@ class StatusReporter:
 
     def get_checkpoint(self) -> Path | None:
         """Return the path of the checkpoint that was offered or restored last; nothing changes."""
-        place = self._stager.place()
-        return None if place is None else place[0] / place[1]
+        location = self._stager.location()
+        return None if location is None else location[0] / location[1]
 
     def should_checkpoint(self) -> bool:
         """See `nbckpt.should_checkpoint`."""
@@ -189,8 +189,8 @@ class StatusReporter:
 
     def latest(self) -> Checkpoint | None:
         """See `nbckpt.get_checkpoint`."""
-        place = self._stager.place()
-        return None if place is None else Checkpoint.from_directory(place[0])
+        location = self._stager.location()
+        return None if location is None else Checkpoint.from_directory(location[0])
 
 
 def _copied(value: Any) -> Any:

@@ -50,7 +50,7 @@ class Session(Protocol):
 
 
 current: ContextVar[Session | None] = ContextVar("nbckpt_session", default=None)
-_told: ContextVar[frozenset[str]] = ContextVar("nbckpt_told", default=frozenset())
+_logged: ContextVar[frozenset[str]] = ContextVar("nbckpt_logged", default=frozenset())
 
 
 def report(
@@ -115,8 +115,8 @@ def checkpoint_dir(step: int) -> Iterator[Path]:
     session = current.get()
     if session is None:
         _outside("checkpoint_dir")
-        with TemporaryDirectory(prefix="nbckpt-") as place:
-            yield Path(place)
+        with TemporaryDirectory(prefix="nbckpt-") as name:
+            yield Path(name)
     else:
         with session.checkpoint_dir(step) as folder:
             yield folder
@@ -124,7 +124,7 @@ def checkpoint_dir(step: int) -> Iterator[Path]:
 
 def _outside(name: str) -> None:
     """Log once per context: a function that is tried out reports often, and a thread may have no trial."""
-    if name in (told := _told.get()):
+    if name in (logged := _logged.get()):
         return
-    _told.set(told | {name})
+    _logged.set(logged | {name})
     _log.warning("nbckpt.%s() does nothing here: no trial is running (start one with nbckpt.run)", name)

@@ -21,10 +21,10 @@ from nbckpt.trials.training.session import CheckpointLike
 
 @dataclass
 class PendingCheckpoint:
-    """A checkpoint that a function reported: a staged folder that will be moved into its place.
+    """A checkpoint that a function reported: a staged folder that is moved to its folder when it is saved.
 
     Attributes:
-        place: The staged folder.
+        stage: The staged folder.
         kind: The record's kind.
         inner: The record's path inside the folder.
         name: The name that the function chose for the checkpoint, if any.
@@ -32,7 +32,7 @@ class PendingCheckpoint:
         counts: The trial's counts at that result.
     """
 
-    place: Path
+    stage: Path
     kind: Kind = "files"
     inner: str = ""
     name: str = ""
@@ -105,18 +105,18 @@ class CheckpointStager:
 
     def lend(self, step: int) -> Path:
         """Return a new folder for the checkpoint of *step*."""
-        place = self._checkpoints.stage()
-        self._lent[place] = name_of(step)
-        return place
+        stage = self._checkpoints.stage()
+        self._lent[stage] = name_of(step)
+        return stage
 
-    def is_lent(self, place: Path) -> bool:
+    def is_lent(self, folder: Path) -> bool:
         """Return whether a folder was lent and is not offered yet."""
-        return place in self._lent
+        return folder in self._lent
 
-    def take_back(self, place: Path) -> None:
+    def take_back(self, stage: Path) -> None:
         """Remove a lent folder, unless it was offered."""
-        if self._lent.pop(place, None) is not None:
-            shutil.rmtree(place, ignore_errors=True)
+        if self._lent.pop(stage, None) is not None:
+            shutil.rmtree(stage, ignore_errors=True)
 
     def take(self, checkpoint: CheckpointLike, *, is_new: bool = True) -> None:
         """Take a checkpoint that the function offers, as it is now. It replaces the former offer.
@@ -129,8 +129,8 @@ class CheckpointStager:
         former, pending = self.newest, self._pending(checkpoint)
         pending.is_new = is_new
         self.newest = pending
-        if former is not None and former.place != pending.place:
-            shutil.rmtree(former.place, ignore_errors=True)
+        if former is not None and former.stage != pending.stage:
+            shutil.rmtree(former.stage, ignore_errors=True)
 
     def _pending(self, checkpoint: CheckpointLike) -> PendingCheckpoint:
         if isinstance(checkpoint, Mapping):
@@ -145,12 +145,12 @@ class CheckpointStager:
         return self._own(source) or self._copy(source)
 
     def _own(self, source: Path) -> PendingCheckpoint | None:
-        """Return the offer for a lent folder, or for a path in it; None for any other place."""
-        for place in (source, *source.parents):
-            inner = "" if place == source else source.relative_to(place).as_posix()
-            if place in self._lent:
-                return PendingCheckpoint(place, inner=inner, name=self._lent.pop(place))
-            if self.newest is not None and self.newest.place == place:  # offered again
+        """Return the offer for a lent folder, or for a path in it; None for any other path."""
+        for folder in (source, *source.parents):
+            inner = "" if folder == source else source.relative_to(folder).as_posix()
+            if folder in self._lent:
+                return PendingCheckpoint(folder, inner=inner, name=self._lent.pop(folder))
+            if self.newest is not None and self.newest.stage == folder:  # offered again
                 return replace(self.newest, inner=inner, counts=None)
         return None
 
@@ -174,10 +174,10 @@ class CheckpointStager:
                 raise StoreError(f"cannot copy the checkpoint to {str(stage)!r}: {error}") from error
             raise
 
-    def place(self) -> tuple[Path, str] | None:
+    def location(self) -> tuple[Path, str] | None:
         """Return the newest checkpoint's folder and the path in it that was offered, or None."""
         if self.newest is not None:
-            return self.newest.place, self.newest.inner
+            return self.newest.stage, self.newest.inner
         if self.origin is None:
             return None
         folder, record = self.origin
@@ -204,7 +204,7 @@ class CheckpointStager:
         """
         own = self._checkpoints
         if self.newest is not None:
-            record = own.commit(self.newest.place, self.newest.record(counts))
+            record = own.commit(self.newest.stage, self.newest.record(counts))
         elif self.origin is None:
             return own.commit(None, Record(f"checkpoint_null_{uuid.uuid4().hex[:8]}", "null", 0))
         elif self.origin[0].folder == own.folder and not self.origin[1].temporary:
@@ -223,7 +223,7 @@ class CheckpointStager:
     def pack(self, counts: Record) -> bytes:
         """Return the checkpoint that `save` would commit, as bytes."""
         if self.newest is not None:
-            return pack(self.newest.place, self.newest.record(counts))
+            return pack(self.newest.stage, self.newest.record(counts))
         if self.origin is None:
             return pack(self._checkpoints.folder, Record("checkpoint_null", "null", 0))
         folder, record = self.origin
@@ -237,8 +237,8 @@ class CheckpointStager:
 
     def drop(self) -> None:
         """Remove the lent and offered folders that are not saved."""
-        for place in [*self._lent, *([self.newest.place] if self.newest else [])]:
-            shutil.rmtree(place, ignore_errors=True)
+        for stage in [*self._lent, *([self.newest.stage] if self.newest else [])]:
+            shutil.rmtree(stage, ignore_errors=True)
         self.newest = None
         self._lent.clear()
 

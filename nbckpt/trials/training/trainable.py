@@ -224,13 +224,13 @@ class Trainable:
         """Return the name of the checkpoint folder that the caller chose, or None."""
         if checkpoint_dir is None:
             return None
-        place, own = Path(checkpoint_dir).resolve(), self._checkpoints.folder.resolve()
-        if place.parent != own or not place.name.startswith(PREFIX) or place.name.startswith(TEMPORARY):
+        folder, own = Path(checkpoint_dir).resolve(), self._checkpoints.folder.resolve()
+        if folder.parent != own or not folder.name.startswith(PREFIX) or folder.name.startswith(TEMPORARY):
             raise UsageError(
                 f"checkpoint_dir={str(checkpoint_dir)!r} is not in the trial's folder {self.logdir!r}, or "
                 f"not named `{PREFIX}…`: leave it out, or give such a folder"
             )
-        return place.name
+        return folder.name
 
     def _commit(self, name: str | None) -> Record:
         """Save a checkpoint in the trial's folder."""
@@ -293,10 +293,10 @@ def failure(error: BaseException) -> TrialError:
 
 def _inside(stage: Path, given: Any) -> str:
     """Return the path that `save_checkpoint` returned, relative to the folder that it was given."""
-    place = stage if given is None else Path(os.fspath(given))
-    place = place if place.is_absolute() else stage / place
+    path = stage if given is None else Path(os.fspath(given))
+    path = path if path.is_absolute() else stage / path
     try:
-        return "" if place == stage else place.resolve().relative_to(stage.resolve()).as_posix()
+        return "" if path == stage else path.resolve().relative_to(stage.resolve()).as_posix()
     except ValueError:
         raise UsageError(
             f"save_checkpoint returned {str(given)!r}, which is outside the folder that it was given"
