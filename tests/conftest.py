@@ -30,11 +30,17 @@ def pytest_configure(config: pytest.Config) -> None:
     named = any("::" in argument for argument in config.args)
     if not (config.option.all or config.option.markexpr or named):
         config.option.markexpr = QUICK
-    meet_the_end_of_a_terminal()
+    let_signals_arrive()
 
 
-def meet_the_end_of_a_terminal() -> None:
-    """Let programs that tests start meet the end of a terminal, also while the tests run under nohup."""
+def let_signals_arrive() -> None:
+    """Let programs that tests start meet Ctrl-C and the end of a terminal.
+
+    A shell starts a background job with Ctrl-C ignored, `nohup` does so with the end of the terminal, and
+    programs inherit both.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if hasattr(signal, "SIGHUP"):
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
