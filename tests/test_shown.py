@@ -227,7 +227,7 @@ def test_a_state_shows_its_value_source_line_and_last_use(tmp_path: Path) -> Non
         nbckpt.load_state(state)
         assert "last loaded" in html(state)
         state.close()
-        assert "takes no part in saves" in html(state)
+        assert "not saved here" in html(state)
 
 
 def test_a_state_in_a_notebooks_checkpoint_was_saved(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import IO, Any
 
 from nbckpt.core import environment
 from nbckpt.errors import CorruptError
+from nbckpt.render import count
 from nbckpt.state.state import State, name_of
 from nbckpt.state.values import read, write
 
@@ -58,8 +59,10 @@ class RandomState(State):
         _, reasons = environment.write_states(states)
         if cuda is not None and devices:
             cuda.set_rng_state_all(devices[: cuda.device_count()])
-        if (here := 0 if cuda is None else cuda.device_count()) < len(devices):
-            reasons[_DEVICES] = f"{len(devices)} devices were saved, and {here} are here"
+        if (number := 0 if cuda is None else cuda.device_count()) < len(devices):
+            reasons[_DEVICES] = (
+                f"it was saved for {count(len(devices), 'device')}, and this machine has {number}"
+            )
         for name, reason in reasons.items():
             _log.warning("state %r: %s is not set: %s", name_of(self), name, reason)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import MutableMapping, MutableSequence, MutableSet
+from collections.abc import MutableMapping, MutableSequence, MutableSet, Sequence
 from sys import modules
 from typing import Any
 
@@ -11,63 +11,63 @@ SCALARS = (int, float, complex, str, bytes, type(None))
 """Types of plain values, which are replaced without a warning."""
 
 
-def tells_its_state(value: Any) -> bool:
+def has_state_dict(value: Any) -> bool:
     """Tell whether a value has `state_dict()` and `load_state_dict()`."""
     return callable(getattr(value, "state_dict", None)) and callable(getattr(value, "load_state_dict", None))
 
 
-def told(value: Any, within: tuple[int, ...] = ()) -> Any:
+def state_of(value: Any, within: tuple[int, ...] = ()) -> Any:
     """Return the data to save for a value: its `state_dict()`, also inside dicts, lists and tuples."""
-    if tells_its_state(value):
+    if has_state_dict(value):
         return value.state_dict()
     if type(value) not in (dict, list, tuple) or id(value) in within:
         return value
     within = (*within, id(value))
     if type(value) is dict:
-        parts: Any = {key: told(it, within) for key, it in value.items()}
-        return parts if any(parts[key] is not it for key, it in value.items()) else value
-    parts = type(value)(told(it, within) for it in value)
-    return parts if any(part is not it for part, it in zip(parts, value, strict=True)) else value
+        parts: Any = {key: state_of(item, within) for key, item in value.items()}
+        return parts if any(parts[key] is not item for key, item in value.items()) else value
+    parts = type(value)(state_of(item, within) for item in value)
+    return value if _are_same(parts, value) else parts
 
 
-def placed(value: Any, loaded: Any, met: dict[int, Any] | None = None) -> Any:
+def filled(value: Any, loaded: Any, met: dict[int, Any] | None = None) -> Any:
     """Fill *value* with *loaded* and return it. If it cannot be filled, return *loaded*.
 
     *met* maps the id of each loaded object to the object that replaced it, so shared objects stay shared.
     """
     met = {} if met is None else met
-    if isinstance(loaded, SCALARS) and not tells_its_state(value):
+    if isinstance(loaded, SCALARS) and not has_state_dict(value):
         return loaded
     if id(loaded) not in met:
         met[id(loaded)] = (
-            value if tells_its_state(value) or type(value) is type(loaded) in (dict, list) else loaded
+            value if has_state_dict(value) or type(value) is type(loaded) in (dict, list) else loaded
         )
         met[id(loaded)] = _filled(value, loaded, met)
     return met[id(loaded)]
 
 
 def _filled(value: Any, loaded: Any, met: dict[int, Any]) -> Any:
-    if tells_its_state(value):
-        value.load_state_dict(loaded.state_dict() if tells_its_state(loaded) else loaded)
+    if has_state_dict(value):
+        value.load_state_dict(loaded.state_dict() if has_state_dict(loaded) else loaded)
         return value
     fits = type(value) is type(loaded)
     if type(loaded) is dict:
-        known = {key: placed(value[key], loaded[key], met) for key in loaded if fits and key in value}
+        known = {key: filled(value[key], loaded[key], met) for key in loaded if fits and key in value}
         target, parts = value if fits else loaded, {key: known.get(key, loaded[key]) for key in loaded}
-        parts = {key: it if key in known else placed(None, it, met) for key, it in parts.items()}
+        parts = {key: part if key in known else filled(None, part, met) for key, part in parts.items()}
     elif type(loaded) in (list, tuple):
         old = [*(value if fits else ()), *[None] * len(loaded)]
         target = value if fits else loaded
-        parts = type(loaded)(placed(before, it, met) for before, it in zip(old, loaded, strict=False))
+        parts = type(loaded)(filled(item, part, met) for item, part in zip(old, loaded, strict=False))
         if type(loaded) is tuple:
-            return next((it for it in (target, loaded) if _are_same(it, parts)), parts)
+            return next((items for items in (target, loaded) if _are_same(items, parts)), parts)
     else:
         return value if fits and _refill(value, loaded) else loaded
     _refill(target, parts)
     return target
 
 
-def _are_same(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+def _are_same(one: Sequence[Any], other: Sequence[Any]) -> bool:
     return len(one) == len(other) and all(a is b for a, b in zip(one, other, strict=True))
 
 

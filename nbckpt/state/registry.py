@@ -16,7 +16,7 @@ from nbckpt.core.manifest import now
 from nbckpt.errors import UsageError
 from nbckpt.state import replica
 from nbckpt.state.folder import at_least_one, local
-from nbckpt.state.place import Place, place_of
+from nbckpt.state.maker import Maker, maker_of
 
 _log = logging.getLogger("nbckpt")
 
@@ -41,7 +41,7 @@ class Registered(Protocol):
 
 
 class Source(Protocol):
-    """A place that states are loaded from."""
+    """Something that states are loaded from."""
 
     def open(self, name: str) -> IO[bytes] | None:
         """Open the data that a state saved; None if there is no data of this state."""
@@ -54,13 +54,13 @@ class Entry:
     Attributes:
         state: Returns the state while it should be saved, and None afterwards.
         kind: The name of its class.
-        place: The code that made the state.
+        maker: The code that made the state.
         last: The last action, `saved` or `loaded`, and its time.
     """
 
     state: Callable[[], Registered | None]
     kind: str
-    place: Place
+    maker: Maker
     last: tuple[str, str] | None = None
 
 
@@ -118,11 +118,11 @@ class Registry:
             earlier = self._entries.get(name)
             former = None if earlier is None else earlier.state()
             if earlier is not None and former is not None and former is not state:
-                again = entry.kind == earlier.kind and entry.place.is_again(earlier.place)
+                again = entry.kind == earlier.kind and entry.maker.is_again(earlier.maker)
                 if not again:
                     raise UsageError(
-                        f"state {name!r} already exists: {entry.place.where} makes it, and "
-                        f"{earlier.place.where} made it before. Choose another name, or close() the other one"
+                        f"state {name!r} already exists: {entry.maker.where} makes it, and "
+                        f"{earlier.maker.where} made it before. Choose another name, or close() the other one"
                     )
             self._put(name, entry)
 
@@ -141,9 +141,10 @@ class Registry:
     def live(self) -> list[tuple[str, Registered]]:
         """Return the states that are alive, in the order in which they were made."""
         with self._lock:
-            found = [(name, entry.state()) for name, entry in self._entries.items()]
-            self._entries = {name: self._entries[name] for name, state in found if state is not None}
-        return [(name, state) for name, state in found if state is not None]
+            states = [(name, entry.state()) for name, entry in self._entries.items()]
+            live = [(name, state) for name, state in states if state is not None]
+            self._entries = {name: self._entries[name] for name, _ in live}
+        return live
 
     def drop(self, name: str) -> None:
         """Note that a state was dropped before it was saved or loaded."""
@@ -165,18 +166,19 @@ class Registry:
     def entry(self, state: Registered) -> Entry | None:
         """Return the entry of a state, or None if the state is not registered."""
         with self._lock:
-            return next((it for it in self._entries.values() if it.state() is state), None)
+            return next((entry for entry in self._entries.values() if entry.state() is state), None)
 
-    def note(self, names: Iterable[str], done: str) -> None:
+    def note(self, names: Iterable[str], action: str) -> None:
         """Record that the states of these names were just `saved` or `loaded`."""
         with self._lock:
             for name in self._entries.keys() & set(names):
-                self._entries[name] = replace(self._entries[name], last=(done, now()))
+                self._entries[name] = replace(self._entries[name], last=(action, now()))
 
     def discard(self, state: Registered) -> None:
         """Remove a state and free its name."""
         with self._lock:
-            self._entries = {name: it for name, it in self._entries.items() if it.state() is not state}
+            for name in [name for name, entry in self._entries.items() if entry.state() is state]:
+                del self._entries[name]
 
 
 current: ContextVar[Registry] = ContextVar("nbckpt_states", default=Registry())  # noqa: B039  one for the process, on purpose
@@ -211,4 +213,4 @@ def states(
 
 def _entry(state: Registered) -> Entry:
     kind = type(state)
-    return Entry(state._reference(), f"{kind.__module__}.{kind.__qualname__}", place_of(state))
+    return Entry(state._reference(), f"{kind.__module__}.{kind.__qualname__}", maker_of(state))

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import IO, Any
 
 from nbckpt.state import replica
-from nbckpt.state.folder import StateFolder, at_least_one, local, write_alone
+from nbckpt.state.folder import StateFolder, at_least_one, local
 from nbckpt.state.registry import current
+from nbckpt.state.save import write_alone
 from nbckpt.state.state import State, name_of
 
-NO_FOLDER = "no state is saved, since no folder is set: set NBCKPT_CHECKPOINT_PATH or use nbckpt.states()"
+NO_FOLDER = "no folder is set, so no state is saved. Set NBCKPT_CHECKPOINT_PATH or use nbckpt.states()"
 
 _log = logging.getLogger("nbckpt")
 
@@ -49,28 +50,28 @@ def save_all_states(
         Exception: Any error that a state's `sync` or `save` raises.
     """
     registry = current.get()
-    place = registry.path if checkpoint_dir is None else checkpoint_dir
-    if place is None:
+    path = registry.path if checkpoint_dir is None else checkpoint_dir
+    if path is None:
         if registry.is_nowhere:
             _log.warning(NO_FOLDER)
         return None
-    folder, keep = StateFolder(place), at_least_one(registry.keep if keep is None else keep)
+    folder, keep = StateFolder(path), at_least_one(registry.keep if keep is None else keep)
     wait = barrier or registry.barrier or _alone
     states = registry.to_save()
     for _, state in states:
         state.sync()
     wait()
-    made = None
+    save = None
     try:
         if not states:
-            _log.warning("nothing is saved, since no state is alive: keep each in a variable")
+            _log.warning("no state is alive, so nothing is saved. Keep each state in a variable")
         elif replica.rank() == 0:
-            made = folder.write(states, keep=keep, replicas=replica.count())
+            save = folder.write(states, keep=keep, replicas=replica.count())
             registry.note(dict(states), "saved")
     finally:
         registry.saved()
         wait()
-    return None if made is None else str(made.folder)
+    return None if save is None else str(save.folder)
 
 
 def save_state(state: State, checkpoint_dir: str | os.PathLike[str], sync: bool = True) -> None:  # noqa: FBT001, FBT002  AdaptDL's signature
@@ -108,9 +109,9 @@ def load_state(state: State) -> bool:
         Exception: Any error that the state's `load` raises.
     """
     name, registry = name_of(state), current.get()
-    source, place = registry.source, registry.path
-    if source is None or (isinstance(source, _Saved) and source.place != place):
-        registry.source = source = _Saved(place)  # one source for all states: see docs/decisions/0023
+    source, path = registry.source, registry.path
+    if source is None or (isinstance(source, _NewestSave) and source.path != path):
+        registry.source = source = _NewestSave(path)  # one source for all states: see docs/decisions/0023
     file = source.open(name)
     if file is None:
         return False
@@ -120,12 +121,12 @@ def load_state(state: State) -> bool:
     return True
 
 
-class _Saved:
-    """A source of states: the newest save of the job in *place*, or nothing if there is no save."""
+class _NewestSave:
+    """A source of states: the newest save in the folder *path*, or nothing if there is no save."""
 
-    def __init__(self, place: Path | None) -> None:
-        self.place = place
-        self._save = None if place is None else StateFolder(place).newest()
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self._save = None if path is None else StateFolder(path).newest()
 
     def open(self, name: str) -> IO[bytes] | None:
         """See `Source.open`."""

@@ -19,7 +19,7 @@ from types import FrameType, TracebackType
 from typing import Any, NoReturn, Self
 
 from nbckpt.errors import Interrupted, UsageError
-from nbckpt.state.place import in_notebook
+from nbckpt.state.maker import in_notebook
 from nbckpt.state.registry import current
 from nbckpt.state.saving import NO_FOLDER, save_all_states
 
@@ -45,9 +45,10 @@ class save_on_signal:  # noqa: N801  used as a function
             raise UsageError("save_on_signal() handles signals: call it in the main thread")
         self.came: int | None = None
         self._outer = _innermost[0]
-        self._before = {it: signal.getsignal(it) for it in signals or (signal.SIGTERM, signal.SIGINT)}
+        numbers = signals or (signal.SIGTERM, signal.SIGINT)
+        self._former = {number: signal.getsignal(number) for number in numbers}
         _innermost[0] = self
-        for number in self._before:
+        for number in self._former:
             signal.signal(number, self._set)
 
     def _set(self, number: int, frame: FrameType | None) -> None:
@@ -57,7 +58,7 @@ class save_on_signal:  # noqa: N801  used as a function
 
     def restore(self) -> None:
         """Restore the former handlers. Keep the flag of a signal that came."""
-        for number, handler in self._before.items():
+        for number, handler in self._former.items():
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
     def __enter__(self) -> Self:

@@ -79,7 +79,7 @@ def snapshots() -> dict[str, Snapshot]:
 
 def note_saved(names: Iterable[str]) -> None:
     """Record that the states among these names were just saved."""
-    current.get().note([it.removeprefix(PREFIX) for it in names if is_state(it)], "saved")
+    current.get().note([name.removeprefix(PREFIX) for name in names if is_state(name)], "saved")
 
 
 def adopt(values: Iterable[Any]) -> None:
@@ -91,15 +91,15 @@ def adopt(values: Iterable[Any]) -> None:
 
 def held(names: Iterable[str]) -> dict[str, Snapshot]:
     """Return snapshots of the live states of these names, so that a load can be undone."""
-    found: dict[str, Snapshot] = {}
+    taken: dict[str, Snapshot] = {}
     for name in names:
         state = current.get().find(name.removeprefix(PREFIX))
         if state is not None:
             try:
-                found[name] = take(state)
+                taken[name] = take(state)
             except Exception as error:  # noqa: BLE001  a state that cannot be saved may still be loaded
-                _log.warning("undo will not bring back %s: %s: %s", name, type(error).__name__, error)
-    return found
+                _log.warning("undo cannot restore %s: %s: %s", name, type(error).__name__, error)
+    return taken
 
 
 def put_back(taken: Mapping[str, Snapshot]) -> dict[str, str]:
@@ -109,7 +109,7 @@ def put_back(taken: Mapping[str, Snapshot]) -> dict[str, str]:
         state = current.get().find(name.removeprefix(PREFIX))
         try:
             if state is None:
-                failed[name] = "no live state has this name: make it first"
+                failed[name] = "no live state has this name. Make the state first"
             else:
                 state.load(BytesIO(snapshot.data))
                 current.get().note([name.removeprefix(PREFIX)], "loaded")
@@ -132,7 +132,7 @@ def states_checkpoint(**fields: Any) -> Checkpoint:
     """
     taken = snapshots()
     if not taken:
-        raise UsageError("no state is alive here: make it with nbckpt.State and keep it in a variable")
+        raise UsageError("no state is alive. Make one with nbckpt.State and keep it in a variable")
     return Checkpoint.from_dict({**fields, **taken})
 
 
@@ -152,6 +152,6 @@ class CheckpointSource:
         if self._taken is None:
             checkpoint = self._latest()
             fields = {} if checkpoint is None else checkpoint.to_dict()
-            self._taken = {str(key): it for key, it in fields.items() if isinstance(it, Snapshot)}
-        taken = self._taken.get(PREFIX + name)
-        return None if taken is None else BytesIO(taken.data)
+            self._taken = {str(key): value for key, value in fields.items() if isinstance(value, Snapshot)}
+        snapshot = self._taken.get(PREFIX + name)
+        return None if snapshot is None else BytesIO(snapshot.data)

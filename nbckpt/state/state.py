@@ -48,12 +48,12 @@ class State(Rich):
 
     def page(self) -> Page:
         """See `Rich.page`."""
-        previews = [(name, describe(it)) for name, it in self._shown().items()]
+        previews = [(name, describe(value)) for name, value in self._shown().items()]
         return Page(repr(self), (values_table("attributes", previews),), tuple(_remarks(self)))
 
     def _shown(self) -> dict[str, Any]:
         """Return the attributes to show, by name."""
-        return {name: it for name, it in vars(self).items() if not name.startswith("_")}
+        return {name: value for name, value in vars(self).items() if not name.startswith("_")}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({getattr(self, '_State__name', None)!r})"
@@ -83,14 +83,14 @@ def _remarks(state: State) -> Iterator[str]:
     """Yield remarks about a state: where it was made, and when it was last saved or loaded."""
     entry = current.get().entry(state)
     if entry is None:
-        yield "it takes no part in saves here: it was closed, replaced, or made in another context"
+        yield "not saved here: it was closed, replaced, or made in another context"
         return
-    yield f"made by {entry.place.where}"
+    yield f"made by {entry.maker.where}"
     if entry.last is None:
         yield "neither saved nor loaded since it was made"
     else:
-        done, moment = entry.last
-        yield f"last {done} {age(moment).text} ({age(moment).hint})"
+        action, moment = entry.last
+        yield f"last {action} {age(moment).text} ({age(moment).hint})"
 
 
 def name_of(state: State) -> str:

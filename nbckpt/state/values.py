@@ -21,7 +21,7 @@ from nbckpt.core.reducers import main_namespace
 from nbckpt.core.values import codec
 from nbckpt.core.values.diagnose import path_to
 from nbckpt.errors import CodecError, CorruptError
-from nbckpt.state.refill import SCALARS, placed, tells_its_state, told
+from nbckpt.state.refill import SCALARS, filled, has_state_dict, state_of
 from nbckpt.state.registry import current
 from nbckpt.state.state import State, bind, name_of
 
@@ -37,7 +37,7 @@ class ValueState(State):
     An object with `state_dict()` and `load_state_dict()` is loaded in place. It is saved while the object is
     alive, even if no variable keeps the state. A dict, a list, a set, a random generator, or an array of the
     same shape and type is refilled in place. Such objects inside dicts, lists and tuples are refilled too.
-    Any other value is replaced: after a load the new object is the state's `value`. A warning says so,
+    Any other value is refilled: after a load the new object is the state's `value`. A warning says so,
     except for numbers and text. For all values without `state_dict()`, keep the state in a variable.
 
     Args:
@@ -59,15 +59,15 @@ class ValueState(State):
 
     def _reference(self) -> Callable[[], State | None]:
         """Return a function that finds the state while it, or a value with `state_dict()`, is alive."""
-        found, weakly, name = weakref.ref(self), self._weakly, name_of(self)
+        reference, weakly, name = weakref.ref(self), self._weakly, name_of(self)
 
         def find() -> State | None:
-            nonlocal found
-            state, value = found(), weakly[0]()
+            nonlocal reference
+            state, value = reference(), weakly[0]()
             if state is None and value is not None:
                 state = ValueState.__new__(ValueState)
                 state.__setstate__({"_State__name": name, "_value": value})
-                found, state._weakly = weakref.ref(state), weakly
+                reference, state._weakly = weakref.ref(state), weakly
             return state
 
         return find
@@ -76,8 +76,8 @@ class ValueState(State):
         """Make the next save warn about a state that no variable kept."""
         if self._is_used or sys.is_finalizing() or self._weakly[0]() is not None:
             return
-        found = self._registry.find(name_of(self))
-        if found is None or found is self:
+        registered = self._registry.find(name_of(self))
+        if registered is None or registered is self:
             self._registry.drop(name_of(self))
 
     @property
@@ -105,7 +105,7 @@ class ValueState(State):
             CodecError: The value, or the result of its `state_dict()`, cannot be pickled.
         """
         value, self._is_used = self.value, True
-        write(told(value), fileobj)
+        write(state_of(value), fileobj)
 
     def load(self, fileobj: IO[bytes]) -> None:
         """See `State.load`.
@@ -114,10 +114,10 @@ class ValueState(State):
             CorruptError: `save` did not write the file.
         """
         value, loaded, self._is_used = self.value, read(fileobj), True
-        self.value = placed(value, loaded)
+        self.value = filled(value, loaded)
         if self.value is not value and not isinstance(value, SCALARS):
             _log.warning(
-                "state %r: a %s cannot be filled in place. What was loaded is a new object: state.value",
+                "state %r: a %s cannot be filled in place. The loaded value is a new object: state.value",
                 name_of(self),
                 type(value).__name__,
             )
@@ -125,7 +125,7 @@ class ValueState(State):
 
 def _weak(value: Any) -> Callable[[], Any]:
     """Return a weak reference to a value with `state_dict()`; for any other value, a dead reference."""
-    if tells_its_state(value):
+    if has_state_dict(value):
         with suppress(TypeError):  # some types do not support weak references
             return weakref.ref(value)
     return lambda: None
@@ -164,9 +164,9 @@ def read(file: IO[bytes]) -> Any:
     if file.readline(len(_MAGIC)) != _MAGIC:
         raise CorruptError(f"{getattr(file, 'name', 'the file')!r} is not the state of a value")
     try:
-        sizes, where = json.loads(file.readline())
+        sizes, buffer_spans = json.loads(file.readline())
         record, *parts = [_part(file, size) for size in sizes]
-        buffers = [parts[at][offset : offset + size] for at, offset, size in where]
+        buffers = [parts[at][offset : offset + size] for at, offset, size in buffer_spans]
     except (ValueError, TypeError, IndexError, OverflowError, RecursionError) as error:
         raise CorruptError(
             f"{getattr(file, 'name', 'the file')!r} is not the whole state of a value: {error}"
@@ -189,12 +189,12 @@ def _part(file: IO[bytes], size: int) -> memoryview:
         raise ValueError(f"{missing} bytes are missing")
     file.seek(start)
     memory = memoryview(bytearray(size))
-    filled = 0
-    while filled < size:
-        came = file.readinto(memory[filled:])  # type: ignore[attr-defined]  # binary files of io have it
-        if not came:
-            raise ValueError(f"{size - filled} bytes are missing")
-        filled += came
+    end = 0
+    while end < size:
+        count = file.readinto(memory[end:])  # type: ignore[attr-defined]  # binary files of io have it
+        if not count:
+            raise ValueError(f"{size - end} bytes are missing")
+        end += count
     return memory
 
 

@@ -80,7 +80,7 @@ def test_a_state_that_is_not_live_is_named_with_advice(made: Notebook) -> None:
     made.run("holder.counter.close()")
     restored = str(made.run("%ckpt restore one"))
     assert "1 variable and 1 state" in restored
-    assert "no live state has this name: make it first" in restored
+    assert "no live state has this name. Make the state first" in restored
 
 
 def test_diff_compares_saved_states_with_live_states(made: Notebook) -> None:

@@ -54,7 +54,7 @@ def restarted(job: Path, name: str = "n", default: int = -1) -> tuple[bool, int]
 
 def saves(job: Path) -> list[str]:
     """Return what is in a job's folder, without its lock."""
-    return sorted(it.name for it in job.iterdir() if it.name != ".nbckpt-tmp.lock")
+    return sorted(entry.name for entry in job.iterdir() if entry.name != ".nbckpt-tmp.lock")
 
 
 def remade(name: str) -> Number:

@@ -121,18 +121,18 @@ def generation(
             stack.enter_context(_started(rank, environment | {f"{names}_REPLICA_RANK": str(rank)}))
             for rank in range(replicas)
         ]
-        for it in started:
-            it.connection.send_bytes(cloudpickle.dumps(job))
+        for replica in started:
+            replica.connection.send_bytes(cloudpickle.dumps(job))
         return _ended(started, end)
 
 
 def _ended(started: list[_Replica], end: tuple[int, int] | None) -> Ended:
     """Answer the replicas until all have ended."""
     said: dict[int, dict[int, Any]] = defaultdict(dict)
-    running = {it.connection: it for it in started}
+    running = {replica.connection: replica for replica in started}
     while running:
         ready = wait(running, LONGEST_S)
-        assert ready, f"replicas {[it.rank for it in running.values()]} wait for others"
+        assert ready, f"replicas {[replica.rank for replica in running.values()]} wait for others"
         for connection in ready:
             replica = running[connection]
             try:
@@ -149,19 +149,19 @@ def _ended(started: list[_Replica], end: tuple[int, int] | None) -> Ended:
                 _answer(started, number, said.pop(number))
     values = list(said[RETURNED].values()) or [None]
     assert values == values[:1] * len(values)
-    return Ended([it.process.returncode for it in started], values[0])
+    return Ended([replica.process.returncode for replica in started], values[0])
 
 
 def _answer(started: list[_Replica], number: int, said: dict[int, Any]) -> None:
-    for it in started:
-        it.connection.send((number, [said[rank] for rank in sorted(said)]))
+    for replica in started:
+        replica.connection.send((number, [said[rank] for rank in sorted(said)]))
 
 
 @contextmanager
 def _started(rank: int, environment: dict[str, str]) -> Iterator[_Replica]:
     """Lend a replica, and kill it if it is left."""
     ours, theirs = Pipe()
-    clean = {key: it for key, it in os.environ.items() if not key.startswith(("NBCKPT_", "ADAPTDL_"))}
+    clean = {key: value for key, value in os.environ.items() if not key.startswith(("NBCKPT_", "ADAPTDL_"))}
     path = os.pathsep.join([str(TESTS), *filter(None, [clean.get("PYTHONPATH")])])
     with ours:
         with theirs:

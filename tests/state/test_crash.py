@@ -50,14 +50,14 @@ def faults(error: Callable[[], BaseException], **how: bool) -> Iterator[Faults]:
 def two_states(value: int) -> Iterator[None]:
     kept = Number("n", value), Number("Other/ü", value)
     yield
-    for it in kept:
-        it.close()
+    for state in kept:
+        state.close()
 
 
 def both(job: Path) -> int:
     """Return the number that both states were saved with."""
-    (found, one), other = restarted(job), restarted(job, "Other/ü")
-    assert found
+    (loaded, one), other = restarted(job), restarted(job, "Other/ü")
+    assert loaded
     assert other == (True, one)
     return one
 
@@ -87,7 +87,7 @@ def test_a_failed_call_of_a_save_keeps_the_former_save_whole(job: Path, keep: in
             nbckpt.save_all_states(keep=keep)
         assert both(job) == after
         assert len(saves(job)) <= keep
-        assert all(it.startswith("checkpoint-") for it in saves(job))
+        assert all(name.startswith("checkpoint-") for name in saves(job))
 
 
 @pytest.mark.slow
@@ -221,7 +221,7 @@ def test_kill_9_at_random_moments_leaves_the_last_or_next_save(tmp_path: Path) -
         returned = int(said[-1])
         last = both(job)
         assert last in {returned, returned + 1}
-        assert sum(it.startswith("checkpoint-") for it in saves(job)) <= 3
+        assert sum(name.startswith("checkpoint-") for name in saves(job)) <= 3
 
 
 @pytest.mark.slow
@@ -231,7 +231,7 @@ def test_kill_9_at_each_call_leaves_the_former_or_the_new_save(tmp_path: Path) -
     base = 1000
     with nbckpt.states(job), two_states(base):
         nbckpt.save_all_states()
-    calls = repr({f"{it.__name__}": names for it, names in CALLS.items()})
+    calls = repr({f"{call.__name__}": names for call, names in CALLS.items()})
     code = EACH_CALL.replace("{CALLS}", f"[(globals()[it], names) for it, names in {calls}.items()]")
     before, seen = base, []
     with started(job, code, str(base)) as process:

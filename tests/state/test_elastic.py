@@ -61,7 +61,7 @@ def test_every_replica_syncs_every_state_and_the_first_one_saves(tmp_path: Path)
     def job(group: Group) -> list[Any]:
         states = [Number("one", 1), Number("two", 2)]
         saved = nbckpt.save_all_states()
-        return group.gather((saved is not None, [it.calls for it in states]))
+        return group.gather((saved is not None, [state.calls for state in states]))
 
     done = generation(job, tmp_path, 3).value
     assert done == [(True, [["sync", "save"]] * 2), (False, [["sync"]] * 2), (False, [["sync"]] * 2)]
@@ -71,14 +71,14 @@ def test_every_replica_syncs_every_state_and_the_first_one_saves(tmp_path: Path)
 def test_after_a_save_every_replica_finds_it(tmp_path: Path) -> None:
     def job(group: Group) -> list[int]:
         del group
-        state, found = Number("number", 0), []
+        state, numbers = Number("number", 0), []
         for number in range(1, 6):
             state.number = number
             nbckpt.save_all_states()
             state.number = -1
             assert nbckpt.load_state(state)
-            found.append(state.number)
-        return found
+            numbers.append(state.number)
+        return numbers
 
     assert generation(job, tmp_path, 3).value == [1, 2, 3, 4, 5]
 
@@ -215,8 +215,8 @@ def train(group: Group) -> tuple[Counter[Any], list[int], int]:
         sums = nbckpt.State.of("sums of epochs", [])
         weight = np.zeros(3, int)
         state = nbckpt.State.of("weight", weight)
-        for it in (sums, state):
-            nbckpt.load_state(it)
+        for number in (sums, state):
+            nbckpt.load_state(number)
         assert group.gather(weight.tolist()) == [weight.tolist()] * replica.count()
         for epoch in epochs.until(EPOCHS):
             for batch in data:

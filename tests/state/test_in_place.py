@@ -86,6 +86,6 @@ def test_random_generators_continue_in_place(
 
 def test_random_generators_of_another_kind_are_replaced(tmp_path: Path) -> None:
     before, after = np.random.default_rng(1), np.random.Generator(np.random.MT19937(1))
-    found = saved_and_loaded(tmp_path, before, after)
-    assert found is not after
-    assert found.random() == before.random()
+    loaded = saved_and_loaded(tmp_path, before, after)
+    assert loaded is not after
+    assert loaded.random() == before.random()

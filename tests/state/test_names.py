@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 import nbckpt
-from nbckpt.state.folder import StateFolder, file_name
+from nbckpt.state.folder import StateFolder
+from nbckpt.state.save import file_name
 from state.conftest import Number, restarted
 
 ODD = [
@@ -54,7 +55,7 @@ def test_two_names_never_share_a_file_on_any_system(one: str, other: str) -> Non
 
 @pytest.mark.parametrize("one", ODD, ids=range(len(ODD)))
 def test_no_two_odd_names_share_a_file(one: str) -> None:
-    alike = [it for it in ODD if folded(file_name(it)) == folded(file_name(one))]
+    alike = [name for name in ODD if folded(file_name(name)) == folded(file_name(one))]
     assert alike == [one]
 
 
@@ -77,10 +78,10 @@ def test_states_with_any_names_load_their_own_values(tmp_path: Path, names: list
     with nbckpt.states(job):
         kept = [Number(name, value) for value, name in enumerate(names)]
         nbckpt.save_all_states()
-        for it in kept:
-            it.close()
+        for state in kept:
+            state.close()
     assert [restarted(job, name) for name in names] == [(True, value) for value in range(len(names))]
-    assert [it.name for it in tmp_path.iterdir()] == ["job"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["job"]
     newest = StateFolder(job).newest()
     assert newest is not None
     assert len(list(newest.folder.glob("*.state"))) == len(names)

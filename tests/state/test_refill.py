@@ -44,14 +44,16 @@ GENERATORS: dict[str, tuple[Any, Any]] = {
         lambda it: torch.rand(3, generator=it).tolist(),
     ),
     "RandomState": (lambda seed: np.random.RandomState(seed), lambda it: it.standard_normal(3).tolist()),
-    "Random": (random.Random, lambda it: [it.gauss(0, 1) for _ in range(3)]),
-    "Generator": (np.random.default_rng, lambda it: it.random(3).tolist()),
+    "Random": (random.Random, lambda generator: [generator.gauss(0, 1) for _ in range(3)]),
+    "Generator": (np.random.default_rng, lambda generator: generator.random(3).tolist()),
 }
 
 
 @pytest.mark.parametrize("kind", GENERATORS)
 @pytest.mark.parametrize(
-    "wrap", [lambda it: it, lambda it: [it], lambda it: (1, {"rng": it})], ids=["alone", "list", "nested"]
+    "wrap",
+    [lambda value: value, lambda value: [value], lambda value: (1, {"rng": value})],
+    ids=["alone", "list", "nested"],
 )
 def test_a_generator_continues_where_it_was_saved(kind: str, wrap: Any) -> None:
     make, draw = GENERATORS[kind]
@@ -63,7 +65,7 @@ def test_a_generator_continues_where_it_was_saved(kind: str, wrap: Any) -> None:
 
 @pytest.mark.parametrize(
     "wrap",
-    [lambda *it: list(it), lambda *it: tuple(it), lambda a, b: {"x": {"a": [a], "b": b}}],
+    [lambda *value: list(value), lambda *value: tuple(value), lambda a, b: {"x": {"a": [a], "b": b}}],
     ids=["list", "tuple", "dicts"],
 )
 def test_objects_in_containers_are_loaded_in_place(wrap: Any) -> None:
@@ -88,9 +90,9 @@ def test_a_list_gets_its_saved_length() -> None:
 def test_a_container_in_itself_is_loaded() -> None:
     saved: list[Any] = [1]
     saved.append(saved)
-    found = loaded(saved, other := [])
-    assert found is other
-    assert found[0] == 1
+    values = loaded(saved, other := [])
+    assert values is other
+    assert values[0] == 1
 
 
 @pytest.mark.parametrize(
@@ -141,4 +143,6 @@ def test_a_generator_that_cannot_be_set_is_named(caplog: pytest.LogCaptureFixtur
     nbckpt.RandomState("seeds").load(file)
     assert random.random() == wanted
     assert "state 'seeds': torch.random.state is not set: " in caplog.text
-    assert "torch.cuda.random.state is not set: 1 devices were saved, and 0 are here" in caplog.text
+    assert (
+        "torch.cuda.random.state is not set: it was saved for 1 device, and this machine has 0" in caplog.text
+    )

@@ -183,10 +183,10 @@ def test_a_block_that_fails_ends_too(tmp_path: Path) -> None:
 
 
 def test_a_block_covers_its_thread_and_copies_of_its_context(tmp_path: Path) -> None:
-    found: list[bool] = []
+    is_current: list[bool] = []
 
     def look() -> None:
-        found.append(current.get() is here)
+        is_current.append(current.get() is here)
 
     with nbckpt.states(tmp_path) as here:
         context = copy_context()
@@ -194,7 +194,7 @@ def test_a_block_covers_its_thread_and_copies_of_its_context(tmp_path: Path) -> 
             thread = threading.Thread(target=target)
             thread.start()
             thread.join()
-    assert found == [False, True]
+    assert is_current == [False, True]
 
 
 @pytest.mark.slow
@@ -209,7 +209,7 @@ def test_threads_create_and_drop_states_during_saves(job: Path) -> None:
         try:
             while not enough.is_set():
                 kept = [Number(f"{name} {next(numbers)}", 0) for _ in range(5)]
-                assert len({id(it) for it in kept}) == 5
+                assert len({id(state) for state in kept}) == 5
         except BaseException as error:
             errors.append(error)
         finally:
@@ -217,13 +217,13 @@ def test_threads_create_and_drop_states_during_saves(job: Path) -> None:
 
     stays = Number("stays", 3)
     threads = [threading.Thread(target=make, args=(str(n),)) for n in range(4)]
-    for it in threads:
-        it.start()
+    for thread in threads:
+        thread.start()
     for _ in range(10):
         nbckpt.save_all_states()
     enough.set()
-    for it in threads:
-        it.join()
+    for thread in threads:
+        thread.join()
     assert (errors, restarted(job, "stays"), stays.value) == ([], (True, 3), 3)
 
 
@@ -232,7 +232,7 @@ def test_threads_create_and_drop_states_during_saves(job: Path) -> None:
 
 def line_of(text: str) -> str:
     """Return the file and the number of a line of this file."""
-    lines = [it.strip() for it in Path(__file__).read_text().splitlines()]
+    lines = [line.strip() for line in Path(__file__).read_text().splitlines()]
     return f"{Path(__file__).name}:{1 + lines.index(text)}"
 
 
@@ -319,7 +319,7 @@ def cells(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
 def saved(job: Path) -> list[bytes]:
     folder = nbckpt.save_all_states()
     assert folder is not None
-    return [it.read_bytes() for it in sorted(Path(folder).glob("*.state"))]
+    return [file.read_bytes() for file in sorted(Path(folder).glob("*.state"))]
 
 
 @pytest.mark.slow

@@ -14,12 +14,12 @@ from nbckpt import UsageError, replica
 
 
 def cells_of(line: str) -> list[str]:
-    return [it.strip().strip("`") for it in line.strip("|").split("|")]
+    return [cell.strip().strip("`") for cell in line.strip("|").split("|")]
 
 
 ROWS = [cells_of(line) for line in (replica.__doc__ or "").splitlines() if line.startswith("| `")]
 CALLS: dict[str, Callable[[], Any]] = {row[0]: getattr(replica, row[0].removesuffix("()")) for row in ROWS}
-ORDER = [(row[0], [it for it in row[1:4] if it]) for row in ROWS]
+ORDER = [(row[0], [name for name in row[1:4] if name]) for row in ROWS]
 NUMBERS = [row for row in ORDER if row[0] != "checkpoint_path()"]
 
 

@@ -53,7 +53,7 @@ def as_replica(monkeypatch: pytest.MonkeyPatch, rank: int, count: int) -> None:
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [it.getMessage() for it in caplog.records if it.levelno == logging.WARNING]
+    return [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
 
 
 # One save after another.
@@ -115,8 +115,8 @@ def test_several_pickled_objects_load_in_the_same_order(job: Path) -> None:
         values: list[Any] = []
 
         def save(self, fileobj: IO[bytes]) -> None:
-            for it in self.values:
-                pickle.dump(it, fileobj)
+            for value in self.values:
+                pickle.dump(value, fileobj)
 
         def load(self, fileobj: IO[bytes]) -> None:
             self.values = [pickle.load(fileobj) for _ in range(3)]
@@ -173,7 +173,7 @@ def test_a_save_syncs_waits_at_a_barrier_writes_and_waits_again(job: Path) -> No
         kept = [ProgressCallback("a"), ProgressCallback("b")]
         events.clear()
         nbckpt.save_all_states()
-    assert events == [it.replace("1 saves", "2 saves").replace("0 saves", "1 saves") for it in order]
+    assert events == [event.replace("1 saves", "2 saves").replace("0 saves", "1 saves") for event in order]
     del kept
 
 
@@ -256,7 +256,7 @@ def test_a_save_without_states_writes_and_removes_nothing(
     for _ in range(3):
         assert nbckpt.save_all_states() is None
     assert restarted(job) == (True, 1)
-    assert warnings(caplog) == ["nothing is saved, since no state is alive: keep each in a variable"] * 3
+    assert warnings(caplog) == ["no state is alive, so nothing is saved. Keep each state in a variable"] * 3
 
 
 def test_one_state_is_a_file_in_a_folder_of_the_caller_s(
@@ -271,8 +271,8 @@ def test_one_state_is_a_file_in_a_folder_of_the_caller_s(
         as_replica(monkeypatch, 1, 2)
         nbckpt.save_state(state, tmp_path / "other replica")
     assert synced == [5, 5]
-    for place in ("new/folder", "else"):
-        assert pickle.loads((tmp_path / place / "n.state").read_bytes()) == 5
+    for folder in ("new/folder", "else"):
+        assert pickle.loads((tmp_path / folder / "n.state").read_bytes()) == 5
     assert not (tmp_path / "other replica").exists()
 
 
@@ -329,7 +329,7 @@ def test_two_saves_are_kept_unless_the_block_sets_another_number(job: Path) -> N
 
 @pytest.mark.parametrize("keep", [0, -1])
 def test_keeping_zero_saves_is_refused(job: Path, keep: int) -> None:
-    with pytest.raises(UsageError, match=f"keep={keep}: one save at least"):
+    with pytest.raises(UsageError, match=f"keep={keep}: keep at least one save"):
         save(1, keep=keep)
     with pytest.raises(UsageError, match=f"keep={keep}"), nbckpt.states(job, keep=keep):
         pass
@@ -357,7 +357,7 @@ def test_foreign_folders_are_kept_and_not_loaded(
     (job / "checkpoint-11").write_text("a file")
     before = saves(job)
     assert restarted(job) == (False, -1)
-    assert "checkpoint-500 is passed over" in "\n".join(warnings(caplog))
+    assert "checkpoint-500 is skipped" in "\n".join(warnings(caplog))
     assert save(1).name == "checkpoint-501"
     for value in range(2, 5):
         save(value)
@@ -385,7 +385,7 @@ def test_the_next_save_removes_remains_of_crashes(job: Path) -> None:
         (job / left / "z.state").write_text("half")
     made = save(1)
     assert saves(job) == ["checkpoint-1"]
-    assert sorted(it.name for it in made.iterdir()) == ["manifest.json", "n.state"]
+    assert sorted(entry.name for entry in made.iterdir()) == ["manifest.json", "n.state"]
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError, KeyboardInterrupt, SystemExit, ConnectionResetError])
@@ -405,7 +405,7 @@ def test_a_later_save_publishes_nothing_of_a_failed_save(job: Path, error: type[
     kept[1].close()
     made = nbckpt.save_all_states()
     assert made is not None
-    assert sorted(it.name for it in Path(made).iterdir()) == ["manifest.json", "n.state"]
+    assert sorted(entry.name for entry in Path(made).iterdir()) == ["manifest.json", "n.state"]
     assert restarted(job) == (True, 2)
 
 
@@ -430,8 +430,8 @@ def test_load_warns_and_falls_back_from_a_damaged_save(job: Path, caplog: pytest
     (newest / "n.state").write_bytes(b"")
     assert restarted(job) == (True, 1)
     assert warnings(caplog) == [
-        f"checkpoint-2 is passed over: '{newest / 'n.state'}', the state 'n', is not what was saved",
-        f"going on from {job / 'checkpoint-1'}, an older save",
+        f"checkpoint-2 is skipped: '{newest / 'n.state'}', the state 'n', is not what was saved",
+        f"loading the older save {job / 'checkpoint-1'}",
     ]
     assert save(3).name == "checkpoint-3"
 
@@ -441,8 +441,8 @@ def test_a_save_with_one_damaged_state_is_skipped_entirely(job: Path) -> None:
     for value in (1, 2):
         kept = [Number("a", value), Number("b", value)]
         newest = nbckpt.save_all_states()
-        for it in kept:
-            it.close()
+        for state in kept:
+            state.close()
     assert newest is not None
     (Path(newest) / "b.state").unlink()
     assert (restarted(job, "a"), restarted(job, "b")) == ((True, 1), (True, 1))
@@ -488,8 +488,8 @@ def no_manifest(folder: Path) -> None:
 
 
 DAMAGES: dict[str, Callable[[Path], None]] = {
-    it.__name__: it
-    for it in (remove_file, truncate, lengthen, flip, link_file, make_pipe, make_folder, no_manifest)
+    damage.__name__: damage
+    for damage in (remove_file, truncate, lengthen, flip, link_file, make_pipe, make_folder, no_manifest)
 }
 
 
@@ -499,7 +499,7 @@ def test_load_detects_damage_and_fails_without_an_older_save(job: Path, damage: 
     DAMAGES[damage](save(2))
     assert restarted(job) == (True, 1)
     DAMAGES[damage](job / "checkpoint-1")
-    with pytest.raises(CorruptError, match=r"no save in '.*/job' is whole: .* move the folder away"):
+    with pytest.raises(CorruptError, match=r"no save in '.*/job' is complete: .* move it away"):
         restarted(job)
 
 
@@ -593,8 +593,8 @@ def two_saves(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with nbckpt.states(job):
         kept = Number("n"), Number("Odd name/é\ud800")
         for value in (1, 2):
-            for it in kept:
-                it.value = value
+            for state in kept:
+                state.value = value
             nbckpt.save_all_states()
     return job
 
@@ -614,12 +614,12 @@ def test_a_changed_byte_loads_the_older_save_or_raises_our_error(
         harm(file, data)
     for name in ("n", "Odd name/é\ud800"):
         try:
-            found = restarted(job, name)
+            loaded = restarted(job, name)
         except (CorruptError, FormatError):
             assert both
         else:
             # Not every byte of a manifest matters: the time, and how many replicas there were.
-            assert found in {(True, 2), (True, 1)}
+            assert loaded in {(True, 2), (True, 1)}
 
 
 def harm(file: Path, data: st.DataObject) -> None:
@@ -679,11 +679,11 @@ def test_load_finds_the_newer_save_if_the_older_disappears(
     listed: list[set[int]] = []
 
     def numbers(self: StateFolder, **how: bool) -> set[int]:
-        found = real(self, **how)
+        numbers = real(self, **how)
         if not listed:
-            listed.append(found)
+            listed.append(numbers)
             save_in_another_job(job, "n", keep=1)
-        return found
+        return numbers
 
     monkeypatch.setattr(StateFolder, "_numbers", numbers)
     assert restarted(job) == (True, 2)
@@ -715,10 +715,10 @@ def test_two_processes_saving_to_one_folder_get_distinct_numbers(job: Path) -> N
         subprocess.Popen([*command, "1"], env=env, text=True, **pipes) as one,
         subprocess.Popen([*command, "2"], env=env, text=True, **pipes) as other,
     ):
-        for it in (one, other):
-            assert it.stdout is not None
-            assert it.stdout.readline() == "ready\n"
-        outputs = [it.communicate("go\n")[0].split() for it in (one, other)]
+        for process in (one, other):
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+        outputs = [process.communicate("go\n")[0].split() for process in (one, other)]
     assert sorted(outputs[0] + outputs[1]) == sorted(str(job / f"checkpoint-{n}") for n in range(1, 41))
     for value, output in enumerate(outputs, 1):
         for folder in output:
@@ -837,13 +837,13 @@ def test_a_save_syncs_files_and_manifest_before_the_rename(
     save(1)
     events: list[str] = []
 
-    def told(place: Path) -> str:
-        return "stage" if place.name.startswith(".nbckpt-tmp-") else place.name
+    def shown(path: Path) -> str:
+        return "stage" if path.name.startswith(".nbckpt-tmp-") else path.name
 
     def spy(kind: str, real: Callable[..., Any]) -> Callable[..., Any]:
-        def call(place: Path, *arguments: Any) -> Any:
-            events.append(f"{kind} {told(place)}")
-            return real(place, *arguments)
+        def call(path: Path, *arguments: Any) -> Any:
+            events.append(f"{kind} {shown(path)}")
+            return real(path, *arguments)
 
         return call
 
@@ -864,7 +864,7 @@ def test_without_a_folder_a_save_warns_that_nothing_is_saved(
         kept = Number("n", 1)
         assert nbckpt.save_all_states() is None
         assert len(caplog.messages) == 1
-        assert "no state is saved, since no folder is set: set NBCKPT_CHECKPOINT_PATH" in caplog.text
+        assert "no folder is set, so no state is saved. Set NBCKPT_CHECKPOINT_PATH" in caplog.text
         with pytest.raises(SystemExit, match="no state is saved"):
             nbckpt.save_and_exit()
         del kept

@@ -32,7 +32,7 @@ def raises_asked(number: int, frame: object) -> None:
 @pytest.fixture(autouse=True)
 def handlers() -> Iterator[None]:
     """Have both signals raise `AskedError`, and hold that they do so again at the end."""
-    before = {it: signal.signal(it, raises_asked) for it in BOTH}
+    before = {number: signal.signal(number, raises_asked) for number in BOTH}
     yield
     left = [signal.signal(number, handler) for number, handler in before.items()]
     assert left == [raises_asked, raises_asked]
@@ -45,9 +45,9 @@ def test_a_signal_sets_a_flag_and_a_second_has_its_former_effect(number: signal.
         signal.raise_signal(number)
         assert nbckpt.should_stop()
         assert flag.came == number
-        for it in BOTH:
+        for number in BOTH:
             with pytest.raises(AskedError):
-                signal.raise_signal(it)
+                signal.raise_signal(number)
         assert nbckpt.should_stop()
     assert not nbckpt.should_stop()
 
@@ -100,18 +100,18 @@ def test_without_save_on_signal_nothing_asks_to_stop() -> None:
 
 
 def in_a_thread(call: object) -> list[object]:
-    found: list[object] = []
+    answers: list[object] = []
 
     def run() -> None:
         try:
-            found.append(call())  # type: ignore[operator]
+            answers.append(call())  # type: ignore[operator]
         except UsageError as error:
-            found.append(str(error))
+            answers.append(str(error))
 
     thread = threading.Thread(target=run)
     thread.start()
     thread.join()
-    return found
+    return answers
 
 
 def test_only_the_main_thread_can_ask_for_signals() -> None:
@@ -131,17 +131,17 @@ def test_every_thread_sees_the_flag() -> None:
 @pytest.mark.parametrize("own", [False, True])
 def test_should_stop_passes_its_answer_to_the_reduce_function(own: bool, of_another: bool) -> None:
     """It returns the answer of the reduce function."""
-    told: list[bool] = []
+    given: list[bool] = []
 
     def any_of(asked: bool) -> int:
-        told.append(asked)
+        given.append(asked)
         return int(asked or of_another)
 
     with nbckpt.save_on_signal():
         if own:
             signal.raise_signal(signal.SIGTERM)
         assert nbckpt.should_stop(any_of) is (own or of_another)
-    assert told == [own]
+    assert given == [own]
 
 
 def test_save_and_exit_saves_everything_and_ends_with_143(job: Path) -> None:
@@ -243,10 +243,12 @@ def test_an_interrupt_saves_and_ends_the_cell_not_the_kernel(kernel: KernelManag
         assert "Interrupt" in reply["content"]["ename"]
         assert "all states are saved" in reply["content"]["evalue"]
         shown: list[str] = []
-        client.execute_interactive(look, timeout=60, output_hook=lambda it: shown.append(str(it["content"])))
+        client.execute_interactive(
+            look, timeout=60, output_hook=lambda message: shown.append(str(message["content"]))
+        )
         assert "(True, False, True)" in "".join(shown)
     finally:
         client.stop_channels()
-    steps = [int(it.read_bytes()) for it in (tmp_path / "job").rglob("step.state")]
+    steps = [int(file.read_bytes()) for file in (tmp_path / "job").rglob("step.state")]
     assert len(steps) == 1
     assert steps[0] >= 3

@@ -35,10 +35,10 @@ class Training:
         self.scheduler.step()
 
     def states(self) -> list[Any]:
-        return [nbckpt.State.of(name, it) for name, it in vars(self).items()]
+        return [nbckpt.State.of(name, value) for name, value in vars(self).items()]
 
     def parameters(self) -> list[Any]:
-        return [it.detach().clone() for it in self.model.state_dict().values()]
+        return [weight.detach().clone() for weight in self.model.state_dict().values()]
 
 
 def saved(folder: Path, states: Callable[[], Any]) -> Path:
@@ -68,7 +68,7 @@ def test_resumed_training_equals_uninterrupted_training(tmp_path: Path) -> None:
     resumed = Training(seed=2)
     assert not equal(resumed.parameters(), whole.parameters())
     with nbckpt.states(tmp_path):
-        assert [nbckpt.load_state(it) for it in resumed.states()] == [True] * 3
+        assert [nbckpt.load_state(state) for state in resumed.states()] == [True] * 3
     assert equal(resumed.parameters(), whole.parameters())
     for seed in range(3, 6):
         whole.step(seed)
@@ -83,11 +83,11 @@ def test_a_model_and_its_optimizer_are_loaded_in_place(tmp_path: Path) -> None:
     saved(tmp_path, first.states)
     training = Training(seed=2)
     weights = list(training.model.parameters())
-    memory = [it.data_ptr() for it in weights]
+    memory = [weight.data_ptr() for weight in weights]
     with nbckpt.states(tmp_path):
-        for it in training.states():
-            nbckpt.load_state(it)
-    assert [it.data_ptr() for it in training.model.parameters()] == memory
+        for state in training.states():
+            nbckpt.load_state(state)
+    assert [weight.data_ptr() for weight in training.model.parameters()] == memory
     assert [*map(id, training.optimizer.param_groups[0]["params"])] == [*map(id, weights)]
     assert training.scheduler.optimizer is training.optimizer
 
@@ -129,14 +129,14 @@ def test_shared_tensor_memory_is_saved_once_and_shared_again(tmp_path: Path) -> 
 
     tied, every = Tied(), torch.arange(10_000.0)
     states = [("tied", tied), ("views", {"every": every, "second": every[::2]})]
-    made = saved(tmp_path, lambda: [nbckpt.State.of(*it) for it in states])
+    made = saved(tmp_path, lambda: [nbckpt.State.of(*entry) for entry in states])
     assert sizes(made / "tied.state")[1:] == [300 * 300 * 4]
     assert sizes(made / "views.state")[1:] == [10_000 * 4]
     with nbckpt.states(tmp_path):
-        found = nbckpt.State.of("views", None)
-        nbckpt.load_state(found)
-    found.value["every"][2] = -1.0
-    assert found.value["second"][1] == -1.0
+        state = nbckpt.State.of("views", None)
+        nbckpt.load_state(state)
+    state.value["every"][2] = -1.0
+    assert state.value["second"][1] == -1.0
 
 
 def test_a_model_and_its_optimizer_in_one_value_belong_together(tmp_path: Path) -> None:
@@ -144,11 +144,11 @@ def test_a_model_and_its_optimizer_in_one_value_belong_together(tmp_path: Path) 
     training.step(0)
     saved(tmp_path, lambda: nbckpt.State.of("all", training))
     with nbckpt.states(tmp_path):
-        found = nbckpt.State.of("all", None)
-        nbckpt.load_state(found)
+        state = nbckpt.State.of("all", None)
+        nbckpt.load_state(state)
     training.step(1)
-    found.value.step(1)
-    assert equal(found.value.parameters(), training.parameters())
+    state.value.step(1)
+    assert equal(state.value.parameters(), training.parameters())
 
 
 @pytest.mark.parametrize("kind", ["tensor", "parameter", "bfloat16", "large"])
@@ -177,8 +177,8 @@ def test_random_generators_continue_where_they_were_saved(tmp_path: Path) -> Non
         states = [nbckpt.State.of("torch", generator.get_state()), nbckpt.State.of("numpy", state)]
         nbckpt.save_all_states()
         drawn = torch.rand(3, generator=generator), state.random(3)
-        for it in states:
-            nbckpt.load_state(it)
+        for state in states:
+            nbckpt.load_state(state)
         generator.set_state(states[0].value)
         assert torch.equal(torch.rand(3, generator=generator), drawn[0])
         assert (states[1].value.random(3) == drawn[1]).all()

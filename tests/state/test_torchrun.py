@@ -41,8 +41,8 @@ class Held(nbckpt.State):
         fileobj.write(b"it")
 
 
-def say(what: dict[str, Any]) -> None:
-    print(json.dumps(what), flush=True)
+def say(value: dict[str, Any]) -> None:
+    print(json.dumps(value), flush=True)
 
 
 def parts(seed: int) -> tuple[Any, Any]:
@@ -65,9 +65,9 @@ def train() -> None:
 
     def weights() -> list[Any]:
         """Return the parameters of every replica's model."""
-        found: list[Any] = [None] * replica.count()
-        dist.all_gather_object(found, [it.tolist() for it in model.parameters()])
-        return found
+        weights: list[Any] = [None] * replica.count()
+        dist.all_gather_object(weights, [parameter.tolist() for parameter in model.parameters()])
+        return weights
 
     dist.init_process_group("gloo")
     model, optimizer = parts(seed=replica.rank())
@@ -79,7 +79,7 @@ def train() -> None:
             nbckpt.State.of("optimizer", optimizer),
             nbckpt.State.of("progress", progress),
         ]
-        loaded = [nbckpt.load_state(it) for it in states]
+        loaded = [nbckpt.load_state(state) for state in states]
         begun = {"begun": progress["step"], "loaded": loaded, "weights": weights()}
         parallel = torch.nn.parallel.DistributedDataParallel(model)
         while progress["step"] < STEPS:
@@ -110,7 +110,7 @@ def torchrun(replicas: int, folder: Path) -> Iterator[tuple[subprocess.Popen[str
 
 
 def saves(folder: Path) -> list[str]:
-    return sorted(it.name for it in folder.glob("checkpoint-*"))
+    return sorted(save.name for save in folder.glob("checkpoint-*"))
 
 
 @pytest.mark.slow
@@ -143,8 +143,8 @@ def check_learned(weights: list[Any]) -> None:
     model, optimizer = parts(seed=0)
     for number in range(STEPS):
         step(model, optimizer, number)
-    for parameter, found in zip(model.parameters(), weights, strict=True):
-        torch.testing.assert_close(torch.tensor(found), parameter.detach())
+    for parameter, weight in zip(model.parameters(), weights, strict=True):
+        torch.testing.assert_close(torch.tensor(weight), parameter.detach())
 
 
 if __name__ == "__main__":

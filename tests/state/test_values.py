@@ -114,18 +114,18 @@ ARRAYS: dict[str, tuple[Any, Any]] = {
 def test_a_container_is_filled_in_place(kind: str) -> None:
     saved, other = IN_PLACE[kind]
     wanted, version = pickle.loads(pickle.dumps(saved)), getattr(saved, "version", None)
-    found, is_other = loaded_after(saved, other)
+    loaded, is_other = loaded_after(saved, other)
     assert is_other
-    assert (found, type(found), getattr(found, "version", None)) == (wanted, type(wanted), version)
-    assert list(found) == list(wanted)
+    assert (loaded, type(loaded), getattr(loaded, "version", None)) == (wanted, type(wanted), version)
+    assert list(loaded) == list(wanted)
 
 
 @pytest.mark.parametrize("kind", ARRAYS)
 def test_an_array_of_the_same_shape_and_type_is_filled_in_place(kind: str) -> None:
     saved, other = ARRAYS[kind]
-    found, is_other = loaded_after(saved.copy(), other)
+    loaded, is_other = loaded_after(saved.copy(), other)
     assert is_other
-    assert np.array_equal(found, saved)
+    assert np.array_equal(loaded, saved)
 
 
 def test_filling_a_view_does_not_change_the_rest_of_its_memory() -> None:
@@ -171,8 +171,8 @@ def test_other_values_are_replaced_and_the_old_value_is_kept(kind: str) -> None:
     """The old object itself does not change."""
     saved, other = REPLACED[kind]
     before = copy.deepcopy(other)
-    found, _ = loaded_after(saved, other)
-    assert is_same(found, saved)
+    loaded, _ = loaded_after(saved, other)
+    assert is_same(loaded, saved)
     assert is_same(other, before)
 
 
@@ -199,9 +199,9 @@ def test_an_estimator_is_restored_fitted() -> None:
 
 def test_arrays_with_shared_memory_share_it_again() -> None:
     whole = np.arange(10_000.0)
-    found, _ = loaded_after((whole, whole[10:]), ())
-    found[0][10] = -1
-    assert found[1][0] == -1
+    loaded, _ = loaded_after((whole, whole[10:]), ())
+    loaded[0][10] = -1
+    assert loaded[1][0] == -1
 
 
 # What tells its own state.
@@ -223,9 +223,9 @@ def test_a_model_keeps_its_state_as_long_as_it_lives(caplog: pytest.LogCaptureFi
     nbckpt.State.of("model", model)
     gc.collect()
     assert names() == ["model"]
-    found = current.get().find("model")
-    assert current.get().find("model") is found
-    del found, model
+    state = current.get().find("model")
+    assert current.get().find("model") is state
+    del state, model
     assert (names(), caplog.messages) == ([], [])
 
 
@@ -248,20 +248,20 @@ def test_another_model_in_a_state_is_the_one_that_counts() -> None:
     del state, first
     nbckpt.save_all_states()
     second.weight = 0
-    found = current.get().find("model")
-    assert found is not None
-    nbckpt.load_state(found)
+    state = current.get().find("model")
+    assert state is not None
+    nbckpt.load_state(state)
     assert second.weight == 2
-    del found, second
+    del state, second
     assert names() == []
 
 
 def test_a_state_that_only_its_model_holds_can_be_closed() -> None:
     model = Model()
     nbckpt.State.of("model", model)
-    found = current.get().find("model")
-    assert found is not None
-    found.close()
+    state = current.get().find("model")
+    assert state is not None
+    state.close()
     assert names() == []
     assert nbckpt.State.of("model", model).value is model
 
@@ -292,7 +292,7 @@ def test_an_error_in_state_dict_is_raised_and_nothing_is_saved() -> None:
 
 def warned(caplog: pytest.LogCaptureFixture) -> list[str]:
     gc.collect()
-    return [it.getMessage() for it in caplog.records if it.levelno == logging.WARNING]
+    return [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
 
 
 DROPPED = "state 'list' is not saved: it was dropped. Keep what State.of returns"
@@ -445,7 +445,7 @@ def test_a_value_with_a_missing_class_is_a_clear_error() -> None:
 
 def test_saves_and_loads_do_not_copy_large_arrays(job: Path) -> None:
     values = {"large": np.ones(4 << 20), "half": np.ones(2 << 20)}
-    size = sum(it.nbytes for it in values.values())
+    size = sum(value.nbytes for value in values.values())
     state = nbckpt.State.of("values", values)
     tracemalloc.start()
     try:

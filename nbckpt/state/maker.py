@@ -1,4 +1,4 @@
-"""Place: the code that made a state. It tells a cell that runs again from other code."""
+"""Maker: the code that made a state. It tells a cell that runs again from other code."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PROMPTS = ("<stdin", "<python-input", "<pyshell")
 
 
 @dataclass(frozen=True)
-class Place:
+class Maker:
     """The code that made a state.
 
     Attributes:
@@ -29,7 +29,7 @@ class Place:
     run: object = None
     cell: str = ""
 
-    def is_again(self, earlier: Place) -> bool:
+    def is_again(self, earlier: Maker) -> bool:
         """Tell whether this is the notebook code of *earlier*, run again and perhaps edited."""
         if self.run is None or earlier.run is None or self.run == earlier.run:
             return False
@@ -39,24 +39,24 @@ class Place:
         return self.text == earlier.text
 
 
-def place_of(state: object) -> Place:
-    """Return the place that makes *state*: the code that calls its class or `State.of`."""
-    frame = _maker(state)
+def maker_of(state: object) -> Maker:
+    """Return the maker of *state*: the code that calls its class or `State.of`."""
+    frame = _calling_frame(state)
     text = linecache.getline(frame.f_code.co_filename, frame.f_lineno, frame.f_globals).strip()
     where = f"{frame.f_code.co_filename}:{frame.f_lineno}"
     notebook = _notebook_frame(frame)
     if notebook is None:
-        return Place(where, text)
+        return Maker(where, text)
     shell = _shell(notebook)
     if shell is None:  # a plain prompt compiles each input separately
         while (outer := _notebook_frame(notebook.f_back)) is not None:
             notebook = outer
-        return Place(f"the line `{text}`" if text else where, text, notebook.f_code)
+        return Maker(f"the line `{text}`" if text else where, text, notebook.f_code)
     # The history knows which cell runs; in some versions execution_count is already that of the next cell.
     history = shell.history_manager
     number = len(history.input_hist_raw) - 1 if history else shell.execution_count
     cell = f"cell [{number}], `{text}`" if notebook is frame else f"{where}, called by cell [{number}]"
-    return Place(cell, text, shell.execution_count, _cell_id(shell))
+    return Maker(cell, text, shell.execution_count, _cell_id(shell))
 
 
 def in_notebook() -> bool:
@@ -64,10 +64,11 @@ def in_notebook() -> bool:
     return _notebook_frame(sys._getframe(1)) is not None
 
 
-def _maker(state: object) -> FrameType:
+def _calling_frame(state: object) -> FrameType:
     """Return the frame that calls the class, outside the constructors of the class."""
     # Compare code objects: reading a frame's variables would keep them alive while the frame runs.
-    own = {getattr(it, "__code__", None) for cls in type(state).__mro__ for it in vars(cls).values()}
+    attributes = [attribute for cls in type(state).__mro__ for attribute in vars(cls).values()]
+    own = {getattr(attribute, "__code__", None) for attribute in attributes}
     frame = sys._getframe(1)
     while frame.f_back is not None and (_is_ours(frame) or frame.f_code in own):
         frame = frame.f_back
