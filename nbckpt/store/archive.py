@@ -113,19 +113,19 @@ def open_archive(file: BinaryIO | str) -> zipfile.ZipFile:
 def _check_members(archive: zipfile.ZipFile) -> None:
     members, end = archive.infolist(), archive.start_dir
     if len(archive.NameToInfo) != len(members):
-        raise zipfile.BadZipFile("it has two members of one name")
+        raise zipfile.BadZipFile("two members have the same name")
     for member in sorted(members, key=lambda member: -member.header_offset):
         if member.compress_type != zipfile.ZIP_STORED or member.flag_bits & _ENCRYPTED:
             raise zipfile.BadZipFile(f"{member.filename!r:.60} is compressed or encrypted")
         if member.file_size != member.compress_size or member.file_size > end - member.header_offset:
-            raise zipfile.BadZipFile(f"{member.filename!r:.60} is longer than the place that it has")
+            raise zipfile.BadZipFile(f"{member.filename!r:.60} is larger than its space in the archive")
         end = member.header_offset
 
 
-def _explained(error: OSError, what: str) -> NbckptError:
+def _explained(error: OSError, name: str) -> NbckptError:
     if error.errno == errno.EINVAL:  # the archive points its reader to an offset that no file has
-        return CorruptError(f"{what} is damaged: {error}")
-    return StoreError(f"cannot read {what}: {error.strerror or error}")
+        return CorruptError(f"{name} is damaged: {error}")
+    return StoreError(f"cannot read {name}: {error.strerror or error}")
 
 
 class ArchiveWriter(_Archive):

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from nbckpt.store.base import Data, Store
+from nbckpt.store.files import rename
 from nbckpt.store.remote import RemoteStore
 
 _KEPT = "packs/", "checkpoints/", "store.json"  # see docs/decisions/0028
@@ -43,20 +44,20 @@ class CachedStore(Store):
         """See `Store.get`."""
         if not key.startswith(_KEPT):
             return self._store.get(key, start, stop)
-        file = self._place(key) / f"{start}-{stop}"
+        file = self._folder_of(key) / f"{start}-{stop}"
         data = _read(file)
         if data is None:
             data = self._store.get(key, start, stop)
             self._keep(file, data)
         return data
 
-    def _place(self, key: str) -> Path:
+    def _folder_of(self, key: str) -> Path:
         """Return the cache folder of a key."""
         return self._folder / hashlib.blake2b(key.encode(), digest_size=16).hexdigest()
 
     def forget(self, key: str) -> None:
         """See `Store.forget`."""
-        shutil.rmtree(self._place(key), ignore_errors=True)
+        shutil.rmtree(self._folder_of(key), ignore_errors=True)
         self._store.forget(key)
 
     def _keep(self, file: Path, data: bytes) -> None:
@@ -66,7 +67,7 @@ class CachedStore(Store):
             file.parent.mkdir(parents=True, exist_ok=True)
             try:
                 staged.write_bytes(_digest(data) + data)
-                staged.replace(file)
+                rename(staged, file)
             finally:
                 staged.unlink(missing_ok=True)
         self._trim()
@@ -77,9 +78,9 @@ class CachedStore(Store):
             return
         self._is_trimmed = True
         with suppress(OSError):
-            found = [(it.stat(), it) for it in self._folder.parent.glob("*/*/*")]
-            left = sum(stat.st_size for stat, _ in found)
-            for stat, file in sorted(found, key=lambda it: it[0].st_mtime):
+            files = [(file.stat(), file) for file in self._folder.parent.glob("*/*/*")]
+            left = sum(stat.st_size for stat, _ in files)
+            for stat, file in sorted(files, key=lambda pair: pair[0].st_mtime):
                 if left <= self._most:
                     return
                 file.unlink(missing_ok=True)

@@ -27,9 +27,9 @@ class Cancellable:
             return getattr(self._fs, name)
         return lambda *args, **kwargs: _made(self._fs.loop, partial(call, *args, **kwargs))
 
-    def put_in_parts(self, place: str, body: Parts) -> None:
+    def put_in_parts(self, path: str, body: Parts) -> None:
         """Put a large object on S3; see `multipart.put_in_parts`."""
-        _made(self._fs.loop, partial(put_in_parts, self._fs, place, body))
+        _made(self._fs.loop, partial(put_in_parts, self._fs, path, body))
 
 
 def _made(loop: asyncio.AbstractEventLoop, call: Callable[[], Awaitable[T]]) -> T:

@@ -26,15 +26,17 @@ _AWAY = {
 }
 
 
-def explained(error: Exception, what: str) -> StoreError:
-    """Return an error that says *what* failed, why, and what to do."""
+def explained(error: Exception, action: str) -> StoreError:
+    """Return an error that says that *action* failed, why, and what to do."""
     names = {kind.__name__ for kind in type(error).__mro__}
     said = masked((str(error).splitlines() or [""])[0])
     cause = f"{type(error).__name__}: {said}"
     if names & _DENIED or getattr(error, "status_code", None) in {401, 403} or "No authentication" in said:
-        return RefusedError(f"{what}: access is denied ({cause}). Check the credentials and what they allow")
+        return RefusedError(
+            f"{action}: access is denied ({cause}). Check the credentials and what they allow"
+        )
     if names & _ABSENT:
-        return RefusedError(f"{what}: there is no such place ({cause}). Make the bucket, or correct the URL")
+        return RefusedError(f"{action}: it does not exist ({cause}). Make the bucket, or correct the URL")
     if names & _AWAY:
-        return StoreError(f"{what}: it cannot be reached ({cause}). Check its address and the network")
-    return StoreError(f"{what}: {cause}")
+        return StoreError(f"{action}: it cannot be reached ({cause}). Check its address and the network")
+    return StoreError(f"{action}: {cause}")

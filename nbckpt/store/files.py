@@ -5,6 +5,7 @@
     staged, writing             do the same for data that a block writes
     stage_folder, commit        fill a folder under a hidden name, then give it its final name
     staged_folder               does the same for a folder that a block fills
+    rename                      gives a staged file or folder its final name
     sweep, remove, discard      remove leftovers of crashes, and data that is not needed
     only_files                  opens only regular files in a folder that somebody else made
     explained                   turns disk errors into StoreErrors that name the request
@@ -40,6 +41,7 @@ STALE_S = 24 * 3600
 _OURS = re.compile(rf"{re.escape(STAGING)}-[0-9a-f]{{12}}")
 _WINDOWS = sys.platform == "win32"
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
+_DELAYS_S = (0.01, 0.03, 0.1, 0.3) if _WINDOWS else ()
 _BATCH = 256 << 10  # bytes on their way stay in memory only briefly, and in the CPU cache
 _MOST_PARTS = 512  # POSIX promises room for 1024 buffers in one writev; half of it is as fast
 _SIDE_BY_SIDE = 4  # fewer files are synced before threads would have started
@@ -74,7 +76,7 @@ def write_files(files: Mapping[Path, Data]) -> None:
             write_new(stage, data, synced=False)
         sync_files(stages.values())
         for file, stage in stages.items():
-            stage.replace(file)
+            rename(stage, file)
     except BaseException:
         for stage in stages.values():
             discard(stage)
@@ -94,7 +96,7 @@ def create_file(file: Path, data: Data) -> None:
             pass
         except (OSError, AttributeError):  # the file system has no links; or Python has none, as in a browser
             if not file.exists():
-                stage.replace(file)
+                rename(stage, file)
     finally:
         discard(stage)
     sync_folder(file.parent)
@@ -111,20 +113,20 @@ def writing(file: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def staged(
-    file: Path, staging: Path | None = None, rename: Callable[[Path, Path], object] | None = None
+    file: Path, staging: Path | None = None, publish: Callable[[Path, Path], object] | None = None
 ) -> Iterator[Path]:
     """Lend a hidden path to the block. The file that the block makes there, and syncs, becomes *file*.
 
     Args:
         file: The file. Missing folders are made.
         staging: A folder on the same disk for the unfinished file. By default the folder of *file*.
-        rename: Renames its first path to its second.
+        publish: Renames its first path to its second; by default `rename`.
     """
     make_folder(file.parent)
     stage = hidden(staging or file.parent)
     try:
         yield stage
-        (rename or Path.replace)(stage, file)
+        (publish or rename)(stage, file)
     except BaseException:
         discard(stage)
         raise
@@ -160,15 +162,32 @@ def commit(stage: Path, folder: Path) -> None:
     if not (occupied and exchange(stage, folder)):
         aside = hidden(stage.parent)
         if occupied:
-            folder.replace(aside)
+            rename(folder, aside)
         try:
-            stage.replace(folder)
+            rename(stage, folder)
         except BaseException:
             if occupied:
-                aside.replace(folder)
+                rename(aside, folder)
             raise
         discard(aside)
     sync_folder(folder.parent)
+
+
+def rename(source: Path, target: Path, delays: Iterable[float] = _DELAYS_S) -> None:
+    """Give a file or a folder the name *target*, in one step. A file of that name is replaced.
+
+    Args:
+        source: The file or folder.
+        target: The new name, on the same disk.
+        delays: How many seconds to wait before each further attempt while another process has *target* open.
+    """
+    # see docs/decisions/0068
+    for delay in delays:
+        with suppress(PermissionError):
+            source.replace(target)
+            return
+        time.sleep(delay)
+    source.replace(target)
 
 
 def hidden(folder: Path) -> Path:
@@ -192,18 +211,18 @@ def sweep(folder: Path, older_s: float = STALE_S) -> None:
 def remove(folder: Path) -> None:
     """Remove a folder atomically: readers see all of it or nothing. Of a link, remove only the link."""
     away = hidden(folder.parent)
-    folder.replace(away)
+    rename(folder, away)
     sync_folder(folder.parent)
     discard(away)
 
 
-def discard(place: Path) -> None:
+def discard(path: Path) -> None:
     """Remove a file or a folder and ignore errors. If it is a link, only the link is removed."""
     with suppress(OSError):
-        if place.is_dir() and not is_link(place):
-            shutil.rmtree(place, ignore_errors=True)
+        if path.is_dir() and not is_link(path):
+            shutil.rmtree(path, ignore_errors=True)
         else:
-            place.unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
 
 
 def make_folder(folder: Path) -> None:
@@ -230,10 +249,10 @@ def _make(folder: Path) -> list[Path]:
 
 def sync_tree(folder: Path) -> None:
     """Make everything below a folder durable."""
-    places = list(os.walk(folder))
-    files = (Path(place, name) for place, _, names in places for name in names)
+    folders = list(os.walk(folder))
+    files = (Path(parent, name) for parent, _, names in folders for name in names)
     sync_files(file for file in files if not is_link(file))
-    sync_folders(Path(place) for place, _, _ in places)
+    sync_folders(Path(parent) for parent, _, _ in folders)
 
 
 def sync_files(files: Iterable[Path]) -> None:
@@ -277,25 +296,25 @@ def sync(fd: int) -> None:
         os.fsync(fd)
 
 
-def _each(work: Callable[[Path], None], places: Iterable[Path]) -> None:
-    """Do the work for each place, in parallel if there are many and threads can start."""
-    every = list(places)
+def _each(work: Callable[[Path], None], paths: Iterable[Path]) -> None:
+    """Do the work for each path, in parallel if there are many and threads can start."""
+    every = list(paths)
     if len(every) < _SIDE_BY_SIDE or not _side_by_side(work, every):
-        for place in every:
-            work(place)
+        for path in every:
+            work(path)
 
 
-def _side_by_side(work: Callable[[Path], None], places: list[Path]) -> bool:
+def _side_by_side(work: Callable[[Path], None], paths: list[Path]) -> bool:
     """Do the work in threads and return True; return False if threads cannot start."""
     from concurrent.futures import ThreadPoolExecutor
 
-    with ThreadPoolExecutor(min(len(places), _MOST_THREADS), "nbckpt-files") as threads:
+    with ThreadPoolExecutor(min(len(paths), _MOST_THREADS), "nbckpt-files") as threads:
         try:
-            done = [threads.submit(work, place) for place in places]
+            futures = [threads.submit(work, path) for path in paths]
         except RuntimeError:  # no threads in a browser, nor while the interpreter shuts down
             return False
-        for one in done:
-            one.result()
+        for future in futures:
+            future.result()
     return True
 
 
@@ -317,7 +336,7 @@ def only_files(path: str, flags: int) -> int:
     kind = os.fstat(fd).st_mode
     if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):  # Python itself refuses a folder
         os.close(fd)
-        raise OSError(errno.EINVAL, "it is not a file")
+        raise OSError(errno.EINVAL, "not a regular file")
     return fd
 
 

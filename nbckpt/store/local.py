@@ -11,7 +11,7 @@ from pathlib import Path
 
 from nbckpt.errors import NbckptError, NotFoundError, RefusedError, StoreError, UsageError
 from nbckpt.store.base import STAGING, Data, Store, check_key
-from nbckpt.store.files import make_folder, only_files, staged, sweep, sync_folder, write_new
+from nbckpt.store.files import make_folder, only_files, rename, staged, sweep, sync_folder, write_new
 from nbckpt.store.scan import OUTSIDE, can_be_named, link_outside, scan
 
 _REFUSALS = {errno.EACCES, errno.EPERM, errno.EROFS}
@@ -165,13 +165,13 @@ class LocalStore(Store):
 def _rename(staged: Path, target: Path) -> None:
     """Rename a file to its final name, even if empty folders occupy that name."""
     try:
-        staged.replace(target)
+        rename(staged, target)
     except (IsADirectoryError, PermissionError):  # Windows raises the second
         if not target.is_dir():
             raise
         for folder, _, _ in os.walk(target, topdown=False):
             Path(folder).rmdir()
-        staged.replace(target)
+        rename(staged, target)
 
 
 def _read_up_to(fd: int, size: int) -> bytes:

@@ -26,7 +26,7 @@ class Parts(Protocol):
         """Return one part, counted from 0."""
 
 
-async def put_in_parts(fs: Any, place: str, body: Parts) -> None:
+async def put_in_parts(fs: Any, path: str, body: Parts) -> None:
     """Put an object: all of it or nothing.
 
     If a part fails, the parts that were sent stay on S3, invisible. The next put of this key reuses them,
@@ -34,13 +34,13 @@ async def put_in_parts(fs: Any, place: str, body: Parts) -> None:
     still make them visible.
     """
     try:
-        await _put(fs, place, body, goes_on=True)
+        await _put(fs, path, body, goes_on=True)
     except FileNotFoundError:  # another writer of this key has finished the upload that this one continued
-        await _put(fs, place, body, goes_on=False)
+        await _put(fs, path, body, goes_on=False)
 
 
-async def _put(fs: Any, place: str, body: Parts, *, goes_on: bool) -> None:
-    bucket, key, _ = fs.split_path(place)
+async def _put(fs: Any, path: str, body: Parts, *, goes_on: bool) -> None:
+    bucket, key, _ = fs.split_path(path)
     upload, there = await _unfinished(fs, bucket, key) if goes_on else ("", {})
     if not upload:
         upload = (await fs._call_s3("create_multipart_upload", Bucket=bucket, Key=key))["UploadId"]
@@ -61,11 +61,11 @@ async def _put(fs: Any, place: str, body: Parts, *, goes_on: bool) -> None:
 async def _unfinished(fs: Any, bucket: str, key: str) -> tuple[str, Mapping[int, str]]:
     """Return an unfinished upload of *key* and the digests of its parts, or an empty id and no digests."""
     with suppress(OSError):  # without the right to list them, all parts are sent
-        found = await fs._call_s3("list_multipart_uploads", Bucket=bucket, Prefix=key)
-        uploads = [it["UploadId"] for it in found.get("Uploads", ()) if it["Key"] == key]
+        started = await fs._call_s3("list_multipart_uploads", Bucket=bucket, Prefix=key)
+        uploads = [upload["UploadId"] for upload in started.get("Uploads", ()) if upload["Key"] == key]
         if uploads:
             listed = await fs._call_s3("list_parts", Bucket=bucket, Key=key, UploadId=uploads[-1])
-            return uploads[-1], {it["PartNumber"]: it["ETag"] for it in listed.get("Parts", ())}
+            return uploads[-1], {part["PartNumber"]: part["ETag"] for part in listed.get("Parts", ())}
     return "", {}
 
 

@@ -131,8 +131,8 @@ class RemoteStore(Store):
                 put(self._at(key), body)
                 return
             staged = f"{self._root}/{STAGING}/{uuid.uuid4().hex}"
-            for place in (staged, self._at(key)):
-                self._make_folder(place.rpartition("/")[0])
+            for path in (staged, self._at(key)):
+                self._make_folder(path.rpartition("/")[0])
             try:
                 with self._fs.open(staged, "wb") as file:
                     # Without pipelining, SFTP would wait for an answer after each piece.
@@ -198,9 +198,9 @@ class RemoteStore(Store):
         with self._explained("list", folder or "/"):
             self._fs.invalidate_cache()
             top = self._at(folder) if folder else self._root
-            found = self._find(top)
+            files = self._find(top)
         skip = len(self._root.lstrip("/")) + 1
-        listed = {path.lstrip("/")[skip:]: info for path, info in found.items()}
+        listed = {path.lstrip("/")[skip:]: info for path, info in files.items()}
         for key in sorted(listed):
             # s3fs lists the folder itself if the first file appears between its two requests.
             if key and key.startswith(prefix) and not key.startswith(f"{STAGING}/"):
@@ -223,9 +223,9 @@ class RemoteStore(Store):
                 if self._is_file(self._at(key)):  # otherwise it is a folder
                     raise
 
-    def _is_file(self, place: str) -> bool:
+    def _is_file(self, path: str) -> bool:
         # Not `isfile`: it returns False for a file that cannot be reached.
-        return bool(self._fs.info(place)["type"] == "file")
+        return bool(self._fs.info(path)["type"] == "file")
 
     def _at(self, key: str) -> str:
         if check_key(key).split("/")[0] == STAGING:
@@ -251,10 +251,10 @@ def _unless_gone(error: OSError) -> None:
         raise error
 
 
-def _read(fs: Any, place: str, start: int, stop: int | None) -> bytes:
+def _read(fs: Any, path: str, start: int, stop: int | None) -> bytes:
     if not hasattr(fs, "ftp"):
-        return bytes(fs.cat_file(place, start=start or None, end=stop))
-    with fs.open(place, "rb") as file:  # on SFTP, this requests all pieces at once
+        return bytes(fs.cat_file(path, start=start or None, end=stop))
+    with fs.open(path, "rb") as file:  # on SFTP, this requests all pieces at once
         size = file.stat().st_size
         length = min(size, size if stop is None else stop) - start
         data = b"".join(file.readv([(start, length)])) if length > 0 else b""

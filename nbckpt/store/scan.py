@@ -106,16 +106,16 @@ def checksums(folder: Path, checksum: Callable[[Path], str]) -> dict[str, tuple[
     return {path: ((folder / path).stat().st_size, checksum(folder / path)) for path in files}
 
 
-def size_of(place: Path) -> int:
+def size_of(path: Path) -> int:
     """Return the size of a file, or of all files in a folder, in bytes. Links are not followed.
 
     Files that vanish meanwhile or cannot be read are left out.
     """
     total = 0
-    for folder, _, names in os.walk(place):
+    for folder, _, names in os.walk(path):
         for name in names:
             total += _bytes(os.path.join(folder, name))  # noqa: PTH118  a tenth of the time of a Path
-    return total or _bytes(place)
+    return total or _bytes(path)
 
 
 def _bytes(file: str | Path) -> int:
@@ -139,15 +139,15 @@ def link_outside(folder: Path, path: str) -> str:
     return ""
 
 
-def is_link(place: str | Path | os.DirEntry[str]) -> bool:
+def is_link(path: str | Path | os.DirEntry[str]) -> bool:
     """Tell whether a name is a symbolic link or, on Windows, a junction."""
-    if isinstance(place, os.DirEntry) and not _WINDOWS:
-        return place.is_symlink()
+    if isinstance(path, os.DirEntry) and not _WINDOWS:
+        return path.is_symlink()
     try:
-        about = os.lstat(place)
+        status = os.lstat(path)
     except (OSError, ValueError):
         return False
-    return stat.S_ISLNK(about.st_mode) or getattr(about, "st_reparse_tag", 0) == _JUNCTION
+    return stat.S_ISLNK(status.st_mode) or getattr(status, "st_reparse_tag", 0) == _JUNCTION
 
 
 def can_be_named(path: str) -> bool:

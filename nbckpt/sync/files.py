@@ -17,7 +17,7 @@ from nbckpt.core.algorithms import of_checksum
 from nbckpt.errors import UsageError
 from nbckpt.store import Data, Pieces, check_key
 from nbckpt.store.base import pieces_of
-from nbckpt.store.files import discard, explained, hidden, sweep, sync_folders, sync_tree
+from nbckpt.store.files import discard, explained, hidden, rename, sweep, sync_folders, sync_tree
 from nbckpt.store.scan import can_be_named
 from nbckpt.store.scan import scan as files_in
 from nbckpt.sync.exclude import parents
@@ -155,7 +155,7 @@ class StagedUpdate:
                     self._put_away(folder)
                     self._make(folder)
             self._put_away(target)
-            staged.replace(target)
+            rename(staged, target)
         self._back.append(target.unlink)
 
     def remove(self, path: str) -> None:
@@ -177,7 +177,7 @@ class StagedUpdate:
         self._changed.add(target.parent)
         if os.path.lexists(target):
             away = self._former / str(len(self._back))
-            target.replace(away)
+            rename(target, away)
             self._back.append(partial(away.replace, target))
 
     def _make(self, folder: Path) -> None:

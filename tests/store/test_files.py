@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ast
 import errno
 import itertools
 import os
@@ -9,12 +10,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import nbckpt
 from nbckpt.store import STAGING, files, scan
 from nbckpt.store.files import (
     commit,
@@ -22,6 +24,7 @@ from nbckpt.store.files import (
     discard,
     hidden,
     remove,
+    rename,
     staged_folder,
     sweep,
     write_file,
@@ -340,3 +343,38 @@ def test_names_that_are_not_unicode_are_invalid_everywhere() -> None:
     assert not scan.can_be_named("\ud800")
     assert not scan.can_be_named("a\0b")
     assert hidden(Path("x")).name.isascii()
+
+
+@pytest.mark.parametrize(("failures", "content"), [(0, b"new"), (3, b"new"), (4, b"old")])
+def test_a_file_that_a_reader_has_open_is_replaced_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failures: int, content: bytes
+) -> None:
+    """As on Windows, where a file cannot be replaced while it is open."""
+    stage, file = tmp_path / "stage", tmp_path / "file"
+    stage.write_bytes(b"new")
+    file.write_bytes(b"old")
+    left = iter([PermissionError(errno.EACCES, "Access is denied")] * failures)
+    replace = Path.replace
+
+    def fails(source: Path, target: Path) -> Path:
+        if error := next(left, None):
+            raise error
+        return replace(source, target)
+
+    monkeypatch.setattr(Path, "replace", fails)
+    with pytest.raises(PermissionError) if content == b"old" else nullcontext():
+        rename(stage, file, delays=(0, 0, 0))
+    assert (file.read_bytes(), stage.exists()) == (content, content == b"old")
+
+
+def test_only_one_place_replaces_files() -> None:
+    """So a replacement anywhere is tried again. See docs/decisions/0068."""
+    calls = {
+        (path.name, call.func.attr)
+        for path in Path(nbckpt.__file__).parent.rglob("*.py")
+        for call in ast.walk(ast.parse(path.read_bytes()))
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)
+        if (call.func.attr == "replace" and len(call.args) == 1)
+        or (getattr(call.func.value, "id", "") == "os" and call.func.attr in {"replace", "rename"})
+    }
+    assert calls == {("files.py", "replace")}

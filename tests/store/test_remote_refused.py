@@ -12,7 +12,7 @@ from nbckpt.store import RemoteStore, Store, open_store
 from servers.azure import connection
 
 NO_SUCH_PLACE = (
-    r"^cannot write 'a' in \w+://nowhere0/x: there is no such place \(.*\)\. Make the bucket, or correct"
+    r"^cannot write 'a' in \w+://nowhere0/x: it does not exist \(.*\)\. Make the bucket, or correct"
 )
 DENIED = r": access is denied \(.*\)\. Check the credentials and what they allow$"
 AWAY = r": it cannot be reached \(.*\)\. Check its address and the network$"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from nbckpt.core.algorithms import PREFERRED, of_checksum
 from nbckpt.errors import CorruptError, UsageError
+from nbckpt.store.files import rename
 from nbckpt.store.scan import link_outside
 from nbckpt.trials.checkpoints.record import Record, safe_path
 
@@ -82,4 +83,4 @@ def _copy_in_place(link: Path, top: Path) -> None:
         )
     copied = link.with_name(uuid.uuid4().hex)
     shutil.copy2(target, copied)
-    copied.replace(link)
+    rename(copied, link)

@@ -25,6 +25,7 @@ from nbckpt.store.files import (
     discard,
     explained,
     only_files,
+    rename,
     stage_folder,
     sweep,
     sync_folder,
@@ -106,9 +107,9 @@ class CheckpointFolder:
         try:
             if stage is not None:
                 if not is_new:
-                    file.replace(former_record)
+                    rename(file, former_record)
                 if folder.exists():
-                    folder.replace(former)
+                    rename(folder, former)
                 commit(stage, folder)
             # The record goes last: a crash above this line leaves a folder that is not a checkpoint.
             write_file(file, record.encode())
@@ -117,7 +118,7 @@ class CheckpointFolder:
                 if is_new or former_record.exists():
                     file.unlink(missing_ok=True)
                 if stage is not None and not stage.exists():
-                    folder.replace(stage)
+                    rename(folder, stage)
                 self._bring_back(record.name)
             raise
         self._forget(record.name)
@@ -129,8 +130,8 @@ class CheckpointFolder:
         if former_record.exists() and not file.exists():
             if former.exists():
                 discard(folder)
-                former.replace(folder)
-            former_record.replace(file)
+                rename(former, folder)
+            rename(former_record, file)
             sync_folder(self.folder)
         self._forget(name)
 
