@@ -84,8 +84,8 @@ def carried(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     call = executor.RayWorker._call
 
     def notes(self: Any, what: str, *given: Any, timeout: float | None = None) -> Any:
-        if what in {"peek", "read", "write"}:
-            paths.append(given[0] if what == "peek" else what)
+        if what in {"read", "write"}:
+            paths.append(what if given[0].startswith("checkpoint_") else given[0])
         return call(self, what, *given, timeout=timeout)
 
     monkeypatch.setattr(executor.RayWorker, "_call", notes)

@@ -468,7 +468,7 @@ def test_a_missing_checkpoint_is_a_clear_error(tmp_path: Path, caplog: pytest.Lo
         with pytest.raises(NotFoundError, match="neither in"):
             counter.restore(tmp_path / "checkpoint_of_mine" / "checkpoint_000009")
         counter.delete_checkpoint(tmp_path / "checkpoint_of_mine" / "checkpoint_000009")
-    assert "nothing is deleted" in caplog.text
+    assert "Nothing was deleted" in caplog.text
     assert (tmp_path / "checkpoint_of_mine").is_dir()
 
 

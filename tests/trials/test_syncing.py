@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatch
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -25,9 +26,10 @@ from nbckpt.sync.download import download
 from nbckpt.sync.files import FileStat
 from nbckpt.testing import FaultyStore, RecordingStore
 from nbckpt.trials import Callback, Experiment, Record, Status, Trial
+from nbckpt.trials.checkpoints.transfer import read_piece
 from nbckpt.trials.engine.experiment import _live
 from nbckpt.trials.engine.upload import SyncerCallback
-from nbckpt.trials.executors.artifacts import Artifacts, Sender, take_in
+from nbckpt.trials.executors.artifacts import Sender, changed_files, take_in
 from nbckpt.trials.model.spec import Spec
 
 SECONDS = 20
@@ -791,14 +793,13 @@ def test_artifacts_that_change_during_a_copy_arrive_as_they_are(tmp_path: Path) 
     (tmp_path / "here").mkdir()
     for name in ("grows", "shrinks", "vanishes"):
         (tmp_path / "there" / name).write_text("four")
-    artifacts = Artifacts(tmp_path / "there")
-    changed = artifacts.changes({})
+    changed = changed_files(tmp_path / "there", {})
     (tmp_path / "there" / "grows").write_text("longer")
     (tmp_path / "there" / "shrinks").write_text("x")
     (tmp_path / "there" / "vanishes").unlink()
-    take_in(tmp_path / "here", changed, artifacts.read)
+    take_in(tmp_path / "here", changed, partial(read_piece, tmp_path / "there"))
     assert files(tmp_path / "here") == {"grows": b"longer", "shrinks": b"x"}
-    assert set(artifacts.changes(changed)) == {"grows", "shrinks"}
+    assert set(changed_files(tmp_path / "there", changed)) == {"grows", "shrinks"}
 
 
 def test_a_failed_artifact_sync_is_reported_once(store: Path) -> None:

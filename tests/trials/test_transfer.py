@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -41,11 +42,8 @@ class Ends:
         self.manifest = CheckpointTransfer(self.there, "here").manifest(self.record)
         self.receiver = CheckpointTransfer(self.here, "there")
 
-    def read(self, path: str, start: int, stop: int) -> bytes:
-        return read_piece(self.there.folder / self.record.name / path, start, stop)
-
     def pull(self) -> Record:
-        return self.receiver.fetch(self.manifest, self.read)
+        return self.receiver.fetch(self.manifest, partial(read_piece, self.there.folder))
 
     def push(self) -> Record:
         for path, piece in CheckpointTransfer(self.there, "here").pieces(self.record):

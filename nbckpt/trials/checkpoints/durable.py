@@ -108,8 +108,7 @@ class DurableFolder(CheckpointFolder):
         """
         pool = self._pool(name)
         manifest = TransferManifest(self._kept(pool, name).encode())
-        transfer = CheckpointTransfer(self, self.store.url)
-        return transfer.fetch(manifest, lambda path, *span: self.store.get(f"{name}/{path}", *span), pool.all)
+        return CheckpointTransfer(self, self.store.url).fetch(manifest, self.store.get, pool.all)
 
     def _kept(self, pool: TransferPool, name: str) -> Record:
         key = name + SUFFIX

@@ -26,10 +26,24 @@ from nbckpt.trials.checkpoints.folder import CheckpointFolder
 from nbckpt.trials.checkpoints.record import Record
 
 Read = Callable[[str, int, int], bytes]
-"""Returns the bytes of a file, by its path, from one offset up to another."""
+"""Returns the bytes of a file from one offset up to another. Raises NotFoundError if the file is missing."""
 
-Each = Callable[[Iterable[Callable[[], object]]], object]
-"""Makes all calls, in any order. A call may be repeated."""
+Calls = Iterable[Callable[[], object]]
+
+
+def read_piece(folder: Path, path: str, start: int, stop: int) -> bytes:
+    """Return the bytes of a file in *folder* from one offset up to another; see `Read`."""
+    try:
+        with (folder / path).open("rb") as file:
+            file.seek(start)
+            return file.read(stop - start)
+    except FileNotFoundError:
+        raise NotFoundError(f"{path!r} in {folder} is gone") from None
+
+
+def _in_turn(calls: Calls) -> None:
+    for call in calls:
+        call()
 
 
 @dataclass(frozen=True)
@@ -90,31 +104,33 @@ class CheckpointTransfer:
         finally:
             discard(stage)
 
-    def fetch(self, manifest: TransferManifest, read: Read, each: Each | None = None) -> Record:
+    def fetch(
+        self, manifest: TransferManifest, read: Read, make: Callable[[Calls], object] = _in_turn
+    ) -> Record:
         """Copy a checkpoint from the other end, and commit it.
 
         Args:
             manifest: The checkpoint's manifest.
-            read: Reads a file at the other end. Raises NotFoundError if the file is missing.
-            each: Makes the calls that copy the files; by default one after the other.
+            read: Reads a file at the other end, by its path below the trial's folder.
+            make: Makes the calls that copy the files, in any order. It may repeat a call.
 
         Raises:
             CorruptError: The files differ from those that were sent; the folder is unchanged.
             StoreError: The disk failed; the folder is unchanged.
         """
-        files = Record.decode(manifest.record, self._origin).files
-        with self._checkpoints.staged() as stage:
-            copies = (partial(self._copy, stage, path, size, read) for path, (size, _) in files.items())
-            (each or _in_turn)(copies)
-            return self._commit(stage, manifest)
+        record = Record.decode(manifest.record, self._origin)
 
-    def _copy(self, stage: Path, path: str, size: int, read: Read) -> None:
-        file = stage / path
-        # Of a file that is missing at the other end, `_commit` says so.
-        with explained("write", self._checkpoints.folder), suppress(NotFoundError):
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.unlink(missing_ok=True)  # a retry writes the file from its start
-            write_new(file, Pieces(size, partial(read, path)), synced=False)
+        def copy(path: str) -> None:
+            file, size = stage / path, record.files[path][0]
+            # If the file is missing at the other end, `_commit` says so.
+            with explained("write", self._checkpoints.folder), suppress(NotFoundError):
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.unlink(missing_ok=True)  # a repeated call writes the file from its start
+                write_new(file, Pieces(size, partial(read, f"{record.name}/{path}")), synced=False)
+
+        with self._checkpoints.staged() as stage:
+            make(partial(copy, path) for path in record.files)
+            return self._commit(stage, manifest)
 
     def _commit(self, stage: Path, manifest: TransferManifest) -> Record:
         record = Record.decode(manifest.record, self._origin)
@@ -136,22 +152,3 @@ class CheckpointTransfer:
                 with suppress(NbckptError):  # somebody else's file with that name
                     if open_signer().signed(decode(file.read_bytes())):
                         yield path
-
-
-def read_piece(file: Path, start: int, stop: int) -> bytes:
-    """Return the bytes of a file from one offset up to another; fewer if the file is shorter.
-
-    Raises:
-        NotFoundError: There is no such file.
-    """
-    try:
-        with file.open("rb") as opened:
-            opened.seek(start)
-            return opened.read(stop - start)
-    except FileNotFoundError:
-        raise NotFoundError(f"{str(file)!r} is gone") from None
-
-
-def _in_turn(calls: Iterable[Callable[[], object]]) -> None:
-    for call in calls:
-        call()

@@ -23,7 +23,7 @@ from nbckpt.sync.config import url_of
 from nbckpt.sync.exclude import excluding
 from nbckpt.sync.files import FileStat, scan
 from nbckpt.trials.checkpoints.record import PREFIX
-from nbckpt.trials.checkpoints.transfer import Read, read_piece
+from nbckpt.trials.checkpoints.transfer import Read
 from nbckpt.trials.model import journal, log
 from nbckpt.trials.model.params import FILE as PARAMS
 
@@ -33,25 +33,10 @@ FOLDER = "artifacts"  # see docs/decisions/0032
 """The folder of artifacts below an experiment's URL."""
 
 
-class Artifacts:
-    """The artifacts in a trial's folder, on the machine that writes them.
-
-    Args:
-        folder: The trial's folder.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._excluded = excluding(OTHERS)
-
-    def changes(self, known: Mapping[str, FileStat]) -> dict[str, FileStat]:
-        """Return the files that differ from the *known* ones."""
-        files = scan(self._folder, self._excluded, {})
-        return {path: stat for path, stat in files.items() if known.get(path) != stat}
-
-    def read(self, path: str, start: int, stop: int) -> bytes:
-        """Return a piece of a file; see `read_piece`."""
-        return read_piece(self._folder / path, start, stop)
+def changed_files(folder: Path, known: Mapping[str, FileStat]) -> dict[str, FileStat]:
+    """Return the artifacts in a trial's folder that differ from the *known* ones."""
+    files = scan(folder, excluding(OTHERS), {})
+    return {path: stat for path, stat in files.items() if known.get(path) != stat}
 
 
 class Sender:

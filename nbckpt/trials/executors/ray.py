@@ -11,6 +11,7 @@ import re
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from nbckpt.errors import NbckptError, StoreError, TrialError, UsageError
@@ -160,7 +161,7 @@ class RayWorker(Worker):
             return self._checkpoints.read(Record.decode(manifest.record, "a checkpoint").name)
         if self._job.sync.sync_on_checkpoint:
             self._bring()
-        return self._transfer.fetch(manifest, lambda *piece: self._call("read", *piece))
+        return self._transfer.fetch(manifest, partial(self._call, "read"))
 
     def ask_for_checkpoint(self) -> None:
         """See `Worker.ask_for_checkpoint`: the next call for a result tells the actor."""
@@ -214,7 +215,7 @@ class RayWorker(Worker):
                     self._job.warns(StoreError(failure))
                 return
             changed = self._call("changes", self._known)
-            take_in(self._job.folder, changed, lambda *piece: self._call("peek", *piece))
+            take_in(self._job.folder, changed, partial(self._call, "read"))
             self._known.update(changed)
         except WorkerLostError:
             raise

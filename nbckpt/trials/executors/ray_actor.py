@@ -21,7 +21,7 @@ from nbckpt.sync.files import FileStat
 from nbckpt.trials.checkpoints.folder import CheckpointFolder
 from nbckpt.trials.checkpoints.record import Record
 from nbckpt.trials.checkpoints.transfer import CheckpointTransfer, TransferManifest, read_piece
-from nbckpt.trials.executors.artifacts import Artifacts, Sender
+from nbckpt.trials.executors.artifacts import Sender, changed_files
 from nbckpt.trials.executors.base import Job
 from nbckpt.trials.executors.local import make as make_trainable
 from nbckpt.trials.executors.local import save
@@ -47,7 +47,7 @@ class TrialActor:
         self._newest: Record | None = None
         self._origin = ""
         self._is_shared = False
-        self._artifacts: Artifacts | None = None
+        self._has_folder = False
         self._sender: Sender | None = None
 
     def __repr__(self) -> str:
@@ -86,7 +86,7 @@ class TrialActor:
             folder = self._lent.enter_context(lend(uuid.uuid4().hex, Path.mkdir))
         self._checkpoints = CheckpointFolder(folder)
         self._transfer = CheckpointTransfer(self._checkpoints, "the machine of the experiment")
-        self._artifacts = Artifacts(folder)
+        self._has_folder = True
         if sync.upload_dir and sync.sync_artifacts:
             self._sender = Sender(sync, self._name, folder)
         self._trainable = make_trainable(Job(trainable, config, folder, trial, self._name))
@@ -115,9 +115,8 @@ class TrialActor:
         return self._transfer.manifest(record)
 
     def read(self, path: str, start: int, stop: int) -> bytes:
-        """Return a piece of a file of the newest checkpoint."""
-        assert self._newest is not None
-        return read_piece(self._checkpoints.folder / self._newest.name / path, start, stop)
+        """Return a piece of a file in the trial's folder; see `read_piece`."""
+        return read_piece(self._checkpoints.folder, path, start, stop)
 
     def write(self, path: str, piece: bytes) -> None:
         """See `CheckpointTransfer.write`."""
@@ -135,13 +134,8 @@ class TrialActor:
         self._trainable.restore(self._checkpoints.folder / name)
 
     def changes(self, known: Mapping[str, FileStat]) -> dict[str, FileStat]:
-        """See `Artifacts.changes`; without a folder there are no changes."""
-        return {} if self._artifacts is None else self._artifacts.changes(known)
-
-    def peek(self, path: str, start: int, stop: int) -> bytes:
-        """See `Artifacts.read`."""
-        assert self._artifacts is not None
-        return self._artifacts.read(path, start, stop)
+        """See `changed_files`; without a folder there are no changes."""
+        return changed_files(self._checkpoints.folder, known) if self._has_folder else {}
 
     def send(self, last: bool) -> str:  # noqa: FBT001  it is called by position, from afar
         """See `Sender.send`."""

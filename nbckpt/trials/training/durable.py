@@ -111,7 +111,7 @@ class DurableTrainable(Trainable):
         try:
             name = self._durable.name_of(checkpoint_path)
         except NotFoundError as error:
-            _log.warning("%s: nothing is deleted", error)
+            _log.warning("%s. Nothing was deleted", error)
         else:
             self._durable.delete(Record(name, "files", 0))
             with suppress(NotFoundError):  # a folder that the trial had before
@@ -120,7 +120,7 @@ class DurableTrainable(Trainable):
 
 
 class _BelowUrl(DurableTrainable):
-    """A durable trainable with the usual signature: its trial name sets its place below one URL."""
+    """A durable trainable with the usual signature: its trial name sets its folder below one URL."""
 
     _url: ClassVar[str]
     _options: ClassVar[Mapping[str, Any]]
@@ -133,21 +133,19 @@ class _BelowUrl(DurableTrainable):
         trial_name: str = "",
         trial_id: str = "",
     ) -> None:
-        place = self._place(trial_name)
-        super().__init__(place, config, logdir, trial_name=trial_name, trial_id=trial_id, **self._options)
+        url = self._url_of(trial_name)
+        super().__init__(url, config, logdir, trial_name=trial_name, trial_id=trial_id, **self._options)
 
     @classmethod
-    def _place(cls, trial_name: str) -> str:
+    def _url_of(cls, trial_name: str) -> str:
         if not trial_name:
-            raise UsageError(
-                f"give {cls.__name__} a trial_name: its checkpoints are kept below {cls._url} by it"
-            )
+            raise UsageError(f"{cls.__name__} needs a trial_name: it names the folder below {cls._url}")
         return f"{cls._url}/{check_key(trial_name)}"
 
     @classmethod
     def checkpoints_in(cls, folder: Path, trial_name: str) -> CheckpointFolder:
         """See `Trainable.checkpoints_in`."""
-        return DurableFolder(folder, cls.open_storage(cls._place(trial_name)), **cls._options)
+        return DurableFolder(folder, cls.open_storage(cls._url_of(trial_name)), **cls._options)
 
 
 def durable(
@@ -165,7 +163,7 @@ def durable(
 
     Args:
         trainable: As for `nbckpt.run`.
-        url: The place for all trials: any URL that fsspec knows, or a folder.
+        url: Where all trials keep their checkpoints: any URL that fsspec knows, or a folder.
         timeout: Give up an upload, a download or a removal after this many seconds; None for never.
         attempts: How often each storage call is tried.
 
@@ -177,7 +175,12 @@ def durable(
 
     base = trainable_class(trainable)
     folder = local_folder(url)
-    where = str(url) if folder is None else str(folder.absolute())
+    base_url = str(url) if folder is None else str(folder.absolute())
     options = {"timeout": timeout, "attempts": attempts}
-    names = {"_url": where.rstrip("/"), "_options": options, "__module__": __name__, "__doc__": base.__doc__}
+    names = {
+        "_url": base_url.rstrip("/"),
+        "_options": options,
+        "__module__": __name__,
+        "__doc__": base.__doc__,
+    }
     return type(base.__name__, (_BelowUrl, base), names)
