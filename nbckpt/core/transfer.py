@@ -18,9 +18,9 @@ from nbckpt.core.packs.writer import Packer
 from nbckpt.core.references import Ref
 from nbckpt.core.tree import Sign, Tree, pack, packed_tree
 from nbckpt.core.trust import open_signer
-from nbckpt.errors import CorruptError, FormatError, NbckptError, StoreError, UsageError
+from nbckpt.errors import CorruptError, FormatError, StoreError, UsageError
 from nbckpt.store import ArchiveStore, ArchiveWriter, Store
-from nbckpt.store.files import writing
+from nbckpt.store.files import explained, writing
 
 _MOST_NAME = 1000
 _MOST_TRIES = 3
@@ -43,17 +43,13 @@ def export(
 
 def write_file(tree: Tree, file: Path, sign: Sign | None, name: str = "", *, overwrite: bool = False) -> int:
     """Write a checkpoint from any place into *file*; see `export`."""
-    try:
+    with explained("write", file):
         if file.exists() and not overwrite:
             raise UsageError(f"{str(file)!r} exists: choose another name, or say --overwrite")
         file.parent.stat()  # raises if the folder does not exist, for example after a typing error
         with writing(file) as opened:
             write_archive(tree, opened, sign, name)
             return opened.tell()
-    except NbckptError:
-        raise
-    except OSError as error:
-        raise StoreError(f"cannot write {str(file)!r}: {error.strerror or error}") from error
 
 
 def write_archive(tree: Tree, file: BinaryIO, sign: Sign | None, name: str = "") -> None:

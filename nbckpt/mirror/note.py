@@ -8,9 +8,9 @@ from typing import Any
 
 from nbckpt.core import schema
 from nbckpt.core.trust import open_signer
-from nbckpt.errors import NbckptError, StoreError, UsageError
+from nbckpt.errors import NbckptError, UsageError
 from nbckpt.store import check_no_secret
-from nbckpt.store.files import write_file
+from nbckpt.store.files import explained, write_file
 from nbckpt.store.scan import OUTSIDE, link_outside
 
 FILE = "sync.json"
@@ -61,10 +61,8 @@ def write(file: Path, url: str, period: float) -> None:
     check_no_secret(url, FILE)
     signature = open_signer().sign_bytes("sync", _signed(url, period))
     sealed = schema.seal({"format": FORMAT, "url": url, "period": period, "signature": signature})
-    try:
+    with explained("write", file):
         write_file(file, sealed)
-    except OSError as error:
-        raise StoreError(f"cannot write {str(file)!r}: {error.strerror or error}") from error
 
 
 def _signed(url: str, period: float) -> bytes:

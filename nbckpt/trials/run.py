@@ -8,14 +8,15 @@ import re
 import string
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from itertools import count, product
 from pathlib import Path
 from typing import Any, Literal
 
-from nbckpt.errors import NotFoundError, StoreError, UsageError
-from nbckpt.store.files import make_folder, sync_folder
+from nbckpt.errors import NotFoundError, UsageError
+from nbckpt.store.files import explained, make_folder, sync_folder
 from nbckpt.store.scan import can_be_named, link_outside
 from nbckpt.sync import SyncConfig
 from nbckpt.trials.engine.experiment import Experiment
@@ -212,17 +213,12 @@ def _new_folder(top: Path, spec: Spec) -> Path:
 
 def _make(folder: Path) -> bool:
     """Make an experiment's folder, durably. Return whether it is new."""
-    try:
+    with explained("make", folder, "Choose another store"), suppress(FileExistsError):
         make_folder(folder.parent)
         folder.mkdir()
         sync_folder(folder.parent)
-    except FileExistsError:
-        return False
-    except OSError as error:
-        raise StoreError(
-            f"cannot make {str(folder)!r}: {error.strerror or error}. Choose another store"
-        ) from error
-    return True
+        return True
+    return False
 
 
 def _trials(experiment: Experiment, search: Search | None) -> list[Trial]:

@@ -25,8 +25,8 @@ from typing import Literal, cast
 
 from nbckpt.core import schema
 from nbckpt.core.packs.pools import starts
-from nbckpt.errors import CorruptError, StoreError, UsageError
-from nbckpt.store.files import write_file
+from nbckpt.errors import CorruptError, UsageError
+from nbckpt.store.files import explained, write_file
 from nbckpt.store.scan import link_outside
 
 FOLDER = "requests"
@@ -84,10 +84,8 @@ def ask(folder: Path, request: ControlRequest) -> Path:
     }
     if request.trial:
         document["trial"] = request.trial
-    try:
+    with explained("write", file):
         write_file(file, schema.seal(document))
-    except OSError as error:
-        raise StoreError(f"cannot write {str(file)!r}: {error.strerror or error}") from error
     return file
 
 

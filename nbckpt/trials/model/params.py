@@ -9,7 +9,7 @@ from typing import Any
 
 from nbckpt.core.schema import CHECKSUM, SEALED, check, parse, seal, unseal
 from nbckpt.errors import CorruptError, StoreError
-from nbckpt.store.files import only_files, write_files
+from nbckpt.store.files import explained, only_files, write_files
 from nbckpt.store.scan import is_link
 from nbckpt.trials.model.metrics import plain
 
@@ -30,13 +30,10 @@ def write(configs: Mapping[Path, Mapping[str, Any]]) -> None:
     Raises:
         StoreError: The disk failed, or there is a link in the place of a folder.
     """
-    try:
+    with explained("make the trial", next(iter(configs), "")):
         for folder in filter(is_link, configs):
             raise FileExistsError(errno.EEXIST, f"{str(folder)!r} is a link")
         write_files({folder / FILE: encode(config) for folder, config in configs.items()})
-    except OSError as error:
-        place = next(iter(configs))
-        raise StoreError(f"cannot make the trial {str(place)!r}: {error.strerror or error}") from error
 
 
 def read(folder: Path) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from nbckpt.core.schema import SEALED, OneOf, seal, unseal
 from nbckpt.core.trust import Signer
 from nbckpt.core.values.classes import Classes
 from nbckpt.errors import CodecError, CorruptError, NotFoundError, StoreError, UntrustedError, UsageError
-from nbckpt.store.files import only_files, write_file
+from nbckpt.store.files import explained, only_files, write_file
 from nbckpt.store.scan import OUTSIDE, link_outside
 from nbckpt.sync import SyncConfig
 from nbckpt.trials.model.metrics import plain
@@ -158,10 +158,8 @@ def sign(folder: Path, signer: Signer) -> bool:
 
 
 def _put(folder: Path, document: dict[str, Any]) -> None:
-    try:
+    with explained("write", folder / FILE):
         write_file(folder / FILE, seal(document | {"format": SEALED}))
-    except OSError as error:
-        raise StoreError(f"cannot write {str(folder / FILE)!r}: {error.strerror or error}") from error
 
 
 def _packed(spec: Spec, signer: Signer) -> dict[str, Any]:

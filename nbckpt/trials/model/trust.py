@@ -14,7 +14,7 @@ from nbckpt.core.manifest_json import canonical
 from nbckpt.core.schema import parse
 from nbckpt.core.tree import INSIDE, read_manifest
 from nbckpt.core.trust import Signer, open_signer
-from nbckpt.errors import StoreError
+from nbckpt.store.files import explained
 from nbckpt.trials.checkpoints.folder import CheckpointFolder
 from nbckpt.trials.checkpoints.record import SUFFIX, Record
 from nbckpt.trials.model.trial import Trial
@@ -40,21 +40,19 @@ def sign_checkpoints(folder: CheckpointFolder, records: Iterable[Record], signer
 
 
 def _sign(folder: CheckpointFolder, record: Record, signer: Signer) -> bool:
-    place, file = folder.folder / record.name, folder.folder / (record.name + SUFFIX)
-    manifest = read_manifest(place)
+    own, file = folder.folder / record.name, folder.folder / (record.name + SUFFIX)
+    manifest = read_manifest(own)
     if not manifest.values or signer.signed(manifest):
         return False
     folder.check(record)
-    try:
+    with explained("sign", own):
         written = file.stat()
         with folder.staged() as stage:
-            shutil.copytree(place, stage, symlinks=True, dirs_exist_ok=True)
+            shutil.copytree(own, stage, symlinks=True, dirs_exist_ok=True)
             signed = stage / INSIDE / "checkpoint.json"
             document = parse(signed.read_bytes(), str(signed))
             document["signature"] = asdict(signer.sign(manifest.id))
             signed.write_bytes(canonical(document))
             folder.commit(stage, record)
         os.utime(file, ns=(written.st_atime_ns, written.st_mtime_ns))  # lists order checkpoints by this time
-    except OSError as error:
-        raise StoreError(f"cannot sign {str(place)!r}: {error.strerror or error}") from error
     return True
