@@ -496,7 +496,7 @@ SECRET = "p4ss/w0rd".replace("/", "")
 
 def test_a_password_in_a_sync_url_is_refused_and_never_stored(auto: AutoMirror, here: Path) -> None:
     for url in (f"sftp://me:{SECRET}@host/x", f"https://host/x?token={SECRET}"):
-        with pytest.raises(UsageError, match=r"\*\*\*.*would be kept in sync\.json.*SSH key") as caught:
+        with pytest.raises(UsageError, match=r"\*\*\*.*would be stored in sync\.json.*SSH key") as caught:
             auto.start(url)
         assert SECRET not in str(caught.value)
     assert auto.status is None

@@ -93,7 +93,9 @@ class Connections:
         from nbckpt.store.sftp import KnownHosts
 
         if len(self._protocols) > 1:
-            raise UsageError("with :: the key of the host is not checked: give the URL of the host alone")
+            raise UsageError(
+                "a URL with :: skips the check of the host's key. Give the URL of the host alone"
+            )
         options = KnownHosts._get_kwargs_from_urls(self._url) | self._options
         return KnownHosts(**options), KnownHosts._strip_protocol(self._url)
 

@@ -41,7 +41,7 @@ def check_no_secret(url: str, where: str) -> None:
     """
     if masked_url(url) != url:  # see docs/decisions/0053
         raise UsageError(
-            f"{masked_url(url)!r} has a password or a token in it, which would be kept in {where}. Leave it "
-            "out of the URL, and give it by an SSH key, environment variables or a configuration file of "
-            "fsspec (~/.config/fsspec)"
+            f"{masked_url(url)!r} contains a password or a token, which would be stored in {where}. Remove "
+            "it from the URL. Use an SSH key, environment variables or a configuration file of fsspec "
+            "(~/.config/fsspec)"
         )

@@ -39,9 +39,10 @@ class KnownHosts(SFTPFileSystem):  # type: ignore[misc]  # fsspec has no types
             port = self.ssh_kwargs.get("port", _PORT)
             name = self.host if port == _PORT else f"[{self.host}]:{port}"
             raise RefusedError(
-                f"{self.host} shows another key than the one in ~/.ssh/known_hosts "
-                f"({_fingerprint(error.key)}): somebody may be in between. If its owner has changed the key, "
-                f"remove the old one: ssh-keygen -R '{name}'"
+                f"{self.host} presents another key than the one in ~/.ssh/known_hosts "
+                f"({_fingerprint(error.key)}). Somebody may intercept the connection. "
+                "If the owner of the host changed the key, remove the "
+                f"old one: ssh-keygen -R '{name}'"
             ) from error
         except BaseException:
             self.client.close()
@@ -57,8 +58,8 @@ class _Refuse(paramiko.MissingHostKeyPolicy):  # type: ignore[misc]  # nor has p
         host, _, port = hostname.removeprefix("[").partition("]:")
         scan = f"ssh-keyscan {f'-p {port} ' if port else ''}{host}"
         raise RefusedError(
-            f"the host {hostname} is not in ~/.ssh/known_hosts, so it may be any other. It shows "
-            f"{_fingerprint(key)}. If that is right, add it: {scan} >> ~/.ssh/known_hosts"
+            f"the host {hostname} is not in ~/.ssh/known_hosts, so anybody may answer for it. It presents "
+            f"the key {_fingerprint(key)}. If this key is right, add it: {scan} >> ~/.ssh/known_hosts"
         )
 
 

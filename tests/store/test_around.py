@@ -68,7 +68,7 @@ def test_the_calls_that_fail_can_be_chosen() -> None:
     chosen = FaultyStore(
         MemoryStore(),
         fail_at=2,
-        when=lambda it: it.key.startswith("a/"),
+        when=lambda call: call.key.startswith("a/"),
         error=OSError("unplugged"),
     )
     chosen.put("b", b"x")
@@ -94,5 +94,5 @@ def test_a_recording_gives_every_state_that_a_crash_leaves() -> None:
     store = RecordingStore(inner)
     store.put("new", b"1")
     store.delete("old")
-    states = [{key: it.get(key) for key in list(it.keys())} for it in store.crashes()]
+    states = [{key: contents.get(key) for key in list(contents.keys())} for contents in store.crashes()]
     assert states == [{"old": b"0"}, {"old": b"0", "new": b"1"}, {"new": b"1"}]

@@ -57,7 +57,7 @@ def test_names_are_never_cached(below: RecordingStore, tmp_path: Path) -> None:
 def test_a_damaged_cached_range_is_requested_again(below: RecordingStore, tmp_path: Path) -> None:
     store = CachedStore(below, tmp_path, 1 << 20)
     store.get("packs/ab/abc")
-    (file,) = (it for it in tmp_path.rglob("*") if it.is_file())
+    (file,) = (path for path in tmp_path.rglob("*") if path.is_file())
     for data in (
         b"",
         b"x",
@@ -74,18 +74,18 @@ def test_two_stores_do_not_share_cached_data(tmp_path: Path) -> None:
     one.url, other.url = "s3://one", "s3://other"
     one.put("packs/a", b"1")
     other.put("packs/a", b"2")
-    assert [CachedStore(it, tmp_path, 1 << 20).get("packs/a") for it in (one, other)] == [b"1", b"2"]
+    assert [CachedStore(store, tmp_path, 1 << 20).get("packs/a") for store in (one, other)] == [b"1", b"2"]
 
 
 def test_the_least_recently_used_data_is_evicted_first(below: RecordingStore, tmp_path: Path) -> None:
     store = CachedStore(below, tmp_path, 1 << 20)
     store.get("packs/ab/abc", 0, 4000)
-    (old,) = (it for it in tmp_path.rglob("*") if it.is_file())
+    (old,) = (path for path in tmp_path.rglob("*") if path.is_file())
     os.utime(old, (1, 1))
     store.get("packs/ab/abc", 4000, 8000)
     CachedStore(below, tmp_path, 6000).get("packs/ab/abc", 8000, 9000)
     assert not old.exists()
-    assert len([it for it in tmp_path.rglob("*") if it.is_file()]) == 2
+    assert len([path for path in tmp_path.rglob("*") if path.is_file()]) == 2
 
 
 def test_without_a_writable_cache_every_read_asks_the_store(below: RecordingStore, tmp_path: Path) -> None:
@@ -124,10 +124,10 @@ def test_a_remote_tracker_fetches_only_the_needed_data_and_once(
     for most in (200_000, 2_000):
         asked.clear()
         with Tracker(f"{s3_bucket}/store") as tracker:
-            found: dict[str, object] = {}
-            tracker.restore("one", found, ["small"])
-            assert found == {"small": 1}
+            namespace: dict[str, object] = {}
+            tracker.restore("one", namespace, ["small"])
+            assert namespace == {"small": 1}
         assert sum(asked) < most
     with Tracker(f"{s3_bucket}/store") as tracker:
-        tracker.restore("one", found)
-    assert found == arrays
+        tracker.restore("one", namespace)
+    assert namespace == arrays

@@ -36,19 +36,21 @@ posix = pytest.mark.skipif(os.name == "nt", reason="needs POSIX")
 
 
 def left(folder: Path) -> list[str]:
-    return [it.name for it in folder.rglob("*") if it.name.startswith(STAGING)]
+    return [path.name for path in folder.rglob("*") if path.name.startswith(STAGING)]
 
 
 def tree_of(folder: Path) -> dict[str, bytes]:
-    return {it.relative_to(folder).as_posix(): it.read_bytes() for it in folder.rglob("*") if it.is_file()}
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()
+    }
 
 
-def replace_folder(place: Path, data: bytes) -> None:
-    with staged_folder(place.parent) as stage:
+def replace_folder(folder: Path, data: bytes) -> None:
+    with staged_folder(folder.parent) as stage:
         (stage / "sub").mkdir()
         for name in ("a", "sub/b"):
             (stage / name).write_bytes(data)
-        commit(stage, place)
+        commit(stage, folder)
 
 
 WRITERS: dict[str, Callable[[Path, bytes], None]] = {
@@ -101,10 +103,10 @@ def test_a_folder_that_cannot_be_swapped_survives_an_error(
     replace_folder(tmp_path / "x", b"old")
     real = Path.replace
 
-    def failing(place: Path, target: Path) -> Path:
-        if target == tmp_path / "x" and (place / "a").read_bytes() == b"new":
+    def failing(source: Path, target: Path) -> Path:
+        if target == tmp_path / "x" and (source / "a").read_bytes() == b"new":
             raise OSError(errno.EIO, "Input/output error")
-        return real(place, target)
+        return real(source, target)
 
     with monkeypatch.context() as patch:
         patch.setattr(Path, "replace", failing)
@@ -151,14 +153,14 @@ def test_kill_9_leaves_every_file_whole(tmp_path: Path, writer: str, attempt: in
 def test_every_file_is_synced_before_the_rename(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     happened: list[tuple[str, str]] = []
 
-    def told(place: Path) -> str:
-        name = place.relative_to(tmp_path).as_posix()
+    def shown(path: Path) -> str:
+        name = path.relative_to(tmp_path).as_posix()
         return "/".join("*" if part.startswith(STAGING) else part for part in name.split("/"))
 
-    def noted(what: str, call: Any) -> Any:
-        def note(place: Path, *others: Any) -> Any:
-            happened.append((what, told(place)))
-            return call(place, *others)
+    def noted(kind: str, call: Any) -> Any:
+        def note(path: Path, *others: Any) -> Any:
+            happened.append((kind, shown(path)))
+            return call(path, *others)
 
         return note
 
@@ -219,9 +221,9 @@ def test_a_sweep_removes_only_old_staged_names(tmp_path: Path) -> None:
     (old / "f").write_bytes(b"half")
     new.write_bytes(b"another writer's")
     theirs = [tmp_path / name for name in ("notes", f"{STAGING}-notes", f"{STAGING}-former-x", "0" * 32)]
-    for place in (*theirs, old):
-        place.mkdir(exist_ok=True)
-        os.utime(place, (time.time() - 2 * 24 * 3600,) * 2)
+    for path in (*theirs, old):
+        path.mkdir(exist_ok=True)
+        os.utime(path, (time.time() - 2 * 24 * 3600,) * 2)
     sweep(tmp_path)
     assert set(tmp_path.iterdir()) == {new, *theirs}
     sweep(tmp_path / "missing")
@@ -279,8 +281,8 @@ def test_a_scan_never_leaves_the_folder_through_a_link(tmp_path: Path) -> None:
     }.items():
         (folder / name).symlink_to(target)
     os.mkfifo(folder / "pipe")
-    found, refused = entries(tmp_path / "chosen")
-    assert found == ["alias", "in/file", "other/file"]
+    paths, refused = entries(tmp_path / "chosen")
+    assert paths == ["alias", "in/file", "other/file"]
     outside, back = (
         "it is a link that leads outside",
         "it is a link that leads back to a folder that it is in",
@@ -293,7 +295,7 @@ def test_a_scan_never_leaves_the_folder_through_a_link(tmp_path: Path) -> None:
         "other/up": back,
         "pipe": "it is neither a file nor a folder",
     }
-    assert scan.checksums(tmp_path / "chosen", lambda file: file.name).keys() == set(found)
+    assert scan.checksums(tmp_path / "chosen", lambda file: file.name).keys() == set(paths)
 
 
 @posix

@@ -244,17 +244,17 @@ def test_a_partial_write_is_continued(tmp_path: Path, monkeypatch: pytest.Monkey
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """Give a disk of one megabyte."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(place)]
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(disk)]
     try:
         refused = subprocess.run(mount, capture_output=True, check=False).returncode != 0
     except FileNotFoundError:
         refused = True
     if refused:
         pytest.skip("this system lets nobody but root mount a small disk")
-    yield place
-    subprocess.run(["umount", str(place)], check=True)
+    yield disk
+    subprocess.run(["umount", str(disk)], check=True)
 
 
 def test_a_full_disk_is_explained_and_loses_nothing(small_disk: Path) -> None:
@@ -341,7 +341,7 @@ def test_a_link_that_leads_out_of_the_store_is_refused_by_name(tmp_path: Path, n
         LocalStore(theirs).put(file, b"precious")
     for file in theirs.rglob("*"):
         os.utime(file, (time.time() - 2 * 24 * 3600,) * 2)
-    before = {it: it.stat().st_mtime for it in theirs.rglob("*")}
+    before = {path: path.stat().st_mtime for path in theirs.rglob("*")}
     store = LocalStore(tmp_path / "store")
     (tmp_path / "store" / name).parent.mkdir(parents=True)
     (tmp_path / "store" / name).symlink_to(theirs)
@@ -363,7 +363,7 @@ def test_a_link_that_leads_out_of_the_store_is_refused_by_name(tmp_path: Path, n
     for call in calls.values():
         with pytest.raises(RefusedError, match=f"'{name}' in .*store is refused.*leads outside"):
             call()
-    assert {it: it.stat().st_mtime for it in theirs.rglob("*")} == before
+    assert {path: path.stat().st_mtime for path in theirs.rglob("*")} == before
 
 
 @posix

@@ -60,8 +60,8 @@ def test_an_error_never_shows_a_password(url: str) -> None:
 
 def test_a_password_is_never_stored(tmp_path: Path) -> None:
     check_no_secret("s3://bucket/x", "a file")
-    with pytest.raises(UsageError, match=r"a:\*\*\*@b.* would be kept in the experiment's file"):
+    with pytest.raises(UsageError, match=r"a:\*\*\*@b.* would be stored in the experiment's file"):
         SyncConfig(upload_dir="sftp://a:pw@b/c")
     for url in ("sftp://a:it's@b/c", "sftp://a:two words@b/c"):
-        with pytest.raises(UsageError, match=r"a:\*\*\*@b.* would be kept in a file"):
+        with pytest.raises(UsageError, match=r"a:\*\*\*@b.* would be stored in a file"):
             check_no_secret(url, "a file")

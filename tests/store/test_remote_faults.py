@@ -80,21 +80,21 @@ def test_a_put_is_complete_or_has_no_effect(
 
 @pytest.mark.slow
 @each(ANY | DOWN)
-@pytest.mark.parametrize("place", [(0, None), (1000, 200_000)], ids=["whole", "range"])
+@pytest.mark.parametrize("span", [(0, None), (1000, 200_000)], ids=["whole", "range"])
 def test_a_get_returns_the_right_bytes_or_fails(
     direct: Store,
     store: Store,
     s3_proxy: Proxy,
     fault: partial[Fault],
-    place: tuple[int, int | None],
+    span: tuple[int, int | None],
 ) -> None:
     direct.put("a", DATA)
-    failed = s3_proxy.fail(fault(when=lambda it: it.method == "GET"))
+    failed = s3_proxy.fail(fault(when=lambda request: request.method == "GET"))
     with suppress(StoreError):
-        assert store.get("a", *place) == DATA[slice(*place)]
+        assert store.get("a", *span) == DATA[slice(*span)]
     assert failed.struck.is_set()
     s3_proxy.heal()
-    assert store.get("a", *place) == DATA[slice(*place)]
+    assert store.get("a", *span) == DATA[slice(*span)]
 
 
 @pytest.mark.slow
@@ -130,13 +130,13 @@ def test_the_parts_of_a_large_put_become_visible_together(
     direct: Store, store: Store, s3_proxy: Proxy
 ) -> None:
     data = memoryview(bytearray(129 << 20))
-    s3_proxy.fail(Fault("reset", sent=1 << 20, when=lambda it: "partNumber=2" in it.path))
+    s3_proxy.fail(Fault("reset", sent=1 << 20, when=lambda request: "partNumber=2" in request.path))
     with pytest.raises(StoreError):
         store.put("a", data)
     assert list(direct.keys()) == []
     with pytest.raises(NotFoundError):
         direct.get("a")
-    assert any(it.method == "DELETE" and "uploadId" in it.path for it in s3_proxy.requests)
+    assert any(request.method == "DELETE" and "uploadId" in request.path for request in s3_proxy.requests)
 
 
 def test_a_denied_request_is_an_error_with_advice(store: Store, s3_proxy: Proxy) -> None:

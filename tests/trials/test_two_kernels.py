@@ -363,4 +363,4 @@ def test_a_request_that_is_a_pipe_is_refused(here: Experiment) -> None:
     until(lambda: not file.exists())
     os.mkfifo(file)
     until(lambda: not file.exists())
-    assert "not a regular file" in here.notes[0]
+    assert "it is not a file" in here.notes[0]
