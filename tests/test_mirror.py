@@ -28,7 +28,7 @@ from nbckpt.sync.progress import Progress
 from nbckpt.sync.transfer import TransferOptions
 from nbckpt.testing import FaultyStore, RecordingStore
 from nbckpt.testing.faults import Call
-from nbckpt.trials import Catalog
+from nbckpt.trials import Catalog, trash
 from nbckpt.trials.model.journal import Journal
 from waiting import until
 
@@ -546,6 +546,28 @@ def test_a_run_started_during_a_pull_of_its_name_loses_nothing(here: Path, tmp_p
     expected = 5 if ran else 2
     assert [trial.iteration for trial in Catalog(here / "experiments").open("e").trials] == [expected]
     assert Catalog(here / "experiments").open("e").trials[0].config == {"n": expected}
+
+
+@pytest.mark.parametrize("action", ["rm", "undo"])
+def test_a_push_during_rm_or_undo_sends_no_record_alone(
+    here: Path, action: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert nbckpt.run(count, {"n": 2}, name="e", executor="inline").wait(SECONDS)
+    target, experiments = MemoryStore(), here / "experiments"
+    paths = ["e/t0/checkpoint_000001", "e/t0/checkpoint_000001.json"]
+    removal = trash.take_away(experiments, paths) if action == "undo" else None
+    move, sent = trash._move, list[tuple[bool, bool]]()
+    there = "experiments/e/t0/checkpoint_000001"
+
+    def moves(folder: Path, source: Path, to: Path) -> None:
+        move(folder, source, to)
+        mirror(here, target).push()
+        sent.append((target.exists(f"{there}.json"), any(target.keys(f"{there}/"))))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(trash, "_move", moves)
+        trash.take_away(experiments, paths) if removal is None else removal.bring_back()
+    assert sent == [(False, False), (action == "undo", action == "undo")]
 
 
 def test_rm_during_a_push_deletes_nothing_at_the_target(here: Path) -> None:
