@@ -92,7 +92,7 @@ _HOMES = {
     "SyncConfig": "nbckpt.sync.config",
     "Syncer": "nbckpt.sync.syncer",
     "RetentionPolicy": "nbckpt.trials.model.retention",
-    "Callback": "nbckpt.trials.engine.callbacks",
+    "Callback": "nbckpt.trials.model.callback",
     "SyncerCallback": "nbckpt.trials.engine.upload",
     "TrialError": "nbckpt.errors",
     "FILES": "nbckpt.core.files",

@@ -10,7 +10,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "nbckpt"
 LAYERS = [
-    "lazy",
+    "lazy hook",
     "errors",
     "settings",  # see docs/decisions/0010
     "render",  # see docs/decisions/0033

@@ -29,6 +29,8 @@ Wait = Annotated[
     Word("", help="Wait until no trial runs. An interrupt pauses all trials, a second one stops them."),
 ]
 _MOST_OTHERS = 10
+_KILLED_S = 5.0
+"""How many seconds an interrupt waits for the trials that it has killed."""
 
 
 def run(
@@ -111,12 +113,23 @@ def _under_way(session: Session, experiment: Experiment, *, wait: bool) -> Exper
     except KeyboardInterrupt:
         if not waits:
             raise
-        experiment.rest()
+        _pause_all(experiment)
         raise Interrupted(_interrupted(experiment)) from None
     finally:
         if waits and session.watch is not None:
             session.watch(experiment, experiment)
     return experiment
+
+
+def _pause_all(experiment: Experiment) -> None:
+    """Pause all trials, and wait until none runs. An interrupt during the wait stops them instead."""
+    try:
+        experiment.pause()
+        experiment.wait()
+    except KeyboardInterrupt:
+        experiment.stop()
+        experiment.kill()
+        experiment.wait(_KILLED_S)
 
 
 def _interrupted(experiment: Experiment) -> str:

@@ -140,7 +140,7 @@ class MLflowCallback(Callback):
         if trial.folder in self._runs:
             self._send(trial)
             done = "FAILED" if trial.status == Status.ERROR else "FINISHED"
-            killed = trial.early or not trial.finished
+            killed = trial.stopped_early or not trial.finished
             self._client().set_terminated(self._runs.pop(trial.folder).id, "KILLED" if killed else done)
 
     def _client(self) -> MlflowClient:

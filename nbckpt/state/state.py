@@ -9,6 +9,7 @@ from typing import IO, Any
 from nbckpt.core.tables import values_table
 from nbckpt.core.values.preview import describe
 from nbckpt.errors import UsageError
+from nbckpt.hook import Hook
 from nbckpt.render import Page, Rich, age
 from nbckpt.state.registry import current
 
@@ -68,15 +69,11 @@ class State(Rich):
 
         See `nbckpt.state.values.ValueState`.
         """
-        return _made[0](name, value)
+        return make_state(name, value)
 
 
-_made: list[Callable[[str, Any], State]] = []
-
-
-def bind(of: Callable[[str, Any], State]) -> None:
-    """Set the function that `State.of` calls: its module is in a layer above this one."""
-    _made[:] = [of]
+make_state: Hook[[str, Any], State] = Hook()
+"""See `State.of`."""
 
 
 def _remarks(state: State) -> Iterator[str]:

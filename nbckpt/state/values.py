@@ -23,7 +23,7 @@ from nbckpt.core.values.diagnose import path_to
 from nbckpt.errors import CodecError, CorruptError
 from nbckpt.state.refill import SCALARS, filled, has_state_dict, state_of
 from nbckpt.state.registry import current
-from nbckpt.state.state import State, bind, name_of
+from nbckpt.state.state import State, make_state, name_of
 
 _MAGIC = b"nbckpt value 1\n"
 _ALIGNED = 64
@@ -198,4 +198,4 @@ def _part(file: IO[bytes], size: int) -> memoryview:
     return memory
 
 
-bind(ValueState)
+make_state.function = ValueState

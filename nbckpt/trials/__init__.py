@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from nbckpt.trials.training.trainable import Trainable as Trainable
 
 _HOMES = {
-    "Callback": "nbckpt.trials.engine.callbacks",
+    "Callback": "nbckpt.trials.model.callback",
     "CheckpointFolder": "nbckpt.trials.checkpoints.folder",
     "Record": "nbckpt.trials.checkpoints.record",
     "DurableTrainable": "nbckpt.trials.training.durable",

@@ -19,9 +19,10 @@ from nbckpt.errors import NotFoundError, UsageError
 from nbckpt.store.files import explained, make_folder, sync_folder
 from nbckpt.store.scan import can_be_named, link_outside
 from nbckpt.sync import SyncConfig
-from nbckpt.trials.engine.experiment import Experiment
+from nbckpt.trials.engine.experiment import Experiment, open_runner
 from nbckpt.trials.engine.fetch import fetch, is_there
 from nbckpt.trials.engine.optuna import open_search
+from nbckpt.trials.engine.runner import Runner
 from nbckpt.trials.engine.search import Search
 from nbckpt.trials.engine.upload import SyncerCallback
 from nbckpt.trials.executors import Executor, open_executor
@@ -123,10 +124,10 @@ def run(
         sync=sync_config,
     )
     search = _checked(spec, executor, search)
-    experiment = Experiment.at(_place(folder, name, spec, resume), spec)
-    with experiment.claimed():
-        _prepare(experiment, spec, resume, keep_seed=seed is None)
-        experiment.launch(_trials(experiment, search), search, executor)
+    experiment, runner = open_runner(_folder(folder, name, spec, resume), spec)
+    with runner.claimed():
+        _prepare(runner, spec, resume, keep_seed=seed is None)
+        runner.launch(experiment, _trials(runner, search), search, executor)
     return experiment
 
 
@@ -151,7 +152,7 @@ def _callbacks(given: Any) -> tuple[Callback, ...]:
     return listed
 
 
-def _place(folder: str | os.PathLike[str] | None, name: str, spec: Spec, resume: Resume) -> Path:
+def _folder(folder: str | os.PathLike[str] | None, name: str, spec: Spec, resume: Resume) -> Path:
     """Return the experiment's folder. If there is no name, make a new folder."""
     if resume not in {"auto", "must", "never"}:
         raise UsageError(f"resume={resume!r} is unknown: it is 'auto', 'must' or 'never'")
@@ -168,23 +169,21 @@ def _place(folder: str | os.PathLike[str] | None, name: str, spec: Spec, resume:
     return _new_folder(top, spec)
 
 
-def _prepare(experiment: Experiment, spec: Spec, resume: Resume, *, keep_seed: bool) -> None:
+def _prepare(runner: Runner, spec: Spec, resume: Resume, *, keep_seed: bool) -> None:
     """Give an experiment its new *spec*. When this returns, none of its trials runs here."""
-    _find(experiment, spec, resume)
-    experiment.refresh()
-    while experiment.running:  # a cell that runs again ends its former run
-        experiment.pause()
-        experiment.wait()
-    before = experiment.spec
+    _find(runner.folder, spec, resume)
+    runner.refresh()
+    while runner.pool.workers:  # a cell that runs again ends its former run
+        runner.pause()
+        runner.wait()
+    before = runner.spec
     seed = before.seed if keep_seed else spec.seed
-    experiment.write_spec(replace(spec, seed=seed, created_at=before.created_at))
-    if before.trainable is None:
-        experiment.recall_configs()
+    runner.write_spec(replace(spec, seed=seed, created_at=before.created_at))
 
 
-def _find(experiment: Experiment, spec: Spec, resume: Resume) -> None:
+def _find(folder: Path, spec: Spec, resume: Resume) -> None:
     """Download the experiment if it is only on remote storage. If it is nowhere, make its folder."""
-    folder, name = experiment.folder, experiment.name
+    name = folder.name
     if link_outside(folder.parent, name):
         raise UsageError(f"{name!r} in {folder.parent} is a link that leads outside: remove it")
     there = (folder / spec_file.FILE).is_file()
@@ -203,7 +202,7 @@ def _find(experiment: Experiment, spec: Spec, resume: Resume) -> None:
 def _new_folder(top: Path, spec: Spec) -> Path:
     """Make a folder with a new name: the function's name, the day and a letter."""
     base = re.sub(r"[^A-Za-z0-9_]", "", spec.function_name) or "trials"
-    letters = ("".join(it) for size in count(1) for it in product(string.ascii_lowercase, repeat=size))
+    letters = ("".join(word) for size in count(1) for word in product(string.ascii_lowercase, repeat=size))
     for letter in letters:
         folder = top / f"{base}_{datetime.now():%m%d}{letter}"
         if not folder.exists() and not is_there(spec.sync, folder.name) and _make(folder):
@@ -221,15 +220,16 @@ def _make(folder: Path) -> bool:
     return False
 
 
-def _trials(experiment: Experiment, search: Search | None) -> list[Trial]:
+def _trials(runner: Runner, search: Search | None) -> list[Trial]:
     """Return the trials to run: one for each unfinished configuration, made if it is new."""
+    known = list(runner.trials.values())
     if search is not None:
-        return [trial for trial in experiment.trials if not trial.finished]
-    spec = experiment.spec
-    found = list(match(experiment.trials, configs(spec.config, spec.num_samples, spec.seed)))
-    made = iter(experiment.add(*(config for trial, config in found if trial is None)))
+        return [trial for trial in known if not trial.finished]
+    spec = runner.spec
+    pairs = list(match(known, configs(spec.config, spec.num_samples, spec.seed)))
+    made = iter(runner.add(*(config for trial, config in pairs if trial is None)))
     trials = []
-    for trial, config in found:
+    for trial, config in pairs:
         if trial is None:
             trials.append(next(made))
         elif not trial.finished:

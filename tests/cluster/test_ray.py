@@ -422,7 +422,7 @@ def test_bad_requests_are_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> No
 
 ALONE = """
 import threading, nbckpt
-from nbckpt.trials.engine.callbacks import Callback
+from nbckpt.trials.model.callback import Callback
 
 reached = threading.Event()
 

@@ -651,7 +651,7 @@ def test_a_question_keeps_its_trial_while_the_list_changes(
     tab._experiment.value = "e"
     notebook.run("gate.release(9)")
     until(lambda: not ticks())
-    assert [trial.early for trial in tab._open().trials] == [False, True]
+    assert [trial.stopped_early for trial in tab._open().trials] == [False, True]
 
 
 def test_each_experiment_is_shown_with_its_own_metric_and_mode(notebook: Notebook) -> None:

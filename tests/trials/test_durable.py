@@ -608,7 +608,7 @@ def test_a_process_reports_that_a_checkpoint_is_not_remote(tmp_path: Path, exper
 
 def resumed(experiment: nbckpt.trials.Experiment) -> list[int]:
     """Go on with the only trial, without its conditions, and return what it reported."""
-    experiment.spec = replace(experiment.spec, stop=None)
+    experiment._runner.spec = replace(experiment.spec, stop=None)
     experiment.resume("t0")
     assert experiment.wait(20)
     assert experiment.trials[0].status == Status.TERMINATED

@@ -60,7 +60,7 @@ def test_a_search_suggests_configurations_and_sees_reports() -> None:
         *("suggest t0", "reported t0 1", "reported t0 2", "reported t0 3", "ended t0 TERMINATED"),
         *("suggest t1", "reported t1 1", "reported t1 2", "ended t1 TERMINATED"),
     ]
-    assert [(trial.note, trial.early) for trial in experiment.trials] == [
+    assert [(trial.note, trial.stopped_early) for trial in experiment.trials] == [
         ("done", False),
         ("it is enough", True),
     ]
@@ -151,7 +151,7 @@ def test_a_search_learns_that_a_paused_trial_was_stopped() -> None:
     search.calls.clear()
     experiment.stop("t0")
     assert search.calls == ["ended t0 TERMINATED"]
-    assert experiment.trials[0].early
+    assert experiment.trials[0].stopped_early
 
 
 def test_a_value_that_is_not_a_search_is_refused(store: Path) -> None:

@@ -187,7 +187,7 @@ class StagedUpdate:
         self.ended()
 
     def trial(self) -> Trial:
-        return self.experiment.add({})[0]
+        return self.experiment._runner.add({})[0]
 
     def result(self, trial: Trial, **result: Any) -> None:
         self.callback.on_trial_result(trial, {"training_iteration": 2, "time_total_s": 0.0} | result)
@@ -545,7 +545,7 @@ def test_a_callback_that_was_pickled_works(store: Path) -> None:
 
 ENDS = """
 import sys, threading, nbckpt
-from nbckpt.trials.engine.callbacks import Callback
+from nbckpt.trials.model.callback import Callback
 
 def count(config):
     for i in range(10**9):

@@ -33,7 +33,7 @@ class Made:
         self.experiment = Experiment(folder, Spec(None, **spec))
 
     def trial(self, *results: dict[str, Any], end: bool = True, **config: Any) -> Trial:
-        (trial,) = self.experiment.add(config)
+        (trial,) = self.experiment._runner.add(config)
         with TrialRecorder(trial) as recorder:
             recorder.start("thread", None)
             for at, result in enumerate(results, 1):
@@ -285,24 +285,24 @@ def test_a_row_shows_the_newest_checkpoint_and_results_at_risk(made: Made) -> No
 
 def test_a_running_trial_shows_its_end_and_time_left(tmp_path: Path) -> None:
     made = Made(tmp_path / "e", stop={"training_iteration": 5})
-    made.experiment._pool.drivers = 1  # it runs
+    made.experiment._runner.pool.workers = 1  # it runs
     made.trial(*[{"time_this_iter_s": 60.0}] * 2, end=False)
     paused(made.trial({"time_this_iter_s": 60.0}, end=False))
     made.trial(*[{"loss": 1}] * 5)
     assert [(row["iteration"], row["eta"]) for row in made.rows()] == [("2/5", "3 min"), ("1", ""), ("5", "")]
-    made.experiment._pool.drivers = 0
+    made.experiment._runner.pool.workers = 0
     assert "eta" not in made.rows()[0]
     assert [row["iteration"] for row in made.rows()] == ["2", "1", "5"]
 
 
 def test_without_a_set_end_finished_trials_give_the_estimate(made: Made) -> None:
     """Trials that were stopped early do not count."""
-    made.experiment._pool.drivers = 1
+    made.experiment._runner.pool.workers = 1
     for results in (4, 4, 9):
         made.trial(*[{"loss": 1}] * results)
     for _ in range(9):
         with TrialRecorder(made.trial({"loss": 1}, end=False)) as recorder:
-            recorder.end("stopped", early=True)
+            recorder.end("stopped", stopped_early=True)
     made.trial({"loss": 1}, {"loss": 1, "time_this_iter_s": 1.5}, end=False)
     assert [(row["iteration"], row["eta"]) for row in made.rows()][-1] == ("2/~4", "~3 s")
 

@@ -20,6 +20,7 @@ from nbckpt.store.files import write_file
 from nbckpt.trials import Experiment, Status
 from nbckpt.trials.engine import control
 from nbckpt.trials.engine.experiment import _live
+from nbckpt.trials.engine.runner import Runner
 from nbckpt.trials.model.recorder import TrialRecorder
 from nbckpt.trials.model.trial import Trial
 from waiting import until
@@ -56,7 +57,7 @@ def test_a_trial_that_another_kernel_finished_is_not_run_again() -> None:
     assert here.wait(SECONDS)
     assert here.trials[0].status == Status.ERROR
     other = in_another_kernel(here)
-    other.spec = here.spec  # the function by reference, so that it sees what is fixed
+    other._runner.spec = here.spec  # the function by reference, so that it sees what is fixed
     fails[0] = False
     assert other.resume(errored=True).wait(SECONDS)
     with pytest.raises(UsageError, match="nothing to resume"):
@@ -91,7 +92,7 @@ def test_a_refused_run_does_not_change_the_experiment(store: Path) -> None:
 
     before = content()
     _live.pop(here.folder)
-    with here.claimed(), pytest.raises(UsageError, match="another kernel"):
+    with here._runner.claimed(), pytest.raises(UsageError, match="another kernel"):
         nbckpt.run(train, {"x": nbckpt.grid_search([1, 2])}, name="e")
     assert content() == before
 
@@ -119,7 +120,7 @@ def test_a_replaced_experiment_is_not_mixed_with_the_new_one(store: Path) -> Non
 
 @pytest.mark.slow
 def test_only_one_of_two_kernels_starts_a_new_name(store: Path) -> None:
-    first = Experiment(store / "experiments/e", nbckpt.trials.model.spec.Spec(print))
+    first = Runner(store / "experiments/e", nbckpt.trials.model.spec.Spec(print))
     with first.claimed(), pytest.raises(UsageError, match="another kernel"):
         nbckpt.run(print, {"x": 1}, name="e")
     assert not (store / "experiments/e").exists()
@@ -254,7 +255,7 @@ def test_a_request_is_carried_out_locally_after_the_owner_ends(store: Path) -> N
     with TrialRecorder(first.trials[0]) as recorder:
         recorder.pause()
     other = in_another_kernel(first)
-    with first.claimed():  # as an owner that does not answer
+    with first._runner.claimed():  # as an owner that does not answer
         asking = threading.Thread(target=other.stop)
         asking.start()
         until(lambda: bool(control.pending(first.folder)))
@@ -275,20 +276,20 @@ def test_an_abandoned_request_does_not_reach_a_new_owner() -> None:
 
 def test_a_run_that_follows_immediately_has_one_owner(monkeypatch: pytest.MonkeyPatch) -> None:
     begun, gate = threading.Event(), threading.Event()
-    over, runs = Experiment._over, []
+    on_end, runs = Runner.on_end, []
 
-    def over_and_again(self: Experiment) -> None:
-        over(self)
+    def end_and_resume(self: Runner) -> None:
+        on_end(self)
         runs.append(threading.current_thread())
         if len(runs) == 1:  # while nobody can see that nothing runs
-            self.resume("t0")
+            here.resume("t0")
 
     def train(config: dict[str, Any]) -> None:
         assert begun.wait(SECONDS)
         nbckpt.report(i=1)
         assert not runs or gate.wait(SECONDS)
 
-    monkeypatch.setattr(Experiment, "_over", over_and_again)
+    monkeypatch.setattr(Runner, "on_end", end_and_resume)
     here = nbckpt.run(train, name="e")
     begun.set()
     until(lambda: bool(runs) and here.trials[0].attempts == 2)
@@ -324,7 +325,7 @@ def test_an_experiment_answers_requests_before_it_ends(
     withdraw, is_held = control.withdraw, []
 
     def looks(files: Iterable[Path]) -> list[Path]:
-        is_held.append(here._pool.changed._is_owned())  # type: ignore[attr-defined]
+        is_held.append(here._runner.pool.changed._is_owned())  # type: ignore[attr-defined]
         return withdraw(files)
 
     monkeypatch.setattr(control, "withdraw", looks)

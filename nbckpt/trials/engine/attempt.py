@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Literal, Protocol
 
 from nbckpt.errors import CorruptError, NbckptError, StoreError, TrialError
 from nbckpt.sync import SyncConfig
@@ -22,14 +23,22 @@ from nbckpt.trials.model.recorder import TrialRecorder
 from nbckpt.trials.model.retention import RetentionPolicy
 from nbckpt.trials.model.stopping import Stopper
 from nbckpt.trials.model.trial import STOPPED, Status, Trial
-from nbckpt.trials.model.view import ControlSignal, ExperimentView
 from nbckpt.trials.training.trainable import Trainable
+
+ControlSignal = Literal["", "pause", "stop"]
+"""What a user asked a running trial to do; empty for nothing."""
 
 NOT_SAVED = (
     "it was asked for a checkpoint and reported none: report(…, checkpoint=…) when nbckpt.should_checkpoint()"
 )
 
 _log = logging.getLogger("nbckpt")
+
+
+class Versioned(Protocol):
+    """An experiment whose views are refreshed when its version grows."""
+
+    version: int
 
 
 @dataclass(frozen=True)
@@ -44,7 +53,7 @@ class RunSettings:
     max_failures: int
     callbacks: Callbacks
     search: SafeSearch
-    experiment: ExperimentView
+    experiment: Versioned
     sync: SyncConfig = field(default_factory=SyncConfig)
 
 
@@ -157,7 +166,7 @@ class Attempt:
             self._recorder.pause(self._with_warning("paused"))
         else:
             early = self._stopped_early or not self._reason
-            self._recorder.end(self._with_warning(self._reason or STOPPED), early=early)
+            self._recorder.end(self._with_warning(self._reason or STOPPED), stopped_early=early)
             self._settings.callbacks.call("on_trial_complete", trial)
 
     def _train(self) -> None:
@@ -283,7 +292,7 @@ class Attempt:
         retry = not stopped and isinstance(error, TrialError) and trial.failures < settings.max_failures
         try:
             if stopped:
-                self._recorder.end(f"{STOPPED}; {error}", early=True)
+                self._recorder.end(f"{STOPPED}; {error}", stopped_early=True)
             else:
                 self._recorder.fail(error, retry=retry)
         except NbckptError as second:

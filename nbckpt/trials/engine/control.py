@@ -10,6 +10,7 @@ docs/decisions/0046.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import socket
@@ -28,6 +29,8 @@ from nbckpt.core.packs.pools import starts
 from nbckpt.errors import CorruptError, UsageError
 from nbckpt.store.files import explained, write_file
 from nbckpt.store.scan import link_outside
+
+_log = logging.getLogger("nbckpt")
 
 FOLDER = "requests"
 LARGEST = 1 << 16
@@ -107,6 +110,17 @@ def answered(file: Path, has_owner: Callable[[], bool]) -> bool | None:
             return None
         time.sleep(_LOOK_S)
     return True
+
+
+def hand_over(folder: Path, request: ControlRequest, has_owner: Callable[[], bool]) -> bool:
+    """Ask the owner of an experiment, and wait for the answer. Return False if there is no owner now."""
+    answer = answered(ask(folder, request), has_owner)
+    if answer is None:
+        _log.warning(
+            "the process that runs %s has not answered within %g s; it will %s when it can",
+            *(folder.name, ANSWER_S, request.do),
+        )
+    return answer is not False
 
 
 def pending(folder: Path) -> list[Path]:

@@ -114,7 +114,7 @@ class OptunaSearch(Search):
     def _outcome(self, trial: Trial) -> tuple[TrialState, float | None]:
         """Return the state and the value with which the study learns of a trial's end."""
         values = trial.metric(self._metric)[-1:]
-        if trial.early:
+        if trial.stopped_early:
             return self._states.PRUNED, None
         if trial.status in {Status.ERROR, Status.DAMAGED} or not values or values[0] != values[0]:
             return self._states.FAIL, None

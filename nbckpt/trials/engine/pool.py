@@ -6,8 +6,9 @@ import contextvars
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Protocol
 
 from nbckpt.core.packs.pools import starts
 from nbckpt.trials.engine.attempt import Attempt, RunSettings
@@ -19,25 +20,27 @@ _log = logging.getLogger("nbckpt")
 _NO_THREADS = "threads cannot start here: trials run one after the other in the cell"
 
 
-@dataclass(frozen=True)
-class Orders:
-    """The functions of an experiment that its pool calls.
+class PoolClient(Protocol):
+    """An experiment, as the pool that runs its trials knows it."""
 
-    Attributes:
-        coming: Returns how many trials can still be made when the line is empty.
-        make: Makes the next trial; returns None if there is none now.
-        begin: Called before the first worker thread starts. The pool's lock is held.
-        end: Called by the last worker thread when no trial runs.
-        over: Called after `end`, unless new work came in between. The pool's lock is held.
-        rest: Pauses every trial; called after an interrupt.
-    """
+    @property
+    def to_suggest(self) -> int:
+        """The number of trials that can still be made when the line is empty."""
 
-    coming: Callable[[], int]
-    make: Callable[[], Trial | None]
-    begin: Callable[[], object]
-    end: Callable[[], object]
-    over: Callable[[], object]
-    rest: Callable[[], object]
+    def suggest(self) -> Trial | None:
+        """Make the next trial. Return None if there is none now."""
+
+    def on_begin(self) -> None:
+        """Called before the first worker thread starts. The pool's lock is held."""
+
+    def on_idle(self) -> None:
+        """Called by the last worker thread when no trial runs."""
+
+    def on_end(self) -> None:
+        """Called after `on_idle`, unless new work came in between. The pool's lock is held."""
+
+    def pause(self) -> None:
+        """Pause all trials. Called after an interrupt."""
 
 
 class WorkerPool:
@@ -47,27 +50,28 @@ class WorkerPool:
         changed: Held while the line or the running attempts change.
         line: The trials that wait for their turn.
         running: The attempts under way, by their trials' names.
-        drivers: The number of worker threads.
+        workers: The number of worker threads.
         ending: Whether no trial runs and only the last worker thread is left.
-        settings: The settings for every trial; None before the first work.
+        run_settings: The settings for every trial; None before the first work.
         notes: Problems outside the trials, one sentence each.
     """
+
+    _client: PoolClient
 
     def __init__(self, name: str) -> None:
         self.changed = threading.Condition()
         self.line: deque[Trial] = deque()
         self.running: dict[str, Attempt] = {}
-        self.drivers = 0
+        self.workers = 0
         self.ending = False
-        self.settings: RunSettings | None = None
+        self.run_settings: RunSettings | None = None
         self.notes: list[str] = []
         self._name = name
         self._unanswered: set[str] = set()
-        self._orders: Orders | None = None
 
-    def begin(self, settings: RunSettings, orders: Orders) -> None:
-        """Use these settings and orders from now on. Call it only while there is no worker thread."""
-        self.settings, self._orders = settings, orders
+    def begin(self, run_settings: RunSettings, client: PoolClient) -> None:
+        """Use these settings and this client from now on. Call it only while there is no worker thread."""
+        self.run_settings, self._client = run_settings, client
 
     def has(self, trial: Trial) -> bool:
         """Return whether a trial runs or waits for its turn."""
@@ -76,50 +80,49 @@ class WorkerPool:
     def wait(self, timeout: float | None) -> bool:
         """Wait until there is no worker thread. Return whether that happened within *timeout* seconds."""
         with self.changed:
-            return self.changed.wait_for(lambda: not self.drivers, timeout)
+            return self.changed.wait_for(lambda: not self.workers, timeout)
 
     def work(self, trials: Iterable[Trial], most: int) -> None:
         """Put *trials* in the line. Start as many worker threads as there is work for, at most *most*.
 
         If threads cannot start, the trials run in this thread, and the call returns at their end.
         """
-        assert self.settings is not None
-        assert self._orders is not None
-        concurrent = self.settings.executor.concurrent
+        assert self.run_settings is not None
+        concurrent = self.run_settings.executor.concurrent
         for trial in trials:
             if trial.status != Status.PENDING or trial.attempts:
                 with TrialRecorder(trial) as recorder:
                     recorder.queue()
             self.line.append(trial)
         with self.changed:
-            wanted = min(most, len(self.line) + len(self.running) + self._orders.coming())
-            missing = max(wanted, 1) - self.drivers if concurrent else 1 - self.drivers
-            if not self.drivers:
-                self._orders.begin()
-            self.drivers += max(missing, 0)
+            wanted = min(most, len(self.line) + len(self.running) + self._client.to_suggest)
+            missing = max(wanted, 1) - self.workers if concurrent else 1 - self.workers
+            if not self.workers:
+                self._client.on_begin()
+            self.workers += max(missing, 0)
         if not concurrent:
             if missing > 0:  # else another thread works, and takes them from the line
-                self._drive()
+                self._run_trials()
             return
         for at in range(missing):
             # In a copy of the cell's context, so that the trial's output appears below that cell.
             run = contextvars.copy_context().run
-            thread = threading.Thread(target=run, args=(self._drive,), name="nbckpt-trial", daemon=True)
+            thread = threading.Thread(target=run, args=(self._run_trials,), name="nbckpt-trial", daemon=True)
             if not starts(thread):
                 self._go_on_inline(missing - at - 1)
                 return
 
     def _go_on_inline(self, missing: int) -> None:
         """Continue without threads: *missing* further worker threads do not start."""
-        assert self.settings is not None
+        assert self.run_settings is not None
         with self.changed:
-            self.drivers -= missing
-            if self.settings.executor.name == ThreadExecutor.name and self.drivers == 1:
-                self.settings = replace(self.settings, executor=InlineExecutor())
+            self.workers -= missing
+            if self.run_settings.executor.name == ThreadExecutor.name and self.workers == 1:
+                self.run_settings = replace(self.run_settings, executor=InlineExecutor())
                 self.notes.append(_NO_THREADS)
-        self._drive()
+        self._run_trials()
 
-    def _drive(self) -> None:
+    def _run_trials(self) -> None:
         """Run attempts, one after the other, until no trial is left. This is a worker thread's function."""
         try:
             while True:
@@ -137,12 +140,12 @@ class WorkerPool:
             self._gone()
 
     def _run(self, attempt: Attempt) -> None:
-        assert self.settings is not None
+        assert self.run_settings is not None
         trial = attempt.trial
         try:
             attempt.run()
             if trial.finished:
-                self.settings.search.ended(trial)
+                self.run_settings.search.ended(trial)
         finally:
             with self.changed:
                 self.running.pop(trial.id, None)
@@ -152,60 +155,56 @@ class WorkerPool:
                         self._unanswered.add(trial.id)
 
     def _next(self) -> Attempt | None:
-        assert self.settings is not None
-        assert self._orders is not None
+        assert self.run_settings is not None
         with self.changed:
-            trial = self.line.popleft() if self.line else self._orders.make()
+            trial = self.line.popleft() if self.line else self._client.suggest()
             if trial is None:
                 return None
-            attempt = self.running[trial.id] = Attempt(self.settings, trial, f"{self._name}/{trial.id}")
+            attempt = self.running[trial.id] = Attempt(self.run_settings, trial, f"{self._name}/{trial.id}")
             if trial.id in self._unanswered:
                 self._unanswered.remove(trial.id)
                 attempt.ask_for_checkpoint()
             return attempt
 
     def _left(self) -> bool:
-        """End a worker thread, unless new work came. The last one calls `Orders.end` first."""
+        """End a worker thread, unless new work came. The last one calls `PoolClient.on_idle` first."""
         with self.changed:
             if self.line:
                 return False
-            if self.drivers > 1:
-                self.drivers -= 1
+            if self.workers > 1:
+                self.workers -= 1
                 return True
-        self._end()
+        self._idle()
         with self.changed:
             if self.line:
                 return False
             self._gone()
             return True
 
-    def _end(self) -> None:
-        """Call `Orders.end`, when no trial runs."""
-        assert self._orders is not None
+    def _idle(self) -> None:
+        """Call `PoolClient.on_idle`, when no trial runs."""
         self.ending = True
         try:
-            self._orders.end()
+            self._client.on_idle()
         finally:
             self.ending = False
 
     def _interrupted(self) -> None:
         """Pause the trials that wait for their turn, and end the work."""
-        assert self._orders is not None
         try:
             self.running.clear()
-            self._orders.rest()
-            self._end()
+            self._client.pause()
+            self._idle()
         finally:
             self._gone()
 
     def _gone(self) -> None:
         """Count a worker thread as ended. After the last one nothing runs, and waiting threads continue."""
-        assert self._orders is not None
         with self.changed:
-            self.drivers -= 1
+            self.workers -= 1
             try:
-                if not self.drivers:
+                if not self.workers:
                     self.line.clear()  # not empty only if the last worker thread failed
-                    self._orders.over()
+                    self._client.on_end()
             finally:
                 self.changed.notify_all()

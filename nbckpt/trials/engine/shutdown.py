@@ -14,6 +14,7 @@ from typing import Protocol
 
 from nbckpt.errors import NbckptError
 from nbckpt.render import count
+from nbckpt.trials.model.view import ExperimentView
 
 _AT_EXIT_S = 5.0
 _LAST_SYNC_S = 300.0
@@ -24,16 +25,8 @@ _SILENT_S = 0.7
 _log = logging.getLogger("nbckpt")
 
 
-class Running(Protocol):
-    """The interface of an experiment that this module uses."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-
-    @property
-    def running(self) -> bool:
-        """Whether it runs in this process."""
+class Running(ExperimentView, Protocol):
+    """An experiment of this process, as its end knows it."""
 
     @property
     def ending(self) -> bool:

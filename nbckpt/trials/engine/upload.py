@@ -28,7 +28,7 @@ from nbckpt.sync.syncer import TIMEOUT_S
 from nbckpt.trials.checkpoints.record import Record
 from nbckpt.trials.engine.upload_task import FileSyncer, UploadTask, all_but_experiment, left_out
 from nbckpt.trials.model import spec
-from nbckpt.trials.model.callback import BackgroundCallback, Callback
+from nbckpt.trials.model.callback import BackgroundCallback
 from nbckpt.trials.model.trial import Trial
 from nbckpt.trials.model.view import ExperimentView
 from nbckpt.trials.training.durable import DurableTrainable
@@ -236,7 +236,7 @@ class SyncerCallback(BackgroundCallback):
                 self._done.add(name)
 
 
-def callbacks_of(experiment: spec.Spec) -> Iterator[Callback]:
+def callbacks_of(experiment: spec.Spec) -> Iterator[spec.CallbackLike]:
     """Yield an experiment's callbacks. The uploader is last, after all callbacks that write files."""
     yield from experiment.callbacks
     has_own = any(isinstance(callback, SyncerCallback) for callback in experiment.callbacks)

@@ -63,9 +63,9 @@ class TrialRecorder:
         """Record that the trial was paused."""
         self._record({"event": "pause", "note": note}, durable=True)
 
-    def end(self, note: str = "", *, early: bool = False) -> None:
-        """Record that the trial is done, or ended *early*."""
-        self._record({"event": "end", "note": note, "early": early}, durable=True)
+    def end(self, note: str = "", *, stopped_early: bool = False) -> None:
+        """Record that the trial is done, or *stopped_early*."""
+        self._record({"event": "end", "note": note, "early": stopped_early}, durable=True)
 
     def fail(self, error: BaseException, *, retry: bool) -> None:
         """Record that the trial failed; with *retry* it starts again."""

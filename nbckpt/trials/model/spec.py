@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import cloudpickle
 
@@ -23,10 +23,18 @@ from nbckpt.sync import SyncConfig
 from nbckpt.trials.model.metrics import plain
 from nbckpt.trials.model.retention import RetentionPolicy
 from nbckpt.trials.model.stopping import Stop, Stopper
+from nbckpt.trials.model.trial import Trial
 
 FILE = "experiment.json"
 MOST_KEPT = 16 << 20  # see docs/decisions/0018
 """The function is saved only if it and the objects that it refers to take at most this many bytes."""
+
+
+class CallbackLike(Protocol):
+    """A `Callback`, as the spec that keeps it knows it."""
+
+    def on_experiment_end(self, trials: Sequence[Trial]) -> None:
+        """See `Callback.on_experiment_end`."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +69,7 @@ class Spec:
     max_failures: int = 0
     keep: RetentionPolicy | None = None
     checkpoint_every: int = 0
-    callbacks: tuple[Any, ...] = ()
+    callbacks: tuple[CallbackLike, ...] = ()
     executor: str = "thread"
     resources: Mapping[str, float] = field(default_factory=dict)
     metric: str = ""

@@ -7,11 +7,11 @@ import math
 import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from nbckpt.errors import CorruptError, FormatError, StoreError
+from nbckpt.hook import Hook
 from nbckpt.render import Page, Rich, count
 from nbckpt.store.scan import OUTSIDE, link_outside
 from nbckpt.trials.checkpoints.folder import CheckpointFolder
@@ -52,7 +52,7 @@ class Trial(Rich):
         checkpoint: The name of the newest checkpoint; `checkpoint_iteration` is its iteration.
         error: The last failure's message; `traceback` is its traceback, `failures` counts all failures.
         note: A sentence about the trial, such as why it ended.
-        early: Whether a user stopped it, or a search gave it up, before it was done.
+        stopped_early: Whether a user stopped it, or a search gave it up, before it was done.
         damage: A sentence about damage in its files. A trial whose configuration cannot be read is DAMAGED;
             in a damaged journal the other lines count.
         read_at: The stamp of the journal when it was last read or written; None before that.
@@ -67,7 +67,7 @@ class Trial(Rich):
         self.checkpoint: str | None = None
         self.checkpoint_iteration = 0
         self.error = self.traceback = self.note = self.damage = ""
-        self.early = False
+        self.stopped_early = False
         self.failures = 0
         self.attempts = 0
         self.started_at: float | None = None
@@ -151,7 +151,7 @@ class Trial(Rich):
 
     def page(self) -> Page:
         """See `Rich.page`. It shows more if the trial's experiment can be read."""
-        return _bound.page(self)
+        return trial_page(self)
 
     def newest(self, name: str) -> float | None:
         """Return the last number reported under *name*. Each result is looked at once."""
@@ -182,32 +182,18 @@ class Trial(Rich):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the folder's path only: a copy would miss later changes."""
-        return _bound.find, (self.folder,)
+        return find_trial.function, (self.folder,)
 
 
 def _bare_page(trial: Trial) -> Page:
     return Page(repr(trial), notes=(f"kept in {trial.folder}",))
 
 
-@dataclass
-class _Bound:
-    """Functions of higher layers, which know more about a trial than its folder says."""
+find_trial: Hook[[Path], Trial] = Hook(Trial.read)
+"""Returns the trial of a folder, for pickles. A module that knows experiments finds it in its experiment."""
 
-    find: Callable[[Path], Trial] = Trial.read
-    page: Callable[[Trial], Page] = _bare_page
-
-
-_bound = _Bound()
-
-
-def bind(*, find: Callable[[Path], Trial], page: Callable[[Trial], Page]) -> None:
-    """Have trials found and shown together with their experiment.
-
-    Args:
-        find: Returns the trial of a folder, for pickles.
-        page: Returns the page that a notebook shows for a trial.
-    """
-    _bound.find, _bound.page = find, page
+trial_page: Hook[[Trial], Page] = Hook(_bare_page)
+"""Returns the page that a notebook shows for a trial."""
 
 
 def read_trials(folder: Path, known: Mapping[str, Trial]) -> list[Trial]:
@@ -236,7 +222,7 @@ def fold(trial: Trial, event: Event) -> None:
         return
     at = event.get("at")
     if kind == "start":
-        trial.status, trial.ended_at, trial.note, trial.early = Status.RUNNING, None, "", False
+        trial.status, trial.ended_at, trial.note, trial.stopped_early = Status.RUNNING, None, "", False
         trial.started_at = trial.started_at or at
         trial.attempts += 1
         # Results after the checkpoint are going to be repeated.
@@ -255,7 +241,7 @@ def fold(trial: Trial, event: Event) -> None:
         trial.ended_at = at
     elif kind in {"pause", "end"}:
         trial.status = Status.PAUSED if kind == "pause" else Status.TERMINATED
-        trial.note, trial.early, trial.ended_at = event.get("note", ""), event.get("early", False), at
+        trial.note, trial.stopped_early, trial.ended_at = event.get("note", ""), event.get("early", False), at
 
 
 def _in_words(damages: Sequence[str]) -> str:

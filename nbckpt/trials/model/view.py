@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Protocol
 
 from nbckpt.trials.model.spec import Spec
 from nbckpt.trials.model.trial import Trial
-
-ControlSignal = Literal["", "pause", "stop"]
-"""What a running trial was asked to do; empty for nothing."""
 
 
 class ExperimentView(Protocol):
     """A readable experiment. Any thread may read it."""
 
-    version: int
-    """A number that grows with every change."""
+    @property
+    def version(self) -> int:
+        """A number that grows with every change."""
 
     @property
     def name(self) -> str:
@@ -52,7 +50,7 @@ class ExperimentView(Protocol):
     def runs_elsewhere(self) -> bool:
         """Return whether another process runs the experiment."""
 
-    def asked(self, trial: Trial) -> ControlSignal | Literal["checkpoint"]:
+    def asked(self, trial: Trial) -> str:
         """Return what a running trial was asked to do next: pause, stop, checkpoint, or "" for nothing."""
 
     def touch(self) -> None:

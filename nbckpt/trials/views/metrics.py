@@ -1,4 +1,4 @@
-"""Metrics and settings: which of them views show, sorting by a metric, and the cell of a metric."""
+"""Metrics and configurations: which of them views show, sorting by a metric, and the cell of a metric."""
 
 from __future__ import annotations
 
@@ -51,17 +51,17 @@ def inferred(trials: Sequence[Trial], first: str = "", most: int | None = _MOST_
 
 def varying(trials: Sequence[Trial]) -> list[str]:
     """Return the keys of the configuration in which trials differ; `a/b` means a nested key."""
-    configs = [settings_of(trial) for trial in trials]
+    configs = [flat_config(trial) for trial in trials]
     keys = dict.fromkeys(key for config in configs for key in config)
     nothing = ("", '""')
     return [key for key in keys if len({config.get(key, nothing)[1] for config in configs}) > 1]
 
 
-def settings_of(trial: Trial) -> dict[str, tuple[Any, str]]:
+def flat_config(trial: Trial) -> dict[str, tuple[Any, str]]:
     """Return a trial's configuration by its keys, `a/b` for nested keys: each value with its JSON."""
     config = trial.config
     return trial.remember(
-        "settings", config, lambda: {key: (value, json.dumps(value)) for key, value in flat(plain(config))}
+        "config", config, lambda: {key: (value, json.dumps(value)) for key, value in flat(plain(config))}
     )
 
 

@@ -16,7 +16,7 @@ from nbckpt.trials.model.trial import Status, Trial
 from nbckpt.trials.model.view import ExperimentView
 from nbckpt.trials.views.eta import RECENT, Progress, progress, typical
 from nbckpt.trials.views.formats import shown_value, tail
-from nbckpt.trials.views.metrics import by_metric, inferred, metric_cell, settings_of, varying
+from nbckpt.trials.views.metrics import by_metric, flat_config, inferred, metric_cell, varying
 from nbckpt.trials.views.statuses import CUT, counted, last_line, states_of
 
 MOST_ROWS = 20
@@ -137,7 +137,9 @@ def _progress(
     running = [trial for trial in shown if trial.status == Status.RUNNING and states[trial.id] != CUT]
     if not running:
         return {}
-    finished = (trial for trial in experiment.trials if trial.status == Status.TERMINATED and not trial.early)
+    finished = (
+        trial for trial in experiment.trials if trial.status == Status.TERMINATED and not trial.stopped_early
+    )
     usual, stop = typical(trial.iteration for trial in finished), experiment.spec.stop
     return {
         trial.id: progress(trial.results[-RECENT:], trial.iteration, trial.elapsed_s, stop, usual)
@@ -168,7 +170,7 @@ def _table(
     running: Mapping[str, Progress],
 ) -> Table:
     keys = varying(trials)[:_MOST_CONFIG]
-    configs = {trial.id: {key: value for key, (value, _) in settings_of(trial).items()} for trial in shown}
+    configs = {trial.id: {key: value for key, (value, _) in flat_config(trial).items()} for trial in shown}
     etas = {name: current.eta for name, current in running.items() if current.eta}
     columns = (
         *(Column("trial"), Column("status")),

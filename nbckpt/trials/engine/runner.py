@@ -1,0 +1,375 @@
+"""Runner: an experiment's trials in this process. It claims the experiment, and runs its trials in a pool."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+from nbckpt.core.trust import open_signer
+from nbckpt.errors import StoreError, UsageError
+from nbckpt.sync import SyncConfig
+from nbckpt.sync.shutdown import before_the_end
+from nbckpt.trials.engine import shutdown
+from nbckpt.trials.engine.attempt import RunSettings
+from nbckpt.trials.engine.callbacks import Callbacks
+from nbckpt.trials.engine.claim import Claim
+from nbckpt.trials.engine.control import ControlRequest, Owner
+from nbckpt.trials.engine.pool import WorkerPool
+from nbckpt.trials.engine.search import SafeSearch, Search
+from nbckpt.trials.engine.upload import callbacks_of
+from nbckpt.trials.executors import Executor, open_executor
+from nbckpt.trials.model import journal, params
+from nbckpt.trials.model import spec as spec_file
+from nbckpt.trials.model.recorder import TrialRecorder
+from nbckpt.trials.model.space import recalled
+from nbckpt.trials.model.spec import Spec
+from nbckpt.trials.model.stopping import Stopper
+from nbckpt.trials.model.trial import STOPPED, Status, Trial, read_trials
+from nbckpt.trials.model.trust import trust_trials
+from nbckpt.trials.training.function import trainable_class
+from nbckpt.trials.views.metrics import inferred
+
+_log = logging.getLogger("nbckpt")
+
+
+class Runner:
+    """Reads, claims, runs and controls the trials of one experiment. Any thread may call it.
+
+    It acts in this process only; an `Experiment` asks another process that runs the trials.
+
+    Attributes:
+        folder: The experiment's folder.
+        spec: Its specification.
+        trials: The trials by their short names, in the order in which they were made.
+        version: A number that grows with every change.
+        pool: The worker threads.
+        claim: The lock of the process that runs the experiment.
+    """
+
+    def __init__(self, folder: Path, spec: Spec) -> None:
+        self.folder = folder
+        self.spec = spec
+        self.trials: dict[str, Trial] = {}
+        self.version = 0
+        self.pool = WorkerPool(folder.name)
+        self.claim = Claim(folder, self.pool.changed)
+        self._spec_at: Any = None
+        self._search = SafeSearch()
+        self._owner: Owner | None = None
+        self._experiment: shutdown.Running | None = None
+
+    # The experiment's files.
+
+    def refresh(self) -> None:
+        """Take in the changes by another process. While the experiment runs here, nobody else writes it.
+
+        Raises:
+            CorruptError: The experiment's file is damaged.
+        """
+        with self.pool.changed:
+            stamp = journal.stamp(self.folder / spec_file.FILE)
+            if self.pool.workers or stamp is None:
+                return
+            if stamp != self._spec_at:
+                spec = spec_file.read(self.folder).spec
+                if spec.created_at != self.spec.created_at:  # another experiment with this name
+                    self.trials.clear()
+                self.spec, self._spec_at = spec, stamp
+            for trial in read_trials(self.folder, self.trials):
+                if self.trials.get(trial.id) is not trial:  # new, or written to since
+                    known = self.trials.setdefault(trial.id, trial)
+                    vars(known).update(vars(trial) | {"config": recalled(self.spec.config, trial.config)})
+                    self.version += 1
+
+    def write_spec(self, spec: Spec) -> None:
+        """Replace the experiment's spec. The caller has claimed the experiment."""
+        is_known = self.spec.trainable is not None
+        self.spec = spec
+        spec_file.write(self.folder, spec, open_signer())
+        self._spec_at = journal.stamp(self.folder / spec_file.FILE)
+        if not is_known:
+            self._recall_configs()
+
+    def _recall_configs(self) -> None:
+        """Give trials that were read from the disk the values that JSON cannot express."""
+        for trial in self.trials.values():
+            trial.config = recalled(self.spec.config, trial.config)
+
+    def add(self, *configs: Mapping[str, Any]) -> list[Trial]:
+        """Make a new trial of each configuration, all in one step. None of them runs yet."""
+        first = int(self._new_id()[1:])
+        trials = [Trial(self.folder / f"t{number}", config) for number, config in enumerate(configs, first)]
+        params.write({trial.folder: trial.config for trial in trials})
+        self.trials |= {trial.id: trial for trial in trials}
+        return trials
+
+    def _new_id(self) -> str:
+        # Not the number of trials: after the loss of a machine, some of them may be missing.
+        newest = next(reversed(self.trials), "t-1")
+        return f"t{int(newest[1:]) + 1}"
+
+    def trial(self, name: str) -> Trial:
+        """Return a trial by its short name.
+
+        Raises:
+            UsageError: There is no such trial.
+        """
+        if name not in self.trials:
+            known = ", ".join(list(self.trials)[:8]) or "none yet"
+            raise UsageError(f"{self.folder.name!r} has no trial {name!r}: there are {known}")
+        return self.trials[name]
+
+    def _chosen(self, name: str) -> tuple[Trial, ...]:
+        """Return one trial, or all if there is no name."""
+        if not self.pool.workers:
+            spec_file.check_there(self.folder)
+        return (self.trial(name),) if name else tuple(self.trials.values())
+
+    # Running the trials.
+
+    @contextmanager
+    def claimed(self) -> Iterator[None]:
+        """Claim the experiment during the block, and take in the changes by other processes first.
+
+        Raises:
+            UsageError: Another process runs the experiment.
+            StoreError: The disk failed.
+        """
+        with self.pool.changed:
+            self.claim.acquire()
+        try:
+            self.refresh()
+            yield
+        finally:
+            with self.pool.changed:
+                self.claim.release()
+
+    def launch(
+        self,
+        experiment: shutdown.Running,
+        trials: Iterable[Trial],
+        search: Search | None = None,
+        executor: str | Executor | None = None,
+    ) -> None:
+        """Put *trials* in the line, start to work through it, and continue with the suggestions of *search*.
+
+        The caller has claimed the experiment.
+
+        Args:
+            experiment: The handle that callbacks and the search get.
+            trials: The trials to run.
+            search: The source of further configurations; by default the search so far.
+            executor: Where the trials run; by default the spec says where.
+
+        Raises:
+            UsageError: The experiment's executor is not available.
+        """
+        if not self.pool.workers:
+            run_settings = self._run_settings(search, executor)
+            self.pool.begin(run_settings, self)
+            self._search = run_settings.search
+            self._experiment = shutdown.live[self.folder] = experiment
+            before_the_end(shutdown.finish_all)
+            self._search.setup(experiment)
+            run_settings.callbacks.call("setup", experiment)
+        try:
+            self.pool.work(trials, self.spec.max_concurrent)
+        finally:
+            self.wait(0)  # if trials run in this thread, all of them have ended
+
+    def _run_settings(self, search: Search | None, executor: str | Executor | None) -> RunSettings:
+        spec = self.spec
+        return RunSettings(
+            trainable_class(spec.trainable, spec.checkpoint_every),
+            open_executor(executor or spec.executor, spec.resources),
+            Stopper(spec.stop, spec.metric, spec.mode),
+            spec.keep,
+            spec.checkpoint_every,
+            spec.max_failures,
+            Callbacks(callbacks_of(spec)),
+            self._search if search is None else SafeSearch(search),
+            self,
+            spec.sync or SyncConfig(),
+        )
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """See `Experiment.wait`."""
+        ended = self.pool.wait(timeout)
+        if ended and self._owner is not None:
+            self._owner.join()
+        return ended
+
+    def touch(self) -> None:
+        """Count a change, so that every view of the experiment is refreshed."""
+        self.version += 1
+
+    @property
+    def unfinished(self) -> int:
+        """The number of trials that run or will run here and that nobody asked to pause or to stop."""
+        pool = self.pool
+        with pool.changed:
+            waiting = len(pool.line) + self.to_suggest
+            running = sum(not attempt.signal for attempt in pool.running.values())
+            return waiting + running if pool.workers else 0
+
+    @property
+    def notes(self) -> list[str]:
+        """Problems outside the trials, one sentence each."""
+        run_settings = self.pool.run_settings
+        callbacks = run_settings.callbacks.notes if run_settings else []
+        return [*self.pool.notes, *self._search.notes, *callbacks, *self._unknown_metrics()]
+
+    def _unknown_metrics(self) -> Iterator[str]:
+        """Yield a sentence for each metric that a stop condition needs but no trial with results reports."""
+        if self.pool.run_settings is None:
+            return
+        trials, stopper = list(self.trials.values()), self.pool.run_settings.stopper
+        unknown = [set(stopper.unknown(trial)) for trial in trials if trial.results]
+        for name in sorted(set.intersection(*unknown)) if unknown else ():
+            known = ", ".join(inferred(trials, most=None))
+            yield f"stop waits for {name!r}, which no trial reports: there are {known}"
+
+    # What the pool asks for.
+
+    @property
+    def to_suggest(self) -> int:
+        """See `PoolClient.to_suggest`."""
+        return max(self.spec.num_samples - len(self.trials), 0) if self._search.open else 0
+
+    def suggest(self) -> Trial | None:
+        """See `PoolClient.suggest`. A trial that cannot be made fails with the cause."""
+        while self.to_suggest:
+            config = self._search.suggest(self._new_id())
+            if config is None:
+                break
+            try:
+                return self.add(config)[0]
+            except StoreError as error:
+                lost = self.trials[self._new_id()] = Trial(self.folder / self._new_id(), config)
+                TrialRecorder(lost).lose(str(error))
+                self._search.ended(lost)
+        return None
+
+    def on_begin(self) -> None:
+        """See `PoolClient.on_begin`: claim the experiment, and answer the requests of other processes."""
+        self.claim.acquire()
+        self._owner = Owner(self.folder, self._answer, self._note_refusal, self.pool.changed)
+
+    def on_idle(self) -> None:
+        """See `PoolClient.on_idle`."""
+        assert self.pool.run_settings is not None
+        self.pool.run_settings.callbacks.call("on_experiment_end", tuple(self.trials.values()))
+
+    def on_end(self) -> None:
+        """See `PoolClient.on_end`."""
+        if self._owner is not None:
+            self._owner.end()
+        self.claim.release()
+        self.touch()
+
+    # Control.
+
+    def pause(self, name: str = "") -> None:
+        """Pause a trial, or all if there is no name. See `Experiment.pause`."""
+        self._signal("pause", name)
+
+    def stop(self, name: str = "") -> None:
+        """Stop a trial, or all if there is no name. See `Experiment.stop`."""
+        self._signal("stop", name)
+
+    def _signal(self, signal: Literal["pause", "stop"], name: str) -> None:
+        """Ask running trials to pause or stop. Trials that do not run pause or stop at once."""
+        pool = self.pool
+        with self.claimed(), pool.changed:
+            for trial in self._chosen(name):
+                attempt = pool.running.get(trial.id)
+                if attempt is not None:
+                    attempt.ask(signal)
+                elif trial in pool.line or not trial.finished:
+                    self._put_aside(trial, signal)
+                    if trial in pool.line:
+                        pool.line.remove(trial)
+            if not name:
+                self._search.open = False
+            self.touch()
+            pool.changed.notify_all()
+
+    def _put_aside(self, trial: Trial, signal: Literal["pause", "stop"]) -> None:
+        """Stop or pause a trial that does not run."""
+        with TrialRecorder(trial) as recorder:
+            if signal == "stop":
+                recorder.end(STOPPED, stopped_early=True)
+                self._search.ended(trial)
+            elif trial.status != Status.PAUSED:
+                recorder.pause("paused")
+
+    def checkpoint(self, name: str = "") -> None:
+        """Save a checkpoint of a trial, or of all if there is no name. See `Experiment.checkpoint`."""
+        for trial in self._chosen(name):
+            attempt = self.pool.running.get(trial.id)
+            if attempt is not None:
+                attempt.ask_for_checkpoint()
+        self.touch()
+
+    def kill(self) -> None:
+        """See `Experiment.kill`."""
+        pool = self.pool
+        for attempt in list(pool.running.values()):
+            attempt.kill()
+        if pool.run_settings is not None and pool.ending:
+            pool.run_settings.callbacks.cancel()
+
+    def resume(
+        self, experiment: shutdown.Running, name: str, *, errored: bool = False, trust: bool = False
+    ) -> None:
+        """Resume a trial, or all if there is no name. See `Experiment.resume`."""
+        if not name:
+            self._search.resume()
+        trials = self.resumable(name, errored=errored)
+        if self.spec.trainable is None:
+            self.spec = spec_file.read(self.folder).load(open_signer(), trust=trust)
+            self._recall_configs()
+        trust_trials(trials if trust else ())
+        self.launch(experiment, trials)
+
+    def resumable(self, name: str, *, errored: bool, runs_elsewhere: bool = False) -> list[Trial]:
+        """Return the trials that `resume` means. None of them runs.
+
+        Raises:
+            UsageError: There are no such trials, and the search makes no further ones.
+        """
+        self.refresh()
+        trials = [
+            trial
+            for trial in self._chosen(name)
+            if (name or (errored if trial.status == Status.ERROR else not trial.finished))
+            and not self.pool.has(trial)
+            and not (runs_elsewhere and trial.status in {Status.RUNNING, Status.PENDING})
+        ]
+        if damaged := [trial for trial in trials if trial.status == Status.DAMAGED]:
+            label = f"{self.folder.name}/{damaged[0].id}"
+            raise UsageError(f"{label} cannot go on: {damaged[0].damage}. Run it again")
+        if not trials and not self.to_suggest:
+            failed = any(trial.status == Status.ERROR for trial in self.trials.values())
+            hint = "; those that failed need --errored" if failed else ""
+            raise UsageError(f"{self.folder.name!r} has nothing to resume{hint}")
+        return trials
+
+    def _answer(self, request: ControlRequest) -> bool:
+        """Do what another process asks for. Return False if nothing runs now. The pool's lock is held."""
+        if not self.pool.workers or self._experiment is None:
+            return False
+        _log.info("%s is asked to %s by %s", self.folder.name, request.do, request.by)
+        if request.do == "resume":
+            with self.claimed():
+                self.resume(self._experiment, request.trial, errored=request.errored)
+        else:
+            getattr(self, request.do)(request.trial)
+        return True
+
+    def _note_refusal(self, error: Exception) -> None:
+        self.pool.notes.append(f"a request of another process was refused: {error}")
+        self.touch()
