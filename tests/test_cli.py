@@ -241,7 +241,7 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_run_waits_and_shows_the_table(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "cli_job.py:train", "--grid", "lr=1,2", "--name", "e"]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("e: 2 trials, 2 TERMINATED")
+    assert out.startswith("e: 2 trials, 2 done")
     assert "%ckpt" not in out
     assert (job / ".nbckpt" / "experiments" / "e" / "t1" / "events.jsonl").is_file()
     assert main(["best", "--metric", "loss", "--mode", "max"]) == 0
@@ -264,7 +264,7 @@ def test_a_shell_shows_pages_curves_and_logs(job: Path, capsys: pytest.CaptureFi
     assert main(["plot", "e", "t1"]) == 0
     assert "pictures (shown in a notebook): loss of t1 of e" in capsys.readouterr().out
     assert main(["checkpoint"]) == 1
-    assert "there is nothing to checkpoint in e: 3 trials, 3 TERMINATED" in capsys.readouterr().err
+    assert "there is nothing to checkpoint in e: 3 trials, 3 done" in capsys.readouterr().err
 
 
 def test_run_takes_a_module_of_the_working_folder(job: Path) -> None:
@@ -315,7 +315,7 @@ def test_a_signal_pauses_trials_with_a_hint_how_to_resume(job: Path, number: int
     said = err.decode().strip()
     # The second, where it came before the command had begun to wait.
     assert said in {
-        "nbckpt: interrupted: 1 trial, 1 PAUSED. Resume: nbckpt resume e",
+        "nbckpt: interrupted: 1 trial, 1 paused. Resume: nbckpt resume e",
         "nbckpt: interrupted; running trials are paused. Show them: nbckpt trials",
     }
     journal = job / ".nbckpt" / "experiments" / "e" / "t0" / "events.jsonl"
@@ -375,7 +375,7 @@ def test_a_terminal_shows_a_temporary_status_line(job: Path) -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=child_end) as process:
         os.close(child_end)
         shown = b""
-        while b"1 RUNNING" not in shown:
+        while b"1 running" not in shown:
             shown += os.read(main_end, 1000)
         (job / "go").touch()
         out, _ = process.communicate(timeout=60)
@@ -383,7 +383,7 @@ def test_a_terminal_shows_a_temporary_status_line(job: Path) -> None:
     os.close(main_end)
     assert shown.endswith(b"\r\x1b[K")
     assert b"\n" not in shown
-    assert out.startswith(b"e: 1 trial, 1 TERMINATED")
+    assert out.startswith(b"e: 1 trial, 1 done")
 
 
 LINE = """

@@ -20,7 +20,7 @@ from nbckpt.trials.model.stopping import Stop
 from nbckpt.trials.model.trial import Status, Trial
 from nbckpt.trials.run import run as run_experiment
 from nbckpt.trials.views.curves import Curves, curves
-from nbckpt.trials.views.statuses import CUT, counted, states_of
+from nbckpt.trials.views.statuses import INTERRUPTED, PAUSED, RUNNING, counted, states_of
 from nbckpt.trials.views.table import MOST_ROWS, TrialTable
 from nbckpt.trials.views.trial_page import TrialShown
 
@@ -134,7 +134,7 @@ def _pause_all(experiment: Experiment) -> None:
 
 def _interrupted(experiment: Experiment) -> str:
     states = states_of(experiment)
-    if set(states.values()) & {Status.PAUSED, Status.RUNNING}:
+    if set(states.values()) & {PAUSED, RUNNING}:
         return f"interrupted: {counted(states)}. Resume: %ckpt resume {experiment.name}"
     return f"interrupted: {counted(states)}. Show: %ckpt trials {experiment.name}"
 
@@ -223,7 +223,7 @@ def _ask(session: Session, target: str, verb: Literal["pause", "stop", "checkpoi
     asked = [it for it in (experiment.trials if trial is None else [trial]) if _can(verb, it, states)]
     if not asked:
         raise UsageError(f"there is nothing to {verb} in {name}: {counted(states)}")
-    running = [it for it in asked if it.status == Status.RUNNING and states[it.id] != CUT]
+    running = [it for it in asked if it.status == Status.RUNNING and states[it.id] != INTERRUPTED]
     getattr(experiment, verb)(trial)
     names = ", ".join(it.id for it in asked[:8]) + (", …" if len(asked) > 8 else "")
     what = {
@@ -239,7 +239,7 @@ def _ask(session: Session, target: str, verb: Literal["pause", "stop", "checkpoi
 
 def _can(verb: str, trial: Trial, states: Mapping[str, str]) -> bool:
     if verb == "checkpoint":
-        return trial.status == Status.RUNNING and states[trial.id] != CUT
+        return trial.status == Status.RUNNING and states[trial.id] != INTERRUPTED
     return not trial.finished and not (verb == "pause" and trial.status == Status.PAUSED)
 
 

@@ -62,7 +62,7 @@ def test_experiments_are_read_with_their_trials(library: Catalog) -> None:
     assert [trial.config["kind"] for trial in counts.trials] == ["done", "fails", "paused", "interrupted"]
     assert counts.trial("t1").error == "ValueError: on purpose"
     assert counts.best().id == "t0"
-    assert counts.cut(counts.trial("t3"))
+    assert counts.interrupted(counts.trial("t3"))
 
 
 def test_a_trials_log_and_nested_metrics_are_read(library: Catalog) -> None:

@@ -105,17 +105,17 @@ def test_the_table_of_the_cell_follows_a_paused_and_resumed_grid(lab: Lab) -> No
     assert table.locator("tbody tr").count() == 6
     lab.run(2)
     table.locator("text=@4").first.wait_for()
-    assert "RUNNING" in table.inner_text()
+    assert "running" in table.inner_text()
     assert table.locator("img[src^='data:image/svg+xml']").count() >= 6
     pictures(lab, "trials-running")
     assert "Pausing t0, t1, t2, t3, t4, t5 of grid" in lab.run(3).inner_text()
     lab.run(4)
     lab.output(1).locator("text=Resume: %ckpt resume grid").wait_for()
-    assert "RUNNING" not in table.inner_text()
+    assert "running" not in table.inner_text()
     pictures(lab, "trials-paused")
     second = lab.run(5)
     lab.run(6)
-    second.locator("text=6 trials, 4 TERMINATED, 2 ERROR").wait_for()
+    second.locator("text=6 trials, 4 done, 2 failed").wait_for()
     fold = second.locator("details").first
     assert "ValueError: loss is <b>nan</b> & gone" in fold.locator("summary").inner_text()
     fold.locator("summary").click()

@@ -196,21 +196,21 @@ def test_trials_are_followed_by_one_thread_that_ends_with_them(notebook: Noteboo
     notebook.run(TRAIN)
     notebook.run("%ckpt run train --grid lr=1,2 --name e --concurrent 2")
     panel = opened(notebook, "trials")
-    until(lambda: "2 RUNNING" in shown(panel))
+    until(lambda: "2 running" in shown(panel))
     assert ticks() == 1
     notebook.run("gate.release(2)")
     press(panel, "Pause")
     notebook.run("gate.release(1)")
-    until(lambda: "2 PAUSED" in shown(panel))
+    until(lambda: "2 paused" in shown(panel))
     until(lambda: not ticks())
     press(panel, "Resume")
     notebook.run("gate.release(100)")
-    until(lambda: "2 TERMINATED" in shown(panel))
+    until(lambda: "2 done" in shown(panel))
     press(panel, "Best")
     assert "Best of e by loss (min): e/t0" in shown(panel)
     assert panel._tabs[1]._trials.value == ("t0",)
     press(panel, "Show")
-    assert "e/t0: TERMINATED" in shown(panel)
+    assert "e/t0: done" in shown(panel)
     press(panel, "Restore here")
     assert notebook.names["i"] == 4
     press(panel, "Curves")
@@ -256,29 +256,29 @@ def test_stopping_takes_two_presses_and_stops_the_chosen_trial(notebook: Noteboo
     notebook.run(TRAIN)
     notebook.run("%ckpt run train --grid lr=1,2 --name e --concurrent 2")
     panel = opened(notebook, "trials")
-    until(lambda: "2 RUNNING" in shown(panel))
+    until(lambda: "2 running" in shown(panel))
     panel._tabs[1]._trials.value = ("t1",)
     press(panel, "Stop…")
     assert "Stop t1 of e? A stopped trial is finished." in shown(panel)
     press(panel, "Stop now")
     notebook.run("gate.release(1)")
-    until(lambda: "1 TERMINATED" in shown(panel))
-    assert "1 RUNNING" in shown(panel)
+    until(lambda: "1 done" in shown(panel))
+    assert "1 running" in shown(panel)
     panel._tabs[1]._trials.value = ("t0",)
     press(panel, "Pause")
     press(panel, "Stop…")
     press(panel, "Cancel")
     notebook.run("gate.release(9)")
     until(lambda: not ticks())
-    assert "1 PAUSED" in shown(panel)
-    assert "1 TERMINATED" in shown(panel)
+    assert "1 paused" in shown(panel)
+    assert "1 done" in shown(panel)
 
 
 def test_a_button_requests_a_checkpoint_now(notebook: Notebook) -> None:
     notebook.run(ASKED)
     notebook.run("%ckpt run train lr=1 --name e")
     panel = opened(notebook, "trials")
-    until(lambda: "1 RUNNING" in shown(panel))
+    until(lambda: "1 running" in shown(panel))
     press(panel, "Checkpoint now")
     assert "t0 of e" in shown(panel)
     notebook.run("gate.release(2)")
@@ -292,11 +292,11 @@ def test_one_button_resumes_all_interrupted_or_paused_trials(notebook: Notebook)
     notebook.run("%ckpt run train --grid lr=1,2 --name e --concurrent 2")
     notebook.run("gate.release(2)\n%ckpt pause e\ngate.release(4)\n_ = e0 = None")
     panel = opened(notebook, "trials")
-    until(lambda: "2 PAUSED" in shown(panel))
+    until(lambda: "2 paused" in shown(panel))
     until(lambda: not ticks())
     notebook.run("gate.release(99)")
     press(panel, "Resume 2 interrupted or paused trials")
-    until(lambda: "2 TERMINATED" in shown(panel))
+    until(lambda: "2 done" in shown(panel))
     until(lambda: not ticks())
     assert not [it for it in seen(panel.widget) if "interrupted" in getattr(it, "description", "")]
 
@@ -306,7 +306,7 @@ def test_a_button_retries_failed_trials(notebook: Notebook) -> None:
     notebook.run("%ckpt run train --grid x=1,2 --name e --wait\nopen('needed', 'w').close()")
     panel = opened(notebook, "trials")
     press(panel, "Try 2 failed trials again")
-    until(lambda: "2 TERMINATED" in shown(panel))
+    until(lambda: "2 done" in shown(panel))
     until(lambda: not ticks())
 
 
@@ -358,7 +358,7 @@ def test_the_log_of_a_trial_that_is_shown_is_followed(notebook: Notebook) -> Non
     notebook.run(TRAIN.replace("nbckpt.report(", "print('step', i)\n        nbckpt.report("))
     notebook.run("%ckpt run train lr=1 --name e")
     panel = opened(notebook, "trials")
-    until(lambda: "1 RUNNING" in shown(panel))
+    until(lambda: "1 running" in shown(panel))
     panel._tabs[1]._trials.value = ("t0",)
     press(panel, "Show")
     notebook.run("gate.release(2)")
@@ -391,7 +391,7 @@ def test_an_experiment_is_started_from_the_panel(notebook: Notebook) -> None:
         assert said in shown(panel)
     tab._run.value = "train --grid x=1,2 --name clicked"
     press(panel, "Run")
-    until(lambda: "clicked: 2 trials, 2 TERMINATED" in shown(panel))
+    until(lambda: "clicked: 2 trials, 2 done" in shown(panel))
     until(lambda: not ticks())
 
 
@@ -402,9 +402,9 @@ def test_the_panel_follows_runs_that_it_started(notebook: Notebook, before: str)
     panel = opened(notebook, "trials")
     panel._tabs[1]._run.value = "train --name clicked"
     press(panel, "Run")
-    until(lambda: "clicked: 1 trial, 1 RUNNING" in shown(panel))
+    until(lambda: "clicked: 1 trial, 1 running" in shown(panel))
     notebook.names["gate"].release(4)
-    until(lambda: "clicked: 1 trial, 1 TERMINATED" in shown(panel))
+    until(lambda: "clicked: 1 trial, 1 done" in shown(panel))
     until(lambda: not ticks())
 
 
@@ -413,12 +413,12 @@ def test_the_panel_follows_and_pauses_trials_of_another_kernel(notebook: Noteboo
     here, gate = notebook.names["here"], notebook.names["gate"]
     _live.pop(here.folder)  # the panel knows of it what another kernel would
     panel = opened(notebook, "trials")
-    assert "far: 1 trial, 1 RUNNING" in shown(panel)
+    assert "far: 1 trial, 1 running" in shown(panel)
     gate.release()
     until(lambda: ">1</td>" in shown(panel))
     press(panel, "Pause")
     gate.release()
-    until(lambda: "far: 1 trial, 1 PAUSED" in shown(panel))
+    until(lambda: "far: 1 trial, 1 paused" in shown(panel))
     until(lambda: not ticks())
     assert here.wait(20)
 
@@ -490,9 +490,9 @@ def test_the_panel_follows_runs_of_plain_cells(notebook: Notebook) -> None:
     panel = opened(notebook, "trials")
     assert "No experiments yet" in shown(panel)
     notebook.run("e = nbckpt.run(train, {'lr': 1}, name='e')")
-    until(lambda: "1 RUNNING" in shown(panel))
+    until(lambda: "1 running" in shown(panel))
     notebook.run("gate.release(9)\ne.wait()")
-    until(lambda: "1 TERMINATED" in shown(panel))
+    until(lambda: "1 done" in shown(panel))
     until(lambda: not ticks())
 
 
@@ -513,11 +513,11 @@ def test_stopping_the_last_trial_ends_the_updates(notebook: Notebook) -> None:
     notebook.run(TRAIN)
     notebook.run("%ckpt run train lr=1 --name e")
     panel = opened(notebook, "trials")
-    until(lambda: "1 RUNNING" in shown(panel))
+    until(lambda: "1 running" in shown(panel))
     press(panel, "Stop…")
     press(panel, "Stop now")
     notebook.run("gate.release(1)")
-    until(lambda: "1 TERMINATED" in shown(panel))
+    until(lambda: "1 done" in shown(panel))
     until(lambda: not ticks())
 
 
@@ -618,14 +618,14 @@ def test_the_panel_follows_trials_after_an_error(notebook: Notebook, monkeypatch
     notebook.run(TRAIN)
     notebook.run("%ckpt run train --grid lr=1,2 --name e --concurrent 2")
     panel = opened(notebook, "trials")
-    until(lambda: "2 RUNNING" in shown(panel))
+    until(lambda: "2 running" in shown(panel))
     with monkeypatch.context() as patch:
         patch.setattr(Catalog, "names", raising(OSError(5, "broken disk")))
         until(lambda: "error: OSError: [Errno 5] broken disk" in shown(panel))
         assert "Saved one@1" in str(notebook.run("%ckpt save one"))
     assert ticks() == 1
     notebook.run("gate.release(99)")
-    until(lambda: "2 TERMINATED" in shown(panel))
+    until(lambda: "2 done" in shown(panel))
     until(lambda: not ticks())
 
 
@@ -637,7 +637,7 @@ def test_a_question_keeps_its_trial_while_the_list_changes(
     notebook.run(TRAIN)
     notebook.run("%ckpt run train --grid lr=1,2 --name e --concurrent 2")
     panel = opened(notebook, "trials")
-    until(lambda: "2 RUNNING" in shown(panel))
+    until(lambda: "2 running" in shown(panel))
     tab = panel._tabs[1]
     tab._trials.value = ("t1",)
     press(panel, "Stop…")
@@ -713,7 +713,7 @@ def test_an_error_of_one_trial_is_shown_until_the_next_press(
     notebook.run(TRAIN.replace("gate.of", "config['lr'] == 1 or gate.of"))
     notebook.run("%ckpt run train --grid lr=1,2 --name e --concurrent 2")
     panel = opened(notebook, "trials")
-    until(lambda: "1 TERMINATED" in shown(panel))
+    until(lambda: "1 done" in shown(panel))
     panel._tabs[1]._trials.value = ("t0", "t1")
     press(panel, "Pause")
     assert "error: there is nothing to pause in e/t0" in shown(panel)

@@ -65,7 +65,7 @@ def checkpoints(lab: Lab, panel: Locator) -> None:
 
 def trials(lab: Lab, panel: Locator) -> None:
     panel.get_by_role("tab", name="Trials").click()
-    panel.get_by_text("1 ERROR").locator("visible=true").first.wait_for()
+    panel.get_by_text("1 failed").locator("visible=true").first.wait_for()
     press(panel, "Curves")
     details(panel).locator("img").first.wait_for()
 
@@ -155,7 +155,7 @@ def test_tab_leads_to_every_control(lab: Lab, tab: str) -> None:
     panel = opened(lab, f"reached-{tab}.ipynb")
     if tab == "Trials":
         turn_to_trials(lab, panel)
-        panel.get_by_text("1 ERROR").locator("visible=true").first.wait_for()
+        panel.get_by_text("1 failed").locator("visible=true").first.wait_for()
     tab_to(lab, panel.get_by_role("tab", name=tab))
     for _ in range(100):
         if not panel.evaluate(REACHED):
@@ -194,6 +194,6 @@ def test_trials_are_compared_chosen_and_restored_without_a_mouse(lab: Lab) -> No
         lab.page.keyboard.press(key)
     expect(trials.locator("option:checked")).to_have_count(2)
     key_press(lab, panel, "Show")
-    details(panel).get_by_text("grid/t0: TERMINATED").first.wait_for()
+    details(panel).get_by_text("grid/t0: done").first.wait_for()
     key_press(lab, panel, "Restore here")
     panel.get_by_text("Restored 1 variable").first.wait_for()

@@ -119,7 +119,7 @@ def test_clicks_save_pause_resume_and_stop_trials(lab: Lab) -> None:
         "release(1000)",
     )
     lab.run(0)
-    lab.run(1).get_by_text("3 RUNNING").wait_for()
+    lab.run(1).get_by_text("3 running").wait_for()
     panel = lab.run(2)
     panel.get_by_role("button", name="Pause").wait_for()
     lab.run(3)
@@ -131,7 +131,7 @@ def test_clicks_save_pause_resume_and_stop_trials(lab: Lab) -> None:
     table.get_by_text("@13").first.wait_for()
     click(panel, "Pause")
     lab.run(4)
-    sees(panel, "3 PAUSED")
+    sees(panel, "3 paused")
     trials = panel.get_by_role("listbox", name="trials")
     trials.select_option(["t0  lr=0.1", "t2  lr=1.0"])
     click(panel, "Curves")
@@ -143,10 +143,10 @@ def test_clicks_save_pause_resume_and_stop_trials(lab: Lab) -> None:
     click(panel, "Stop…")
     sees(panel, "Stop t1 of grid? A stopped trial is finished.")
     click(panel, "Stop now")
-    sees(panel, "2 PAUSED")
+    sees(panel, "2 paused")
     click(panel, "Resume 2 interrupted or paused trials")
     lab.run(5)
-    sees(panel, "3 TERMINATED")
+    sees(panel, "3 done")
     click(panel, "Best")
     sees(panel, "Best of grid by loss")
 
@@ -184,7 +184,7 @@ def test_updates_keep_the_scroll_position(lab: Lab) -> None:
     panel.get_by_role("region", name="trials").get_by_text("2.1").first.wait_for()
     assert box.evaluate("it => it.scrollTop") == 300
     lab.run(4)
-    sees(panel, "60 PAUSED")
+    sees(panel, "60 paused")
 
 
 def test_a_restart_leaves_the_html_and_the_cell_offers_to_resume(lab: Lab) -> None:
@@ -206,11 +206,11 @@ def test_a_restart_leaves_the_html_and_the_cell_offers_to_resume(lab: Lab) -> No
     assert "@10" in standing.get_by_role("table").inner_text()
     lab.run(0)
     panel = lab.run(2)
-    sees(panel, "2 cut off")
+    sees(panel, "2 interrupted")
     pictures(lab, "panel-cut-off")
     click(panel, "Resume 2 interrupted or paused trials")
     lab.run(3)
-    sees(panel, "2 TERMINATED")
+    sees(panel, "2 done")
 
 
 def test_the_store_is_synced_to_a_folder_with_clicks(lab: Lab) -> None:

@@ -85,16 +85,16 @@ def test_a_thousand_reports_a_second_leave_the_browser_free(lab: Lab) -> None:
     lab.run(0)
     lab.run(1)
     panel = lab.run(2)
-    sees(panel, "3 RUNNING")
+    sees(panel, "3 running")
     lab.page.evaluate(COUNT)
     for _ in range(3):
         turn(panel, "Sync")
         sees(panel, "not synced")
         turn(panel, "Trials")
-        sees(panel, "3 RUNNING")
+        sees(panel, "3 running")
     reports, sent = int(lab.run(3).inner_text()), lab.page.evaluate("window.sent")
     lab.run(4)
-    sees(panel, "3 TERMINATED")
+    sees(panel, "3 done")
     assert 10 * sent["comm_msg"] < reports
     assert 10 * sent["update_display_data"] < reports
 
@@ -114,8 +114,8 @@ def saved_size(lab: Lab, name: str, updates: int) -> int:
     panel = lab.run(3)
     panel.get_by_role("button", name="Pause").wait_for()
     lab.run(4)
-    lab.output(2).get_by_text("1 TERMINATED").wait_for()
-    sees(panel, "1 TERMINATED")
+    lab.output(2).get_by_text("1 done").wait_for()
+    sees(panel, "1 done")
     lab.command("docmanager:save")
     return (lab.folder / f"{name}.ipynb").stat().st_size
 
@@ -129,7 +129,7 @@ def test_the_panel_shows_a_thousand_trials_in_pages_of_a_hundred(lab: Lab) -> No
     lab.open("thousand.ipynb", f"%load_ext nbckpt\nimport nbckpt\n{THOUSAND}", "%ckpt panel trials")
     lab.run(0)
     panel = lab.run(1)
-    sees(panel, "1000 TERMINATED")
+    sees(panel, "1000 done")
     rows = panel.get_by_role("region", name="trials").get_by_role("rowheader")
     for page, first, last in ((1, "t0", "t99"), (2, "t100", "t199")):
         sees(panel, f"page {page} of 10")
@@ -163,4 +163,4 @@ def test_many_runs_of_the_panels_cell_leave_one_panel(lab: Lab) -> None:
     assert lab.run(3).inner_text() == before
     assert before.strip().endswith(", 1)")
     lab.run(4)
-    sees(panel, "1 TERMINATED")
+    sees(panel, "1 done")

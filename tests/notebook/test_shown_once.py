@@ -157,4 +157,4 @@ def test_a_kernel_shows_each_experiment_once_also_in_a_loop(tmp_path: Path) -> N
     NotebookClient(made, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
     shown = [[it for it in cell.outputs if "data" in it] for cell in made.cells[2:]]
     assert [len(it) for it in shown] == [1, 2, 1, 1]
-    assert shown[0][0].data["text/plain"].startswith("a: 1 trial, 1 TERMINATED")
+    assert shown[0][0].data["text/plain"].startswith("a: 1 trial, 1 done")

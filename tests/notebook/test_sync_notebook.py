@@ -27,7 +27,7 @@ def test_the_bucket_has_all_checkpoints_and_trials(
         found, iterations = evaluate(client, STATE).rsplit(" [", 1)
     assert f"to {s3_bucket}/demo in " in shown["bucket"]
     assert f"2 checkpoints in {s3_bucket}/demo" in shown["bucket-ls"]
-    assert "t0, t1, t2 were cut off" in shown["trials"]
+    assert "t0, t1, t2 were interrupted" in shown["trials"]
     assert shown["fetched"] == "(30, 1)"
     assert iterations == "30, 30, 30]\n"
     with Tracker(f"{s3_bucket}/demo") as tracker:

@@ -129,9 +129,9 @@ def test_an_error_is_one_line_with_advice(trained: Notebook, line: str, words: s
         ("show f/t0", "there is no experiment 'f'"),
         ("restore t0@9", "t0 has no checkpoint of step 9: there are 1, 2, 3, 4"),
         ("restore t0@4 nope", "e/t0@4 has no variable 'nope'. It has step, not a name"),
-        ("pause", "there is nothing to pause in e: 1 trial, 1 TERMINATED"),
+        ("pause", "there is nothing to pause in e: 1 trial, 1 done"),
         ("stop t0", "there is nothing to stop in e/t0"),
-        ("checkpoint", "there is nothing to checkpoint in e: 1 trial, 1 TERMINATED"),
+        ("checkpoint", "there is nothing to checkpoint in e: 1 trial, 1 done"),
         ("resume", "'e' has nothing to resume"),
         ("trials --columns loss,loss", "'loss' is given twice"),
     ],
@@ -148,14 +148,14 @@ def test_trials_shows_the_newest_and_names_the_others(trained: Notebook) -> None
     trained.run("%ckpt run train --name second --wait")
     shown = trained.run("%ckpt trials")
     assert shown.experiment.name == "second"
-    assert shown.others == (("first", "1 trial, 1 ERROR"),)
+    assert shown.others == (("first", "1 trial, 1 failed"),)
     assert trained.run("%ckpt trials first").experiment.name == "first"
 
 
 def test_the_status_summarizes_the_newest_experiment(trained: Notebook) -> None:
     assert "experiment" not in str(trained.run("%ckpt"))
     trained.run("%ckpt run train --name e --wait")
-    assert "Newest experiment e: 1 trial, 1 TERMINATED. Show it: %ckpt trials" in str(trained.run("%ckpt"))
+    assert "Newest experiment e: 1 trial, 1 done. Show it: %ckpt trials" in str(trained.run("%ckpt"))
 
 
 def test_resume_continues_where_pause_stopped(trained: Notebook) -> None:
@@ -207,7 +207,7 @@ def test_output_after_the_end_of_the_cell_is_in_the_log(trained: Notebook) -> No
 def test_a_failed_trial_is_shown_and_resumed_on_request(trained: Notebook) -> None:
     trained.run("%ckpt run train fails=1 --name e --wait")
     shown = str(trained.run("%ckpt show t0"))
-    assert "e/t0: ERROR, 2 results" in shown
+    assert "e/t0: failed, 2 results" in shown
     assert 'raise ValueError("it went wrong")' in shown
     assert "need --errored" in trained.error("%ckpt resume")
     trained.run("train.__code__ = (lambda config: nbckpt.report(loss=0)).__code__")
@@ -283,7 +283,7 @@ def test_a_name_of_checkpoint_and_trial_means_the_checkpoint(trained: Notebook) 
     assert shown.startswith("t0@1")
     assert "The trial is e/t0." in shown
     assert "The trial is e/t0." in str(trained.run("%ckpt restore t0"))
-    assert "e/t0: TERMINATED" in str(trained.run("%ckpt show e/t0"))
+    assert "e/t0: done" in str(trained.run("%ckpt show e/t0"))
 
 
 def test_rm_removes_experiments_and_checkpoints_together(trained: Notebook, tmp_path: Path) -> None:
@@ -296,7 +296,7 @@ def test_rm_removes_experiments_and_checkpoints_together(trained: Notebook, tmp_
     assert not folder.exists()
     assert "Restored " in str(trained.run("%ckpt undo"))
     assert trained.run("%ckpt ls").total == 1
-    assert "e/t0: TERMINATED" in str(trained.run("%ckpt show e/t0"))
+    assert "e/t0: done" in str(trained.run("%ckpt show e/t0"))
 
 
 @pytest.mark.slow

@@ -59,7 +59,7 @@ def test_a_run_is_shown_once_and_followed_to_its_end(
     assert experiment.wait(0)
     assert set(made(outputs)) == {it["transient"]["display_id"] for it in outputs}
     assert len(made(outputs)) == 1
-    assert "2 trials, 2 TERMINATED" in outputs[-1]["data"]["text/html"]
+    assert "2 trials, 2 done" in outputs[-1]["data"]["text/html"]
 
 
 def test_a_run_assigned_to_a_variable_shows_its_table(
@@ -83,14 +83,14 @@ def test_a_repeated_cell_has_a_new_table_and_the_same_thread(
     ended(notebook)
     assert len(set(made(outputs))) == 2
     last = {it["transient"]["display_id"]: it["data"]["text/plain"] for it in outputs}
-    assert all("1 TERMINATED" in shown for shown in last.values())
+    assert all("1 done" in shown for shown in last.values())
 
 
 def test_a_run_started_from_python_is_followed(notebook: Notebook, outputs: list[dict[str, Any]]) -> None:
     notebook.run("nbckpt.run(train, {'n': 2})")
     assert len(made(outputs)) == 1
     ended(notebook)
-    assert "1 TERMINATED" in outputs[-1]["data"]["text/plain"]
+    assert "1 done" in outputs[-1]["data"]["text/plain"]
 
 
 def test_a_finished_experiment_is_shown_but_not_followed(
@@ -111,7 +111,7 @@ def test_a_cell_that_waits_ends_with_the_final_table(
     monkeypatch.setattr(Live, "_follow", lambda *_: None)  # it may come too late
     notebook.run(f"gate.release(3)\n{kept}%ckpt run train --wait")
     assert len(made(outputs)) == 1
-    assert "1 trial, 1 TERMINATED" in outputs[-1]["data"]["text/plain"]
+    assert "1 trial, 1 done" in outputs[-1]["data"]["text/plain"]
 
 
 class Changing:
@@ -155,7 +155,7 @@ def test_a_terminal_prints_the_result_once(notebook: Notebook, capsys: pytest.Ca
     notebook.run("gate.release(3)")
     capsys.readouterr()
     notebook.run("%ckpt run train --name once --wait")
-    assert capsys.readouterr().out.count("once: 1 trial, 1 TERMINATED") == 1
+    assert capsys.readouterr().out.count("once: 1 trial, 1 done") == 1
 
 
 @pytest.mark.slow
@@ -164,9 +164,9 @@ def test_an_interrupt_pauses_trials_and_a_second_one_stops_them(tmp_path: Path) 
     try:
         client.execute_interactive(f"%load_ext nbckpt\nfrom pathlib import Path\n{SLOW}", timeout=60)
         paused = interrupt(manager, client, "%ckpt run train --name e --wait", tmp_path, 1)
-        assert paused == ["interrupted: 1 trial, 1 PAUSED. Resume: %ckpt resume e"]
+        assert paused == ["interrupted: 1 trial, 1 paused. Resume: %ckpt resume e"]
         stopped = interrupt(manager, client, "%ckpt resume e --wait", tmp_path, 2)
-        assert stopped == ["interrupted: 1 trial, 1 TERMINATED. Show: %ckpt trials e"]
+        assert stopped == ["interrupted: 1 trial, 1 done. Show: %ckpt trials e"]
     finally:
         client.stop_channels()
         manager.shutdown_kernel(now=True)

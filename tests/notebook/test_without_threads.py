@@ -76,7 +76,7 @@ def test_trials_run_one_after_the_other_and_say_so_once(no_threads: Notebook) ->
     note = "threads cannot start here: trials run one after the other in the cell"
     assert str(runs).count(note) == 1
     more = no_threads.run("%ckpt run train --grid lr=3,4")
-    assert "2 TERMINATED" in str(more)
+    assert "2 done" in str(more)
     assert runs.best("loss", "min").config == {"lr": 1.0}
 
 

@@ -332,7 +332,7 @@ def test_a_trial_that_does_not_run_gets_no_request() -> None:
     experiment.checkpoint()
     with pytest.raises(UsageError, match="has no trial 't9'"):
         experiment.checkpoint("t9")
-    assert states_of(experiment) == {"t0": "TERMINATED"}
+    assert states_of(experiment) == {"t0": "stopped"}
 
 
 def test_an_answered_request_is_cleared() -> None:

@@ -81,7 +81,7 @@ def test_a_killed_run_keeps_every_returned_report_and_resumes(tmp_path: Path, se
         for trial in experiment.trials:
             mine = {int(line.split()[1]) for line in told if line.split()[0] == trial.config["trial"]}
             assert mine <= set(reported(trial.folder))
-            assert experiment.cut(trial) or trial.finished
+            assert experiment.interrupted(trial) or trial.finished
             indexes = [result["i"] for result in trial.results]
             assert indexes == list(range(1, len(indexes) + 1))
     experiment = library.open("e")

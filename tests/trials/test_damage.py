@@ -99,9 +99,9 @@ def test_the_table_names_a_damaged_trial_and_its_cause(folder: Path, tmp_path: P
     rewritten(folder / "t2" / "events.jsonl", b'"loss":3', b'"loss":4')
     copy = moved(folder, tmp_path)
     shown = text(Experiment.read(copy).page())
-    assert re.search(r"t1 +DAMAGED", shown)
+    assert re.search(r"t1 +damaged", shown)
     assert "t1: params.json is damaged: it is not JSON" in shown
-    assert re.search(r"t2 +TERMINATED, damaged", shown)
+    assert re.search(r"t2 +done, damaged", shown)
     assert "t2: line 2 of events.jsonl is damaged: its contents do not match its checksum" in shown
     assert "params.json is damaged" in text(Experiment.read(copy).trial("t1").page())
 

@@ -93,7 +93,7 @@ threading.began.wait()
         script.send_signal(signal.SIGINT)
         assert "ended at once" in script.stderr.readline()
     experiment = Catalog(tmp_path / "experiments").open("e")
-    assert experiment.cut(experiment.trials[0])
+    assert experiment.interrupted(experiment.trials[0])
 
 
 def test_a_script_that_ctrl_c_ended_pauses_its_trials(tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def test_each_status_has_a_fair_share_of_the_rows(made: Made) -> None:
     page = made.page(most=8)
     assert len(page.tables[0].rows) == 8
     assert page.notes[:2] == (
-        "Showing 8 of 41 trials. Not shown: 27 TERMINATED, 6 PAUSED.",
+        "Showing 8 of 41 trials. Not shown: 27 done, 6 paused.",
         "Show all: %ckpt trials e -n 0, by page: %ckpt trials e --page 1",
     )
     assert len(made.rows(most=0)) == 41
@@ -177,7 +177,7 @@ def test_a_table_of_many_trials_shows_the_best_first(tmp_path: Path) -> None:
         made.trial({"acc": at})
     failed(made.trial({"acc": -1}, end=False))
     assert [row["trial"] for row in made.rows()] == [*(f"t{at}" for at in range(198, 179, -1)), "t199"]
-    note = "Showing 20 of 200 trials, the best by acc (max) first. Not shown: 180 TERMINATED."
+    note = "Showing 20 of 200 trials, the best by acc (max) first. Not shown: 180 done."
     assert made.page().notes[0] == note
 
 
@@ -277,7 +277,7 @@ def test_a_row_shows_the_newest_checkpoint_and_results_at_risk(made: Made) -> No
         recorder.saved(Record("checkpoint_000003", "fields", 3))
     paused(reported(trial, training_iteration=5, time_total_s=3700.0, loss=0.1))
     row = made.rows()[0]
-    assert row["status"] == "PAUSED"
+    assert row["status"] == "paused"
     assert (row["iteration"], row["checkpoint"], row["at risk"]) == ("5", "@3", "2")
     assert (row["loss"], row["elapsed"]) == ("0.1", "1 h 2 min")
     assert [str(hint) for hint in made.page().hints] == ["Resume: %ckpt resume e"]
@@ -311,9 +311,9 @@ def test_an_interrupted_trial_is_noted_with_the_resume_command(made: Made) -> No
     made.trial({"loss": 1}, end=False)
     made.trial({"loss": 1})
     page = made.page()
-    assert made.rows()[0]["status"] == "cut off"
-    assert page.headline == "e: 2 trials, 1 cut off, 1 TERMINATED"
-    assert page.notes == ("t0 was cut off: %ckpt resume e goes on",)
+    assert made.rows()[0]["status"] == "interrupted"
+    assert page.headline == "e: 2 trials, 1 interrupted, 1 done"
+    assert page.notes == ("t0 was interrupted. Resume: %ckpt resume e",)
 
 
 def test_an_error_shows_its_last_line_and_unfolds_its_traceback(made: Made) -> None:

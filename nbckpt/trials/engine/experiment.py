@@ -18,6 +18,7 @@ from nbckpt.trials.model.trial import Status, Trial, find_trial, trial_page
 from nbckpt.trials.views.curves import figure
 from nbckpt.trials.views.frame import dataframe
 from nbckpt.trials.views.metrics import by_metric, inferred, metric_columns
+from nbckpt.trials.views.statuses import INTERRUPTED, states_of
 from nbckpt.trials.views.table import MOST_ROWS, TrialTable
 from nbckpt.trials.views.trial_page import TrialShown
 
@@ -127,10 +128,9 @@ class Experiment(Result):  # see docs/decisions/0019
         """Return whether another process runs the experiment."""
         return not self.running and self._runner.claim.is_elsewhere()
 
-    def cut(self, trial: Trial) -> bool:
+    def interrupted(self, trial: Trial) -> bool:
         """Return whether a trial was interrupted: its journal says that it runs, but nobody runs it."""
-        waits = trial.status in {Status.RUNNING, Status.PENDING}
-        return waits and not self.running and not self.runs_elsewhere()
+        return states_of(self)[trial.id] == INTERRUPTED
 
     def asked(self, trial: Trial) -> str:
         """Return what a running trial was asked to do next: pause, stop, checkpoint, or "" for nothing."""

@@ -9,19 +9,24 @@ from nbckpt.render import count
 from nbckpt.trials.model.trial import Status, Trial
 from nbckpt.trials.model.view import ExperimentView
 
-CUT = "cut off"
+PENDING, RUNNING, PAUSED, FAILED, INTERRUPTED = "pending", "running", "paused", "failed", "interrupted"
+_WORDS = {Status.TERMINATED: "done", Status.ERROR: FAILED}
 _ASKED = {"pause": "pausing", "stop": "stopping", "checkpoint": "saving"}
 
 
 def states_of(experiment: ExperimentView) -> dict[str, str]:
-    """Return each trial's status, or that it was interrupted, or is about to save, pause or stop."""
-    trials = experiment.trials
-    unfinished = {trial.id for trial in trials if trial.status in {Status.RUNNING, Status.PENDING}}
-    is_cut = bool(unfinished) and not experiment.running and not experiment.runs_elsewhere()
-    states = {trial.id: CUT if is_cut and trial.id in unfinished else str(trial.status) for trial in trials}
-    running = [trial for trial in trials if trial.status == Status.RUNNING]
+    """Return each trial's status in words: also whether it was interrupted, or is about to save or end."""
+    states = {trial.id: _word(trial) for trial in experiment.trials}
+    unfinished = [name for name, state in states.items() if state in {PENDING, RUNNING}]
+    if unfinished and not experiment.running and not experiment.runs_elsewhere():
+        return states | dict.fromkeys(unfinished, INTERRUPTED)
+    running = [trial for trial in experiment.trials if states.get(trial.id) == RUNNING]
     signals = {trial.id: experiment.asked(trial) for trial in running}
     return states | {name: _ASKED[signal] for name, signal in signals.items() if signal}
+
+
+def _word(trial: Trial) -> str:
+    return "stopped" if trial.stopped_early else _WORDS.get(trial.status, trial.status.lower())
 
 
 def counted(states: Mapping[str, str]) -> str:

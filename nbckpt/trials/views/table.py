@@ -17,7 +17,7 @@ from nbckpt.trials.model.view import ExperimentView
 from nbckpt.trials.views.eta import RECENT, Progress, progress, typical
 from nbckpt.trials.views.formats import shown_value, tail
 from nbckpt.trials.views.metrics import by_metric, flat_config, inferred, metric_cell, varying
-from nbckpt.trials.views.statuses import CUT, counted, last_line, states_of
+from nbckpt.trials.views.statuses import FAILED, INTERRUPTED, PAUSED, PENDING, RUNNING, counted, last_line, states_of
 
 MOST_ROWS = 20
 _MOST_CONFIG = 5
@@ -134,7 +134,7 @@ def _progress(
     experiment: ExperimentView, shown: Sequence[Trial], states: Mapping[str, str]
 ) -> dict[str, Progress]:
     """Return the progress of each running trial."""
-    running = [trial for trial in shown if trial.status == Status.RUNNING and states[trial.id] != CUT]
+    running = [t for t in shown if t.status == Status.RUNNING and states[t.id] != INTERRUPTED]
     if not running:
         return {}
     finished = (
@@ -210,15 +210,15 @@ def _state_cell(trial: Trial, state: str) -> Cell:
 def _at_risk(trial: Trial) -> Cell:
     if trial.status == Status.TERMINATED:
         return Cell("-")
-    return Cell(str(trial.unsaved_results), "results since the checkpoint, to be done again if all ended now")
+    return Cell(str(trial.unsaved_results), "Results since the last checkpoint; a crash now would lose them.")
 
 
 def _notes(experiment: ExperimentView, states: Mapping[str, str]) -> Iterator[str]:
-    interrupted = [name for name, state in states.items() if state == CUT]
+    interrupted = [name for name, state in states.items() if state == INTERRUPTED]
     if interrupted:
         names = ", ".join(interrupted[:8]) + (", …" if len(interrupted) > 8 else "")
         verb = "was" if len(interrupted) == 1 else "were"
-        yield f"{names} {verb} cut off: %ckpt resume {experiment.name} goes on"
+        yield f"{names} {verb} interrupted. Resume: %ckpt resume {experiment.name}"
     damaged = [trial for trial in experiment.trials if trial.damage]
     yield from (f"{trial.id}: {trial.damage}" for trial in damaged[:_MOST_ERRORS])
     if len(damaged) > _MOST_ERRORS:
@@ -244,11 +244,11 @@ def _errors(failed: Sequence[Trial]) -> Iterator[Fold]:
 def _hints(experiment: ExperimentView, states: Mapping[str, str]) -> tuple[Hint, ...]:
     name, by_state = experiment.name, {state: trial for trial, state in reversed(list(states.items()))}
     details = Hint("Details", f"%ckpt show {name}/t0")
-    if experiment.running or by_state.keys() & {Status.RUNNING, Status.PENDING}:  # or another process runs it
+    if experiment.running or by_state.keys() & {RUNNING, PENDING}:  # or another process runs it
         return Hint("Pause", f"%ckpt pause {name}"), Hint("Stop", f"%ckpt stop {name}"), details
-    if by_state.keys() & {CUT, Status.PAUSED}:
+    if by_state.keys() & {INTERRUPTED, PAUSED}:
         return (Hint("Resume", f"%ckpt resume {name}"),)
-    if failed := by_state.get(Status.ERROR):
+    if failed := by_state.get(FAILED):
         again = Hint("Retry failed trials", f"%ckpt resume {name} --errored")
         return again, Hint("Details", f"%ckpt show {name}/{failed}")
     spec, metric = experiment.spec, next(iter(inferred(experiment.trials)), "")
