@@ -170,6 +170,24 @@ def test_a_pull_keeps_trials_that_continued_locally(parted: tuple[Path, Path, Me
     assert pulled.experiments["e"].left_out == {}
 
 
+def test_a_pull_does_not_bring_back_a_removed_checkpoint(parted: tuple[Path, Path, MemoryStore]) -> None:
+    here, _, target = parted
+    library = Catalog(here / "experiments")
+    removal = library.remove("e/t1@1")
+    assert mirror(here, target).pull().files == 0
+    assert [record.step for record in library.open("e").trial("t1").checkpoints.records()] == [2]
+    removal.bring_back()
+    assert [record.step for record in library.open("e").trial("t1").checkpoints.records()] == [1, 2]
+
+
+def test_a_pull_completes_a_checkpoint_that_lost_a_file(parted: tuple[Path, Path, MemoryStore]) -> None:
+    here, _, target = parted
+    shutil.rmtree(here / "experiments" / "e" / "t1" / "checkpoint_000001")
+    mirror(here, target).pull()
+    (first, _) = Catalog(here / "experiments").open("e").trial("t1").checkpoints.records()
+    assert first.step == 1
+
+
 def test_a_pull_skips_a_trial_that_continued_on_both_sides(parted: tuple[Path, Path, MemoryStore]) -> None:
     here, there, target = parted
     go_on(here, "t0", 7)

@@ -8,6 +8,7 @@ ever replaced. See docs/decisions/0054.
 from __future__ import annotations
 
 import glob
+import os
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -19,7 +20,7 @@ from nbckpt.sync.files import contents, digest_of
 from nbckpt.sync.index import Index
 from nbckpt.sync.target import index_of
 from nbckpt.sync.transfer import TransferPool
-from nbckpt.trials.checkpoints.record import PREFIX
+from nbckpt.trials.checkpoints.record import PREFIX, SUFFIX
 from nbckpt.trials.model import journal, log
 from nbckpt.trials.model.params import FILE as PARAMS
 
@@ -73,13 +74,20 @@ def _kept(folder: Path, index: Index, newer: dict[str, Newer], paths: set[str]) 
     """Yield the paths not to copy, each with the reason; "" if the user need not know."""
     for path in sorted(paths):
         trial, _, rest = path.partition("/")
-        side = newer.get(trial)
-        is_ours = rest in {journal.FILE, PARAMS, log.FILE} or rest.startswith(PREFIX)
+        side, is_checkpoint = newer.get(trial), rest.startswith(PREFIX)
+        is_ours = rest in {journal.FILE, PARAMS, log.FILE} or is_checkpoint
         if not (folder / path).is_file():
-            if side == "here" and rest.startswith(PREFIX):  # it was removed locally
+            is_gone = side == "here" or (side == "neither" and not _has_part(folder / trial, rest))
+            if is_checkpoint and is_gone:  # it was removed locally
                 yield path, ""
         elif not (_is_same(folder / path, path, index) or (side == "there" and is_ours)):
             yield path, "" if side == "here" or (is_ours and side) else _OTHER
+
+
+def _has_part(trial: Path, path: str) -> bool:
+    """Return whether a part of the checkpoint of *path* is there. A removal leaves no part."""
+    name = path.partition("/")[0].removesuffix(SUFFIX)
+    return any(os.path.lexists(trial / part) for part in (name, name + SUFFIX))
 
 
 def _is_same(file: Path, path: str, index: Index) -> bool:
