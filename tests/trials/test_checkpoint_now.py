@@ -92,11 +92,11 @@ def test_a_polling_function_saves_once_per_request(
 ) -> None:
     here = steps(offers)
     here.step()
-    assert (here.saved(), here.state()) == ([], "RUNNING")
+    assert (here.saved(), here.state()) == ([], "running")
     here.experiment.checkpoint()
     assert here.state() == "saving"
     here.step()
-    assert (here.saved(), here.state()) == ([2], "RUNNING")
+    assert (here.saved(), here.state()) == ([2], "running")
     here.step()
     here.experiment.checkpoint("t0")
     here.experiment.checkpoint("t0")
@@ -128,7 +128,7 @@ def test_a_function_that_never_polls_gets_a_note_with_advice(steps: Callable[...
     here = steps(lambda i: nbckpt.report(i=i, checkpoint={"i": i} if i == 3 else None))
     here.experiment.checkpoint()
     here.step()
-    assert (here.saved(), here.state(), here.trial.note) == ([], "RUNNING", NOT_SAVED)
+    assert (here.saved(), here.state(), here.trial.note) == ([], "running", NOT_SAVED)
     assert "report(…, checkpoint=…) when nbckpt.should_checkpoint()" in NOT_SAVED
     here.step()
     assert here.trial.note == NOT_SAVED
@@ -147,7 +147,7 @@ def test_a_request_after_the_poll_waits_for_the_next_report(steps: Callable[...,
     here.step()
     assert (here.saved(), here.state(), here.trial.note) == ([], "saving", "")
     here.step()
-    assert (here.saved(), here.state()) == ([2], "RUNNING")
+    assert (here.saved(), here.state()) == ([2], "running")
 
 
 def test_states_are_saved_if_the_next_report_has_no_checkpoint(steps: Callable[..., Steps]) -> None:
@@ -332,7 +332,7 @@ def test_a_trial_that_does_not_run_gets_no_request() -> None:
     experiment.checkpoint()
     with pytest.raises(UsageError, match="has no trial 't9'"):
         experiment.checkpoint("t9")
-    assert states_of(experiment) == {"t0": "stopped"}
+    assert states_of(experiment) == {"t0": "done"}
 
 
 def test_an_answered_request_is_cleared() -> None:

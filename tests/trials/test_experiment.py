@@ -20,6 +20,7 @@ import nbckpt
 from nbckpt.store import scan
 from nbckpt.trials import Catalog, Experiment, Status, Trainable, Trial
 from nbckpt.trials.home import experiments_folder
+from nbckpt.trials.model import params
 from nbckpt.trials.model.recorder import TrialRecorder
 
 SECONDS = 30
@@ -635,7 +636,7 @@ def test_best_names_the_known_metrics_in_its_error() -> None:
     assert experiment.wait(SECONDS)
     with pytest.raises(nbckpt.UsageError, match=r"reported 'los': there are .*loss"):
         experiment.best("los", "min")
-    with pytest.raises(nbckpt.UsageError, match="say what is best"):
+    with pytest.raises(nbckpt.UsageError, match="Which metric"):
         experiment.best("loss")
 
 
@@ -727,6 +728,28 @@ def test_removing_an_experiment_returns_the_freed_size(store: Path) -> None:
     assert size == sum(it.stat().st_size for it in (store / "experiments/e").rglob("*") if it.is_file())
     assert library.remove("e").size == size
     assert library.names() == []
+
+
+def test_an_experiment_killed_before_its_trials_runs_again(
+    monkeypatch: pytest.MonkeyPatch, store: Path
+) -> None:
+    write = params.write
+    monkeypatch.setattr(params, "write", killed)
+    with pytest.raises(KeyboardInterrupt):
+        nbckpt.run(count, {"lr": nbckpt.grid_search([1, 2])}, name="e")
+    experiment = Experiment.read(store / "experiments/e")
+    told = "'e' has no trials: its process ended before they were made"
+    with pytest.raises(nbckpt.UsageError, match=told):
+        experiment.resume()
+    assert experiment.page().notes[0].startswith(told)
+    monkeypatch.setattr(params, "write", write)
+    again = nbckpt.run(count, {"lr": nbckpt.grid_search([1, 2])}, name="e")
+    assert again.wait(SECONDS)
+    assert (statuses(again), again.notes) == (["TERMINATED"] * 2, [])
+
+
+def killed(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 @pytest.mark.slow

@@ -31,6 +31,7 @@ from nbckpt.trials.model.trial import STOPPED, Status, Trial, read_trials
 from nbckpt.trials.model.trust import trust_trials
 from nbckpt.trials.training.function import trainable_class
 from nbckpt.trials.views.metrics import inferred
+from nbckpt.trials.views.statuses import no_trials
 
 _log = logging.getLogger("nbckpt")
 
@@ -353,6 +354,8 @@ class Runner:
             label = f"{self.folder.name}/{damaged[0].id}"
             raise UsageError(f"{label} cannot go on: {damaged[0].damage}. Run it again")
         if not trials and not self.to_suggest:
+            if not self.trials:
+                raise UsageError(no_trials(self.folder.name))
             failed = any(trial.status == Status.ERROR for trial in self.trials.values())
             hint = "; those that failed need --errored" if failed else ""
             raise UsageError(f"{self.folder.name!r} has nothing to resume{hint}")

@@ -35,6 +35,12 @@ def counted(states: Mapping[str, str]) -> str:
     return ", ".join([count(len(states), "trial"), *parts])
 
 
+def no_trials(name: str) -> str:
+    """Return why an experiment that nobody runs has no trials, and what to do."""
+    again = f"nbckpt.run(…, name={name!r})"
+    return f"{name!r} has no trials: its process ended before they were made. Run it again: {again}"
+
+
 def last_line(trial: Trial) -> str:
     """Return the first line of a trial's error message."""
     return (trial.error.strip().splitlines() or ["failed"])[0]

@@ -17,7 +17,17 @@ from nbckpt.trials.model.view import ExperimentView
 from nbckpt.trials.views.eta import RECENT, Progress, progress, typical
 from nbckpt.trials.views.formats import shown_value, tail
 from nbckpt.trials.views.metrics import by_metric, flat_config, inferred, metric_cell, varying
-from nbckpt.trials.views.statuses import FAILED, INTERRUPTED, PAUSED, PENDING, RUNNING, counted, last_line, states_of
+from nbckpt.trials.views.statuses import (
+    FAILED,
+    INTERRUPTED,
+    PAUSED,
+    PENDING,
+    RUNNING,
+    counted,
+    last_line,
+    no_trials,
+    states_of,
+)
 
 MOST_ROWS = 20
 _MOST_CONFIG = 5
@@ -214,6 +224,8 @@ def _at_risk(trial: Trial) -> Cell:
 
 
 def _notes(experiment: ExperimentView, states: Mapping[str, str]) -> Iterator[str]:
+    if not (states or experiment.running or experiment.runs_elsewhere()):
+        yield no_trials(experiment.name)
     interrupted = [name for name, state in states.items() if state == INTERRUPTED]
     if interrupted:
         names = ", ".join(interrupted[:8]) + (", …" if len(interrupted) > 8 else "")
