@@ -260,7 +260,7 @@ def test_a_shell_shows_pages_curves_and_logs(job: Path, capsys: pytest.CaptureFi
     assert "trials 2-2 of 3, the best by loss (max) first" in out
     assert "\nt1 " in out
     assert main(["show", "t1"]) == 0
-    assert "the last it printed (log.txt):\n    begins 2\n" in capsys.readouterr().out
+    assert "last output (log.txt):\n    begins 2\n" in capsys.readouterr().out
     assert main(["plot", "e", "t1"]) == 0
     assert "pictures (shown in a notebook): loss of t1 of e" in capsys.readouterr().out
     assert main(["checkpoint"]) == 1

@@ -262,7 +262,7 @@ def test_the_checkpoint_of_a_paused_trial_is_not_removed(run: Run, tmp_path: Pat
     known.set()
     experiment.wait()
     run("save", "mine")
-    with pytest.raises(UsageError, match="is what the trial goes on from"):
+    with pytest.raises(UsageError, match="a trial resumes from"):
         run("rm", "mine", "later/t0@3")
     assert "mine@1" in labels(run("ls", "--all"))
     run("rm", "later/t0@1")

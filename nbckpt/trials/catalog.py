@@ -40,20 +40,20 @@ class Catalog:
             StoreError: The folder cannot be read.
         """
         try:
-            places = list(self.folder.iterdir())
+            entries = list(self.folder.iterdir())
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as error:
             raise StoreError(f"cannot read {str(self.folder)!r}: {error.strerror or error}") from error
-        there = []
-        for place in places:
+        dated = []
+        for entry in entries:
             with suppress(OSError):  # an unreadable folder
-                spec = f"{place.name}/{spec_file.FILE}"
-                if place.name.startswith(".") or link_outside(self.folder, spec):
+                spec = f"{entry.name}/{spec_file.FILE}"
+                if entry.name.startswith(".") or link_outside(self.folder, spec):
                     continue
                 if (self.folder / spec).is_file():
-                    there.append((place.stat().st_ctime, place.name))
-        return [name for _, name in sorted(there)]
+                    dated.append((entry.stat().st_ctime, entry.name))
+        return [name for _, name in sorted(dated)]
 
     def open(self, name: str = "") -> Experiment:
         """Return an experiment by its name; by default the newest.
@@ -101,14 +101,16 @@ class Catalog:
         trial = self._trial_with_checkpoints(name)
         records = trial.checkpoints.records()
         if step and not _STEP.fullmatch(step):
-            raise UsageError(f"{ref!r} is not a checkpoint of a trial: write {name}@10 for that of step 10")
-        found = [it for it in records if not step or it.step == int(step)]
-        if not found:
-            steps = ", ".join(str(it.step) for it in records) or "none"
+            raise UsageError(
+                f"{ref!r} is not a checkpoint of a trial: write {name}@10 for the checkpoint of step 10"
+            )
+        wanted = [record for record in records if not step or record.step == int(step)]
+        if not wanted:
+            steps = ", ".join(str(record.step) for record in records) or "none"
             raise NotFoundError(
                 f"{name} has no checkpoint{f' of step {step}' if step else ''}: there are {steps}"
             )
-        return trial, found[-1]
+        return trial, wanted[-1]
 
     def _trial_with_checkpoints(self, ref: str) -> Trial:
         """Return a trial. With its experiment's name, the experiment's file may be damaged."""
@@ -159,7 +161,7 @@ class Catalog:
             for name in whole:
                 held.enter_context(self._at_rest(name))
             return take_away(
-                self.folder, [it for it in paths if it in whole or it.split("/")[0] not in whole]
+                self.folder, [path for path in paths if path in whole or path.split("/")[0] not in whole]
             )
 
     def size_of(self, ref: str) -> int:
@@ -188,7 +190,7 @@ class Catalog:
                 f"{ref.partition('@')[0]} is running. Stop it first: %ckpt stop {ref.partition('@')[0]}"
             )
         if not trial.finished and record.name == trial.checkpoint:
-            raise UsageError(f"{ref!r} is what the trial goes on from: resume it to its end or stop it first")
+            raise UsageError(f"a trial resumes from {ref!r}. Stop the trial first, or resume it to its end")
         folder = f"{experiment.name}/{trial.id}/{record.name}"
         if link := link_outside(self.folder, folder):
             raise UsageError(f"{ref!r} is not removed: {link} leads outside. Remove the link instead")

@@ -66,7 +66,7 @@ class Found:
             read_manifest(self.trial / self.name),
             created_at=record.created_at,
             message="" if value is None else f"{metric} {shown_value(value).text}",
-            files={path: it for path, it in files.items() if not path.startswith(f"{INSIDE}/")},
+            files={path: content for path, content in files.items() if not path.startswith(f"{INSIDE}/")},
         )
         return manifest, record.size
 
@@ -87,8 +87,8 @@ def find(library: Catalog, *, newest: bool = False) -> Iterator[Found]:
     for experiment in library.names():
         for trial in _entries(library.folder / experiment):
             if _TRIAL.fullmatch(trial.name) and not link_outside(library.folder / experiment, trial.name):
-                found = sorted(_of_trial(Path(trial.path)), key=lambda it: it.moment)
-                yield from found[-1:] if newest else found
+                checkpoints = sorted(_of_trial(Path(trial.path)), key=lambda checkpoint: checkpoint.moment)
+                yield from checkpoints[-1:] if newest else checkpoints
 
 
 def metric_of(experiment: Path) -> str:
@@ -101,7 +101,7 @@ def metric_of(experiment: Path) -> str:
 
 
 def _of_trial(trial: Path) -> Iterator[Found]:
-    entries = {it.name: it for it in _entries(trial)}
+    entries = {entry.name: entry for entry in _entries(trial)}
     for name in entries:
         record = entries.get(name + SUFFIX)
         if record is not None and _NUMBERED.fullmatch(name):

@@ -155,7 +155,7 @@ def _callbacks(given: Any) -> tuple[Callback, ...]:
 def _folder(folder: str | os.PathLike[str] | None, name: str, spec: Spec, resume: Resume) -> Path:
     """Return the experiment's folder. If there is no name, make a new folder."""
     if resume not in {"auto", "must", "never"}:
-        raise UsageError(f"resume={resume!r} is unknown: it is 'auto', 'must' or 'never'")
+        raise UsageError(f"resume={resume!r} is unknown: use 'auto', 'must' or 'never'")
     if name and not (_NAME.fullmatch(name) and can_be_named(name)):
         raise UsageError(
             f"{name!r} cannot name an experiment: use letters, digits, '_', '-' and '.', and no name "

@@ -67,14 +67,14 @@ class Removal:
                     f"{label_of(path)!r} cannot be brought back: {link} in {self.folder} is a link that "
                     "leads outside. Remove the link first"
                 )
-            if os.path.lexists(self.folder / path) and os.path.lexists(self._place(path)):
-                raise UsageError(f"{label_of(path)!r} is there again: remove that first, or keep it")
+            if os.path.lexists(self.folder / path) and os.path.lexists(self._in_trash(path)):
+                raise UsageError(f"{label_of(path)!r} exists again. Remove the new one first, or keep it")
         back: list[str] = []
         for path in reversed(self.paths):
             if self._is_back(path):
                 continue
             try:
-                _move(self.folder, self._place(path), self.folder / path)
+                _move(self.folder, self._in_trash(path), self.folder / path)
                 back.append(path)
             except FileNotFoundError:
                 if self._is_back(path):  # another undo was faster
@@ -86,22 +86,22 @@ class Removal:
                 raise _failed("bring back", path, error) from error
 
     def _is_back(self, path: str) -> bool:
-        return os.path.lexists(self.folder / path) and not os.path.lexists(self._place(path))
+        return os.path.lexists(self.folder / path) and not os.path.lexists(self._in_trash(path))
 
     def _why_not(self, path: str) -> str:
         """Return why a path could not be brought back."""
         above = Path(path).parent.as_posix()
-        why = f"there is no {above!r}" if os.path.lexists(self._place(path)) else "`gc` has deleted it"
+        why = f"there is no {above!r}" if os.path.lexists(self._in_trash(path)) else "`gc` has deleted it"
         return f"{label_of(path)!r} cannot be brought back: {why}"
 
     def delete(self) -> int:
         """Delete it permanently, and return the number of bytes that this freed."""
         freed = 0
         for path in self.paths:
-            place, doomed = self._place(path), self._place(path, _DELETED)
-            size = size_of(place)
+            source, doomed = self._in_trash(path), self._in_trash(path, _DELETED)
+            size = size_of(source)
             try:
-                _move(self.folder, place, doomed)  # from here on nobody can bring it back
+                _move(self.folder, source, doomed)  # from here on nobody can bring it back
             except FileNotFoundError:
                 continue
             except OSError as error:
@@ -113,9 +113,9 @@ class Removal:
     @property
     def size(self) -> int:
         """The number of bytes of its files."""
-        return sum(size_of(self._place(path)) for path in self.paths)
+        return sum(size_of(self._in_trash(path)) for path in self.paths)
 
-    def _place(self, path: str, state: str = _REMOVED) -> Path:
+    def _in_trash(self, path: str, state: str = _REMOVED) -> Path:
         parts = (quote(part, safe="", errors="surrogateescape") for part in path.split("/"))
         return self.folder / "~".join((state, self.stamp, *(part.replace("~", "%7E") for part in parts)))
 
@@ -136,11 +136,11 @@ def take_away(folder: Path, paths: Sequence[str]) -> Removal:
     try:
         for path in paths:
             moved.append(path)  # before the move: the sync can fail after the name has changed
-            _move(folder, folder / path, removal._place(path))
+            _move(folder, folder / path, removal._in_trash(path))
     except OSError as error:
         for path in reversed(moved):
             with suppress(OSError):
-                _move(folder, removal._place(path), folder / path)
+                _move(folder, removal._in_trash(path), folder / path)
         raise _failed("remove", moved[-1], error) from error
     return removal
 
@@ -158,7 +158,7 @@ def empty(folder: Path, *, dry_run: bool = False) -> tuple[list[str], int]:
     trash = removals(folder)
     freed = sum(removal.size if dry_run else removal.delete() for removal in trash)
     for stamp, path in _entries(folder, _DELETED):  # left behind by a `gc` that was killed
-        left = Removal(folder, stamp, (path,))._place(path, _DELETED)
+        left = Removal(folder, stamp, (path,))._in_trash(path, _DELETED)
         freed += size_of(left)
         if not dry_run:
             discard(left)
@@ -185,7 +185,7 @@ def _entries(folder: Path, state: str) -> list[tuple[str, str]]:
     entries = []
     for match in filter(None, map(_NAME.fullmatch, names)):
         path = "/".join(unquote(part, errors="surrogateescape") for part in match[3].split("~"))
-        is_ours = Removal(folder, match[2], ())._place(path, match[1]).name == match[0]
+        is_ours = Removal(folder, match[2], ())._in_trash(path, match[1]).name == match[0]
         if match[1] == state and is_ours and _PATH.fullmatch(path) and can_be_named(path):
             entries.append((match[2], path))
     return sorted(entries)

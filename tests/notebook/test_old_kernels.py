@@ -66,4 +66,4 @@ def test_the_interrupt_button_pauses_and_the_panel_resumes_a_run(lab: Lab) -> No
     sees(panel, "1 running")
     click(panel, "Stop…")
     click(panel, "Stop now")
-    sees(panel, "1 done")
+    sees(panel, "1 stopped")

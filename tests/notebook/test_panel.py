@@ -262,7 +262,7 @@ def test_stopping_takes_two_presses_and_stops_the_chosen_trial(notebook: Noteboo
     assert "Stop t1 of e? A stopped trial is finished." in shown(panel)
     press(panel, "Stop now")
     notebook.run("gate.release(1)")
-    until(lambda: "1 done" in shown(panel))
+    until(lambda: "1 stopped" in shown(panel))
     assert "1 running" in shown(panel)
     panel._tabs[1]._trials.value = ("t0",)
     press(panel, "Pause")
@@ -271,7 +271,7 @@ def test_stopping_takes_two_presses_and_stops_the_chosen_trial(notebook: Noteboo
     notebook.run("gate.release(9)")
     until(lambda: not ticks())
     assert "1 paused" in shown(panel)
-    assert "1 done" in shown(panel)
+    assert "1 stopped" in shown(panel)
 
 
 def test_a_button_requests_a_checkpoint_now(notebook: Notebook) -> None:
@@ -517,7 +517,7 @@ def test_stopping_the_last_trial_ends_the_updates(notebook: Notebook) -> None:
     press(panel, "Stop…")
     press(panel, "Stop now")
     notebook.run("gate.release(1)")
-    until(lambda: "1 done" in shown(panel))
+    until(lambda: "1 stopped" in shown(panel))
     until(lambda: not ticks())
 
 

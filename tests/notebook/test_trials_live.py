@@ -166,7 +166,7 @@ def test_an_interrupt_pauses_trials_and_a_second_one_stops_them(tmp_path: Path) 
         paused = interrupt(manager, client, "%ckpt run train --name e --wait", tmp_path, 1)
         assert paused == ["interrupted: 1 trial, 1 paused. Resume: %ckpt resume e"]
         stopped = interrupt(manager, client, "%ckpt resume e --wait", tmp_path, 2)
-        assert stopped == ["interrupted: 1 trial, 1 done. Show: %ckpt trials e"]
+        assert stopped == ["interrupted: 1 trial, 1 stopped. Show: %ckpt trials e"]
     finally:
         client.stop_channels()
         manager.shutdown_kernel(now=True)

@@ -143,7 +143,7 @@ def test_an_empty_configuration_does_not_match_a_damaged_trial(tmp_path: Path) -
 def test_a_damaged_trial_cannot_be_resumed(folder: Path, tmp_path: Path) -> None:
     (folder / "t1" / "params.json").write_bytes(b"")
     experiment = Experiment.read(moved(folder, tmp_path))
-    with pytest.raises(nbckpt.UsageError, match="e/t1 cannot go on: "):
+    with pytest.raises(nbckpt.UsageError, match="e/t1 cannot be resumed: "):
         experiment.resume("t1")
 
 

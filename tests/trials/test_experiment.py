@@ -462,7 +462,7 @@ def test_a_function_with_large_data_is_not_stored() -> None:
     folder = forget(experiment)
     assert statuses(experiment) == ["TERMINATED"]
     assert (folder / "experiment.json").stat().st_size < 10_000
-    with pytest.raises(nbckpt.NotFoundError, match=r"larger than 16 MiB.*run it again"):
+    with pytest.raises(nbckpt.NotFoundError, match=r"more than 16 MiB.*run it again"):
         Experiment.read(folder).resume("t0")
 
 

@@ -224,8 +224,8 @@ def test_a_trial_continues_if_its_log_cannot_be_written(
     here = Path(nbckpt.Settings.load().store) / "experiments"
     trial = finished(train, {"here": str(here)}).trials[0]
     assert (trial.iteration, trial.status, trial.log()) == (3, "TERMINATED", [])
-    assert trial.note.startswith("done; what it prints is not kept: cannot write")
-    assert len([it for it in caplog.messages if "is not kept" in it]) == 1
+    assert trial.note.startswith("done; the output is not logged: cannot write")
+    assert len([it for it in caplog.messages if "is not logged" in it]) == 1
 
 
 @pytest.fixture

@@ -99,7 +99,7 @@ def test_an_undo_that_would_replace_something_is_refused(library: Catalog) -> No
     removal = library.remove("f", "e")
     assert nbckpt.run(train, name="e").wait(60)
     before = contents(library.folder)
-    with pytest.raises(nbckpt.UsageError, match="'e' is there again"):
+    with pytest.raises(nbckpt.UsageError, match="'e' exists again"):
         removal.bring_back()
     assert contents(library.folder) == before
     library.remove("e")

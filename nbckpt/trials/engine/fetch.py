@@ -65,7 +65,7 @@ def fetch(config: SyncConfig | None, name: str, folder: Path) -> bool:
         if known or not isinstance(error, NbckptError):
             raise
         # Only the user's syncer could distinguish a failure from a new name.
-        _log.warning("nothing was fetched, so %s begins anew: %s", name, error)
+        _log.warning("%s was not downloaded and starts as a new experiment: %s", name, error)
     return (folder / spec.FILE).is_file()
 
 

@@ -124,7 +124,7 @@ class OptunaSearch(Search):
         """Tell the study of a trial that it did not suggest, unless the trial is outside the space."""
         from optuna.trial import create_trial
 
-        values = {it["training_iteration"]: lookup(it, self._metric) for it in trial.results}
+        values = {result["training_iteration"]: lookup(result, self._metric) for result in trial.results}
         try:
             made = create_trial(
                 state=state,
@@ -132,7 +132,9 @@ class OptunaSearch(Search):
                 params={name: param.drawn(trial.config) for name, param in self._params.items()},
                 distributions=self._distributions,
                 user_attrs=self._marks(trial.id),
-                intermediate_values={at: it for at, it in values.items() if isinstance(it, (int, float))},
+                intermediate_values={
+                    at: number for at, number in values.items() if isinstance(number, (int, float))
+                },
             )
             self._study.add_trial(made)
         except (LookupError, TypeError, ValueError):
@@ -149,23 +151,23 @@ class _Param:
     Attributes:
         path: The keys that lead to the value in a configuration.
         distribution: The distribution that the study draws from.
-        places: The values that a study cannot keep; it draws an index into them instead.
+        choices: The values that a study cannot keep; it draws an index into them instead.
     """
 
     path: tuple[Any, ...]
     distribution: BaseDistribution
-    places: tuple[Any, ...] = ()
+    choices: tuple[Any, ...] = ()
 
     def value(self, drawn: Any) -> Any:
         """Return the value in a configuration for the value that the study drew."""
-        return self.places[drawn] if self.places else drawn
+        return self.choices[drawn] if self.choices else drawn
 
     def drawn(self, config: Mapping[str, Any]) -> Any:
         """Return the value that the study would have drawn for a configuration."""
         value: Any = config
         for key in self.path:
             value = value[key]
-        return self.places.index(value) if self.places else value
+        return self.choices.index(value) if self.choices else value
 
 
 def _param(path: tuple[Any, ...], domain: Any) -> _Param:
@@ -187,9 +189,7 @@ def _check(study: Study, spec: Spec) -> None:
             f"the study has {len(study.directions)} objectives; nbckpt.run takes one with a single direction"
         )
     if not spec.metric or not spec.mode:
-        raise UsageError(
-            "search=study needs to know what is best: give metric='loss' and mode='min', or mode='max'"
-        )
+        raise UsageError("Which metric? search=study needs metric='loss' and mode='min', or mode='max'")
     direction = study.direction.name.lower()
     if not direction.startswith(spec.mode):
         raise UsageError(

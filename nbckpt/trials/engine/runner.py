@@ -231,7 +231,7 @@ class Runner:
         unknown = [set(stopper.unknown(trial)) for trial in trials if trial.results]
         for name in sorted(set.intersection(*unknown)) if unknown else ():
             known = ", ".join(inferred(trials, most=None))
-            yield f"stop waits for {name!r}, which no trial reports: there are {known}"
+            yield f"the stop condition needs {name!r}, which no trial reports: there are {known}"
 
     # What the pool asks for.
 
@@ -352,12 +352,12 @@ class Runner:
         ]
         if damaged := [trial for trial in trials if trial.status == Status.DAMAGED]:
             label = f"{self.folder.name}/{damaged[0].id}"
-            raise UsageError(f"{label} cannot go on: {damaged[0].damage}. Run it again")
+            raise UsageError(f"{label} cannot be resumed: {damaged[0].damage}. Run it again")
         if not trials and not self.to_suggest:
             if not self.trials:
                 raise UsageError(no_trials(self.folder.name))
             failed = any(trial.status == Status.ERROR for trial in self.trials.values())
-            hint = "; those that failed need --errored" if failed else ""
+            hint = f". Retry failed trials: %ckpt resume {self.folder.name} --errored" if failed else ""
             raise UsageError(f"{self.folder.name!r} has nothing to resume{hint}")
         return trials
 

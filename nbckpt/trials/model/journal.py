@@ -169,15 +169,15 @@ def _lines(file: Path) -> Iterator[bytes]:
 
 
 def _checksum_of(line: bytes) -> int | None:
-    found = _CHECKSUM.fullmatch(line[-_CHECKSUM_SIZE:])
-    return None if found is None else int(found[1], 16)
+    match = _CHECKSUM.fullmatch(line[-_CHECKSUM_SIZE:])
+    return None if match is None else int(match[1], 16)
 
 
 def _is_whole_but_its_end(line: bytes) -> bool:
     """Return whether a line starts with a whole line whose end byte was changed, which no crash does."""
     return any(
-        it.end() < len(line) and int(it[1], 16) == zlib.crc32(line[: it.start()])
-        for it in _CHECKSUM.finditer(line)
+        match.end() < len(line) and int(match[1], 16) == zlib.crc32(line[: match.start()])
+        for match in _CHECKSUM.finditer(line)
     )
 
 
@@ -218,10 +218,10 @@ def _is_usual(result: Any) -> bool:
 def stamp(file: Path) -> tuple[int, int, int] | None:
     """Return a value that changes with every write to a journal; None if there is no journal."""
     try:
-        found = file.stat()
+        status = file.stat()
     except OSError:
         return None
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _last_byte(fd: int, size: int) -> bytes:

@@ -64,7 +64,7 @@ class Log:
         except OSError as error:
             self._ended = True  # before the warning, because that is printed too
             reason = error.strerror or error
-            self._warns(StoreError(f"what it prints is not kept: cannot write {str(self._file)!r}: {reason}"))
+            self._warns(StoreError(f"the output is not logged: cannot write {str(self._file)!r}: {reason}"))
 
     def _append(self, data: bytes) -> None:
         if self._ended:
@@ -75,8 +75,8 @@ class Log:
                 raise _TheirsError(self._file)
             self._is_new = False
         assert self._fd is not None
-        found = os.fstat(self._fd)
-        if found.st_size != self._size or not found.st_nlink:
+        status = os.fstat(self._fd)
+        if status.st_size != self._size or not status.st_nlink:
             raise _TheirsError(self._file)
         if self._size + len(data) > LARGEST:
             self._halve()

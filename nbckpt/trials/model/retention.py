@@ -34,7 +34,7 @@ class RetentionPolicy:
                 f"keep_checkpoints={self.count} would keep none: give 1 or more, or None for all"
             )
         if self.mode not in {"min", "max"}:
-            raise UsageError(f"mode={self.mode!r} is unknown: it is 'min' or 'max'")
+            raise UsageError(f"mode={self.mode!r} is unknown: use 'min' or 'max'")
 
     def superfluous(self, records: Sequence[Record], needed: Collection[str]) -> list[Record]:
         """Return the checkpoints to remove; never the newest, and never one of *needed*.

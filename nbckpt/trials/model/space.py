@@ -177,13 +177,13 @@ def _put(config: dict[str, Any], path: Keys, value: Any) -> None:
     config[path[-1]] = value
 
 
-def _some(values: Iterable[Any], what: str) -> tuple[Any, ...]:
+def _some(values: Iterable[Any], function: str) -> tuple[Any, ...]:
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
-        raise UsageError(f"{what} takes a list of values, not {values!r}: write {what}([{values!r}])")
-    found = tuple(values)
-    if not found:
-        raise UsageError(f"{what} got no values: give at least one")
-    return found
+        raise UsageError(f"{function} takes a list of values, not {values!r}. Write {function}([{values!r}])")
+    listed = tuple(values)
+    if not listed:
+        raise UsageError(f"{function} got no values. Give at least one")
+    return listed
 
 
 def _between(low: float, high: float, *, log: bool) -> Uniform:

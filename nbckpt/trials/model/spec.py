@@ -88,7 +88,7 @@ class Spec:
             if getattr(self, name) < least:
                 raise UsageError(f"{name}={getattr(self, name)} is too few: give {least} or more")
         if self.mode not in {"", "min", "max"}:
-            raise UsageError(f"mode={self.mode!r} is unknown: it is 'min' or 'max'")
+            raise UsageError(f"mode={self.mode!r} is unknown: use 'min' or 'max'")
         Stopper(self.stop)
 
     @property
@@ -183,7 +183,7 @@ def _packed(spec: Spec, signer: Signer) -> dict[str, Any]:
     try:
         cloudpickle.dump(bundle, file, protocol=5)
     except _TooLargeError:
-        return {"left_out": f"what it refers to is larger than {MOST_KEPT >> 20} MiB"}
+        return {"left_out": f"it refers to more than {MOST_KEPT >> 20} MiB of data"}
     except Exception as error:  # noqa: BLE001  an object's own pickling may raise anything; the trials run
         return {"left_out": f"it cannot be pickled: {type(error).__name__}: {error}"}
     data = PREFERRED.compress(file.getvalue())
@@ -237,13 +237,13 @@ class Kept:
         name = self._folder.name
         if not self._pickle:
             raise NotFoundError(
-                f"the function of {name!r} was not kept: {self.left_out}. Define it and run it again under "
+                f"the function of {name!r} was not saved: {self.left_out}. Define it and run it again under "
                 f"the same name: nbckpt.run({self.name}, …, name={name!r})"
             )
         if not trust and not signer.signed_bytes("experiment", self._pickle, self._signature):
             raise UntrustedError(
-                f"the function of {name!r} was not kept by you: loading it could run anything. Look at "
-                f"{self._folder / FILE}, then say --trust if you know who wrote it"
+                f"the function of {name!r} is not signed by you, and loading it can run any code. Read "
+                f"{self._folder / FILE}, and pass --trust if you trust its author"
             )
         algorithms = named(self._algorithms, f"the function of {name!r}")
         try:
@@ -281,23 +281,23 @@ def read(folder: Path) -> Kept:
         if link_outside(folder, FILE):
             raise CorruptError(f"{file} is not read: {OUTSIDE}")
         with open(file, "rb", opener=only_files) as opened:
-            found = unseal(opened.read(), _FORM, str(file))
+            document = unseal(opened.read(), _FORM, str(file))
     except FileNotFoundError:
         raise NotFoundError(f"there is no experiment {folder.name!r} in {folder.parent}") from None
     except OSError as error:
         raise StoreError(f"cannot read {str(file)!r}: {error.strerror or error}") from error
-    kept, keep = found["trainable"], found["keep_checkpoints"]
+    kept, keep = document["trainable"], document["keep_checkpoints"]
     try:
         spec = Spec(
             None,
-            found["config"],
+            document["config"],
             keep=RetentionPolicy(**keep) if keep else None,
-            resources=found["resources_per_trial"],
-            **{name: found[name] for name in _AS_THEY_ARE},
+            resources=document["resources_per_trial"],
+            **{name: document[name] for name in _AS_THEY_ARE},
         )
         pickle = base64.b64decode(kept.get("pickle", ""), validate=True)
     except (ValueError, TypeError) as error:
         raise CorruptError(f"{file} is damaged: {error}") from error
     left_out, signature = kept.get("left_out", ""), kept.get("signature", "")
-    algorithms, sync = kept.get("algorithms", BLAKE3), found.get("sync", {})
+    algorithms, sync = kept.get("algorithms", BLAKE3), document.get("sync", {})
     return Kept(spec, kept["name"], left_out, sync, pickle, signature, algorithms, folder)

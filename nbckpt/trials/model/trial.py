@@ -146,8 +146,8 @@ class Trial(Rich):
 
     def metric(self, name: str) -> list[float]:
         """Return the numbers reported under *name*; `a/b` means b in the dict a. Omit other values."""
-        found = (lookup(result, name) for result in self.results)
-        return [value for value in found if isinstance(value, (int, float))]
+        values = (lookup(result, name) for result in self.results)
+        return [value for value in values if isinstance(value, (int, float))]
 
     def page(self) -> Page:
         """See `Rich.page`. It shows more if the trial's experiment can be read."""
@@ -161,15 +161,15 @@ class Trial(Rich):
             seen, before = 0, None
         new = results[seen:]
         values = (lookup(result, name) for result in reversed(new))
-        found: float | None = next(filter(is_number, values), before)
-        self._known["newest", name] = results, (seen + len(new), found)
-        return found
+        newest: float | None = next(filter(is_number, values), before)
+        self._known["newest", name] = results, (seen + len(new), newest)
+        return newest
 
-    def remember(self, what: Hashable, of: object, make: Callable[[], V]) -> V:
+    def remember(self, name: Hashable, of: object, make: Callable[[], V]) -> V:
         """Return the value of *make*, which is called again only if *of* is another object than before."""
-        known = self._known.get(what)
+        known = self._known.get(name)
         if known is None or known[0] is not of:
-            known = self._known[what] = of, make()
+            known = self._known[name] = of, make()
         value: V = known[1]
         return value
 
@@ -203,14 +203,16 @@ def read_trials(folder: Path, known: Mapping[str, Trial]) -> list[Trial]:
     """
     names: list[str] = []
     with suppress(FileNotFoundError):  # the experiment was removed just now
-        names = [place.name for place in folder.iterdir() if _NAME.fullmatch(place.name)]
+        names = [entry.name for entry in folder.iterdir() if _NAME.fullmatch(entry.name)]
     trials = []
     for name in sorted(names, key=lambda name: int(name[1:])):
-        trial, place = known.get(name), folder / name
+        trial, trial_folder = known.get(name), folder / name
         if trial is not None and not trial.changed:
             trials.append(trial)
-        elif (place / journal.FILE).exists() or (place / params.FILE).exists():  # else it is still being made
-            trials.append(Trial.read(place))
+        elif any(
+            (trial_folder / file).exists() for file in (journal.FILE, params.FILE)
+        ):  # else it is being made
+            trials.append(Trial.read(trial_folder))
     return trials
 
 
@@ -228,7 +230,7 @@ def fold(trial: Trial, event: Event) -> None:
         # Results after the checkpoint are going to be repeated.
         done = event["iteration"]
         if trial.results and trial.iteration > done:
-            trial.results = [it for it in trial.results if it["training_iteration"] <= done]
+            trial.results = [result for result in trial.results if result["training_iteration"] <= done]
         trial.checkpoint, trial.checkpoint_iteration = event["from"], done
     elif kind == "checkpoint":
         trial.checkpoint, trial.checkpoint_iteration = event["name"], event["iteration"]

@@ -35,20 +35,20 @@ class Curves(Result):
     """Learning curves, as a picture.
 
     Attributes:
-        what: What the picture shows.
+        title: The experiment and the metric.
         picture: The picture.
         notes: Which trials are missing in the picture, and why.
         hints: The next commands.
     """
 
-    what: str
+    title: str
     picture: Picture
     notes: tuple[str, ...] = ()
     hints: tuple[Hint, ...] = ()
 
     def page(self) -> Page:
         """See `Result.page`."""
-        return Page(self.what, notes=self.notes, pictures=(self.picture,), hints=self.hints)
+        return Page(self.title, notes=self.notes, pictures=(self.picture,), hints=self.hints)
 
 
 def curves(

@@ -74,7 +74,7 @@ def progress(
     if (guess := _ahead(typical, iteration)) is not None:
         left = _times(guess - iteration, pace)
         ends.append(Progress(iteration, guess, left, guessed=True, left_guessed=True))
-    return min(ends, key=lambda it: _MOST if it.total is None else it.total, default=Progress(iteration))
+    return min(ends, key=lambda end: _MOST if end.total is None else end.total, default=Progress(iteration))
 
 
 def typical(iterations: Iterable[int]) -> int | None:
@@ -90,7 +90,7 @@ def typical(iterations: Iterable[int]) -> int | None:
 def _pace(results: Sequence[Mapping[str, Any]]) -> float:
     """Return the mean time of a result, in seconds; 0 if unknown."""
     times = [result.get(TIME_THIS_ITER) for result in results[-RECENT:]]
-    known = [it for it in times if isinstance(it, (int, float)) and 0 <= it <= _LONGEST_S]
+    known = [time for time in times if isinstance(time, (int, float)) and 0 <= time <= _LONGEST_S]
     return fmean(known) if known else 0.0
 
 

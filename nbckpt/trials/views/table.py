@@ -67,16 +67,16 @@ class TrialTable(Result):
         """Refuse a page that does not exist, and a metric without a mode."""
         total, most = len(self.experiment.trials), self.most
         if most < 0:
-            raise UsageError(f"{most} rows cannot be: give a number, or 0 for all")
+            raise UsageError(f"cannot show {most} rows: give a number, or 0 for all")
         pages = max(1, -(-total // most)) if most else 1
         if not 0 <= self.number <= pages:
             pages_of = f"{count(total, 'trial')}, {most or 'all'} on a page"
             raise UsageError(f"there is no page {self.number}: {pages_of}, so the last is page {pages}")
         metric, mode = self._best()
         if mode not in {"", "min", "max"} or (self.metric and not mode):
-            raise UsageError(f"say which {self.metric or 'value'} is best: mode='min' or 'max'")
+            raise UsageError(f"Which {self.metric or 'value'} is best? mode='min' or mode='max'")
         if self.mode and not metric:
-            raise UsageError("say by which metric trials are compared: metric='loss'")
+            raise UsageError("Which metric compares the trials? metric='loss'")
 
     def _best(self) -> tuple[str, str]:
         """Return the metric that compares trials, and whether its `min` or `max` is best."""

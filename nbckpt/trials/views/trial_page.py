@@ -57,7 +57,7 @@ class TrialShown(Result):
     def _log(self) -> tuple[Fold, ...]:
         lines = self.trial.log()
         # Open, because a panel that follows the trial redraws it, and would close an opened fold.
-        return (Fold(f"the last it printed ({FILE})", "\n".join(lines), open=True),) if lines else ()
+        return (Fold(f"last output ({FILE})", "\n".join(lines), open=True),) if lines else ()
 
     def _note(self) -> tuple[str, ...]:
         """Return the trial's damage, and its note if the note says more than the status."""
