@@ -63,7 +63,7 @@ class Steps:
         assert self.experiment.wait(SECONDS)
 
     def saved(self) -> list[int]:
-        return [it.iteration for it in self.trial.checkpoints.records()]
+        return [record.iteration for record in self.trial.checkpoints.records()]
 
     def state(self) -> str:
         return states_of(self.experiment)["t0"]
@@ -235,7 +235,7 @@ def test_a_request_saves_a_trainable_without_checkpoint_every(executor: str) -> 
     found.append(nbckpt.run(Counter, name="e", executor=executor))
     ready.set()
     assert found[0].wait(SECONDS)
-    assert [it.iteration for it in found[0].trials[0].checkpoints.records()] == [2]
+    assert [record.iteration for record in found[0].trials[0].checkpoints.records()] == [2]
 
 
 class Asks(nbckpt.Callback):
@@ -267,7 +267,7 @@ def test_an_early_request_is_answered_with_the_first_result(executor: str) -> No
     """The request comes before the function runs."""
     experiment = nbckpt.run(looks, executor=executor, callbacks=[AsksAtOnce(0)])
     assert experiment.wait(SECONDS)
-    assert [it.iteration for it in experiment.trials[0].checkpoints.records()] == [1]
+    assert [record.iteration for record in experiment.trials[0].checkpoints.records()] == [1]
 
 
 def with_states(config: dict[str, Any]) -> None:
@@ -299,7 +299,7 @@ def test_a_request_between_results_is_answered_by_the_second(
     experiment = nbckpt.run(train, executor=executor, callbacks=[Asks(2)])
     assert experiment.wait(SECONDS)
     (trial,) = experiment.trials
-    assert [it.iteration for it in trial.checkpoints.records()] == saved
+    assert [record.iteration for record in trial.checkpoints.records()] == saved
     assert (trial.iteration, trial.note) == (4, note)
 
 

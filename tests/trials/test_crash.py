@@ -90,10 +90,10 @@ def test_a_killed_run_keeps_every_returned_report_and_resumes(tmp_path: Path, se
         assert experiment.wait(60)
     for trial in experiment.trials:
         assert trial.status == Status.TERMINATED
-        assert [it["i"] for it in trial.results] == list(range(1, LAST + 1))
-        assert [it["training_iteration"] for it in trial.results] == list(range(1, LAST + 1))
-        assert [it.iteration for it in trial.checkpoints.records()] == [LAST - 4, LAST]
-        left = [it.name for it in trial.folder.iterdir() if it.name.startswith(".")]
+        assert [result["i"] for result in trial.results] == list(range(1, LAST + 1))
+        assert [result["training_iteration"] for result in trial.results] == list(range(1, LAST + 1))
+        assert [record.iteration for record in trial.checkpoints.records()] == [LAST - 4, LAST]
+        left = [file.name for file in trial.folder.iterdir() if file.name.startswith(".")]
         assert left == []
 
 
@@ -110,4 +110,4 @@ def test_a_torn_last_line_is_ignored_and_later_lines_are_read(tmp_path: Path) ->
     experiment.resume()
     assert experiment.wait(60)
     trial = Catalog(tmp_path / "experiments").open("e").trials[0]
-    assert [it["i"] for it in trial.results] == list(range(1, LAST + 1))
+    assert [result["i"] for result in trial.results] == list(range(1, LAST + 1))

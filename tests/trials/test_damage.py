@@ -206,7 +206,7 @@ RESULTS = [{"event": "result", "result": {"training_iteration": n, "loss": n / 8
 
 
 def damages(file: Path) -> list[str]:
-    return [it.cause for it in journal.read(file) if isinstance(it, Damage)]
+    return [event.cause for event in journal.read(file) if isinstance(event, Damage)]
 
 
 def test_a_changed_journal_line_is_named_and_others_are_read(tmp_path: Path) -> None:
@@ -226,7 +226,7 @@ def test_every_changed_byte_in_a_journal_is_found(tmp_path: Path) -> None:
     for at in range(len(whole) - 1):
         changed = whole[:at] + bytes([whole[at] ^ chosen.randrange(1, 256)]) + whole[at + 1 :]
         file.write_bytes(changed)
-        events = [it for it in journal.read(file) if not isinstance(it, Damage)]
+        events = [event for event in journal.read(file) if not isinstance(event, Damage)]
         assert all(event in RESULTS or event | RESULTS[0] == event for event in events), changed
         assert len(events) == 3 or damages(file), changed
 

@@ -63,7 +63,7 @@ class Gate:
 
 
 def iterations(experiment: Experiment) -> list[list[int]]:
-    return [[it["training_iteration"] for it in trial.results] for trial in experiment.trials]
+    return [[result["training_iteration"] for result in trial.results] for trial in experiment.trials]
 
 
 def statuses(experiment: Experiment) -> list[str]:
@@ -113,7 +113,9 @@ def test_an_experiment_writes_exactly_the_documented_files(store: Path) -> None:
     experiment = nbckpt.run(count, name="e", keep_checkpoints=1)
     assert experiment.wait(SECONDS)
     folder = store / "experiments" / "e"
-    assert sorted(str(it.relative_to(folder).as_posix()) for it in folder.rglob("*") if it.is_file()) == [
+    assert sorted(
+        str(file.relative_to(folder).as_posix()) for file in folder.rglob("*") if file.is_file()
+    ) == [
         "experiment.json",
         "t0/checkpoint_000004.json",
         "t0/checkpoint_000004/.nbckpt/checkpoint.json",
@@ -133,7 +135,7 @@ def test_a_checkpoint_folder_contains_only_the_users_files(store: Path) -> None:
     experiment = nbckpt.run(train, name="e")
     assert experiment.wait(SECONDS)
     place = store / "experiments/e/t0/checkpoint_000007"
-    assert [it.name for it in place.iterdir()] == ["model.txt"]
+    assert [file.name for file in place.iterdir()] == ["model.txt"]
     assert json.loads(place.with_suffix(".json").read_text())["iteration"] == 1
 
 
@@ -220,14 +222,14 @@ def test_failed_trials_are_retried_only_on_request() -> None:
 def test_a_resume_skips_a_damaged_checkpoint_for_an_older_one(store: Path) -> None:
     experiment = nbckpt.run(count, {"n": 4}, name="e", stop={"training_iteration": 3})
     folder = forget(experiment)
-    file = next(it for it in (folder / "t0/checkpoint_000003").rglob("*") if it.is_file())
+    file = next(file for file in (folder / "t0/checkpoint_000003").rglob("*") if file.is_file())
     file.write_bytes(file.read_bytes()[:-1])
     again = nbckpt.run(count, {"n": 4}, name="e")
     again.resume("t0")
     assert again.wait(SECONDS)
     assert iterations(again) == [[1, 2, 3, 4]]
-    starts = [json.loads(it) for it in (folder / "t0/events.jsonl").read_text().splitlines()]
-    assert [it["from"] for it in starts if it["event"] == "start"] == [None, "checkpoint_000002"]
+    events = [json.loads(line) for line in (folder / "t0/events.jsonl").read_text().splitlines()]
+    assert [event["from"] for event in events if event["event"] == "start"] == [None, "checkpoint_000002"]
 
 
 # Pausing, stopping, resuming.
@@ -243,7 +245,7 @@ def test_a_paused_trial_holds_no_thread_and_resumes() -> None:
     gate.go.release()
     assert experiment.wait(SECONDS)
     assert (statuses(experiment), gate.ended.is_set()) == (["PAUSED"], True)
-    assert not [it for it in threading.enumerate() if it.name.startswith("nbckpt")]
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("nbckpt")]
     gate.close()
     gate.ended.clear()
     experiment.resume("t0")
@@ -298,7 +300,7 @@ def test_a_trainable_is_saved_when_it_is_paused() -> None:
         go.release()
     experiment.resume()
     assert experiment.wait(SECONDS)
-    assert [it["steps"] for it in experiment.trials[0].results] == [1, 2, 3, 4]
+    assert [result["steps"] for result in experiment.trials[0].results] == [1, 2, 3, 4]
 
 
 def test_a_pause_by_a_callback_saves_the_current_result() -> None:
@@ -333,7 +335,7 @@ def test_checkpoint_every_saves_a_trainable_that_often(store: Path) -> None:
 
     experiment = nbckpt.run(Steps, stop={"training_iteration": 5}, checkpoint_every=2)
     assert experiment.wait(SECONDS)
-    assert [it.iteration for it in experiment.trials[0].checkpoints.records()] == [2, 4, 5]
+    assert [record.iteration for record in experiment.trials[0].checkpoints.records()] == [2, 4, 5]
 
 
 def test_a_rerun_of_a_name_ends_the_former_run_and_continues() -> None:
@@ -353,7 +355,7 @@ def test_a_rerun_of_a_name_ends_the_former_run_and_continues() -> None:
     latter.go.release()
     assert second.wait(SECONDS)
     trial = second.trials[0]
-    assert [it["training_iteration"] for it in trial.results] == list(range(1, trial.iteration + 1))
+    assert [result["training_iteration"] for result in trial.results] == list(range(1, trial.iteration + 1))
 
 
 def test_a_rerun_in_a_new_kernel_keeps_finished_trials() -> None:
@@ -563,7 +565,7 @@ def test_a_stop_that_raises_fails_the_trial_with_its_traceback() -> None:
 def test_the_newest_checkpoints_are_kept() -> None:
     experiment = nbckpt.run(count, {"n": 6}, keep_checkpoints=2)
     assert experiment.wait(SECONDS)
-    assert [it.step for it in experiment.trials[0].checkpoints.records()] == [5, 6]
+    assert [record.step for record in experiment.trials[0].checkpoints.records()] == [5, 6]
 
 
 def test_the_best_and_the_newest_checkpoints_are_kept() -> None:
@@ -573,7 +575,7 @@ def test_the_best_and_the_newest_checkpoints_are_kept() -> None:
 
     experiment = nbckpt.run(train, keep_checkpoints=nbckpt.RetentionPolicy(2, "loss", "min"))
     assert experiment.wait(SECONDS)
-    assert [it.metrics["loss"] for it in experiment.trials[0].checkpoints.records()] == [1, 2, 3]
+    assert [record.metrics["loss"] for record in experiment.trials[0].checkpoints.records()] == [1, 2, 3]
 
 
 def test_the_checkpoint_of_a_retry_is_kept_while_the_trial_runs() -> None:
@@ -697,7 +699,7 @@ def test_only_trials_that_were_written_to_are_read_again(monkeypatch: pytest.Mon
         recorder.queue()
     (folder / "t3").mkdir()
     (folder / "t3" / "params.json").write_text("{}")
-    assert [str(it.status) for it in Experiment.read(folder).trials] == [
+    assert [str(trial.status) for trial in Experiment.read(folder).trials] == [
         "TERMINATED",
         "PENDING",
         "TERMINATED",
@@ -725,7 +727,7 @@ def test_removing_an_experiment_returns_the_freed_size(store: Path) -> None:
     assert nbckpt.run(count, name="e").wait(SECONDS)
     library = Catalog(store / "experiments")
     size = library.size_of("e")
-    assert size == sum(it.stat().st_size for it in (store / "experiments/e").rglob("*") if it.is_file())
+    assert size == sum(file.stat().st_size for file in (store / "experiments/e").rglob("*") if file.is_file())
     assert library.remove("e").size == size
     assert library.names() == []
 

@@ -25,7 +25,9 @@ def train(config: dict[str, int]) -> None:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {it.relative_to(folder).as_posix(): it.read_bytes() for it in folder.rglob("*") if it.is_file()}
+    return {
+        file.relative_to(folder).as_posix(): file.read_bytes() for file in folder.rglob("*") if file.is_file()
+    }
 
 
 @pytest.fixture

@@ -134,10 +134,10 @@ def test_the_streams_are_unchanged_after_the_last_trial() -> None:
     own = io.StringIO()
     with contextlib.redirect_stdout(own):
         streams = sys.stdout, sys.stderr
-        before = [dict(getattr(it, "__dict__", {})) for it in streams]
+        before = [dict(getattr(stream, "__dict__", {})) for stream in streams]
         finished(prints, {"x": 1})
         assert (sys.stdout, sys.stderr) == streams
-        assert [getattr(it, "__dict__", {}) for it in streams] == before
+        assert [getattr(stream, "__dict__", {}) for stream in streams] == before
         assert "write" not in before[0]
     assert own.getvalue().count("out 1") == 3
 
@@ -225,7 +225,7 @@ def test_a_trial_continues_if_its_log_cannot_be_written(
     trial = finished(train, {"here": str(here)}).trials[0]
     assert (trial.iteration, trial.status, trial.log()) == (3, "TERMINATED", [])
     assert trial.note.startswith("done; the output is not logged: cannot write")
-    assert len([it for it in caplog.messages if "is not logged" in it]) == 1
+    assert len([message for message in caplog.messages if "is not logged" in message]) == 1
 
 
 @pytest.fixture
@@ -241,9 +241,9 @@ def test_a_large_log_keeps_its_newest_lines(log: Log, tmp_path: Path) -> None:
     log.write("after its end\n")
     text = (tmp_path / "log.txt").read_text().splitlines()
     assert LARGEST / 3 < (tmp_path / "log.txt").stat().st_size <= LARGEST
-    assert [int(it.split()[0]) for it in text] == list(range(25_000 - len(text), 25_000))
-    assert {it.split()[1] for it in text} == {line}
-    assert sorted(it.name for it in tmp_path.iterdir()) == ["log.txt"]
+    assert [int(row.split()[0]) for row in text] == list(range(25_000 - len(text), 25_000))
+    assert {row.split()[1] for row in text} == {line}
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["log.txt"]
 
 
 def test_a_log_that_is_open_elsewhere_is_truncated_later(
@@ -266,7 +266,7 @@ def test_a_log_that_is_open_elsewhere_is_truncated_later(
     kept = [int(line) for line in (tmp_path / "log.txt").read_text().splitlines()]
     assert kept == list(range(kept[0], 11_000))
     assert len(kept) * 100 < LARGEST
-    assert sorted(it.name for it in tmp_path.iterdir()) == ["log.txt"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["log.txt"]
 
 
 def test_a_log_that_can_never_be_truncated_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -281,7 +281,7 @@ def test_a_log_that_can_never_be_truncated_ends(tmp_path: Path, monkeypatch: pyt
     log.close()
     assert len(said) == 1
     assert (tmp_path / "log.txt").stat().st_size < 3 * LARGEST
-    assert sorted(it.name for it in tmp_path.iterdir()) == ["log.txt"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["log.txt"]
 
 
 def test_a_text_larger_than_the_log_is_cut(log: Log, tmp_path: Path) -> None:

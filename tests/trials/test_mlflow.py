@@ -138,7 +138,7 @@ def test_a_paused_or_stopped_trial_is_a_killed_run(uri: str, wish: str) -> None:
 def test_a_new_experiment_with_an_old_name_has_its_own_runs(uri: str, tmp_path: Path) -> None:
     run(train, uri, "renewed", {"lr": 1})
     run(train, uri, "renewed", {"lr": 2}, folder=tmp_path / "elsewhere")
-    assert sorted(it.data.params["lr"] for it in runs(uri, "renewed")) == ["1", "2"]
+    assert sorted(run.data.params["lr"] for run in runs(uri, "renewed")) == ["1", "2"]
 
 
 def test_one_callback_can_follow_two_experiments_at_once(uri: str) -> None:

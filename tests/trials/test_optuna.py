@@ -193,7 +193,7 @@ def test_a_new_kernel_resumes_a_trial_without_a_new_suggestion(tmp_path: Path) -
     assert experiment is not before
     assert experiment.notes == []
     assert [trial.config for trial in experiment.trials[:2]] == [trial.config for trial in before.trials]
-    assert [it["first"] for it in experiment.trials[1].results] == [True, True, False, False]
+    assert [result["first"] for result in experiment.trials[1].results] == [True, True, False, False]
     assert states(again) == ["COMPLETE"] * 3
     assert again.trials[1].user_attrs["nbckpt.trial"] == "t1"
     assert again.trials[1].value == 3.0
@@ -300,8 +300,8 @@ def test_a_failing_study_ends_the_search_with_a_note() -> None:
 @pytest.mark.parametrize(
     ("kwargs", "study_kwargs", "message"),
     [
-        ({"metric": ""}, {}, "give metric='loss' and mode='min'"),
-        ({"mode": ""}, {}, "give metric='loss' and mode='min'"),
+        ({"metric": ""}, {}, "needs metric='loss' and mode='min'"),
+        ({"mode": ""}, {}, "needs metric='loss' and mode='min'"),
         ({"mode": "max"}, {}, r"is to minimize and mode='max'.*direction='maximize'"),
         ({}, {"direction": "maximize"}, r"is to maximize and mode='min'.*direction='minimize'"),
         ({}, {"directions": ["minimize", "maximize"]}, "2 objectives"),

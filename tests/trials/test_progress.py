@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nbckpt.trials.views.eta import Progress, progress, typical
 
-AT_TWO_S = [{"time_this_iter_s": it} for it in (9.0, *[2.0] * 10)]
+AT_TWO_S = [{"time_this_iter_s": seconds} for seconds in (9.0, *[2.0] * 10)]
 
 
 def told(

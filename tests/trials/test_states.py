@@ -67,8 +67,8 @@ def test_states_are_restored_before_the_function_continues(executor: str, own: b
     assert experiment.wait(SECONDS)
     (trial,) = experiment.trials
     assert (str(trial.status), trial.failures) == ("TERMINATED", 1)
-    assert [(it["at"], it["seen"]) for it in trial.results] == [(i, i) for i in range(1, 7)]
-    assert [it.iteration for it in trial.checkpoints.records()] == [2, 4, 6]
+    assert [(result["at"], result["seen"]) for result in trial.results] == [(i, i) for i in range(1, 7)]
+    assert [record.iteration for record in trial.checkpoints.records()] == [2, 4, 6]
 
 
 def test_trials_have_their_own_states_apart_from_the_notebooks() -> None:

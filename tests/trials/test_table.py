@@ -187,7 +187,9 @@ def test_pages_have_all_trials_in_order_and_name_their_range(made: Made) -> None
     pages = [made.experiment.table(most=3, page=number).page() for number in (1, 2, 3)]
     shown = [[str(getattr(row[0], "text", "")) for row in page.tables[0].rows] for page in pages]
     assert shown == [["t0", "t1", "t2"], ["t3", "t4", "t5"], ["t6"]]
-    assert [page.notes for page in pages] == [(f"trials {it} of 7",) for it in ("1-3", "4-6", "7-7")]
+    assert [page.notes for page in pages] == [
+        (f"trials {numbers} of 7",) for numbers in ("1-3", "4-6", "7-7")
+    ]
     best = made.experiment.table(most=3, page=1, sort=True, metric="loss", mode="min").page()
     assert best.notes == ("trials 1-3 of 7, the best by loss (min) first",)
     assert made.experiment.table(most=0, page=1).page().notes == ()

@@ -58,7 +58,7 @@ def train(config: dict[str, Any]) -> None:
 
 def test_each_trial_has_a_folder_and_each_number_a_curve(tmp_path: Path) -> None:
     run(train, tmp_path / "log", {"lr": nbckpt.grid_search([0.1, 0.2])})
-    assert sorted(str(it.relative_to(tmp_path / "log")) for it in (tmp_path / "log").glob("*/*")) == [
+    assert sorted(str(file.relative_to(tmp_path / "log")) for file in (tmp_path / "log").glob("*/*")) == [
         "e/t0",
         "e/t1",
     ]

@@ -38,14 +38,14 @@ def library(store: Path) -> Catalog:
 
 def contents(folder: Path) -> dict[str, bytes]:
     return {
-        it.relative_to(folder).as_posix(): it.read_bytes()
-        for it in folder.rglob("*")
-        if it.is_file() and it.suffix != ".lock"
+        file.relative_to(folder).as_posix(): file.read_bytes()
+        for file in folder.rglob("*")
+        if file.is_file() and file.suffix != ".lock"
     }
 
 
 def steps(library: Catalog, name: str = "e/t0") -> list[int]:
-    return [it.step for it in library.trial(name)[1].checkpoints.records()]
+    return [record.step for record in library.trial(name)[1].checkpoints.records()]
 
 
 def test_undo_brings_back_removed_experiments_and_checkpoints(library: Catalog) -> None:

@@ -267,4 +267,4 @@ def test_a_retry_keeps_a_pending_checkpoint_request() -> None:
     experiment.checkpoint()
     go.set()
     assert experiment.wait(SECONDS)
-    assert [it.iteration for it in experiment.trials[0].checkpoints.records()] == [1]
+    assert [record.iteration for record in experiment.trials[0].checkpoints.records()] == [1]

@@ -39,12 +39,14 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Catalog:
 
 def finished(experiment: Experiment) -> bool:
     assert experiment.wait(60)
-    return [(it.status, it.iteration, it.error) for it in experiment.trials] == [("TERMINATED", 4, "")] * 2
+    return [(trial.status, trial.iteration, trial.error) for trial in experiment.trials] == [
+        ("TERMINATED", 4, "")
+    ] * 2
 
 
 def finished_in_the_end(experiment: Experiment) -> bool:
     assert experiment.wait(60)
-    return [(it.status, it.iteration) for it in experiment.trials] == [("TERMINATED", 4)] * 2
+    return [(trial.status, trial.iteration) for trial in experiment.trials] == [("TERMINATED", 4)] * 2
 
 
 def test_resume_with_trust_continues_from_the_checkpoints(elsewhere: Catalog) -> None:

@@ -88,7 +88,7 @@ def test_a_refused_run_does_not_change_the_experiment(store: Path) -> None:
     folder = store / "experiments/e"
 
     def content() -> dict[str, bytes]:
-        return {str(it): it.read_bytes() for it in folder.rglob("*") if it.is_file()}
+        return {str(file): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
     before = content()
     _live.pop(here.folder)
@@ -133,15 +133,17 @@ def test_no_public_method_of_a_trial_writes() -> None:
     experiment = nbckpt.run(train, name="e")
     assert experiment.wait(SECONDS)
     trial = experiment.trials[0]
-    before = {it: it.read_bytes() for it in trial.folder.rglob("*") if it.is_file()}
+    before = {file: file.read_bytes() for file in trial.folder.rglob("*") if file.is_file()}
     arguments = {"name": "loss", "what": "loss", "of": trial, "make": dict, "folder": trial.folder}
     for name, method in inspect.getmembers(Trial, callable):
         if not name.startswith("_"):
             wanted = inspect.signature(getattr(trial, name)).parameters.values()
-            getattr(trial, name)(**{it.name: arguments[it.name] for it in wanted if it.default is it.empty})
+            getattr(trial, name)(
+                **{each.name: arguments[each.name] for each in wanted if each.default is each.empty}
+            )
             assert method.__doc__
     assert str(trial) == "Trial(t0, TERMINATED, 1 results)"
-    assert {it: it.read_bytes() for it in trial.folder.rglob("*") if it.is_file()} == before
+    assert {file: file.read_bytes() for file in trial.folder.rglob("*") if file.is_file()} == before
 
 
 # What one kernel asks of the other.
@@ -267,7 +269,7 @@ def test_a_request_is_carried_out_locally_after_the_owner_ends(store: Path) -> N
 def test_an_abandoned_request_does_not_reach_a_new_owner() -> None:
     ran = nbckpt.run(failing([False]), name="e")
     assert ran.wait(SECONDS)
-    old, new = (control.ask(ran.folder, control.ControlRequest("pause", by=it)) for it in ("old", "new"))
+    old, new = (control.ask(ran.folder, control.ControlRequest("pause", by=name)) for name in ("old", "new"))
     os.utime(old, (1, 1))
     control.withdraw_stale(ran.folder)
     assert control.pending(ran.folder) == [new]
@@ -293,11 +295,11 @@ def test_a_run_that_follows_immediately_has_one_owner(monkeypatch: pytest.Monkey
     here = nbckpt.run(train, name="e")
     begun.set()
     until(lambda: bool(runs) and here.trials[0].attempts == 2)
-    owners = [it for it in threading.enumerate() if it.name == "nbckpt-requests"]
-    until(lambda: sum(it.is_alive() for it in owners) == 1)
+    owners = [thread for thread in threading.enumerate() if thread.name == "nbckpt-requests"]
+    until(lambda: sum(thread.is_alive() for thread in owners) == 1)
     gate.set()
     assert here.wait(SECONDS)
-    assert not any(it.is_alive() for it in owners)
+    assert not any(thread.is_alive() for thread in owners)
 
 
 def test_an_owner_that_does_not_answer_keeps_the_request(

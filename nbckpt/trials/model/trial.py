@@ -209,10 +209,8 @@ def read_trials(folder: Path, known: Mapping[str, Trial]) -> list[Trial]:
         trial, trial_folder = known.get(name), folder / name
         if trial is not None and not trial.changed:
             trials.append(trial)
-        elif any(
-            (trial_folder / file).exists() for file in (journal.FILE, params.FILE)
-        ):  # else it is being made
-            trials.append(Trial.read(trial_folder))
+        elif (trial_folder / journal.FILE).exists() or (trial_folder / params.FILE).exists():
+            trials.append(Trial.read(trial_folder))  # without both files it is still being made
     return trials
 
 
