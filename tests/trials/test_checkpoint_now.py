@@ -13,13 +13,14 @@ import pytest
 
 import nbckpt
 from nbckpt.errors import UsageError
-from nbckpt.trials import Experiment, Trainable
+from nbckpt.trials import CheckpointFolder, Experiment, StatusReporter, Trainable
 from nbckpt.trials.engine.attempt import NOT_SAVED
 from nbckpt.trials.executors import Job
 from nbckpt.trials.executors.process import ProcessExecutor
 from nbckpt.trials.model.metrics import Result
 from nbckpt.trials.training.function import wrap_function
-from nbckpt.trials.training.stager import Request
+from nbckpt.trials.training.reporter import ResultChannel
+from nbckpt.trials.training.stager import CheckpointStager, Request
 from nbckpt.trials.views.statuses import states_of
 from waiting import until
 
@@ -342,3 +343,14 @@ def test_an_answered_request_is_cleared() -> None:
     assert [request.answer(given=False) for _ in range(2)] == [True, False]
     request.ask()
     assert (request.answer(given=True), request.is_open) == (False, False)
+
+
+def test_a_request_during_a_report_waits_for_the_next(tmp_path: Path) -> None:
+    """The report may have looked at its states already."""
+    results: list[Result] = []
+    stager = CheckpointStager(CheckpointFolder(tmp_path))
+    channel = ResultChannel(lambda result: results.append(result) is None)
+    report = StatusReporter(stager, channel, states=stager.request.ask)  # it is asked, and has no states
+    for _ in range(2):
+        report(i=1)
+    assert [result.checkpoint for result in results] == ["", "missing"]

@@ -36,6 +36,7 @@ class Experiment(Result):  # see docs/decisions/0019
         folder: The folder that holds it.
         spec: Its specification.
         notes: Problems outside the trials, one sentence each.
+        version: A number that grows with every change.
     """
 
     def __init__(self, folder: Path, spec: Spec) -> None:

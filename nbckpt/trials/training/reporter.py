@@ -120,9 +120,10 @@ class StatusReporter:
         check_done(metrics)
         if not all_plain(metrics):
             metrics = {key: _copied(value) for key, value in metrics.items()}
-        if checkpoint is None and (self._states is not None or request.is_open) and not stager.has_new:
+        asked = request.is_open  # read once: the next report answers a request from here on
+        if checkpoint is None and (asked or self._states is not None) and not stager.has_new:
             checkpoint = None if self._states is None else self._states()
-            if checkpoint is None and request.is_open:
+            if checkpoint is None and asked:
                 checkpoint = snapshots() or None
         with channel.turn:  # no other thread's result may come between checkpoint and result
             if channel.ended:
@@ -131,7 +132,7 @@ class StatusReporter:
                 stager.take(checkpoint)
             self._counts.add(metrics, time.perf_counter() - self._went_on_at)
             given = stager.newest is not None and stager.comes_with(self._counts)
-            missing = request.is_open and request.answer(given=given)
+            missing = (asked or given) and request.answer(given=given)
             done = bool(metrics[DONE])
             channel.push(Result(metrics, "given" if given else "missing" if missing else "", done))
             self._went_on_at = time.perf_counter()
