@@ -17,7 +17,7 @@ from nbckpt.core.algorithms import PREFERRED
 from nbckpt.core.manifest import Manifest
 from nbckpt.core.packs.writer import RECORD_BLOB, Packer
 from nbckpt.core.spans import NO_OVERLAPS
-from nbckpt.core.values import codec, variables
+from nbckpt.core.values import codec, members
 from nbckpt.core.values.record import KEPT, Record
 from nbckpt.store import MemoryStore
 
@@ -47,7 +47,8 @@ def whole_digest(value: Any) -> str:
 def test_a_long_value_is_restored_and_has_its_pickles_digest(value: Any) -> None:
     with Tracker(MemoryStore()) as tracker:
         manifest = saved(tracker, {"value": value})
-        (made,) = (it for it in manifest.values if it.name == "value")
+        made = manifest.find("value")
+        assert made is not None
         assert manifest.groups[made.group].record.size > KEPT
         assert made.digest == whole_digest(value)
         namespace: dict[str, Any] = {}
@@ -86,11 +87,11 @@ def test_long_values_keep_shared_objects_shared() -> None:
 
 
 def test_values_beyond_the_memory_limit_are_saved_and_restored(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(variables, "_MOST_KEPT", 1 << 20)
+    monkeypatch.setattr(members, "_MOST_KEPT", 1 << 20)
     values = {f"v{n}": os.urandom(700_000) for n in range(5)}
     with Tracker(MemoryStore()) as tracker:
         manifest = saved(tracker, values)
-        digests = {it.name: it.digest for it in manifest.values if it.name in values}
+        digests = {value.name: value.digest for value in manifest.values if value.name in values}
         assert digests == {name: whole_digest(value) for name, value in values.items()}
         namespace: dict[str, Any] = {}
         tracker.restore("x", namespace)
@@ -100,7 +101,7 @@ def test_values_beyond_the_memory_limit_are_saved_and_restored(monkeypatch: pyte
 def test_a_long_value_that_fails_half_way_is_skipped_entirely() -> None:
     store = MemoryStore()
     with Tracker(store) as tracker:
-        lock = (it for it in "x")
+        lock = (letter for letter in "x")
         tracker.save({"bad": [os.urandom(1 << 20) for _ in range(40)] + [lock], "good": "good" * 9999}, "x")
         manifest = tracker.history.read(tracker.find("x"))
         assert "bad" not in [value.name for value in manifest.values]
@@ -126,19 +127,19 @@ def test_pickling_in_pieces_gives_the_same_record_for_a_class() -> None:
 
 def test_with_a_user_thread_a_record_is_pickled_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[object] = []
-    dump = variables.dump
+    dump = members.dump
 
     def notes(*args: Any) -> Any:
         given.append(args[3])
         return dump(*args)
 
-    monkeypatch.setattr(variables, "dump", notes)
+    monkeypatch.setattr(members, "dump", notes)
     done = threading.Event()
     thread = threading.Thread(target=done.wait)
     thread.start()
     with Tracker(MemoryStore()) as tracker:
         value = list(range(2_000_000))
-        digests = [it.digest for it in saved(tracker, {"value": value}).values if it.name == "value"]
+        digests = [one.digest for one in saved(tracker, {"value": value}).values if one.name == "value"]
         assert digests == [whole_digest(value)]
     done.set()
     thread.join()
@@ -158,14 +159,14 @@ def test_a_long_text_is_pickled_in_pieces_of_a_few_mib(text: str) -> None:
 @pytest.mark.parametrize("value", ["x" * (9 << 20), bytes(9 << 20)], ids=["text", "bytes"])
 def test_a_long_constant_goes_in_pieces_beside_a_thread(value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     given: dict[type, object] = {}
-    dump = variables.dump
+    dump = members.dump
 
     def notes(*args: Any) -> Any:
         given[type(args[0][0])] = args[3]
         return dump(*args)
 
-    monkeypatch.setattr(variables, "dump", notes)
-    monkeypatch.setattr(variables, "others_run", lambda: True)
+    monkeypatch.setattr(members, "dump", notes)
+    monkeypatch.setattr(members, "others_run", lambda: True)
     with Tracker(MemoryStore()) as tracker:
         saved(tracker, {"value": value, "list": [1]})
         namespace: dict[str, Any] = {}

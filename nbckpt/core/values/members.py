@@ -1,0 +1,206 @@
+"""Members: the distinct objects of a namespace, each pickled alone.
+
+A member keeps its record until it is known whether it shares objects with other members. Then all of them are
+pickled again, together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from nbckpt.core.manifest import Skipped
+from nbckpt.core.packs.content import Stored
+from nbckpt.core.packs.pools import others_run
+from nbckpt.core.packs.writer import Packer
+from nbckpt.core.reducers import Made
+from nbckpt.core.spans import NO_OVERLAPS, Overlaps, Span
+from nbckpt.core.values.codec import Pickled, dump
+from nbckpt.core.values.diagnose import blame
+from nbckpt.core.values.preview import picture_of
+from nbckpt.core.values.record import KEPT, Record
+
+_LARGE = 1 << 20
+_SMALL = frozenset({int, float, bool, str, bytes, list, tuple, dict, set, type(None)})
+_CONSTANT = frozenset({str, bytes})
+_MOST_TRIES = 3
+_MOST_KEPT, _ALWAYS_KEPT = 16 << 20, 4 << 10
+"""The most bytes of all kept records together, and the size of a record that is always kept."""
+
+
+@dataclass(slots=True)
+class Member:
+    """One distinct object, with all names that are bound to it."""
+
+    names: list[str]
+    value: Any
+    pickled: Pickled
+    record: Record
+    stored: list[Stored]
+    hash: bytes
+
+    def digest(self, digest: Callable[[bytes], bytes]) -> str:
+        """Return the digest of the value: of its record's digest, and of those of its memory."""
+        names = [name for stored in self.stored for name in stored.digests]
+        return digest(b"".join([self.hash, *names])).hex()[:32]
+
+    def release(self) -> None:
+        """Forget everything that `Captured` does not need, so the garbage collector has less to search."""
+        del self.value, self.pickled, self.record
+
+
+@dataclass
+class Taker:
+    """Hands each range of memory to the packer once, however many records refer to it.
+
+    The spans are kept alive. Otherwise another object could reuse the address of a temporary one.
+
+    Attributes:
+        kept: The number of bytes of kept records.
+        is_alone: Whether no other thread of the user runs. If one runs, a record is made in one step, since
+            handing over pieces would let that thread change a half pickled container.
+    """
+
+    packer: Packer
+    taken: dict[tuple[int, int], tuple[Stored, Span]] = field(default_factory=dict)
+    kept: int = 0
+    is_alone: bool = field(default_factory=lambda: not others_run())
+
+    def __call__(self, span: Span) -> Stored:
+        """Hand over a range of memory, and return where it goes."""
+        key = (span.address, span.size)
+        if key not in self.taken:
+            self.taken[key] = self.packer.add(span.view), span
+        return self.taken[key][0]
+
+    def dump(
+        self, values: list[Any], namespace: dict[str, Any], overlaps: Overlaps = NO_OVERLAPS
+    ) -> tuple[Pickled, Record]:
+        """Return `dump` of the values. Try again if another thread changes a container meanwhile."""
+        most = KEPT if self.kept < _MOST_KEPT else _ALWAYS_KEPT
+        in_pieces = self.is_alone or _CONSTANT.issuperset(map(type, values))
+        for tries in range(1, _MOST_TRIES + 1):
+            record = Record(self.packer, most)
+            try:
+                pickled = dump(values, namespace, overlaps, record.write if in_pieces else None)
+                break
+            except RuntimeError as error:
+                if tries == _MOST_TRIES or not _is_changing(error):
+                    raise
+        record.write(pickled.record)
+        pickled.record = b""
+        self.kept += len(record.kept)
+        return pickled, record
+
+    def whole(self, pickled: Pickled) -> list[Stored]:
+        """Hand over all memory of a record, and release memory that was made only for the record."""
+        stored = []
+        for at, span in enumerate(pickled.buffers):
+            if isinstance(span.view.obj, Made):
+                # Another object may reuse its address, so it gets an address that no object can have.
+                pickled.buffers[at] = Span(-1 - len(self.taken), span.size, memoryview(b""))
+                self.taken[pickled.buffers[at].address, span.size] = (
+                    self.packer.add(span.view, lent=False),
+                    pickled.buffers[at],
+                )
+            stored.append(self(pickled.buffers[at]))
+        return stored
+
+
+def pickle_each(
+    items: Mapping[str, Any],
+    namespace: dict[str, Any],
+    take: Taker,
+    skipped: list[Skipped],
+    pictures: dict[str, Stored],
+) -> list[Member]:
+    """Pickle every distinct object alone, the largest first, so that the disk has work early.
+
+    Objects that cannot be pickled are added to *skipped*, and pictures of figures to *pictures*.
+    """
+    by_identity: dict[int, list[str]] = {}
+    for name, value in items.items():
+        by_identity.setdefault(id(value), []).append(name)
+    arrays, frames, others = _by_size(by_identity.values(), items)
+    members: dict[str, Member] = {}
+
+    def pickle_one(names: list[str]) -> None:
+        if member := _pickle_one(names, items[names[0]], namespace, take, skipped):
+            members[names[0]] = member
+
+    for names in arrays:
+        pickle_one(names)
+        # Pickling holds the GIL, and hashing needs it often, so the two run one after the other. Writing
+        # hardly needs it and continues. See docs/decisions/0012.
+        take.packer.settle()
+    # Drawing changes caches inside a figure, so it comes before pickling: see docs/decisions/0005.
+    _draw({names[0]: items[names[0]] for names in others}, pictures, take.packer)
+    # The frames come last: the joined strings stay in memory until they are written, see docs/decisions/0014.
+    for names in (*others, *frames):
+        pickle_one(names)
+    return [members[names[0]] for names in by_identity.values() if names[0] in members]
+
+
+def _pickle_one(
+    names: list[str], value: Any, namespace: dict[str, Any], take: Taker, skipped: list[Skipped]
+) -> Member | None:
+    """Return the object as a member, or None if it cannot be pickled."""
+    try:
+        pickled, record = take.dump([value], namespace)
+    except Exception as error:  # noqa: BLE001  a value's own pickling may raise anything; the others are saved
+        path, reason = names[0], why_changing(error)
+        if not _is_changing(error):
+            path, reason = blame(names[0], value, partial(dump, namespace=namespace, write=len))
+        skipped += [Skipped(name, path, reason) for name in names]
+        return None
+    stored = take.whole(pickled)
+    return Member(names, value, pickled, record, stored, record.digest())
+
+
+def _is_changing(error: BaseException) -> bool:
+    """Tell whether pickling failed because another thread changed a container meanwhile."""
+    return isinstance(error, RuntimeError) and str(error).endswith("during iteration")
+
+
+def why_changing(error: BaseException) -> str:
+    """Return why pickling failed, and what to do if another thread changed the value."""
+    if not _is_changing(error):
+        return f"{type(error).__name__}: {error}"
+    return f"it changed while it was saved, {_MOST_TRIES} times ({error}): save it when nothing writes to it"
+
+
+def _by_size(
+    objects: Iterable[list[str]], items: Mapping[str, Any]
+) -> tuple[list[list[str]], list[list[str]], list[list[str]]]:
+    """Return the names of the large arrays and of the large frames, both largest first, and of the others."""
+    arrays: list[tuple[int, list[str]]] = []
+    frames: list[tuple[int, list[str]]] = []
+    others: list[list[str]] = []
+    for names in objects:
+        value = items[names[0]]
+        size = _rough_size(value)
+        if size < _LARGE:
+            others.append(names)
+        else:
+            (arrays if hasattr(value, "nbytes") else frames).append((size, names))
+    for sized in (arrays, frames):
+        sized.sort(key=lambda pair: -pair[0])
+    return [names for _, names in arrays], [names for _, names in frames], others
+
+
+def _rough_size(value: Any) -> int:
+    """Return the size that a value itself reports cheaply, or 0."""
+    if type(value) in _SMALL:
+        return 0
+    with suppress(Exception):
+        return int(value.nbytes if hasattr(value, "nbytes") else value.memory_usage().sum())
+    return 0
+
+
+def _draw(values: Mapping[str, Any], pictures: dict[str, Stored], packer: Packer) -> None:
+    for name, value in values.items():
+        if type(value) not in _SMALL and (picture := picture_of(value)):
+            pictures[name] = packer.add(picture)
