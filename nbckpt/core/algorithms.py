@@ -171,10 +171,12 @@ def named(name: object, label: str) -> Algorithms:
             return algorithms
     if name == BLAKE3:
         raise FormatError(
-            f"{label} was written with the packages blake3 and zstandard, which cannot be imported here: "
-            "install them (pip install blake3 zstandard), or use a new place: here it is written without them"
+            f"{label} was written with the packages blake3 and zstandard, which cannot be imported here. "
+            "Install them (pip install blake3 zstandard), or use a new folder or store, which needs neither"
         )
-    raise FormatError(f"{label} was written with {name!r}, which this nbckpt does not know: upgrade nbckpt")
+    raise FormatError(
+        f"{label} was written with {name!r}, which this nbckpt does not know. To read it, upgrade nbckpt"
+    )
 
 
 def of_checksum(text: str, label: str) -> Algorithms:

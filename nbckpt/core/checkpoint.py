@@ -160,8 +160,8 @@ class Checkpoint(Rich):
                 return str(folder)
             if here.is_relative_to(there) or there.is_relative_to(here):
                 raise UsageError(
-                    f"{str(folder)!r} and the checkpoint's own folder {self._source.where!r} overlap: "
-                    "choose another place"
+                    f"{str(folder)!r} and the checkpoint's own folder {self._source.where!r} overlap. "
+                    "Choose another folder"
                 )
         if overwrite or not self._same_as(folder):
             write_folder(self._outgoing(), folder, self._sign(), overwrite=overwrite)
@@ -224,7 +224,7 @@ class Checkpoint(Rich):
             StoreError: The storage failed. The data there is not a checkpoint until it is written again.
         """
         if "://" not in str(uri):
-            raise UsageError(f"{uri!r} is not a URI: use to_directory for a folder")
+            raise UsageError(f"{uri!r} is not a URI. Use to_directory for a folder")
         folder = local_folder(uri)
         if folder is not None:
             self.to_directory(folder, overwrite=overwrite)

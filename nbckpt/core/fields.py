@@ -42,7 +42,9 @@ def encode_fields(
     if captured.skipped:
         first = captured.skipped[0]
         path = f"[{keys[int(first.name)]!r}]{first.path.removeprefix(first.name)}"
-        raise CodecError(f"cannot save {path}: {first.reason}. Take it out, or save what it is made from")
+        raise CodecError(
+            f"cannot save {path}: {first.reason}. Leave it out, or save the data from which it is made"
+        )
 
     def encoded() -> tuple[tuple[Value, ...], tuple[Group, ...]]:
         values = []

@@ -97,8 +97,8 @@ class History(References):
             ) from None
         if about["format"] > FORMAT:
             raise FormatError(
-                f"the store {self.store.url} was written by a newer nbckpt (format {about['format']}): "
-                "upgrade nbckpt to use it. Nothing was changed"
+                f"the store {self.store.url} was written by a newer nbckpt (format {about['format']}), "
+                "and nothing was changed. To use it, upgrade nbckpt"
             )
         self._algorithms = named(about.get("digest", BLAKE3), f"the store {self.store.url}")
         return about
@@ -113,8 +113,8 @@ class History(References):
             self.check_format(create=True, algorithms=algorithms)
         if self.algorithms is not algorithms:
             raise FormatError(
-                f"the store {self.store.url} is hashed with {self.algorithms.name}, the checkpoint with "
-                f"{algorithms.name}: one store has one digest. Keep the checkpoint in a store of its own"
+                f"the store {self.store.url} uses the digest {self.algorithms.name}, the checkpoint uses "
+                f"{algorithms.name}, and one store has one digest. Save the checkpoint in another store"
             )
 
     # Checkpoints.
@@ -251,7 +251,7 @@ class History(References):
             for key in (*reversed(back), claim):
                 self.store.delete(key)
             raise NotFoundError(
-                f"checkpoint {entry.id[:SHORT]} cannot be brought back: `gc` has taken it, or is about to"
+                f"checkpoint {entry.id[:SHORT]} cannot be brought back: `gc` has deleted it, or is about to"
             ) from None
         for key in (claim, *map(_trashed, keys)):
             self.store.delete(key)
@@ -320,8 +320,8 @@ def decode_entry(key: str, data: bytes) -> Manifest:
     manifest = decode(data, label)
     if file != Entry.of(manifest).key.rpartition("/")[2]:
         raise CorruptError(
-            f"{label} is damaged: its key holds the manifest of {manifest.id[:SHORT]}, made at "
-            f"{manifest.created_at or 'no time'}"
+            f"{label} is damaged: its key holds the manifest of {manifest.id[:SHORT]}, whose time is "
+            f"{manifest.created_at or 'not known'}"
         )
     return manifest
 

@@ -94,8 +94,8 @@ def encode(manifest: Manifest, sign: Callable[[str], Signature] | None = None) -
     body = canonical(_to_json(manifest))
     if len(body) > MOST - 1024:
         raise UsageError(
-            f"the list of what is in this checkpoint takes {len(body) >> 20} MiB, and may take "
-            f"{MOST >> 20}: save fewer variables or files at once"
+            f"the manifest of this checkpoint takes {len(body) >> 20} MiB, and at most {MOST >> 20} MiB are "
+            "possible. Save fewer variables or files at once"
         )
     name = manifest.algorithms.digest(body).hex()
     signature = sign(name) if sign else None
@@ -122,11 +122,11 @@ def decode(data: bytes, label: str = "the manifest") -> Manifest:
     body = read(raw, {"format": int, "digest?": str}, label)
     if body["format"] > FORMAT:
         raise FormatError(
-            f"{label} was written by a newer nbckpt (format {body['format']}): upgrade nbckpt to read it"
+            f"{label} was written by a newer nbckpt (format {body['format']}). To read it, upgrade nbckpt"
         )
     algorithms = named(body.get("digest", BLAKE3), label)
     if algorithms.digest(raw).hex() != tail["id"]:
-        raise CorruptError(f"{label} is damaged: its contents are not those that its id names")
+        raise CorruptError(f"{label} is damaged: its contents do not match its id")
     try:
         manifest = _from_json(check(body, _BODY, label))
     except IndexError:
@@ -200,14 +200,14 @@ def _read_content(document: Any, packs: Sequence[str]) -> Content:
     size, *runs = document
     content = Content(size, tuple((packs[at], first, count) for at, first, count in runs))
     if sum(count for _, _, count in runs) > 1 + size // _SMALLEST_BLOB:
-        raise ValueError(f"{size} bytes cannot be as many blobs as it names")
+        raise ValueError(f"it names more blobs than {size} bytes can have")
     return content
 
 
 def _read_value(document: Any, packs: Sequence[str], groups: int) -> Value:
     group, slot = document["at"]
     if group >= groups:
-        raise ValueError(f"the value {document['name']!r:.60} is in no group")
+        raise ValueError(f"the value {document['name']!r:.60} has a group that does not exist")
     return Value(
         name=document["name"],
         group=group,
@@ -227,7 +227,7 @@ def _read_group(document: Any, packs: Sequence[str]) -> Group:
         buffers = tuple((root, offset, size) for root, offset, size in document["buffers"])
     for root, offset, size in buffers:
         if root >= len(roots) or offset + size > roots[root].size:
-            raise ValueError("a buffer is in no root")
+            raise ValueError("a buffer is outside of its root")
     return Group(_read_content(document["record"], packs), roots, buffers, document.get("separate", False))
 
 

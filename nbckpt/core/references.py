@@ -138,7 +138,7 @@ class References:
         check_name(name)
         version = self._last_version(name) + 1
         if version > _MOST_VERSIONS:
-            raise UsageError(f"{name!r} has the version {version - 1} already, the last: choose another name")
+            raise UsageError(f"{name!r} has reached version {version - 1}, the last. Choose another name")
         key = f"refs/{encode_name(name)}/{version:08d}-{target.id}"
         self.store.put(key, target.claim(packs))
         return Ref(version, target.id, name, key)
@@ -172,7 +172,7 @@ class References:
         """
         base, tilde, back = ref.partition("~")
         if tilde and not _NUMBER.fullmatch(back):
-            raise UsageError(f"{ref!r}: behind '~' goes a number, as in 'latest~2'")
+            raise UsageError(f"{ref!r} has no number after '~'. Write one, as in 'latest~2'")
         if not tilde and (entry := self._newest(base)):
             return entry
         entries = self.entries()
@@ -181,9 +181,7 @@ class References:
             raise self._unknown(base, entries)
         at = int(back or 0)
         if at >= len(candidates):
-            raise NotFoundError(
-                f"{ref!r} reaches too far back: {base!r} has {len(candidates)}. See `%ckpt ls`"
-            )
+            raise NotFoundError(f"{ref!r} goes too far back: {base!r} has {len(candidates)}. See `%ckpt ls`")
         return candidates[at]
 
     def _newest(self, base: str) -> Entry | None:
@@ -230,7 +228,7 @@ class References:
         matching = [entry for entry in entries if entry.id.startswith(base)]
         if len(matching) > 1:
             ids = ", ".join(entry.id[: SHORT + 4] for entry in matching[:4])
-            raise UsageError(f"{base!r} begins more than one id ({ids}): give more characters")
+            raise UsageError(f"several ids begin with {base!r} ({ids}). Give more characters")
         return matching and entries[entries.index(matching[0]) :]
 
     def _unknown(self, base: str, entries: Sequence[Entry]) -> NotFoundError:

@@ -76,8 +76,8 @@ def last_removal(history: History) -> Removal | None:
                 return Removal(key.removeprefix(FOLDER), checkpoints, is_whole)
             if not is_whole:
                 raise CorruptError(
-                    f"{key} is damaged, so what was removed last is not known. Delete that file to undo "
-                    "the removal before it"
+                    f"{key} is damaged, so the last removal cannot be undone. Delete this file to undo the "
+                    "removal before it"
                 )
     return None
 

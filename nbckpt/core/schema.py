@@ -101,7 +101,7 @@ def unseal(data: bytes, form: Any, label: str) -> Any:
     document = check(parse(data, label), {"format": int}, label)
     if document["format"] > SEALED:
         raise FormatError(
-            f"{label} has format {document['format']}, this nbckpt reads {SEALED}: upgrade nbckpt"
+            f"{label} has format {document['format']}, this nbckpt reads {SEALED}. To read it, upgrade nbckpt"
         )
     checksum = document.pop(CHECKSUM, None)
     if checksum is None and document["format"] != 1:

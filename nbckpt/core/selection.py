@@ -47,14 +47,14 @@ class Selection:
             matches = fnmatch.filter(every, pattern)
             if not matches and self.variables:
                 raise UsageError(
-                    f"there is no variable {pattern!r}{similar(pattern, every)}. Nothing was saved"
+                    f"there is no variable {pattern!r}. {similar(pattern, every)}Nothing was saved"
                 )
             chosen |= {name: every[name] for name in matches}
         for pattern in self.exclude:
             for name in fnmatch.filter(list(chosen), pattern):
                 del chosen[name]
         if not chosen and self.variables:
-            raise UsageError("every variable asked for is excluded: there is nothing to save")
+            raise UsageError("every chosen variable is excluded, so there is nothing to save")
         return chosen
 
     def _is_variable(self, name: str) -> bool:
@@ -75,7 +75,7 @@ def values_of(manifest: Manifest, patterns: Iterable[str]) -> list[str]:
             label = manifest.id[:SHORT]
             why = _why_skipped(manifest, pattern) or similar(pattern, here)
             raise NotFoundError(
-                f"checkpoint {label} has no variable {pattern!r}{why}. See `%ckpt show {label}`"
+                f"checkpoint {label} has no variable {pattern!r}. {why}See `%ckpt show {label}`"
             )
         wanted += matches
     return list(dict.fromkeys(wanted)) or here
@@ -84,9 +84,9 @@ def values_of(manifest: Manifest, patterns: Iterable[str]) -> list[str]:
 def similar(name: str, names: Iterable[str]) -> str:
     """Return a question that suggests the closest of *names*, or ""."""
     close = difflib.get_close_matches(name, list(names), n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    return f"Did you mean {close[0]!r}? " if close else ""
 
 
 def _why_skipped(manifest: Manifest, name: str) -> str:
     skipped = next((variable for variable in manifest.skipped if variable.name == name), None)
-    return f": it was not saved ({skipped.path}: {skipped.reason})" if skipped else ""
+    return f"It was not saved ({skipped.path}: {skipped.reason}). " if skipped else ""

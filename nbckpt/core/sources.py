@@ -69,7 +69,9 @@ def dict_source(data: Mapping[Any, Any], base: type) -> Source:
     files = _files_of(data.get(FILES, {}))
     kind = data.get(KIND)
     if not (kind is None or (isinstance(kind, Kind) and issubclass(kind.cls, base))):
-        raise UsageError(f"{KIND} in a dict is what to_dict gave it, not {type(kind).__name__}")
+        raise UsageError(
+            f"the key {KIND} of a dict takes the value that to_dict returned, not {type(kind).__name__}"
+        )
     fields = {key: value for key, value in data.items() if key not in {FILES, KIND}}
     store = MemoryStore()
     with Packer(store) as packer:
@@ -94,7 +96,7 @@ def bytes_source(data: bytes, *, trust: bool) -> Source:
     """Return an archive as a source; see `Checkpoint.from_bytes`."""
     store = ArchiveStore(bytes(data))
     if len(list(store.keys("checkpoints/"))) != 1:
-        raise CorruptError("these bytes hold no checkpoint, or more than one")
+        raise CorruptError("these bytes hold no checkpoint, or several. Give the result of to_bytes")
     manifest, _ = read_archive(store)
     return Source(packed_tree(manifest, store), "bytes", trust=trust)
 
@@ -102,7 +104,7 @@ def bytes_source(data: bytes, *, trust: bool) -> Source:
 def uri_source(uri: str, *, trust: bool = False) -> Source:
     """Return the data at a URI as a source; see `Checkpoint.from_uri`."""
     if "://" not in str(uri):
-        raise UsageError(f"{uri!r} is not a URI: use from_directory for a folder")
+        raise UsageError(f"{uri!r} is not a URI. Use from_directory for a folder")
     if (folder := local_folder(uri)) is not None:
         return folder_source(folder, trust=trust)
     store = open_store(uri)

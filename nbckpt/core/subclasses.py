@@ -43,7 +43,7 @@ def recorded_class(name: str, base: type[Kind], *, load: bool) -> type[Kind]:
         return named
     if load:
         warnings.warn(
-            f"the checkpoint's class {name} is not here; it is read as a {base.__name__}",
+            f"the checkpoint's class {name} cannot be imported, so it is read as a {base.__name__}",
             stacklevel=4,
         )
     return base
@@ -72,7 +72,7 @@ def initialised(cls: type[Kind], attributes: Mapping[str, Any], given: Mapping[s
             parameters.bind(made, **arguments)
             break
     else:
-        warnings.warn(f"{cls.__name__}.__init__ was not run: it needs other arguments", stacklevel=4)
+        warnings.warn(f"{cls.__name__}.__init__ was not run, because it needs other arguments", stacklevel=4)
         return made
     cls.__init__(made, **arguments)
     vars(made).update(attributes)

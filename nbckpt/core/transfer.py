@@ -45,7 +45,7 @@ def write_file(tree: Tree, file: Path, sign: Sign | None, name: str = "", *, ove
     """Write a checkpoint from any place into *file*; see `export`."""
     with explained("write", file):
         if file.exists() and not overwrite:
-            raise UsageError(f"{str(file)!r} exists: choose another name, or say --overwrite")
+            raise UsageError(f"{str(file)!r} exists. Choose another name, or use --overwrite")
         file.parent.stat()  # raises if the folder does not exist, for example after a typing error
         with writing(file) as opened:
             write_archive(tree, opened, sign, name)
@@ -82,7 +82,7 @@ def read_archive(archive: ArchiveStore) -> tuple[Manifest, bytes]:
     data = archive.get(keys[0], 0, MOST + 1)
     manifest = decode(data, f"the checkpoint in {archive.url!r}")
     if keys[0] != _key(manifest):
-        raise CorruptError(f"the checkpoint in {archive.url!r} is damaged: its key is that of another one")
+        raise CorruptError(f"the checkpoint in {archive.url!r} is damaged: its key belongs to another one")
     return manifest, data
 
 
@@ -137,7 +137,7 @@ def save_tree(tree: Tree, store: Store, name: str = "", *, message: str = "", si
             return made
         except VanishedError as error:
             known.forget(error.packs)
-    raise StoreError(f"{store.url} is being collected again and again: try again after that")
+    raise StoreError(f"`gc` collects {store.url} again and again. Try again when it has ended")
 
 
 def _check(archive: ArchiveStore, manifest: Manifest) -> None:
@@ -169,6 +169,6 @@ def _adopt(history: History, manifest: Manifest, data: bytes, name: str) -> Ref 
         return history.adopt(manifest, data, name)
     except VanishedError:
         raise StoreError(
-            f"{history.store.url} is being collected just now: nothing was taken in. "
-            "Try again when that is over"
+            f"{history.store.url} is being collected just now, so nothing was imported. "
+            "Try again when `gc` has ended"
         ) from None

@@ -100,7 +100,7 @@ def folder_tree(folder: Path) -> Tree:
     if not folder.exists():
         raise NotFoundError(f"there is no folder {str(folder)!r}")
     if not folder.is_dir():
-        raise UsageError(f"{str(folder)!r} is a file: give the folder that holds the checkpoint")
+        raise UsageError(f"{str(folder)!r} is a file. Give the folder that holds the checkpoint")
     files, empty = _scan(folder)
     manifest = read_manifest(folder)
 
@@ -203,10 +203,10 @@ def write_folder(tree: Tree, folder: Path, sign: Sign | None, *, overwrite: bool
         StoreError: The disk failed.
     """
     if folder.exists() and not folder.is_dir():
-        raise UsageError(f"{str(folder)!r} is a file: choose another place")
+        raise UsageError(f"{str(folder)!r} is a file. Choose another path")
     try:
         if folder.is_dir() and any(folder.iterdir()) and not overwrite:
-            raise UsageError(f"{str(folder)!r} is not empty: choose another place, or say overwrite=True")
+            raise UsageError(f"{str(folder)!r} is not empty. Choose another folder, or pass overwrite=True")
         with staged_folder(folder.parent) as stage:
             _fill(tree, stage, sign)
             commit(stage, folder)
@@ -231,7 +231,7 @@ def write_remote(tree: Tree, store: Store, sign: Sign | None, *, overwrite: bool
     unfinished = f"{INSIDE}/{_UNFINISHED}" in old and f"{INSIDE}/{_MANIFEST}" not in old
     if old and not (overwrite or unfinished):
         raise UsageError(
-            f"there is something at {store.url} already: choose another place, or say overwrite=True"
+            f"there is something at {store.url} already. Choose another URI, or pass overwrite=True"
         )
     inside.put(_UNFINISHED, b"")
     inside.delete(_MANIFEST)
@@ -288,7 +288,7 @@ def _read_manifest(inside: Store, where: str) -> Manifest:
     except NotFoundError:
         if inside.exists("store.json"):
             raise UsageError(
-                f"{where} holds a store, not one checkpoint: use from_store, or give a folder in it"
+                f"{where} holds a store, not one checkpoint. Use from_store, or give a folder in it"
             ) from None
         if any(True for _ in inside.keys("packs/")):
             raise CorruptError(f"the checkpoint in {where} is not whole: its manifest is missing") from None

@@ -92,17 +92,17 @@ def stranger(manifest: Manifest, ref: str, maker: str) -> UntrustedError:
     label = f"checkpoint {manifest.id[:8]}"
     look = f"Look at it with `%ckpt show {ref}`, then `%ckpt restore {ref} --trust` or `%ckpt trust {ref}`"
     if manifest.signature is None:
-        return UntrustedError(f"{label} is not signed: restoring it could run anything. {look}")
+        return UntrustedError(f"{label} is not signed, so restoring it could run anything. {look}")
     if manifest.signature.key == maker:
         return UntrustedError(
             f"{label} was signed with the secret that made this store, but your secret is another one now "
             "(a new home folder?). Set NBCKPT_SECRET_FILE to the former one, or, if the store is yours, "
             "`%ckpt trust --store`"
         )
-    return UntrustedError(f"{label} was made by someone else: restoring it could run anything. {look}")
+    return UntrustedError(f"{label} was made by someone else, so restoring it could run anything. {look}")
 
 
 def _checked(secret: bytes, file: Path) -> bytes:
     if len(secret.strip()) < _SECRET_SIZE:
-        raise StoreError(f"the secret {file} is too short: delete it, and a new one is made")
+        raise StoreError(f"the secret {file} is too short. Delete it, and nbckpt makes a new one")
     return secret.strip()

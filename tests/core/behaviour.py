@@ -27,7 +27,7 @@ class Row(NamedTuple):
     case: str
     setup: str
     expression: str
-    told: str = ""
+    warning: str = ""
 
 
 def _rows() -> list[Row]:
@@ -35,8 +35,8 @@ def _rows() -> list[Row]:
     for text in ("\n" + Path(__file__).with_suffix(".txt").read_text("utf-8")).split("\n## ")[1:]:
         case, rest = text.split("\n", 1)
         setup, expression = rest.split("\n>>> ")
-        case, _, told = case.removesuffix("]").partition(" [")
-        rows.append(Row(case, setup, expression.strip(), told))
+        case, _, warning = case.removesuffix("]").partition(" [")
+        rows.append(Row(case, setup, expression.strip(), warning))
     return rows
 
 
@@ -62,9 +62,9 @@ def save(folder: str) -> None:
     with Tracker(Path(folder) / "store") as tracker:
         for at, row in enumerate(HERE):
             exec(row.setup, _MAIN)
-            items = {name: it for name, it in _MAIN.items() if name not in before}
+            items = {name: value for name, value in _MAIN.items() if name not in before}
             saved = tracker.save(_MAIN, f"row{at}", hidden=before)
-            told = [f"{it.name}: {it.reason}" for it in saved.manifest.skipped]
+            warnings = [f"{skipped.name}: {skipped.reason}" for skipped in saved.manifest.skipped]
             file = BytesIO()
             routes: dict[str, Callable[[], bytes]] = {
                 "from_dict": lambda items=items: Checkpoint.from_dict(items).to_bytes(),
@@ -74,7 +74,7 @@ def save(folder: str) -> None:
             for route, made in routes.items():
                 (Path(folder) / f"{at}.{route}").write_bytes(_tried(made))
             answers[row.case] = {
-                "told": " | ".join([*told, *saved.manifest.warnings]),
+                "warnings": " | ".join([*warnings, *saved.manifest.warnings]),
                 "before": _answer(row),
             }
             tracker.restore(f"row{at}", _MAIN, hidden=before)

@@ -28,14 +28,14 @@ class Row:
     """Setup, save, change, save: then each restore gives the expression its value of that time.
 
     Attributes:
-        told: For what cannot hold: a word that the user is told when saving, and nothing else is asked.
+        warning: For values that cannot be kept: a word of the warning at the save. Nothing else is tested.
     """
 
     case: str
     setup: str
     change: str
     expression: str
-    told: str = ""
+    warning: str = ""
 
 
 ROWS = [
@@ -82,7 +82,7 @@ ROWS = [
         "g = (i for i in range(10)); _ = next(g)",
         "_ = next(g)",
         "g.gi_frame.f_locals['i']",
-        told="generator",
+        warning="generator",
     ),
     Row("numpy's random state", "np.random.seed(0)", "np.random.rand()", "int(np.random.get_state()[2])"),
     Row("random's state", "random.seed(0)", "random.random()", "random.getstate()[1][-1]"),
@@ -112,7 +112,7 @@ ROWS = [
         "class W:\n    def __init__(s): s.v = [1]\n    def __reduce__(s): return (W, ())\nw = W()",
         "w.v.append(2)",
         "w.v",
-        told="W",
+        warning="W",
     ),
     Row("deleted name", "x = 1; y = 2", "del x", "'x' in globals()"),
     Row(
@@ -238,7 +238,7 @@ ROWS = [
         "a[1] = 9",
         "(mv.tolist(), mv.format)",
     ),
-    Row("held lock", "lk = threading.Lock(); _ = lk.acquire()", "pass", "1", told="lk: _thread.lock"),
+    Row("held lock", "lk = threading.Lock(); _ = lk.acquire()", "pass", "1", warning="lk: _thread.lock"),
 ]
 
 
@@ -261,15 +261,15 @@ def save(folder: Path) -> dict[str, Any]:
         namespace = fresh()
         exec(IMPORTS + row.setup, namespace)
         with Tracker(folder / str(at)) as tracker:
-            told = []
+            warnings = []
             for name, code in (("before", "pass"), ("after", row.change)):
                 exec(code, namespace)
                 saved = tracker.save(namespace, name)
                 answers[f"{row.case}/{name}"] = answer(row, namespace)
-                told += [f"{it.name} {it.path}" for it in saved.manifest.skipped] + list(
+                warnings += [f"{skipped.name} {skipped.path}" for skipped in saved.manifest.skipped] + list(
                     saved.manifest.warnings
                 )
-            answers[f"{row.case}/told"] = " | ".join(told)
+            answers[f"{row.case}/warnings"] = " | ".join(warnings)
             for name in ("before", "after"):
                 answers[f"{row.case}/{name}/live"] = restored(row, tracker, name, namespace)
     return answers

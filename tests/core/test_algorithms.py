@@ -67,7 +67,7 @@ saved = tracker.save({name: there[name] for name in ("numbers", "array", "text")
 print(json.dumps([there["numbers"][-1], int(there["array"].sum()), there["text"], saved.new_bytes]))
 """
 
-anywhere = pytest.mark.parametrize("algorithms", HERE, ids=lambda it: it.name)
+anywhere = pytest.mark.parametrize("algorithms", HERE, ids=lambda algorithms: algorithms.name)
 
 
 def without_packages(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -228,8 +228,8 @@ class _State:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("what", REFUSED)
-def test_files_that_need_missing_packages_are_refused(what: str, fast: Tracker, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", REFUSED)
+def test_files_that_need_missing_packages_are_refused(kind: str, fast: Tracker, tmp_path: Path) -> None:
     made = Checkpoint.from_dict({"a": 1})
     made.to_directory(tmp_path / "folder")
     (tmp_path / "bytes").write_bytes(made.to_bytes())
@@ -242,11 +242,11 @@ def test_files_that_need_missing_packages_are_refused(what: str, fast: Tracker, 
         (stage / "file").write_text("x")
         trial.commit(stage, Record(name_of(1), "files", 1))
     before = sorted(fast.store.keys())
-    done = without_packages(IMPORTS + REFUSED[what], str(tmp_path))
+    done = without_packages(IMPORTS + REFUSED[kind], str(tmp_path))
     last = done.stderr.strip().splitlines()[-1]
     assert last.startswith("nbckpt.errors.FormatError: ")
     assert (
-        "was written with the packages blake3 and zstandard, which cannot be imported here: install" in last
+        "was written with the packages blake3 and zstandard, which cannot be imported here. Install" in last
     )
     assert sorted(fast.store.keys()) == before
     assert not (tmp_path / "new").exists()
@@ -306,9 +306,12 @@ def test_an_upload_continues_with_or_without_the_packages(tmp_path: Path) -> Non
     (here / "new").write_text("new")
     assert upload(here, there).files == 1
     download(there, tmp_path / "back")
-    assert {it.name: it.read_text() for it in (tmp_path / "back").iterdir()} == {"old": "old", "new": "new"}
+    assert {file.name: file.read_text() for file in (tmp_path / "back").iterdir()} == {
+        "old": "old",
+        "new": "new",
+    }
     index = json.loads(there.get(".nbckpt-sync/index.json"))["files"]
-    assert {it[2].split(":")[0] for it in index.values()} == {BLAKE2B}
+    assert {entry[2].split(":")[0] for entry in index.values()} == {BLAKE2B}
     (there.folder / "old").write_text("odd")
     with pytest.raises(CorruptError, match="'old'"):
         download(there, tmp_path / "other")

@@ -75,7 +75,7 @@ def test_an_array_that_changes_is_saved_and_marked() -> None:
     namespace = restored(tracker)
     assert (namespace["still"] == still).all()
     assert (namespace["array"] == array).all()
-    assert [it.name for it in tracker.manifest("n").values if it.changed] == ["array"]
+    assert [value.name for value in tracker.manifest("n").values if value.changed] == ["array"]
 
 
 @pytest.mark.slow
@@ -172,11 +172,11 @@ def test_threads_that_run_user_code_count_as_running(name: str) -> None:
 
 
 def test_another_thread_counts_the_main_thread_as_running() -> None:
-    found: list[bool] = []
-    thread = threading.Thread(target=lambda: found.append(pools.others_run()))
+    answers: list[bool] = []
+    thread = threading.Thread(target=lambda: answers.append(pools.others_run()))
     thread.start()
     thread.join()
-    assert found == [True]
+    assert answers == [True]
 
 
 @pytest.mark.slow
@@ -193,7 +193,9 @@ def notebook_kernel() -> str:
     source = "from nbckpt.core.packs.pools import others_run\nprint(others_run())"
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source)])
     nbclient.NotebookClient(notebook, kernel_name="python3").execute()
-    return "".join(it["text"] for it in notebook.cells[0].outputs if it.get("name") == "stdout").strip()
+    return "".join(
+        output["text"] for output in notebook.cells[0].outputs if output.get("name") == "stdout"
+    ).strip()
 
 
 def test_a_small_array_may_change_at_any_time() -> None:
@@ -219,10 +221,10 @@ class Busy:
 
 
 def changing(times: int) -> dict[Any, Any]:
-    found: dict[Any, Any] = {}
-    found["busy"] = Busy(found, times)
-    found["more"] = 1
-    return found
+    target: dict[Any, Any] = {}
+    target["busy"] = Busy(target, times)
+    target["more"] = 1
+    return target
 
 
 def test_a_dict_that_changes_twice_while_pickled_is_saved() -> None:
@@ -252,7 +254,7 @@ def test_a_group_that_keeps_changing_is_left_out_by_name() -> None:
     namespace = {"a": [Hook(arm), shared], "b": [shared], "x": 1}
     tracker = Tracker(MemoryStore())
     saved = tracker.save(namespace, "n")
-    assert sorted(it.name for it in saved.manifest.skipped) == ["a", "b"]
+    assert sorted(skipped.name for skipped in saved.manifest.skipped) == ["a", "b"]
     assert [value.name for value in saved.manifest.values if value.name in "abx"] == ["x"]
 
 

@@ -34,16 +34,16 @@ class Other(Checkpoint):
     pass
 
 
-def forms(made: Checkpoint, place: Path, reader: type[Checkpoint]) -> list[Checkpoint]:
+def forms(made: Checkpoint, folder: Path, reader: type[Checkpoint]) -> list[Checkpoint]:
     """Return *made* through every form that a class can be read from."""
     uri = f"memory://{uuid.uuid4().hex}"
     store = MemoryStore()
     return [
-        reader.from_directory(made.to_directory(place / uuid.uuid4().hex)),
+        reader.from_directory(made.to_directory(folder / uuid.uuid4().hex)),
         reader.from_bytes(made.to_bytes()),
         reader.from_uri(made.to_uri(uri)),
         reader.from_store(store, made.to_store(store)),
-        reader(local_path=made.to_directory(place / uuid.uuid4().hex)),
+        reader(local_path=made.to_directory(folder / uuid.uuid4().hex)),
         reader(uri=uri),
     ]
 
@@ -53,25 +53,25 @@ SOURCES = [{"a": 1}, {}, {FILES: {"f": b"1"}}]
 
 @pytest.mark.parametrize("data", SOURCES, ids=["fields", "nothing", "files"])
 def test_a_subclass_is_restored_as_itself(tmp_path: Path, data: dict[Any, Any]) -> None:
-    found = forms(Model.from_dict(data), tmp_path, Checkpoint)[:4]
-    assert [type(it) for it in found] == [Model] * 4
+    made = forms(Model.from_dict(data), tmp_path, Checkpoint)[:4]
+    assert [type(form) for form in made] == [Model] * 4
 
 
 @pytest.mark.parametrize("data", SOURCES, ids=["fields", "nothing", "files"])
 def test_a_checkpoint_read_by_a_subclass_becomes_its_instance(tmp_path: Path, data: dict[Any, Any]) -> None:
     for made in (Checkpoint.from_dict(data), Model.from_dict(data)):
-        assert {type(it) for it in forms(made, tmp_path, Deeper)} == {Deeper}
+        assert {type(form) for form in forms(made, tmp_path, Deeper)} == {Deeper}
 
 
 def test_an_unrelated_class_is_refused(tmp_path: Path) -> None:
     """And a ValueError as there."""
     made = Model.from_dict({"a": 1})
-    place, uri = made.to_directory(tmp_path / "m"), made.to_uri(f"memory://{uuid.uuid4().hex}")
+    folder, uri = made.to_directory(tmp_path / "m"), made.to_uri(f"memory://{uuid.uuid4().hex}")
     reads: list[Callable[[], Any]] = [
-        lambda: Other.from_directory(place),
+        lambda: Other.from_directory(folder),
         lambda: Other.from_bytes(made.to_bytes()),
         lambda: Other.from_uri(uri),
-        lambda: Other(local_path=place),
+        lambda: Other(local_path=folder),
         lambda: Other(uri=uri),
     ]
     for read in reads:
@@ -97,8 +97,8 @@ def test_attributes_survive_a_chain_and_a_change(tmp_path: Path) -> None:
     for back in forms(made, tmp_path, Model):
         assert isinstance(back, Model)
         back.epochs += 1
-        again = [it for it in forms(back, tmp_path, Checkpoint)[:4] if isinstance(it, Model)]
-        assert [it.epochs for it in again] == [4] * 4
+        again = [form for form in forms(back, tmp_path, Checkpoint)[:4] if isinstance(form, Model)]
+        assert [form.epochs for form in again] == [4] * 4
 
 
 def test_from_checkpoint_keeps_the_attributes_of_both_classes() -> None:
@@ -156,16 +156,16 @@ def test_a_pickled_reference_keeps_its_attributes(tmp_path: Path) -> None:
 
 
 def test_a_pickled_reference_does_not_grant_trust(tmp_path: Path) -> None:
-    place = Checkpoint.from_dict({"a": 1}).to_directory(tmp_path / "mine")
-    data = pickle.dumps(Checkpoint.from_directory(place))
-    manifest = Path(place, ".nbckpt", "checkpoint.json")
+    folder = Checkpoint.from_dict({"a": 1}).to_directory(tmp_path / "mine")
+    data = pickle.dumps(Checkpoint.from_directory(folder))
+    manifest = Path(folder, ".nbckpt", "checkpoint.json")
     head, _, _ = manifest.read_bytes().partition(b',"signature":')
     manifest.write_bytes(head + b"}")
     with pytest.raises(UntrustedError):
         pickle.loads(data).to_dict()
 
 
-@pytest.mark.parametrize("use", [open, os.path.exists, os.listdir, Path], ids=lambda it: it.__name__)
+@pytest.mark.parametrize("use", [open, os.path.exists, os.listdir, Path], ids=lambda use: use.__name__)
 def test_a_checkpoint_is_not_a_path(use: Any) -> None:
     with pytest.raises(TypeError, match="as_directory"):
         use(Checkpoint.from_dict({}))
@@ -179,9 +179,11 @@ def test_the_uri_names_the_location_of_a_checkpoint(tmp_path: Path) -> None:
     assert Checkpoint.from_bytes(made.to_bytes()).uri is None
     assert Checkpoint.from_store(store, made.to_store(store)).uri is None
     assert Checkpoint.from_uri(made.to_uri(uri)).uri == uri
-    place = tmp_path / "100% a#b ü"
-    assert made.to_uri(place.as_uri()) == place.as_uri()
-    assert Checkpoint.from_directory(place).uri == Checkpoint.from_uri(place.as_uri()).uri == place.as_uri()
+    folder = tmp_path / "100% a#b ü"
+    assert made.to_uri(folder.as_uri()) == folder.as_uri()
+    assert (
+        Checkpoint.from_directory(folder).uri == Checkpoint.from_uri(folder.as_uri()).uri == folder.as_uri()
+    )
 
 
 def test_a_checkpoint_in_a_remote_store_pickles_too() -> None:
@@ -200,8 +202,13 @@ def test_a_repr_is_short(tmp_path: Path) -> None:
         Checkpoint.from_uri(f"memory://{'z' * 1000}"),
         Checkpoint.from_bytes(Checkpoint.from_dict({"a": 1}).to_bytes()),
     ]
-    assert [repr(it).partition("(")[0] for it in made] == ["Checkpoint", "Model", "Checkpoint", "Checkpoint"]
-    assert all(len(repr(it)) < 120 for it in made)
+    assert [repr(checkpoint).partition("(")[0] for checkpoint in made] == [
+        "Checkpoint",
+        "Model",
+        "Checkpoint",
+        "Checkpoint",
+    ]
+    assert all(len(repr(checkpoint)) < 120 for checkpoint in made)
 
 
 def test_a_preprocessor_is_found_in_every_form(tmp_path: Path) -> None:
@@ -209,7 +216,7 @@ def test_a_preprocessor_is_found_in_every_form(tmp_path: Path) -> None:
     folder = Checkpoint.from_directory(made.to_directory(tmp_path / "made"))
     again = Checkpoint.from_dict(Checkpoint.from_dict(folder.to_dict()).to_dict())
     assert Checkpoint.from_dict({"a": 1}).get_preprocessor() is None
-    assert [it.get_preprocessor() for it in (made, folder, again)] == [{"scale": 2}] * 3
+    assert [checkpoint.get_preprocessor() for checkpoint in (made, folder, again)] == [{"scale": 2}] * 3
     cleared = Checkpoint.from_dict(again.to_dict() | {"_preprocessor": None})
     assert cleared.get_preprocessor() is None
 
@@ -219,9 +226,9 @@ def test_a_preprocessor_in_a_file_is_only_loaded_with_trust(tmp_path: Path) -> N
     assert Checkpoint.from_directory(tmp_path, trust=True).get_preprocessor() == {"scale": 2}
     made = Checkpoint.from_directory(tmp_path)
     assert made.get_preprocessor(trust=True) == {"scale": 2}
-    for it in (made, Checkpoint.from_bytes(made.to_bytes()), Checkpoint.from_dict(made.to_dict())):
+    for checkpoint in (made, Checkpoint.from_bytes(made.to_bytes()), Checkpoint.from_dict(made.to_dict())):
         with pytest.raises(UntrustedError, match=r"'_preprocessor'.*trust=True"):
-            it.get_preprocessor()
+            checkpoint.get_preprocessor()
 
 
 def vanished(name: str, module: str) -> type[Checkpoint]:
@@ -231,9 +238,9 @@ def vanished(name: str, module: str) -> type[Checkpoint]:
 
 def test_a_missing_class_gives_a_warning(tmp_path: Path) -> None:
     made = vanished("Vanished", "not_here").from_dict({"a": 1})
-    place = made.to_directory(tmp_path / "made")
-    with pytest.warns(UserWarning, match="not_here:Vanished is not here"):
-        back = Checkpoint.from_directory(place)
+    folder = made.to_directory(tmp_path / "made")
+    with pytest.warns(UserWarning, match="not_here:Vanished cannot be imported"):
+        back = Checkpoint.from_directory(folder)
     assert type(back) is Checkpoint
     assert back.to_dict() == {"a": 1}
 
@@ -266,16 +273,16 @@ class Counting(Checkpoint):
         self.tags = ["default"]
 
 
-def each_form(made: Checkpoint, place: Path) -> dict[str, Callable[[], Checkpoint]]:
-    made.to_directory(place / "folder")
-    made.to_uri(f"memory://{place.name}/x")
-    ref, data, dict_form = made.to_store(str(place / "store")), made.to_bytes(), made.to_dict()
+def each_form(made: Checkpoint, folder: Path) -> dict[str, Callable[[], Checkpoint]]:
+    made.to_directory(folder / "folder")
+    made.to_uri(f"memory://{folder.name}/x")
+    ref, data, dict_form = made.to_store(str(folder / "store")), made.to_bytes(), made.to_dict()
     return {
         "dict": lambda: Checkpoint.from_dict(dict_form),
-        "folder": lambda: Checkpoint.from_directory(place / "folder"),
-        "uri": lambda: Checkpoint.from_uri(f"memory://{place.name}/x"),
+        "folder": lambda: Checkpoint.from_directory(folder / "folder"),
+        "uri": lambda: Checkpoint.from_uri(f"memory://{folder.name}/x"),
         "bytes": lambda: Checkpoint.from_bytes(data),
-        "store": lambda: Checkpoint.from_store(str(place / "store"), ref),
+        "store": lambda: Checkpoint.from_store(str(folder / "store"), ref),
         "pickle": lambda: pickle.loads(pickle.dumps(made)),
         "class": lambda: Counting.from_dict({"a": 1} | {KIND: dict_form[KIND]}),
         "other class": lambda: Counting.from_checkpoint(Checkpoint.from_dict({"a": 1})),
@@ -290,19 +297,19 @@ def test_every_form_has_the_class_its_attributes_and_its_init(tmp_path: Path, fo
     made.tags = ["kept"]
     read = each_form(made, tmp_path)[form]
     Counting.made.clear()
-    found = read()
-    assert type(found) is Counting
-    assert found.cache == []
-    assert found.tags == (["default"] if form == "other class" else ["kept"])
-    assert found.tags is not made.tags
-    assert found.to_dict()["a"] == 1
+    back = read()
+    assert type(back) is Counting
+    assert back.cache == []
+    assert back.tags == (["default"] if form == "other class" else ["kept"])
+    assert back.tags is not made.tags
+    assert back.to_dict()["a"] == 1
     assert len(Counting.made) == 1
 
 
 def test_a_class_is_initialised_once_by_its_own_call(tmp_path: Path) -> None:
     Counting.made.clear()
     assert Counting(data_dict={"a": 1}).tags == ["default"]
-    assert [it["data_dict"] for it in Counting.made] == [{"a": 1}]
+    assert [arguments["data_dict"] for arguments in Counting.made] == [{"a": 1}]
 
 
 def test_a_dict_with_an_added_field_keeps_class_and_attributes() -> None:
@@ -329,7 +336,9 @@ def test_a_class_with_another_constructor_is_read_with_a_warning() -> None:
 
 
 def test_an_invalid_kind_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"<kind> in a dict is what to_dict gave it, not int"):
+    with pytest.raises(
+        UsageError, match=r"the key <kind> of a dict takes the value that to_dict returned, not int"
+    ):
         Checkpoint.from_dict({KIND: 3})
 
 

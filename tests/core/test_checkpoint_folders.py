@@ -30,8 +30,8 @@ MADE = {"a": 1, FILES: {"f": b"new", "sub/g": b"new"}}
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    files = (it for it in folder.rglob("*") if it.is_file())
-    return {it.relative_to(folder).as_posix(): it.read_bytes() for it in files}
+    files = (file for file in folder.rglob("*") if file.is_file())
+    return {file.relative_to(folder).as_posix(): file.read_bytes() for file in files}
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_as_directory_of_another_form_is_temporary() -> None:
 
 
 def left_behind() -> list[str]:
-    return [it.name for it in shared_tempdir._root().iterdir() if not it.name.endswith(".lock")]
+    return [file.name for file in shared_tempdir._root().iterdir() if not file.name.endswith(".lock")]
 
 
 def test_an_error_in_the_block_leaves_nothing() -> None:
@@ -258,15 +258,15 @@ def test_an_overwritten_folder_has_no_old_files(foreign: Path) -> None:
         assert "theirs" not in contents(foreign)
         assert Checkpoint.from_directory(foreign) == made
     assert contents(foreign) == {"g": b"1"}
-    assert [it.name for it in foreign.parent.iterdir()] == ["foreign"]
+    assert [file.name for file in foreign.parent.iterdir()] == ["foreign"]
 
 
 def test_the_same_checkpoint_is_written_once(tmp_path: Path) -> None:
     made = Checkpoint.from_dict(MADE)
-    place = Path(made.to_directory(tmp_path / "place"))
-    before = place.stat().st_ino
-    made.to_directory(place)
-    assert place.stat().st_ino == before
+    folder = Path(made.to_directory(tmp_path / "place"))
+    before = folder.stat().st_ino
+    made.to_directory(folder)
+    assert folder.stat().st_ino == before
 
 
 def test_another_checkpoint_is_not_overwritten_by_default(tmp_path: Path) -> None:
@@ -331,7 +331,7 @@ def test_a_failed_write_keeps_the_old_folder(
         with pytest.raises(StoreError, match=r"cannot write the checkpoint to .*No space"):
             Checkpoint.from_dict(MADE).to_directory(foreign, overwrite=True)
     assert contents(foreign) == {"theirs": b"precious"}
-    assert [it.name for it in foreign.parent.iterdir()] == ["foreign"]
+    assert [file.name for file in foreign.parent.iterdir()] == ["foreign"]
 
 
 def test_without_an_atomic_swap_a_failed_write_is_reverted(
@@ -353,7 +353,7 @@ def test_without_an_atomic_swap_a_failed_write_is_reverted(
     assert contents(foreign) == {"theirs": b"precious"}
     made.to_directory(foreign, overwrite=True)
     assert contents(foreign) == {"f": b"1"}
-    assert [it.name for it in foreign.parent.iterdir()] == ["foreign"]
+    assert [file.name for file in foreign.parent.iterdir()] == ["foreign"]
 
 
 def test_every_file_is_synced_before_the_rename(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -361,10 +361,10 @@ def test_every_file_is_synced_before_the_rename(tmp_path: Path, monkeypatch: pyt
     happened: list[str] = []
     fsync, replace, sync_folder = os.fsync, Path.replace, files.sync_folder
 
-    def note(what: str, call: Any) -> Any:
-        def noted(*it: Any) -> Any:
-            happened.append(what)
-            return call(*it)
+    def note(event: str, call: Any) -> Any:
+        def noted(*arguments: Any) -> Any:
+            happened.append(event)
+            return call(*arguments)
 
         return noted
 
@@ -390,9 +390,9 @@ for n in itertools.count():
 """
 
 
-def whole(place: Path) -> bool:
-    found = Checkpoint.from_directory(place).to_dict()
-    return all(found[FILES][str(f)] == bytes([found["n"]]) * 1000 for f in range(20))
+def whole(folder: Path) -> bool:
+    data = Checkpoint.from_directory(folder).to_dict()
+    return all(data[FILES][str(f)] == bytes([data["n"]]) * 1000 for f in range(20))
 
 
 @pytest.mark.slow
@@ -410,48 +410,48 @@ def test_kill_9_leaves_the_old_folder_or_the_new(tmp_path: Path, attempt: int) -
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux swaps names in one step")
 def test_a_reader_always_finds_a_whole_folder(tmp_path: Path) -> None:
-    place = tmp_path / "place"
+    folder = tmp_path / "place"
     made = [Checkpoint.from_dict({FILES: {"f": bytes([n])}}) for n in (0, 1)]
-    made[0].to_directory(place)
+    made[0].to_directory(folder)
     done = threading.Event()
 
     def look() -> int:
         missing = 0
         while not done.is_set():
-            missing += not place.exists()
+            missing += not folder.exists()
         return missing
 
     with ThreadPoolExecutor(1) as pool:
         looking = pool.submit(look)
         for n in range(60):
-            made[n % 2].to_directory(place, overwrite=True)
+            made[n % 2].to_directory(folder, overwrite=True)
         done.set()
     assert looking.result() == 0
 
 
 def test_a_folder_without_its_manifest_is_corrupt(tmp_path: Path) -> None:
-    place = Path(Checkpoint.from_dict({"a": os.urandom(100_000)}).to_directory(tmp_path / "place"))
-    (place / ".nbckpt" / "checkpoint.json").unlink()
+    folder = Path(Checkpoint.from_dict({"a": os.urandom(100_000)}).to_directory(tmp_path / "place"))
+    (folder / ".nbckpt" / "checkpoint.json").unlink()
     with pytest.raises(CorruptError, match="not whole: its manifest is missing"):
-        Checkpoint.from_directory(place)
+        Checkpoint.from_directory(folder)
 
 
 def test_a_folder_with_a_cut_manifest_is_corrupt(tmp_path: Path) -> None:
-    place = Path(Checkpoint.from_dict({"a": 1}).to_directory(tmp_path / "place"))
-    manifest = place / ".nbckpt" / "checkpoint.json"
+    folder = Path(Checkpoint.from_dict({"a": 1}).to_directory(tmp_path / "place"))
+    manifest = folder / ".nbckpt" / "checkpoint.json"
     manifest.write_bytes(manifest.read_bytes()[:-30])
     with pytest.raises(CorruptError, match="place is damaged"):
-        Checkpoint.from_directory(place)
+        Checkpoint.from_directory(folder)
 
 
 def test_a_damaged_field_is_corrupt(tmp_path: Path) -> None:
-    place = Path(Checkpoint.from_dict({"a": os.urandom(100_000)}).to_directory(tmp_path / "place"))
-    (pack,) = place.rglob("*.pack")
+    folder = Path(Checkpoint.from_dict({"a": os.urandom(100_000)}).to_directory(tmp_path / "place"))
+    (pack,) = folder.rglob("*.pack")
     data = bytearray(pack.read_bytes())
     data[-5] ^= 1
     pack.write_bytes(data)
     with pytest.raises(CorruptError, match="damaged"):
-        Checkpoint.from_directory(place).to_dict()
+        Checkpoint.from_directory(folder).to_dict()
 
 
 def test_a_deleted_file_is_reported_as_missing(foreign: Path) -> None:
@@ -472,7 +472,7 @@ def seen(store: Any) -> Any:
     """Return what a reader finds: the data, or that there is nothing whole."""
     try:
         made = Checkpoint._make(Source(tree.remote_tree(store), "uri", "memory"))
-        return {str(key): it if key is not FILES else dict(it) for key, it in made.to_dict().items()}
+        return {str(key): value if key is not FILES else dict(value) for key, value in made.to_dict().items()}
     except (NotFoundError, CorruptError) as error:
         return type(error)
 
@@ -491,10 +491,10 @@ def test_a_crash_during_an_upload_never_shows_a_half(old: dict[Any, Any] | None)
     upload(store, Checkpoint.from_dict(made), overwrite=True)
     after = {"a": 1, "large": LARGE, "<files>": made[FILES]}
     before = {"a": 0, "<files>": OLD[FILES]} if old else NotFoundError
-    states = [seen(it) for it in store.crashes()]
+    states = [seen(crashed) for crashed in store.crashes()]
     assert states[0] == before
     assert states[-1] == after
-    assert all(it in (before, after, CorruptError) for it in states)
+    assert all(state in (before, after, CorruptError) for state in states)
 
 
 @pytest.mark.parametrize("halfway", [False, True])

@@ -21,33 +21,33 @@ Through = Callable[[Checkpoint, Path], Checkpoint]
 DATA = {"metric": 5, "weights": [1.0, 2.0], 7: "seven", ("a", 1): None, "state": {"nested": b"\0"}}
 
 
-def through_dict(it: Checkpoint, _: Path) -> Checkpoint:
-    return Checkpoint.from_dict(it.to_dict())
+def through_dict(made: Checkpoint, _: Path) -> Checkpoint:
+    return Checkpoint.from_dict(made.to_dict())
 
 
-def through_bytes(it: Checkpoint, _: Path) -> Checkpoint:
-    return Checkpoint.from_bytes(it.to_bytes())
+def through_bytes(made: Checkpoint, _: Path) -> Checkpoint:
+    return Checkpoint.from_bytes(made.to_bytes())
 
 
-def through_folder(it: Checkpoint, place: Path) -> Checkpoint:
-    return Checkpoint.from_directory(it.to_directory(place / uuid.uuid4().hex))
+def through_folder(made: Checkpoint, folder: Path) -> Checkpoint:
+    return Checkpoint.from_directory(made.to_directory(folder / uuid.uuid4().hex))
 
 
-def through_memory_uri(it: Checkpoint, _: Path) -> Checkpoint:
-    return Checkpoint.from_uri(it.to_uri(f"memory://{uuid.uuid4().hex}/ein Ordner"))
+def through_memory_uri(made: Checkpoint, _: Path) -> Checkpoint:
+    return Checkpoint.from_uri(made.to_uri(f"memory://{uuid.uuid4().hex}/ein Ordner"))
 
 
-def through_file_uri(it: Checkpoint, place: Path) -> Checkpoint:
-    return Checkpoint.from_uri(it.to_uri((place / f"ein Ordner {uuid.uuid4().hex}").as_uri()))
+def through_file_uri(made: Checkpoint, folder: Path) -> Checkpoint:
+    return Checkpoint.from_uri(made.to_uri((folder / f"ein Ordner {uuid.uuid4().hex}").as_uri()))
 
 
-def through_local_uri(it: Checkpoint, place: Path) -> Checkpoint:
-    return Checkpoint.from_uri(it.to_uri(f"local://{place}/{uuid.uuid4().hex}"))
+def through_local_uri(made: Checkpoint, folder: Path) -> Checkpoint:
+    return Checkpoint.from_uri(made.to_uri(f"local://{folder}/{uuid.uuid4().hex}"))
 
 
-def through_store(it: Checkpoint, place: Path) -> Checkpoint:
-    store = LocalStore(place / "store")
-    return Checkpoint.from_store(store, it.to_store(store))
+def through_store(made: Checkpoint, folder: Path) -> Checkpoint:
+    store = LocalStore(folder / "store")
+    return Checkpoint.from_store(store, made.to_store(store))
 
 
 FORMS: list[Through] = [
@@ -59,15 +59,15 @@ FORMS: list[Through] = [
     through_local_uri,
     through_store,
 ]
-each_form = pytest.mark.parametrize("through", FORMS, ids=lambda it: it.__name__)
-each_next_form = pytest.mark.parametrize("then", FORMS, ids=lambda it: it.__name__)
+each_form = pytest.mark.parametrize("through", FORMS, ids=lambda form: form.__name__)
+each_next_form = pytest.mark.parametrize("then", FORMS, ids=lambda form: form.__name__)
 
 
 def files_in(folder: str | Path) -> dict[str, bytes]:
     """Return the user's files in a folder, without our own."""
     top = Path(folder)
-    found = {file.relative_to(top).as_posix(): file for file in top.rglob("*") if file.is_file()}
-    return {name: it.read_bytes() for name, it in found.items() if not name.startswith(".nbckpt/")}
+    files = {file.relative_to(top).as_posix(): file for file in top.rglob("*") if file.is_file()}
+    return {name: file.read_bytes() for name, file in files.items() if not name.startswith(".nbckpt/")}
 
 
 @pytest.fixture
@@ -145,9 +145,9 @@ def test_no_key_is_reserved(tmp_path: Path, through: Through) -> None:
 @each_form
 @pytest.mark.parametrize("key", ["../out", "../../evil", "/etc/x", "a/b", "a\0b", ".", "", "x" * 999])
 def test_no_key_is_a_path(tmp_path: Path, through: Through, key: str) -> None:
-    place = tmp_path / "a" / "b" / "c"
-    assert through(Checkpoint.from_dict({key: 1}), place).to_dict() == {key: 1}
-    assert {it.name for it in tmp_path.iterdir()} <= {"a"}
+    folder = tmp_path / "a" / "b" / "c"
+    assert through(Checkpoint.from_dict({key: 1}), folder).to_dict() == {key: 1}
+    assert {file.name for file in tmp_path.iterdir()} <= {"a"}
 
 
 @each_form
@@ -239,26 +239,26 @@ def test_a_field_added_to_the_dict_of_a_folder_is_kept(
 
 @each_form
 def test_files_added_to_the_folder_of_a_dict_are_kept(tmp_path: Path, through: Through) -> None:
-    place = Path(Checkpoint.from_dict(DATA).to_directory(tmp_path / "place"))
-    (place / "sub" / "dir").mkdir(parents=True)
-    (place / "top.bin").write_bytes(b"top")
-    (place / "sub" / "dir" / "low.bin").write_bytes(b"low")
-    back = through(through(Checkpoint.from_directory(place), tmp_path), tmp_path)
-    found = back.to_dict()
-    assert dict(found.pop(FILES)) == {"top.bin": b"top", "sub/dir/low.bin": b"low"}
-    assert found == DATA
+    folder = Path(Checkpoint.from_dict(DATA).to_directory(tmp_path / "place"))
+    (folder / "sub" / "dir").mkdir(parents=True)
+    (folder / "top.bin").write_bytes(b"top")
+    (folder / "sub" / "dir" / "low.bin").write_bytes(b"low")
+    back = through(through(Checkpoint.from_directory(folder), tmp_path), tmp_path)
+    data = back.to_dict()
+    assert dict(data.pop(FILES)) == {"top.bin": b"top", "sub/dir/low.bin": b"low"}
+    assert data == DATA
 
 
 @each_form
 def test_fields_and_files_added_between_conversions_are_kept(tmp_path: Path, through: Through) -> None:
     made = through(Checkpoint.from_dict({"first": 1}), tmp_path)
     made = through(Checkpoint.from_dict(made.to_dict() | {"second": 2}), tmp_path)
-    place = Path(made.to_directory(tmp_path / "place"))
-    (place / "third").write_bytes(b"3")
-    made = through(Checkpoint.from_directory(place), tmp_path)
-    found = through(made, tmp_path).to_dict()
-    assert dict(found.pop(FILES)) == {"third": b"3"}
-    assert found == {"first": 1, "second": 2}
+    folder = Path(made.to_directory(tmp_path / "place"))
+    (folder / "third").write_bytes(b"3")
+    made = through(Checkpoint.from_directory(folder), tmp_path)
+    data = through(made, tmp_path).to_dict()
+    assert dict(data.pop(FILES)) == {"third": b"3"}
+    assert data == {"first": 1, "second": 2}
 
 
 @each_form
@@ -290,14 +290,14 @@ def test_files_with_our_endings_are_files(tmp_path: Path, through: Through) -> N
 
 
 def test_a_source_folder_is_never_changed(folder: Path) -> None:
-    before = {it: it.stat().st_mtime_ns for it in [folder, *folder.rglob("*")]}
+    before = {path: path.stat().st_mtime_ns for path in [folder, *folder.rglob("*")]}
     made = Checkpoint.from_directory(folder)
     made.to_dict()
     made.to_bytes()
     made.to_uri(f"memory://{uuid.uuid4().hex}")
     with made.as_directory():
         pass
-    assert {it: it.stat().st_mtime_ns for it in [folder, *folder.rglob("*")]} == before
+    assert {path: path.stat().st_mtime_ns for path in [folder, *folder.rglob("*")]} == before
 
 
 def test_a_link_counts_as_its_target(tmp_path: Path, folder: Path) -> None:
@@ -353,7 +353,7 @@ def test_plain_files_at_a_uri_are_a_checkpoint() -> None:
 
 
 def test_an_unpicklable_field_is_named() -> None:
-    with pytest.raises(CodecError, match=r"cannot save \['model'\].*\['inner'\].*Take it out") as error:
+    with pytest.raises(CodecError, match=r"cannot save \['model'\].*\['inner'\].*Leave it out") as error:
         Checkpoint.from_dict({"a": 1, "model": {"inner": iter_nothing()}})
     assert "generator" in str(error.value)
 
@@ -381,15 +381,15 @@ def test_a_store_keeps_equal_data_once() -> None:
     data = bytes(range(256)) * 2000
     ids = [Checkpoint.from_dict({"a": data, "n": n}).to_store(store) for n in range(5)]
     assert sum(len(store.get(key)) for key in store.keys("packs/")) < 2 * len(data)
-    assert [Checkpoint.from_store(store, it).to_dict()["n"] for it in ids] == [0, 1, 2, 3, 4]
+    assert [Checkpoint.from_store(store, ref).to_dict()["n"] for ref in ids] == [0, 1, 2, 3, 4]
 
 
 def test_from_store_finds_a_checkpoint_by_name_id_or_latest() -> None:
     store = MemoryStore()
     first = Checkpoint.from_dict({"n": 1}).to_store(store, "mine", message="first")
     Checkpoint.from_dict({"n": 2}).to_store(store, "mine")
-    found = {
+    numbers = {
         ref: Checkpoint.from_store(store, ref).to_dict()["n"]
         for ref in ("mine", "mine@1", first[:8], "latest")
     }
-    assert found == {"mine": 2, "mine@1": 1, first[:8]: 1, "latest": 2}
+    assert numbers == {"mine": 2, "mine@1": 1, first[:8]: 1, "latest": 2}

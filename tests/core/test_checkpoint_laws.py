@@ -61,10 +61,10 @@ dtypes = st.sampled_from(
 arrays = st.builds(
     viewed,
     dtypes.flatmap(
-        lambda it: hnp.arrays(
-            it,
+        lambda dtype: hnp.arrays(
+            dtype,
             hnp.array_shapes(min_dims=1, max_dims=3, min_side=0, max_side=40),
-            elements=texts if it == "O" else None,
+            elements=texts if dtype == "O" else None,
         )
     ),
     st.sampled_from(VIEWS),
@@ -94,7 +94,7 @@ values = st.recursive(
         st.dictionaries(hashables, inner, max_size=4),
         st.builds(Thing, inner),
         st.binary(max_size=20).map(bytearray),
-        inner.map(lambda it: [it, it, {"again": it}]),
+        inner.map(lambda value: [value, value, {"again": value}]),
     ),
     max_leaves=6,
 )
@@ -127,7 +127,7 @@ names = st.one_of(
     st.sampled_from(
         ["checkpoint.json", "x.meta.pkl", ".hidden", "nbckpt", "a.nbckpt-tmp", "unfinished", "packs"]
     ),
-).filter(lambda it: it not in {".", "..", ".nbckpt", ".nbckpt-tmp"} and len(it.encode()) < 100)
+).filter(lambda name: name not in {".", "..", ".nbckpt", ".nbckpt-tmp"} and len(name.encode()) < 100)
 paths = st.lists(names, min_size=1, max_size=3).map("/".join)
 contents = st.one_of(st.binary(max_size=50), st.just(b""), st.binary(min_size=5000, max_size=6000))
 
@@ -146,7 +146,7 @@ class Model:
     folders: set[str] = field(default_factory=set)
 
     def takes(self, path: str) -> bool:
-        above = {it for file in (*self.files, *self.folders) for it in (file, *parents(file))}
+        above = {path for file in (*self.files, *self.folders) for path in (file, *parents(file))}
         return path not in above and not parents(path) & self.files.keys()
 
     def add_file(self, path: str, data: bytes) -> None:
@@ -175,9 +175,9 @@ def filled(model: Model, files: list[tuple[str, bytes]], folders: list[str]) -> 
     return model
 
 
-def built(model: Model, place: Path) -> Checkpoint:
+def built(model: Model, parent: Path) -> Checkpoint:
     """Return a checkpoint of the model: its fields by the dict form, its files by the folder form."""
-    folder = Path(Checkpoint.from_dict(model.fields).to_directory(place / uuid.uuid4().hex))
+    folder = Path(Checkpoint.from_dict(model.fields).to_directory(parent / uuid.uuid4().hex))
     for path in model.folders:
         folder.joinpath(path).mkdir(parents=True)
     for path, data in model.files.items():
@@ -209,9 +209,9 @@ def same(one: Any, other: Any) -> bool:
 
 
 def holds(made: Checkpoint, model: Model) -> None:
-    found = made.to_dict()
-    files = found.pop(FILES, {})
-    assert same(found, model.fields)
+    data = made.to_dict()
+    files = data.pop(FILES, {})
+    assert same(data, model.fields)
     assert dict(files) == model.files
     assert getattr(files, "folders", set()) == model.folders
 
@@ -226,8 +226,8 @@ steps = st.one_of(
 )
 
 
-def take(step: Any, made: Checkpoint, model: Model, place: Path) -> Checkpoint:
-    fresh = place / uuid.uuid4().hex
+def take(step: Any, made: Checkpoint, model: Model, folder: Path) -> Checkpoint:
+    fresh = folder / uuid.uuid4().hex
     match step:
         case "dict":
             return Checkpoint.from_dict(made.to_dict())
@@ -240,7 +240,7 @@ def take(step: Any, made: Checkpoint, model: Model, place: Path) -> Checkpoint:
         case "local":
             return Checkpoint.from_uri(made.to_uri(f"local://{fresh}"))
         case "store":
-            store = LocalStore(place / "store")
+            store = LocalStore(folder / "store")
             return Checkpoint.from_store(store, made.to_store(store))
         case "pickle":
             back = pickle.loads(pickle.dumps(made))
@@ -273,11 +273,11 @@ def take(step: Any, made: Checkpoint, model: Model, place: Path) -> Checkpoint:
 @laws
 @given(model=models, chain=st.lists(steps, max_size=6))
 def test_any_chain_of_conversions_keeps_the_contents(model: Model, chain: list[Any]) -> None:
-    with tempfile.TemporaryDirectory() as place:
-        made = built(model, Path(place))
+    with tempfile.TemporaryDirectory() as folder:
+        made = built(model, Path(folder))
         holds(made, model)
         for step in chain:
-            made = take(step, made, model, Path(place))
+            made = take(step, made, model, Path(folder))
         holds(made, model)
 
 
@@ -287,11 +287,11 @@ def test_any_chain_of_conversions_keeps_the_contents(model: Model, chain: list[A
     model=models, chain=st.lists(st.sampled_from(["folder", "bytes", "memory", "local", "store", "pickle"]))
 )
 def test_no_form_changes_the_digest(model: Model, chain: list[str]) -> None:
-    with tempfile.TemporaryDirectory() as place:
-        made = last = built(model, Path(place))
+    with tempfile.TemporaryDirectory() as folder:
+        made = last = built(model, Path(folder))
         before = made.digest()
         for step in chain[:5]:
-            last = take(step, last, model, Path(place))
+            last = take(step, last, model, Path(folder))
             assert last.digest() == before
         assert last == made
 
@@ -300,16 +300,18 @@ def test_no_form_changes_the_digest(model: Model, chain: list[str]) -> None:
 @laws
 @given(model=models, step=st.sampled_from(["dict", "folder", "bytes", "memory", "local", "store", "pickle"]))
 def test_a_conversion_does_not_change_its_source(model: Model, step: str) -> None:
-    with tempfile.TemporaryDirectory() as place:
-        made = built(model, Path(place))
+    with tempfile.TemporaryDirectory() as folder:
+        made = built(model, Path(folder))
         source = Path(made.to_directory())
 
         def state() -> dict[str, Any]:
-            found = [source, *source.rglob("*")]
-            return {str(it): (it.stat().st_mtime_ns, it.is_dir() or it.read_bytes()) for it in found}
+            paths = [source, *source.rglob("*")]
+            return {
+                str(path): (path.stat().st_mtime_ns, path.is_dir() or path.read_bytes()) for path in paths
+            }
 
         made, before = Checkpoint.from_directory(source), state()
-        take(step, made, model, Path(place))
+        take(step, made, model, Path(folder))
         assert state() == before
         holds(made, model)
 
@@ -317,16 +319,16 @@ def test_a_conversion_does_not_change_its_source(model: Model, step: str) -> Non
 @pytest.mark.slow
 @laws
 @given(
-    value=values.filter(lambda it: isinstance(it, (list, dict, Thing, bytearray, np.ndarray))),
+    value=values.filter(lambda value: isinstance(value, (list, dict, Thing, bytearray, np.ndarray))),
     chain=st.lists(steps, max_size=4),
 )
 def test_any_chain_of_conversions_keeps_shared_objects(value: Any, chain: list[Any]) -> None:
     model = Model({"one": value, "other": value, ("deep", 1): [{"in": value}]})
-    with tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory() as folder:
         made = Checkpoint.from_dict(model.fields)
         for step in chain:
             assume(step[0] != "add a field")
-            made = take(step, made, model, Path(place))
+            made = take(step, made, model, Path(folder))
         back = made.to_dict()
     assert back["one"] is back["other"] is back["deep", 1][0]["in"]
 
@@ -346,14 +348,14 @@ def test_a_file_name_that_is_not_unicode_is_kept(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @laws
-@given(path=st.text(max_size=12).filter(lambda it: "\ud800" not in it), content=st.binary(max_size=3))
+@given(path=st.text(max_size=12).filter(lambda path: "\ud800" not in path), content=st.binary(max_size=3))
 def test_a_file_path_is_kept_or_refused(path: str, content: bytes) -> None:
-    with tempfile.TemporaryDirectory() as place:
-        inside = Path(place, "a", "b")
+    with tempfile.TemporaryDirectory() as folder:
+        inside = Path(folder, "a", "b")
         try:
             made = Checkpoint.from_dict({FILES: {path: content}})
         except UsageError:
             return
         back = Checkpoint.from_directory(made.to_directory(inside))
         assert dict(back.to_dict()[FILES]) == {path: content}
-        assert [it.name for it in Path(place).iterdir()] == ["a"]
+        assert [file.name for file in Path(folder).iterdir()] == ["a"]

@@ -48,11 +48,11 @@ def stranger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         made = Armed.from_dict({"bomb": Bomb(), FILES: {"f": b"1"}})
         made.attribute = Bomb()
         store = MemoryStore()
-        data, place = made.to_bytes(), made.to_directory(tmp_path / "stranger")
+        data, folder = made.to_bytes(), made.to_directory(tmp_path / "stranger")
         uri, ref = made.to_uri(f"memory://{uuid.uuid4().hex}"), made.to_store(store)
     return {
         "bytes": lambda **trust: Checkpoint.from_bytes(data, **trust),
-        "folder": lambda **trust: Checkpoint.from_directory(place, **trust),
+        "folder": lambda **trust: Checkpoint.from_directory(folder, **trust),
         "uri": lambda **trust: Checkpoint.from_uri(uri, **trust),
         "store": lambda **trust: Checkpoint.from_store(store, ref, **trust),
     }
@@ -152,8 +152,8 @@ def test_an_untrusted_class_is_not_imported(
     with monkeypatch.context() as patch:
         patch.setenv("NBCKPT_SECRET_FILE", str(tmp_path / "theirs"))
         evil = vanished("Evil", "evil_module")
-        place = evil.from_dict(data).to_directory(tmp_path / "made")
-    assert type(Checkpoint.from_directory(place)) is Checkpoint
+        folder = evil.from_dict(data).to_directory(tmp_path / "made")
+    assert type(Checkpoint.from_directory(folder)) is Checkpoint
     assert "evil_module" not in sys.modules
 
 
@@ -171,11 +171,11 @@ def test_trusted_and_untrusted_checkpoints_share_no_folder(
 
 
 def test_an_edited_manifest_is_detected(tmp_path: Path) -> None:
-    place = Checkpoint.from_dict({"a": 1}).to_directory(tmp_path / "made")
-    manifest = Path(place, ".nbckpt", "checkpoint.json")
+    folder = Checkpoint.from_dict({"a": 1}).to_directory(tmp_path / "made")
+    manifest = Path(folder, ".nbckpt", "checkpoint.json")
     manifest.write_bytes(manifest.read_bytes().replace(b'"name":"a"', b'"name":"b"'))
     with pytest.raises(NbckptError, match="damaged"):
-        Checkpoint.from_directory(place)
+        Checkpoint.from_directory(folder)
 
 
 HOSTILE = ["../out", "a/../../out", "/etc/out", "..", ".", "", "a//b", "a/", "a\0b", ".nbckpt/x"]
@@ -192,7 +192,7 @@ def test_no_file_of_a_hostile_archive_leads_outside(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr("nbckpt.core.files.check_path", lambda it: it)
+        patch.setattr("nbckpt.core.files.check_path", lambda path: path)
         data = Checkpoint.from_dict({FILES: {path: b"1"}}).to_bytes()
     with pytest.raises(UsageError):
         Checkpoint.from_bytes(data, trust=True).to_directory(tmp_path / "a" / "b")
@@ -270,7 +270,7 @@ def test_a_path_cannot_be_a_file_and_a_folder() -> None:
         ({"local_path": "nothing/here"}, NotFoundError, "no folder .*nothing/here"),
         ({"local_path": __file__}, UsageError, "test_checkpoint_trust.py' is a file"),
         ({"uri": "treasure://island"}, UsageError, "treasure://island"),
-        ({"uri": "/plain/path"}, UsageError, "'/plain/path' is not a URI: use from_directory"),
+        ({"uri": "/plain/path"}, UsageError, "'/plain/path' is not a URI. Use from_directory"),
         ({"uri": 5}, UsageError, "5 is not a URI"),
     ],
 )

@@ -134,7 +134,7 @@ def test_repair_fetches_damaged_packs_from_a_copy(tracker: Tracker, damage: Any)
     mirror(tracker.store, copy)
     damage(tracker.store)
     verified = tracker.verify(repair_from=copy)
-    assert {it.pack for it in verified.damages} == set(verified.repaired) != set()
+    assert {damage.pack for damage in verified.damages} == set(verified.repaired) != set()
     assert is_whole(tracker, "old")
     assert list(tracker.store.keys("damaged/")) == []
 
@@ -144,7 +144,7 @@ def test_a_copy_that_cannot_be_read_hides_no_damage(tracker: Tracker) -> None:
     mirror(tracker.store, copy)
     pack = flip(tracker.store)
     verified = tracker.verify(repair_from=FaultyStore(copy, when=lambda call: call.op == "get"))
-    assert {it.pack for it in verified.damages} == {pack}
+    assert {damage.pack for damage in verified.damages} == {pack}
     assert verified.repaired == []
     assert verified.failure
 
@@ -167,7 +167,7 @@ def test_a_pull_copies_nothing_damaged(tracker: Tracker) -> None:
     assert {key.split("/")[0] for key in moved.left_out} == {"packs", "checkpoints"}
     assert any("is damaged" in why for why in moved.left_out.values())
     assert not here.store.exists(pack_key(pack))
-    assert [it.id for it in here.entries()] == [tracker.find("whole").id]
+    assert [entry.id for entry in here.entries()] == [tracker.find("whole").id]
     here.save({"a": A}, "mine", variables=["a"])
     assert is_whole(here, "mine")
 

@@ -34,7 +34,11 @@ def namespace() -> Any:
 
 
 def changed(tracker: Tracker, namespace: dict[str, Any]) -> list[str]:
-    return [it.name for it in tracker.diff("x", namespace=namespace).differences if it.change != "same"]
+    return [
+        difference.name
+        for difference in tracker.diff("x", namespace=namespace).differences
+        if difference.change != "same"
+    ]
 
 
 @pytest.mark.slow

@@ -655,7 +655,7 @@ def test_an_import_that_fails_leaves_all_or_nothing(tmp_path: Path, at: int, hal
     with suppress(StoreError):
         Tracker(failing).import_file(tmp_path / "s.ckpt")
     tracker = Tracker(store)
-    assert {it.id for it in tracker.entries()} <= {it.id for it in tracker.history.refs()}
+    assert {entry.id for entry in tracker.entries()} <= {ref.id for ref in tracker.history.refs()}
     if tracker.entries():
         assert np.array_equal(restored(store, "s")["a"], noise(300 * KB))
 

@@ -168,7 +168,7 @@ def test_four_characters_of_an_id_are_enough(history: History) -> None:
 def test_an_ambiguous_id_prefix_is_refused(history: History, store: MemoryStore) -> None:
     for tail in "ab":
         store.put(f"checkpoints/20260101T000000Z-{'ab' * 31}{tail}0.json", b"")
-    with pytest.raises(UsageError, match="begins more than one id"):
+    with pytest.raises(UsageError, match="several ids begin with"):
         history.resolve("abab")
 
 
@@ -183,7 +183,7 @@ def test_a_name_takes_precedence_over_an_id(history: History) -> None:
 )
 def test_a_tilde_without_a_number_is_refused(history: History, ref: str) -> None:
     saved(history, "a")
-    with pytest.raises(UsageError, match="goes a number"):
+    with pytest.raises(UsageError, match="has no number after"):
         history.resolve(ref)
 
 
@@ -250,7 +250,7 @@ def test_a_collected_checkpoint_cannot_be_brought_back(history: History) -> None
     entry = history.resolve("a")
     refs = history.remove(entry)
     Tracker(history.store).collect()
-    with pytest.raises(NotFoundError, match="cannot be brought back: `gc` has taken it"):
+    with pytest.raises(NotFoundError, match="cannot be brought back: `gc` has deleted it"):
         history.bring_back(entry, refs)
     assert history.entries() == []
     assert history.refs() == []
@@ -284,7 +284,7 @@ def test_a_foreign_store_json_is_refused(store: MemoryStore, about: bytes, call:
 
 def test_a_newer_store_is_refused_and_not_changed(store: MemoryStore) -> None:
     store.put("store.json", json.dumps({"format": 2}).encode())
-    with pytest.raises(FormatError, match=r"newer nbckpt \(format 2\): upgrade"):
+    with pytest.raises(FormatError, match=r"newer nbckpt \(format 2\).*upgrade"):
         Tracker(store).save({"a": 1})
     assert list(store.keys()) == ["store.json"]
 
@@ -312,7 +312,7 @@ def test_a_manifest_under_the_key_of_another_one_is_damage(store: MemoryStore) -
         with pytest.raises(CorruptError, match="its key holds the manifest of"):
             tracker.restore(ref, namespace)
     assert namespace == {}
-    assert [it.touches for it in tracker.verify().damages] == [((two.id, ()),), ((one.id, ()),)]
+    assert [damage.touches for damage in tracker.verify().damages] == [((two.id, ()),), ((one.id, ()),)]
 
 
 def test_a_manifest_under_the_key_of_another_time_is_damage(store: MemoryStore) -> None:

@@ -22,9 +22,9 @@ X, Y = np.arange(20.0).reshape(10, 2), np.arange(10.0)
 def test_a_fitted_estimator_predicts_the_same(tmp_path: Path) -> None:
     model = linear_model.Ridge().fit(X, Y)
     made = SklearnCheckpoint.from_estimator(model, score=0.5)
-    place = made.to_directory(tmp_path / "made")
+    folder = made.to_directory(tmp_path / "made")
     uri = made.to_uri(f"memory://{uuid.uuid4().hex}")
-    for back in (Checkpoint.from_directory(place), Checkpoint.from_uri(uri), made):
+    for back in (Checkpoint.from_directory(folder), Checkpoint.from_uri(uri), made):
         assert isinstance(back, SklearnCheckpoint)
         assert np.array_equal(back.get_estimator().predict(X), model.predict(X))
         assert back.to_dict()["score"] == 0.5

@@ -75,8 +75,8 @@ def test_a_restored_dataclass_shows_no_difference() -> None:
     with Tracker(MemoryStore()) as tracker:
         tracker.save(namespace, "x")
         tracker.restore("x", namespace)
-        found = tracker.diff("x", namespace=namespace).differences
-        assert {it.name for it in found if it.change != "same"} == set()
+        differences = tracker.diff("x", namespace=namespace).differences
+        assert {difference.name for difference in differences if difference.change != "same"} == set()
         exec("def other(self): return 5\nC.__repr__ = other", namespace)
-        found = tracker.diff("x", namespace=namespace).differences
-        assert "C" in {it.name for it in found if it.change != "same"}
+        differences = tracker.diff("x", namespace=namespace).differences
+        assert "C" in {difference.name for difference in differences if difference.change != "same"}

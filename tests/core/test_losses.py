@@ -120,9 +120,9 @@ def test_a_save_creates_no_instance_and_reduces_each_once() -> None:
     namespace = fresh()
     exec(COUNTED, namespace)
     with Tracker(MemoryStore()) as tracker:
-        told = tracker.save(namespace, "x", variables=["made"]).manifest.warnings
+        warnings = tracker.save(namespace, "x", variables=["made"]).manifest.warnings
     assert namespace["calls"] == ["reduced"]
-    assert "will not have y" in told[0]
+    assert "will not have y" in warnings[0]
 
 
 def test_a_pickler_is_freed_without_the_garbage_collector() -> None:

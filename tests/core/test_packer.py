@@ -33,7 +33,7 @@ def packed(
     store: MemoryStore, *buffers: bytes, records: bool = False, **options: Any
 ) -> tuple[Packer, list[Stored]]:
     with Packer(store, **options) as packer:
-        stored = [packer.add_record(it) if records else packer.add(it) for it in buffers]
+        stored = [packer.add_record(data) if records else packer.add(data) for data in buffers]
         packer.finish()
     return packer, stored
 
@@ -63,7 +63,7 @@ def test_any_mixture_of_buffers_and_records_can_be_read_back(parts: list[tuple[i
             for data, (_, _, record) in zip(buffers, parts, strict=True)
         ]
         packer.finish()
-    assert [read(store, packer, it) for it in stored] == buffers
+    assert [read(store, packer, part) for part in stored] == buffers
 
 
 @pytest.mark.parametrize("size", SIZES[1:])
@@ -179,7 +179,7 @@ def test_a_failed_put_fails_the_whole_packing() -> None:
 def test_an_interrupt_leaves_no_thread() -> None:
     with pytest.raises(KeyboardInterrupt):
         pack_and(MemoryStore(), KeyboardInterrupt())
-    assert [it.name for it in threading.enumerate() if it.name.startswith("nbckpt")] == []
+    assert [thread.name for thread in threading.enumerate() if thread.name.startswith("nbckpt")] == []
 
 
 def test_progress_reaches_the_end() -> None:

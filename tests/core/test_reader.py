@@ -36,9 +36,9 @@ def noise(size: int, seed: int = 0) -> bytes:
 
 def kept(store: Store, *buffers: bytes) -> list[list[Run]]:
     with Packer(store, inline=False) as packer:
-        stored = [packer.add(it) for it in buffers]
+        stored = [packer.add(data) for data in buffers]
         packer.finish()
-    return [packer.runs(it) for it in stored]
+    return [packer.runs(part) for part in stored]
 
 
 def reader(way: str, store: Store) -> Reader:

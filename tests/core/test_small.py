@@ -28,7 +28,7 @@ def test_a_plain_value_has_the_record_of_any_other(value: Any) -> None:
         patched.setattr(codec, "_plain_links", lambda _: None)
         usual = codec.dump([value], {})
     assert quick.record == usual.record
-    assert [it for it in usual.links if it is value] == quick.links
+    assert [link for link in usual.links if link is value] == quick.links
 
 
 def test_shared_lists_stay_shared() -> None:
@@ -58,10 +58,10 @@ def test_a_damaged_record_loses_only_its_own_values() -> None:
         loaded, failed = load_values(manifest, Reader(damaged), namespace)
     value = manifest.find("v1234")
     assert value
-    beside = tuple(it.name for it in manifest.values if it.group == value.group)
+    beside = tuple(other.name for other in manifest.values if other.group == value.group)
     assert len(beside) == 32
-    assert [it.names for it in failed] == [beside]
-    assert loaded == {name: it for name, it in namespace.items() if name not in beside}
+    assert [failure.names for failure in failed] == [beside]
+    assert loaded == {name: item for name, item in namespace.items() if name not in beside}
 
 
 def same(values: Any) -> str:
@@ -104,4 +104,4 @@ def test_one_changed_small_value_is_one_change() -> None:
         values["v250"] = b"new"
         assert tracker.save(values, "x").new_bytes < 8000
         differences = tracker.diff("x@1", "x@2").differences
-    assert [it.name for it in differences if it.change != "same"] == ["v250"]
+    assert [difference.name for difference in differences if difference.change != "same"] == ["v250"]

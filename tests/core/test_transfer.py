@@ -121,19 +121,19 @@ def test_exporting_an_untrusted_checkpoint_does_not_sign_it(file: Path, tmp_path
 def test_an_export_replaces_a_file_only_with_overwrite(file: Path) -> None:
     tracker = exported(file, SMALL)
     before = file.read_bytes()
-    with pytest.raises(UsageError, match="exists: choose another name, or say --overwrite"):
+    with pytest.raises(UsageError, match=r"exists\. Choose another name, or use --overwrite"):
         tracker.export("n", file)
     assert file.read_bytes() == before
     tracker.export("n", file, overwrite=True)
 
 
-@pytest.mark.parametrize("place", ["nowhere/x", "file/x"])
-def test_a_file_that_cannot_be_written_is_one_clear_error(tmp_path: Path, place: str) -> None:
+@pytest.mark.parametrize("path", ["nowhere/x", "file/x"])
+def test_a_file_that_cannot_be_written_is_one_clear_error(tmp_path: Path, path: str) -> None:
     (tmp_path / "file").write_text("")
     tracker = Tracker(MemoryStore())
     tracker.save(SMALL, "n")
     with pytest.raises(StoreError, match="cannot write"):
-        tracker.export("n", tmp_path / place)
+        tracker.export("n", tmp_path / path)
 
 
 @pytest.mark.parametrize("n", range(1, 8))
@@ -145,7 +145,7 @@ def test_an_export_that_fails_leaves_the_former_file(file: Path, n: int) -> None
         Tracker(faulty).export("n", file, overwrite=True)
     except StoreError:
         assert file.read_bytes() == before
-    assert [it.name for it in file.parent.iterdir()] == [file.name]
+    assert [path.name for path in file.parent.iterdir()] == [file.name]
 
 
 def test_a_damaged_checkpoint_is_not_exported(file: Path) -> None:
@@ -155,7 +155,7 @@ def test_a_damaged_checkpoint_is_not_exported(file: Path) -> None:
     tracker.store.put(key, data[:-1] + bytes([data[-1] ^ 1]))
     with pytest.raises(CorruptError, match="is damaged"):
         tracker.export("n", file.with_name("y"))
-    assert [it.name for it in file.parent.iterdir()] == [file.name]
+    assert [path.name for path in file.parent.iterdir()] == [file.name]
 
 
 @pytest.mark.slow
@@ -293,7 +293,7 @@ def test_an_import_while_its_pack_is_collected_is_refused(file: Path) -> None:
     (pack,) = (key.split("/")[-1].split(".")[0] for key in store.keys("packs/"))
     Tracker(store).remove(["n"])
     store.put("condemned/someone", f"{now()}\n{pack}".encode())
-    with pytest.raises(StoreError, match="is being collected just now: nothing was taken in"):
+    with pytest.raises(StoreError, match="is being collected just now, so nothing was imported"):
         Tracker(store).import_file(file)
     assert Tracker(store).entries() == []
 
@@ -306,8 +306,8 @@ def test_an_archive_with_the_wrong_manifest_is_refused(file: Path) -> None:
         for name, data in contents.items():
             archive.writestr(f"checkpoints/{'0' * 64}.json" if name.startswith("check") else name, data)
     there = Tracker(MemoryStore())
-    with pytest.raises(CorruptError, match="its key is that of another one"):
+    with pytest.raises(CorruptError, match="its key belongs to another one"):
         there.import_file(file)
-    with pytest.raises(CorruptError, match="its key is that of another one"):
+    with pytest.raises(CorruptError, match="its key belongs to another one"):
         Checkpoint.from_bytes(file.read_bytes())
     assert list(there.store.keys()) == []

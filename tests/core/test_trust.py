@@ -276,7 +276,7 @@ def test_the_secret_is_the_users_only(tmp_path: Path) -> None:
     finally:
         os.umask(old)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    assert [it.name for it in file.parent.iterdir()] == ["secret"]
+    assert [path.name for path in file.parent.iterdir()] == ["secret"]
 
 
 def test_the_secret_is_made_once(tmp_path: Path) -> None:
@@ -291,13 +291,13 @@ def test_processes_that_make_the_secret_at_once_agree(tmp_path: Path) -> None:
     env = os.environ | {"NBCKPT_SECRET_FILE": str(tmp_path / "secret")}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     started = [subprocess.Popen([sys.executable, "-c", code], env=env, **pipes) for _ in range(6)]
-    for it in started:
-        assert it.stdin
-        it.stdin.write("\n")
-        it.stdin.flush()
-    assert len({it.communicate()[0] for it in started}) == 1
-    assert [it.returncode for it in started] == [0] * 6
-    assert [it.name for it in tmp_path.iterdir()] == ["secret"]
+    for process in started:
+        assert process.stdin
+        process.stdin.write("\n")
+        process.stdin.flush()
+    assert len({process.communicate()[0] for process in started}) == 1
+    assert [process.returncode for process in started] == [0] * 6
+    assert [file.name for file in tmp_path.iterdir()] == ["secret"]
 
 
 @pytest.mark.parametrize("where", ["a file/secret", "a folder"])

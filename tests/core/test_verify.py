@@ -60,11 +60,11 @@ def flip_in(store: Store, array: np.ndarray) -> str:
 def touched(tracker: Tracker, verified: Verified) -> dict[str, set[str]]:
     """Return the names that damage touches, by the checkpoint's name."""
     names = {ref.id: ref.name for ref in tracker.history.refs()}
-    found: dict[str, set[str]] = {}
+    by_name: dict[str, set[str]] = {}
     for damage in verified.damages:
         for target, values in damage.touches:
-            found.setdefault(names[target], set()).update(values or {"all of it"})
-    return found
+            by_name.setdefault(names[target], set()).update(values or {"all of it"})
+    return by_name
 
 
 def test_verify_reports_no_damage_in_an_undamaged_store(tracker: Tracker) -> None:
@@ -81,19 +81,19 @@ def test_a_flipped_bit_affects_checkpoints_that_need_it(tracker: Tracker) -> Non
     assert f"pack {pack[:12]} is damaged in bytes" in verified.damages[0].problem
 
 
-@pytest.mark.parametrize(("array", "found"), [(B, {"one": {"b"}}), (C, {"two": {"c"}})], ids="bc")
+@pytest.mark.parametrize(("array", "expected"), [(B, {"one": {"b"}}), (C, {"two": {"c"}})], ids="bc")
 def test_a_flipped_bit_affects_nothing_else(
-    tracker: Tracker, array: np.ndarray, found: dict[str, set[str]]
+    tracker: Tracker, array: np.ndarray, expected: dict[str, set[str]]
 ) -> None:
     flip_in(tracker.store, array)
-    assert touched(tracker, tracker.verify()) == found
+    assert touched(tracker, tracker.verify()) == expected
 
 
 def test_undamaged_values_are_restored_and_damaged_ones_named(tracker: Tracker) -> None:
     flip_in(tracker.store, B)
     namespace: dict[str, Any] = {"b": "mine"}
     restored = tracker.restore("one", namespace)
-    assert [it.names for it in restored.failed] == [("b",)]
+    assert [failure.names for failure in restored.failed] == [("b",)]
     assert "is damaged" in restored.failed[0].reason
     assert np.array_equal(namespace["a"], A)
     assert (namespace["b"], namespace["small"]) == ("mine", 1)
@@ -123,7 +123,7 @@ def test_a_damaged_pack_is_named_with_affected_variables(tracker: Tracker, how: 
     assert touched(tracker, verified) == {"two": {"c"}}
     assert any(pack[:12] in damage.problem for damage in verified.damages)
     namespace: dict[str, Any] = {}
-    assert [it.names for it in tracker.restore("two", namespace).failed] == [("c",)]
+    assert [failure.names for failure in tracker.restore("two", namespace).failed] == [("c",)]
     assert np.array_equal(namespace["a"], A)
 
 

@@ -105,7 +105,7 @@ def test_an_unpicklable_object_is_named_and_the_rest_is_saved(notebook: Notebook
 def test_restoring_a_skipped_variable_names_the_reason(notebook: Notebook) -> None:
     notebook.run("g = (i for i in ()); ok = 1")
     notebook.run("%ckpt save n")
-    assert "it was not saved (g: generator" in notebook.error("%ckpt restore n g")
+    assert "It was not saved (g: generator" in notebook.error("%ckpt restore n g")
 
 
 def test_a_cell_is_run_and_then_saved(notebook: Notebook, capsys: pytest.CaptureFixture[str]) -> None:

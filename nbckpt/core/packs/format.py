@@ -78,7 +78,7 @@ class Blob:
         """Return an error that names the place of the damage."""
         return CorruptError(
             f"pack {self.pack[:12]} is damaged in bytes {self.offset} to {self.offset + self.stored}: "
-            "they are not the ones that were saved. `%ckpt verify` lists what it touches"
+            "they are not the ones that were saved. `%ckpt verify` lists the affected checkpoints"
         )
 
 
@@ -241,7 +241,7 @@ def parse_index(head: Buffer, pack: str) -> list[Blob]:
     end = needed
     for blob in blobs:
         if not _possible(blob, end):
-            raise CorruptError(f"pack {pack[:12]} was not written by nbckpt: no blob can be like that")
+            raise CorruptError(f"pack {pack[:12]} was not written by nbckpt: one of its blobs is impossible")
         end = blob.offset + blob.stored
     return blobs
 

@@ -265,7 +265,7 @@ class Reader:
                 self._sums.clear()
                 return work()
         except MemoryError:
-            raise StoreError("there is not enough memory for what is to be read: read less at once") from None
+            raise StoreError("there is not enough memory for these values. Read fewer at once") from None
 
     def _fetch(self, stretch: list[Blob]) -> bytes:
         first = stretch[0]
