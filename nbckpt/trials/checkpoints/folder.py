@@ -151,7 +151,7 @@ class CheckpointFolder:
         """
         records, damages = self.scan()
         for damage in damages:
-            _log.warning("%s: it is skipped", damage)
+            _log.warning("skipped: %s", damage)
         return records
 
     def scan(self) -> tuple[list[Record], list[str]]:
@@ -166,12 +166,12 @@ class CheckpointFolder:
                 if name.startswith(PREFIX) and name.endswith(SUFFIX):
                     records.append(self.read(name.removesuffix(SUFFIX)))
                 elif name.startswith(PREFIX) and name + SUFFIX not in names:
-                    _log.warning("%s was not finished: it is skipped", self.folder / name)
+                    _log.warning("skipped: %s was not finished", self.folder / name)
             except (CorruptError, FormatError, StoreError) as error:
                 if name.removeprefix(PREFIX).removesuffix(SUFFIX).isdecimal():
                     damages.append(str(error))
                 else:  # it may be the user's file
-                    _log.warning("%s: it is skipped", error)
+                    _log.warning("skipped: %s", error)
             except NotFoundError:  # removed in the meantime
                 continue
         lasting = [record for record in records if not record.temporary and record.kind != "null"]

@@ -115,8 +115,8 @@ def _put_on(stream: Any) -> None:
     if not hasattr(stream, "write"):
         return
     # Below IPython's own `write`, which is removed after a cell: see docs/decisions/0035.
-    kept, write = _bottom(stream)
-    own = kept is not None or "write" in getattr(stream, "__dict__", {})
+    cell, write = _bottom(stream)
+    own = cell is not None or "write" in getattr(stream, "__dict__", {})
 
     def tee(text: str, /) -> object:
         writes = listener.get()
@@ -133,20 +133,20 @@ def _put_on(stream: Any) -> None:
             listener.reset(token)
 
     with suppress(AttributeError, TypeError):  # a stream whose attributes cannot be set
-        if kept is None:
+        if cell is None:
             stream.write = tee
         else:
-            kept.cell_contents = tee
+            cell.cell_contents = tee
         _teed.append((stream, tee, write, own))
 
 
 def _take_off(stream: Any, tee: Writes, before: Writes, own: bool) -> None:  # noqa: FBT001  a row of the table
     """Restore a stream's own `write`, unless another `write` replaced ours."""
-    kept, write = _bottom(stream)
+    cell, write = _bottom(stream)
     if write is not tee:
         return
-    if kept is not None:
-        kept.cell_contents = before
+    if cell is not None:
+        cell.cell_contents = before
     elif own:
         stream.write = before
     else:
@@ -158,8 +158,8 @@ def _bottom(stream: Any) -> tuple[CellType | None, Writes]:
 
     IPython replaces our `write` by its own. When a cell ends, it restores the `write` that it found.
     """
-    kept, write = None, stream.write
+    cell, write = None, stream.write
     while "original_write" in (names := getattr(getattr(write, "__code__", None), "co_freevars", ())):
-        kept = write.__closure__[names.index("original_write")]
-        write = kept.cell_contents
-    return kept, write
+        cell = write.__closure__[names.index("original_write")]
+        write = cell.cell_contents
+    return cell, write

@@ -27,13 +27,13 @@ class RemoteTraceback(Exception):  # noqa: N818  never raised: as a cause it sho
         return f"\n{self.args[0]}"
 
 
-def outcome(function: Callable[..., Any], *given: Any) -> bytes:
+def outcome(function: Callable[..., Any], *arguments: Any) -> bytes:
     """Call *function*. Return its value or exception as bytes for `result_of` in another process.
 
     If a result cannot be pickled, the plain form that a journal keeps is sent instead.
     """
     try:
-        returned = function(*given)
+        returned = function(*arguments)
     except BaseException as error:  # noqa: BLE001  any exception is raised again in the other process
         return _failed(error)
     try:
@@ -41,7 +41,7 @@ def outcome(function: Callable[..., Any], *given: Any) -> bytes:
     except Exception as error:  # noqa: BLE001  a value's own pickling may raise anything
         if isinstance(returned, Result):
             return _dump((replace(returned, metrics=plain(returned.metrics)), None))
-        return _failed(TrialError(f"what it reported cannot be sent: {type(error).__name__}: {error}"))
+        return _failed(TrialError(f"the reported result cannot be sent: {type(error).__name__}: {error}"))
 
 
 def result_of(data: bytes) -> Any:
@@ -54,7 +54,7 @@ def result_of(data: bytes) -> Any:
     try:
         returned, failed = Classes().load(data, ())
     except Exception as error:
-        raise TrialError(f"what it reported cannot be loaded here: {error}") from error
+        raise TrialError(f"the reported result cannot be loaded here: {error}") from error
     if failed is not None:
         _raise(*failed)
     return returned
@@ -86,13 +86,13 @@ def pack(job: Job) -> bytes:
 
 def _guilty(job: Job) -> tuple[str, str]:
     """Return the part of a job that cannot be pickled, and the reason."""
-    kind, config = job.trainable, dict(job.config)
+    trainable, config = job.trainable, dict(job.config)
     try:
         cloudpickle.dumps(config)
     except Exception:  # noqa: BLE001  an object's own pickling may raise anything
         return blame("config", config, cloudpickle.dumps)
-    value = kind._function if issubclass(kind, FunctionRunner) else kind
-    return blame(kind.__name__, value, cloudpickle.dumps)
+    value = trainable._function if issubclass(trainable, FunctionRunner) else trainable
+    return blame(trainable.__name__, value, cloudpickle.dumps)
 
 
 def _failed(error: BaseException) -> bytes:
@@ -110,10 +110,10 @@ def _failed(error: BaseException) -> bytes:
 def _raise(error: NbckptError, pickled: bytes, text: str) -> NoReturn:
     if not text:
         raise error
-    told = RemoteTraceback(text)
+    remote = RemoteTraceback(text)
     try:
         cause = Classes().load(pickled, ())
     except Exception:  # noqa: BLE001  its class may be unknown here, or its unpickling may fail
-        raise error from told
-    cause.__cause__ = told
+        raise error from remote
+    cause.__cause__ = remote
     raise error from cause
