@@ -15,15 +15,7 @@ from nbckpt.sync.engine import Engine, Job, backoff
 from nbckpt.sync.exclusive import exclusive
 from nbckpt.sync.progress import Progress
 from nbckpt.sync.request import Request
-from nbckpt.sync.syncer import (
-    PERIOD_S,
-    TIMEOUT_S,
-    Syncer,
-    SyncerStatus,
-    checked_period,
-    checked_timeout,
-    seconds,
-)
+from nbckpt.sync.syncer import PERIOD_S, TIMEOUT_S, Syncer, SyncerStatus, checked_timeout, seconds
 from nbckpt.sync.target import delete
 from nbckpt.sync.transfer import ATTEMPTS, BACKOFF_S, TransferOptions
 from nbckpt.sync.upload import upload
@@ -220,7 +212,7 @@ class DefaultSyncer(BackgroundSyncer):
             raise UsageError(f"attempts={attempts}: give at least 1")
         self.delete_missing = delete_missing
         self.attempts = attempts
-        self.backoff_s = checked_period("backoff_s", backoff_s)
+        self.backoff_s = backoff_s
 
     @classmethod
     def open_storage(cls, url: str) -> Store:

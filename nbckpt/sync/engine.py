@@ -214,6 +214,8 @@ class Engine:
                 if not self.lock.wait_for(lambda: self.running or not self._repeated, seconds):
                     self.again()
             self._rest()
+            # Only the thread itself says that it ends: from here on it does not take the lock again.
+            self.is_serving &= self.running is not None
             return self.running
 
     def _note(self, job: Job, error: BaseException | None) -> None:
@@ -229,11 +231,10 @@ class Engine:
         self._ended(job)
 
     def _rest(self) -> None:
-        """Let the thread end if it has no work. Leave `_busy` if there is no failure left to raise either."""
-        if self.running is None and self._repeated is None:
-            self.is_serving = False
-            if all(job.is_raised or job.is_unwanted for job in self.failed.values()):
-                _busy.discard(self)
+        """Leave `_busy` if there is no work, and no failure left to raise."""
+        is_idle = self.running is None and self._repeated is None
+        if is_idle and all(job.is_raised or job.is_unwanted for job in self.failed.values()):
+            _busy.discard(self)
 
     def cancel_late(self) -> None:
         """Cancel the running job if it exceeds the timeout; it may not have noticed that itself."""

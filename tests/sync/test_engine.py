@@ -72,6 +72,16 @@ def test_the_last_request_is_carried_out_before_the_end(repeating: Repeating) ->
     assert repeating.count == 2
 
 
+def test_a_request_after_the_end_is_carried_out_once(repeating: Repeating) -> None:
+    repeating.engine.repeat(PUSH)
+    assert repeating.engine.wait()
+    repeating.engine.end(last=False)
+    repeating.engine.raise_failures()
+    assert repeating.engine.ask(PUSH)
+    assert repeating.engine.wait()
+    assert (repeating.count, threads()) == (2, [])
+
+
 def test_nothing_is_repeated_if_no_thread_can_start(
     repeating: Repeating, monkeypatch: pytest.MonkeyPatch
 ) -> None:
