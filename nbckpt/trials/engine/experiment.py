@@ -41,7 +41,7 @@ class Experiment(Result):  # see docs/decisions/0019
 
     def __init__(self, folder: Path, spec: Spec) -> None:
         self.folder = folder
-        self._runner = Runner(folder, spec)
+        self._runner = Runner(folder, spec)  # see docs/decisions/0065
 
     @classmethod
     def read(cls, folder: Path) -> Experiment:
