@@ -95,7 +95,7 @@ def test_a_states_checkpoint_syncs_states_and_holds_other_fields() -> None:
 
 
 def test_a_states_checkpoint_needs_a_state() -> None:
-    with pytest.raises(nbckpt.UsageError, match=r"make it with nbckpt\.State"):
+    with pytest.raises(nbckpt.UsageError, match=r"Make one with nbckpt\.State"):
         nbckpt.states_checkpoint()
 
 
