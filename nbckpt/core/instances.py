@@ -12,6 +12,7 @@ from copyreg import dispatch_table
 from sys import modules
 from typing import Any
 
+from nbckpt._private_apis import set_tensor_hooks, tensor_hooks
 from nbckpt.core.reducers import found_by_name
 
 Reduced = Any
@@ -102,8 +103,7 @@ def set_exception(error: BaseException, chain: tuple[Any, BaseException, BaseExc
 
 def gradient_of(tensor: Any, can_save: Callable[[Any], bool]) -> tuple[Any, Any, Any] | None:
     """Return a leaf's gradient, hooks and post-accumulation hooks, without hooks that cannot be saved."""
-    hooks = (tensor._backward_hooks, getattr(tensor, "_post_accumulate_grad_hooks", None))
-    parts = (tensor.grad, *(hook if hook and can_save(hook) else None for hook in hooks))
+    parts = (tensor.grad, *(hook if hook and can_save(hook) else None for hook in tensor_hooks(tensor)))
     return parts if any(part is not None for part in parts) else None
 
 
@@ -112,10 +112,7 @@ def set_gradient(tensor: Any, parts: tuple[Any, Any, Any]) -> None:
     from torch.utils.hooks import RemovableHandle
 
     tensor.grad, hooks, after = parts
-    if hooks:
-        tensor._backward_hooks = hooks
-    if after:
-        tensor._post_accumulate_grad_hooks = after
+    set_tensor_hooks(tensor, hooks, after)
     RemovableHandle.next_id = max(
         RemovableHandle.next_id, *(at + 1 for numbered in (hooks, after) for at in numbered or (-1,))
     )

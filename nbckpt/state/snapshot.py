@@ -62,7 +62,8 @@ def take(state: Registered) -> Snapshot:
     """
     file = BytesIO()
     state.save(file)
-    return Snapshot(type(state).__qualname__, file.getbuffer())
+    # Not `getbuffer()`: for a buffer in a garbage cycle, Python 3.13 prints a BufferError.
+    return Snapshot(type(state).__qualname__, file.getvalue())
 
 
 def snapshots() -> dict[str, Snapshot]:

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Protocol
 
+from nbckpt._private_apis import s3_call
+
 _ABORT_S = 1.0
 
 
@@ -43,7 +45,7 @@ async def _put(fs: Any, path: str, body: Parts, *, goes_on: bool) -> None:
     bucket, key, _ = fs.split_path(path)
     upload, there = await _unfinished(fs, bucket, key) if goes_on else ("", {})
     if not upload:
-        upload = (await fs._call_s3("create_multipart_upload", Bucket=bucket, Key=key))["UploadId"]
+        upload = (await s3_call(fs)("create_multipart_upload", Bucket=bucket, Key=key))["UploadId"]
     where = {"Bucket": bucket, "Key": key, "UploadId": upload}
     try:
         sent = {"Parts": await _sent(fs, where, body, there)}
@@ -52,7 +54,7 @@ async def _put(fs: Any, path: str, body: Parts, *, goes_on: bool) -> None:
             await _abort(fs, where)
         raise
     try:
-        await fs._call_s3("complete_multipart_upload", **where, MultipartUpload=sent)
+        await s3_call(fs)("complete_multipart_upload", **where, MultipartUpload=sent)
     except BaseException:
         await _abort(fs, where)
         raise
@@ -61,10 +63,10 @@ async def _put(fs: Any, path: str, body: Parts, *, goes_on: bool) -> None:
 async def _unfinished(fs: Any, bucket: str, key: str) -> tuple[str, Mapping[int, str]]:
     """Return an unfinished upload of *key* and the digests of its parts, or an empty id and no digests."""
     with suppress(OSError):  # without the right to list them, all parts are sent
-        started = await fs._call_s3("list_multipart_uploads", Bucket=bucket, Prefix=key)
+        started = await s3_call(fs)("list_multipart_uploads", Bucket=bucket, Prefix=key)
         uploads = [upload["UploadId"] for upload in started.get("Uploads", ()) if upload["Key"] == key]
         if uploads:
-            listed = await fs._call_s3("list_parts", Bucket=bucket, Key=key, UploadId=uploads[-1])
+            listed = await s3_call(fs)("list_parts", Bucket=bucket, Key=key, UploadId=uploads[-1])
             return uploads[-1], {part["PartNumber"]: part["ETag"] for part in listed.get("Parts", ())}
     return "", {}
 
@@ -80,7 +82,7 @@ async def _sent(
             data = body.part(number)
             etag = f'"{hashlib.md5(data, usedforsecurity=False).hexdigest()}"'
             if there.get(number + 1) != etag:
-                answer = await fs._call_s3("upload_part", **where, PartNumber=number + 1, Body=data)
+                answer = await s3_call(fs)("upload_part", **where, PartNumber=number + 1, Body=data)
                 etag = answer["ETag"]
         return {"PartNumber": number + 1, "ETag": etag}
 
@@ -96,4 +98,4 @@ async def _sent(
 
 async def _abort(fs: Any, where: Mapping[str, str]) -> None:
     with suppress(Exception):  # the caller must see the original failure
-        await asyncio.wait_for(fs._call_s3("abort_multipart_upload", **where), _ABORT_S)
+        await asyncio.wait_for(s3_call(fs)("abort_multipart_upload", **where), _ABORT_S)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from nbckpt._private_apis import s3_call
 from nbckpt.errors import NbckptError, NotFoundError, UsageError
 from nbckpt.store.base import PIECE, STAGING, Data, Pieces, Store, check_key, parts_of, pieces_of
 from nbckpt.store.cancel import wanted
@@ -95,7 +96,7 @@ class RemoteStore(Store):
             self._connections = Connections(url, options)
         self._root = self._connections.root
         self._whole_puts = protocol in _WHOLE_PUTS
-        self._in_pieces = protocol in {"s3", "s3a"}
+        self._in_pieces = protocol in {"s3", "s3a"} and s3_call(self._fs) is not None
         self._copies = protocol in _COPIES
 
     @property

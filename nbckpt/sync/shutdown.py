@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import atexit
 import concurrent.futures.thread  # noqa: F401  it must register its own shutdown hook before ours
-import threading
 from collections.abc import Callable
-from contextlib import suppress
+
+from nbckpt._private_apis import run_before_threads_end
 
 
 def before_the_end(work: Callable[[], object]) -> None:
@@ -19,5 +19,4 @@ def before_the_end(work: Callable[[], object]) -> None:
     # see docs/decisions/0031
     atexit.unregister(work)
     atexit.register(work)
-    with suppress(RuntimeError):  # shutdown has begun already
-        getattr(threading, "_register_atexit")(work)  # noqa: B009  typeshed does not know it
+    run_before_threads_end(work)

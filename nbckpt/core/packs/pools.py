@@ -8,6 +8,8 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from functools import cached_property
 from typing import Any
 
+from nbckpt._private_apis import target_of
+
 
 class Pool(Executor):
     """A thread pool that starts with its first task. In a browser, the caller runs each task at once.
@@ -55,7 +57,7 @@ def others_run() -> bool:
 
 
 def _is_harmless(thread: threading.Thread) -> bool:
-    homes = {type(thread).__module__, getattr(getattr(thread, "_target", None), "__module__", "") or ""}
+    homes = {type(thread).__module__, getattr(target_of(thread), "__module__", "") or ""}
     known = any(home.partition(".")[0] in _QUIET for home in homes)
     return known or thread is threading.current_thread() or thread.name.startswith(_OURS)
 

@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from cloudpickle import cloudpickle
 
+from nbckpt._private_apis import class_tracker
 from nbckpt.store import Buffer
 
 Origin = Literal["live", "new", "apart"]
@@ -53,11 +54,9 @@ class Classes:
 
     def __init__(self, origin: Origin = "live", namespace: Mapping[str, Any] | None = None) -> None:
         self._origin = origin
-        self._bound = {
-            cloudpickle._DYNAMIC_CLASS_TRACKER_BY_CLASS.get(kind): kind
-            for kind in (namespace or {}).values()
-            if isinstance(kind, type)
-        }
+        self._tracker = class_tracker()
+        values = (namespace or {}).values()
+        self._bound = {self._tracker.numbers.get(kind): kind for kind in values if isinstance(kind, type)}
         self._made: dict[str, type] = {}
         self._whole: set[type] = set()
 
@@ -69,7 +68,7 @@ class Classes:
         """Return the class that a record asks for. A new class is still empty."""
         number = arguments[at]
         if number not in self._made:
-            live = self._bound.get(number) or cloudpickle._DYNAMIC_CLASS_TRACKER_BY_ID.get(number)
+            live = self._bound.get(number) or self._tracker.classes.get(number)
             if live is not None and self._origin == "live":
                 self._made[number] = live
                 self._whole.add(live)
@@ -113,9 +112,9 @@ class Classes:
     def _remember(self, number: str, made: type) -> None:
         """Keep the number of a class for the next save, so that an unchanged class gives equal bytes."""
         if self._origin != "apart":
-            with cloudpickle._DYNAMIC_CLASS_TRACKER_LOCK:
-                cloudpickle._DYNAMIC_CLASS_TRACKER_BY_CLASS[made] = number
-                cloudpickle._DYNAMIC_CLASS_TRACKER_BY_ID[number] = made
+            with self._tracker.lock:
+                self._tracker.numbers[made] = number
+                self._tracker.classes[number] = made
 
 
 def _nothing(*_: Any, **_keywords: Any) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from nbckpt._private_apis import optuna_trial_id
 from nbckpt.errors import UsageError
 from nbckpt.trials.engine.search import Search
 from nbckpt.trials.model.metrics import PLAIN, lookup
@@ -69,8 +70,8 @@ class OptunaSearch(Search):
                 continue
             if known.state.is_finished():
                 self._told[trial_id] = known.state
-            elif trial_id in trials:
-                self._asked[trial_id] = Asked(self._study, known._trial_id)
+            elif trial_id in trials and (asked_id := optuna_trial_id(known)) is not None:
+                self._asked[trial_id] = Asked(self._study, asked_id)
                 self._step[trial_id] = max(known.intermediate_values, default=0)
             else:  # a crash came after the study was asked and before the trial was made
                 self._study.tell(known.number, state=self._states.FAIL)

@@ -16,6 +16,8 @@ from contextvars import ContextVar
 from types import CellType
 from typing import Any
 
+from nbckpt._private_apis import captured_write
+
 Writes = Callable[[str], object]
 """Takes printed text; never raises."""
 
@@ -159,7 +161,6 @@ def _bottom(stream: Any) -> tuple[CellType | None, Writes]:
     IPython replaces our `write` by its own. When a cell ends, it restores the `write` that it found.
     """
     cell, write = None, stream.write
-    while "original_write" in (names := getattr(getattr(write, "__code__", None), "co_freevars", ())):
-        cell = write.__closure__[names.index("original_write")]
-        write = cell.cell_contents
+    while inner := captured_write(write):
+        cell, write = inner, inner.cell_contents
     return cell, write

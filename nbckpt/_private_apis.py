@@ -1,0 +1,104 @@
+"""Private names of other libraries that nbckpt uses. Each function says what happens without the name."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterable, MutableMapping
+from contextlib import AbstractContextManager, suppress
+from types import CellType
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary, WeakValueDictionary
+
+
+class ClassTracker(NamedTuple):
+    """Classes that are pickled by value, and their numbers; both tables change under the lock."""
+
+    numbers: MutableMapping[type, str]
+    classes: MutableMapping[str, type]
+    lock: AbstractContextManager[Any]
+
+
+_own_numbers: WeakKeyDictionary[type, str] = WeakKeyDictionary()
+_own_classes: WeakValueDictionary[str, type] = WeakValueDictionary()
+_own_lock = threading.Lock()
+
+
+def class_tracker() -> ClassTracker:
+    """Return cloudpickle's tables of the classes that it pickled by value.
+
+    Without them, tables of restored classes alone.
+    """
+    from cloudpickle import cloudpickle
+
+    prefix = "_DYNAMIC_CLASS_TRACKER_"
+    return ClassTracker(
+        getattr(cloudpickle, f"{prefix}BY_CLASS", _own_numbers),
+        getattr(cloudpickle, f"{prefix}BY_ID", _own_classes),
+        getattr(cloudpickle, f"{prefix}LOCK", _own_lock),
+    )
+
+
+def json_encoder() -> Callable[[Any, int], Iterable[str]]:
+    """Return an encoder of compact JSON, which takes a value and 0. Other values become their `repr`.
+
+    It is a fifth faster than `JSONEncoder.encode`, which sets up a new encoder for each call and which is
+    returned without the private name.
+    """
+    usual = json.JSONEncoder(separators=(",", ":"), default=repr, check_circular=False)
+    make, text = getattr(json.encoder, "c_make_encoder", None), json.encoder.encode_basestring_ascii
+    try:
+        encode = make(None, repr, text, None, ":", ",", *(False, False, True))  # type: ignore[misc]
+    except TypeError:  # another Python has another signature
+        return lambda value, _: usual.encode(value)
+    return encode  # type: ignore[no-any-return]
+
+
+def run_before_threads_end(work: Callable[[], object]) -> None:
+    """Run *work* at interpreter shutdown, before thread pools close. Without the private name, do nothing."""
+    register = getattr(threading, "_register_atexit", lambda _work: None)
+    with suppress(RuntimeError):  # shutdown has begun already
+        register(work)
+
+
+def target_of(thread: threading.Thread) -> object:
+    """Return the function that a thread runs, or None if it is not known."""
+    return getattr(thread, "_target", None)
+
+
+def captured_write(write: Any) -> CellType | None:
+    """Return the cell in which IPython's capturing `write` keeps the `write` of the stream, or None.
+
+    If IPython keeps it elsewhere, its `write` counts as the stream's own.
+    """
+    names = getattr(getattr(write, "__code__", None), "co_freevars", ())
+    return write.__closure__[names.index("original_write")] if "original_write" in names else None
+
+
+def s3_call(fs: Any) -> Any:
+    """Return the method with which s3fs makes one request with retries, or None.
+
+    Without it, a store puts large objects by `pipe_file`, and a retry begins with the first part.
+    """
+    return getattr(fs, "_call_s3", None)
+
+
+def optuna_trial_id(trial: Any) -> int | None:
+    """Return the number of a trial in Optuna's storage, or None: then the study takes it as a new trial."""
+    return getattr(trial, "_trial_id", None)
+
+
+_HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
+
+
+def tensor_hooks(tensor: Any) -> tuple[Any, Any]:
+    """Return a tensor's hooks and its post-accumulation hooks; None for those that PyTorch does not show."""
+    backward, after = (getattr(tensor, name, None) for name in _HOOKS)
+    return backward, after
+
+
+def set_tensor_hooks(tensor: Any, *hooks: Any) -> None:
+    """Set the hooks that `tensor_hooks` returned. Hooks that are None or empty change nothing."""
+    for name, given in zip(_HOOKS, hooks, strict=True):
+        if given:
+            setattr(tensor, name, given)
