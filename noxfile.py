@@ -5,8 +5,6 @@ Each makes an environment of its own. `.ci/run` is what decides; it runs the sam
 
 from __future__ import annotations
 
-import re
-import tomllib
 from pathlib import Path
 
 import nox
@@ -57,15 +55,16 @@ def browser(session: nox.Session) -> None:
     session.run("pytest", "-m", "browser", *session.posargs)
 
 
-@nox.session
+@nox.session(venv_backend="uv")
 def lowest(session: nox.Session) -> None:
     """Run the quick tests with the lowest versions that pyproject.toml allows."""
-    session.install("-e", ".[test]", *lowest_versions())
+    session.install("--resolution", "lowest-direct", "-e", ".[test]")
     session.run("pytest", "-n", "auto", *session.posargs)
 
 
-def lowest_versions() -> list[str]:
-    """Return each dependency with the version that its lower bound names."""
-    dependencies = tomllib.loads(Path("pyproject.toml").read_text())["project"]["dependencies"]
-    bounds = (re.match(r"([\w-]+)>=([\d.]+)", dependency) for dependency in dependencies)
-    return [f"{bound[1]}=={bound[2]}.*" for bound in bounds if bound]
+@nox.session
+def coverage(session: nox.Session) -> None:
+    """Measure which lines of nbckpt the quick tests run."""
+    session.install("-e", ".[test]", "coverage>=7.6")
+    session.run("coverage", "run", "-m", "pytest", *session.posargs, env={"COVERAGE_CORE": "sysmon"})
+    session.run("coverage", "report")

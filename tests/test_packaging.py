@@ -43,7 +43,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_wheel_contains_the_templates_and_no_tests(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     ours = {f"nbckpt/templates/{path.name}" for path in (ROOT / "templates").iterdir()}
-    assert ours <= set(names)
+    assert ours | {"nbckpt/py.typed"} <= set(names)
     assert not [name for name in names if name.startswith("tests")]
 
 
