@@ -91,7 +91,9 @@ def _ended_by_signals() -> Iterator[list[int]]:
     if threading.current_thread() is not threading.main_thread():
         numbers = []
     # nohup ignores SIGHUP: keep ignoring it.
-    before = {it: signal.getsignal(it) for it in numbers if signal.getsignal(it) == signal.SIG_DFL}
+    before = {
+        number: signal.getsignal(number) for number in numbers if signal.getsignal(number) == signal.SIG_DFL
+    }
     for number in before:
         signal.signal(number, end)
     try:
@@ -145,7 +147,7 @@ def _page_in_a_shell(page: Page) -> Page:
 
 def _in_a_shell(said: str) -> str:
     """Rewrite the commands in *said* for a shell, except commands that need a notebook."""
-    return _COMMAND.sub(lambda it: it[0] if it[1] in IN_NOTEBOOKS else f"nbckpt {it[1]}", said)
+    return _COMMAND.sub(lambda match: match[0] if match[1] in IN_NOTEBOOKS else f"nbckpt {match[1]}", said)
 
 
 def _tell(trouble: str, before: str = "") -> None:

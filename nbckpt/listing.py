@@ -63,7 +63,7 @@ class Row:
     @property
     def _names(self) -> list[str]:
         values = self.manifest.values if self.manifest is not None else ()
-        return [it.name for it in sorted(values, key=lambda value: -value.preview.get("bytes", 0))]
+        return [value.name for value in sorted(values, key=lambda value: -value.preview.get("bytes", 0))]
 
     def says(self, text: str) -> bool:
         """Tell whether *text* occurs in its names, id, message, variables or file names."""
@@ -91,21 +91,21 @@ class Rows:
             refs[ref.id] = (*refs.get(ref.id, ()), ref)
         return refs
 
-    def read(self, place: Entry | Found) -> Row:
+    def read(self, checkpoint: Entry | Found) -> Row:
         """Return the row of a checkpoint."""
-        ref = place.id if isinstance(place, Entry) else place.ref
+        ref = checkpoint.id if isinstance(checkpoint, Entry) else checkpoint.ref
         refs = self._refs.get(ref, ())
         try:
-            return Row(ref, refs, *self._look(place))
+            return Row(ref, refs, *self._look(checkpoint))
         except (NbckptError, OSError) as error:
             return Row(ref, refs, None, trouble=str(error))
 
-    def _look(self, place: Entry | Found) -> tuple[Manifest, int, bool]:
+    def _look(self, checkpoint: Entry | Found) -> tuple[Manifest, int, bool]:
         """Return the manifest of a checkpoint, its size, and whether it may be restored."""
-        if isinstance(place, Entry):
-            manifest = self._history.read(place)
+        if isinstance(checkpoint, Entry):
+            manifest = self._history.read(checkpoint)
             return manifest, manifest.size(), self._history.trusted(manifest)
-        manifest, taken = place.read(self._metric(place.trial.parent))
+        manifest, taken = checkpoint.read(self._metric(checkpoint.trial.parent))
         return manifest, taken, not manifest.values or self._history.signer.signed(manifest)
 
 

@@ -49,12 +49,14 @@ class Diagnosis(Result):
 
     def page(self) -> Page:
         """See `Result.page`."""
-        bad = sum(not it.good for it in self.checks)
+        bad = sum(not check.good for check in self.checks)
         problems = [count(bad, "problem")] if bad else []
         if self.culprits:
             problems.append(f"{count(len(self.culprits), 'variable')} that cannot be saved")
         headline = f"Found {' and '.join(problems)}." if problems else "No problem found."
-        checks = tuple((it.what, "ok" if it.good else "problem", it.finding) for it in self.checks)
+        checks = tuple(
+            (check.what, "ok" if check.good else "problem", check.finding) for check in self.checks
+        )
         columns = (Column("variable", code=True), Column("because of", code=True), Column("reason"))
         return Page(
             headline,
@@ -171,8 +173,8 @@ def help_(session: Session, command: Annotated[str, Word("COMMAND", "command")] 
     table = session.table
     if not command:
         elsewhere = tuple(sorted(IN_NOTEBOOKS)) if session.namespace is None else ()
-        here = (it for it in table.values() if it.name not in elsewhere)
-        return Help(session.face, tuple((it.name, it.help) for it in here), elsewhere)
+        here = (entry for entry in table.values() if entry.name not in elsewhere)
+        return Help(session.face, tuple((entry.name, entry.help) for entry in here), elsewhere)
     if command not in table:
         raise UsageError(f"There is no command {command!r}. List the commands with `{session.face} help`.")
     try:

@@ -64,16 +64,16 @@ class Listing(Result):
 
     def page(self) -> Page:
         """See `Result.page`."""
-        what = f" with {self.find!r}" if self.find else ""
+        search = f" with {self.find!r}" if self.find else ""
         where = f"in {self.where}" + (" and its trials" if self.trials else "")
         if not self.rows:
             hint = Hint("Show all", "%ckpt ls") if self.find else Hint("Save", "%ckpt save NAME")
-            return Page(f"No checkpoints{what} {where}.", hints=(hint,))
+            return Page(f"No checkpoints{search} {where}.", hints=(hint,))
         last = self.first + len(self.rows)
         part = f"{self.first + 1:,} to {last:,}" if self.first else f"the newest {len(self.rows):,}"
         more = f"; {part} of them" if self.total > len(self.rows) else ""
         return Page(
-            f"{count(self.total, 'checkpoint')}{what} {where}{more}",
+            f"{count(self.total, 'checkpoint')}{search} {where}{more}",
             (listing_table(self.rows),),
             hints=self._older() if last < self.total else (),
         )
@@ -136,8 +136,8 @@ def _places(session: Session, name: str, trials: str) -> list[Entry | Found]:
         return [*entries]
     from nbckpt.trials.checkpoint_index import find
 
-    found = find(session.library, newest=trials == "newest")
-    places: list[Entry | Found] = [*entries, *found]
+    of_trials = find(session.library, newest=trials == "newest")
+    places: list[Entry | Found] = [*entries, *of_trials]
     return sorted(places, key=lambda place: place.moment, reverse=True)
 
 
@@ -254,7 +254,11 @@ class Shown(Result):
         return Page(
             f"{self.row.label}{message}",
             (_variables(manifest), _skipped(manifest), _files(manifest)),
-            (*notes, *torn_note(it.name for it in manifest.values if it.changed), *manifest.warnings),
+            (
+                *notes,
+                *torn_note(value.name for value in manifest.values if value.changed),
+                *manifest.warnings,
+            ),
             tuple(_folds(provenance)),
             self.pictures,
             self.hints,
@@ -269,7 +273,7 @@ def _settings(names: Sequence[str]) -> str:
 
 
 def _variables(manifest: Manifest) -> Table:
-    return values_table("variables", previews(it for it in manifest.values if it.name not in NAMES))
+    return values_table("variables", previews(value for value in manifest.values if value.name not in NAMES))
 
 
 def _files(manifest: Manifest) -> Table:
@@ -278,7 +282,11 @@ def _files(manifest: Manifest) -> Table:
 
 def _skipped(manifest: Manifest) -> Table:
     columns = (Column("variable", code=True), Column("because of", code=True), Column("reason"))
-    return Table("not saved", columns, tuple((it.name, it.path, it.reason) for it in manifest.skipped))
+    return Table(
+        "not saved",
+        columns,
+        tuple((skipped.name, skipped.path, skipped.reason) for skipped in manifest.skipped),
+    )
 
 
 def _folds(provenance: Any) -> Iterable[Fold]:
@@ -316,7 +324,7 @@ def show(session: Session, ref: Annotated[str, Word("REF", "ref or trial")]) -> 
 
 def _pictures(manifest: Manifest, reader: Reader) -> Iterable[Picture]:
     """Yield the pictures of the values. Leave out damaged pictures and those above the size limit."""
-    small = [it for it in manifest.values if it.picture and it.picture.size <= _MOST_PICTURE]
+    small = [value for value in manifest.values if value.picture and value.picture.size <= _MOST_PICTURE]
     for value in small[:_MOST_PICTURES]:
         with suppress(CorruptError):  # `verify` reports the damage
             if value.picture:

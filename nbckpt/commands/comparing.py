@@ -29,8 +29,8 @@ class Comparison(Result):
     def page(self) -> Page:
         """See `Result.page`."""
         compared = self.compared
-        differ = [it for it in compared.differences if it.change != "same"]
-        files = [it for it in compared.files if it.change != "same"]
+        differ = [difference for difference in compared.differences if difference.change != "same"]
+        files = [difference for difference in compared.files if difference.change != "same"]
         same = len(compared.differences) - len(differ)
         packages = Table(
             "packages that differ",
@@ -55,10 +55,10 @@ class Comparison(Result):
         return Page(headline, tables, tuple(notes), folds)
 
 
-def _table(what: str, differ: Sequence[Difference]) -> Table:
+def _table(kind: str, differ: Sequence[Difference]) -> Table:
     """Return a table of differences."""
-    rows = tuple((it.name, it.change, "; ".join(it.details)) for it in differ)
-    return Table(f"{what}s that differ", (Column(what, code=True), Column("change"), Column("details")), rows)
+    rows = tuple((difference.name, difference.change, "; ".join(difference.details)) for difference in differ)
+    return Table(f"{kind}s that differ", (Column(kind, code=True), Column("change"), Column("details")), rows)
 
 
 def diff(session: Session, old: Step, new: Step = "") -> Comparison:

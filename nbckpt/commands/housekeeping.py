@@ -59,9 +59,9 @@ def _of_trial(session: Session, ref: str) -> tuple[Path, Tree]:
     """Check the files of a trial's checkpoint, and return its folder and its tree."""
     trial, record = session.library.checkpoint(ref)
     trial.checkpoints.check(record)
-    found = Found(trial.folder, record.name)
-    tree = found.tree(metric_of(trial.folder.parent))
-    message = ", ".join(filter(None, (found.ref, tree.manifest.message)))
+    step = Found(trial.folder, record.name)
+    tree = step.tree(metric_of(trial.folder.parent))
+    message = ", ".join(filter(None, (step.ref, tree.manifest.message)))
     return trial.folder / record.name, replace(tree, manifest=replace(tree.manifest, message=message))
 
 
@@ -83,12 +83,12 @@ class Removed(Result):
 
     def page(self) -> Page:
         """See `Result.page`."""
-        what = ", ".join((*self.labels, *(label for label, _ in self.experiments)))
+        named = ", ".join((*self.labels, *(label for label, _ in self.experiments)))
         freed = self.freed + sum(taken for _, taken in self.experiments)
         if self.dry_run:
-            return Page(f"Would remove {what}. The next gc would free up to {size(freed)}.")
+            return Page(f"Would remove {named}. The next gc would free up to {size(freed)}.")
         hints = [Hint("Undo", "%ckpt undo"), Hint(f"Free up to {size(freed)}", "%ckpt gc")]
-        return Page(f"Removed {what}.", hints=tuple(hints if freed else hints[:1]))
+        return Page(f"Removed {named}.", hints=tuple(hints if freed else hints[:1]))
 
 
 def rm(session: Session, ref: Removable, *more: Removable, dry_run: DryRun = False) -> Removed:
@@ -107,11 +107,13 @@ def rm(session: Session, ref: Removable, *more: Removable, dry_run: DryRun = Fal
     others = [ref for ref in dict.fromkeys(others) if ref in names or ("@" in ref and is_trial(ref))]
     refs = [ref for ref in refs if ref not in others]
     entries = [tracker.find(ref) for ref in refs]
-    its = {entry.id: [str(it) for it in tracker.history.refs() if it.id == entry.id] for entry in entries}
+    its = {
+        entry.id: [str(name) for name in tracker.history.refs() if name.id == entry.id] for entry in entries
+    }
     labels = tuple(", ".join(its[entry.id]) or entry.id[:SHORT] for entry in entries)
     freed = tracker.only_in(entries) if entries else 0
     # Check everything first: an item that cannot be removed must fail before any removal.
-    sizes = [(f"the experiment {it}" if it in names else it, library.size_of(it)) for it in others]
+    sizes = [(f"the experiment {name}" if name in names else name, library.size_of(name)) for name in others]
     if not dry_run:
         tracker.remove(refs, partial(library.remove, *others) if others else None)
     return Removed(labels, freed, dry_run, tuple(sizes))
@@ -177,7 +179,7 @@ class Verification(Result):
         return bool(self._left())
 
     def _left(self) -> list[Damage]:
-        return [it for it in self.verified.damages if it.pack not in self.verified.repaired]
+        return [damage for damage in self.verified.damages if damage.pack not in self.verified.repaired]
 
     def page(self) -> Page:
         """See `Result.page`."""
@@ -252,7 +254,9 @@ class Trusted(Result):
         functions = len(self.experiments) - len(steps)
         what = count(len(self.signed) + len(steps), "checkpoint")
         what += f" and {count(functions, 'experiment')}" if functions else ""
-        ids = short(", ".join([it.id[:SHORT] for it in self.signed] + list(self.experiments)), 100)
+        ids = short(
+            ", ".join([manifest.id[:SHORT] for manifest in self.signed] + list(self.experiments)), 100
+        )
         headline = f"Signed {what} as your own: {ids}."
         if not (self.signed or self.experiments):
             headline = "Nothing to sign: every readable checkpoint is signed by you already."
@@ -278,7 +282,9 @@ def trust(session: Session, *refs: Removable, store_: bool = False) -> Trusted:
         others = [ref for ref in refs if not is_ref(session, ref) and (ref in names or is_trial(ref))]
         ours = [ref for ref in refs if ref not in others]
         signed = session.tracker.trust(ours) if ours else []
-        return Trusted(tuple(signed), {}, tuple(it for ref in others for it in library.trust(ref, signer)))
+        return Trusted(
+            tuple(signed), {}, tuple(name for ref in others for name in library.trust(ref, signer))
+        )
     signed, unread = session.tracker.trust_all()
     experiments: list[str] = []
     for name in library.names():
@@ -335,7 +341,7 @@ class Imported(Result):
         if not self.new:
             return Page(f"{name} is already in this store.")
         label = f"{self.ref} ({name})" if self.ref else name
-        headline = f"Imported {label}: {counted(it.name for it in self.manifest.values)}."
+        headline = f"Imported {label}: {counted(value.name for value in self.manifest.values)}."
         if self.trusted:
             return Page(headline)
         hints = Hint("Show", f"%ckpt show {name}"), Hint("Trust", f"%ckpt trust {name}")

@@ -111,7 +111,9 @@ def options_of(run: Callable[..., Any]) -> tuple[Option, ...]:
     hints = get_type_hints(run, include_extras=True)
     helps = _helps(inspect.getdoc(run) or "")
     _, *parameters = inspect.signature(run).parameters.values()
-    return tuple(_option(it, hints[it.name], helps.get(it.name, "")) for it in parameters)
+    return tuple(
+        _option(parameter, hints[parameter.name], helps.get(parameter.name, "")) for parameter in parameters
+    )
 
 
 def _helps(doc: str) -> dict[str, str]:

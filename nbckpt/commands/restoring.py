@@ -48,7 +48,7 @@ class RestoreResult(Result):
         took = "" if restored.dry_run else f" in {duration(restored.seconds)}"
         what = counted(name for name, change in restored.changes.items() if change != "removed")
         which = f"{self.ref} ({manifest.id[:SHORT]}, saved {age(manifest.created_at).text})"
-        headline = f"{done} {what} of {which}{took}"
+        headline = f"{done} {what} from {which}{took}."
         notes = [*([self.also] if self.also else []), *torn_note(restored.torn)]
         if restored.apart:
             names = short(", ".join(restored.apart), 100)
@@ -70,7 +70,7 @@ class RestoreResult(Result):
 
 def _failures(failed: Iterable[Failure], caption: str) -> Table:
     """Return a table of the variables that were not restored, with reasons."""
-    rows = tuple((", ".join(it.names), it.reason) for it in failed)
+    rows = tuple((", ".join(failure.names), failure.reason) for failure in failed)
     return Table(caption, (Column("variable", code=True), Column("reason")), rows)
 
 
@@ -174,7 +174,7 @@ class TrialRestored(Result):
         rest = f"Not names of variables: {short(', '.join(self.rest), 100)}. Get them with {whole}.to_dict()"
         undo = "changed" in self.changes.values() and not self.dry_run
         return Page(
-            f"{done} {counted(self.changes)} of {self.ref}",
+            f"{done} {counted(self.changes)} from {self.ref}.",
             (
                 _changes(self.changes, dry_run=self.dry_run),
                 _failures(self.failed, "not restored; all others are"),
@@ -196,15 +196,19 @@ def _restore_trial(
     if not fields:
         return TrialRestored(label, trial.checkpoints.path(record), {}, (), (), dry_run)
     namespace = session.live("restore")
-    if missing := [it for it in names if not fnmatch.filter(fields, it)]:
+    if missing := [name for name in names if not fnmatch.filter(fields, name)]:
         raise NotFoundError(f"{label} has no variable {missing[0]!r}. It has {', '.join(fields)}")
-    wanted = {it: fields[it] for it in fields if not names or any(fnmatch.fnmatch(it, by) for by in names)}
-    values = {prefix + it: value for it, value in wanted.items() if (prefix + it).isidentifier()}
-    states = {} if prefix else {it: value for it, value in wanted.items() if is_state(it)}
-    rest = tuple(it for it in wanted if not (is_state(it) or (prefix + it).isidentifier()))
+    wanted = {
+        name: fields[name] for name in fields if not names or any(fnmatch.fnmatch(name, by) for by in names)
+    }
+    values = {prefix + name: value for name, value in wanted.items() if (prefix + name).isidentifier()}
+    states = {} if prefix else {name: value for name, value in wanted.items() if is_state(name)}
+    rest = tuple(name for name in wanted if not (is_state(name) or (prefix + name).isidentifier()))
     failed: list[Failure] = []
     if dry_run:
-        changes = {it: "changed" if it in namespace or it in states else "new" for it in values | states}
+        changes = {
+            name: "changed" if name in namespace or name in states else "new" for name in values | states
+        }
     else:
         changes, failed = session.tracker.bind(values | states, namespace, label)
     return TrialRestored(label, trial.folder / record.name, changes, tuple(failed), rest, dry_run)

@@ -58,12 +58,12 @@ class SaveResult(Result):
             duration(self.saved.seconds),
         ]
         headline = f"Saved {self.saved.ref} ({manifest.id[:SHORT]}): {', '.join(parts)}{self.where}"
-        skipped = tuple((Cell(it.name), it.path, it.reason) for it in manifest.skipped)
+        skipped = tuple((Cell(skipped.name), skipped.path, skipped.reason) for skipped in manifest.skipped)
         columns = (Column("variable", code=True), Column("because of", code=True), Column("reason"))
         return Page(
             headline,
             notes=(
-                *torn_note(it.name for it in manifest.values if it.changed),
+                *torn_note(value.name for value in manifest.values if value.changed),
                 *manifest.warnings,
                 *([self.hint] if self.hint else []),
             ),

@@ -51,7 +51,7 @@ class Transferred(Result):
         """See `Result.warns`."""
         moved = self.mirrored
         parts = [moved.checkpoints, *moved.experiments.values()]
-        return bool(self.note or moved.kept or any(it.left_out for it in parts))
+        return bool(self.note or moved.kept or any(part.left_out for part in parts))
 
     def page(self) -> Page:
         """See `Result.page`."""
@@ -64,7 +64,7 @@ class Transferred(Result):
             notes.append(f"Not changed, because they run here: {', '.join(moved.kept)}.")
         if not moved.files:
             nothing = f"Nothing new for {self.place}" if pushed else f"Nothing new at {self.place}"
-            same = sum(it.same for it in parts.values())
+            same = sum(part.same for part in parts.values())
             is_there = (
                 f"{count(same, 'file')} there already" if pushed else f"{count(same, 'file')} here already"
             )
@@ -116,10 +116,10 @@ class SyncShown(Result):
         )
         under_way = f"Pushing: {status.progress}" if status.progress else ""
         failure = _failed(status) if status.failure else ""
-        told = filter(None, (under_way, _last(status), _pending(*self.waiting), failure))
+        lines = filter(None, (under_way, _last(status), _pending(*self.waiting), failure))
         hints = (Hint("Sync now", "%ckpt sync --now"), Hint("Turn off", "%ckpt sync off"))
         headline = f"Synced to {status.url}, {when}."
-        return Page(headline, self._tables(), (*told, *self.trouble), hints=hints)
+        return Page(headline, self._tables(), (*lines, *self.trouble), hints=hints)
 
     def _tables(self) -> tuple[Table, ...]:
         """Return the settings as a table, with a column for the store and one for each syncing experiment."""
@@ -129,7 +129,7 @@ class SyncShown(Result):
         configs = ({"this store": dict(own.settings())} if own else {}) | dict(self.experiments)
         columns = (Column("setting", code=True), *(Column(tail(name)) for name in configs))
         names = dict.fromkeys(name for config in configs.values() for name in config)
-        rows = tuple((name, *(it.get(name, "") for it in configs.values())) for name in names)
+        rows = tuple((name, *(config.get(name, "") for config in configs.values())) for name in names)
         return (Table("settings", columns, rows),)
 
 
@@ -228,22 +228,22 @@ def _settings(file: Path, _changed: int) -> Mapping[str, str]:
     return spec_file.read(file.parent).sync
 
 
-def expanded(place: str, namespace: Mapping[str, Any] | None) -> str:
-    """Replace each `$name` in a place by that variable of the notebook or of the environment.
+def expanded(url: str, namespace: Mapping[str, Any] | None) -> str:
+    """Replace each `$name` in a URL by that variable of the notebook or of the environment.
 
     Raises:
         UsageError: There is no variable of that name, or a `$` is followed by no name.
     """
-    if "$" not in place:
-        return place
+    if "$" not in url:
+        return url
     try:
-        return Template(place).substitute(ChainMap(dict(namespace or {}), dict(os.environ)))
+        return Template(url).substitute(ChainMap(dict(namespace or {}), dict(os.environ)))
     except KeyError as error:
         raise UsageError(
-            f"{masked(place)}: there is no variable {error.args[0]!r}, here or in the environment"
+            f"{masked(url)}: there is no variable {error.args[0]!r}, here or in the environment"
         ) from None
     except ValueError as error:
-        raise UsageError(f"{masked(place)}: {error}. Write $$ for a dollar sign") from None
+        raise UsageError(f"{masked(url)}: {error}. Write $$ for a dollar sign") from None
 
 
 def _mirror(session: Session, url: str) -> Mirror:
@@ -254,7 +254,7 @@ def _mirror(session: Session, url: str) -> Mirror:
 
 
 def _transferred(
-    session: Session, move: Callable[[TransferOptions], Mirrored], done: str, place: str
+    session: Session, move: Callable[[TransferOptions], Mirrored], done: str, url: str
 ) -> Transferred:
     """Make a transfer and show its progress; an interrupt cancels it."""
     cancel, bar, began = Cancel(), session.progress, time.monotonic()
@@ -266,4 +266,4 @@ def _transferred(
         raise Interrupted(
             "Interrupted. Copied files are kept. To continue, run the same command again."
         ) from None
-    return Transferred(mirrored, done, place, time.monotonic() - began)
+    return Transferred(mirrored, done, url, time.monotonic() - began)

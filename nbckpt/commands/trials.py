@@ -72,10 +72,10 @@ def run(
         resume: Whether an experiment of this name must exist, must not exist, or may exist.
     """
     namespace = session.namespace
-    found = values.find_function(function, namespace)
+    trainable = values.find_function(function, namespace)
     grids = {key: grid_search(those) for key, those in values.lists(grid, namespace).items()}
     experiment = run_experiment(
-        found,
+        trainable,
         values.with_lists(values.assignments(config, namespace), grids),
         num_samples=samples,
         executor=executor,
@@ -161,20 +161,20 @@ def trials(
         columns: Show only these metrics.
     """
     library = session.library
-    found = library.open(experiment) if experiment else library.newest_whole()
+    opened = library.open(experiment) if experiment else library.newest_whole()
     names = columns.split(",") if columns else None
     sort = sort or bool(metric or mode)
-    table = found.table(names, most=most, page=page, sort=sort, metric=metric, mode=mode)
+    table = opened.table(names, most=most, page=page, sort=sort, metric=metric, mode=mode)
     if not experiment:
-        table = replace(table, others=_others(library, found.name))
-    if session.watch is not None and found.running:
-        session.watch(table, found)
+        table = replace(table, others=_others(library, opened.name))
+    if session.watch is not None and opened.running:
+        session.watch(table, opened)
     return table
 
 
 def _others(library: Catalog, name: str) -> tuple[tuple[str, str], ...]:
     """Return a row for each other experiment, newest first."""
-    names = [it for it in reversed(library.names()) if it != name]
+    names = [other for other in reversed(library.names()) if other != name]
     rows = []
     for other in names[:_MOST_OTHERS]:
         try:
@@ -220,12 +220,18 @@ def _ask(session: Session, target: str, verb: Literal["pause", "stop", "checkpoi
     experiment, trial = _target(session.library, target)
     name = experiment.name if trial is None else f"{experiment.name}/{trial.id}"
     states = states_of(experiment)
-    asked = [it for it in (experiment.trials if trial is None else [trial]) if _can(verb, it, states)]
+    asked = [
+        candidate
+        for candidate in (experiment.trials if trial is None else [trial])
+        if _can(verb, candidate, states)
+    ]
     if not asked:
         raise UsageError(f"there is nothing to {verb} in {name}: {counted(states)}")
-    running = [it for it in asked if it.status == Status.RUNNING and states[it.id] != INTERRUPTED]
+    running = [
+        candidate for candidate in asked if candidate.status == Status.RUNNING and states[candidate.id] != INTERRUPTED
+    ]
     getattr(experiment, verb)(trial)
-    names = ", ".join(it.id for it in asked[:8]) + (", …" if len(asked) > 8 else "")
+    names = ", ".join(candidate.id for candidate in asked[:8]) + (", …" if len(asked) > 8 else "")
     what = {
         "pause": f"Pausing {names} of {experiment.name}",
         "stop": f"Stopping {names} of {experiment.name}",
@@ -291,10 +297,10 @@ def plot(
     library, words = session.library, list(targets)
     first = words.pop(0) if words and (words[0] in library.names() or not is_trial(words[0])) else ""
     pairs = [word.rpartition("/")[::2] for word in words]
-    places = {place for place, _ in pairs if place} | ({first} if first else set())
-    if len(places) > 1:
-        raise UsageError(f"{', '.join(sorted(places))} are different experiments: draw one at a time")
-    experiment = library.open(places.pop() if places else "")
+    experiments = {experiment for experiment, _ in pairs if experiment} | ({first} if first else set())
+    if len(experiments) > 1:
+        raise UsageError(f"{', '.join(sorted(experiments))} are different experiments: draw one at a time")
+    experiment = library.open(experiments.pop() if experiments else "")
     return curves(experiment, metric, [trial for _, trial in pairs] or None, mode)
 
 

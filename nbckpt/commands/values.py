@@ -73,8 +73,8 @@ def _value(tree: ast.expr, namespace: Namespace | None, word: str) -> Any:
         case ast.Tuple(elts=parts):
             return tuple(_value(part, namespace, word) for part in parts)
         case ast.Dict(keys=keys, values=values) if None not in keys:
-            found = [_value(part, namespace, word) for part in [*filter(None, keys), *values]]
-            return dict(zip(found[: len(keys)], found[len(keys) :], strict=True))
+            members = [_value(part, namespace, word) for part in [*filter(None, keys), *values]]
+            return dict(zip(members[: len(keys)], members[len(keys) :], strict=True))
     try:
         return ast.literal_eval(tree)
     except ValueError:
@@ -115,11 +115,11 @@ def find_function(name: str, namespace: Namespace | None) -> Any:
     Raises:
         UsageError: There is no such function, or its file cannot be imported.
     """
-    place, colon, function = name.rpartition(":")
+    source, colon, function = name.rpartition(":")
     if colon:
-        module = _module(place)
+        module = _module(source)
         if not hasattr(module, function):
-            raise UsageError(f"there is no function {function!r} in {place}{_close(function, vars(module))}")
+            raise UsageError(f"there is no function {function!r} in {source}{_close(function, vars(module))}")
         return getattr(module, function)
     if namespace is None:
         raise UsageError(f"{name!r} names no module. In a shell write module:function or file.py:function.")
@@ -127,12 +127,12 @@ def find_function(name: str, namespace: Namespace | None) -> Any:
     if first not in namespace:
         callables = [it for it, value in namespace.items() if callable(value)]
         raise UsageError(f"there is no function {first!r}{_close(first, callables)}: define it first")
-    found = namespace[first]
+    value = namespace[first]
     for part in rest:
-        if not hasattr(found, part):
+        if not hasattr(value, part):
             raise UsageError(f"there is no {part!r} in {first}: see dir({first})")
-        found = getattr(found, part)
-    return found
+        value = getattr(value, part)
+    return value
 
 
 def _close(name: str, names: Iterable[str]) -> str:
@@ -146,22 +146,22 @@ def add_working_folder() -> None:
         sys.path.insert(0, "")
 
 
-def _module(place: str) -> ModuleType:
-    if place.endswith(".py") and not Path(place).is_file():
-        raise UsageError(f"there is no file {place!r}")
+def _module(source: str) -> ModuleType:
+    if source.endswith(".py") and not Path(source).is_file():
+        raise UsageError(f"there is no file {source!r}")
     try:
-        if not place.endswith(".py"):
+        if not source.endswith(".py"):
             add_working_folder()
-            return importlib.import_module(place)
+            return importlib.import_module(source)
         # Add a prefix to the name: an imported module may already have the file's name.
-        spec = importlib.util.spec_from_file_location(f"nbckpt_file_{Path(place).stem}", place)
+        spec = importlib.util.spec_from_file_location(f"nbckpt_file_{Path(source).stem}", source)
         assert spec is not None
         assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         sys.modules[spec.name] = module
         spec.loader.exec_module(module)
     except Exception as error:
-        raise UsageError(f"cannot import {place}: {type(error).__name__}: {error}") from error
+        raise UsageError(f"cannot import {source}: {type(error).__name__}: {error}") from error
     # Another process cannot import a module of that name, so it is pickled by value.
     cloudpickle.register_pickle_by_value(module)
     return module

@@ -31,10 +31,10 @@ def register(shell: InteractiveShell, session: Callable[[], Session]) -> None:
     @context_matcher()
     def matcher(context: CompletionContext) -> SimpleMatcherResult:
         line = context.full_text.split("\n")[context.cursor_line][: context.cursor_position]
-        found = _LINE.match(line)
-        if found is None:
+        match = _LINE.match(line)
+        if match is None:
             return SimpleMatcherResult(completions=[])
-        words = found[1].split(" ")
+        words = match[1].split(" ")
         fragment = words[-1]
         found_words = candidates(words[:-1], fragment, session)
         options = dict.fromkeys(text for text in found_words if text.startswith(fragment))
@@ -64,33 +64,33 @@ def candidates(before: list[str], fragment: str, session: Callable[[], Session])
         return ()
     command = TABLE[given[0]]
     if fragment.startswith("-"):
-        return sorted(flag for it in command.options for flag in it.flags if flag.startswith("--"))
+        return sorted(flag for option in command.options for flag in option.flags if flag.startswith("--"))
     option = _option_at(command, given[1:])
     return _values(option, session(), fragment) if option else ()
 
 
 def _option_at(command: Command, words: list[str]) -> Option | None:
     """Return the option or argument that the next word is a value of."""
-    by_flag = {flag: it for it in command.options for flag in it.flags}
+    by_flag = {flag: option for option in command.options for flag in option.flags}
     last = by_flag.get(words[-1]) if words else None
     if last is not None and words[-1].startswith("-") and not last.switch:
         return last
-    arguments = [it for it in command.options if not it.flags[0].startswith("-")]
-    takes = {flag for flag, it in by_flag.items() if flag.startswith("-") and not it.switch}
-    place = sum(
+    arguments = [option for option in command.options if not option.flags[0].startswith("-")]
+    takes = {flag for flag, option in by_flag.items() if flag.startswith("-") and not option.switch}
+    position = sum(
         not word.startswith("-") and (at == 0 or words[at - 1] not in takes) for at, word in enumerate(words)
     )
-    return arguments[min(place, len(arguments) - 1)] if arguments else None
+    return arguments[min(position, len(arguments) - 1)] if arguments else None
 
 
 def _values(option: Option, session: Session, fragment: str) -> Iterable[str]:
     live = session.namespace or {}
-    variables = sorted(it for it in live if it not in session.hidden and not it.startswith("__"))
+    variables = sorted(name for name in live if name not in session.hidden and not name.startswith("__"))
     match option.kind:
         case "variable":
             return variables
         case "function":
-            return [it for it in variables if callable(live[it])]
+            return [name for name in variables if callable(live[name])]
         case "command":
             return sorted(TABLE)
         case "name":
@@ -118,7 +118,7 @@ def _in_experiments(library: Catalog, kind: str, fragment: str) -> Iterable[str]
             if not at:
                 yield name
             elif kind == "step" and name == word:
-                yield from (f"{name}@{it.step}" for it in reversed(trial.checkpoints.records()))
+                yield from (f"{name}@{record.step}" for record in reversed(trial.checkpoints.records()))
 
 
 def _names(tracker: Tracker) -> list[str]:

@@ -23,7 +23,11 @@ def fate() -> Fate:
     caller = _caller(inspect.currentframe())
     if caller is None:
         return "kept"
-    later = (it.opname for it in dis.get_instructions(caller.f_code) if it.offset > caller.f_lasti)
+    later = (
+        instruction.opname
+        for instruction in dis.get_instructions(caller.f_code)
+        if instruction.offset > caller.f_lasti
+    )
     following = next(later, "")
     if following == "POP_TOP":
         return "dropped"

@@ -122,8 +122,8 @@ class CheckpointMagics(Magics):
     def session(self, store: str | None = None, progress: Any = None, cell: str | None = None) -> Session:
         """Return the session for commands in this shell."""
         namespace = self.shell.user_ns
-        place = store and _expanded(store, namespace)
-        tracker, auto = self._open(place)
+        url = store and _expanded(store, namespace)
+        tracker, auto = self._open(url)
         history = frozenset(name for name in namespace if _HISTORY.fullmatch(name))
         return Session(
             tracker,
@@ -136,7 +136,7 @@ class CheckpointMagics(Magics):
             table=TABLE,
             insert=lambda text: self.shell.set_next_input(text),
             watch=self.live.show,
-            panel=lambda tab: self.show_panel(tab, place),
+            panel=lambda tab: self.show_panel(tab, url),
         )
 
     def show_panel(self, tab: str = "checkpoints", store: str | None = None) -> None:
@@ -194,9 +194,9 @@ class CheckpointMagics(Magics):
         """Unregister from the shell, and close the panel and every tracker."""
         self._close_panel()
         self.live.unregister()
-        for event, told in (("pre_run_cell", self._begun), ("post_run_cell", self._ended)):
-            if told in self.shell.events.callbacks[event]:
-                self.shell.events.unregister(event, told)
+        for event, callback in (("pre_run_cell", self._begun), ("post_run_cell", self._ended)):
+            if callback in self.shell.events.callbacks[event]:
+                self.shell.events.unregister(event, callback)
         for tracker, auto in self._trackers.values():
             tracker.close()
             auto.close()
@@ -260,10 +260,10 @@ def unload(shell: InteractiveShell) -> None:
     completer.unregister(shell)
 
 
-def _expanded(place: str, namespace: dict[str, Any]) -> str:
+def _expanded(url: str, namespace: dict[str, Any]) -> str:
     from nbckpt.commands.syncing import expanded
 
-    return expanded(place, namespace)
+    return expanded(url, namespace)
 
 
 @contextmanager

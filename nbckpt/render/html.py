@@ -19,8 +19,8 @@ _LONGEST_WORD = 48
 
 def html(templates: Sequence[str], result: object, page: Page) -> str:
     """Return the HTML of a page and its result, made by the first of *templates* that exists."""
-    found = _environment(Settings.load().templates).select_template(templates)
-    return str(found.render(result=result, page=page))
+    template = _environment(Settings.load().templates).select_template(templates)
+    return str(template.render(result=result, page=page))
 
 
 def template_folders(own: Path | None = None) -> list[Path]:
@@ -29,8 +29,8 @@ def template_folders(own: Path | None = None) -> list[Path]:
     A wheel has the templates inside the package. An editable install has them beside the package.
     """
     package = Path(__file__).parents[1]
-    places = [own, package / "templates", package.parent / "templates"]
-    return [place for place in places if place is not None and place.is_dir()]
+    folders = [own, package / "templates", package.parent / "templates"]
+    return [folder for folder in folders if folder is not None and folder.is_dir()]
 
 
 @lru_cache(maxsize=4)

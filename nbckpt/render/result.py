@@ -59,5 +59,7 @@ def html_of(shown: Rich, page: Page | None = None) -> str:
 
 def _templates(kind: type) -> list[str]:
     """Return the names of the templates for a class, the most specific first."""
-    names = [it.__name__ for it in kind.__mro__ if issubclass(it, Rich)]
-    return [re.sub(r"(?<=[a-z])(?=[A-Z])", "_", it).lower() + ".html.j2" for it in names] + ["_page.html.j2"]
+    names = [base.__name__ for base in kind.__mro__ if issubclass(base, Rich)]
+    return [re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower() + ".html.j2" for name in names] + [
+        "_page.html.j2"
+    ]

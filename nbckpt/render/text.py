@@ -38,7 +38,7 @@ def _lines(page: Page) -> Iterator[str]:
             yield from (f"    {line}" for line in fold.text.splitlines())
     if page.pictures:
         yield ""
-        yield f"pictures (shown in a notebook): {', '.join(it.alt for it in page.pictures)}"
+        yield f"pictures (shown in a notebook): {', '.join(picture.alt for picture in page.pictures)}"
     if page.hints:
         yield ""
         yield "   ".join(map(str, page.hints))

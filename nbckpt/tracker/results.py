@@ -64,7 +64,7 @@ class Restored:
 
     def __repr__(self) -> str:
         changes = (f"{number} {change}" for change, number in Counter(self.changes.values()).items())
-        failed = [f"{sum(len(it.names) for it in self.failed)} failed"] if self.failed else []
+        failed = [f"{sum(len(failure.names) for failure in self.failed)} failed"] if self.failed else []
         done = ["dry run"] if self.dry_run else []
         return f"Restored({', '.join([self.manifest.id[:8], *changes, *failed, *done])})"
 
@@ -95,5 +95,7 @@ class Compared:
 
     def __repr__(self) -> str:
         sides = f"{self.old.id[:8]} -> {self.new.id[:8] if self.new else 'now'}"
-        changes = Counter(it.change for it in self.differences)
-        return f"Compared({', '.join([sides, *(f'{number} {what}' for what, number in changes.items())])})"
+        changes = Counter(difference.change for difference in self.differences)
+        return (
+            f"Compared({', '.join([sides, *(f'{number} {change}' for change, number in changes.items())])})"
+        )

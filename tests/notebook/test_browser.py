@@ -123,7 +123,7 @@ def test_the_table_of_the_cell_follows_a_paused_and_resumed_grid(lab: Lab) -> No
     assert second.locator("div.nbckpt").evaluate("it => it.scrollWidth <= it.clientWidth")
     pictures(lab, "trials-ended")
     assert "Best of grid by loss (min): grid/t" in lab.run(7).inner_text()
-    assert "Restored 1 variable of grid/t0@8" in lab.run(8).inner_text()
+    assert "Restored 1 variable from grid/t0@8" in lab.run(8).inner_text()
     assert lab.run(9).inner_text().strip() == "8"
     pictures(lab, "trials-best")
     assert lab.output(1).locator(".jp-OutputArea-child").count() == 1

@@ -98,7 +98,7 @@ def outputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[n
 @pytest.mark.slow
 def test_in_a_kernel_a_result_is_shown_once(outputs: dict[str, list[nbformat.NotebookNode]]) -> None:
     shown = {
-        name: sum("saved " in it.data["text/plain"] for it in found if "data" in it)
+        name: sum("Saved " in it.data["text/plain"] for it in found if "data" in it)
         for name, found in outputs.items()
     }
     wanted = {name: times for name, (_, times) in CELLS.items()} | {f"warns, {it}": 1 for it in WARNING}

@@ -50,7 +50,7 @@ def test_restore_loads_live_states_and_undo_reverts_them(made: Notebook) -> None
     made.run("%ckpt save one rates --states")
     made.run("holder.counter.count = 9; rates.append(0.2)")
     restored = str(made.run("%ckpt restore one"))
-    assert restored.startswith("Restored 1 variable and 2 states of one")
+    assert restored.startswith("Restored 1 variable and 2 states from one")
     assert (made.names["holder"].counter.count, made.names["rates"]) == (3, [0.1])
     assert "state:steps" in str(made.run("%ckpt undo"))
     assert (made.names["holder"].counter.count, made.names["rates"]) == (9, [0.1, 0.2])
@@ -154,7 +154,7 @@ def test_states_of_a_trial_can_be_loaded_in_the_notebook(made: Notebook) -> None
     made.run(TRAIN)
     made.run("%ckpt run train --name e --every 2 --wait")
     restored = str(made.run("%ckpt restore t0@2"))
-    assert restored.startswith("Restored 0 variables and 1 state of e/t0@2")
+    assert restored.startswith("Restored 0 variables and 1 state from e/t0@2")
     assert made.names["holder"].counter.count == 2
     made.run("%ckpt undo")
     assert made.names["holder"].counter.count == 3

@@ -123,7 +123,7 @@ def test_an_error_is_one_line_with_advice(trained: Notebook, line: str, words: s
     ("line", "words"),
     [
         ("best --metric los --mode min", "no trial of 'e' reported 'los': there are loss"),
-        ("best", "Which metric"),
+        ("best", "Which metric? %ckpt best --metric loss --mode min"),
         ("trials f", "there is no experiment 'f': there are e"),
         ("show t9", "'e' has no trial 't9': there are t0"),
         ("show f/t0", "there is no experiment 'f'"),

@@ -187,6 +187,7 @@ def test_a_failed_trial_keeps_its_traceback_and_others_continue() -> None:
     assert (failed.status, fine.status) == (Status.ERROR, Status.TERMINATED)
     assert failed.error == "ZeroDivisionError: division by zero"
     assert 'nbckpt.report(share=1 / config["n"])' in failed.traceback
+    assert failed.traceback.count("  File ") == 1  # no frame of nbckpt
 
 
 def test_failures_are_counted_over_all_attempts() -> None:

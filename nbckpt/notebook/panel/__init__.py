@@ -88,7 +88,7 @@ class Panel:
             TrialsTab(self._controller),
             SyncTab(self._controller),
         ]
-        self._front = widgets.Tab([it.widget for it in self._tabs], selected_index=TABS.index(tab))
+        self._front = widgets.Tab([part.widget for part in self._tabs], selected_index=TABS.index(tab))
         for at, tab_ in enumerate(self._tabs):
             self._front.set_title(at, tab_.title)
         style = widgets.HTML(_STYLE, layout=widgets.Layout(display="none"))

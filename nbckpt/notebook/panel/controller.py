@@ -73,8 +73,8 @@ class Controller:
 
     def on_change(self, then: Callable[[], object], *inputs: widgets.Widget) -> None:
         """Call *then* at each change of a value in *inputs*, once no other action of the panel runs."""
-        for it in inputs:
-            it.observe(self._alone(then), "value")
+        for widget in inputs:
+            widget.observe(self._alone(then), "value")
 
     def _alone(self, then: Callable[[], object]) -> Callable[[object], None]:
         def do(_: object) -> None:
@@ -136,8 +136,8 @@ class Controller:
 
     def ask_nothing(self) -> None:
         """Withdraw all open questions: they belong to another action."""
-        for it in self._questions:
-            it.dismiss()
+        for question in self._questions:
+            question.dismiss()
 
     def hide(self) -> None:
         """Hide the detail."""

@@ -136,7 +136,7 @@ class TrialsTab:
             self._controller.static_copy.put(result)
 
     def _show_none(self) -> None:
-        self._leave()
+        self._controller.hide()
         self._version = self._offered = self._shown = None
         self._table.value = _NONE
         self._pager.update(0)
@@ -150,9 +150,8 @@ class TrialsTab:
         metrics = inferred(experiment.trials, experiment.spec.metric, most=None)
         former, self._offered = self._offered, experiment.folder
         offer(self._metric, [(name, name) for name in metrics])
-        if former not in {None, experiment.folder}:
-            self._leave()
         if former != experiment.folder:
+            self._controller.hide()
             self._metric.value = next(iter(metrics), None)
             self._mode.value = experiment.spec.mode or "min"
         self._offer_quietly(self._trials, [(_label(trial), trial.id) for trial in experiment.trials])
@@ -169,11 +168,6 @@ class TrialsTab:
         self._is_offering = True
         offer(choice, options)
         self._is_offering = False
-
-    def _leave(self) -> None:
-        """Hide the details and the question of the former experiment."""
-        self._controller.ask_nothing()
-        self._controller.hide()
 
     def _turned(self) -> None:
         if not self._is_offering:
@@ -236,8 +230,8 @@ class TrialsTab:
     def _stop(self) -> None:
         chosen, targets = self._trials.value, self._targets()
         more = ", …" if len(chosen) > _MOST_NAMED else ""
-        what = f"{', '.join(chosen[:_MOST_NAMED])}{more} of " if chosen else "all trials of "
-        question = f"Stop {what}{self._experiment.value}? A stopped trial is finished."
+        stopped = f"{', '.join(chosen[:_MOST_NAMED])}{more} of " if chosen else "all trials of "
+        question = f"Stop {stopped}{self._experiment.value}? A stopped trial is finished."
         self._confirmation.propose(question, "Stop now", lambda: self._do("stop", targets))
 
     def _on_one(self, command: str, *, follow: bool = False) -> None:
@@ -249,9 +243,9 @@ class TrialsTab:
     def _best(self) -> None:
         if self._has_metric():
             words = (f"--metric={self._metric.value}", "--mode", self._mode.value)
-            found = self._controller.show("best", self._experiment.value, *words, follow=True)
-            if isinstance(found, TrialShown):
-                self._trials.value = (found.trial.id,)
+            page = self._controller.show("best", self._experiment.value, *words, follow=True)
+            if isinstance(page, TrialShown):
+                self._trials.value = (page.trial.id,)
 
     def _curves(self) -> None:
         if self._has_metric():

@@ -15,6 +15,8 @@ from nbckpt.trials.model.journal import Event, Journal
 from nbckpt.trials.model.metrics import plain
 from nbckpt.trials.model.trial import Status, Trial, fold
 
+_PACKAGE = Path(__file__).parents[2]
+
 
 class TrialRecorder:
     """Writes a trial's journal. Each call writes first, so the journal is never behind the trial.
@@ -94,6 +96,6 @@ class TrialRecorder:
 def _theirs(error: BaseException) -> TracebackType | None:
     """Return an exception's traceback from the first frame of the user's code."""
     frames = error.__traceback__
-    while frames is not None and Path(frames.tb_frame.f_code.co_filename).parent == Path(__file__).parent:
+    while frames is not None and _PACKAGE in Path(frames.tb_frame.f_code.co_filename).parents:
         frames = frames.tb_next
     return frames or error.__traceback__
