@@ -228,7 +228,9 @@ def _ask(session: Session, target: str, verb: Literal["pause", "stop", "checkpoi
     if not asked:
         raise UsageError(f"there is nothing to {verb} in {name}: {counted(states)}")
     running = [
-        candidate for candidate in asked if candidate.status == Status.RUNNING and states[candidate.id] != INTERRUPTED
+        candidate
+        for candidate in asked
+        if candidate.status == Status.RUNNING and states[candidate.id] != INTERRUPTED
     ]
     getattr(experiment, verb)(trial)
     names = ", ".join(candidate.id for candidate in asked[:8]) + (", …" if len(asked) > 8 else "")
