@@ -6,6 +6,7 @@ commit it with its outputs; in JupyterLab, where tables of trials are kept up af
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,8 @@ import pytest
 
 from notebook.committed import FOLDER, ROOT, code_cells, read, tags
 
+# nbval does not apply updates, so a save that shows its progress on a slow machine looks like two outputs.
+QUIET = "import nbckpt.notebook.progress\nnbckpt.notebook.progress._DELAY_S = 3600.0\ndel nbckpt\n"
 CHECKED = "nbval-check-output"
 NOTEBOOKS = pytest.mark.parametrize("path", sorted(FOLDER.glob("*.ipynb")), ids=lambda path: path.stem)
 
@@ -36,11 +39,15 @@ def test_a_committed_notebook_is_valid_and_has_outputs(path: Path) -> None:
 @NOTEBOOKS
 def test_a_rerun_notebook_gives_the_committed_outputs(path: Path, tmp_path: Path) -> None:
     shutil.copy(path, tmp_path)
+    startup = tmp_path / "ipython" / "profile_default" / "startup"
+    startup.mkdir(parents=True)
+    (startup / "quiet.py").write_text(QUIET)
     nbval = ["--nbval-lax", "--nbval-current-env", "--nbval-cell-timeout=120"]
     sanitize = f"--nbval-sanitize-with={ROOT / 'tests' / 'sanitize.cfg'}"
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *nbval, sanitize, "."],
         cwd=tmp_path,
+        env=os.environ | {"IPYTHONDIR": str(startup.parents[1])},
         capture_output=True,
         text=True,
         check=False,
