@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
-_HERE = __name__.rpartition(".")[0]
+_PACKAGE = __name__.partition(".")[0]
 _PROMPTS = ("<stdin", "<python-input", "<pyshell")
 """Prefixes of the file names of prompt input: Python's, Python's since 3.13, and IDLE's."""
 
@@ -76,7 +76,7 @@ def _calling_frame(state: object) -> FrameType:
 
 
 def _is_ours(frame: FrameType) -> bool:
-    return str(frame.f_globals.get("__name__", "")).startswith(f"{_HERE}.")
+    return str(frame.f_globals.get("__name__", "")).startswith(f"{_PACKAGE}.")
 
 
 def _notebook_frame(frame: FrameType | None) -> FrameType | None:
