@@ -95,8 +95,6 @@ class Tracker(Rich):
         """The action that `undo` would revert, as text; empty for none."""
         return self._binder.last.what if self._binder.last else ""
 
-    # Saving.
-
     def save(
         self,
         namespace: dict[str, Any],
@@ -163,8 +161,6 @@ class Tracker(Rich):
     def _default_name(self) -> str:
         return Path(self.settings.notebook).stem if self.settings.notebook else "session"
 
-    # Looking.
-
     def entries(self) -> list[Entry]:
         """Return the checkpoints, newest first."""
         self.history.check_format()
@@ -228,8 +224,6 @@ class Tracker(Rich):
             captured = capture(live, namespace, packer)
             packer.finish()
             return {value.name: value for value in captured.values(packer)}
-
-    # Restoring.
 
     def restore(
         self,

@@ -189,10 +189,10 @@ def wrap_function(function: Function, *, states_every: int = 0) -> type[Function
     """Return a Trainable class that runs *function*.
 
     Args:
-            function: `f(config)`, `f(config, checkpoint_dir=None)` or `f(config, reporter)`.
-                `checkpoint_dir` is the path of the checkpoint to continue from. The function reports with
-                `nbckpt.report`, or yields or returns a number or a dict.
-            states_every: Save the function's states every N reports that carry no checkpoint; 0 for never.
+        function: `f(config)`, `f(config, checkpoint_dir=None)` or `f(config, reporter)`.
+            `checkpoint_dir` is the path of the checkpoint to continue from. The function reports with
+            `nbckpt.report`, or yields or returns a number or a dict.
+        states_every: Save the function's states every N reports that carry no checkpoint; 0 for never.
 
     Raises:
         UsageError: The function takes other arguments; the message names them.
