@@ -97,7 +97,8 @@ def fill_function(
     for name, value in attributes.items():
         if name == "__dict__":
             function.__dict__.update(value)
-        else:
+        # From Python 3.13 on the code has its own string. With another, an unchanged function differs.
+        elif name != "__qualname__" or value != function.__qualname__:
             setattr(function, name, value)
     for cell, value in contents:
         cell.cell_contents = value

@@ -57,10 +57,14 @@ def test_a_save_does_not_change_live_classes(notebook: Notebook) -> None:
 
 def test_a_restored_class_counts_as_unchanged(notebook: Notebook) -> None:
     notebook.run(CLASS)
-    notebook.run("%ckpt save shapes")
+    notebook.run("class Disc(Circle):\n    def __init__(self):\n        self.radius = 2\ndisc = Disc()")
+    first = notebook.run("%ckpt save shapes").saved.manifest.values
     notebook.run("%ckpt restore shapes")
     differences = notebook.run("%ckpt diff shapes").compared.differences
-    assert {it.name: it.change for it in differences} == dict.fromkeys(["Circle", "circle", "math"], "same")
+    names = ["Circle", "Disc", "circle", "disc", "math"]
+    assert {difference.name: difference.change for difference in differences} == dict.fromkeys(names, "same")
+    second = notebook.run("%ckpt save shapes").saved.manifest.values
+    assert {value.name: value.digest for value in second} == {value.name: value.digest for value in first}
 
 
 def test_an_enum_is_restored_as_itself(notebook: Notebook) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import pickle
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import EnumMeta
@@ -85,6 +86,7 @@ class Classes:
         if kind not in self._whole:  # a live class is complete: see docs/decisions/0011
             self._whole.add(kind)
             filler(kind, state)
+            _intern_attribute_names(kind)
         return kind
 
     def _maker(self, kind: type) -> Any:
@@ -115,6 +117,17 @@ class Classes:
             with self._tracker.lock:
                 self._tracker.numbers[made] = number
                 self._tracker.classes[number] = made
+
+
+def _intern_attribute_names(kind: type) -> None:
+    """Make the names in `__static_attributes__` those of the instances' attributes, as the compiler does.
+
+    Python 3.13 added that tuple. With other strings of equal content, an unchanged instance would be pickled
+    to other bytes.
+    """
+    names = vars(kind).get("__static_attributes__")
+    if type(names) is tuple and all(type(name) is str for name in names):
+        type.__setattr__(kind, "__static_attributes__", tuple(map(sys.intern, names)))
 
 
 def _nothing(*_: Any, **_keywords: Any) -> None:
