@@ -75,7 +75,7 @@ def elsewhere(notebook):
     run("%ckpt push copy")
     run("%ckpt --store copy restore base words --as copied_")
     assert run("len(copied_words)") == 100_000
-    assert "it is pushed whenever you say" in str(run("%ckpt sync there"))
+    assert "so each %ckpt sync pushes once" in str(run("%ckpt sync there"))
 
 
 def forms():
