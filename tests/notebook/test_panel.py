@@ -641,7 +641,8 @@ def test_a_question_keeps_its_trial_while_the_list_changes(
     press(panel, "Stop…")
     monkeypatch.setattr("nbckpt.notebook.panel.trials._label", lambda trial: f"{trial.id}, as it is now")
     notebook.run("gate.release(2)")
-    until(lambda: tab._trials.options[0][0] == "t0, as it is now")
+    # The panel's thread sets the options first, and then the value.
+    until(lambda: tab._trials.options[0][0] == "t0, as it is now" and bool(tab._trials.value))
     assert tab._trials.value == ("t1",)
     assert "Stop t1 of e?" in shown(panel)
     tab._experiment.value = "z"
