@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -121,3 +123,14 @@ def test_pauses_grow_with_the_failures_up_to_a_limit() -> None:
 def test_a_request_names_its_target_without_the_password() -> None:
     for action in ("sync_up", "sync_down", "delete"):
         assert "me:***@host" in str(Request(action, "here", "sftp://me:secret@host/x"))
+
+
+def test_a_slow_last_job_is_waited_for_without_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    gate, said, ended = threading.Event(), [], []
+    monkeypatch.setattr("nbckpt.sync.engine._SILENT_S", 0.01)
+    monkeypatch.setattr("nbckpt.sync.engine._log.error", lambda *words: said.append(words))
+    monkeypatch.setattr("nbckpt.sync.engine._log.warning", lambda *_: gate.set())  # it has begun to wait
+    engine = Engine(lambda _: gate.wait(), patience=math.inf, at_end=lambda: ended.append(True))
+    engine.ask(PUSH)
+    engine.finish(time.monotonic())
+    assert (said, ended) == ([], [True])
