@@ -267,6 +267,14 @@ def test_a_shell_shows_pages_curves_and_logs(job: Path, capsys: pytest.CaptureFi
     assert "there is nothing to checkpoint in e: 3 trials, 3 done" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("words", [["help"], ["--help"], ["-h"], ["--store", "x", "--help"]])
+def test_help_lists_the_commands(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("nbckpt COMMAND")
+    assert "\nverify " in out
+
+
 def test_run_takes_a_module_of_the_working_folder(job: Path) -> None:
     assert main(["run", "cli_job:train", "lr=1", "--executor", "inline"]) == 0
 

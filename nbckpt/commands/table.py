@@ -192,7 +192,7 @@ class Request:
 
 
 def parse(table: Mapping[str, Command], words: Sequence[str], face: str) -> Request:
-    """Parse *words*. No words mean `status`.
+    """Parse *words*. No words mean `status`, and `--help` alone means `help`.
 
     Only the named command is looked up in the table.
 
@@ -200,8 +200,10 @@ def parse(table: Mapping[str, Command], words: Sequence[str], face: str) -> Requ
         UsageError: The words are not a valid command.
         HelpRequest: The words ask for help.
     """
-    asks_for_help = not {"-h", "--help"}.isdisjoint(words)
-    verb = _verb(words) or ("help" if asks_for_help else "status")
+    verb = _verb(words)
+    if not verb:
+        asks_for_help = not {"-h", "--help"}.isdisjoint(words)
+        verb, words = ("help", ["help"]) if asks_for_help else ("status", words)
     if verb not in table:
         close = difflib.get_close_matches(verb, table, n=1)
         hint = f"Did you mean {close[0]!r}? " if close else ""
