@@ -232,7 +232,7 @@ def expanded(url: str, namespace: Mapping[str, Any] | None) -> str:
     """Replace each `$name` in a URL by that variable of the notebook or of the environment.
 
     Raises:
-        UsageError: There is no variable of that name, or a `$` is followed by no name.
+        UsageError: The variable does not exist, or no name follows a `$`.
     """
     if "$" not in url:
         return url
