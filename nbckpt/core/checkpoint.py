@@ -26,15 +26,10 @@ from nbckpt.core.subclasses import class_name, initialised, narrower, recorded_c
 from nbckpt.core.transfer import save_tree, write_archive
 from nbckpt.core.tree import Tree, remote_tree, write_folder, write_remote
 from nbckpt.core.trust import open_signer
-from nbckpt.errors import (
-    NbckptError,
-    UntrustedError,
-    UsageError,
-)
+from nbckpt.errors import NbckptError, UntrustedError, UsageError
 from nbckpt.render import Page, Rich
 from nbckpt.store import Store, local_folder, masked_url, open_store
 
-_MOST_TRIES = 3
 _PREPROCESSOR = "_preprocessor"
 
 

@@ -23,7 +23,7 @@ Change = Literal["added", "removed", "changed", "same"]
 Loaded = Callable[[str], Any]
 """Returns a value by its name. Raises if the value may not or cannot be loaded."""
 
-_MOST_PARTS = 10_000
+_MOST_PARTS, _MOST_DETAIL = 10_000, 2000
 _NUMBERS = ("int", "float", "bool")
 _MADE_BY_PYTHON = frozenset(
     {"__dict__", "__weakref__", "__doc__", "_abc_impl", "__firstlineno__", "__slotnames__"}
@@ -45,9 +45,6 @@ class Side:
 
     values: Mapping[str, Value]
     load: Loaded | None
-
-
-_MOST_DETAIL = 2000
 
 
 def compare(old: Side, new: Side) -> list[Difference]:

@@ -165,10 +165,10 @@ def _in_object(value: dict[str, Any], form: dict[Any, Any]) -> tuple[str, str] |
             if mismatch := _mismatch(item, form[str]):
                 return f"[{name!r:.60}]{mismatch[0]}", mismatch[1]
         return None
-    for key, its in form.items():
+    for key, part in form.items():
         name = key[:-1] if key[-1] == "?" else key
         if name in value:
-            if mismatch := _mismatch(value[name], its):
+            if mismatch := _mismatch(value[name], part):
                 return f".{name}{mismatch[0]}", mismatch[1]
         elif name is key:
             return f".{name}", "there"

@@ -37,7 +37,7 @@ class ValueState(State):
     An object with `state_dict()` and `load_state_dict()` is loaded in place. It is saved while the object is
     alive, even if no variable keeps the state. A dict, a list, a set, a random generator, or an array of the
     same shape and type is refilled in place. Such objects inside dicts, lists and tuples are refilled too.
-    Any other value is refilled: after a load the new object is the state's `value`. A warning says so,
+    Any other value is replaced: after a load the new object is the state's `value`. A warning says so,
     except for numbers and text. For all values without `state_dict()`, keep the state in a variable.
 
     Args:

@@ -66,9 +66,8 @@ class Store(ABC):
     def sizes(self, prefix: str = "") -> Iterator[tuple[str, int]]:
         """Yield every key that begins with *prefix*, sorted, with its number of bytes.
 
-        This default reads every value. A store whose listing includes the sizes returns them from the
-        listing.
-        A key that is deleted meanwhile may be left out.
+        This default reads every value. A store whose listing includes the sizes returns them from there. A
+        key that is deleted meanwhile may be left out.
         """
         for key in self.keys(prefix):
             with suppress(NotFoundError):
@@ -106,8 +105,7 @@ class Store(ABC):
         """Store the bytes of *source* under *target*, and remove *source*.
 
         This default copies and then deletes. It would also delete bytes that are put under *source* between
-        the
-        two steps. A store whose storage can rename moves in one step.
+        the two steps. A store whose storage can rename moves in one step.
 
         Raises:
             NotFoundError: The store has no key *source*.

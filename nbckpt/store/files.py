@@ -344,10 +344,10 @@ def exchange(one: Path, other: Path) -> bool:
     """Swap two names in one step, if the system can (Linux). Tell whether it did."""
     if sys.platform != "linux":
         return False
-    rename = getattr(ctypes.CDLL(None), "renameat2", None)
-    if rename is None:
+    call = getattr(ctypes.CDLL(None), "renameat2", None)
+    if call is None:
         return False
-    done = rename(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE)
+    done = call(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE)
     return bool(done == 0)
 
 

@@ -48,7 +48,7 @@ class _Body:
         self.at_once = max(1, _AT_ONCE // self._part)
 
     def part(self, number: int) -> bytes:
-        """See `cancellable.Parts`."""
+        """See `multipart.Parts.part`."""
         start = number * self._part
         return self._read(start, min(start + self._part, self._size))
 

@@ -384,7 +384,7 @@ class Tracker(Rich):
     def export(self, ref: str, file: str | os.PathLike[str], *, overwrite: bool = False) -> int:
         """Export one checkpoint to a file; return the file's size in bytes."""
         manifest = self.manifest(ref)
-        names = [its.name for its in self.history.refs() if its.id == manifest.id]
+        names = [named.name for named in self.history.refs() if named.id == manifest.id]
         wanted = re.split("[@~]", ref)[0]
         name = wanted if wanted in names else next(iter(names), "")
         return transfer.export(self.history, manifest, Path(file), name, overwrite=overwrite)
