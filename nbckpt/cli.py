@@ -137,7 +137,7 @@ class _Line:
 
 def _page_in_a_shell(page: Page) -> Page:
     """Return a page whose notes and hints name shell commands. Recorded data is not changed."""
-    hints = (Hint(hint.what, _in_a_shell(hint.command)) for hint in page.hints)
+    hints = (Hint(hint.label, _in_a_shell(hint.command)) for hint in page.hints)
     return replace(
         page,
         notes=tuple(map(_in_a_shell, page.notes)),

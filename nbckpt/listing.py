@@ -17,7 +17,7 @@ from nbckpt.render import Cell, Column, Table, age, count, short, size
 from nbckpt.state.snapshot import PREFIX, is_state
 
 if TYPE_CHECKING:
-    from nbckpt.trials.checkpoint_index import Found
+    from nbckpt.trials.checkpoint_index import TrialCheckpoint
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Rows:
             refs[ref.id] = (*refs.get(ref.id, ()), ref)
         return refs
 
-    def read(self, checkpoint: Entry | Found) -> Row:
+    def read(self, checkpoint: Entry | TrialCheckpoint) -> Row:
         """Return the row of a checkpoint."""
         ref = checkpoint.id if isinstance(checkpoint, Entry) else checkpoint.ref
         refs = self._refs.get(ref, ())
@@ -100,7 +100,7 @@ class Rows:
         except (NbckptError, OSError) as error:
             return Row(ref, refs, None, trouble=str(error))
 
-    def _look(self, checkpoint: Entry | Found) -> tuple[Manifest, int, bool]:
+    def _look(self, checkpoint: Entry | TrialCheckpoint) -> tuple[Manifest, int, bool]:
         """Return the manifest of a checkpoint, its size, and whether it may be restored."""
         if isinstance(checkpoint, Entry):
             manifest = self._history.read(checkpoint)
@@ -115,9 +115,9 @@ def _metric_of(experiment: Path) -> str:
     return metric_of(experiment)
 
 
-def read_rows(history: History, places: Iterable[Entry | Found]) -> tuple[Row, ...]:
+def read_rows(history: History, checkpoints: Iterable[Entry | TrialCheckpoint]) -> tuple[Row, ...]:
     """Return a row for each checkpoint, in the given order."""
-    return tuple(map(Rows(history).read, places))
+    return tuple(map(Rows(history).read, checkpoints))
 
 
 def listing_table(rows: Iterable[Row]) -> Table:

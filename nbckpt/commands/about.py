@@ -25,7 +25,7 @@ from nbckpt.store import LocalStore, Store
 class Check:
     """The result of one check."""
 
-    what: str
+    name: str
     good: bool
     finding: str
 
@@ -55,7 +55,7 @@ class Diagnosis(Result):
             problems.append(f"{count(len(self.culprits), 'variable')} that cannot be saved")
         headline = f"Found {' and '.join(problems)}." if problems else "No problem found."
         checks = tuple(
-            (check.what, "ok" if check.good else "problem", check.finding) for check in self.checks
+            (check.name, "ok" if check.good else "problem", check.finding) for check in self.checks
         )
         columns = (Column("variable", code=True), Column("because of", code=True), Column("reason"))
         return Page(

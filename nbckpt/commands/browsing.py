@@ -27,7 +27,7 @@ from nbckpt.tracker import Tracker
 from nbckpt.trials.home import experiments_folder
 
 if TYPE_CHECKING:
-    from nbckpt.trials.checkpoint_index import Found
+    from nbckpt.trials.checkpoint_index import TrialCheckpoint
 
 _MOST_PICTURES = 12
 _MOST_PICTURE = 4 << 20
@@ -113,18 +113,18 @@ def ls(
     if name and trials:
         raise UsageError(f"ls takes NAME, for the versions of one name, or --{trials}. Leave one of them out")
     history = session.tracker.history
-    places = _places(session, name, trials)
+    listed = _listed(session, name, trials)
     if find:
-        rows = [row for row in map(Rows(history).read, places) if row.says(find)]
+        rows = [row for row in map(Rows(history).read, listed) if row.says(find)]
         total, first = len(rows), _first(len(rows), most, page)
         shown = tuple(rows[first:][: most or None])
     else:
-        total, first = len(places), _first(len(places), most, page)
-        shown = read_rows(history, places[first:][: most or None])
+        total, first = len(listed), _first(len(listed), most, page)
+        shown = read_rows(history, listed[first:][: most or None])
     return Listing(shown, total, session.tracker.store.url, first, name, find, trials)
 
 
-def _places(session: Session, name: str, trials: str) -> list[Entry | Found]:
+def _listed(session: Session, name: str, trials: str) -> list[Entry | TrialCheckpoint]:
     """Return the entries of the checkpoints to list, newest first."""
     tracker = session.tracker
     entries = tracker.entries()
@@ -137,8 +137,8 @@ def _places(session: Session, name: str, trials: str) -> list[Entry | Found]:
     from nbckpt.trials.checkpoint_index import find
 
     of_trials = find(session.library, newest=trials == "newest")
-    places: list[Entry | Found] = [*entries, *of_trials]
-    return sorted(places, key=lambda place: place.moment, reverse=True)
+    listed: list[Entry | TrialCheckpoint] = [*entries, *of_trials]
+    return sorted(listed, key=lambda checkpoint: checkpoint.moment, reverse=True)
 
 
 def _first(total: int, most: int, page: int) -> int:
@@ -333,11 +333,11 @@ def _pictures(manifest: Manifest, reader: Reader) -> Iterable[Picture]:
 
 def _trial(session: Session, ref: str) -> Result:
     """Show a trial, or one checkpoint of it."""
-    from nbckpt.trials.checkpoint_index import Found
+    from nbckpt.trials.checkpoint_index import TrialCheckpoint
     from nbckpt.trials.views.trial_page import TrialShown
 
     if "@" not in ref:
         return TrialShown(*session.library.trial(ref))
     trial, record = session.library.checkpoint(ref)
-    row = Rows(session.tracker.history).read(Found(trial.folder, record.name))
+    row = Rows(session.tracker.history).read(TrialCheckpoint(trial.folder, record.name))
     return Shown(row, hints=(Hint("Restore", f"%ckpt restore {row.ref}"),))

@@ -78,10 +78,10 @@ def _side(session: Session, ref: str) -> Comparable:
     """Return a checkpoint, of variables or of a trial, as one side of a comparison."""
     if is_ref(session, ref) or not is_trial(ref):
         return session.tracker.comparable(ref)
-    from nbckpt.trials.checkpoint_index import Found
+    from nbckpt.trials.checkpoint_index import TrialCheckpoint
 
     trial, record = session.library.checkpoint(ref)
-    manifest, _ = Found(trial.folder, record.name).read()
+    manifest, _ = TrialCheckpoint(trial.folder, record.name).read()
     is_ours = session.tracker.history.signer.signed(manifest)
 
     @cache

@@ -22,7 +22,7 @@ from nbckpt.core.tree import Tree
 from nbckpt.core.verify import Damage, Verified
 from nbckpt.errors import NbckptError, UsageError
 from nbckpt.render import Column, Hint, Page, Result, Table, count, short, size
-from nbckpt.trials.checkpoint_index import Found, metric_of
+from nbckpt.trials.checkpoint_index import TrialCheckpoint, metric_of
 from nbckpt.trials.trash import empty
 
 _MOST_KEPT = 10
@@ -59,7 +59,7 @@ def _of_trial(session: Session, ref: str) -> tuple[Path, Tree]:
     """Check the files of a trial's checkpoint, and return its folder and its tree."""
     trial, record = session.library.checkpoint(ref)
     trial.checkpoints.check(record)
-    step = Found(trial.folder, record.name)
+    step = TrialCheckpoint(trial.folder, record.name)
     tree = step.tree(metric_of(trial.folder.parent))
     message = ", ".join(filter(None, (step.ref, tree.manifest.message)))
     return trial.folder / record.name, replace(tree, manifest=replace(tree.manifest, message=message))

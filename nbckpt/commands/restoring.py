@@ -218,16 +218,16 @@ def _restore_trial(
 class Undone(Result):
     """The result of `undo`: the restore or removal that was undone."""
 
-    what: str
+    action: str
     names: tuple[str, ...]
 
     def page(self) -> Page:
         """See `Result.page`."""
-        if self.what.startswith("removal of "):
-            return Page(f"Restored {self.what.removeprefix('removal of ')} from the trash.")
+        if self.action.startswith("removal of "):
+            return Page(f"Restored {self.action.removeprefix('removal of ')} from the trash.")
         names = f": {short(', '.join(self.names), 120)}" if self.names else ""
         hints = (Hint("Redo", "%ckpt undo"),) if self.names else ()
-        return Page(f"Undid the {self.what}{names}.", hints=hints)
+        return Page(f"Undid the {self.action}{names}.", hints=hints)
 
 
 def undo(session: Session) -> Undone:
@@ -238,8 +238,8 @@ def undo(session: Session) -> Undone:
     if removed and (before is None or before.stamp < removed[-1].stamp):
         removed[-1].bring_back()
         return Undone(f"removal of {', '.join(removed[-1].labels)}", ())
-    what, names = tracker.undo(session.namespace if session.namespace is not None else {})
-    return Undone(what, tuple(names))
+    action, names = tracker.undo(session.namespace if session.namespace is not None else {})
+    return Undone(action, tuple(names))
 
 
 @dataclass(frozen=True, repr=False)

@@ -35,14 +35,14 @@ class Transferred(Result):
     Attributes:
         mirrored: The counts.
         done: `pushed` or `pulled`.
-        place: The remote location.
+        url: The remote location.
         seconds: The duration.
         note: A further note.
     """
 
     mirrored: Mirrored
     done: str
-    place: str
+    url: str
     seconds: float
     note: str = ""
 
@@ -63,14 +63,14 @@ class Transferred(Result):
         if moved.kept:
             notes.append(f"Not changed, because they run here: {', '.join(moved.kept)}.")
         if not moved.files:
-            nothing = f"Nothing new for {self.place}" if pushed else f"Nothing new at {self.place}"
+            nothing = f"Nothing new for {self.url}" if pushed else f"Nothing new at {self.url}"
             same = sum(part.same for part in parts.values())
             is_there = (
                 f"{count(same, 'file')} there already" if pushed else f"{count(same, 'file')} here already"
             )
             return Page(f"{nothing}: {is_there}", notes=tuple(notes))
         what = f"{self.done.capitalize()} {count(moved.files, 'file')}, {size(moved.size)}"
-        headline = f"{what}, {'to' if pushed else 'from'} {self.place} in {duration(self.seconds)}."
+        headline = f"{what}, {'to' if pushed else 'from'} {self.url} in {duration(self.seconds)}."
         numbers = (self.done, "size", "there before" if pushed else "here before")
         columns = (Column("what"), *(Column(name, number=True) for name in numbers))
         rows = tuple(

@@ -190,12 +190,12 @@ def _others(library: Catalog, name: str) -> tuple[tuple[str, str], ...]:
 class Asked(Result):
     """The request that was sent to trials, as text, and the next command."""
 
-    what: str
+    request: str
     hint: Hint
 
     def page(self) -> Page:
         """See `Result.page`."""
-        return Page(self.what, hints=(self.hint,))
+        return Page(self.request, hints=(self.hint,))
 
 
 def pause(session: Session, target: Target = "") -> Asked:
@@ -234,7 +234,7 @@ def _ask(session: Session, target: str, verb: Literal["pause", "stop", "checkpoi
     ]
     getattr(experiment, verb)(trial)
     names = ", ".join(candidate.id for candidate in asked[:8]) + (", …" if len(asked) > 8 else "")
-    what = {
+    request = {
         "pause": f"Pausing {names} of {experiment.name}",
         "stop": f"Stopping {names} of {experiment.name}",
         "checkpoint": f"{names} of {experiment.name} {'save' if len(asked) > 1 else 'saves'} a checkpoint",
@@ -242,7 +242,7 @@ def _ask(session: Session, target: str, verb: Literal["pause", "stop", "checkpoi
     after = " with the next result" if verb == "checkpoint" else " after the next result" if running else ""
     resume = Hint("Resume", f"%ckpt resume {name}")
     hint = resume if verb == "pause" else Hint("Show", f"%ckpt trials {experiment.name}")
-    return Asked(f"{what}{after}.", hint)
+    return Asked(f"{request}{after}.", hint)
 
 
 def _can(verb: str, trial: Trial, states: Mapping[str, str]) -> bool:

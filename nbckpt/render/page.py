@@ -60,11 +60,11 @@ class Hint:
     'Undo: %ckpt undo'
     """
 
-    what: str
+    label: str
     command: str
 
     def __str__(self) -> str:
-        return f"{self.what}: {self.command}"
+        return f"{self.label}: {self.command}"
 
 
 @dataclass(frozen=True, slots=True)

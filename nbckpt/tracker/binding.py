@@ -25,7 +25,7 @@ class Undo:
     """The data that the last restore or removal replaced.
 
     Attributes:
-        what: The action, as text, such as "restore of 1a2b3c4d".
+        action: The action, as text, such as "restore of 1a2b3c4d".
         bindings: The former values of the names that it bound.
         settings: The former settings of libraries.
         states: The former contents of the live states.
@@ -33,7 +33,7 @@ class Undo:
         beside: The removed parts of experiments.
     """
 
-    what: str
+    action: str
     bindings: dict[str, Any] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
     states: dict[str, Snapshot] = field(default_factory=dict)
@@ -81,7 +81,7 @@ class Binder:
         values: Mapping[str, Any],
         settings: dict[str, Any],
         namespace: dict[str, Any],
-        what: str,
+        action: str,
         failed: list[Failure],
     ) -> dict[str, str]:
         """Bind variables and load states and settings of libraries, after all of them are loaded.
@@ -94,7 +94,7 @@ class Binder:
         before = held(states)
         former, reasons = environment.write_states(settings)
         # Before the states are loaded: after an interrupt of that load, undo still reverts the bindings.
-        self.last = Undo(what, swap(namespace, bindings), former, before)
+        self.last = Undo(action, swap(namespace, bindings), former, before)
         adopt(bindings.values())  # if two states have one name, load the one in the restored variable
         reasons |= put_back(states)
         failed += [Failure((name,), reason) for name, reason in reasons.items()]
@@ -106,14 +106,14 @@ class Binder:
         assert last is not None
         if not last.is_removal:
             values = {**last.bindings, **last.states}
-            self.bind(values, last.settings, namespace, last.what, [])
-            return last.what, sorted(values)
+            self.bind(values, last.settings, namespace, last.action, [])
+            return last.action, sorted(values)
         if last.beside:
             last.beside.bring_back()  # first: it succeeds or fails as a whole
         for entry, refs in last.removed:
             history.bring_back(entry, refs)
         self.last = None
-        return last.what, []
+        return last.action, []
 
     def remove(
         self, history: History, entries: Collection[Entry], beside: Callable[[], trash.Removal] | None
@@ -122,13 +122,13 @@ class Binder:
         undo = Undo("removal of no checkpoint")
         if beside is not None:
             undo.beside = beside()
-            undo.what = f"removal of {', '.join(undo.beside.labels)}"
+            undo.action = f"removal of {', '.join(undo.beside.labels)}"
             self.last = undo
         if entries:
             note(history.store, entries)
         for entry in entries:
             undo.removed.append((entry, history.remove(entry)))
             ids = [entry.id[:SHORT] for entry, _ in undo.removed]
-            undo.what = f"removal of {', '.join([*ids, *(undo.beside.labels if undo.beside else ())])}"
+            undo.action = f"removal of {', '.join([*ids, *(undo.beside.labels if undo.beside else ())])}"
             self.last = undo
         return undo.removed

@@ -93,7 +93,7 @@ class Tracker(Rich):
     @property
     def undoable(self) -> str:
         """The action that `undo` would revert, as text; empty for none."""
-        return self._binder.last.what if self._binder.last else ""
+        return self._binder.last.action if self._binder.last else ""
 
     def save(
         self,
@@ -276,20 +276,20 @@ class Tracker(Rich):
         return restore.result(changes, tuple(failed), started)
 
     def bind(
-        self, values: Mapping[str, Any], namespace: dict[str, Any], what: str
+        self, values: Mapping[str, Any], namespace: dict[str, Any], origin: str
     ) -> tuple[dict[str, str], list[Failure]]:
         """Bind variables and load states that come from outside the store. Keep replaced values for `undo`.
 
         Args:
             values: The variables, and the snapshots of states.
             namespace: The dict to bind them in.
-            what: Their origin, as text.
+            origin: Their origin, as text.
 
         Returns:
             The change of each name, `new`, `same` or `changed`; and the states that were not loaded.
         """
         failed: list[Failure] = []
-        return self._binder.bind(values, {}, namespace, f"restore of {what}", failed), failed
+        return self._binder.bind(values, {}, namespace, f"restore of {origin}", failed), failed
 
     def undo(self, namespace: dict[str, Any]) -> tuple[str, list[str]]:
         """Undo the last restore or removal. A second undo of a restore repeats the restore.

@@ -29,7 +29,7 @@ _log = logging.getLogger("nbckpt")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class TrialCheckpoint:
     """A committed checkpoint of a trial. Only its name was read.
 
     Attributes:
@@ -79,7 +79,7 @@ class Found:
         return replace(folder_tree(self.trial / self.name), manifest=self.read(metric)[0])
 
 
-def find(library: Catalog, *, newest: bool = False) -> Iterator[Found]:
+def find(library: Catalog, *, newest: bool = False) -> Iterator[TrialCheckpoint]:
     """Yield the checkpoints of all trials, or only the *newest* of each trial.
 
     The checkpoints of an unreadable trial are left out.
@@ -100,7 +100,7 @@ def metric_of(experiment: Path) -> str:
     return metric if isinstance(metric, str) else ""  # anyone may have written the file
 
 
-def _of_trial(trial: Path) -> Iterator[Found]:
+def _of_trial(trial: Path) -> Iterator[TrialCheckpoint]:
     entries = {entry.name: entry for entry in _entries(trial)}
     for name in entries:
         record = entries.get(name + SUFFIX)
@@ -109,7 +109,7 @@ def _of_trial(trial: Path) -> Iterator[Found]:
                 written = datetime.fromtimestamp(record.stat().st_mtime, UTC)
             except (OSError, OverflowError, ValueError):  # removed meanwhile, or an impossible year
                 continue
-            yield Found(trial, name, f"{written:%Y%m%dT%H%M%S%f}Z")
+            yield TrialCheckpoint(trial, name, f"{written:%Y%m%dT%H%M%S%f}Z")
 
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:
