@@ -8,13 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+import nbckpt
 from nbckpt.commands import TABLE, Session, parse
-from nbckpt.errors import UsageError
+from nbckpt.errors import CorruptError, NotFoundError, UsageError
 from nbckpt.mirror import AutoMirror
 from nbckpt.render.text import text
 from nbckpt.store import Data, LocalStore
 from nbckpt.store.base import parts_of
 from nbckpt.tracker import Tracker
+from nbckpt.trials.checkpoints.folder import CheckpointFolder
+from nbckpt.trials.checkpoints.record import Record
 
 
 class Busy(LocalStore):
@@ -44,6 +47,19 @@ def damage(store: LocalStore) -> None:
     data = bytearray(file.read_bytes())
     data[-9] ^= 1
     file.write_bytes(data)
+
+
+def trained(session: Session) -> Path:
+    """Run two trials with two checkpoints each, in the store's experiment `e`."""
+
+    def train(config: dict[str, Any]) -> None:
+        for step in (1, 2):
+            nbckpt.report(loss=config["lr"] / step, checkpoint={"step": step})
+
+    space = {"lr": nbckpt.grid_search([1, 2])}
+    experiment = nbckpt.run(train, space, name="e", folder=session.library.folder, executor="inline")
+    assert not experiment.running
+    return experiment.folder
 
 
 def test_save_show_and_restore_name_arrays_that_changed(tmp_path: Path) -> None:
@@ -76,3 +92,36 @@ def test_a_push_names_the_checkpoints_that_it_leaves_out(session: Session, tmp_p
     said(session, "save", "x")
     damage(session.tracker.store)  # type: ignore[arg-type]
     assert "Not copied from" in said(session, "push", str(tmp_path / "copy"))
+
+
+def test_verify_reads_the_checkpoints_of_trials(session: Session) -> None:
+    folder = trained(session)
+    assert "0 checkpoints and 4 of trials, no damage" in said(session, "verify")
+    assert "1 of trials, no damage" in said(session, "verify", "e/t0@1")
+    file = next(path for path in (folder / "t1" / "checkpoint_000002").rglob("*") if path.is_file())
+    file.write_bytes(b"\0" + file.read_bytes()[1:])
+    (folder / "t0" / "params.json").write_bytes(b"")
+    report = said(session, "verify")
+    assert "Found 2 damages" in report
+    assert "All other data is undamaged" in report
+    assert "e/t1@2" in report
+    assert "params.json" in report
+    assert parse(TABLE, ["verify"], "%ckpt").run(session).exit_status == 2
+    assert "no damage" in said(session, "verify", "e/t1@1")
+    assert "e/t1@2" in said(session, "verify", "e/t1")
+    with pytest.raises(NotFoundError, match="no checkpoint 'f'"):
+        said(session, "verify", "f")
+
+
+def test_verify_passes_over_a_checkpoint_that_a_trial_replaces_meanwhile(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = trained(session)
+
+    def gone(checkpoints: CheckpointFolder, record: Record) -> None:
+        checkpoints.delete(record)
+        raise CorruptError("its files are gone")
+
+    monkeypatch.setattr(CheckpointFolder, "check", gone)
+    assert "no damage" in said(session, "verify")
+    assert not list(folder.glob("*/checkpoint_*"))

@@ -16,7 +16,8 @@ _MODULES = {
     "restoring": "restore undo snippet",
     "trials": "run trials pause stop checkpoint resume best plot",
     "syncing": "push pull sync",
-    "housekeeping": "tag rm gc verify trust export import_",
+    "housekeeping": "tag rm gc trust export import_",
+    "verifying": "verify",
     "about": "panel doctor help_",
 }
 _HOMES = {

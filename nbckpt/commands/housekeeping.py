@@ -1,4 +1,4 @@
-"""tag, rm, gc, verify, trust, export, import: name, remove, check and share checkpoints."""
+"""tag, rm, gc, trust, export, import: name, remove and share checkpoints."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from nbckpt.commands.meaning import is_ref, is_trial
-from nbckpt.commands.options import DryRun, File, Name, Reference, Removable, Step
+from nbckpt.commands.options import DryRun, File, Item, Name, Step
 from nbckpt.commands.saving import counted
 from nbckpt.commands.table import Session
 from nbckpt.core.checkpoint import Checkpoint
@@ -19,7 +19,6 @@ from nbckpt.core.names import check_name
 from nbckpt.core.references import SHORT, Ref
 from nbckpt.core.transfer import write_file
 from nbckpt.core.tree import Tree
-from nbckpt.core.verify import Damage, Verified
 from nbckpt.errors import NbckptError, UsageError
 from nbckpt.render import Column, Hint, Page, Result, Table, count, short, size
 from nbckpt.trials.checkpoint_index import TrialCheckpoint, metric_of
@@ -91,7 +90,7 @@ class Removed(Result):
         return Page(f"Removed {named}.", hints=tuple(hints if freed else hints[:1]))
 
 
-def rm(session: Session, ref: Removable, *more: Removable, dry_run: DryRun = False) -> Removed:
+def rm(session: Session, ref: Item, *more: Item, dry_run: DryRun = False) -> Removed:
     """Remove checkpoints or experiments; undo brings them back.
 
     Their space is free after gc. Then undo cannot bring them back.
@@ -107,10 +106,9 @@ def rm(session: Session, ref: Removable, *more: Removable, dry_run: DryRun = Fal
     others = [ref for ref in dict.fromkeys(others) if ref in names or ("@" in ref and is_trial(ref))]
     refs = [ref for ref in refs if ref not in others]
     entries = [tracker.find(ref) for ref in refs]
-    its = {
-        entry.id: [str(name) for name in tracker.history.refs() if name.id == entry.id] for entry in entries
-    }
-    labels = tuple(", ".join(its[entry.id]) or entry.id[:SHORT] for entry in entries)
+    named = tracker.history.refs()
+    names_of = {entry: ", ".join(str(ref) for ref in named if ref.id == entry.id) for entry in entries}
+    labels = tuple(names_of[entry] or entry.id[:SHORT] for entry in entries)
     freed = tracker.only_in(entries) if entries else 0
     # Check everything first: an item that cannot be removed must fail before any removal.
     sizes = [(f"the experiment {name}" if name in names else name, library.size_of(name)) for name in others]
@@ -135,98 +133,31 @@ class Collection(Result):
 
     def page(self) -> Page:
         """See `Result.page`."""
-        it = self.collected
+        collected = self.collected
         done = "Would free" if self.dry_run else "Freed"
-        removed, packs = count(len(it.removed), "removed checkpoint"), count(len(it.packs), "pack")
-        rewritten = count(len(it.rewritten), "pack")
+        removed = count(len(collected.removed), "removed checkpoint")
+        packs, rewritten = count(len(collected.packs), "pack"), count(len(collected.rewritten), "pack")
         notes = [f"{removed}, {packs} deleted, {rewritten} compacted"]
-        if it.waiting:
-            waiting = count(it.waiting, "pack")
+        if collected.waiting:
+            waiting = count(collected.waiting, "pack")
             notes.append(f"{waiting} may belong to a running save: kept for an hour")
-        if it.kept:
-            ids = " ".join(name[:SHORT] for name in it.kept[:_MOST_KEPT])
+        if collected.kept:
+            ids = " ".join(name[:SHORT] for name in collected.kept[:_MOST_KEPT])
+            damaged = count(len(collected.kept), "damaged checkpoint")
             notes.append(
-                f"No pack was deleted, because {count(len(it.kept), 'damaged checkpoint')} may need it. "
+                f"No pack was deleted, because {damaged} may need it. "
                 f"Show the damage: %ckpt verify. Remove: %ckpt rm {ids}"
             )
         labels, taken = self.experiments
         if labels:
             notes.append(f"deleted {short(', '.join(labels), 100)}, {size(taken)}")
-        return Page(f"{done} {size(it.freed + taken)}.", notes=tuple(notes))
+        return Page(f"{done} {size(collected.freed + taken)}.", notes=tuple(notes))
 
 
 def gc(session: Session, *, dry_run: DryRun = False) -> Collection:
     """Delete data that no checkpoint uses."""
     experiments = empty(session.library.folder, dry_run=dry_run)  # first: it needs no space and frees some
     return Collection(session.tracker.collect(dry_run=dry_run), dry_run, experiments)
-
-
-@dataclass(frozen=True, repr=False)
-class Verification(Result):
-    """The data that verify read, the damage that it found, and the source of repairs."""
-
-    verified: Verified
-    source: str = ""
-
-    @property
-    def exit_status(self) -> int:
-        """See `Result.exit_status`."""
-        return 2 if self.verified.damages else 0
-
-    @property
-    def warns(self) -> bool:
-        """See `Result.warns`."""
-        return bool(self._left())
-
-    def _left(self) -> list[Damage]:
-        return [damage for damage in self.verified.damages if damage.pack not in self.verified.repaired]
-
-    def page(self) -> Page:
-        """See `Result.page`."""
-        it = self.verified
-        checkpoints, packs = (
-            count(it.checkpoints, "checkpoint"),
-            f"{count(it.packs, 'pack')}, {size(it.size)} read",
-        )
-        if not it.damages:
-            return Page(f"Everything verified: {checkpoints}, no damage.", notes=(packs,))
-        rows = []
-        for damage in self._left():
-            touched = "; ".join(
-                f"{name[:SHORT]}: {', '.join(values) or 'all of it'}" for name, values in damage.touches
-            )
-            rows.append((damage.problem, touched))
-        table = Table("damage", (Column("what"), Column("touches", code=True)), tuple(rows))
-        headline = f"Found {count(len(it.damages), 'damage')}: {checkpoints}, {packs}."
-        mended = len(it.damages) - len(rows)
-        notes = [f"Repaired from {self.source}: {count(mended, 'damage')}."] if mended else []
-        if it.failure:
-            notes.append(f"Not everything was repaired: {it.failure}")
-        if not rows:
-            return Page(headline, notes=tuple(notes))
-        notes.append("All other data is undamaged. The next save of the same data writes it again.")
-        hints = [Hint("Restore one variable", "%ckpt restore REF VAR")]
-        if self.source and not mended:
-            hints.append(Hint(f"Repair from {self.source}", "%ckpt verify --repair"))
-        return Page(headline, (table,), tuple(notes), hints=tuple(hints))
-
-
-def verify(session: Session, *refs: Reference, repair: bool = False) -> Verification:
-    """Read all data, and report what is damaged.
-
-    Damaged data is set aside, so that no save uses it.
-
-    Args:
-        refs: Check only these checkpoints.
-        repair: Fetch damaged data from the location that the store is synced to.
-    """
-    source = session.auto.url
-    if repair and not source:
-        raise UsageError(
-            "this store is not synced, so there is no copy to repair it from. Name one: %ckpt sync URL"
-        )
-    verified = session.tracker.verify(refs, session.progress, repair_from=source if repair else None)
-    return Verification(verified, source)
 
 
 @dataclass(frozen=True, repr=False)
@@ -252,12 +183,12 @@ class Trusted(Result):
         """See `Result.page`."""
         steps = [name for name in self.experiments if "@" in name]
         functions = len(self.experiments) - len(steps)
-        what = count(len(self.signed) + len(steps), "checkpoint")
-        what += f" and {count(functions, 'experiment')}" if functions else ""
+        signed = count(len(self.signed) + len(steps), "checkpoint")
+        signed += f" and {count(functions, 'experiment')}" if functions else ""
         ids = short(
             ", ".join([manifest.id[:SHORT] for manifest in self.signed] + list(self.experiments)), 100
         )
-        headline = f"Signed {what} as your own: {ids}."
+        headline = f"Signed {signed} as your own: {ids}."
         if not (self.signed or self.experiments):
             headline = "Nothing to sign: every readable checkpoint is signed by you already."
         rows = tuple((name[:SHORT], why) for name, why in self.unread.items())
@@ -267,7 +198,7 @@ class Trusted(Result):
         return Page(headline, (table,))
 
 
-def trust(session: Session, *refs: Removable, store_: bool = False) -> Trusted:
+def trust(session: Session, *refs: Item, store_: bool = False) -> Trusted:
     """Sign checkpoints of others, so that they can be restored.
 
     Args:

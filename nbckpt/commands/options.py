@@ -52,7 +52,7 @@ Reference = Annotated[str, Word("REF", "ref")]
 Step = Annotated[
     str, Word("REF", "ref or step", "A checkpoint; EXP/t3@10 or t3@10 for a checkpoint of a trial.")
 ]
-Removable = Annotated[str, Word("REF|EXP", "ref or experiment")]
+Item = Annotated[str, Word("REF|EXP", "ref or experiment")]
 ExperimentName = Annotated[str, Word("EXP", "experiment", "An experiment; by default the newest.")]
 Target = Annotated[
     str,
