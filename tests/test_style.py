@@ -14,10 +14,15 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 LONGEST_FUNCTION = 45
 LONGEST_MODULE = 399
 LONGEST_TEST_NAME = 60
+READ_AT_ONCE = {"inner_text", "all_inner_texts", "text_content", "input_value", "is_visible", "count", "all"}
+
+
+def nodes(path: Path) -> Iterator[ast.AST]:
+    return ast.walk(ast.parse(path.read_bytes()))
 
 
 def functions(path: Path) -> Iterator[ast.FunctionDef]:
-    yield from (node for node in ast.walk(ast.parse(path.read_bytes())) if isinstance(node, ast.FunctionDef))
+    yield from (node for node in nodes(path) if isinstance(node, ast.FunctionDef))
 
 
 def body_lines(function: ast.FunctionDef) -> int:
@@ -42,3 +47,11 @@ def test_every_test_name_is_short() -> None:
     files = [*TESTS.rglob("*.py"), *(PACKAGE / "testing").rglob("*.py")]
     names = [it.name for path in files for it in functions(path) if it.name.startswith("test_")]
     assert [name for name in names if len(name) > LONGEST_TEST_NAME] == []
+
+
+def test_browser_tests_wait_with_expect_or_text_of() -> None:
+    """A call returns before the page has changed: what is read at once may be the former text."""
+    files = [path for path in TESTS.rglob("test_*.py") if "\nfrom playwright." in path.read_text()]
+    names = {path.name: {it.attr for it in nodes(path) if isinstance(it, ast.Attribute)} for path in files}
+    assert len(names) > 5
+    assert {name: found & READ_AT_ONCE for name, found in names.items() if found & READ_AT_ONCE} == {}

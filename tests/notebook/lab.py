@@ -141,6 +141,12 @@ class Lab:
         }
 
 
+def text_of(element: Locator) -> str:
+    """Return the text of an element once it has one: a cell may end before its output is on the page."""
+    expect(element).not_to_be_empty()
+    return element.inner_text()
+
+
 @pytest.fixture(scope="module")
 def chromium() -> str:
     """Return Chromium's path; without it, a skip here and a failure in CI."""

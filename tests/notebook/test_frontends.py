@@ -40,7 +40,7 @@ def test_in_notebook_7_the_panel_shows_and_restores_with_clicks(lab: Lab) -> Non
     panel.get_by_text("Would restore").wait_for()
     press(panel, "Restore now")
     panel.get_by_text("Restored 3 variables").wait_for()
-    assert lab.run(4).inner_text().strip() == "digits"
+    expect(lab.run(4)).to_have_text("digits")
     panel.get_by_role("tab", name="Trials").click()
     panel.get_by_text("2 failed").locator("visible=true").first.wait_for()
     picture(lab.page, "notebook-trials")

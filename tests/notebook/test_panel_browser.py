@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import Locator
+from playwright.sync_api import Locator, expect
 
 from notebook.lab import Lab, pictures
 from servers.proxy import Fault, Proxy
 from servers.s3 import s3_bucket, s3_proxy, s3_server
+from waiting import until
 
 __all__ = ["s3_bucket", "s3_proxy", "s3_server"]
 
@@ -71,31 +72,32 @@ def test_clicks_save_show_restore_compare_and_delete_checkpoints(lab: Lab) -> No
         lab.run(at)
     panel = lab.run(3)
     chosen = panel.get_by_label("checkpoint", exact=True)
+    table = panel.get_by_role("region", name="checkpoints")
     panel.get_by_label("name or file").fill("clicked")
     panel.get_by_label("name or file").press("Enter")
     click(panel, "Save")
     sees(panel, "Saved clicked@1")
-    assert "clicked@1" in chosen.inner_text()
+    expect(chosen).to_contain_text("clicked@1")
     box = panel.get_by_label("filter")
     box.fill("cleaned")
     box.press("Enter")
-    chosen.locator("option", has_text="other@1").wait_for(state="detached")
-    assert "cleaned@1" in chosen.inner_text()
+    expect(table).not_to_contain_text("other@1")  # the table comes after the options
+    expect(chosen).to_contain_text("cleaned@1")
     click(panel, "Show")
     panel.locator("img[alt='figure']").wait_for()
-    assert "1000" in panel.get_by_role("region", name="details").inner_text()
+    expect(panel.get_by_role("region", name="details")).to_contain_text("1000")
     pictures(lab, "panel-show")
     click(panel, "Restore…")
     sees(panel, "Restore cleaned@1: clean?")
     sees(panel, "Would restore")
     pictures(lab, "panel-checkpoints")
-    assert lab.run(4).inner_text().strip() == "letters"
+    expect(lab.run(4)).to_have_text("letters")
     click(panel, "Restore now")
     sees(panel, "Restored ")
-    assert lab.run(4).inner_text().strip() == "digits"
+    expect(lab.run(4)).to_have_text("digits")
     box.fill("")
     box.press("Enter")
-    chosen.locator("option", has_text="other@1").wait_for(state="attached")
+    expect(table).to_contain_text("other@1")
     chosen.select_option(label="cleaned@1: clean")
     panel.get_by_label("against").select_option(label="other@1: another thing")
     click(panel, "Diff")
@@ -158,11 +160,11 @@ def test_text_wraps_beside_a_wide_table(lab: Lab) -> None:
     panel = lab.run(1)
     region = panel.locator(".nbckpt-region").locator("visible=true").first
     region.get_by_role("table").wait_for()
-    assert region.evaluate("it => it.scrollWidth > it.clientWidth")
+    until(lambda: region.evaluate("it => it.scrollWidth > it.clientWidth"))
     inside = (
         "it => it.getBoundingClientRect().right <= it.closest('.nbckpt-region').getBoundingClientRect().right"
     )
-    assert [text.evaluate(inside) for text in region.locator("p").all()] == [True]
+    until(lambda: region.locator("p").evaluate(inside))
 
 
 def test_updates_keep_the_scroll_position(lab: Lab) -> None:
@@ -203,7 +205,7 @@ def test_a_restart_leaves_the_html_and_the_cell_offers_to_resume(lab: Lab) -> No
     lab.restart()
     standing = panel.locator("details").first
     standing.locator("summary").click()
-    assert "@10" in standing.get_by_role("table").inner_text()
+    expect(standing.get_by_role("table")).to_contain_text("@10")
     lab.run(0)
     panel = lab.run(2)
     sees(panel, "2 interrupted")
@@ -224,8 +226,9 @@ def test_the_store_is_synced_to_a_folder_with_clicks(lab: Lab) -> None:
     click(panel, "Set")
     sees(panel, "Last push")
     assert any((lab.folder / "there" / "checkpoints").glob("*.json"))
-    rows = panel.get_by_role("region", name="sync").get_by_role("rowheader").all_inner_texts()
-    assert {"upload_dir", "sync_period", "sync_timeout", "sync_artifacts"} <= set(rows)
+    rows = panel.get_by_role("region", name="sync").get_by_role("rowheader")
+    for name in ("upload_dir", "sync_period", "sync_timeout", "sync_artifacts"):
+        expect(rows.get_by_text(name, exact=True)).to_be_visible()
     pictures(lab, "panel-sync")
     click(panel, "Sync now")
     sees(panel, "Nothing new")

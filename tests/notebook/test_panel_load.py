@@ -7,7 +7,7 @@ import os
 import pytest
 from playwright.sync_api import Locator, expect
 
-from notebook.lab import Lab
+from notebook.lab import Lab, text_of
 
 pytestmark = pytest.mark.browser
 
@@ -92,7 +92,7 @@ def test_a_thousand_reports_a_second_leave_the_browser_free(lab: Lab) -> None:
         sees(panel, "not synced")
         turn(panel, "Trials")
         sees(panel, "3 running")
-    reports, sent = int(lab.run(3).inner_text()), lab.page.evaluate("window.sent")
+    reports, sent = int(text_of(lab.run(3))), lab.page.evaluate("window.sent")
     lab.run(4)
     sees(panel, "3 done")
     assert 10 * sent["comm_msg"] < reports
@@ -116,6 +116,7 @@ def saved_size(lab: Lab, name: str, updates: int) -> int:
     lab.run(4)
     lab.output(2).get_by_text("1 done").wait_for()
     sees(panel, "1 done")
+    panel.locator("details").first.get_by_text("1 done").first.wait_for(state="attached")  # the static copy
     lab.command("docmanager:save")
     return (lab.folder / f"{name}.ipynb").stat().st_size
 
@@ -150,17 +151,18 @@ def test_many_runs_of_the_panels_cell_leave_one_panel(lab: Lab) -> None:
         "%ckpt run train --name again",
         "%ckpt panel trials",
         "print(held())",
+        "print(held())",
         "gate.set()",
     )
     lab.run(0)
     lab.run(1)
     panel = lab.run(2)
     panel.get_by_role("button", name="Pause").wait_for()
-    before = lab.run(3).inner_text()
+    before = text_of(lab.run(3))
     for _ in range(RUNS):
         lab.run(2)
     panel.get_by_role("button", name="Pause").wait_for()
-    assert lab.run(3).inner_text() == before
+    expect(lab.run(4)).to_have_text(before)
     assert before.strip().endswith(", 1)")
-    lab.run(4)
+    lab.run(5)
     sees(panel, "1 done")

@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from notebook.lab import Lab, environment, picture, served
+from waiting import until
 
 pytestmark = pytest.mark.browser
 
@@ -65,10 +66,12 @@ def elsewhere(browser: Browser, lab: Lab, python: str, tmp_path: Path) -> Iterat
 
 def holds_hostile_words_as_text(page: Page) -> None:
     assert page.evaluate("window.alerts") == []
-    assert page.locator(".jp-OutputArea").locator("img[src=x], script").count() == 0
+    expect(page.locator(".jp-OutputArea").locator("img[src=x], script")).to_have_count(0)
 
 
 def is_readable(output: Locator, *words: str) -> None:
+    for word in words:
+        output.get_by_text(word).first.wait_for(state="attached")
     output.evaluate(OPEN)
     for word in words:
         output.get_by_text(word).locator("visible=true").first.wait_for()
@@ -83,7 +86,7 @@ def test_a_reopened_notebook_is_readable_and_runs_no_script(
             subprocess.run(trust, env=environment(tmp_path), check=True)
         elsewhere.visit(saved)
         elsewhere.ready()
-        assert elsewhere.page.evaluate(TRUSTED) == trusted
+        until(lambda trusted=trusted: elsewhere.page.evaluate(TRUSTED) == trusted)
         is_readable(elsewhere.output(1), "hostile@1", HOSTILE)
         is_readable(elsewhere.output(2), "2 failed", f"ValueError: {HOSTILE}", "Traceback")
         is_readable(elsewhere.output(3), HOSTILE)
