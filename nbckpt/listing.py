@@ -159,7 +159,7 @@ def _row(row: Row) -> tuple[Cell | str, ...]:
 def _contents(row: Row, manifest: Manifest) -> Cell:
     """Return the contents of a checkpoint for its cell: variables and states, or else files."""
     groups = (("", row.variables), ("states: ", row.states))
-    shown = "; ".join(what + _some(names) for what, names in groups if names)
+    shown = "; ".join(kind + _some(names) for kind, names in groups if names)
     names = [*row.variables, *row.states] or sorted(manifest.files)
     return Cell(short(shown, 50) or count(len(manifest.files), "file"), ", ".join(names[:100]))
 

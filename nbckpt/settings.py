@@ -55,8 +55,8 @@ def first_set(*names: str) -> tuple[str, str]:
 
     If no variable is set: the last name and "".
     """
-    found = ((name, os.environ.get(name, "")) for name in names)
-    return next(((name, value) for name, value in found if value), (names[-1], ""))
+    values = ((name, os.environ.get(name, "")) for name in names)
+    return next(((name, value) for name, value in values if value), (names[-1], ""))
 
 
 def sync_thresholds() -> tuple[float, float]:

@@ -113,7 +113,7 @@ def test_verify_reads_the_checkpoints_of_trials(session: Session) -> None:
         said(session, "verify", "f")
 
 
-def test_verify_passes_over_a_checkpoint_that_a_trial_replaces_meanwhile(
+def test_verify_skips_a_checkpoint_that_is_removed_meanwhile(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = trained(session)

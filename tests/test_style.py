@@ -14,6 +14,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 LONGEST_FUNCTION = 45
 LONGEST_MODULE = 399
 LONGEST_TEST_NAME = 60
+EMPTY_NAMES = {"it", "its", "found", "told", "what", "thing", "things"}
 READ_AT_ONCE = {"inner_text", "all_inner_texts", "text_content", "input_value", "is_visible", "count", "all"}
 
 
@@ -36,6 +37,15 @@ def test_functions_and_modules_stay_short(path: Path) -> None:
     long = [(it.name, body_lines(it)) for it in functions(path) if body_lines(it) > LONGEST_FUNCTION]
     assert long == []
     assert len(path.read_text().splitlines()) <= LONGEST_MODULE
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_variables_are_named_after_what_they_hold(path: Path) -> None:
+    names = {
+        node.id for node in nodes(path) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }
+    names |= {node.arg for node in nodes(path) if isinstance(node, ast.arg)}
+    assert names & EMPTY_NAMES == set()
 
 
 def test_no_module_contains_a_todo() -> None:

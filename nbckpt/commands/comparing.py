@@ -89,6 +89,6 @@ def _side(session: Session, ref: str) -> Comparable:
         kept = Checkpoint.from_directory(trial.folder / record.name).to_dict()
         return {str(key): value for key, value in kept.items() if key not in {FILES, KIND}}
 
-    files = {path: it for path, it in record.files.items() if path in manifest.files}
+    files = {path: saved for path, saved in record.files.items() if path in manifest.files}
     load = (lambda name: fields()[name]) if is_ours or not manifest.values else None
     return Comparable(manifest, by_name(manifest), load, files)

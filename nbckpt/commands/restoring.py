@@ -46,9 +46,9 @@ class RestoreResult(Result):
         manifest = restored.manifest
         done = "Would restore" if restored.dry_run else "Restored"
         took = "" if restored.dry_run else f" in {duration(restored.seconds)}"
-        what = counted(name for name, change in restored.changes.items() if change != "removed")
+        values = counted(name for name, change in restored.changes.items() if change != "removed")
         which = f"{self.ref} ({manifest.id[:SHORT]}, saved {age(manifest.created_at).text})"
-        headline = f"{done} {what} from {which}{took}."
+        headline = f"{done} {values} from {which}{took}."
         notes = [*([self.also] if self.also else []), *torn_note(restored.torn)]
         if restored.apart:
             names = short(", ".join(restored.apart), 100)

@@ -57,9 +57,9 @@ class Transferred(Result):
         """See `Result.page`."""
         moved, pushed = self.mirrored, self.done == "pushed"
         parts = {"checkpoints": moved.checkpoints}
-        parts |= {f"experiment {name}": it for name, it in moved.experiments.items()}
+        parts |= {f"experiment {name}": part for name, part in moved.experiments.items()}
         notes = [self.note] if self.note else []
-        notes += [_left_out(name, it) for name, it in parts.items() if it.left_out]
+        notes += [_left_out(name, part) for name, part in parts.items() if part.left_out]
         if moved.kept:
             notes.append(f"Not changed, because they run here: {', '.join(moved.kept)}.")
         if not moved.files:
@@ -69,13 +69,13 @@ class Transferred(Result):
                 f"{count(same, 'file')} there already" if pushed else f"{count(same, 'file')} here already"
             )
             return Page(f"{nothing}: {is_there}", notes=tuple(notes))
-        what = f"{self.done.capitalize()} {count(moved.files, 'file')}, {size(moved.size)}"
-        headline = f"{what}, {'to' if pushed else 'from'} {self.url} in {duration(self.seconds)}."
+        copied = f"{self.done.capitalize()} {count(moved.files, 'file')}, {size(moved.size)}"
+        headline = f"{copied}, {'to' if pushed else 'from'} {self.url} in {duration(self.seconds)}."
         numbers = (self.done, "size", "there before" if pushed else "here before")
         columns = (Column("what"), *(Column(name, number=True) for name in numbers))
         rows = tuple(
-            (name, f"{it.files:,}", size(it.size) if it.files else "-", f"{it.same:,}")
-            for name, it in parts.items()
+            (name, f"{part.files:,}", size(part.size) if part.files else "-", f"{part.same:,}")
+            for name, part in parts.items()
         )
         return Page(headline, (Table("files of each", columns, rows),), tuple(notes))
 
@@ -145,8 +145,8 @@ def _last(status: AutoStatus) -> str:
         is_first = status.is_running and not (status.failure or status.progress)
         return "The first push begins." if is_first else ""
     moved = status.last
-    what = f"{count(moved.files, 'file')}, {size(moved.size)}" if moved.files else "nothing new"
-    return f"Last push {age(status.pushed_at).text}: {what}."
+    pushed = f"{count(moved.files, 'file')}, {size(moved.size)}" if moved.files else "nothing new"
+    return f"Last push {age(status.pushed_at).text}: {pushed}."
 
 
 def _failed(status: AutoStatus) -> str:

@@ -73,7 +73,7 @@ def run(
     """
     namespace = session.namespace
     trainable = values.find_function(function, namespace)
-    grids = {key: grid_search(those) for key, those in values.lists(grid, namespace).items()}
+    grids = {key: grid_search(options) for key, options in values.lists(grid, namespace).items()}
     experiment = run_experiment(
         trainable,
         values.with_lists(values.assignments(config, namespace), grids),

@@ -125,7 +125,7 @@ def find_function(name: str, namespace: Namespace | None) -> Any:
         raise UsageError(f"{name!r} names no module. In a shell write module:function or file.py:function.")
     first, *rest = name.split(".")
     if first not in namespace:
-        callables = [it for it, value in namespace.items() if callable(value)]
+        callables = [known for known, value in namespace.items() if callable(value)]
         raise UsageError(f"there is no function {first!r}{_close(first, callables)}: define it first")
     value = namespace[first]
     for part in rest:

@@ -54,12 +54,12 @@ def main_namespace() -> dict[str, Any]:
     return vars(sys.modules["__main__"])
 
 
-def found_by_name(thing: Any) -> bool:
+def found_by_name(definition: Any) -> bool:
     """Tell whether a function or class can be found in a library under its own name."""
-    named: Any = sys.modules.get(getattr(thing, "__module__", None) or "")
-    for part in thing.__qualname__.split("."):
+    named: Any = sys.modules.get(getattr(definition, "__module__", None) or "")
+    for part in definition.__qualname__.split("."):
         named = getattr(named, part, None)
-    return named is thing and thing.__module__ != "__main__"
+    return named is definition and definition.__module__ != "__main__"
 
 
 # Functions of the notebook. The code is saved; the globals are the live namespace after the restore.

@@ -82,20 +82,20 @@ class MLflowCallback(Callback):
     def setup(self, experiment: ExperimentView) -> None:
         """See `Callback.setup`."""
         client, name = self._client(), self.experiment_name or experiment.name
-        found = client.get_experiment_by_name(name)
-        there = found.experiment_id if found else client.create_experiment(name)
-        self._experiments[experiment.folder] = there, experiment.spec.created_at
+        existing = client.get_experiment_by_name(name)
+        number = existing.experiment_id if existing else client.create_experiment(name)
+        self._experiments[experiment.folder] = number, experiment.spec.created_at
 
     def on_trial_start(self, trial: Trial) -> None:
         """See `Callback.on_trial_start`."""
         from mlflow.entities import Param
 
         client = self._client()
-        there, created_at = self._experiments[trial.folder.parent]
+        experiment, created_at = self._experiments[trial.folder.parent]
         tags = {"nbckpt.trial": f"{trial.folder.parent.name}/{trial.id}", "nbckpt.created_at": created_at}
         query = " and ".join(f"tags.`{key}` = '{text}'" for key, text in tags.items())
-        found = client.search_runs([there], query, max_results=1)
-        run = found[0] if found else client.create_run(there, tags=tags, run_name=tags["nbckpt.trial"])
+        runs = client.search_runs([experiment], query, max_results=1)
+        run = runs[0] if runs else client.create_run(experiment, tags=tags, run_name=tags["nbckpt.trial"])
         self._runs[trial.folder] = _Run(run.info.run_id, int(run.data.metrics.get("training_iteration", 0)))
         client.update_run(run.info.run_id, status="RUNNING")
         params = [Param(_name(key), str(value)) for key, value in flat(trial.config).items()]
@@ -157,7 +157,8 @@ def _metrics(trial: Trial, sent: int) -> Iterator[Metric]:
         step = result["training_iteration"]
         if step > sent:
             milliseconds = int(result["timestamp"] * 1000)
-            yield from (Metric(_name(it), value, milliseconds, step) for it, value in numbers(result).items())
+            metrics = numbers(result).items()
+            yield from (Metric(_name(name), value, milliseconds, step) for name, value in metrics)
 
 
 def _name(name: str) -> str:

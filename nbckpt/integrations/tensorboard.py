@@ -67,7 +67,7 @@ class TensorBoardCallback(Callback):
         """See `Callback.on_trial_result`."""
         from tensorboard.compat.proto.summary_pb2 import Summary
 
-        values = [Summary.Value(tag=it, simple_value=number) for it, number in numbers(result).items()]
+        values = [Summary.Value(tag=name, simple_value=number) for name, number in numbers(result).items()]
         self._write(trial, step=trial.iteration, summary=Summary(value=values))
 
     def on_trial_complete(self, trial: Trial) -> None:

@@ -50,8 +50,8 @@ class TorchCheckpoint(Checkpoint):
         if model is None:
             if isinstance(saved, Mapping):
                 raise UsageError(f"{self!r} holds a state dict: give the model to load it into")
-            found: nn.Module = saved
-            return found
+            module: nn.Module = saved
+            return module
         state = saved if isinstance(saved, Mapping) else saved.state_dict()
         try:
             model.load_state_dict(state)

@@ -94,8 +94,8 @@ class Restore:
         settings = {name: loaded.pop(name) for name in environment.NAMES & loaded.keys()}
         values = {name if is_state(name) else self._prefix + name: value for name, value in loaded.items()}
         values |= dict.fromkeys(self._gone, GONE)
-        what = f"restore of {self._manifest.id[:SHORT]}"
-        return binder.bind(values, settings, self._namespace, what, failed)
+        action = f"restore of {self._manifest.id[:SHORT]}"
+        return binder.bind(values, settings, self._namespace, action, failed)
 
     def result(
         self, changes: dict[str, str], failed: tuple[Failure, ...], started: float, *, dry_run: bool = False

@@ -168,24 +168,24 @@ class Reader:
             for blob in stretch:
                 yield blob.decode(data[blob.offset - start : blob.offset - start + blob.stored])
 
-    def _side_by_side(self, fetch: Callable[[_A], _T], things: Iterable[_A]) -> Iterator[tuple[_A, _T]]:
-        """Yield each thing with the result of *fetch* for it, in order.
+    def _side_by_side(self, fetch: Callable[[_A], _T], items: Iterable[_A]) -> Iterator[tuple[_A, _T]]:
+        """Yield each item with the result of *fetch* for it, in order.
 
         Over a network, several are fetched ahead. Together they take at most 64 MiB.
         """
-        rest = iter(things)
-        two = list(islice(rest, 2))
-        at_once = _AT_ONCE if len(two) > 1 and self.store.path(pack_key("0" * 64)) is None else 1
+        rest = iter(items)
+        first_two = list(islice(rest, 2))
+        at_once = _AT_ONCE if len(first_two) > 1 and self.store.path(pack_key("0" * 64)) is None else 1
         ahead: deque[tuple[_A, Future[_T]]] = deque()
         pool = Pool(at_once, "nbckpt-fetch") if at_once > 1 else InlineExecutor()
         try:
-            for thing in chain(two, rest):
-                ahead.append((thing, pool.submit(copy_context().run, fetch, thing)))
+            for item in chain(first_two, rest):
+                ahead.append((item, pool.submit(copy_context().run, fetch, item)))
                 if len(ahead) == at_once:
                     first, fetched = ahead.popleft()
                     yield first, fetched.result()
-            for thing, fetched in ahead:
-                yield thing, fetched.result()
+            for item, fetched in ahead:
+                yield item, fetched.result()
         finally:
             pool.shutdown(cancel_futures=True)
 
