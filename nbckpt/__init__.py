@@ -112,7 +112,8 @@ _HOMES = {
 
 __all__ = [*_HOMES, "load_ipython_extension", "unload_ipython_extension"]
 
-__getattr__ = getter(__name__, _HOMES)
+if not TYPE_CHECKING:  # with it, a type checker would accept every name
+    __getattr__ = getter(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

@@ -2,11 +2,62 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from pathlib import Path
 
 import pytest
 
 import nbckpt
+
+NAMESPACES = [
+    "",
+    ".errors",
+    ".mirror",
+    ".state",
+    ".store",
+    ".sync",
+    ".testing",
+    ".tracker",
+    ".trials",
+    ".trials.executors",
+]
+
+
+@cache
+def names_in_user_programs() -> set[str]:
+    """Return the names of nbckpt that the programs of tests/typing use, with their modules."""
+    programs = (Path(__file__).parent / "typing").glob("*.py")
+    return {name for program in programs for name in names_of(ast.parse(program.read_text()))}
+
+
+def names_of(program: ast.Module) -> Iterator[str]:
+    """Yield each name that a program imports, and each attribute of what it imports."""
+    imported = {"nbckpt": "nbckpt"}
+    for node in ast.walk(program):
+        if isinstance(node, ast.ImportFrom):
+            imported |= {alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+    yield from imported.values()
+    for node in ast.walk(program):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            yield f"{imported.get(node.value.id)}.{node.attr}"
+
+
+def public(namespace: str) -> list[str]:
+    module = import_module(f"nbckpt{namespace}")
+    own = [
+        name for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__
+    ]
+    return getattr(module, "__all__", own)
+
+
+@pytest.mark.parametrize("namespace", NAMESPACES)
+def test_a_typed_program_uses_every_public_name(namespace: str) -> None:
+    missing = {f"nbckpt{namespace}.{name}" for name in public(namespace)} - names_in_user_programs()
+    assert missing == set()
 
 
 @pytest.mark.parametrize("name", nbckpt.__all__)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator
-from typing import IO, Any
+from typing import IO, Any, Generic, TypeVar
 
 from nbckpt.core.tables import values_table
 from nbckpt.core.values.preview import describe
@@ -12,6 +12,8 @@ from nbckpt.errors import UsageError
 from nbckpt.hook import Hook
 from nbckpt.render import Page, Rich, age
 from nbckpt.state.registry import current
+
+V = TypeVar("V")
 
 
 class State(Rich):
@@ -64,7 +66,7 @@ class State(Rich):
         return weakref.ref(self)
 
     @staticmethod
-    def of(name: str, value: Any) -> Any:
+    def of(name: str, value: V) -> StateOf[V]:
         """Return a state for a model, an optimizer, a scheduler, a sampler or any other value.
 
         See `nbckpt.state.values.ValueState`.
@@ -72,7 +74,13 @@ class State(Rich):
         return make_state(name, value)
 
 
-make_state: Hook[[str, Any], State] = Hook()
+class StateOf(State, Generic[V]):
+    """A state with a value: the object that it saves, or after a load possibly a new one."""
+
+    value: V
+
+
+make_state: Hook[[str, Any], StateOf[Any]] = Hook()
 """See `State.of`."""
 
 

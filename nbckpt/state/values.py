@@ -23,7 +23,7 @@ from nbckpt.core.values.diagnose import path_to
 from nbckpt.errors import CodecError, CorruptError
 from nbckpt.state.refill import SCALARS, filled, has_state_dict, state_of
 from nbckpt.state.registry import current
-from nbckpt.state.state import State, make_state, name_of
+from nbckpt.state.state import State, StateOf, make_state, name_of
 
 _MAGIC = b"nbckpt value 1\n"
 _ALIGNED = 64
@@ -31,7 +31,7 @@ _ALIGNED = 64
 _log = logging.getLogger("nbckpt")
 
 
-class ValueState(State):
+class ValueState(StateOf[Any]):
     """The state of a value; `State.of` makes it.
 
     An object with `state_dict()` and `load_state_dict()` is loaded in place. It is saved while the object is

@@ -22,4 +22,5 @@ _HOMES = {
 }
 
 __all__ = [*_HOMES]
-__getattr__ = getter(__name__, _HOMES)
+if not TYPE_CHECKING:  # with it, a type checker would accept every name
+    __getattr__ = getter(__name__, _HOMES)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import datetime
 from itertools import count, product
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from nbckpt.errors import NotFoundError, UsageError
 from nbckpt.store.files import explained, make_folder, sync_folder
@@ -38,6 +38,9 @@ from nbckpt.trials.model.trial import Status, Trial
 from nbckpt.trials.training.function import trainable_class
 from nbckpt.trials.training.trainable import Trainable
 
+if TYPE_CHECKING:
+    from optuna import Study
+
 Resume = Literal["auto", "must", "never"]
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
@@ -60,7 +63,7 @@ def run(
     resources_per_trial: Mapping[str, float] | None = None,
     metric: str = "",
     mode: str = "",
-    search: Any = None,
+    search: Search | Study | None = None,
     seed: int | None = None,
     resume: Resume = "auto",
     folder: str | os.PathLike[str] | None = None,
@@ -123,15 +126,15 @@ def run(
         mode,
         sync=sync_config,
     )
-    search = _checked(spec, executor, search)
+    source = _checked(spec, executor, search)
     experiment, runner = open_runner(_folder(folder, name, spec, resume), spec)
     with runner.claimed():
         _prepare(runner, spec, resume, keep_seed=seed is None)
-        runner.launch(experiment, _trials(runner, search), search, executor)
+        runner.launch(experiment, _trials(runner, source), source, executor)
     return experiment
 
 
-def _checked(spec: Spec, executor: str | Executor, search: Any) -> Search | None:
+def _checked(spec: Spec, executor: str | Executor, search: Search | Study | None) -> Search | None:
     """Return the search, after a check of the other arguments."""
     if spec.sync is not None:
         SyncerCallback(config=spec.sync)

@@ -1,11 +1,21 @@
-"""Code of a user of nbckpt. mypy checks that the public names have the types that a user relies on."""
+"""A user's program: it uses every name of `nbckpt`, and mypy checks the types that come back."""
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, assert_type
+from types import ModuleType
+from typing import IO, Any, assert_type
+
+import optuna
+from IPython.core.interactiveshell import InteractiveShell
+from matplotlib.figure import Figure
 
 import nbckpt
+from nbckpt.store import Store
+from nbckpt.tracker import Restored, Saved
+from nbckpt.trials import Experiment, FunctionRunner, Record, Status, Trial
 
 
 class Counter(nbckpt.Trainable):
@@ -14,48 +24,191 @@ class Counter(nbckpt.Trainable):
     def setup(self, config: dict[str, Any]) -> None:
         """Begin at 0."""
         self.count = 0
+        assert_type(self.logdir, str)
 
     def step(self) -> dict[str, Any]:
         """Count up."""
         self.count += 1
         return {"count": self.count, "done": self.count == 10}
 
+    def save_checkpoint(self, checkpoint_dir: str) -> dict[str, int]:
+        """Save the count."""
+        return {"count": self.count}
+
+    def load_checkpoint(self, checkpoint: dict[str, int]) -> None:
+        """Load the count."""
+        self.count = checkpoint["count"]
+
+
+class DurableCounter(nbckpt.DurableTrainable):
+    """Keep checkpoints at a URL."""
+
+    def step(self) -> Mapping[str, Any]:
+        """Report nothing new."""
+        return {"count": self.iteration}
+
+
+class Best(nbckpt.Callback):
+    """Follow the loss."""
+
+    def on_trial_result(self, trial: Trial, result: Mapping[str, Any]) -> None:
+        """Print it."""
+        print(trial.id, result["loss"])
+
+    def on_trial_checkpoint(self, trial: Trial, checkpoint: Record) -> None:
+        """Print where it is."""
+        print(assert_type(trial.checkpoints.path(checkpoint), Path))
+
+    def on_experiment_end(self, trials: Sequence[Trial]) -> None:
+        """Print how many trials are done."""
+        print(sum(trial.status is Status.TERMINATED for trial in trials))
+
+
+class Copy(nbckpt.Syncer):
+    """Copy folders."""
+
+    def sync_up(self, local_dir: str, remote_dir: str, exclude: list[str] | None = None) -> bool:
+        """Say that it works."""
+        return True
+
+    def sync_down(self, remote_dir: str, local_dir: str, exclude: list[str] | None = None) -> bool:
+        """Say that it works."""
+        return True
+
+    def delete(self, remote_dir: str) -> bool:
+        """Say that it works."""
+        return True
+
+
+class Epoch(nbckpt.State):
+    """The number of the epoch."""
+
+    number = 0
+
+    def save(self, fileobj: IO[bytes]) -> None:
+        """Write it."""
+        fileobj.write(str(self.number).encode())
+
+    def load(self, fileobj: IO[bytes]) -> None:
+        """Read it."""
+        self.number = int(fileobj.read())
+
 
 def train(config: dict[str, Any]) -> None:
     """Report a loss, with a checkpoint if one is due."""
-    checkpoint = nbckpt.get_checkpoint()
+    checkpoint = assert_type(nbckpt.get_checkpoint(), nbckpt.Checkpoint | None)
     start = checkpoint.to_dict()["step"] + 1 if checkpoint else 0
     for step in range(start, 3):
-        due = nbckpt.Checkpoint.from_dict({"step": step}) if nbckpt.should_checkpoint() else None
-        nbckpt.report(loss=config["lr"] * step, checkpoint=due)
+        due = assert_type(nbckpt.should_checkpoint(), bool)
+        nbckpt.report(
+            loss=config["lr"] * step, checkpoint=nbckpt.Checkpoint.from_dict({"step": step}) if due else None
+        )
 
 
-def start_an_experiment(folder: Path) -> float:
+def train_with_files(config: dict[str, Any], checkpoint_dir: str | None = None) -> None:
+    """Write the checkpoint as files."""
+    with nbckpt.checkpoint_dir(step=1) as folder:
+        assert_type(folder, Path)
+    nbckpt.report({"loss": 0.1})
+
+
+def start_experiments(folder: Path, study: optuna.Study) -> float:
     """Run trials, wait for them, and return the best loss."""
+    callback = nbckpt.SyncerCallback(sync_period=60)
+    sync_config = nbckpt.SyncConfig(upload_dir="s3://bucket/grid", syncer=Copy(), sync_period=60)
+    assert_type(sync_config.validate_upload_dir(), bool)
     experiment = nbckpt.run(
         train,
         {"lr": nbckpt.loguniform(1e-4, 1e-1), "depth": nbckpt.grid_search([1, 2])},
         name="grid",
+        callbacks=[Best(), callback],
         keep_checkpoints=nbckpt.RetentionPolicy(2, metric="loss"),
-        sync_config=nbckpt.SyncConfig(upload_dir="s3://bucket/grid", sync_period=60),
+        sync_config=sync_config,
         folder=folder,
     )
+    assert_type(experiment, Experiment)
+    domains = {"momentum": nbckpt.uniform(0, 1), "optimizer": nbckpt.choice(["adam", "sgd"])}
+    nbckpt.run(train_with_files, domains, search=study, metric="loss", mode="min")
+    nbckpt.run(train, search="random")  # type: ignore[arg-type]
     nbckpt.run(Counter, max_concurrent=1, stop={"count": 5})
-    experiment.wait()
+    nbckpt.run(assert_type(nbckpt.wrap_function(train), type[FunctionRunner]))
+    nbckpt.run(assert_type(nbckpt.durable(Counter, "s3://bucket/t"), type[nbckpt.DurableTrainable]))
+    nbckpt.run(DurableCounter)
+    assert_type(experiment.wait(), bool)
     assert_type(experiment.name, str)
-    return float(experiment.best("loss", "min").last_result["loss"])
+    assert_type(experiment.plot("loss"), Figure)
+    best = assert_type(experiment.best("loss", "min"), Trial)
+    assert_type(best.metric("loss"), list[float])
+    return float(best.last_result["loss"])
 
 
-def save_and_restore(folder: Path) -> dict[str, Any]:
-    """Save variables and a state, and restore both."""
-    tracker = nbckpt.Tracker(folder)
+def save_and_restore(folder: Path, store: Store) -> dict[Any, Any]:
+    """Save variables and restore them."""
+    tracker = nbckpt.Tracker(folder, settings=nbckpt.Settings.load())
     namespace: dict[str, Any] = {"a": 1}
-    tracker.save(namespace, "first")
-    tracker.restore("first", namespace)
-    state = nbckpt.State.of("epoch", 0)
-    nbckpt.save_all_states()
-    nbckpt.load_state(state)
-    try:
-        return nbckpt.Checkpoint.from_directory(folder).to_dict()
-    except nbckpt.NbckptError as error:
-        return {"error": str(error)}
+    assert_type(tracker.save(namespace, "first"), Saved)
+    assert_type(tracker.restore("first", namespace), Restored)
+    assert_type(tracker.undo(namespace), tuple[str, list[str]])
+    checkpoint = assert_type(nbckpt.Checkpoint.from_directory(folder), nbckpt.Checkpoint)
+    with checkpoint.as_directory() as path:
+        assert_type(path, str)
+    assert_type(checkpoint.to_uri("memory://checkpoint"), str)
+    assert_type(nbckpt.Checkpoint.from_store(store, checkpoint.to_store(store)), nbckpt.Checkpoint)
+    assert_type(nbckpt.Checkpoint.from_bytes(checkpoint.to_bytes()).digest(), str)
+    return assert_type(checkpoint.to_dict(), dict[Any, Any])
+
+
+def files_of(checkpoint: nbckpt.Checkpoint) -> Any:
+    """Return the files of a checkpoint that has fields too."""
+    return checkpoint.to_dict()[nbckpt.FILES]
+
+
+def continue_states(folder: Path) -> None:
+    """Load states, train, and save them."""
+    epoch, generators = Epoch("epoch"), nbckpt.RandomState()
+    weights = nbckpt.State.of("weights", [0.1])
+    assert_type(weights.value, list[float])
+    assert_type(nbckpt.replica, ModuleType)
+    with nbckpt.states(folder) as registry:
+        assert_type(registry.path, Path | None)
+    for state in (epoch, generators, weights):
+        assert_type(nbckpt.load_state(state), bool)
+    with nbckpt.save_on_signal(signal.SIGTERM):
+        while not assert_type(nbckpt.should_stop(), bool):
+            epoch.number += 1
+            assert_type(nbckpt.save_all_states(), str | None)
+            nbckpt.report(loss=0.1, checkpoint=nbckpt.states_checkpoint(epoch=epoch.number))
+    nbckpt.save_state(epoch, folder)
+    nbckpt.save_and_exit()
+
+
+def advice(error: Exception) -> str:
+    """Say what to do after an error."""
+    match error:
+        case nbckpt.UsageError() | nbckpt.NotFoundError():
+            return "change the request"
+        case nbckpt.RefusedError():
+            return "ask for access"
+        case nbckpt.StoreError():
+            return "try again"
+        case nbckpt.CodecError() | nbckpt.TrialError():
+            return "change the code"
+        case nbckpt.CorruptError() | nbckpt.FormatError():
+            return "take another checkpoint"
+        case nbckpt.UntrustedError():
+            return "look first"
+        case nbckpt.NbckptError():
+            return str(error)
+    raise error
+
+
+def in_a_notebook(shell: InteractiveShell) -> None:
+    """Do what %load_ext, %ckpt panel and %unload_ext do."""
+    nbckpt.load_ipython_extension(shell)
+    nbckpt.panel("trials")
+    nbckpt.unload_ipython_extension(shell)
+
+
+def misspelt() -> None:
+    """Name things that do not exist: a type checker must say so."""
+    nbckpt.CheckPoint  # type: ignore[attr-defined]  # noqa: B018

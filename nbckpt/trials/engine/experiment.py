@@ -6,7 +6,7 @@ import math
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from nbckpt.errors import NbckptError, UsageError
 from nbckpt.render import Page, Result
@@ -21,6 +21,10 @@ from nbckpt.trials.views.metrics import by_metric, inferred, metric_columns
 from nbckpt.trials.views.statuses import INTERRUPTED, states_of
 from nbckpt.trials.views.table import MOST_ROWS, TrialTable
 from nbckpt.trials.views.trial_page import TrialShown
+
+if TYPE_CHECKING:
+    import pandas
+    from matplotlib.figure import Figure
 
 _live: weakref.WeakValueDictionary[Path, Any] = shutdown.live
 
@@ -158,7 +162,7 @@ class Experiment(Result):  # see docs/decisions/0019
             raise UsageError(f"no trial of {self.name!r} reported {metric!r}: there are {self._metrics()}")
         return best
 
-    def dataframe(self) -> Any:
+    def dataframe(self) -> pandas.DataFrame:
         """Return a pandas DataFrame with a row for each result, with its trial and configuration.
 
         Raises:
@@ -167,7 +171,7 @@ class Experiment(Result):  # see docs/decisions/0019
         self.refresh()
         return dataframe(self)
 
-    def plot(self, metric: str = "", trials: Iterable[str | Trial] | None = None) -> Any:
+    def plot(self, metric: str = "", trials: Iterable[str | Trial] | None = None) -> Figure:
         """Draw a metric over the iterations, a line for each trial. Return the matplotlib figure.
 
         Args:

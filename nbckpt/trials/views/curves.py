@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from nbckpt.errors import UsageError
 from nbckpt.render import Hint, Page, Picture, Result, short, thinned, visible
@@ -16,6 +16,9 @@ from nbckpt.trials.model.trial import Trial
 from nbckpt.trials.model.view import ExperimentView
 from nbckpt.trials.views.formats import shown_value, tail
 from nbckpt.trials.views.metrics import by_metric, inferred, varying
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 MOST_CURVES = 20
 _MOST_KEYS = 3
@@ -71,7 +74,7 @@ def curves(
     return Curves(f"{experiment.name}: {metric}", Picture(alt, png, _HEIGHT), tuple(notes), (hint,))
 
 
-def figure(experiment: ExperimentView, metric: str, names: Iterable[str | Trial] | None) -> Any:
+def figure(experiment: ExperimentView, metric: str, names: Iterable[str | Trial] | None) -> Figure:
     """Draw a metric over the iterations, a line for each trial. Return the figure; a notebook shows it.
 
     The figure does not belong to pyplot, whose figures belong to one thread.
@@ -89,7 +92,7 @@ def figure(experiment: ExperimentView, metric: str, names: Iterable[str | Trial]
     drawn = _draw(experiment, metric, chosen)
     if notes:
         drawn.axes[0].set_title("\n".join(notes), fontsize="small", parse_math=False)
-    drawn._repr_png_ = partial(_png, drawn)
+    drawn._repr_png_ = partial(_png, drawn)  # type: ignore[attr-defined]  # what IPython shows
     return drawn
 
 
@@ -118,7 +121,7 @@ def _chosen(
     return shown, [f"Showing the first {MOST_CURVES} of {total} trials. Show the best: {best}"]
 
 
-def _draw(experiment: ExperimentView, metric: str, trials: Sequence[Trial]) -> Any:
+def _draw(experiment: ExperimentView, metric: str, trials: Sequence[Trial]) -> Figure:
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -156,7 +159,7 @@ def _label(trial: Trial, keys: Iterable[str]) -> str:
     return short(visible(", ".join([trial.id, *tried])), _LONGEST)
 
 
-def _png(drawn: Any) -> bytes:
+def _png(drawn: Figure) -> bytes:
     file = io.BytesIO()
     drawn.savefig(file, format="png", dpi=_DPI)
     return file.getvalue()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from nbckpt.errors import UsageError
 from nbckpt.trials.model.view import ExperimentView
 
+if TYPE_CHECKING:
+    import pandas
 
-def dataframe(experiment: ExperimentView) -> Any:
+
+def dataframe(experiment: ExperimentView) -> pandas.DataFrame:
     """Return every result as a row, with the trial and its configuration.
 
     Raises:
