@@ -76,9 +76,11 @@ class FunctionRunner(Trainable):
         """
         result = self.next_result()
         metrics = result.metrics or {**self._counts.last, DONE: True, "__duplicate__": True}
-        metrics.pop(SHOULD_CHECKPOINT, None)
+        # The result is taken. Python raises a Ctrl-C after a call, so none comes before the return.
         if result.checkpoint == "given":
             metrics[SHOULD_CHECKPOINT] = True
+        elif SHOULD_CHECKPOINT in metrics:
+            del metrics[SHOULD_CHECKPOINT]
         return metrics
 
     def next_result(self) -> Result:
