@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -61,7 +62,7 @@ def test_the_help_is_the_docstring() -> None:
     assert "Do an example. It has no effect." in text
     assert "VAR Only 100 % of these and no others." in text
     assert "REF A checkpoint; EXP/t3@10" in text
-    assert "-n N, --most N (default: 20)" in text
+    assert re.search(r"-n( N)?, --most N \(default: 20\)", text)  # Python 3.13 writes N once
     assert "--mode {min,max}" in text
 
 

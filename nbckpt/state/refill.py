@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from array import array
 from collections.abc import MutableMapping, MutableSequence, MutableSet, Sequence
 from sys import modules
 from typing import Any
@@ -79,7 +80,7 @@ def _refill(value: Any, loaded: Any) -> bool:
     elif isinstance(value, MutableSet):
         value.clear()
         value |= loaded
-    elif isinstance(value, MutableSequence) and hasattr(value, "clear"):
+    elif isinstance(value, MutableSequence) and not isinstance(value, array):  # the type codes may differ
         value.clear()
         value.extend(loaded)
     elif not (_refill_generator(value, loaded) or _refill_array(value, loaded)):

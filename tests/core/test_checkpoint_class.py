@@ -169,7 +169,8 @@ def test_a_pickled_reference_does_not_grant_trust(tmp_path: Path) -> None:
 def test_a_checkpoint_is_not_a_path(use: Any) -> None:
     with pytest.raises(TypeError) as error:
         use(Checkpoint.from_dict({}))
-    assert "as_directory" in f"{error.value} {error.value.__context__}"  # or Path says it
+    # From Python 3.12 on, Path swallows the message and says its own.
+    assert ("as_directory" in str(error.value)) or (use is Path and "'Checkpoint'" in str(error.value))
 
 
 def test_the_uri_names_the_location_of_a_checkpoint(tmp_path: Path) -> None:

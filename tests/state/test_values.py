@@ -158,6 +158,7 @@ REPLACED: dict[str, tuple[Any, Any]] = {
     "series": (pd.Series([1, 2], index=["a", "b"]), pd.Series([3, 4], index=["c", "d"])),
     "frame": (pd.DataFrame({"a": [1, 2]}), pd.DataFrame({"a": [3, 4]})),
     "array.array": (array.array("i", [1]), array.array("i", [2, 3])),
+    "array.array of another type": (array.array("i", [1]), array.array("d", [2])),
     "frozenset": (frozenset([1]), frozenset([2])),
 }
 

@@ -560,7 +560,9 @@ def test_train_interrupted_after_any_call_loses_no_result(start: Start) -> None:
 @contextmanager
 def interrupted_after(call: int) -> Iterator[None]:
     """Raise KeyboardInterrupt after the call number *call* in `train`, where Python looks for signals."""
-    codes = {function.__code__ for function in (FunctionRunner.train, FunctionRunner.next_result, Handoff.ask)}
+    codes = {
+        function.__code__ for function in (FunctionRunner.train, FunctionRunner.next_result, Handoff.ask)
+    }
     count = 0
 
     def profile(frame: FrameType, event: str, _: Any) -> None:
