@@ -31,7 +31,7 @@ _REPORTED = (
     "matplotlib",
     "ipython",
     "blake3",
-    "zstandard",
+    "backports.zstd",
 )
 _LIBRARIES = ("numpy", "pandas", "sklearn.ensemble", "matplotlib.pyplot")
 

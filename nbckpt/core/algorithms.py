@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -21,7 +22,11 @@ from nbckpt.store import Buffer
 
 try:
     import blake3
-    import zstandard
+
+    if sys.version_info >= (3, 14):  # see docs/decisions/0070
+        from compression import zstd
+    else:
+        from backports import zstd
 except ImportError:
     _HAS_PACKAGES = False
 else:
@@ -98,17 +103,18 @@ def _blake3_of_file(file: Path) -> bytes:
 
 
 def _zstd(data: Buffer) -> bytes:
-    return zstandard.ZstdCompressor(level=1).compress(data)
+    return zstd.compress(data, 1)
 
 
 def _unzstd(data: Buffer, most: int) -> bytes:
+    stream = zstd.ZstdDecompressor()
     try:
-        # The frame states the size of the result, and memory is allocated for it. A damaged frame may state
-        # any size.
-        honest = 0 <= zstandard.frame_content_size(data) <= most
-        return zstandard.decompress(data) if honest else b""
-    except zstandard.ZstdError:
+        # For a frame that states no size (None), the decoder would take the memory that the frame asks for.
+        is_bounded = zstd.get_frame_info(data).decompressed_size in range(most + 1)
+        plain = stream.decompress(data, most + 1) if is_bounded else b""
+    except zstd.ZstdError:
         return b""
+    return plain if stream.eof else b""
 
 
 _new_blake2b = partial(hashlib.blake2b, digest_size=32)
@@ -171,8 +177,8 @@ def named(name: object, label: str) -> Algorithms:
             return algorithms
     if name == BLAKE3:
         raise FormatError(
-            f"{label} was written with the packages blake3 and zstandard, which cannot be imported here. "
-            "Install them (pip install blake3 zstandard), or use a new folder or store, which needs neither"
+            f"{label} was written with BLAKE3 and Zstandard, which cannot be imported here. Install them "
+            "(pip install blake3 backports.zstd), or use a new folder or store, which needs neither"
         )
     raise FormatError(
         f"{label} was written with {name!r}, which this nbckpt does not know. To read it, upgrade nbckpt"

@@ -1,4 +1,4 @@
-"""Without blake3 and zstandard: everything works with what every Python has, and nothing is mixed."""
+"""Without BLAKE3 and Zstandard: everything works with what every Python has, and nothing is mixed."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from nbckpt.core.algorithms import (
     Algorithms,
     named,
     of_checksum,
+    zstd,
 )
 from nbckpt.core.history import History
 from nbckpt.core.packs.format import pack_key, read_index
@@ -43,7 +44,7 @@ from nbckpt.trials.model.spec import Spec
 from nbckpt.trials.model.spec import write as write_spec
 
 TESTS = Path(__file__).parents[1]
-BLOCKED = "import sys; sys.modules.update(blake3=None, zstandard=None)\n"
+BLOCKED = "import sys; sys.modules.update(dict.fromkeys(['blake3', 'backports.zstd', 'compression.zstd']))\n"
 LAWS = [
     "pack",
     "packer",
@@ -132,6 +133,17 @@ def test_data_pieces_and_a_file_have_the_same_checksum(
 def test_a_frame_that_claims_too_large_a_size_gives_no_data(size: int) -> None:
     frame = b"\x28\xb5\x2f\xfd\xe0" + size.to_bytes(8, "little") + b"\x19\0\0abc"  # one raw block
     assert PREFERRED.decompress(frame, 3) == b""
+
+
+def test_only_a_frame_that_states_its_size_is_decoded() -> None:
+    stream = zstd.ZstdCompressor(options={zstd.CompressionParameter.window_log: 27})
+    unstated = stream.compress(b"abc") + stream.flush()
+    assert zstd.get_frame_info(unstated).decompressed_size is None
+    assert PREFERRED.decompress(unstated, 3) == b""
+
+
+def test_a_second_frame_is_not_decoded() -> None:
+    assert PREFERRED.decompress(PREFERRED.compress(b"abc") + PREFERRED.compress(bytes(1 << 20)), 3) == b"abc"
 
 
 @anywhere
@@ -245,9 +257,7 @@ def test_files_that_need_missing_packages_are_refused(kind: str, fast: Tracker, 
     done = without_packages(IMPORTS + REFUSED[kind], str(tmp_path))
     last = done.stderr.strip().splitlines()[-1]
     assert last.startswith("nbckpt.errors.FormatError: ")
-    assert (
-        "was written with the packages blake3 and zstandard, which cannot be imported here. Install" in last
-    )
+    assert "was written with BLAKE3 and Zstandard, which cannot be imported here. Install them" in last
     assert sorted(fast.store.keys()) == before
     assert not (tmp_path / "new").exists()
     assert not (tmp_path / "out").exists()

@@ -16,7 +16,7 @@ from servers.started import program
 def test_the_wheel_asks_for_nothing_compiled_in_a_browser(wheels: Path) -> None:
     names = set(needed(requirements(next(wheels.glob("nbckpt-*.whl")))))
     assert {"cloudpickle", "filelock", "fsspec", "ipython", "markupsafe"} <= names
-    assert not {"blake3", "zstandard", "psutil"} & names
+    assert not {"blake3", "backports-zstd", "psutil"} & names
 
 
 def test_the_quickstart_runs_in_a_browsers_python(pyodide: Path, wheels: Path, tmp_path: Path) -> None:
