@@ -13,7 +13,7 @@ import pytest
 from nbckpt.state import states
 from nbckpt.trials.engine import shutdown
 
-ENDS_S = 1.0
+ENDS_S = 20.0
 
 QUICK = "not slow and not browser"
 

@@ -80,7 +80,7 @@ def living_actors() -> list[str]:
 
 def until(condition: Callable[[], bool]) -> None:
     """Wait for what Ray does in the background and tells nobody."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)
