@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from nbckpt.commands.meaning import is_ref, is_trial
@@ -92,16 +92,25 @@ def verify(session: Session, *refs: Item, repair: bool = False) -> Verification:
         refs: Check only these checkpoints, experiments, trials (EXP/t3) or checkpoints of trials (EXP/t3@10).
         repair: Fetch damaged data from the location that the store is synced to.
     """
-    source, library = session.auto.url, session.library
+    source = session.auto.url
     if repair and not source:
         raise UsageError(
             "this store is not synced, so there is no copy to repair it from. Name one: %ckpt sync URL"
         )
-    names = library.names()
-    others = [ref for ref in refs if not is_ref(session, ref) and (ref in names or is_trial(ref))]
-    trials = verify_trials(library, others if refs else names)
+    others, trials = _verify_experiments(session, refs)
     if refs and len(others) == len(refs):
         return Verification(Verified(), source, trials)
     mine = [ref for ref in refs if ref not in others]
     verified = session.tracker.verify(mine, session.progress, repair_from=source if repair else None)
     return Verification(verified, source, trials)
+
+
+def _verify_experiments(session: Session, refs: Sequence[str]) -> tuple[list[str], VerifiedTrials]:
+    """Verify all experiments, or those among *refs*; return these refs and the result."""
+    try:
+        library = session.library
+    except UsageError as error:  # it is a link that leads outside: the rest of the store is verified
+        return [], VerifiedTrials(damages=[] if refs else [("experiments", str(error))])
+    names = library.names()
+    others = [ref for ref in refs if not is_ref(session, ref) and (ref in names or is_trial(ref))]
+    return others, verify_trials(library, others if refs else names)

@@ -84,8 +84,9 @@ def test_a_linked_experiments_folder_of_a_store_is_not_used(
             parse(TABLE, words.split(), "%ckpt").run(session)
         with pytest.raises(UsageError, match="is a link that leads outside its store"):
             nbckpt.run(train, name="new", executor="inline")
-        for usual in ("ls", "status", "show one", "restore one", "verify"):
-            parse(TABLE, [] if usual == "status" else usual.split(), "%ckpt").run(session)
+        for usual in ("ls", "status", "show one", "restore one", "verify one", "verify"):
+            result = parse(TABLE, [] if usual == "status" else usual.split(), "%ckpt").run(session)
+            assert result.exit_status == (2 if usual == "verify" else 0)  # it names the link as damage
     assert contents(outside) == before
 
 
