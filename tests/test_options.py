@@ -71,3 +71,9 @@ def test_every_command_can_show_its_help() -> None:
         with pytest.raises(HelpRequest) as caught:
             parse(TABLE, [name, "--help"], "%ckpt")
         assert all(flag in caught.value.text for it in command.options for flag in it.flags if flag[0] == "-")
+
+
+def test_a_wrong_option_is_refused_with_the_closest_one() -> None:
+    for wrong in ("--exclde", "--exclde=x"):
+        with pytest.raises(UsageError, match=f"takes no {wrong!r}. Did you mean '--exclude'"):
+            result(f"a {wrong}")

@@ -10,7 +10,8 @@ from nbckpt.commands.options import Option
 from nbckpt.commands.table import IN_NOTEBOOKS, Command, HelpRequest, Request, Session, parse
 
 _MODULES = {
-    "browsing": "status ls show",
+    "browsing": "status ls",
+    "showing": "show",
     "comparing": "diff",
     "saving": "save",
     "restoring": "restore undo snippet",

@@ -1,26 +1,18 @@
-"""status, ls, show: look at the checkpoints of a store. Nothing is unpickled."""
+"""status, ls: list the checkpoints of a store. Nothing is unpickled."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-from nbckpt.commands.meaning import also_a_trial, is_ref, is_trial
 from nbckpt.commands.options import Number, PageNumber, Text, Word
-from nbckpt.commands.saving import torn_note
 from nbckpt.commands.table import Session
-from nbckpt.core.environment import NAMES
-from nbckpt.core.manifest import Manifest
-from nbckpt.core.packs.reader import Reader
 from nbckpt.core.references import Entry
-from nbckpt.core.tables import files_table, previews, values_table
-from nbckpt.errors import CorruptError, NbckptError, NotFoundError, UsageError
+from nbckpt.errors import NbckptError, NotFoundError, UsageError
 from nbckpt.listing import Row as Row
 from nbckpt.listing import Rows, listing_table, read_rows
-from nbckpt.render import Column, Fold, Hint, Page, Picture, Result, Table, age, count, size
+from nbckpt.render import Hint, Page, Result, count, size
 from nbckpt.store import LocalStore
 from nbckpt.store.scan import link_outside, size_of
 from nbckpt.tracker import Tracker
@@ -29,8 +21,6 @@ from nbckpt.trials.home import experiments_folder
 if TYPE_CHECKING:
     from nbckpt.trials.checkpoint_index import TrialCheckpoint
 
-_MOST_PICTURES = 12
-_MOST_PICTURE = 4 << 20
 _SHOWN = 20
 _FIRST = (
     Hint("Save", "%ckpt save NAME"),
@@ -214,130 +204,3 @@ def _newest_trials(session: Session) -> str:
 def _space(tracker: Tracker) -> int | None:
     """Return the size of a local store in bytes; None for other stores."""
     return size_of(tracker.store.folder) if isinstance(tracker.store, LocalStore) else None
-
-
-@dataclass(frozen=True, repr=False)
-class Shown(Result):
-    """All details of one checkpoint."""
-
-    row: Row
-    pictures: tuple[Picture, ...] = ()
-    also: str = ""
-    hints: tuple[Hint, ...] = ()
-
-    @property
-    def exit_status(self) -> int:
-        """See `Result.exit_status`: 1 if the checkpoint is damaged."""
-        return int(self.row.manifest is None)
-
-    def page(self) -> Page:
-        """See `Result.page`."""
-        manifest = self.row.manifest
-        if manifest is None:
-            return Page(self.row.trouble)
-        provenance = manifest.provenance
-        when = age(manifest.created_at)
-        message = f": {manifest.message}" if manifest.message else ""
-        name = f"id {manifest.id[:16]}, " if self.row.id else ""
-        notes = [f"{name}saved {when.text} ({when.hint}), {size(self.row.size)}"]
-        if provenance.get("notebook"):
-            notes.append(f"from {provenance['notebook']}")
-        if provenance.get("python"):
-            notes.append(f"Python {provenance['python']} on {provenance.get('system', '?')}")
-        if not self.row.trusted:
-            ref = self.row.label.split(", ")[0]
-            notes.append(f"Not signed by you. To restore it, first sign it: %ckpt trust {ref}")
-        states = [value.name for value in manifest.values if value.name in NAMES]
-        notes += [self.also] if self.also else []
-        notes += [f"Also saved: {_settings(states)}."] if states else []
-        notes += [f"Deleted before the save: {', '.join(manifest.deleted)}."] if manifest.deleted else []
-        return Page(
-            f"{self.row.label}{message}",
-            (_variables(manifest), _skipped(manifest), _files(manifest)),
-            (
-                *notes,
-                *torn_note(value.name for value in manifest.values if value.changed),
-                *manifest.warnings,
-            ),
-            tuple(_folds(provenance)),
-            self.pictures,
-            self.hints,
-        )
-
-
-def _settings(names: Sequence[str]) -> str:
-    """Return the saved settings of libraries as text."""
-    generators = [name.removesuffix(".state").removesuffix(".random") for name in names if "random" in name]
-    said = [f"random generator states ({', '.join(generators)})"] if generators else []
-    return ", ".join(said + ["NumPy print options"] * ("numpy.printoptions" in names))
-
-
-def _variables(manifest: Manifest) -> Table:
-    return values_table("variables", previews(value for value in manifest.values if value.name not in NAMES))
-
-
-def _files(manifest: Manifest) -> Table:
-    return files_table({path: content.size for path, content in manifest.files.items()})
-
-
-def _skipped(manifest: Manifest) -> Table:
-    columns = (Column("variable", code=True), Column("because of", code=True), Column("reason"))
-    return Table(
-        "not saved",
-        columns,
-        tuple((skipped.name, skipped.path, skipped.reason) for skipped in manifest.skipped),
-    )
-
-
-def _folds(provenance: Any) -> Iterable[Fold]:
-    cell = provenance.get("cell", {})
-    if cell.get("source"):
-        yield Fold(f"cell [{cell.get('count', '?')}]", str(cell["source"]))
-    packages = provenance.get("packages", {})
-    if packages:
-        yield Fold(
-            count(len(packages), "package"),
-            "  ".join(f"{name} {version}" for name, version in packages.items()),
-        )
-
-
-def show(session: Session, ref: Annotated[str, Word("REF", "ref or trial")]) -> Result:
-    """Show a checkpoint or a trial in detail.
-
-    For a checkpoint these are its variables, with previews and pictures, and the cell that saved it.
-
-    Args:
-        ref: A name, name@3, an id, latest or latest~2; EXP/t3 for a trial, EXP/t3@10 for its checkpoint.
-    """
-    tracker = session.tracker
-    if not is_ref(session, ref):
-        if is_trial(ref):
-            return _trial(session, ref)
-        if ref in session.library.names():
-            return session.library.open(ref)
-    row = Rows(tracker.history).read(tracker.find(ref))
-    if row.manifest is None:
-        return Shown(row)
-    pictures = tuple(_pictures(row.manifest, tracker.read(row.manifest)))
-    return Shown(row, pictures, also_a_trial(session, ref))
-
-
-def _pictures(manifest: Manifest, reader: Reader) -> Iterable[Picture]:
-    """Yield the pictures of the values. Leave out damaged pictures and those above the size limit."""
-    small = [value for value in manifest.values if value.picture and value.picture.size <= _MOST_PICTURE]
-    for value in small[:_MOST_PICTURES]:
-        with suppress(CorruptError):  # `verify` reports the damage
-            if value.picture:
-                yield Picture(value.name, reader.read(reader.sized(value.picture)))
-
-
-def _trial(session: Session, ref: str) -> Result:
-    """Show a trial, or one checkpoint of it."""
-    from nbckpt.trials.checkpoint_index import TrialCheckpoint
-    from nbckpt.trials.views.trial_page import TrialShown
-
-    if "@" not in ref:
-        return TrialShown(*session.library.trial(ref))
-    trial, record = session.library.checkpoint(ref)
-    row = Rows(session.tracker.history).read(TrialCheckpoint(trial.folder, record.name))
-    return Shown(row, hints=(Hint("Restore", f"%ckpt restore {row.ref}"),))

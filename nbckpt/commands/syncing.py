@@ -19,6 +19,7 @@ from nbckpt.mirror import PERIOD_S, AutoStatus, Mirror, Mirrored
 from nbckpt.render import Column, Hint, Page, Result, Table, age, count, duration, size
 from nbckpt.store import Cancel, masked
 from nbckpt.sync import SyncConfig
+from nbckpt.sync.progress import Progress
 from nbckpt.sync.transfer import Moved, TransferOptions
 from nbckpt.trials.model import spec as spec_file
 from nbckpt.trials.views.formats import tail
@@ -85,6 +86,26 @@ def _left_out(name: str, moved: Moved) -> str:
     return f"Not copied from {name}: {files}"
 
 
+@dataclass(frozen=True)
+class SyncData:
+    """The sync status of a store for other programs, which read it as JSON.
+
+    The first fields are those of `AutoStatus`, with an empty *url* if the store is not synced. The others are
+    those of `SyncShown`.
+    """
+
+    url: str
+    period: float
+    is_running: bool
+    pushed_at: str | None
+    last: Mirrored | None
+    failure: str
+    progress: Progress | None
+    experiments: Mapping[str, Mapping[str, str]]
+    trouble: tuple[str, ...]
+    waiting: tuple[int, int]
+
+
 @dataclass(frozen=True, repr=False)
 class SyncShown(Result):
     """The sync status of the store, and the experiments that upload their trials themselves.
@@ -120,6 +141,13 @@ class SyncShown(Result):
         hints = (Hint("Sync now", "%ckpt sync --now"), Hint("Turn off", "%ckpt sync off"))
         headline = f"Synced to {status.url}, {when}."
         return Page(headline, self._tables(), (*lines, *self.trouble), hints=hints)
+
+    def for_json(self) -> SyncData:
+        """Return the status; see render/json.py."""
+        status = self.status or AutoStatus("", 0.0, is_running=False)
+        return SyncData(
+            **vars(status), experiments=self.experiments, trouble=self.trouble, waiting=self.waiting
+        )
 
     def _tables(self) -> tuple[Table, ...]:
         """Return the settings as a table, with a column for the store and one for each syncing experiment."""
@@ -174,7 +202,7 @@ def sync(
     soon: bool = False,
     cancel: bool = False,
     status: bool = False,
-) -> Result:
+) -> Transferred | SyncShown:
     """Keep another location up to date in the background.
 
     In a shell, push to it once.

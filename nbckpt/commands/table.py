@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import inspect
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, get_type_hints
 
 from nbckpt.commands.options import Option, options_of
-from nbckpt.errors import UsageError
+from nbckpt.errors import UsageError, suggestion
 
 if TYPE_CHECKING:
     from nbckpt.mirror import AutoMirror
@@ -164,6 +163,13 @@ def _add_common(parser: argparse.ArgumentParser, *, store: bool) -> None:
     if store:
         text = "The folder or URL of the store for this command."
         parser.add_argument("--store", default=argparse.SUPPRESS, metavar="STORE", help=text)
+    for flag, text in (
+        ("--json", "Show the result as JSON."),
+        ("--schema", "Show the JSON Schema of --json."),
+    ):
+        parser.add_argument(
+            flag, dest="form", action="store_const", const=flag[2:], default=argparse.SUPPRESS, help=text
+        )
 
 
 @dataclass(frozen=True)
@@ -174,14 +180,26 @@ class Request:
         command: The command to run.
         arguments: The arguments of the command.
         store: The value of `--store`, or None.
+        form: `json` for the result as JSON, `schema` for the schema of that JSON, which runs nothing.
     """
 
     command: Command
     arguments: Mapping[str, Any]
     store: str | None
+    form: Literal["", "json", "schema"] = ""
 
     def run(self, session: Session) -> Result | None:
         """Run the command. Return its result, or None if the command has shown everything itself."""
+        if not self.form:
+            return self._run(session)
+        from nbckpt.render.json import AsJson, Schema
+
+        if self.form == "schema":
+            return Schema(get_type_hints(self.command.run)["return"])
+        result = self._run(replace(session, watch=None))
+        return None if result is None else AsJson(result)
+
+    def _run(self, session: Session) -> Result | None:
         arguments = dict(self.arguments)
         words: list[Any] = []
         for option in self.command.options:
@@ -205,17 +223,21 @@ def parse(table: Mapping[str, Command], words: Sequence[str], face: str) -> Requ
         asks_for_help = not {"-h", "--help"}.isdisjoint(words)
         verb, words = ("help", ["help"]) if asks_for_help else ("status", words)
     if verb not in table:
-        close = difflib.get_close_matches(verb, table, n=1)
-        hint = f"Did you mean {close[0]!r}? " if close else ""
+        hint = suggestion(verb, table)
         raise UsageError(f"There is no command {verb!r}. {hint}List the commands with `{face} help`.")
     command = table[verb]
+    if "--schema" in words:  # of a command whose arguments may be missing
+        return Request(command, {}, None, "schema")
     parsed, left = build_parser({verb: command}, face).parse_known_args(list(words))
     arguments = vars(parsed)
     if left and not _take_in(command, arguments, left):
-        raise UsageError(f"{verb} takes no {left[0]!r}. See `{face} help {verb}`")
+        hint = suggestion(
+            left[0].partition("=")[0], [flag for option in command.options for flag in option.flags]
+        )
+        raise UsageError(f"{verb} takes no {left[0]!r}. {hint}See `{face} help {verb}`")
     arguments.pop("verb")
     store = arguments.pop("store", None)
-    return Request(command, arguments, store)
+    return Request(command, arguments, store, arguments.pop("form", ""))
 
 
 def _verb(words: Sequence[str]) -> str:

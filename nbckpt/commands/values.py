@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import difflib
 import importlib
 import importlib.util
 import os
@@ -15,7 +14,7 @@ from typing import Any
 
 import cloudpickle
 
-from nbckpt.errors import UsageError
+from nbckpt.errors import UsageError, suggestion
 
 Namespace = Mapping[str, Any]
 
@@ -86,8 +85,7 @@ def _unknown(name: str, namespace: Namespace | None) -> str:
         return (
             f"a shell has no variables, so {name} is not a value. For a text write it in quotes: \"'{name}'\""
         )
-    close = difflib.get_close_matches(name, namespace, n=1)
-    hint = f"Did you mean {close[0]}? " if close else ""
+    hint = suggestion(name, namespace)
     return f"there is no variable {name}. {hint}For a text write it in quotes: {name!r}"
 
 
@@ -119,25 +117,21 @@ def find_function(name: str, namespace: Namespace | None) -> Any:
     if colon:
         module = _module(source)
         if not hasattr(module, function):
-            raise UsageError(f"there is no function {function!r} in {source}{_close(function, vars(module))}")
+            hint = suggestion(function, vars(module))
+            raise UsageError(f"there is no function {function!r} in {source}. {hint}".rstrip())
         return getattr(module, function)
     if namespace is None:
         raise UsageError(f"{name!r} names no module. In a shell write module:function or file.py:function.")
     first, *rest = name.split(".")
     if first not in namespace:
         callables = [known for known, value in namespace.items() if callable(value)]
-        raise UsageError(f"there is no function {first!r}{_close(first, callables)}: define it first")
+        raise UsageError(f"there is no function {first!r}. {suggestion(first, callables)}Define it first")
     value = namespace[first]
     for part in rest:
         if not hasattr(value, part):
             raise UsageError(f"there is no {part!r} in {first}: see dir({first})")
         value = getattr(value, part)
     return value
-
-
-def _close(name: str, names: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name, list(names), n=1)
-    return f". Did you mean {close[0]!r}?" if close else ""
 
 
 def add_working_folder() -> None:

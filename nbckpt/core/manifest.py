@@ -77,6 +77,44 @@ class Signature:
 
 
 @dataclass(frozen=True, slots=True)
+class ValueData:
+    """A value for other programs, which read it as JSON. The fields are those of `Value`."""
+
+    name: str
+    preview: Mapping[str, Any]
+    changed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointData:
+    """A checkpoint for other programs, which read it as JSON.
+
+    Attributes:
+        id: The id.
+        created_at: When it was made, in UTC.
+        message: A note for people.
+        size: The size of its contents in bytes.
+        values: The variables and states.
+        files: The size of each file in bytes, by path.
+        skipped: The variables that could not be saved.
+        warnings: What will not be restored completely.
+        deleted: The variables that were deleted before the save.
+        provenance: The cell, the notebook, the machine and the packages.
+    """
+
+    id: str
+    created_at: str
+    message: str
+    size: int
+    values: tuple[ValueData, ...]
+    files: Mapping[str, int]
+    skipped: tuple[Skipped, ...]
+    warnings: tuple[str, ...]
+    deleted: tuple[str, ...]
+    provenance: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class Manifest:
     """The complete description of a checkpoint. FORMAT.md describes the fields."""
 
@@ -104,6 +142,21 @@ class Manifest:
     def __repr__(self) -> str:
         held = f"values={len(self.values)}, files={len(self.files)}, size={self.size()}"
         return f"Manifest({self.id[:8]}, {held})"
+
+    def for_json(self) -> CheckpointData:
+        """Return what other programs may know; see render/json.py."""
+        return CheckpointData(
+            self.id,
+            self.created_at,
+            self.message,
+            self.size(),
+            tuple(ValueData(value.name, value.preview, value.changed) for value in self.values),
+            {path: content.size for path, content in self.files.items()},
+            self.skipped,
+            self.warnings,
+            self.deleted,
+            self.provenance,
+        )
 
     def contents(self) -> Iterable[Content]:
         """Yield every content that the manifest names."""

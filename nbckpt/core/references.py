@@ -8,7 +8,6 @@ Every key is put once and never changed, so writers never have to wait for each 
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Container, Iterable, Sequence
 from contextlib import suppress
@@ -17,7 +16,7 @@ from typing import Self
 
 from nbckpt.core.manifest import Manifest
 from nbckpt.core.names import check_name, decode_name, encode_name, name_trouble
-from nbckpt.errors import NotFoundError, UsageError
+from nbckpt.errors import NotFoundError, UsageError, suggestion
 from nbckpt.store import Store
 
 SHORT = 8
@@ -238,6 +237,5 @@ class References:
             )
         ids = {entry.id for entry in entries}
         names = sorted({ref.name for ref in self.refs() if ref.id in ids})
-        close = difflib.get_close_matches(base, [*names, "latest"], n=1)
-        hint = f"Did you mean {close[0]!r}? " if close else ""
+        hint = suggestion(base, [*names, "latest"])
         return NotFoundError(f"no checkpoint matches {base!r}. {hint}See `%ckpt ls`")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import fnmatch
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from typing import Any
 
 from nbckpt.core.manifest import Manifest
 from nbckpt.core.references import SHORT
-from nbckpt.errors import NotFoundError, UsageError
+from nbckpt.errors import NotFoundError, UsageError, suggestion
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ class Selection:
             matches = fnmatch.filter(every, pattern)
             if not matches and self.variables:
                 raise UsageError(
-                    f"there is no variable {pattern!r}. {similar(pattern, every)}Nothing was saved"
+                    f"there is no variable {pattern!r}. {suggestion(pattern, every)}Nothing was saved"
                 )
             chosen |= {name: every[name] for name in matches}
         for pattern in self.exclude:
@@ -73,18 +72,12 @@ def values_of(manifest: Manifest, patterns: Iterable[str]) -> list[str]:
         matches = [pattern] if pattern in here else fnmatch.filter(here, pattern)
         if not matches:
             label = manifest.id[:SHORT]
-            why = _why_skipped(manifest, pattern) or similar(pattern, here)
+            why = _why_skipped(manifest, pattern) or suggestion(pattern, here)
             raise NotFoundError(
                 f"checkpoint {label} has no variable {pattern!r}. {why}See `%ckpt show {label}`"
             )
         wanted += matches
     return list(dict.fromkeys(wanted)) or here
-
-
-def similar(name: str, names: Iterable[str]) -> str:
-    """Return a question that suggests the closest of *names*, or ""."""
-    close = difflib.get_close_matches(name, list(names), n=1)
-    return f"Did you mean {close[0]!r}? " if close else ""
 
 
 def _why_skipped(manifest: Manifest, name: str) -> str:

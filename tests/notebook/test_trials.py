@@ -90,7 +90,7 @@ def test_run_continues_an_existing_name_unless_resume_never(trained: Notebook) -
             "run train opt=adam",
             "'opt=adam': there is no variable adam. For a text write it in quotes: 'adam'",
         ),
-        ("run train opt=see", "Did you mean seen?"),
+        ("run train opt=see", "Did you mean 'seen'?"),
         ("run train lr=1+", "values are Python literals or names of variables"),
         ("run train lr=open('x')", "values are Python literals or names of variables"),
         ("run train --grid lr=", "has no value"),

@@ -16,6 +16,7 @@ from nbckpt.trials.model import spec as spec_file
 from nbckpt.trials.model.spec import Spec
 from nbckpt.trials.model.trial import Status, Trial, find_trial, trial_page
 from nbckpt.trials.views.curves import figure
+from nbckpt.trials.views.data import ExperimentData, experiment_data
 from nbckpt.trials.views.frame import dataframe
 from nbckpt.trials.views.metrics import by_metric, inferred, metric_columns
 from nbckpt.trials.views.statuses import INTERRUPTED, states_of
@@ -195,6 +196,10 @@ class Experiment(Result):  # see docs/decisions/0019
     def page(self) -> Page:
         """See `Result.page`."""
         return self.table().page()
+
+    def for_json(self) -> ExperimentData:
+        """Return the experiment for other programs; see render/json.py."""
+        return experiment_data(self)
 
     def table(
         self,

@@ -14,6 +14,7 @@ from nbckpt.trials.model.metrics import is_number, plain
 from nbckpt.trials.model.stopping import Stopper
 from nbckpt.trials.model.trial import Status, Trial
 from nbckpt.trials.model.view import ExperimentView
+from nbckpt.trials.views.data import ExperimentData, experiment_data
 from nbckpt.trials.views.eta import RECENT, Progress, progress, typical
 from nbckpt.trials.views.formats import shown_value, tail
 from nbckpt.trials.views.metrics import by_metric, flat_config, inferred, metric_cell, varying
@@ -97,6 +98,10 @@ class TrialTable(Result):
             tuple(_errors(failed)),
             hints=_hints(experiment, states),
         )
+
+    def for_json(self) -> ExperimentData:
+        """Return all trials of the experiment; see render/json.py."""
+        return experiment_data(self.experiment)
 
     def _metrics(self, trials: Sequence[Trial]) -> Mapping[str, str]:
         if self.metrics is not None:

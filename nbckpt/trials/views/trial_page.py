@@ -11,6 +11,7 @@ from nbckpt.trials.model.log import FILE
 from nbckpt.trials.model.metrics import flat, plain
 from nbckpt.trials.model.trial import Status, Trial
 from nbckpt.trials.model.view import ExperimentView
+from nbckpt.trials.views.data import TrialData, trial_data
 from nbckpt.trials.views.formats import shown_value
 from nbckpt.trials.views.metrics import inferred, metric_cell
 from nbckpt.trials.views.statuses import last_line, states_of
@@ -53,6 +54,10 @@ class TrialShown(Result):
             ((fold,) if failed else ()) + self._log(),
             hints=(Hint("Restore the newest", f"%ckpt restore {name}"),) if checkpoints.rows else (),
         )
+
+    def for_json(self) -> TrialData:
+        """Return the trial; see render/json.py."""
+        return trial_data(self.trial, states_of(self.experiment)[self.trial.id])
 
     def _log(self) -> tuple[Fold, ...]:
         lines = self.trial.log()

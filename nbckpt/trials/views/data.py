@@ -1,0 +1,104 @@
+"""Data: an experiment and its trials for other programs, which read them as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from nbckpt.trials.model.metrics import plain
+from nbckpt.trials.model.trial import Trial
+from nbckpt.trials.model.view import ExperimentView
+from nbckpt.trials.views.statuses import states_of
+
+
+@dataclass(frozen=True)
+class TrialData:
+    """A trial.
+
+    Attributes:
+        id: The short name, such as t3.
+        status: pending, running, paused, done, stopped, failed or interrupted; or what it was asked to do:
+            pausing, stopping or saving.
+        config: The configuration.
+        metrics: The last result.
+        iteration: The number of results.
+        unsaved_results: The number of results since the last checkpoint.
+        checkpoint: The name of the last checkpoint; empty if there is none.
+        elapsed_s: How long it has trained, in seconds.
+        attempts: How often it was started.
+        started_at: When it was first started, in seconds since 1970 (UTC); null before that.
+        ended_at: When it ended.
+        error: The error that ended it; empty if there is none.
+        note: A further note.
+        damage: A sentence about damage in its files; empty if there is none.
+    """
+
+    id: str
+    status: str
+    config: Mapping[str, Any]
+    metrics: Mapping[str, Any]
+    iteration: int
+    unsaved_results: int
+    checkpoint: str
+    elapsed_s: float
+    attempts: int
+    started_at: float | None
+    ended_at: float | None
+    error: str
+    note: str
+    damage: str
+
+
+@dataclass(frozen=True)
+class ExperimentData:
+    """An experiment.
+
+    Attributes:
+        name: The name.
+        folder: The folder that holds it.
+        metric: The metric that compares trials; empty if none was given.
+        mode: Whether its `min` or `max` is best; empty if this was not given.
+        trials: The trials.
+        notes: Problems outside the trials.
+    """
+
+    name: str
+    folder: str
+    metric: str
+    mode: str
+    trials: tuple[TrialData, ...]
+    notes: tuple[str, ...]
+
+
+def experiment_data(experiment: ExperimentView) -> ExperimentData:
+    """Return an experiment as data."""
+    states, spec = states_of(experiment), experiment.spec
+    return ExperimentData(
+        experiment.name,
+        str(experiment.folder),
+        spec.metric,
+        spec.mode,
+        tuple(trial_data(trial, states[trial.id]) for trial in experiment.trials),
+        tuple(experiment.notes),
+    )
+
+
+def trial_data(trial: Trial, status: str) -> TrialData:
+    """Return a trial with this status as data."""
+    return TrialData(
+        trial.id,
+        status,
+        plain(trial.config),
+        plain(dict(trial.last_result)),
+        trial.iteration,
+        trial.unsaved_results,
+        trial.checkpoint or "",
+        trial.elapsed_s,
+        trial.attempts,
+        trial.started_at,
+        trial.ended_at,
+        trial.error,
+        trial.note,
+        trial.damage,
+    )
