@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
 from nbckpt.core.history import History, VanishedError
 from nbckpt.core.manifest import Manifest, now
@@ -24,6 +25,8 @@ from nbckpt.store.files import explained, writing
 
 _MOST_NAME = 1000
 _MOST_TRIES = 3
+
+T = TypeVar("T")
 
 
 def export(
@@ -121,23 +124,45 @@ def save_tree(tree: Tree, store: Store, name: str = "", *, message: str = "", si
 
     Without *sign*, the checkpoint stays unsigned in the store.
     """
-    history, known = History(store, open_signer), Known(store)
+    history = History(store, open_signer)
+
+    def write(packer: Packer) -> Manifest:
+        packed = pack(tree, packer)
+        packer.finish()
+        return replace(packed(), created_at=now(), message=message)
+
+    def publish(draft: Manifest) -> Manifest:
+        if sign:
+            return history.publish(draft, name)[0]
+        made, data = encode(draft)
+        history.adopt(made, data, name)
+        return made
+
+    return save(history, Known(store), write, publish)[0]
+
+
+def save(
+    history: History, known: Known, write: Callable[[Packer], Manifest], publish: Callable[[Manifest], T]
+) -> tuple[T, int]:
+    """Write the packs of a checkpoint and publish it, both once more if gc deletes a pack that it needs.
+
+    Returns:
+        The return value of *publish*, and the bytes that are new in the store.
+
+    Raises:
+        StoreError: gc ran during each attempt.
+    """
     known.refresh()
     for attempt in range(_MOST_TRIES):
         try:
-            packer = Packer(store, known, algorithms=history.algorithms, salted=attempt > 0)
-            with packer:
-                packed = pack(tree, packer)
-                packer.finish()
-                made = replace(packed(), created_at=now(), message=message)
-            if sign:
-                return history.publish(made, name)[0]
-            made, data = encode(made)
-            history.adopt(made, data, name)
-            return made
+            with Packer(history.store, known, algorithms=history.algorithms, salted=attempt > 0) as packer:
+                draft = write(packer)
+            return publish(draft), packer.new_bytes
         except VanishedError as error:
             known.forget(error.packs)
-    raise StoreError(f"`gc` collects {store.url} again and again. Try again when it has ended")
+    raise StoreError(
+        f"gc ran on {history.store.url} during each of {_MOST_TRIES} saves. Save again when gc has ended"
+    )
 
 
 def _check(archive: ArchiveStore, manifest: Manifest) -> None:

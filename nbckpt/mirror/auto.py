@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -230,13 +229,11 @@ class AutoMirror:
 
         self._engine = engine = Engine(
             lambda job: self._push_in_background(engine, job),
-            pause=partial(self._pause, status.period),
-            before_end=_finish_trials,
             at_end=self._raise_failure,
-            patience=math.inf,
             name="nbckpt-mirror",
         )
-        self.in_background = engine.repeat(Request("sync_up", self._store.url, status.url))
+        request = Request("sync_up", self._store.url, status.url)
+        self.in_background = engine.repeat(request, partial(self._pause, status.period))
 
     def _push_in_background(self, engine: Engine, job: Job) -> None:
         from nbckpt.sync.transfer import TransferOptions
@@ -255,13 +252,6 @@ class AutoMirror:
     def _show(self, progress: Progress) -> None:
         if self._status is not None:
             self._status = replace(self._status, progress=progress)
-
-
-def _finish_trials() -> None:
-    """Let the last push include the last writes of the trials."""
-    from nbckpt.trials.engine.shutdown import finish_all
-
-    finish_all()
 
 
 def _below(folder: Path, pattern: str) -> Iterator[str]:

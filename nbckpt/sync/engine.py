@@ -10,7 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import partial
 
 from nbckpt.core.packs.pools import starts
 from nbckpt.errors import StoreError
@@ -19,8 +19,8 @@ from nbckpt.sync.progress import Progress
 from nbckpt.sync.request import Request, explained
 from nbckpt.sync.shutdown import before_the_end
 
-_SILENT_S = 1.0
-"""How long the end of the interpreter waits before it says so."""
+_PATIENCE_S = 300.0
+"""How long the end of the interpreter waits for the last jobs, if no request is repeated."""
 _LOOK_S = 0.25
 """How often a wait checks whether the running job exceeds its timeout."""
 
@@ -71,10 +71,8 @@ class Engine:
         ended: Called with each job that ended, while the lock is held.
         clock: Returns monotonic seconds.
         timeout: Seconds after which a job is cancelled; None for no limit.
-        pause: Returns the seconds until the next job of `repeat`.
-        before_end: Called at interpreter shutdown, before the last jobs of all engines.
-        at_end: Called at interpreter shutdown, after that; raises what failed. By default `raise_failures`.
-        patience: Seconds that the interpreter waits for the last jobs at shutdown.
+        at_end: Called at interpreter shutdown, after the last jobs; raises what failed. By default
+            `raise_failures`.
         name: The name of the thread.
 
     Attributes:
@@ -93,20 +91,14 @@ class Engine:
         ended: Callable[[Job], object] = lambda _: None,
         clock: Callable[[], float] = time.monotonic,
         timeout: float | None = None,
-        pause: Callable[[], float] = lambda: 0.0,
-        before_end: Callable[[], object] = lambda: None,
         at_end: Callable[[], object] | None = None,
-        patience: float = 300.0,
         name: str = "nbckpt-syncer",
     ) -> None:
         self._carry_out = carry_out
         self._ended = ended
         self._clock = clock
         self._timeout = timeout
-        self._pause = pause
-        self.before_end = before_end
         self._at_end = at_end or partial(self.raise_failures, also_unwanted=False)
-        self._patience = patience
         self._name = name
         self.clear()
 
@@ -119,6 +111,7 @@ class Engine:
         self.failed: dict[Request, Job] = {}
         self.is_serving = False
         self._repeated: Request | None = None
+        self._pause: Callable[[], float] = float
         self._thread: threading.Thread | None = None
 
     def ask(self, request: Request, moves: str = "") -> bool:
@@ -143,10 +136,10 @@ class Engine:
                 self._work()
             return True
 
-    def repeat(self, request: Request) -> bool:
-        """Carry out a request now, and again after each pause. Return False if no thread can start."""
+    def repeat(self, request: Request, pause: Callable[[], float]) -> bool:
+        """Carry out a request now, and again after each *pause*. Return False if no thread can start."""
         with self.lock:
-            self._repeated = request if self._start() else None
+            self._repeated, self._pause = (request if self._start() else None), pause
             self.again()
             return self.is_serving
 
@@ -188,7 +181,7 @@ class Engine:
             self.running.began = self._clock()
             self.lock.notify_all()
             _busy.add(self)
-            _flush_at_exit()
+            before_the_end(_flush)
 
     def _work(self) -> None:
         """Carry out jobs until no job is left. Runs in its own thread."""
@@ -292,17 +285,21 @@ class Engine:
         if errors:
             raise errors[0]
 
-    def finish(self, began: float) -> None:
-        """Wait for the last jobs at interpreter shutdown. Give them up after a limit or on an interrupt."""
+    def finish(self, began: float, silent: float = 1.0) -> None:
+        """Wait for the last jobs at interpreter shutdown, and say so after *silent* seconds.
+
+        An interrupt gives them up, and so does a limit if no request is repeated.
+        """
+        patience = math.inf if self._repeated else _PATIENCE_S
         self.end(last=True)
         request = self.last and self.last.request
         try:
-            if not self.wait(_SILENT_S):
-                limit = f", up to {self._patience:g} s" if self._patience < math.inf else ""
+            if not self.wait(silent):
+                limit = f", up to {patience:g} s" if patience < math.inf else ""
                 _log.warning("waiting for %s%s; an interrupt gives it up", request, limit)
-            if not self.wait(_left(began + self._patience)):
+            if not self.wait(_left(began + patience)):
                 self.cancel()
-                self.wait(_SILENT_S)
+                self.wait(silent)
             self._at_end()
         except KeyboardInterrupt:
             self.cancel()
@@ -324,14 +321,7 @@ _busy: set[Engine] = set()
 """The engines that the interpreter waits for at shutdown: they have work or a failure to report."""
 
 
-@lru_cache(maxsize=1)
-def _flush_at_exit() -> None:
-    before_the_end(_flush)
-
-
 def _flush() -> None:
-    for engine in list(_busy):
-        engine.before_end()
     began = time.monotonic()
     for engine in list(_busy):
         engine.finish(began)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
+from weakref import WeakKeyDictionary
 
 from nbckpt.core.packs.pools import starts
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, RefusedError, StoreError, UsageError
@@ -79,7 +80,7 @@ class Moved:
 
 
 _log = logging.getLogger("nbckpt")
-_hanging: dict[threading.Thread, str] = {}
+_hanging: WeakKeyDictionary[threading.Thread, str] = WeakKeyDictionary()
 """Threads that were abandoned but may still run, each with the target that it writes to."""
 
 
@@ -184,21 +185,17 @@ class TransferPool:
         deadline = time.monotonic() + self._grace
         for thread in alive:
             thread.join(max(0.0, deadline - time.monotonic()))
-            if not thread.is_alive():
-                _hanging.pop(thread, None)
 
     def _wait_for_former(self) -> None:
         """Wait for abandoned threads that still write here: two writers could leave a mixture of both."""
         # see docs/decisions/0020
-        for thread, target in list(_hanging.items()):
-            while target == self._target and thread.is_alive():
+        for thread in [thread for thread, target in list(_hanging.items()) if target == self._target]:
+            while thread.is_alive():
                 self.cancel.check()
                 left = self._seconds_left()
                 if left == 0:
                     raise TimedOutError(f"an abandoned transfer there did not end within {self._timeout:g} s")
                 thread.join(0.1 if left is None else min(left, 0.1))
-            if not thread.is_alive():
-                _hanging.pop(thread, None)
 
     def _seconds_left(self) -> float | None:
         return None if self._deadline is None else max(0.0, self._deadline - time.monotonic())

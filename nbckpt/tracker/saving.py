@@ -52,7 +52,7 @@ class Save:
                     "there are no states to save: make one with nbckpt.State, or leave --states out"
                 )
 
-    def write(self, packer: Packer, progress: Progress | None) -> Manifest:
+    def write(self, packer: Packer, *, progress: Progress | None) -> Manifest:
         """Write the values, and return the manifest to publish.
 
         Raises:

@@ -6,12 +6,13 @@ import os
 import re
 import time
 from collections.abc import Callable, Container, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from nbckpt.core import gc, transfer
 from nbckpt.core.damage import set_aside_all
-from nbckpt.core.history import History, VanishedError
+from nbckpt.core.history import History
 from nbckpt.core.manifest import Manifest, Value
 from nbckpt.core.packs.known import Known
 from nbckpt.core.packs.reader import Reader
@@ -37,7 +38,6 @@ from nbckpt.tracker.saving import Save
 if TYPE_CHECKING:
     from nbckpt.trials import trash
 
-_MOST_TRIES = 3
 _MOST_ROWS = 5
 
 
@@ -138,25 +138,13 @@ class Tracker(Rich):
         origin = {"notebook": self.settings.notebook} if self.settings.notebook else {}
         origin |= provenance or {}
         save = Save(namespace, selection, self._before, origin, message, states=states)
-        self._known.refresh()
-        for attempt in range(_MOST_TRIES):
-            try:
-                with Packer(
-                    self.store, self._known, algorithms=self.history.algorithms, salted=attempt > 0
-                ) as packer:
-                    draft = save.write(packer, progress)
-                manifest, ref = self.history.publish(draft, name or self._default_name())
-                break
-            except VanishedError as error:
-                self._known.forget(error.packs)
-        else:
-            raise UsageError(
-                f"gc ran on {self.store.url} during each of {_MOST_TRIES} saves. Save again when gc has ended"
-            )
+        write = partial(save.write, progress=progress)
+        publish = partial(self.history.publish, name=name or self._default_name())
+        (manifest, ref), new_bytes = transfer.save(self.history, self._known, write, publish)
         save.note()
         self._before = manifest if selection.whole else self._before
         assert ref is not None  # a name was given
-        return Saved(manifest, ref, packer.new_bytes, time.perf_counter() - started)
+        return Saved(manifest, ref, new_bytes, time.perf_counter() - started)
 
     def _default_name(self) -> str:
         return Path(self.settings.notebook).stem if self.settings.notebook else "session"

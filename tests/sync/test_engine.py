@@ -21,7 +21,11 @@ class Repeating:
 
     def __init__(self, pause: float) -> None:
         self.count = 0
-        self.engine = Engine(self.carry_out, pause=lambda: pause, name="nbckpt-sync-test")
+        self.pause = pause
+        self.engine = Engine(self.carry_out, name="nbckpt-sync-test")
+
+    def begin(self) -> bool:
+        return self.engine.repeat(PUSH, lambda: self.pause)
 
     def carry_out(self, job: Job) -> None:
         self.count += 1
@@ -40,21 +44,21 @@ def threads() -> list[str]:
 
 
 def test_a_repeated_request_is_carried_out_at_once(repeating: Repeating) -> None:
-    assert repeating.engine.repeat(PUSH)
+    assert repeating.begin()
     assert repeating.engine.wait()
     assert repeating.count == 1
 
 
 def test_a_request_is_repeated_after_each_pause() -> None:
     often = Repeating(0.001)
-    often.engine.repeat(PUSH)
+    often.begin()
     until(lambda: often.count > 3)
     often.engine.end(last=False)
     assert often.engine.wait()
 
 
 def test_a_repeated_request_can_be_brought_forward(repeating: Repeating) -> None:
-    repeating.engine.repeat(PUSH)
+    repeating.begin()
     for count in range(2, 5):
         assert repeating.engine.wait()
         repeating.engine.again()
@@ -64,7 +68,7 @@ def test_a_repeated_request_can_be_brought_forward(repeating: Repeating) -> None
 
 
 def test_the_last_request_is_carried_out_before_the_end(repeating: Repeating) -> None:
-    repeating.engine.repeat(PUSH)
+    repeating.begin()
     assert repeating.engine.wait()
     repeating.engine.end(last=True)
     assert repeating.engine.wait()
@@ -75,7 +79,7 @@ def test_the_last_request_is_carried_out_before_the_end(repeating: Repeating) ->
 
 
 def test_a_request_after_the_end_is_carried_out_once(repeating: Repeating) -> None:
-    repeating.engine.repeat(PUSH)
+    repeating.begin()
     assert repeating.engine.wait()
     repeating.engine.end(last=False)
     repeating.engine.raise_failures()
@@ -91,7 +95,7 @@ def test_nothing_is_repeated_if_no_thread_can_start(
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
-    assert not repeating.engine.repeat(PUSH)
+    assert not repeating.begin()
     assert repeating.engine.wait()
     assert repeating.count == 0
     assert repeating.engine.ask(PUSH)
@@ -127,10 +131,9 @@ def test_a_request_names_its_target_without_the_password() -> None:
 
 def test_a_slow_last_job_is_waited_for_without_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     gate, said, ended = threading.Event(), [], []
-    monkeypatch.setattr("nbckpt.sync.engine._SILENT_S", 0.01)
     monkeypatch.setattr("nbckpt.sync.engine._log.error", lambda *words: said.append(words))
     monkeypatch.setattr("nbckpt.sync.engine._log.warning", lambda *_: gate.set())  # it has begun to wait
-    engine = Engine(lambda _: gate.wait(), patience=math.inf, at_end=lambda: ended.append(True))
-    engine.ask(PUSH)
-    engine.finish(time.monotonic())
+    engine = Engine(lambda _: gate.wait(), at_end=lambda: ended.append(True))
+    engine.repeat(PUSH, lambda: math.inf)
+    engine.finish(time.monotonic() - 1e6, silent=0.01)
     assert (said, ended) == ([], [True])

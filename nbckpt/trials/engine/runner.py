@@ -173,7 +173,9 @@ class Runner:
             self.pool.begin(run_settings, self)
             self._search = run_settings.search
             self._experiment = shutdown.live[self.folder] = experiment
-            before_the_end(shutdown.finish_all)
+            before_the_end(
+                shutdown.finish_all, first=True
+            )  # so that the last syncs send the trials' last writes
             self._search.setup(experiment)
             run_settings.callbacks.call("setup", experiment)
         try:

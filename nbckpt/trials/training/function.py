@@ -95,7 +95,7 @@ class FunctionRunner(Trainable):
         return result or self._last_result()
 
     def _last_result(self) -> Result:
-        return Result({}, "given" if self._stager.has_new else "", done=True)
+        return Result({}, "given" if self._stager.new else "", done=True)
 
     def ask_for_checkpoint(self) -> None:
         """See `Trainable.ask_for_checkpoint`: `should_checkpoint()` returns True from now on."""

@@ -121,7 +121,7 @@ class StatusReporter:
         if not all_plain(metrics):
             metrics = {key: _copied(value) for key, value in metrics.items()}
         asked = request.is_open  # read once: the next report answers a request from here on
-        if checkpoint is None and (asked or self._states is not None) and not stager.has_new:
+        if checkpoint is None and (asked or self._states is not None) and not stager.new:
             checkpoint = None if self._states is None else self._states()
             if checkpoint is None and asked:
                 checkpoint = snapshots() or None
@@ -131,8 +131,9 @@ class StatusReporter:
             if checkpoint is not None:
                 stager.take(checkpoint)
             self._counts.add(metrics, time.perf_counter() - self._went_on_at)
-            given = stager.newest is not None and stager.comes_with(self._counts)
-            missing = (asked or given) and request.answer(given=given)
+            if given := stager.new:
+                given.counts = given.counts or self._counts.record()
+            missing = (asked or given) and request.answer(given=bool(given))
             done = bool(metrics[DONE])
             channel.push(Result(metrics, "given" if given else "missing" if missing else "", done))
             self._went_on_at = time.perf_counter()
@@ -177,7 +178,7 @@ class StatusReporter:
 
     def has_new_checkpoint(self) -> bool:
         """Return whether an offered checkpoint is not saved yet."""
-        return self._stager.has_new
+        return self._stager.new is not None
 
     def get_checkpoint(self) -> Path | None:
         """Return the path of the checkpoint that was offered or restored last; nothing changes."""

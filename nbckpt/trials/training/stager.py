@@ -15,7 +15,6 @@ from nbckpt.errors import NotFoundError, StoreError
 from nbckpt.trials.checkpoints.folder import CheckpointFolder
 from nbckpt.trials.checkpoints.packing import pack
 from nbckpt.trials.checkpoints.record import Kind, Record, name_of
-from nbckpt.trials.model.metrics import Counts
 from nbckpt.trials.training.session import CheckpointLike
 
 
@@ -186,16 +185,9 @@ class CheckpointStager:
     # Methods for the runner.
 
     @property
-    def has_new(self) -> bool:
-        """Whether a checkpoint was offered and is still to be saved."""
-        return self.newest is not None and self.newest.is_new
-
-    def comes_with(self, counts: Counts) -> bool:
-        """Return whether a checkpoint is to be saved with the result of these *counts*."""
-        if self.newest is None or not self.newest.is_new:
-            return False
-        self.newest.counts = self.newest.counts or counts.record()
-        return True
+    def new(self) -> PendingCheckpoint | None:
+        """The last offered checkpoint, if it is still to be saved."""
+        return self.newest if self.newest is not None and self.newest.is_new else None
 
     def save(self, counts: Record) -> Record:
         """Commit the newest checkpoint in the trial's folder; commit a null checkpoint if there is none.
