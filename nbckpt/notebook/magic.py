@@ -21,7 +21,7 @@ from nbckpt.errors import Interrupted, NbckptError, UsageError
 from nbckpt.notebook import completer
 from nbckpt.notebook.fate import fate
 from nbckpt.notebook.live import Live
-from nbckpt.notebook.progress import ProgressLine
+from nbckpt.notebook.progress import DELAY_S, ProgressLine
 from nbckpt.notebook.tokenize import split
 from nbckpt.render import Result, visible
 
@@ -41,9 +41,11 @@ class CheckpointMagics(Magics):
     Attributes:
         tracker: The tracker for the notebook's folder; it is opened on first use.
         live: Shows experiments while they run.
+        progress_delay: Seconds before a command shows its progress.
     """
 
     shell: InteractiveShell
+    progress_delay: float = DELAY_S
 
     def __init__(self, shell: InteractiveShell) -> None:
         super().__init__(shell)
@@ -74,7 +76,7 @@ class CheckpointMagics(Magics):
             if request.command.name != "save":
                 raise UsageError(f"%%ckpt works only with save. Use %ckpt {request.command.name}.")
             self._run(cell)
-        with ProgressLine() as progress:
+        with ProgressLine(delay=self.progress_delay) as progress:
             session = self.session(request.store, progress, cell)
             result = request.run(session)
         if self._panel is not None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from nbckpt.render import Result
     from nbckpt.sync.progress import Progress
 
-_DELAY_S = 0.7
+DELAY_S = 0.7
 _PERIOD_S = 0.25
 
 
@@ -30,11 +30,12 @@ class ProgressLine:
 
     Args:
         clock: Returns seconds.
+        delay: Seconds before the first update.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic, delay: float = DELAY_S) -> None:
         self._clock = clock
-        self._began = self._shown = clock()
+        self._due = clock() + delay
         self._text = ""
         self._output = Output()
 
@@ -50,9 +51,9 @@ class ProgressLine:
     def __call__(self, done: int, total: int, transfer: Progress | None = None) -> None:
         """See `Bar`."""
         now = self._clock()
-        if now - self._began < _DELAY_S or now - self._shown < _PERIOD_S:
+        if now < self._due:
             return
-        self._shown = now
+        self._due = now + _PERIOD_S
         self._text = f"{size(done)} of {size(total)}" if transfer is None else visible(str(transfer))
         if not is_kernel(get_ipython()):
             width = shutil.get_terminal_size().columns - 1

@@ -18,7 +18,7 @@ import pytest
 from notebook.committed import FOLDER, ROOT, code_cells, read, tags
 
 # nbval does not apply updates, so a save that shows its progress on a slow machine looks like two outputs.
-QUIET = "import nbckpt.notebook.progress\nnbckpt.notebook.progress._DELAY_S = 3600.0\ndel nbckpt\n"
+QUIET = "import nbckpt.notebook.magic as m\nm.CheckpointMagics.progress_delay = 3600.0\ndel m\n"
 CHECKED = "nbval-check-output"
 NOTEBOOKS = pytest.mark.parametrize("path", sorted(FOLDER.glob("*.ipynb")), ids=lambda path: path.stem)
 

@@ -128,7 +128,7 @@ def test_in_terminal_ipython_a_result_is_shown_once(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_in_a_kernel_the_result_replaces_its_progress(tmp_path: Path) -> None:
-    soon = "import nbckpt.notebook.progress as p\np._DELAY_S = p._PERIOD_S = -1.0\nb = b'x' * 9_000_000"
+    soon = "import nbckpt.notebook.magic as m\nm.CheckpointMagics.progress_delay = 0.0\nb = b'x' * 9_000_000"
     saves = ["%ckpt save n b", "r = %ckpt save n b", "%ckpt save n b\nz = 1", "%ckpt save n b;"]
     sources = [MAKE, soon, saves[0], "print(_.saved.ref)", *saves[1:]]
     made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(it) for it in sources])

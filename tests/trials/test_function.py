@@ -35,7 +35,6 @@ from nbckpt.trials import (
     Trial,
     wrap_function,
 )
-from nbckpt.trials.training import function as module
 from nbckpt.trials.training.handoff import Handoff
 
 SECONDS = 30
@@ -48,9 +47,11 @@ def start(tmp_path: Path) -> Iterator[Start]:
     """Make runners that are stopped after the test; each has a folder of its own unless one is named."""
     runners: list[FunctionRunner] = []
 
-    def begin(function: Any, config: Mapping[str, Any] | None = None, place: str = "") -> FunctionRunner:
+    def begin(
+        function: Any, config: Mapping[str, Any] | None = None, place: str = "", **options: Any
+    ) -> FunctionRunner:
         folder = tmp_path / (place or f"trial{len(runners)}")
-        runners.append(wrap_function(function)(config, folder, trial_name="e/t0", trial_id="t0"))
+        runners.append(wrap_function(function, **options)(config, folder, trial_name="e/t0", trial_id="t0"))
         return runners[-1]
 
     yield begin
@@ -676,10 +677,9 @@ def test_a_function_that_never_began_is_stopped_without_running(start: Start) ->
 
 
 def test_a_function_that_does_not_stop_is_named_after_a_timeout(
-    start: Start, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    start: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The join has a bound."""
-    monkeypatch.setattr(module, "STOP_TIMEOUT_S", 0.01)
     go, gone = threading.Event(), threading.Event()
 
     def train(config: dict[str, Any]) -> None:
@@ -689,7 +689,7 @@ def test_a_function_that_does_not_stop_is_named_after_a_timeout(
             go.wait(SECONDS)
             gone.set()
 
-    runner = start(train)
+    runner = start(train, stop_timeout=0.01)
     runner.train()
     thread = next(it for it in threading.enumerate() if it.name == "nbckpt-function")
     runner.stop()

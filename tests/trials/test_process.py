@@ -434,11 +434,7 @@ def test_a_kill_ends_a_process_during_setup(tmp_path: Path, monkeypatch: pytest.
         worker.run(lambda _: True)
 
 
-def test_a_process_that_does_not_stop_is_killed(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr("nbckpt.trials.executors.process.STOP_TIMEOUT_S", 0.2)
-
+def test_a_process_that_does_not_stop_is_killed(caplog: pytest.LogCaptureFixture) -> None:
     class Stubborn(nbckpt.Trainable):
         def step(self) -> dict[str, Any]:
             return {"done": True}
@@ -447,7 +443,9 @@ def test_a_process_that_does_not_stop_is_killed(
             while True:
                 pass
 
-    assert finished(Stubborn).trials[0].status == Status.TERMINATED
+    experiment = nbckpt.run(Stubborn, executor=ProcessExecutor(stop_timeout=0.2))
+    assert experiment.wait(60)
+    assert experiment.trials[0].status == Status.TERMINATED
     assert "did not end: its process is killed" in caplog.text
 
 

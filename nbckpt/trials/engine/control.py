@@ -92,12 +92,12 @@ def ask(folder: Path, request: ControlRequest) -> Path:
     return file
 
 
-def answered(file: Path, has_owner: Callable[[], bool]) -> bool | None:
-    """Wait until a request is answered. Return None if the owner has not answered in time but still may.
+def answered(file: Path, has_owner: Callable[[], bool], patience: float = ANSWER_S) -> bool | None:
+    """Wait until a request is answered. Return None after *patience* seconds; the owner still may answer.
 
     Return False if there is no owner now; then the request is withdrawn.
     """
-    deadline = time.monotonic() + ANSWER_S
+    deadline = time.monotonic() + patience
     while file.exists():
         if not has_owner():
             with suppress(OSError):  # another program has it open, or the folder is read-only

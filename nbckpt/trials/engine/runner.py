@@ -173,9 +173,7 @@ class Runner:
             self.pool.begin(run_settings, self)
             self._search = run_settings.search
             self._experiment = shutdown.live[self.folder] = experiment
-            before_the_end(
-                shutdown.finish_all, first=True
-            )  # so that the last syncs send the trials' last writes
+            before_the_end(shutdown.finish_all, first=True)  # before the last syncs
             self._search.setup(experiment)
             run_settings.callbacks.call("setup", experiment)
         try:

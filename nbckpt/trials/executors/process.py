@@ -54,15 +54,22 @@ _open: weakref.WeakSet[ProcessWorker] = weakref.WeakSet()
 
 
 class ProcessExecutor(Executor):
-    """Trials in separate processes, a new process for each attempt."""
+    """Trials in separate processes, a new process for each attempt.
+
+    Args:
+        stop_timeout: Seconds that a process may take to stop; after that it is killed.
+    """
 
     name = "process"
+
+    def __init__(self, stop_timeout: float = STOP_TIMEOUT_S) -> None:
+        self._stop_timeout = stop_timeout
 
     def start(self, job: Job) -> Worker:
         """See `Executor.start`. If `setup` fails, the worker's first call raises the error."""
         pickled = pack(job)
         try:
-            return ProcessWorker(job, pickled)
+            return ProcessWorker(job, pickled, self._stop_timeout)
         except (OSError, RuntimeError) as error:
             raise WorkerLostError(
                 f"cannot start a process for {job.name}: {error}. Run fewer at once with max_concurrent, or "
@@ -76,13 +83,15 @@ class ProcessWorker(Worker):
     Args:
         job: The job to run.
         pickled: The packed job, for the child.
+        stop_timeout: See `ProcessExecutor`.
 
     Raises:
         OSError: No process can be started.
     """
 
-    def __init__(self, job: Job, pickled: bytes) -> None:
+    def __init__(self, job: Job, pickled: bytes, stop_timeout: float) -> None:
         self._name = job.name
+        self._stop_timeout = stop_timeout
         self._checkpoints = CheckpointFolder(job.folder)
         self._owed = 0
         self._sending = threading.Lock()
@@ -131,7 +140,7 @@ class ProcessWorker(Worker):
             return
         self._send(pickle.dumps(("stop", ())))
         outcomes = []
-        deadline = time.monotonic() + STOP_TIMEOUT_S
+        deadline = time.monotonic() + self._stop_timeout
         try:
             while self._connection.poll(max(0.0, deadline - time.monotonic())):
                 outcomes.append(self._connection.recv_bytes())

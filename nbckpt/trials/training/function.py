@@ -32,7 +32,6 @@ DEFAULT_METRIC = "_metric"
 """The name of the metric if the function returns or yields a plain number."""
 
 STOP_TIMEOUT_S = 10.0
-"""How many seconds `stop` waits for the function's `finally` blocks."""
 
 _log = logging.getLogger("nbckpt")
 
@@ -51,6 +50,7 @@ class FunctionRunner(Trainable):
     _function: ClassVar[Function]
     _style: ClassVar[Style]
     _states_every: ClassVar[int] = 0
+    _stop_timeout: ClassVar[float] = STOP_TIMEOUT_S
 
     def setup(self, config: dict[str, Any]) -> None:
         """See `Trainable.setup`: nothing runs yet."""
@@ -179,7 +179,7 @@ class FunctionRunner(Trainable):
     def _end_thread(self) -> None:
         self._channel.end()
         if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(STOP_TIMEOUT_S)
+            self._thread.join(self._stop_timeout)
             if self._thread.is_alive():
                 _log.warning(
                     "%s was asked to stop and still runs: a thread cannot be stopped before its next report",
@@ -187,7 +187,9 @@ class FunctionRunner(Trainable):
                 )
 
 
-def wrap_function(function: Function, *, states_every: int = 0) -> type[FunctionRunner]:
+def wrap_function(
+    function: Function, *, states_every: int = 0, stop_timeout: float = STOP_TIMEOUT_S
+) -> type[FunctionRunner]:
     """Return a Trainable class that runs *function*.
 
     Args:
@@ -195,6 +197,7 @@ def wrap_function(function: Function, *, states_every: int = 0) -> type[Function
             `checkpoint_dir` is the path of the checkpoint to continue from. The function reports with
             `nbckpt.report`, or yields or returns a number or a dict.
         states_every: Save the function's states every N reports that carry no checkpoint; 0 for never.
+        stop_timeout: Seconds that `stop` waits for the function's `finally` blocks.
 
     Raises:
         UsageError: The function takes other arguments; the message names them.
@@ -208,6 +211,7 @@ def wrap_function(function: Function, *, states_every: int = 0) -> type[Function
             "_function": staticmethod(function),
             "_style": _style_of(function),
             "_states_every": states_every,
+            "_stop_timeout": stop_timeout,
             "__module__": __name__,
         },
     )
