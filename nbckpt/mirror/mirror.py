@@ -8,29 +8,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 
 from nbckpt.core.damage import set_aside_all
 from nbckpt.core.history import History
 from nbckpt.core.packs.format import pack_of
 from nbckpt.core.trust import open_signer
-from nbckpt.errors import FormatError, NbckptError, NotFoundError, UsageError
+from nbckpt.errors import FormatError, NotFoundError, UsageError
 from nbckpt.mirror.merge import left
 from nbckpt.store import PrefixStore, Store, open_store
 from nbckpt.store.files import explained, make_folder
 from nbckpt.store.locks import Timeout, file_lock
 from nbckpt.store.scan import OUTSIDE, can_be_named, link_outside
 from nbckpt.sync.download import download
-from nbckpt.sync.exclude import parents
 from nbckpt.sync.progress import Progress
 from nbckpt.sync.stores import mirror
 from nbckpt.sync.transfer import Moved, TransferOptions
 from nbckpt.sync.upload import upload
-from nbckpt.trials.checkpoints.record import PREFIX, SUFFIX, Record
+from nbckpt.trials.checkpoints.contents import incomplete
 
 EXPERIMENTS = "experiments"
 FILE = "experiment.json"
@@ -115,7 +113,7 @@ class Mirror:
         if link := self._link_of(name):
             return Moved(left_out={link: OUTSIDE})
         folder = self._experiments / name
-        return upload(folder, self._there(name), incomplete=partial(_incomplete, folder), options=options)
+        return upload(folder, self._there(name), options=replace(options, incomplete=incomplete))
 
     def pull(self, options: TransferOptions | None = None) -> Mirrored:
         """Pull the checkpoints and trials that the remote location has and this store lacks.
@@ -181,18 +179,6 @@ class Mirror:
         prefixes = [(name, f"{EXPERIMENTS}/{name}") for name in pushed]
         prefixes += [(name, name) for name in synced - pushed]
         return sorted((name, prefix) for name, prefix in prefixes if not name.startswith("."))
-
-
-def _incomplete(folder: Path, paths: Collection[str]) -> dict[str, str]:
-    """Return the records of checkpoints whose files are not among *paths*: `rm` or `undo` moves them now."""
-    folders = {folder for path in paths for folder in parents(path)}
-    records = [path for path in paths if path.rpartition("/")[2].startswith(PREFIX) and path.endswith(SUFFIX)]
-    reasons = {}
-    for path in (path for path in records if path.removesuffix(SUFFIX) not in folders):
-        with suppress(OSError, NbckptError):  # a damaged record is sent as it is
-            if Record.decode((folder / path).read_bytes(), path).files:
-                reasons[path] = "the files of this checkpoint are not here"
-    return reasons
 
 
 def _turns(options: TransferOptions) -> Iterator[TransferOptions]:

@@ -32,7 +32,12 @@ class BackgroundSyncer(Syncer):
         sync_period: See `Syncer`.
         sync_timeout: Seconds after which a transfer is cancelled; None for no limit.
         clock: Returns monotonic seconds.
+
+    Attributes:
+        base_options: The options of each transfer, except its timeout, cancel and progress.
     """
+
+    base_options = TransferOptions()
 
     def __init__(
         self,
@@ -72,9 +77,10 @@ class BackgroundSyncer(Syncer):
         return self._engine.ask(Request.of("delete", "", remote_dir))
 
     def _carry_out(self, job: Job) -> None:
-        self.carry_out(
-            job.request, TransferOptions(self.sync_timeout, cancel=job.cancel, on_progress=job.show)
+        options = replace(
+            self.base_options, timeout=self.sync_timeout, cancel=job.cancel, on_progress=job.show
         )
+        self.carry_out(job.request, options)
 
     def _if_needed(self, last: str, sync: Callable[[], bool]) -> bool:
         engine = self._engine

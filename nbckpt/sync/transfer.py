@@ -7,9 +7,10 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextvars import copy_context
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -31,6 +32,7 @@ FINAL = (NotFoundError, UsageError, RefusedError, CorruptError, FormatError)
 """Errors that a retry cannot fix."""
 
 T = TypeVar("T")
+Incomplete = Callable[[Path, Collection[str]], Mapping[str, str]]
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,8 @@ class TransferOptions:
         cancel: Lets other code cancel the transfer.
         on_progress: Called with the progress, in any thread.
         backoff_s: The longest pause before the second attempt in seconds; it doubles with each attempt.
+        incomplete: Takes a folder to upload and the paths of its files. Returns those to leave out, with the
+            reasons.
     """
 
     timeout: float | None = None
@@ -50,6 +54,7 @@ class TransferOptions:
     cancel: Cancel | None = None
     on_progress: ProgressCallback | None = None
     backoff_s: float = BACKOFF_S
+    incomplete: Incomplete = lambda *_: {}
 
     def work(self, target: str) -> TransferPool:
         """Return the pool that makes the calls of this transfer, which writes to *target*."""

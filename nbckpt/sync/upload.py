@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -32,7 +32,6 @@ def upload(
     *,
     exclude: Iterable[str] | None = None,
     delete_missing: bool = False,
-    incomplete: Callable[[Collection[str]], Mapping[str, str]] = lambda _: {},
     options: TransferOptions | None = None,
 ) -> Moved:
     """Update a target from a folder.
@@ -46,7 +45,6 @@ def upload(
         store: The target, which holds only this folder; one writer at a time.
         exclude: Patterns of files to leave out, see exclude.py.
         delete_missing: Remove files from the target that the folder does not have; excluded files stay.
-        incomplete: Takes the paths of the folder's files. Returns those to leave out, with the reasons.
         options: The timeout, the retries and the progress.
 
     Raises:
@@ -58,7 +56,7 @@ def upload(
     if not local.is_dir():
         raise NotFoundError(f"there is no folder {str(folder)!r} to send to {store.url}")
     transfer = _Upload(local, store, excluding(exclude), options)
-    transfer.leave_out(incomplete(transfer.seen.keys()))
+    transfer.leave_out(options.incomplete(local, transfer.seen.keys()))
     return transfer.run(delete_missing=delete_missing)
 
 

@@ -1,12 +1,10 @@
-"""Syncing of experiments: what is where and when, what a failure does, and going on from another machine.
-
-The numbers in brackets are those of the behaviours and defects that a test holds.
-"""
+"""Syncing of experiments: when files are sent, what a failure does, and going on from another machine."""
 
 from __future__ import annotations
 
 import logging
 import pickle
+import shutil
 import subprocess
 import sys
 import threading
@@ -174,8 +172,8 @@ class Clock:
         return self.now
 
 
-class StagedUpdate:
-    """An experiment that nobody runs, and a callback that is told what happens in it."""
+class Idle:
+    """An experiment that nobody runs, and an uploading callback that the test calls."""
 
     def __init__(self, folder: Path, tool: Syncer, **options: Any) -> None:
         self.clock = Clock()
@@ -240,7 +238,7 @@ def test_a_long_period_has_two_syncs_and_the_last_is_awaited(store: Path, tmp_pa
 
 def test_results_cause_one_sync_per_period(store: Path) -> None:
     tool = Tool()
-    stage = StagedUpdate(store, tool)
+    stage = Idle(store, tool)
     trial = stage.trial()
     for seconds in (0, 299, 1):
         stage.clock.now += seconds
@@ -251,7 +249,7 @@ def test_results_cause_one_sync_per_period(store: Path) -> None:
 
 def test_a_checkpoint_and_the_end_cause_a_sync_in_any_period(store: Path) -> None:
     tool = Tool()
-    stage = StagedUpdate(store, tool)
+    stage = Idle(store, tool)
     trial = stage.trial()
     stage.result(trial)
     stage.ended()
@@ -265,13 +263,13 @@ def test_a_checkpoint_and_the_end_cause_a_sync_in_any_period(store: Path) -> Non
 def test_a_checkpoint_restarts_the_period_unless_that_is_off(store: Path) -> None:
     """With sync_on_checkpoint=False a checkpoint causes no sync."""
     tool, quiet = Tool(), Tool()
-    stage = StagedUpdate(store, tool)
+    stage = Idle(store, tool)
     trial = stage.trial()
     stage.callback.on_trial_checkpoint(trial, RECORD)
     stage.result(trial)
     stage.ended()
     assert tool.calls == ["t0"]
-    other = StagedUpdate(store / "other", quiet, sync_on_checkpoint=False)
+    other = Idle(store / "other", quiet, sync_on_checkpoint=False)
     other.callback.on_trial_checkpoint(other.trial(), RECORD)
     assert quiet.calls == []
 
@@ -289,7 +287,7 @@ def test_disabled_and_durable_experiments_are_not_synced(store: Path, tmp_path: 
 
 def test_a_short_trial_is_synced_only_at_its_end(store: Path) -> None:
     tool = Tool()
-    stage = StagedUpdate(store, tool)
+    stage = Idle(store, tool)
     trial = stage.trial()
     stage.result(trial, training_iteration=1, time_total_s=9.9)
     stage.ended()
@@ -305,7 +303,7 @@ def test_a_short_trial_is_synced_only_at_its_end(store: Path) -> None:
 )
 def test_one_reached_threshold_causes_a_sync(store: Path, result: dict[str, float]) -> None:
     tool = Tool()
-    stage = StagedUpdate(store, tool)
+    stage = Idle(store, tool)
     stage.result(stage.trial(), **({"training_iteration": 1} | result))
     stage.ended()
     assert tool.calls == ["t0"]
@@ -313,7 +311,7 @@ def test_one_reached_threshold_causes_a_sync(store: Path, result: dict[str, floa
 
 def test_a_result_without_counts_is_past_both_thresholds(store: Path) -> None:
     tool = Tool()
-    stage = StagedUpdate(store, tool)
+    stage = Idle(store, tool)
     stage.callback.on_trial_result(stage.trial(), {})
     stage.ended()
     assert tool.calls == ["t0"]
@@ -332,7 +330,7 @@ def test_the_environment_sets_the_thresholds(
     monkeypatch.setenv(iterations, "5")
     monkeypatch.setenv(seconds, "100.5")
     tool = Tool()
-    stage = StagedUpdate(store, tool)
+    stage = Idle(store, tool)
     stage.result(stage.trial(), training_iteration=4, time_total_s=100.4)
     stage.ended()
     assert tool.calls == []
@@ -409,7 +407,7 @@ def test_the_sync_includes_files_that_other_callbacks_write(tmp_path: Path) -> N
 def test_one_error_names_every_failed_trial_and_is_raised_once(store: Path) -> None:
     gate = threading.Event()
     tool = Tool([RuntimeError("net down")], gate)
-    stage = StagedUpdate(store, tool)
+    stage = Idle(store, tool)
     for trial in (stage.trial(), stage.trial()):
         stage.callback.on_trial_complete(trial)
     assert tool.begun.acquire(timeout=SECONDS)  # the other one waits for its turn
@@ -424,7 +422,7 @@ def test_a_failure_is_logged_once_and_the_next_one_starts(
     store: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     tool = Tool([RuntimeError("net down")])
-    stage = StagedUpdate(store, tool)
+    stage = Idle(store, tool)
     trial = stage.trial()
     with caplog.at_level(logging.WARNING, "nbckpt"):
         stage.result(trial)
@@ -485,7 +483,7 @@ def test_a_hanging_sync_is_given_up_after_its_timeout(store: Path) -> None:
 def test_completion_does_not_wait_for_a_running_sync(store: Path) -> None:
     gate = threading.Event()
     tool = Tool(gate=gate)
-    stage = StagedUpdate(store, tool)
+    stage = Idle(store, tool)
     trial = stage.trial()
     stage.result(trial)
     assert tool.begun.acquire(timeout=SECONDS)
@@ -499,7 +497,7 @@ def test_completion_does_not_wait_for_a_running_sync(store: Path) -> None:
 def test_a_failed_trial_still_reports_its_running_sync(store: Path) -> None:
     gate = threading.Event()
     tool = Tool([RuntimeError("net down")] * 3, gate)
-    stage = StagedUpdate(store, tool)
+    stage = Idle(store, tool)
     trial = stage.trial()
     stage.result(trial)
     assert tool.begun.acquire(timeout=SECONDS)
@@ -594,6 +592,20 @@ def test_temporary_files_are_not_synced(store: Path, tmp_path: Path) -> None:
         it.unlink()
     for it in sorted((store / "e" / "t0").glob("checkpoint_tmp*/**"), reverse=True):
         it.rmdir()
+
+
+def test_a_record_whose_files_are_missing_is_not_sent(store: Path, tmp_path: Path) -> None:
+    def loses(config: dict[str, Any]) -> None:
+        nbckpt.report(i=1, checkpoint={"i": 1})
+        shutil.rmtree(store / "e" / "t0" / "checkpoint_000001")
+        nbckpt.report(i=2, checkpoint={"i": 2})
+
+    run(function=loses, sync_config=config(sync_on_checkpoint=False))
+    there = files(fetched(f"{URL}/e/t0", tmp_path / "there"))
+    assert {path for path in there if path.endswith(".json") and "/" not in path} == {
+        "params.json",
+        "checkpoint_000002.json",
+    }
 
 
 def test_artifacts_are_sent_with_checkpoints_and_at_the_end(

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from nbckpt.core.algorithms import PREFERRED, of_checksum
-from nbckpt.errors import CorruptError, UsageError
+from nbckpt.errors import CorruptError, NbckptError, UsageError
 from nbckpt.store.files import rename
 from nbckpt.store.scan import link_outside
-from nbckpt.trials.checkpoints.record import Record, safe_path
+from nbckpt.sync.exclude import parents
+from nbckpt.trials.checkpoints.record import PREFIX, SUFFIX, Record, safe_path
 
 
 def contents(folder: Path) -> tuple[dict[str, tuple[int, str]], tuple[str, ...]]:
@@ -69,6 +71,18 @@ def check_files(folder: Path, record: Record, where: object) -> None:
         algorithms = of_checksum(checksum, f"{path!r} of {record.name}")
         if not is_there or file.stat().st_size != size or algorithms.checksum_of_file(file) != checksum:
             raise CorruptError(f"{path!r} of {record.name} in {where} is not what was saved")
+
+
+def incomplete(folder: Path, paths: Collection[str]) -> dict[str, str]:
+    """Return the records of checkpoints whose files are not among *paths*: `rm` or `undo` moves them now."""
+    folders = {folder for path in paths for folder in parents(path)}
+    records = [path for path in paths if path.rpartition("/")[2].startswith(PREFIX) and path.endswith(SUFFIX)]
+    reasons = {}
+    for path in (path for path in records if path.removesuffix(SUFFIX) not in folders):
+        with suppress(OSError, NbckptError):  # a damaged record is sent as it is
+            if Record.decode((folder / path).read_bytes(), path).files:
+                reasons[path] = "the files of this checkpoint are not here"
+    return reasons
 
 
 def _raise(error: OSError) -> None:

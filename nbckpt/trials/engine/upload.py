@@ -25,6 +25,8 @@ from nbckpt.sync import BackgroundSyncer, DefaultSyncer, SyncConfig, get_node_to
 from nbckpt.sync.adapter import background
 from nbckpt.sync.config import url_of
 from nbckpt.sync.syncer import TIMEOUT_S
+from nbckpt.sync.transfer import TransferOptions
+from nbckpt.trials.checkpoints.contents import incomplete
 from nbckpt.trials.checkpoints.record import Record
 from nbckpt.trials.engine.upload_task import FileSyncer, UploadTask, all_but_experiment, left_out
 from nbckpt.trials.model import spec
@@ -187,6 +189,7 @@ class SyncerCallback(BackgroundCallback):
         with self._lock:
             if (task := self._tasks.get(trial.id)) is None:
                 syncer, remote = background(self.config, self._clock), f"{self._url}/{trial.id}"
+                syncer.base_options = TransferOptions(incomplete=incomplete)
                 patterns = partial(left_out, artifacts=self.config.sync_artifacts)
                 task = self._tasks[trial.id] = UploadTask(syncer, trial.folder, remote, patterns)
             task.is_last = False
