@@ -273,14 +273,14 @@ def test_only_parameters_that_vary_are_shown(made: Made) -> None:
     assert [(row["lr"], row["model/depth"]) for row in made.rows()] == [("0.1", "2"), ("0.2", "4")]
 
 
-def test_a_row_shows_the_newest_checkpoint_and_results_at_risk(made: Made) -> None:
+def test_a_row_shows_the_newest_checkpoint_and_unsaved_results(made: Made) -> None:
     trial = made.trial(*[{"loss": 1 / at} for at in range(1, 5)], end=False)
     with TrialRecorder(trial) as recorder:
         recorder.saved(Record("checkpoint_000003", "fields", 3))
     paused(reported(trial, training_iteration=5, time_total_s=3700.0, loss=0.1))
     row = made.rows()[0]
     assert row["status"] == "paused"
-    assert (row["iteration"], row["checkpoint"], row["at risk"]) == ("5", "@3", "2")
+    assert (row["iteration"], row["checkpoint"], row["unsaved"]) == ("5", "@3", "2")
     assert (row["loss"], row["elapsed"]) == ("0.1", "1 h 2 min")
     assert [str(hint) for hint in made.page().hints] == ["Resume: %ckpt resume e"]
 

@@ -29,7 +29,7 @@ STOPPED = "stopped"
 
 
 class Status(enum.StrEnum):
-    """The status of a trial."""
+    """The status of a trial, as pickles and code name it. `views/statuses.py` has the words for people."""
 
     PENDING = "PENDING"
     RUNNING = "RUNNING"

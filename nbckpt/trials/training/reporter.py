@@ -131,7 +131,7 @@ class StatusReporter:
             if checkpoint is not None:
                 stager.take(checkpoint)
             self._counts.add(metrics, time.perf_counter() - self._went_on_at)
-            if given := stager.new:
+            if given := stager.newest and stager.new:
                 given.counts = given.counts or self._counts.record()
             missing = (asked or given) and request.answer(given=bool(given))
             done = bool(metrics[DONE])

@@ -1,4 +1,7 @@
-"""Statuses: each trial's current status, the number of trials in each status, and why a trial failed."""
+"""Statuses: the words that people see for a trial's `Status`; only this module maps one to the other.
+
+It also counts the trials in each status, and says why a trial failed.
+"""
 
 from __future__ import annotations
 

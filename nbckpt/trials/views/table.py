@@ -192,7 +192,7 @@ def _table(
         *(Column(tail(key), number=_all_numbers(configs.values(), key)) for key in keys),
         Column("iteration", number=True),
         *(Column(tail(heading), number=True) for heading in metrics.values()),
-        *(Column("checkpoint", number=True), Column("at risk", number=True), Column("elapsed", number=True)),
+        *(Column("checkpoint", number=True), Column("unsaved", number=True), Column("elapsed", number=True)),
         *([Column("eta", number=True)] if etas else []),
     )
     rows: tuple[tuple[Cell | str, ...], ...] = tuple(
@@ -203,7 +203,7 @@ def _table(
             str(running.get(trial.id, trial.iteration)),
             *(metric_cell(trial, name) for name in metrics),
             Cell(_step(trial.checkpoint), trial.checkpoint or ""),
-            _at_risk(trial),
+            _unsaved(trial),
             duration(trial.elapsed_s),
             *([etas.get(trial.id, "")] if etas else []),
         )
@@ -222,7 +222,7 @@ def _state_cell(trial: Trial, state: str) -> Cell:
     return Cell(state if is_plain else f"{state}, damaged", trial.damage or trial.note)
 
 
-def _at_risk(trial: Trial) -> Cell:
+def _unsaved(trial: Trial) -> Cell:
     if trial.status == Status.TERMINATED:
         return Cell("-")
     return Cell(str(trial.unsaved_results), "Results since the last checkpoint; a crash now would lose them.")
