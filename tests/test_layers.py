@@ -21,7 +21,7 @@ LAYERS = [
     "trials",
     "listing",
     "tracker mirror",
-    "commands",
+    "commands compat",
     "cli notebook",
 ]
 ROOMS = {

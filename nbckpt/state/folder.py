@@ -107,9 +107,8 @@ class StateFolder:
             StoreError: The folder cannot be read.
         """
         errors: list[Exception] = []
-        numbers = self._numbers(missing_ok=True)
-        for number in sorted(numbers, reverse=True):
-            folder = self.folder / f"{PREFIX}{number}"
+        folders = self.folders()
+        for folder in folders:
             try:
                 save = Save.read(folder).check()
             except NotFoundError as error:
@@ -121,13 +120,24 @@ class StateFolder:
                 if errors:
                     _log.warning("loading the older save %s", save.folder)
                 return save
-        if self._numbers(missing_ok=True) - numbers:
+        if set(self.folders()) - set(folders):
             return self.newest()  # another process saved and removed the earlier saves
         if errors:
             raise type(errors[0])(
                 f"no save in {str(self.folder)!r} is complete: {errors[0]}. To start anew, move it away"
             )
         return None
+
+    def folders(self) -> list[Path]:
+        """Return the numbered folders, the highest number first. Some may belong to other programs.
+
+        Raises:
+            StoreError: The folder cannot be read.
+        """
+        return [
+            self.folder / f"{PREFIX}{number}"
+            for number in sorted(self._numbers(missing_ok=True), reverse=True)
+        ]
 
     def _numbers(self, *, missing_ok: bool = False) -> set[int]:
         names: list[str] = []

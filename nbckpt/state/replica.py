@@ -25,10 +25,10 @@ def rank() -> int:
     Raises:
         UsageError: The variable does not hold a rank, or the rank is not below `count()`.
     """
-    name, number = _number("NBCKPT_REPLICA_RANK", "ADAPTDL_REPLICA_RANK", "RANK", default=0)
-    if number >= count():
-        raise UsageError(f"{name}={number}, but there are {count()} replicas: ranks are below their number")
-    return number
+    name, own = number("NBCKPT_REPLICA_RANK", "ADAPTDL_REPLICA_RANK", "RANK", default=0)
+    if own >= count():
+        raise UsageError(f"{name}={own}, but there are {count()} replicas: ranks are below their number")
+    return own
 
 
 def count() -> int:
@@ -37,10 +37,10 @@ def count() -> int:
     Raises:
         UsageError: The variable does not hold a number of replicas.
     """
-    name, number = _number("NBCKPT_NUM_REPLICAS", "ADAPTDL_NUM_REPLICAS", "WORLD_SIZE", default=1)
-    if number == 0:
+    name, replicas = number("NBCKPT_NUM_REPLICAS", "ADAPTDL_NUM_REPLICAS", "WORLD_SIZE", default=1)
+    if replicas == 0:
         raise UsageError(f"{name}=0: a job has one replica at least")
-    return number
+    return replicas
 
 
 def restarts() -> int:
@@ -50,7 +50,7 @@ def restarts() -> int:
         UsageError: The variable does not hold a number of restarts.
     """
     names = ("NBCKPT_NUM_RESTARTS", "ADAPTDL_NUM_RESTARTS", "TORCHELASTIC_RESTART_COUNT")
-    return _number(*names, default=0)[1]
+    return number(*names, default=0)[1]
 
 
 def checkpoint_path() -> Path | None:
@@ -59,7 +59,12 @@ def checkpoint_path() -> Path | None:
     return Path(value) if value else None
 
 
-def _number(*names: str, default: int) -> tuple[str, int]:
+def number(*names: str, default: int) -> tuple[str, int]:
+    """Return the name and the number of the first variable that is set; else the last name and *default*.
+
+    Raises:
+        UsageError: The variable does not hold a whole number from 0 on.
+    """
     name, value = first_set(*names)
     if not value:
         return name, default

@@ -1,0 +1,74 @@
+"""Scripts as they stand for Ray Tune, Ray AIR and AdaptDL run with only their imports changed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+SCRIPTS = Path(__file__).parent / "scripts"
+ROOT = Path(__file__).parents[2]
+IMPORTS = {
+    "import adaptdl.checkpoint": "from nbckpt.compat import adaptdl",
+    "import adaptdl.env": "",
+    "from adaptdl import": "from nbckpt.compat.adaptdl import",
+}
+"""The beginning of an import line, and the line's beginning that replaces it."""
+
+
+def changed(source: str) -> str:
+    """Return a script with nbckpt's imports."""
+    lines = source.splitlines(keepends=True)
+    for at, line in enumerate(lines):
+        for old, new in IMPORTS.items():
+            if line.startswith(old):
+                lines[at] = new + line.removeprefix(old)
+                break
+    return "".join(lines)
+
+
+def run(name: str, folder: Path, **environment: str) -> list[str]:
+    """Run a script in a fresh process, in *folder*. Return the lines that it printed."""
+    script = folder / f"{name}.py"
+    script.write_text(changed((SCRIPTS / script.name).read_text()))
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("ADAPTDL_")}
+    done = subprocess.run(
+        [sys.executable, script.name],
+        cwd=folder,
+        env=clean | {"PYTHONPATH": str(ROOT)} | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_no_changed_script_imports_the_original_system() -> None:
+    for script in sorted(SCRIPTS.glob("*.py")):
+        source = changed(script.read_text())
+        assert source != script.read_text()
+        assert [line for line in source.splitlines() if line.startswith(("import ray", "from ray"))] == []
+
+
+def test_adaptdl_counter_continues_after_a_restart(tmp_path: Path) -> None:
+    job = {"ADAPTDL_CHECKPOINT_PATH": str(tmp_path / "job")}
+    assert run("adaptdl_counter", tmp_path, **job) == ["restored False at 0 of restart 0", "counted to 8"]
+    again = run("adaptdl_counter", tmp_path, ADAPTDL_NUM_RESTARTS="1", **job)
+    assert again == ["restored True at 8 of restart 1", "counted to 10"]
+
+
+def test_adaptdl_replicas_share_what_the_first_one_saved(tmp_path: Path) -> None:
+    job = {"ADAPTDL_CHECKPOINT_PATH": str(tmp_path / "job"), "ADAPTDL_JOB_ID": "j1"}
+    assert run("adaptdl_replicas", tmp_path, **job) == [
+        "replica 0 of 1 job j1",
+        "samples [0, 1, 2, 3] valid [1] synced 1",
+        "saved True",
+    ]
+    second = run("adaptdl_replicas", tmp_path, ADAPTDL_REPLICA_RANK="1", ADAPTDL_NUM_REPLICAS="2", **job)
+    assert second == [
+        "replica 1 of 2 job j1",
+        "samples [0, 1, 2, 3, 5, 7] valid [1, 2] synced 1",
+        "saved False",
+    ]
