@@ -145,9 +145,9 @@ def test_a_slow_request_arrives_complete(proxy: Proxy) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("servers.proxy.sleep", lambda s: _note(slept, s))
         assert ask(proxy) == (200, BODY)
-    request = proxy.requests[0]
-    # Whoever asked has the last byte before the proxy has slept for it.
-    until(lambda: sum(slept) == pytest.approx((request.sent + request.received) / 10_000_000))
+        request = proxy.requests[0]
+        # Whoever asked has the last byte before the proxy sleeps for it.
+        until(lambda: sum(slept) == pytest.approx((request.sent + request.received) / 10_000_000))
 
 
 async def _note(slept: list[float], seconds: float) -> None:
