@@ -80,7 +80,7 @@ class Connections:
             return self._connect_to_known()
         import fsspec
 
-        fs, root = fsspec.core.url_to_fs(self._url, **self._options)
+        fs, root = fsspec.core.url_to_fs(self._url, **self._options)  # see docs/decisions/0071
         if fs.async_impl:
             # This imports asyncio (30 ms), which fsspec needs anyway.
             from nbckpt.store.cancellable import Cancellable
