@@ -40,6 +40,8 @@ show e
 show e/t0
 show e/t0@2
 best e --metric loss --mode min
+results e
+results e/t1 --csv
 plot e --metric loss
 checkpoint
 pause

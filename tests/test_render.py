@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from nbckpt.commands import TABLE
 from nbckpt.commands.housekeeping import Tagged
 from nbckpt.core.references import Ref
 from nbckpt.render import Cell, Column, Fold, Page, Picture, Table, short
+from nbckpt.render.text import text
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 
@@ -86,6 +89,20 @@ def test_every_command_has_help_and_so_has_every_option() -> None:
 
 def test_the_list_of_commands_cuts_no_help() -> None:
     assert [command.help for command in TABLE.values() if short(command.help) != command.help] == []
+
+
+@pytest.mark.parametrize("width", [40, 60, 200])
+def test_tables_fit_the_terminal(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    columns = tuple(Column(name, number=name == "size") for name in ("checkpoint", "size", "message"))
+    rows = tuple((f"name@{at}", "12.3 MB", "a message of several words " * 2) for at in range(3))
+    page = Page("A headline", (Table("rows", columns, rows),))
+    plain = text(page)
+    monkeypatch.setattr(sys, "stdout", io.StringIO())
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", str(width))
+    shown = text(page)
+    assert max(map(len, shown.splitlines())) <= width
+    assert (shown == plain) == (width == 200)
 
 
 def test_a_table_with_wide_characters_is_aligned() -> None:

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from typing import Annotated
 
 from nbckpt.commands.options import Variable, Word
-from nbckpt.commands.table import IN_NOTEBOOKS, HelpRequest, Session, parse
+from nbckpt.commands.table import EXIT_STATUS, IN_NOTEBOOKS, HelpRequest, Session, parse
 from nbckpt.core.environment import machine
 from nbckpt.core.packs.mapping import MAPS
 from nbckpt.core.values.codec import dump
@@ -155,11 +155,14 @@ class Help(Result):
         table = Table("commands", (Column("command", code=True), Column("what it does")), self.commands)
         notes: tuple[str, ...] = (
             "REF is a name, name@3, an id or its beginning, or latest. Add ~2 for the second older one.",
-            "Every command takes --store STORE and --help.",
+            "Every command takes --store STORE, --json, --schema and --help.",
         )
         if self.elsewhere:
             names = ", ".join(self.elsewhere)
-            notes += (f"In a notebook or IPython, after %load_ext nbckpt, there are also: {names}.",)
+            notes += (
+                f"In a notebook or IPython, after %load_ext nbckpt, there are also: {names}.",
+                f"Exit status: {EXIT_STATUS}.",
+            )
         details = Hint("Details", f"{self.face} help COMMAND")
         return Page(f"{self.face} COMMAND …", (table,), notes, hints=(details,))
 

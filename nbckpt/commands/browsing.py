@@ -106,10 +106,10 @@ def ls(
     listed = _listed(session, name, trials)
     if find:
         rows = [row for row in map(Rows(history).read, listed) if row.says(find)]
-        total, first = len(rows), _first(len(rows), most, page)
+        total, first = len(rows), first_row(len(rows), most, page, "checkpoint")
         shown = tuple(rows[first:][: most or None])
     else:
-        total, first = len(listed), _first(len(listed), most, page)
+        total, first = len(listed), first_row(len(listed), most, page, "checkpoint")
         shown = read_rows(history, listed[first:][: most or None])
     return Listing(shown, total, session.tracker.store.url, first, name, find, trials)
 
@@ -131,8 +131,8 @@ def _listed(session: Session, name: str, trials: str) -> list[Entry | TrialCheck
     return sorted(listed, key=lambda checkpoint: checkpoint.moment, reverse=True)
 
 
-def _first(total: int, most: int, page: int) -> int:
-    """Return the index of the first checkpoint on a page.
+def first_row(total: int, most: int, page: int, noun: str) -> int:
+    """Return the index of the first row on a page of *most* rows.
 
     Raises:
         UsageError: There is no such page.
@@ -141,8 +141,8 @@ def _first(total: int, most: int, page: int) -> int:
         raise UsageError(f"-n {most} is not valid: give a number of rows, or 0 for all")
     pages = max(1, -(-total // (most or max(total, 1))))
     if not 1 <= page <= pages:
-        there = f"{count(total, 'checkpoint')}, {most or 'all'} on a page"
-        raise UsageError(f"there is no page {page}: {there}, so the last page is {pages}")
+        on_each = f"{count(total, noun)}, {most or 'all'} on a page"
+        raise UsageError(f"there is no page {page}: {on_each}, so the last page is {pages}")
     return (page - 1) * most
 
 

@@ -25,7 +25,7 @@ Kind = Literal[
     "ref or step",
     "ref or experiment",
 ]
-_SHORT = {"message": "-m", "exclude": "-x", "most": "-n"}
+_SHORT = {"message": "-m", "exclude": "-x", "most": "-n", "output": "-o"}
 """The short form of an option, the same in every command."""
 
 

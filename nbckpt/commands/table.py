@@ -23,6 +23,10 @@ IN_NOTEBOOKS = frozenset({"save", "restore", "panel"})
 """Commands that need live variables or a notebook: a shell refuses them."""
 
 
+EXIT_STATUS = "0 success, 1 error, 2 damage, 130 Ctrl-C, 128 + N after signal N"
+"""The exit status of the command in a shell."""
+
+
 class Bar(Protocol):
     """A function that shows the progress of long work."""
 
@@ -210,16 +214,20 @@ class Request:
 
 
 def parse(table: Mapping[str, Command], words: Sequence[str], face: str) -> Request:
-    """Parse *words*. No words mean `status`, and `--help` alone means `help`.
+    """Parse *words*. No words mean `status`, `--help` alone means `help`; `--version` is answered, too.
 
     Only the named command is looked up in the table.
 
     Raises:
         UsageError: The words are not a valid command.
-        HelpRequest: The words ask for help.
+        HelpRequest: The words ask for help or for the version.
     """
     verb = _verb(words)
     if not verb:
+        if "--version" in words:
+            from importlib.metadata import version
+
+            raise HelpRequest("", f"nbckpt {version('nbckpt')}")
         asks_for_help = not {"-h", "--help"}.isdisjoint(words)
         verb, words = ("help", ["help"]) if asks_for_help else ("status", words)
     if verb not in table:

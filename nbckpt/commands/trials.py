@@ -1,4 +1,4 @@
-"""run, trials, pause, stop, checkpoint, resume, best, plot: run experiments and look at their results."""
+"""run, trials, pause, stop, checkpoint, resume: run experiments and follow them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 from nbckpt.commands import values
-from nbckpt.commands.meaning import is_trial
 from nbckpt.commands.options import ExperimentName, Metric, Mode, Number, PageNumber, Target, Word
 from nbckpt.commands.table import Session
 from nbckpt.errors import Interrupted, NbckptError, UsageError
@@ -19,10 +18,8 @@ from nbckpt.trials.model.space import grid_search
 from nbckpt.trials.model.stopping import Stop
 from nbckpt.trials.model.trial import Status, Trial
 from nbckpt.trials.run import run as run_experiment
-from nbckpt.trials.views.curves import Curves, curves
 from nbckpt.trials.views.statuses import INTERRUPTED, PAUSED, RUNNING, counted, states_of
 from nbckpt.trials.views.table import MOST_ROWS, TrialTable
-from nbckpt.trials.views.trial_page import TrialShown
 
 Wait = Annotated[
     bool,
@@ -217,7 +214,7 @@ def checkpoint(session: Session, target: Target = "") -> Asked:
 
 
 def _ask(session: Session, target: str, verb: Literal["pause", "stop", "checkpoint"]) -> Asked:
-    experiment, trial = _target(session.library, target)
+    experiment, trial = target_of(session.library, target)
     name = experiment.name if trial is None else f"{experiment.name}/{trial.id}"
     states = states_of(experiment)
     asked = [
@@ -262,51 +259,14 @@ def resume(
         errored: Also resume failed trials.
         trust: Load the function and the checkpoints even if someone else wrote them.
     """
-    experiment, trial = _target(session.library, target)
+    experiment, trial = target_of(session.library, target)
     if session.namespace is None:
         values.add_working_folder()
     experiment.resume(trial, errored=errored, trust=trust)
     return _under_way(session, experiment, wait=wait)
 
 
-def best(
-    session: Session, experiment: ExperimentName = "", *, metric: Metric = "", mode: Mode = ""
-) -> TrialShown:
-    """Show the trial with the best last value of a metric."""
-    opened = session.library.open(experiment)
-    metric, direction = metric or opened.spec.metric, mode or opened.spec.mode
-    if not metric or not direction:
-        words = f"best {experiment}".strip()
-        raise UsageError(
-            f"Which metric? %ckpt {words} --metric {metric or 'loss'} --mode {direction or 'min'}"
-        )
-    trial = opened.best(metric, direction)
-    return TrialShown(opened, trial, f"Best of {opened.name} by {metric} ({direction}): ")
-
-
-def plot(
-    session: Session,
-    *targets: Annotated[str, Word("EXP|TRIAL", "trial")],
-    metric: Metric = "",
-    mode: Mode = "",
-) -> Curves:
-    """Draw the curve of a metric for each trial.
-
-    Args:
-        targets: An experiment, by default the newest, and its trials, by default the best 20.
-        metric: The metric to draw; a/b means the key b of the dict a.
-    """
-    library, words = session.library, list(targets)
-    first = words.pop(0) if words and (words[0] in library.names() or not is_trial(words[0])) else ""
-    pairs = [word.rpartition("/")[::2] for word in words]
-    experiments = {experiment for experiment, _ in pairs if experiment} | ({first} if first else set())
-    if len(experiments) > 1:
-        raise UsageError(f"{', '.join(sorted(experiments))} are different experiments: draw one at a time")
-    experiment = library.open(experiments.pop() if experiments else "")
-    return curves(experiment, metric, [trial for _, trial in pairs] or None, mode)
-
-
-def _target(library: Catalog, target: str) -> tuple[Experiment, Trial | None]:
+def target_of(library: Catalog, target: str) -> tuple[Experiment, Trial | None]:
     """Return the experiment and the trial that a word refers to; by default the newest experiment."""
     if not target or target in library.names():
         return library.open(target), None

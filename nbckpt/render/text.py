@@ -7,21 +7,30 @@ through `visible`. See docs/decisions/0050.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 from nbckpt.render.page import Cell, Page, Table
 from nbckpt.render.sparkline import blocks
 from nbckpt.render.values import short
 
 _WIDEST = 60
+_GAP = 2
+_NARROWEST = 4
 
 
 def text(page: Page) -> str:
-    """Return the page as lines of plain text, without control characters for a terminal."""
-    return "\n".join(map(visible, _lines(page)))
+    """Return the page as lines of plain text, without control characters for a terminal.
+
+    In a terminal, tables fit its width: long cells wrap.
+    """
+    width = shutil.get_terminal_size().columns if sys.stdout and sys.stdout.isatty() else 0
+    return "\n".join(map(visible, _lines(page, width)))
 
 
-def _lines(page: Page) -> Iterator[str]:
+def _lines(page: Page, width: int) -> Iterator[str]:
     if page.headline:
         yield page.headline
     yield from page.code.splitlines()
@@ -30,7 +39,7 @@ def _lines(page: Page) -> Iterator[str]:
         if table.rows:
             yield ""
             yield f"{table.caption}:"
-            yield from _table(table)
+            yield from _table(table, width)
     for fold in page.folds:
         yield ""
         yield fold.summary if fold.quiet else f"{fold.summary}:"
@@ -44,18 +53,37 @@ def _lines(page: Page) -> Iterator[str]:
         yield "   ".join(map(str, page.hints))
 
 
-def _table(table: Table) -> list[str]:
+def _table(table: Table, width: int) -> list[str]:
+    """Return the lines of a table, at most *width* characters wide if that is possible; 0 for any width."""
     import tabulate
 
+    headers = [visible(column.name) for column in table.columns]
     rows = [list(map(_cell, row)) for row in table.rows]
-    text = tabulate.tabulate(
-        rows,
-        headers=[visible(column.name) for column in table.columns],
-        tablefmt="simple",
+    lines = partial(
+        tabulate.tabulate,
         disable_numparse=True,
         colalign=["right" if column.number else "left" for column in table.columns],
     )
+    text = lines(rows, headers=headers, tablefmt="simple")
+    if width and max(map(len, text.splitlines())) > width:
+        # Headers of tabulate have a margin, for which there is no room.
+        widths = fitting([max(map(len, cells)) for cells in zip(headers, *rows, strict=True)], width)
+        dashes = ["-" * wide for wide in widths]
+        text = lines([headers, dashes, *rows], tablefmt="plain", maxcolwidths=widths)
     return [line.rstrip() for line in text.splitlines()]
+
+
+def fitting(widths: Sequence[int], width: int) -> list[int]:
+    """Return narrower widths for the widest columns, so that a table fits *width* if that is possible.
+
+    >>> fitting([10, 60, 3], 50), fitting([10, 30, 3], 50)
+    ([10, 33, 3], [10, 30, 3])
+    """
+    room = width - _GAP * (len(widths) - 1)
+    most = max(widths)
+    while most > _NARROWEST and sum(min(most, wide) for wide in widths) > room:
+        most -= 1
+    return [min(most, wide) for wide in widths]
 
 
 def _cell(cell: Cell | str) -> str:

@@ -18,7 +18,7 @@ from nbckpt.trials.model.trial import Status, Trial, find_trial, trial_page
 from nbckpt.trials.views.curves import figure
 from nbckpt.trials.views.data import ExperimentData, experiment_data
 from nbckpt.trials.views.frame import dataframe
-from nbckpt.trials.views.metrics import by_metric, inferred, metric_columns
+from nbckpt.trials.views.metrics import Scope, by_metric, inferred, metric_columns, value_of
 from nbckpt.trials.views.statuses import INTERRUPTED, states_of
 from nbckpt.trials.views.table import MOST_ROWS, TrialTable
 from nbckpt.trials.views.trial_page import TrialShown
@@ -143,12 +143,13 @@ class Experiment(Result):  # see docs/decisions/0019
         attempt = self._runner.pool.running.get(trial.id)
         return "" if attempt is None else attempt.signal or ("checkpoint" if attempt.saves else "")
 
-    def best(self, metric: str = "", mode: str = "") -> Trial:
-        """Return the trial with the best last value of a metric. Trials without a value are left out.
+    def best(self, metric: str = "", mode: str = "", *, scope: Scope = "last") -> Trial:
+        """Return the trial with the best value of a metric. Trials without a value are left out.
 
         Args:
             metric: Its name; `a/b` means the metric b in a dict a. By default the experiment's metric.
             mode: `min` or `max`; by default the experiment's mode.
+            scope: Whether the `last` or the `best` value of each trial counts.
 
         Raises:
             UsageError: No trial reported the metric, or the metric or the mode is missing.
@@ -157,8 +158,8 @@ class Experiment(Result):  # see docs/decisions/0019
         metric, mode = metric or self.spec.metric, mode or self.spec.mode
         if not metric or mode not in {"min", "max"}:
             raise UsageError("Which metric? best(metric='loss', mode='min'), or mode='max'")
-        best = next(iter(by_metric(self.trials, metric, mode)), None)
-        value = None if best is None else best.newest(metric)
+        best = next(iter(by_metric(self.trials, metric, mode, scope)), None)
+        value = None if best is None else value_of(best, metric, mode, scope)
         if best is None or value is None or math.isnan(value):
             raise UsageError(f"no trial of {self.name!r} reported {metric!r}: there are {self._metrics()}")
         return best

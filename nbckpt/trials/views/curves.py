@@ -7,10 +7,12 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from nbckpt.errors import UsageError
 from nbckpt.render import Hint, Page, Picture, Result, short, thinned, visible
+from nbckpt.store.files import explained, writing
 from nbckpt.trials.model.metrics import ITERATION, flat, is_number, lookup, plain
 from nbckpt.trials.model.trial import Trial
 from nbckpt.trials.model.view import ExperimentView
@@ -55,7 +57,11 @@ class Curves(Result):
 
 
 def curves(
-    experiment: ExperimentView, metric: str, names: Iterable[str | Trial] | None, mode: str = ""
+    experiment: ExperimentView,
+    metric: str,
+    names: Iterable[str | Trial] | None,
+    mode: str = "",
+    file: Path | None = None,
 ) -> Curves:
     """Return the learning curves of a metric as a picture; see `figure`. Any thread may call this.
 
@@ -64,14 +70,30 @@ def curves(
         metric: The name of the metric.
         names: Which trials; see `figure`.
         mode: Whether `min` or `max` of this metric is best; by default the experiment's mode.
+        file: Also write the picture to this file, in the format of its ending. An older file is replaced.
+
+    Raises:
+        UsageError: See `figure`; or the ending names no format of matplotlib.
+        StoreError: The disk failed; an older file is unchanged.
     """
     metric = metric or experiment.spec.metric or next(iter(inferred(experiment.trials)), "")
     chosen, notes = _chosen(experiment, metric, names, mode)
-    drawn = ", ".join(trial.id for trial in chosen)
-    alt = f"{metric} of {drawn} of {experiment.name}, by iteration"
-    png = _png(_draw(experiment, metric, chosen))
+    shown = ", ".join(trial.id for trial in chosen)
+    alt = f"{metric} of {shown} of {experiment.name}, by iteration"
+    drawn = _draw(experiment, metric, chosen)
+    if file is not None:
+        _write(drawn, file)
+        notes.append(f"Written to {file}.")
     hint = Hint("Details", f"%ckpt show {experiment.name}/{chosen[0].id}")
-    return Curves(f"{experiment.name}: {metric}", Picture(alt, png, _HEIGHT), tuple(notes), (hint,))
+    return Curves(f"{experiment.name}: {metric}", Picture(alt, _png(drawn), _HEIGHT), tuple(notes), (hint,))
+
+
+def _write(drawn: Figure, file: Path) -> None:
+    form, formats = file.suffix[1:].lower(), drawn.canvas.get_supported_filetypes()
+    if form not in formats:
+        raise UsageError(f"{str(file)!r} has no ending of a picture: use one of {', '.join(sorted(formats))}")
+    with explained("write", file), writing(file) as opened:
+        drawn.savefig(opened, format=form, dpi=_DPI)
 
 
 def figure(experiment: ExperimentView, metric: str, names: Iterable[str | Trial] | None) -> Figure:

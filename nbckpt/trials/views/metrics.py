@@ -6,13 +6,16 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from nbckpt.errors import UsageError
 from nbckpt.render import Cell, thinned
 from nbckpt.trials.model.metrics import flat, is_number, lookup, numbers, plain
 from nbckpt.trials.model.trial import Trial
 from nbckpt.trials.views.formats import shown_value
+
+Scope = Literal["last", "best"]
+"""Which value of a metric counts for a trial: the last, or the best of all."""
 
 _MOST_METRICS = 3
 _SAMPLED = 240
@@ -65,17 +68,25 @@ def flat_config(trial: Trial) -> dict[str, tuple[Any, str]]:
     )
 
 
-def by_metric(trials: Sequence[Trial], metric: str, mode: str) -> Sequence[Trial]:
-    """Return the trials by their last value, the best first; unsorted without a metric and a mode."""
+def by_metric(trials: Sequence[Trial], metric: str, mode: str, scope: Scope = "last") -> Sequence[Trial]:
+    """Return the trials by their values, the best first; unsorted without a metric and a mode."""
     if not metric or mode not in {"min", "max"}:
         return trials
     sign = 1 if mode == "min" else -1
 
     def rank(trial: Trial) -> float:
-        value = trial.newest(metric)
+        value = value_of(trial, metric, mode, scope)
         return math.inf if value is None or math.isnan(value) else sign * value
 
     return sorted(trials, key=rank)
+
+
+def value_of(trial: Trial, metric: str, mode: str, scope: Scope) -> float | None:
+    """Return the value of a metric by which a trial is ranked: its last value, or its best value."""
+    if scope == "last":
+        return trial.newest(metric)
+    values = [value for value in trial.metric(metric) if not math.isnan(value)]
+    return min(values, key=lambda value: value if mode == "min" else -value, default=None)
 
 
 def metric_cell(trial: Trial, name: str) -> Cell:

@@ -1,0 +1,156 @@
+"""results, best, plot: the results of trials, as rows, as the best trial and as curves."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from nbckpt.commands.browsing import first_row
+from nbckpt.commands.meaning import is_trial
+from nbckpt.commands.options import ExperimentName, File, Metric, Mode, Number, PageNumber, Target, Word
+from nbckpt.commands.table import Session
+from nbckpt.commands.trials import target_of
+from nbckpt.errors import UsageError
+from nbckpt.render import Cell, Column, Hint, Page, Result, Table, count
+from nbckpt.trials.model.metrics import flat, is_number, plain
+from nbckpt.trials.model.trial import Trial
+from nbckpt.trials.views.curves import Curves, curves
+from nbckpt.trials.views.formats import shown_value, tail
+from nbckpt.trials.views.metrics import Scope
+from nbckpt.trials.views.trial_page import TrialShown
+
+_SHOWN = 20
+
+
+@dataclass(frozen=True, repr=False)
+class TrialResults(Result):
+    """Results of trials, each as a row.
+
+    Attributes:
+        name: The experiment or the trial.
+        rows: For each shown result: the trial, its configuration as `config/…`, and the metrics.
+        total: The number of all results.
+        first: The index of the first row among all.
+        csv: Whether they are shown as CSV.
+    """
+
+    name: str
+    rows: tuple[Mapping[str, Any], ...]
+    total: int
+    first: int = 0
+    csv: bool = False
+
+    def page(self) -> Page:
+        """See `Result.page`."""
+        names = list(dict.fromkeys(name for row in self.rows for name in row))
+        if self.csv:
+            return Page("", code=_csv(names, self.rows))
+        headline = f"{self.name}: {count(self.total, 'result')}"
+        if not self.rows:
+            return Page(headline)
+        last = self.first + len(self.rows)
+        if len(self.rows) < self.total:
+            headline += f"; {self.first + 1:,} to {last:,} of them"
+        numbers = {name for name in names if all(is_number(row.get(name, 0)) for row in self.rows)}
+        columns = tuple(Column(tail(name), number=name in numbers) for name in names)
+        rows = tuple(tuple(_cell(row.get(name, "")) for name in names) for row in self.rows)
+        table = Table("results", columns, rows)
+        following = self.first // len(self.rows) + 2
+        pages = [Hint("Next page", f"%ckpt results {self.name} --page {following}")] * (last < self.total)
+        return Page(headline, (table,), hints=(*pages, Hint("As CSV", f"%ckpt results {self.name} --csv")))
+
+
+def _cell(value: Any) -> Cell:
+    return Cell(value) if isinstance(value, str) else shown_value(value)
+
+
+def _csv(names: list[str], rows: tuple[Mapping[str, Any], ...]) -> str:
+    file = io.StringIO()
+    writer = csv.DictWriter(file, names, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return file.getvalue()
+
+
+def results(
+    session: Session,
+    target: Target = "",
+    *,
+    most: Number = _SHOWN,
+    page: PageNumber = 1,
+    csv: bool = False,
+) -> TrialResults:
+    """Show every result of an experiment or of one trial.
+
+    Args:
+        most: The number of rows on a page; 0 for all.
+        csv: Show all results as CSV.
+    """
+    experiment, trial = target_of(session.library, target)
+    trials = experiment.trials if trial is None else (trial,)
+    rows = [row for one in trials for row in _rows(one)]
+    name = experiment.name if trial is None else f"{experiment.name}/{trial.id}"
+    if csv:
+        return TrialResults(name, tuple(rows), len(rows), csv=True)
+    first = first_row(len(rows), most, page, "result")
+    return TrialResults(name, tuple(rows[first:][: most or None]), len(rows), first)
+
+
+def _rows(trial: Trial) -> Iterator[dict[str, Any]]:
+    config = {f"config/{name}": value for name, value in flat(plain(trial.config))}
+    for result in list(trial.results):
+        yield {"trial": trial.id, **config, **dict(flat(plain(result)))}
+
+
+def best(
+    session: Session,
+    experiment: ExperimentName = "",
+    *,
+    metric: Metric = "",
+    mode: Mode = "",
+    scope: Scope = "last",
+) -> TrialShown:
+    """Show the trial with the best value of a metric.
+
+    Args:
+        scope: Whether the last or the best value of each trial counts.
+    """
+    opened = session.library.open(experiment)
+    metric, direction = metric or opened.spec.metric, mode or opened.spec.mode
+    if not metric or not direction:
+        words = f"best {experiment}".strip()
+        raise UsageError(
+            f"Which metric? %ckpt {words} --metric {metric or 'loss'} --mode {direction or 'min'}"
+        )
+    trial = opened.best(metric, direction, scope=scope)
+    by = f"{metric} ({direction})" if scope == "last" else f"{metric} ({direction} of all its values)"
+    return TrialShown(opened, trial, f"Best of {opened.name} by {by}: ")
+
+
+def plot(
+    session: Session,
+    *targets: Annotated[str, Word("EXP|TRIAL", "trial")],
+    metric: Metric = "",
+    mode: Mode = "",
+    output: File = "",
+) -> Curves:
+    """Draw the curve of a metric for each trial.
+
+    Args:
+        targets: An experiment, by default the newest, and its trials, by default the best 20.
+        metric: The metric to draw; a/b means the key b of the dict a.
+        output: Write the picture to this file, in the format of its ending: plot.png, plot.svg, plot.pdf.
+    """
+    library, words = session.library, list(targets)
+    first = words.pop(0) if words and (words[0] in library.names() or not is_trial(words[0])) else ""
+    pairs = [word.rpartition("/")[::2] for word in words]
+    experiments = {experiment for experiment, _ in pairs if experiment} | ({first} if first else set())
+    if len(experiments) > 1:
+        raise UsageError(f"{', '.join(sorted(experiments))} are different experiments: draw one at a time")
+    experiment = library.open(experiments.pop() if experiments else "")
+    file = Path(output) if output else None
+    return curves(experiment, metric, [trial for _, trial in pairs] or None, mode, file)
