@@ -13,6 +13,8 @@ IMPORTS = {
     "import adaptdl.checkpoint": "from nbckpt.compat import adaptdl",
     "import adaptdl.env": "",
     "from adaptdl import": "from nbckpt.compat.adaptdl import",
+    "from ray.air.checkpoint import": "from nbckpt.compat.ray_air import",
+    "from ray.air import": "from nbckpt.compat.ray_air import",
 }
 """The beginning of an import line, and the line's beginning that replaces it."""
 
@@ -71,4 +73,23 @@ def test_adaptdl_replicas_share_what_the_first_one_saved(tmp_path: Path) -> None
         "replica 1 of 2 job j1",
         "samples [0, 1, 2, 3, 5, 7] valid [1, 2] synced 1",
         "saved False",
+    ]
+
+
+def test_air_dict_goes_through_every_form(tmp_path: Path) -> None:
+    assert run("air_dict", tmp_path) == [
+        "bytes [1, 2, 3] 7",
+        "folder ['best', 'epoch', 'weights']",
+        "lent 7",
+        "Scored 0.5 None",
+    ]
+
+
+def test_air_directory_keeps_files_and_fields(tmp_path: Path) -> None:
+    assert run("air_directory", tmp_path) == [
+        "uri True",
+        "layer b'\\x00\\x01\\x02'",
+        "extra True",
+        "note from the bucket",
+        "a checkpoint is not a path",
     ]

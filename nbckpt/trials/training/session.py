@@ -34,7 +34,17 @@ class StopTrial(SystemExit):  # see docs/decisions/0017
 
 
 class Session(Protocol):
-    """The object behind the functions below while a trial runs."""
+    """The object behind the functions below while a trial runs.
+
+    Attributes:
+        trial_name: The trial's full name, for people.
+        trial_id: Its short name in its experiment.
+        logdir: The trial's folder.
+    """
+
+    trial_name: str
+    trial_id: str
+    logdir: str
 
     def report(self, metrics: dict[str, Any], checkpoint: CheckpointLike | None) -> None:
         """Hand over a result. Return when the trial may continue."""
