@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-SECONDS = 20
+SECONDS = 60
 
 
 def until(holds: Callable[[], bool]) -> None:

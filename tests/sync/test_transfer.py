@@ -30,6 +30,7 @@ from nbckpt.sync.download import download
 from nbckpt.sync.transfer import THREADS, TransferOptions, TransferPool
 from nbckpt.sync.upload import upload
 from servers.proxy import Fault, Proxy, Request
+from waiting import until
 
 
 def pool(place: str = "x", **options: Any) -> TransferPool:
@@ -327,7 +328,7 @@ def test_a_cancelled_upload_to_s3_writes_nothing_later(
             upload(folder, slow, options=options)
         assert fault.struck.is_set() or how == "timeout"  # which may come earlier
     # Its connections are closed, so that no thread of ours and no byte is left to come.
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("nbckpt")]
+    until(lambda: not [thread for thread in threading.enumerate() if thread.name.startswith("nbckpt")])
     s3_proxy.heal()
     assert "x" not in list(direct.keys())
     (folder / "x").write_bytes(b"newer")

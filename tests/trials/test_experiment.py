@@ -246,7 +246,7 @@ def test_a_paused_trial_holds_no_thread_and_resumes() -> None:
     gate.go.release()
     assert experiment.wait(SECONDS)
     assert (statuses(experiment), gate.ended.is_set()) == (["PAUSED"], True)
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("nbckpt")]
+    until(experiment, lambda: not [it for it in threading.enumerate() if it.name.startswith("nbckpt")])
     gate.close()
     gate.ended.clear()
     experiment.resume("t0")

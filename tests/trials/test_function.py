@@ -36,6 +36,7 @@ from nbckpt.trials import (
     wrap_function,
 )
 from nbckpt.trials.training.handoff import Handoff
+from waiting import until
 
 SECONDS = 30
 
@@ -431,7 +432,7 @@ def test_every_function_runs_finally_when_many_stop_at_once(store: Path) -> None
     none_more.set()
     assert experiment.wait(SECONDS)
     assert sorted(ended) == list(range(count))
-    assert no_thread()
+    until(no_thread)
 
 
 def test_a_restore_after_a_failure_repeats_no_step(start: Start) -> None:
