@@ -5,6 +5,7 @@ One server has them all: JupyterLab, Notebook 7 and Voila.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import socket
@@ -25,7 +26,14 @@ from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
 ROOT = Path(__file__).parents[2]
 PICTURES = Path(os.environ.get("NBCKPT_CI_OUTPUT", ROOT / "ci-output"))
-SETTINGS = '{"fetchNews": "false", "checkForUpdates": false, "doNotDisturbMode": true}'
+SETTINGS = {
+    "apputils-extension/notification": {
+        "fetchNews": "false",
+        "checkForUpdates": False,
+        "doNotDisturbMode": True,
+    },
+    "completer-extension/manager": {"providerTimeout": 60_000},  # or a busy kernel's answer is dropped
+}
 KERNEL = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
 FLAGS = (
     "--no-browser",
@@ -52,7 +60,8 @@ READY = """() => {
     return !!(kernel && widget.context && widget.context.isReady && context.isReady
         && kernel.connectionStatus === 'connected' && kernel.status === 'idle');
 }"""
-expect.set_options(timeout=30_000)  # as all else waits
+LONGEST_MS = 60_000
+expect.set_options(timeout=LONGEST_MS)
 
 COMMAND = "([name, args]) => window.jupyterapp.commands.execute(name, args).then(() => null)"
 START = "() => { window.jupyterapp.commands.execute('notebook:run-cell'); }"
@@ -92,7 +101,7 @@ class Lab:
     def ready(self) -> None:
         """Wait until the notebook is there, and its kernel is ready."""
         self.page.wait_for_selector(".jp-Notebook .jp-CodeCell")
-        self.page.wait_for_function(READY, timeout=60_000)
+        self.page.wait_for_function(READY)
 
     def command(self, name: str, **arguments: Any) -> None:
         """Run one of JupyterLab's commands and wait for its end."""
@@ -117,7 +126,7 @@ class Lab:
     def restart(self) -> None:
         """Restart the kernel for real."""
         self.page.evaluate(RESTART)
-        self.page.wait_for_function(READY, timeout=60_000)
+        self.page.wait_for_function(READY)
 
     def theme(self, name: str) -> None:
         """Switch to the `light`, the `dark` or the `dark high contrast` theme."""
@@ -211,9 +220,10 @@ def free_port() -> int:
 
 def environment(home: Path) -> dict[str, str]:
     """Return the environment of a server whose settings, data and secret are below *home*."""
-    settings = home / "settings" / "@jupyterlab" / "apputils-extension"
-    settings.mkdir(parents=True, exist_ok=True)
-    (settings / "notification.jupyterlab-settings").write_text(SETTINGS)
+    for name, settings in SETTINGS.items():
+        file = home / "settings" / "@jupyterlab" / f"{name}.jupyterlab-settings"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(settings))
     own = {
         "JUPYTER_CONFIG_DIR": "config",
         "JUPYTER_DATA_DIR": "data",
@@ -247,6 +257,7 @@ def wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
 def lab(browser: Browser, server: tuple[str, Path]) -> Iterator[Lab]:
     """Give the test a fresh page."""
     page = browser.new_page(viewport={"width": 1280, "height": 900})
+    page.set_default_timeout(LONGEST_MS)
     yield Lab(page, *server)
     page.close()
 

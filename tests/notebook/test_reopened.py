@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from notebook.lab import Lab, environment, picture, served
+from notebook.lab import LONGEST_MS, Lab, environment, picture, served
 from waiting import until
 
 pytestmark = pytest.mark.browser
@@ -59,6 +59,7 @@ def elsewhere(browser: Browser, lab: Lab, python: str, tmp_path: Path) -> Iterat
     """Give the test another server for the same notebooks, with a secret of its own."""
     with served(python, lab.folder, tmp_path) as url:
         page = browser.new_page(viewport={"width": 1280, "height": 3000})
+        page.set_default_timeout(LONGEST_MS)
         page.add_init_script(ALERTS)
         yield Lab(page, url, lab.folder)
         page.close()
