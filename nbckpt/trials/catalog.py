@@ -208,10 +208,8 @@ class Catalog:
             lock.acquire(timeout=_LOCK_S)  # a process that only checks the lock holds it for a moment
         except Timeout:
             raise UsageError(f"{name} is running. Stop it first: %ckpt stop {name}") from None
-        except (
-            OSError
-        ):  # a read-only folder: nobody runs the experiment, and removing it fails with the cause
-            pass
+        except OSError:
+            pass  # a read-only folder: nobody runs the experiment, and removing it fails with the cause
         try:
             yield
         finally:

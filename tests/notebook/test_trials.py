@@ -251,7 +251,7 @@ def test_trials_are_shown_page_by_page_the_best_first(trained: Notebook) -> None
     sorted_ = trained.run("%ckpt trials -n 2 --page 1 --metric loss --mode min").page()
     assert [row[0].text for row in sorted_.tables[0].rows] == ["t1", "t0"]
     assert "so the last is page 2" in trained.error("%ckpt trials -n 2 --page 3")
-    assert "Which loss is best" in trained.error("%ckpt trials --metric loss")
+    assert "which loss is best" in trained.error("%ckpt trials --metric loss")
 
 
 def test_a_trials_dict_is_restored_and_undo_reverts_it(trained: Notebook) -> None:

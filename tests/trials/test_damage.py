@@ -23,7 +23,6 @@ from nbckpt.trials.checkpoints.folder import CheckpointFolder
 from nbckpt.trials.model import journal, params
 from nbckpt.trials.model import spec as spec_file
 from nbckpt.trials.model.journal import Damage, Journal
-from nbckpt.trials.model.recorder import TrialRecorder
 from nbckpt.trials.model.trial import read_trials
 
 DEEP = b"[" * 100_000
@@ -283,7 +282,7 @@ def test_a_journal_without_checksums_is_read_and_extended(tmp_path: Path) -> Non
 )
 def test_a_malformed_event_is_damage(tmp_path: Path, line: bytes) -> None:
     folder = tmp_path / "t0"
-    TrialRecorder(Trial(folder, {"lr": 1})).create()
+    params.write({folder: {"lr": 1}})
     written(folder / "events.jsonl", RESULTS[0])
     whole = (folder / "events.jsonl").read_bytes()
     (folder / "events.jsonl").write_bytes(line + b"\n" + whole)

@@ -554,10 +554,15 @@ def test_a_condition_on_an_unreported_metric_is_noted() -> None:
     assert any("'acuracy'" in note and "loss" in note for note in experiment.notes)
 
 
-def test_a_stop_that_raises_fails_the_trial_with_its_traceback() -> None:
+def test_a_stop_that_raises_fails_the_trial_with_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
     experiment = nbckpt.run(count, stop=lambda trial, result: result["missing"])
     assert experiment.wait(SECONDS)
-    assert (statuses(experiment), "missing" in experiment.trials[0].error) == (["ERROR"], True)
+    assert (statuses(experiment), experiment.trials[0].error) == (
+        ["ERROR"],
+        "stop() failed: KeyError: 'missing'",
+    )
+    assert 'result["missing"]' in experiment.trials[0].traceback
+    assert "nbckpt itself failed" not in caplog.text
 
 
 # Keeping.
@@ -639,7 +644,7 @@ def test_best_names_the_known_metrics_in_its_error() -> None:
     assert experiment.wait(SECONDS)
     with pytest.raises(nbckpt.UsageError, match=r"reported 'los': there are .*loss"):
         experiment.best("los", "min")
-    with pytest.raises(nbckpt.UsageError, match="Which metric"):
+    with pytest.raises(nbckpt.UsageError, match="which metric"):
         experiment.best("loss")
 
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import nbckpt
 from nbckpt.trials import Record, Status, Trial
+from nbckpt.trials.model import params
 from nbckpt.trials.model.journal import Damage, Journal, _encode, read
 from nbckpt.trials.model.metrics import plain
 from nbckpt.trials.model.recorder import TrialRecorder
@@ -86,8 +87,8 @@ def test_a_full_disk_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_a_trial_read_back_is_the_trial_that_wrote(tmp_path: Path) -> None:
     trial = Trial(tmp_path / "t0", {"lr": 0.1})
+    params.write({trial.folder: trial.config})
     recorder = TrialRecorder(trial)
-    recorder.create()
     recorder.start("thread", None)
     for i in (1, 2, 3):
         recorder.result({"training_iteration": i, "loss": 1 / i})
@@ -139,8 +140,8 @@ def test_metrics_are_converted_to_json_types() -> None:
 
 
 def test_infinity_and_nan_are_stored_and_read(tmp_path: Path) -> None:
+    params.write({tmp_path / "t0": {}})
     recorder = TrialRecorder(Trial(tmp_path / "t0", {}))
-    recorder.create()
     recorder.result({"training_iteration": 1, "loss": float("inf"), "other": float("nan")})
     recorder.close()
     (result,) = Trial.read(tmp_path / "t0").results

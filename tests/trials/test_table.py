@@ -212,9 +212,9 @@ def test_a_metric_and_a_mode_may_be_given_to_sort_by(made: Made) -> None:
         ({"page": -1}, "there is no page -1: 7 trials, 20 on a page, so the last is page 1"),
         ({"page": 2, "most": 0}, "there is no page 2: 7 trials, all on a page"),
         ({"most": -1}, "cannot show -1 rows"),
-        ({"metric": "loss"}, "Which loss is best\\? mode='min' or mode='max'"),
-        ({"mode": "least"}, "Which value is best"),
-        ({"mode": "min"}, "Which metric compares the trials"),
+        ({"metric": "loss"}, "which loss is best\\? mode='min' or mode='max'"),
+        ({"mode": "least"}, "which value is best"),
+        ({"mode": "min"}, "which metric compares the trials"),
     ],
 )
 def test_invalid_table_options_are_refused(made: Made, options: dict[str, Any], words: str) -> None:

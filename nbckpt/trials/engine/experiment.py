@@ -157,7 +157,7 @@ class Experiment(Result):  # see docs/decisions/0019
         self.refresh()
         metric, mode = metric or self.spec.metric, mode or self.spec.mode
         if not metric or mode not in {"min", "max"}:
-            raise UsageError("Which metric? best(metric='loss', mode='min'), or mode='max'")
+            raise UsageError("which metric? best(metric='loss', mode='min'), or mode='max'")
         best = next(iter(by_metric(self.trials, metric, mode, scope)), None)
         value = None if best is None else value_of(best, metric, mode, scope)
         if best is None or value is None or math.isnan(value):
@@ -186,7 +186,7 @@ class Experiment(Result):  # see docs/decisions/0019
         self.refresh()
         metric = metric or self.spec.metric
         if not metric:
-            raise UsageError(f"Which metric? plot('loss'): there are {self._metrics()}")
+            raise UsageError(f"which metric? plot('loss'): there are {self._metrics()}")
         return figure(self, metric, trials)
 
     @property

@@ -190,7 +190,7 @@ def _check(study: Study, spec: Spec) -> None:
             f"the study has {len(study.directions)} objectives; nbckpt.run takes one with a single direction"
         )
     if not spec.metric or not spec.mode:
-        raise UsageError("Which metric? search=study needs metric='loss' and mode='min', or mode='max'")
+        raise UsageError("which metric? search=study needs metric='loss' and mode='min', or mode='max'")
     direction = study.direction.name.lower()
     if not direction.startswith(spec.mode):
         raise UsageError(

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from nbckpt.trials.checkpoints.record import Record
-from nbckpt.trials.model import journal, params
+from nbckpt.trials.model import journal
 from nbckpt.trials.model.journal import Event, Journal
 from nbckpt.trials.model.metrics import plain
 from nbckpt.trials.model.trial import Status, Trial, fold
@@ -38,10 +38,6 @@ class TrialRecorder:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def create(self) -> None:
-        """Make the trial's folder and write its configuration."""
-        params.write({self.trial.folder: self.trial.config})
 
     def queue(self) -> None:
         """Record that the trial waits for its turn again."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from nbckpt.errors import UsageError
+from nbckpt.errors import TrialError, UsageError
 from nbckpt.trials.model.metrics import lookup
 from nbckpt.trials.model.trial import Trial
 
@@ -44,12 +44,19 @@ class Stopper:
             )
 
     def reason(self, trial: Trial, result: Mapping[str, Any]) -> str:
-        """Return the reason to end the trial, or ""."""
+        """Return the reason to end the trial, or "".
+
+        Raises:
+            TrialError: The user's function failed; its exception is the cause.
+        """
         stop = self.stop
         if stop is None:
             return ""
         if callable(stop):
-            return "stop() said so" if stop(trial.id, result) else ""
+            try:
+                return "stop() said so" if stop(trial.id, result) else ""
+            except Exception as error:
+                raise TrialError(f"stop() failed: {type(error).__name__}: {error}") from error
         if not isinstance(stop, Mapping):
             return f"trained for {stop:g} s" if trial.elapsed_s >= stop else ""
         for name, limit in stop.items():

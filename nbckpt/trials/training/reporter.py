@@ -116,7 +116,7 @@ class StatusReporter:
         """See `nbckpt.report`. It keeps and changes *metrics*."""
         channel, stager, request = self._channel, self._stager, self._stager.request
         if channel is None:
-            raise UsageError("This reporter belongs to no trial. Start the function with nbckpt.run().")
+            raise UsageError("this reporter belongs to no trial. Start the function with nbckpt.run().")
         check_done(metrics)
         if not all_plain(metrics):
             metrics = {key: _copied(value) for key, value in metrics.items()}

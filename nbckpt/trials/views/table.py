@@ -75,9 +75,9 @@ class TrialTable(Result):
             raise UsageError(f"there is no page {self.number}: {pages_of}, so the last is page {pages}")
         metric, mode = self._best()
         if mode not in {"", "min", "max"} or (self.metric and not mode):
-            raise UsageError(f"Which {self.metric or 'value'} is best? mode='min' or mode='max'")
+            raise UsageError(f"which {self.metric or 'value'} is best? mode='min' or mode='max'")
         if self.mode and not metric:
-            raise UsageError("Which metric compares the trials? metric='loss'")
+            raise UsageError("which metric compares the trials? metric='loss'")
 
     def _best(self) -> tuple[str, str]:
         """Return the metric that compares trials, and whether its `min` or `max` is best."""
