@@ -5,6 +5,7 @@ Each makes an environment of its own. `.ci/run` is what decides; it runs the sam
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import nox
@@ -25,6 +26,16 @@ def lint(session: nox.Session) -> None:
     session.run("python", "tests/plain_words.py")
     workflows = sorted(map(str, Path(".github/workflows").glob("*.yml")))
     session.run("check-jsonschema", "--builtin-schema", "vendor.github-workflows", *workflows)
+
+
+@nox.session
+def package(session: nox.Session) -> None:
+    """Build the wheel and the source archive, and check both."""
+    session.install("build>=1.2", "check-wheel-contents>=0.6", "twine>=6")
+    shutil.rmtree("dist", ignore_errors=True)
+    session.run("python", "-m", "build", "--outdir", "dist")
+    session.run("twine", "check", "--strict", *sorted(map(str, Path("dist").iterdir())))
+    session.run("check-wheel-contents", "dist")
 
 
 @nox.session
