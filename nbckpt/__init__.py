@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from nbckpt.trials.model.space import choice as choice
     from nbckpt.trials.model.space import grid_search as grid_search
     from nbckpt.trials.model.space import loguniform as loguniform
+    from nbckpt.trials.model.space import randint as randint
+    from nbckpt.trials.model.space import sample_from as sample_from
     from nbckpt.trials.model.space import uniform as uniform
     from nbckpt.trials.run import run as run
     from nbckpt.trials.training.durable import DurableTrainable as DurableTrainable
@@ -77,6 +79,8 @@ _HOMES = {
     "choice": "nbckpt.trials.model.space",
     "uniform": "nbckpt.trials.model.space",
     "loguniform": "nbckpt.trials.model.space",
+    "randint": "nbckpt.trials.model.space",
+    "sample_from": "nbckpt.trials.model.space",
     "panel": "nbckpt.notebook.magic",
     "State": "nbckpt.state",
     "RandomState": "nbckpt.state",

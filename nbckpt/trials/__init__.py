@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from nbckpt.trials.training.durable import DurableTrainable as DurableTrainable
     from nbckpt.trials.training.function import FunctionRunner as FunctionRunner
     from nbckpt.trials.training.function import wrap_function as wrap_function
+    from nbckpt.trials.training.parameters import with_parameters as with_parameters
     from nbckpt.trials.training.reporter import StatusReporter as StatusReporter
     from nbckpt.trials.training.session import StopTrial as StopTrial
     from nbckpt.trials.training.trainable import Trainable as Trainable
@@ -37,6 +38,7 @@ _HOMES = {
     "WorkerLostError": "nbckpt.trials.executors",
     "Experiment": "nbckpt.trials.engine.experiment",
     "FunctionRunner": "nbckpt.trials.training.function",
+    "with_parameters": "nbckpt.trials.training.parameters",
     "wrap_function": "nbckpt.trials.training.function",
     "RetentionPolicy": "nbckpt.trials.model.retention",
     "Catalog": "nbckpt.trials.catalog",

@@ -31,7 +31,7 @@ from nbckpt.trials.home import inside_store
 from nbckpt.trials.model import spec as spec_file
 from nbckpt.trials.model.callback import Callback
 from nbckpt.trials.model.retention import RetentionPolicy
-from nbckpt.trials.model.space import canonical, configs
+from nbckpt.trials.model.space import Keys, canonical, computed, configs, with_earlier, without
 from nbckpt.trials.model.spec import Spec
 from nbckpt.trials.model.stopping import Stop
 from nbckpt.trials.model.trial import Status, Trial
@@ -77,8 +77,8 @@ def run(
 
     Args:
         trainable: `f(config)`, `f(config, checkpoint_dir=None)`, `f(config, reporter)` or a Trainable class.
-        config: The configuration of each trial. Values may be `grid_search`, `choice`, `uniform` or
-            `loguniform`, also in nested dicts.
+        config: The configuration of each trial. Values may be `grid_search`, `choice`, `uniform`,
+            `loguniform`, `randint` or `sample_from`, also in nested dicts.
         name: The experiment's name; by default the function's name, with the day and a letter.
         num_samples: How often the whole grid is tried, each time with new draws of the other values. With
             a *search*, the number of trials.
@@ -229,28 +229,32 @@ def _trials(runner: Runner, search: Search | None) -> list[Trial]:
     if search is not None:
         return [trial for trial in known if not trial.finished]
     spec = runner.spec
-    pairs = list(match(known, configs(spec.config, spec.num_samples, spec.seed)))
+    paths = computed(spec.config)
+    pairs = list(match(known, configs(spec.config, spec.num_samples, spec.seed), paths))
     made = iter(runner.add(*(config for trial, config in pairs if trial is None)))
     trials = []
     for trial, config in pairs:
         if trial is None:
             trials.append(next(made))
         elif not trial.finished:
-            trial.config = dict(config)
+            trial.config = with_earlier(config, trial.config, paths)
             trials.append(trial)
     return trials
 
 
 def match(
-    trials: Iterable[Trial], configs: Iterable[Mapping[str, Any]]
+    trials: Iterable[Trial], configs: Iterable[Mapping[str, Any]], computed_paths: Iterable[Keys] = ()
 ) -> Iterator[tuple[Trial | None, Mapping[str, Any]]]:
-    """Yield each configuration with the trial that already has it, or None. Each trial comes once."""
+    """Yield each configuration with the trial that already has it, or None. Each trial comes once.
+
+    Values that a function computes do not count: the function may compute others each time.
+    """
     waiting: dict[str, deque[Trial]] = {}
     for trial in trials:
         if trial.status != Status.DAMAGED:  # its configuration is unknown
-            waiting.setdefault(canonical(trial.config), deque()).append(trial)
+            waiting.setdefault(canonical(without(trial.config, computed_paths)), deque()).append(trial)
     for config in configs:
-        same = waiting.get(canonical(config))
+        same = waiting.get(canonical(without(config, computed_paths)))
         yield (same.popleft() if same else None), config
 
 

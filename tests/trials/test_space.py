@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nbckpt
-from nbckpt.trials.model.space import configs, domains, with_values
+from nbckpt.trials.model.space import configs, domains, lograndint, normal, rounded, with_values
 
 grids = st.dictionaries(
     st.text("abc", min_size=1), st.lists(st.integers(), min_size=1, max_size=3), max_size=3
@@ -65,5 +65,58 @@ def test_values_are_set_under_the_path_of_their_domain() -> None:
     ],
 )
 def test_an_invalid_domain_is_refused(make: Any, message: str) -> None:
+    with pytest.raises(nbckpt.UsageError, match=message):
+        make()
+
+
+def test_randint_draws_below_its_upper_end() -> None:
+    drawn = [config["n"] for config in configs({"n": nbckpt.randint(-1, 2)}, 200, 0)]
+    assert set(drawn) == {-1, 0, 1}
+    assert {type(number) for number in drawn} == {int}
+
+
+@given(st.integers(0, 1 << 31))
+def test_rounded_and_lograndint_stay_inside(seed: int) -> None:
+    space = {"q": rounded(nbckpt.uniform(0, 1), 0.25), "k": lograndint(1, 100), "x": normal(0, 1)}
+    (config,) = configs(space, 1, seed)
+    assert config["q"] in {0, 0.25, 0.5, 0.75, 1}
+    assert 1 <= config["k"] < 100
+    assert isinstance(config["x"], float)
+
+
+def test_sample_from_sees_the_drawn_configuration() -> None:
+    space = {
+        "double": nbckpt.sample_from(lambda spec: spec.config.inner.width * 2),
+        "more": nbckpt.sample_from(lambda spec: spec.config["double"] + 1),
+        "inner": {"width": nbckpt.grid_search([1, 2])},
+    }
+    first, second = configs(space, 1, 0)
+    assert first == {"double": 2, "more": 3, "inner": {"width": 1}}
+    assert second == {"double": 4, "more": 5, "inner": {"width": 2}}
+    assert type(first["inner"]) is dict
+
+
+def test_sample_from_in_a_circle_is_refused() -> None:
+    space = {
+        "a": nbckpt.sample_from(lambda spec: spec.config.b),
+        "b": nbckpt.sample_from(lambda spec: spec.config.a),
+    }
+    with pytest.raises(nbckpt.UsageError, match="sample_from for 'a' needs its own value"):
+        list(configs(space, 1, 0))
+    missing = {"a": nbckpt.sample_from(lambda spec: spec.config.nothing)}
+    with pytest.raises(AttributeError, match="no value 'nothing'"):
+        list(configs(missing, 1, 0))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: nbckpt.randint(3, 3), "the upper end is not drawn"),
+        (lambda: lograndint(0, 3), "use randint"),
+        (lambda: rounded(nbckpt.uniform(0, 1), 0), "positive step"),
+        (lambda: nbckpt.sample_from(3), "takes a function"),
+    ],
+)
+def test_ranges_of_numbers_are_checked(make: Any, message: str) -> None:
     with pytest.raises(nbckpt.UsageError, match=message):
         make()

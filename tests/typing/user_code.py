@@ -127,7 +127,11 @@ def start_experiments(folder: Path, study: optuna.Study) -> float:
         folder=folder,
     )
     assert_type(experiment, Experiment)
-    domains = {"momentum": nbckpt.uniform(0, 1), "optimizer": nbckpt.choice(["adam", "sgd"])}
+    domains: dict[str, Any] = {"momentum": nbckpt.uniform(0, 1), "optimizer": nbckpt.choice(["adam", "sgd"])}
+    domains |= {
+        "layers": nbckpt.randint(1, 4),
+        "width": nbckpt.sample_from(lambda spec: 2 * spec.config.layers),
+    }
     nbckpt.run(train_with_files, domains, search=study, metric="loss", mode="min")
     nbckpt.run(train, search="random")  # type: ignore[arg-type]
     nbckpt.run(Counter, max_concurrent=1, stop={"count": 5})

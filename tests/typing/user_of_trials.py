@@ -43,6 +43,7 @@ from nbckpt.trials import (
     Worker,
     WorkerLostError,
     executors,
+    with_parameters,
     wrap_function,
 )
 from nbckpt.trials.model.metrics import OnResult
@@ -142,7 +143,7 @@ def look_at_experiments(folder: Path) -> list[str]:
 
 def function_as_a_class(folder: Path) -> Mapping[str, Any]:
     """Use a function, and a class with remote checkpoints, without an experiment."""
-    runner = assert_type(wrap_function(train)({"lr": 0.1}), FunctionRunner)
+    runner = assert_type(wrap_function(with_parameters(train))({"lr": 0.1}), FunctionRunner)
     try:
         assert_type(DurableTrainable("s3://bucket/t0", {}, folder).save(), str)
     except NotDurableError:

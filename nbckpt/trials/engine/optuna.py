@@ -10,7 +10,7 @@ from nbckpt._private_apis import optuna_trial_id
 from nbckpt.errors import UsageError
 from nbckpt.trials.engine.search import Search
 from nbckpt.trials.model.metrics import PLAIN, lookup
-from nbckpt.trials.model.space import Choice, Grid, Uniform, domains, with_values
+from nbckpt.trials.model.space import Choice, Grid, Integer, Uniform, domains, with_values
 from nbckpt.trials.model.spec import Spec
 from nbckpt.trials.model.trial import Status, Trial
 from nbckpt.trials.model.view import ExperimentView
@@ -172,12 +172,14 @@ class _Param:
 
 
 def _param(path: tuple[Any, ...], domain: Any) -> _Param:
-    from optuna.distributions import CategoricalDistribution, FloatDistribution
+    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
     if isinstance(domain, Uniform):
         return _Param(path, FloatDistribution(domain.low, domain.high, log=domain.log))
+    if isinstance(domain, Integer):
+        return _Param(path, IntDistribution(domain.low, domain.high - 1, log=domain.log))
     if not isinstance(domain, (Choice, Grid)):
-        raise UsageError(f"Optuna cannot draw from {domain!r}: use uniform, loguniform or choice")
+        raise UsageError(f"Optuna cannot draw from {domain!r}: use uniform, loguniform, randint or choice")
     if all(type(value) in PLAIN for value in domain.values):
         return _Param(path, CategoricalDistribution(domain.values))
     return _Param(path, CategoricalDistribution(range(len(domain.values))), domain.values)

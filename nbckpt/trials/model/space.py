@@ -6,8 +6,10 @@ import itertools
 import json
 import math
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import getitem
 from typing import Any
 
 from nbckpt.errors import UsageError
@@ -60,6 +62,99 @@ class Uniform(Domain):
         return min(max(drawn, self.low), self.high)
 
 
+@dataclass(frozen=True)
+class Integer(Domain):
+    """A whole number from *low* to below *high*. With *log*, every order of magnitude has the same chance."""
+
+    low: int
+    high: int
+    log: bool = False
+
+    def draw(self, random: random.Random) -> int:
+        """See `Domain.draw`."""
+        if not self.log:
+            return random.randrange(self.low, self.high)
+        drawn = math.exp(random.uniform(math.log(self.low), math.log(self.high)))
+        return min(max(int(drawn), self.low), self.high - 1)
+
+
+@dataclass(frozen=True)
+class Normal(Domain):
+    """A normally distributed number."""
+
+    mean: float
+    sd: float
+
+    def draw(self, random: random.Random) -> float:
+        """See `Domain.draw`."""
+        return random.normalvariate(self.mean, self.sd)
+
+
+@dataclass(frozen=True)
+class Rounded(Domain):
+    """A number of *domain*, rounded to a multiple of *step*."""
+
+    domain: Domain
+    step: float
+
+    def draw(self, random: random.Random) -> Any:
+        """See `Domain.draw`."""
+        return round(self.domain.draw(random) / self.step) * self.step
+
+
+@dataclass(frozen=True)
+class SampleFrom(Domain):
+    """A value that a function computes from the other values of the configuration."""
+
+    function: Callable[[Drawing], Any]
+
+
+class Drawing:
+    """What a function of `sample_from` gets.
+
+    Attributes:
+        config: The configuration that is being drawn.
+    """
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        self.config = DrawnConfig(config, self)
+
+
+class DrawnConfig(Mapping[str, Any]):
+    """A configuration whose keys are attributes too: `spec.config.lr`.
+
+    A value that another function computes is computed when it is first read.
+    """
+
+    def __init__(self, values: dict[str, Any], drawing: Drawing) -> None:
+        self._values = values
+        self._drawing = drawing
+
+    def __getitem__(self, key: str) -> Any:
+        value = self._values[key]
+        if isinstance(value, SampleFrom):
+            self._values[key] = _BUSY
+            self._values[key] = value = value.function(self._drawing)
+        if value is _BUSY:
+            raise UsageError(f"sample_from for {key!r} needs its own value: compute it from other values")
+        return DrawnConfig(value, self._drawing) if isinstance(value, dict) else value
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self._values:
+            return self[name]
+        raise AttributeError(f"the configuration has no value {name!r}")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+
+_BUSY = object()
+"""Stands for a value while it is computed."""
+
+
 def grid_search(values: Iterable[Any]) -> Grid:
     """Try all *values*, in every combination with the other grids.
 
@@ -96,13 +191,62 @@ def loguniform(low: float, high: float) -> Uniform:
     return _between(low, high, log=True)
 
 
+def randint(low: int, high: int) -> Integer:
+    """Draw a whole number from *low* to below *high*, as NumPy's `randint` does.
+
+    Raises:
+        UsageError: There is no such number.
+    """
+    return _integers("randint", low, high, log=False)
+
+
+def lograndint(low: int, high: int) -> Integer:
+    """Draw a whole number from *low* to below *high*; every order of magnitude has the same chance.
+
+    Raises:
+        UsageError: There is no such number, or *low* is not positive.
+    """
+    return _integers("lograndint", low, high, log=True)
+
+
+def normal(mean: float = 0.0, sd: float = 1.0) -> Normal:
+    """Draw a normally distributed number."""
+    return Normal(mean, sd)
+
+
+def rounded(domain: Domain, step: float) -> Rounded:
+    """Draw a number of *domain*, rounded to a multiple of *step*.
+
+    Raises:
+        UsageError: *step* is not positive.
+    """
+    if not step > 0:
+        raise UsageError(f"rounded(…, {step}) needs a positive step")
+    return Rounded(domain, step)
+
+
+def sample_from(function: Callable[[Drawing], Any]) -> SampleFrom:
+    """Compute a value from the others: `sample_from(lambda spec: spec.config.width * 2)`.
+
+    The function is called once per configuration, after the other values were drawn. If it draws numbers
+    itself, an experiment that resumes keeps the values that its trials have.
+
+    Raises:
+        UsageError: *function* is not a function.
+    """
+    if not callable(function):
+        raise UsageError(f"sample_from takes a function of the drawn values, not {function!r}")
+    return SampleFrom(function)
+
+
 def configs(space: Mapping[str, Any], num_samples: int, seed: int) -> Iterator[dict[str, Any]]:
     """Yield configurations: the whole grid *num_samples* times, each time with new draws of other values.
 
     The same space and seed give the same configurations. More samples only add configurations at the end.
     """
     grids = [(path, value) for path, value in _leaves(space) if isinstance(value, Grid)]
-    drawn = [(path, value) for path, value in _leaves(space) if isinstance(value, Domain)]
+    drawn = [(path, value) for path, value in _drawn(space) if not isinstance(value, SampleFrom)]
+    computed_paths = computed(space)
     source = random.Random(seed)
     for _ in range(num_samples):
         for combination in itertools.product(*(grid.values for _, grid in grids)):
@@ -111,7 +255,29 @@ def configs(space: Mapping[str, Any], num_samples: int, seed: int) -> Iterator[d
                 _put(config, path, value)
             for path, domain in drawn:
                 _put(config, path, domain.draw(source))
+            drawing = Drawing(config)
+            for path in computed_paths:
+                reduce(getitem, path, drawing.config)
             yield config
+
+
+def computed(space: Mapping[str, Any]) -> list[Keys]:
+    """Return the keys that lead to the values of `sample_from` in a space."""
+    return [path for path, value in _drawn(space) if isinstance(value, SampleFrom)]
+
+
+def without(config: Mapping[str, Any], paths: Iterable[Keys]) -> dict[str, Any]:
+    """Return a configuration with None in place of the values that these keys lead to."""
+    return with_values(config, {path: None for path in paths if _has(config, path)})
+
+
+def with_earlier(
+    config: Mapping[str, Any], earlier: Mapping[str, Any], paths: Iterable[Keys]
+) -> dict[str, Any]:
+    """Return a configuration with the values of an earlier one where these keys lead."""
+    return with_values(
+        config, {path: reduce(getitem, path, earlier) for path in paths if _has(earlier, path)}
+    )
 
 
 def domains(space: Mapping[str, Any]) -> dict[Keys, Grid | Domain]:
@@ -158,6 +324,18 @@ def _at(config: Any, path: Keys) -> Any:
     return config
 
 
+def _drawn(space: Mapping[str, Any]) -> Iterator[tuple[Keys, Domain]]:
+    return ((path, value) for path, value in _leaves(space) if isinstance(value, Domain))
+
+
+def _has(config: Mapping[str, Any], path: Keys) -> bool:
+    try:
+        reduce(getitem, path, config)
+    except (KeyError, TypeError):
+        return False
+    return True
+
+
 def _leaves(space: Mapping[str, Any], above: Keys = ()) -> Iterator[tuple[Keys, Any]]:
     for key, value in space.items():
         path = (*above, key)
@@ -184,6 +362,14 @@ def _some(values: Iterable[Any], function: str) -> tuple[Any, ...]:
     if not listed:
         raise UsageError(f"{function} got no values. Give at least one")
     return listed
+
+
+def _integers(name: str, low: int, high: int, *, log: bool) -> Integer:
+    if not low < high:
+        raise UsageError(f"{name}({low}, {high}) is empty: the upper end is not drawn")
+    if log and low <= 0:
+        raise UsageError(f"{name}({low}, {high}) needs positive numbers: use randint")
+    return Integer(int(low), int(high), log)
 
 
 def _between(low: float, high: float, *, log: bool) -> Uniform:

@@ -99,7 +99,7 @@ class DurableTrainable(Trainable):
             folder.check(record)
         except (NotFoundError, CorruptError):
             folder, record = self._checkpoints, self._durable.fetch(self._durable.name_of(checkpoint_path))
-        self._restore(folder, record)
+        self._restore_record(folder, record)
 
     def delete_checkpoint(self, checkpoint_path: str | os.PathLike[str]) -> None:
         """Remove a checkpoint from the remote storage, then here. If it exists nowhere, log a warning.

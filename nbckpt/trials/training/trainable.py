@@ -168,7 +168,7 @@ class Trainable:
         """
         folder, record = find(checkpoint_path)
         folder.check(record)
-        self._restore(folder, record)
+        self._restore_record(folder, record)
 
     def save_to_object(self) -> bytes:
         """Return a checkpoint as bytes. It is not kept anywhere else.
@@ -191,7 +191,7 @@ class Trainable:
         """
         record = self._checkpoints.unpack(obj, temporary=True)
         self._temporary.append(record)
-        self._restore(self._checkpoints, record)
+        self._restore_record(self._checkpoints, record)
 
     def delete_checkpoint(self, checkpoint_path: str | os.PathLike[str]) -> None:
         """Remove a checkpoint. If it does not exist, log a warning."""
@@ -251,7 +251,7 @@ class Trainable:
     def _committed(self, record: Record) -> None:
         """Do further work after a checkpoint is saved; for subclasses."""
 
-    def _restore(self, folder: CheckpointFolder, record: Record) -> None:
+    def _restore_record(self, folder: CheckpointFolder, record: Record) -> None:
         self._load(folder, record)
         self._counts = Counts.of(record)
         self._drop_temporary({record.name})

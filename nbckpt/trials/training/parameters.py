@@ -1,0 +1,38 @@
+"""Parameters: objects that every trial gets beside its configuration, such as a data set."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from nbckpt.errors import UsageError
+from nbckpt.trials.training.trainable import Trainable
+
+
+def with_parameters(trainable: Any, /, **parameters: Any) -> Any:
+    """Return a function or Trainable class with some parameters given, for objects that are no configuration.
+
+    `with_parameters(train, data=frame)` calls `train(config, data=frame)`. A Trainable class gets the
+    parameters in `setup(config, data=frame)`. Trials in one process share the objects.
+
+    Raises:
+        UsageError: *trainable* has no parameter of this name.
+    """
+    is_class = isinstance(trainable, type) and issubclass(trainable, Trainable)
+    called: Callable[..., Any] = trainable.setup if is_class else trainable
+    name = getattr(trainable, "__name__", "") or type(trainable).__name__
+    takes = inspect.signature(called).parameters
+    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in takes.values())
+    if (unknown := parameters.keys() - takes.keys()) and not takes_any:
+        where = f"{name}.setup" if is_class else name
+        raise UsageError(f"{where}() has no parameter {sorted(unknown)[0]!r}: it has {', '.join(takes)}")
+    if is_class:
+        setup = functools.partialmethod(called, **parameters)
+        return type(
+            name, (trainable,), {"setup": setup, "__module__": __name__, "__doc__": trainable.__doc__}
+        )
+    bound: Any = functools.partial(called, **parameters)
+    bound.__name__ = name  # not update_wrapper: with it, the signature would still have the parameters
+    return bound

@@ -1,0 +1,59 @@
+"""Parameters beside the configuration."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import nbckpt
+from nbckpt import UsageError
+from nbckpt.trials import Trainable, with_parameters
+
+
+def train(config: dict[str, Any], data: list[int], plus: int = 0) -> dict[str, int]:
+    return {"sum": sum(data) + plus + config["x"]}
+
+
+class Summing(Trainable):
+    def setup(self, config: dict[str, Any], data: list[int]) -> None:  # type: ignore[override]
+        self.sum = sum(data) + config["x"]
+
+    def step(self) -> dict[str, Any]:
+        return {"sum": self.sum, "done": True}
+
+
+@pytest.mark.parametrize("trainable", [train, Summing])
+def test_a_trainable_gets_its_parameters(tmp_path: Path, trainable: Any) -> None:
+    bound = with_parameters(trainable, data=[1, 2])
+    experiment = nbckpt.run(bound, {"x": 10}, folder=tmp_path)
+    assert experiment.wait(60)
+    assert experiment.trial("t0").last_result["sum"] == 13
+    assert experiment.name.startswith(trainable.__name__)
+
+
+@pytest.mark.parametrize(("trainable", "where"), [(train, r"train\(\)"), (Summing, r"Summing\.setup\(\)")])
+def test_an_unknown_parameter_is_refused(trainable: Any, where: str) -> None:
+    with pytest.raises(UsageError, match=f"{where} has no parameter 'date'"):
+        with_parameters(trainable, date=[])
+
+
+def test_a_run_that_resumes_keeps_what_sample_from_drew(tmp_path: Path) -> None:
+    numbers = itertools.count(1)
+
+    def stop_at(config: dict[str, Any]) -> None:
+        nbckpt.report(n=config["n"])
+        if not (tmp_path / "second").exists():
+            raise RuntimeError
+
+    space = {"n": nbckpt.sample_from(lambda _: next(numbers)), "x": nbckpt.grid_search([0, 1])}
+    first = nbckpt.run(stop_at, space, name="e", folder=tmp_path)
+    assert first.wait(60)
+    (tmp_path / "second").touch()
+    again = nbckpt.run(stop_at, space, name="e", folder=tmp_path)
+    assert again.wait(60)
+    assert [trial.config["n"] for trial in again.trials] == [1, 2]
+    again.resume(errored=True).wait(60)
+    assert [trial.last_result["n"] for trial in again.trials] == [1, 2]
