@@ -72,17 +72,13 @@ class _Adapted(BackgroundSyncer):
             raise StoreError(f"{request} failed: {type(error).__name__}: {error}") from error
 
     def _do(self, request: Request) -> None:
-        call = partial(getattr(self._syncer, request.action), **_arguments(request))
+        given: dict[str, Any] = {"remote_dir": request.remote}
+        if request.action != "delete":
+            given |= {"local_dir": request.local, "exclude": list(request.exclude)}
+        call = partial(getattr(self._syncer, request.action), **given)
         if call() is False:  # the syncer is still busy with an earlier request
             with suppress(Exception):  # reported by the command of that earlier request
                 self._syncer.wait()
             if call() is False:
                 raise StoreError(f"{self._syncer!r} did not begin with the {request}")
         self._syncer.wait()
-
-
-def _arguments(request: Request) -> dict[str, Any]:
-    given: dict[str, Any] = {"remote_dir": request.remote}
-    if request.action != "delete":
-        given |= {"local_dir": request.local, "exclude": list(request.exclude)}
-    return given

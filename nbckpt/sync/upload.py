@@ -55,9 +55,7 @@ def upload(
     local = Path(folder)
     if not local.is_dir():
         raise NotFoundError(f"there is no folder {str(folder)!r} to send to {store.url}")
-    transfer = _Upload(local, store, excluding(exclude), options)
-    transfer.leave_out(options.incomplete(local, transfer.seen.keys()))
-    return transfer.run(delete_missing=delete_missing)
+    return _Upload(local, store, excluding(exclude), options).run(delete_missing=delete_missing)
 
 
 class _ChangedError(Exception):
@@ -84,24 +82,21 @@ class _Upload:
         self._left_out: dict[str, str] = {}
         self._moved: dict[str, int] = {}
         self._looked_at = now_ns()
-        self.seen = scan(folder, excluded, self._left_out)
-
-    def leave_out(self, reasons: Mapping[str, str]) -> None:
-        """Do not send these paths."""
-        self._left_out.update(reasons)
-        self.seen = {path: stat for path, stat in self.seen.items() if path not in reasons}
+        seen = scan(folder, excluded, self._left_out)
+        self._left_out |= options.incomplete(folder, seen.keys())
+        self._seen = {path: stat for path, stat in seen.items() if path not in self._left_out}
 
     def run(self, *, delete_missing: bool) -> Moved:
         """Send the missing files, then write the index and remove the files that should not be there."""
         self._read_target()
-        changed = [path for path, seen in self.seen.items() if not self._is_there(path, seen)]
-        self._meter.plan(len(changed), sum(self.seen[path].size for path in changed))
-        for paths in _in_order(changed, self.seen):
+        changed = [path for path, seen in self._seen.items() if not self._is_there(path, seen)]
+        self._meter.plan(len(changed), sum(self._seen[path].size for path in changed))
+        for paths in _in_order(changed, self._seen):
             self._work.all(partial(self._send, path) for path in paths)
         items = self._index.kept() | self._new
         gone = self._gone(items, delete_missing=delete_missing)
         self._show(items, gone)
-        same = len(self.seen.keys() - self._left_out.keys()) - len(self._moved)
+        same = len(self._seen.keys() - self._left_out.keys()) - len(self._moved)
         return Moved(len(self._moved), sum(self._moved.values()), same, len(gone), self._left_out)
 
     def _read_target(self) -> None:
@@ -142,16 +137,16 @@ class _Upload:
                 self._new[path] = item
         except _ChangedError as error:
             self._left_out[path] = str(error)
-            self._meter.plan(-1, -self.seen[path].size)
+            self._meter.plan(-1, -self._seen[path].size)
 
     def _read(self, path: str) -> tuple[Item, Data]:
         """Return the contents of a file, up to its size at the time of the scan."""
-        file, seen = self._folder / path, self.seen[path]
+        file, seen = self._folder / path, self._seen[path]
         try:
             now = FileStat.of(file.stat())
             if now.inode != seen.inode:  # another file has replaced it
                 self._meter.plan(0, now.size - seen.size)
-                self.seen[path] = seen = now
+                self._seen[path] = seen = now
             data = contents(file, seen.size)
             item = Item(seen.size, seen.time, self._algorithms.checksum(pieces_of(data)))
         except StoreError:
@@ -201,8 +196,8 @@ class _Upload:
 
     def _gone(self, items: Mapping[str, Item], *, delete_missing: bool) -> set[str]:
         """Return the paths to remove from the target."""
-        present = self.seen.keys() & items.keys()
-        others = {path for path in {*items, *self._there} if path not in self.seen and not is_own(path)}
+        present = self._seen.keys() & items.keys()
+        others = {path for path in {*items, *self._there} if path not in self._seen and not is_own(path)}
         # A file cannot stay where the source now has a folder, nor a folder where it now has a file.
         folders = {folder for path in present for folder in parents(path)} if others else set()
         return {

@@ -2,10 +2,9 @@
 
     <experiment>/requests/<time>-<random>.json
 
-The asker writes the file, durably and in one step. The owner is the process that holds the experiment's
-lock. It does what is asked and then removes the file: a missing file means an answered request. If the
-lock is free there is no owner, so the asker withdraws the request and acts itself. See
-docs/decisions/0046.
+The owner, the process that holds the experiment's lock, does what is asked and then removes the file: a
+missing file means an answered request. If the lock is free, the asker withdraws the request and acts
+itself. See docs/decisions/0046.
 """
 
 from __future__ import annotations

@@ -1,13 +1,8 @@
 """Trials in separate processes: a crash ends one trial only, and each trial has its own interpreter.
 
-A process is a fresh Python, never a fork of the kernel, whose threads and libraries would not survive a
-fork. `multiprocessing` is not used, because it would run the user's script again in the process. A script
-without `if __name__ == "__main__"` would then start its experiment once more. Instead the function is sent
-by value, so a function from a notebook or a script works unchanged.
-
-Parent and child communicate through a pair of sockets (on Windows, the ends of a pipe) that only these two
-hold: there is no port, no file and no name to guess. If one of them dies, the other sees an end of file
-at once. In the child, an `InlineExecutor` runs the trainable; `child.py` carries out the requests.
+A process is a fresh Python, and gets the function by value over a pair of sockets (on Windows, the ends of a
+pipe) that only parent and child hold. If one of them dies, the other sees an end of file at once. In the
+child, an `InlineExecutor` runs the trainable; `child.py` carries out the requests. See docs/decisions/0021.
 """
 
 from __future__ import annotations
