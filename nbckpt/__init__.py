@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from nbckpt.trials.training.function import wrap_function as wrap_function
     from nbckpt.trials.training.session import checkpoint_dir as checkpoint_dir
     from nbckpt.trials.training.session import get_checkpoint as get_checkpoint
+    from nbckpt.trials.training.session import get_context as get_context
     from nbckpt.trials.training.session import report as report
     from nbckpt.trials.training.session import should_checkpoint as should_checkpoint
     from nbckpt.trials.training.trainable import Trainable as Trainable
@@ -69,6 +70,7 @@ _HOMES = {
     "run": "nbckpt.trials.run",
     "report": "nbckpt.trials.training.session",
     "get_checkpoint": "nbckpt.trials.training.session",
+    "get_context": "nbckpt.trials.training.session",
     "checkpoint_dir": "nbckpt.trials.training.session",
     "should_checkpoint": "nbckpt.trials.training.session",
     "Trainable": "nbckpt.trials.training.trainable",

@@ -25,7 +25,7 @@ import nbckpt
 from nbckpt import Checkpoint
 from nbckpt.errors import NotFoundError, UsageError
 from nbckpt.trials import CheckpointFolder, FunctionRunner, Status, StatusReporter, StopTrial, wrap_function
-from nbckpt.trials.training.session import current
+from nbckpt.trials.training.session import TrialContext, current
 from nbckpt.trials.training.stager import CheckpointStager
 
 SECONDS = 30
@@ -65,9 +65,10 @@ def asks_everything() -> None:
         with nbckpt.checkpoint_dir(step=1) as folder:
             (folder / "model").write_text("weights")
         assert not folder.exists()
+        assert nbckpt.get_context() == TrialContext("", "", Path.cwd(), {})
 
 
-NAMES = ["report", "get_checkpoint", "checkpoint_dir"]
+NAMES = ["report", "get_checkpoint", "checkpoint_dir", "get_context"]
 
 
 def told(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -79,6 +80,21 @@ def test_calls_outside_a_trial_do_nothing_and_log_it_once(caplog: pytest.LogCapt
     lines = told(caplog)
     assert [line.split("(")[0] for line in lines] == [f"nbckpt.{name}" for name in NAMES]
     assert all(line.endswith("no trial is running (start one with nbckpt.run)") for line in lines)
+
+
+@pytest.mark.parametrize("executor", ["inline", "thread", "process"])
+def test_a_function_learns_which_trial_it_is(executor: str, tmp_path: Path) -> None:
+    def train(config: dict[str, Any]) -> None:
+        context = nbckpt.get_context()
+        config["lr"] = 0
+        (context.folder / "mine").write_text(f"{context.id} {context.name} {context.config}")
+        nbckpt.report(lr=context.config["lr"])
+
+    space = {"lr": nbckpt.grid_search([1, 2])}
+    experiment = nbckpt.run(train, space, name="e", folder=tmp_path, executor=executor)
+    assert experiment.wait(SECONDS)
+    mine = [(trial.folder / "mine").read_text() for trial in experiment.trials]
+    assert mine == ["t0 e/t0 {'lr': 1}", "t1 e/t1 {'lr': 2}"]
 
 
 def test_a_block_that_fails_outside_a_trial_leaves_no_folder() -> None:

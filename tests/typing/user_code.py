@@ -98,6 +98,7 @@ def train(config: dict[str, Any]) -> None:
     """Report a loss, with a checkpoint if one is due."""
     checkpoint = assert_type(nbckpt.get_checkpoint(), nbckpt.Checkpoint | None)
     start = checkpoint.to_dict()["step"] + 1 if checkpoint else 0
+    assert_type(nbckpt.get_context().config["lr"], Any)
     for step in range(start, 3):
         due = assert_type(nbckpt.should_checkpoint(), bool)
         nbckpt.report(

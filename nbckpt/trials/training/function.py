@@ -123,9 +123,16 @@ class FunctionRunner(Trainable):
         if self._channel.ended:
             return
         channel = self._channel
-        names = {"trial_name": self.trial_name, "trial_id": self.trial_id, "logdir": self.logdir}
-        states = self._states if type(self)._states_every else None
-        reporter = StatusReporter(self._stager, channel, self._counts, states, **names)
+        reporter = StatusReporter(
+            self._stager,
+            channel,
+            self._counts,
+            self._states if type(self)._states_every else None,
+            trial_name=self.trial_name,
+            trial_id=self.trial_id,
+            logdir=self.logdir,
+            config=own_config(self.config),
+        )
         current.set(reporter)  # the context is a copy, which ends with the function
         registry.current.set(registry.Registry(origin=CheckpointSource(reporter.latest)))
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from contextvars import copy_context
 from copy import deepcopy
@@ -81,6 +81,7 @@ class StatusReporter:
         trial_name: The trial's full name, for people.
         trial_id: Its short name in its experiment.
         logdir: The trial's folder.
+        config: The trial's configuration.
     """
 
     def __init__(
@@ -93,10 +94,12 @@ class StatusReporter:
         trial_name: str = "",
         trial_id: str = "",
         logdir: str = "",
+        config: Mapping[str, Any] | None = None,
     ) -> None:
         self.trial_name = trial_name
         self.trial_id = trial_id
         self.logdir = logdir
+        self.config = config or {}
         self._stager = stager
         self._channel = channel
         self._counts = counts or Counts()

@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Protocol
@@ -40,11 +41,13 @@ class Session(Protocol):
         trial_name: The trial's full name, for people.
         trial_id: Its short name in its experiment.
         logdir: The trial's folder.
+        config: The trial's configuration.
     """
 
     trial_name: str
     trial_id: str
     logdir: str
+    config: Mapping[str, Any]
 
     def report(self, metrics: dict[str, Any], checkpoint: CheckpointLike | None) -> None:
         """Hand over a result. Return when the trial may continue."""
@@ -103,6 +106,35 @@ def get_checkpoint() -> Checkpoint | None:
         _outside("get_checkpoint")
         return None
     return session.latest()
+
+
+@dataclass(frozen=True)
+class TrialContext:
+    """The trial that runs the current code.
+
+    Attributes:
+        id: The trial's short name in its experiment, such as t3.
+        name: Its full name, for people.
+        folder: Its folder.
+        config: Its configuration.
+    """
+
+    id: str
+    name: str
+    folder: Path
+    config: Mapping[str, Any]
+
+
+def get_context() -> TrialContext:
+    """Return the trial that runs the current code.
+
+    Outside a trial, return one without a name, in the working folder, and log that.
+    """
+    session = current.get()
+    if session is None:
+        _outside("get_context")
+        return TrialContext("", "", Path.cwd(), {})
+    return TrialContext(session.trial_id, session.trial_name, Path(session.logdir), session.config)
 
 
 def should_checkpoint() -> bool:
