@@ -129,9 +129,11 @@ def test_clicks_save_pause_resume_and_stop_trials(lab: Lab) -> None:
     table.get_by_text("@10").first.wait_for()
     pictures(lab, "panel-trials-running")
     click(panel, "Checkpoint now")
+    sees(panel, "save a checkpoint with the next result")  # presses and cells may run in two threads
     lab.run(4)
     table.get_by_text("@13").first.wait_for()
     click(panel, "Pause")
+    sees(panel, "Pausing t0, t1, t2 of grid")
     lab.run(4)
     sees(panel, "3 paused")
     trials = panel.get_by_role("listbox", name="trials")
@@ -181,7 +183,7 @@ def test_updates_keep_the_scroll_position(lab: Lab) -> None:
     panel = lab.run(2)
     panel.get_by_role("button", name="Pause").wait_for()
     box = panel.locator(".widget-html[tabindex='0']").locator("visible=true")
-    box.evaluate("it => { it.scrollTop = 300; }")
+    until(lambda: box.evaluate("it => { it.scrollTop = 300; return it.scrollTop; }") == 300)
     lab.run(3)
     panel.get_by_role("region", name="trials").get_by_text("2.1").first.wait_for()
     assert box.evaluate("it => it.scrollTop") == 300
