@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 import nbckpt
-from nbckpt.errors import StoreError
-from nbckpt.trials import Callback, Experiment, Status, Trial
+from nbckpt.errors import StoreError, UsageError
+from nbckpt.trials import Callback, Executor, Experiment, Status, Trial, Worker
+from nbckpt.trials.executors import Job, ThreadExecutor
 from nbckpt.trials.model.journal import Journal
 
 SECONDS = 30
@@ -27,7 +28,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "store"))
 
 
-def ran(train: Any, executor: str, **options: Any) -> Experiment:
+def ran(train: Any, executor: str | Executor, **options: Any) -> Experiment:
     experiment = nbckpt.run(train, executor=executor, **options)
     assert experiment.wait(SECONDS)
     return experiment
@@ -210,3 +211,32 @@ def test_no_name_of_a_metric_controls_the_trial(executor: str) -> None:
         *("done", "training_iteration", "time_this_iter_s", "time_total_s", "timestamp")
     }
     assert trial.checkpoints.records() == []
+
+
+class Counting(ThreadExecutor):
+    name = "counting"
+
+    def __init__(self) -> None:
+        self.started: list[str] = []
+
+    def start(self, job: Job) -> Worker:
+        self.started.append(job.trial)
+        return super().start(job)
+
+
+def fails(config: dict[str, Any]) -> None:
+    raise ValueError("no")
+
+
+def test_a_resume_continues_on_the_executor_that_was_passed() -> None:
+    executor = Counting()
+    experiment = ran(fails, executor, name="mine")
+    assert experiment.resume(errored=True).wait(SECONDS)
+    assert (experiment.spec.executor, executor.started) == ("counting", ["t0", "t0"])
+
+
+def test_a_new_kernel_asks_for_an_executor_of_the_users() -> None:
+    ended = ran(fails, Counting(), name="mine")
+    in_a_new_kernel = Experiment(ended.folder, ended.spec)
+    with pytest.raises(UsageError, match="Pass an executor of your own as an object"):
+        in_a_new_kernel.resume(errored=True)

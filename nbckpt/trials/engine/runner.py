@@ -59,6 +59,7 @@ class Runner:
         self.claim = Claim(folder, self.pool.changed)
         self._spec_at: Any = None
         self._search = SafeSearch()
+        self._executor: str | Executor | None = None
         self._owner: Owner | None = None
         self._experiment: shutdown.Running | None = None
 
@@ -163,7 +164,7 @@ class Runner:
             experiment: The handle that callbacks and the search get.
             trials: The trials to run.
             search: The source of further configurations; by default the search so far.
-            executor: Where the trials run; by default the spec says where.
+            executor: Where the trials run; by default where they ran last.
 
         Raises:
             UsageError: The experiment's executor is not available.
@@ -182,10 +183,12 @@ class Runner:
             self.wait(0)  # if trials run in this thread, all of them have ended
 
     def _run_settings(self, search: Search | None, executor: str | Executor | None) -> RunSettings:
-        spec = self.spec
+        spec, self._executor = self.spec, executor or self._executor
+        # The spec has the name only; an executor of the user's is an object.
+        is_last = isinstance(self._executor, Executor) and self._executor.name == spec.executor
         return RunSettings(
             trainable_class(spec.trainable, spec.checkpoint_every),
-            open_executor(executor or spec.executor, spec.resources),
+            open_executor(self._executor if is_last else spec.executor, spec.resources),
             Stopper(spec.stop, spec.metric, spec.mode),
             spec.keep,
             spec.checkpoint_every,

@@ -32,7 +32,10 @@ def open_executor(executor: str | Executor, resources: Mapping[str, float]) -> E
     if isinstance(executor, Executor):
         return executor
     if executor not in NAMES:
-        raise UsageError(f"there is no executor {executor!r}: there are {', '.join(NAMES)}")
+        raise UsageError(
+            f"there is no executor {executor!r}: there are {', '.join(NAMES)}. "
+            "Pass an executor of your own as an object: nbckpt.run(…, executor=MyExecutor())"
+        )
     if resources and executor != "ray":
         raise UsageError(f"resources_per_trial goes with executor='ray', not {executor!r}: leave it out")
     if executor == "process":
