@@ -120,3 +120,9 @@ def test_a_ref_with_a_wrong_location_is_found(store: CountingStore, tracker: Tra
     namespace: dict[str, Any] = {}
     tracker.restore("x", namespace)
     assert namespace == {"x": 1}
+
+
+def test_show_resolves_its_reference_once(tracker: Tracker, store: CountingStore) -> None:
+    tracker.save({"a": 1}, "a")
+    calls, _ = cost(store, lambda: run(tracker, "show a@1"))
+    assert calls["get refs"] == calls["get checkpoints"] == 1

@@ -5,18 +5,23 @@ from __future__ import annotations
 import re
 
 from nbckpt.commands.table import Session
+from nbckpt.core.references import Entry
 from nbckpt.errors import NbckptError, NotFoundError, UsageError
 
 _TRIAL = re.compile(r"(.+/)?t\d+(@\d+)?")
 
 
+def find_ref(session: Session, word: str) -> Entry | None:
+    """Return the checkpoint of variables that *word* refers to, or None."""
+    try:
+        return session.tracker.find(word)
+    except (NotFoundError, UsageError):
+        return None
+
+
 def is_ref(session: Session, word: str) -> bool:
     """Tell whether *word* refers to a checkpoint of variables."""
-    try:
-        session.tracker.find(word)
-    except (NotFoundError, UsageError):
-        return False
-    return True
+    return find_ref(session, word) is not None
 
 
 def is_trial(word: str) -> bool:

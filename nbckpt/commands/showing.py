@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from nbckpt.commands.meaning import also_a_trial, is_ref, is_trial
+from nbckpt.commands.meaning import also_a_trial, find_ref, is_trial
 from nbckpt.commands.options import Word
 from nbckpt.commands.saving import torn_note
 from nbckpt.commands.table import Session
@@ -122,12 +122,13 @@ def show(
         ref: A name, name@3, an id, latest or latest~2; EXP/t3 for a trial, EXP/t3@10 for its checkpoint.
     """
     tracker = session.tracker
-    if not is_ref(session, ref):
+    entry = find_ref(session, ref)
+    if entry is None:
         if is_trial(ref):
             return _trial(session, ref)
         if ref in session.library.names():
             return session.library.open(ref)
-    row = Rows(tracker.history).read(tracker.find(ref))
+    row = Rows(tracker.history).read(entry or tracker.find(ref))
     if row.manifest is None:
         return Shown(row)
     pictures = tuple(_pictures(row.manifest, tracker.read(row.manifest)))

@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from nbckpt.store.archive import DAMAGE, ArchiveStore, ArchiveWriter, open_archive
-from nbckpt.store.base import STAGING, Buffer, Data, Pieces, Store, check_key
+from nbckpt.store.base import STAGING, Buffer, Data, Pieces, Store, check_key, pieces_of
 from nbckpt.store.cached import CachedStore, is_far, with_cache
 from nbckpt.store.cancel import Cancel, CancelledError, TimedOutError, wanted
 from nbckpt.store.files import exchange, sync_file, sync_folder
@@ -44,6 +44,7 @@ __all__ = [
     "masked_url",
     "open_archive",
     "open_store",
+    "pieces_of",
     "sync_file",
     "sync_folder",
     "wanted",

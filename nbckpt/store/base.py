@@ -27,6 +27,10 @@ class Store(ABC):
 
     A key is one or more parts joined by `/`. No part is empty, `.` or `..`. nbckpt never puts different
     bytes under a key that exists, so an implementation needs no locks and no compare-and-swap.
+
+    A store of your own sets `url` and implements the abstract methods. Each of them passes its key through
+    `check_key`, and `put` takes its bytes from `pieces_of`, which ends a cancelled put. `MemoryStore` is the
+    shortest example. Every correct store passes the suite `nbckpt.testing.StoreTests`.
     """
 
     url: str
@@ -39,7 +43,7 @@ class Store(ABC):
         A range that reaches past the end returns the bytes up to the end.
 
         Raises:
-            NotFoundError: The store has no such key.
+            NotFoundError: The store has no such key; the message names it.
             StoreError: The storage failed.
         """
 
@@ -61,7 +65,7 @@ class Store(ABC):
 
     @abstractmethod
     def keys(self, prefix: str = "") -> Iterator[str]:
-        """Yield every key that begins with *prefix*, sorted."""
+        """Yield every key that begins with *prefix*, sorted. Keys may be put and deleted meanwhile."""
 
     def sizes(self, prefix: str = "") -> Iterator[tuple[str, int]]:
         """Yield every key that begins with *prefix*, sorted, with its number of bytes.

@@ -21,7 +21,7 @@ from contextlib import suppress
 import pytest
 
 from nbckpt.errors import NotFoundError, UsageError
-from nbckpt.store import Data, Store
+from nbckpt.store import Cancel, CancelledError, Data, Store
 
 Fill = Callable[[Mapping[str, bytes]], Store]
 
@@ -206,6 +206,13 @@ class StoreTests(ReadingTests):
         assert store.exists("a/b")
         assert store.get("a/b") == b"theirs"
         assert list(store.keys("a/")) == ["a/b"]
+
+    def test_a_cancelled_put_stores_nothing(self, store: Store) -> None:
+        cancel = Cancel()
+        cancel.cancel()
+        with cancel.covering(), pytest.raises(CancelledError):
+            store.put("a/b", b"data")
+        assert not store.exists("a/b")
 
     def test_a_repeated_put_changes_nothing(self, store: Store) -> None:
         for _ in range(3):

@@ -29,9 +29,8 @@ class DictStore(Store):
 
     def put(self, key: str, data: Data) -> None:
         """Keep bytes."""
-        parts: list[store.Buffer] = [data] if isinstance(data, bytes | bytearray | memoryview) else list(data)
-        store.wanted().check()
-        self.data[store.check_key(key)] = b"".join(parts)
+        pieces: list[store.Buffer] = list(store.pieces_of(data))
+        self.data[store.check_key(key)] = b"".join(pieces)
 
     def exists(self, key: str) -> bool:
         """Look for a key."""
@@ -100,6 +99,7 @@ def write_files(folder: Path, url: str) -> bool:
     cancel = store.Cancel()
     try:
         with cancel.covering():
+            assert_type(store.wanted(), store.Cancel)
             store.sync_file(folder / "file")
             store.sync_folder(folder)
     except store.TimedOutError:
