@@ -92,8 +92,8 @@ def run(
         checkpoint_every: After how many results a Trainable is saved, or the states of a function that
             reported no checkpoint itself.
         callbacks: Objects that follow the experiment, of subclasses of `nbckpt.Callback`.
-        executor: `thread`, `process`, `ray`, `inline`, or an `Executor` object of yours. To resume the experiment
-            in a new kernel, pass such an object again.
+        executor: `thread`, `process`, `ray`, `inline`, or an `Executor` object of yours. To resume the
+            experiment in a new kernel, pass such an object again.
         resources_per_trial: The resources that Ray reserves for each trial: `{"CPU": 1, "GPU": 0.5}`.
         metric: The metric that compares trials.
         mode: Whether `min` or `max` of the metric is best.

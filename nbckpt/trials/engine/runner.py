@@ -184,11 +184,11 @@ class Runner:
 
     def _run_settings(self, search: Search | None, executor: str | Executor | None) -> RunSettings:
         spec, self._executor = self.spec, executor or self._executor
-        # The spec has the name only; an executor of the user's is an object.
-        is_last = isinstance(self._executor, Executor) and self._executor.name == spec.executor
+        last = self._executor  # the spec has only the name of an executor of the user's
+        executor = last if isinstance(last, Executor) and last.name == spec.executor else spec.executor
         return RunSettings(
             trainable_class(spec.trainable, spec.checkpoint_every),
-            open_executor(self._executor if is_last else spec.executor, spec.resources),
+            open_executor(executor, spec.resources),
             Stopper(spec.stop, spec.metric, spec.mode),
             spec.keep,
             spec.checkpoint_every,
