@@ -47,11 +47,10 @@ def names_of(program: ast.Module) -> Iterator[str]:
 
 
 def public(namespace: str) -> list[str]:
+    """Return the public names of a module: `__all__`, or the classes that it defines."""
     module = import_module(f"nbckpt{namespace}")
-    own = [
-        name for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__
-    ]
-    return getattr(module, "__all__", own)
+    classes = inspect.getmembers(module, inspect.isclass)
+    return getattr(module, "__all__", [name for name, kind in classes if kind.__module__ == module.__name__])
 
 
 @pytest.mark.parametrize("namespace", NAMESPACES)
