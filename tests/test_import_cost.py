@@ -96,3 +96,11 @@ def test_the_table_has_every_command_and_its_module() -> None:
     assert list(homes) == list(TABLE) == [command.name for command in TABLE.values()]
     for command in TABLE.values():
         assert command.run.__module__ == f"nbckpt.commands.{homes[command.name]}"
+
+
+def test_compat_is_imported_on_request_and_never_imports_ray() -> None:
+    assert not [
+        name for name in loaded_by("import nbckpt, nbckpt.trials") if name.startswith("nbckpt.compat")
+    ]
+    everything = loaded_by("from nbckpt.compat import adaptdl, ray_air, ray_tune")
+    assert everything.isdisjoint({"ray", "optuna", "torch", "pandas", "numpy", "IPython"})

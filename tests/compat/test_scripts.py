@@ -13,6 +13,11 @@ IMPORTS = {
     "import adaptdl.checkpoint": "from nbckpt.compat import adaptdl",
     "import adaptdl.env": "",
     "from adaptdl import": "from nbckpt.compat.adaptdl import",
+    "from ray import air, tune": "from nbckpt.compat import ray_air as air, ray_tune as tune",
+    "from ray import tune": "from nbckpt.compat import ray_tune as tune",
+    "from ray.tune import": "from nbckpt.compat.ray_tune import",
+    "from ray.tune.durable_trainable import": "from nbckpt.compat.ray_tune import",
+    "from ray.tune.syncer import": "from nbckpt.compat.ray_tune import",
     "from ray.air.checkpoint import": "from nbckpt.compat.ray_air import",
     "from ray.air import": "from nbckpt.compat.ray_air import",
 }
@@ -92,4 +97,55 @@ def test_air_directory_keeps_files_and_fields(tmp_path: Path) -> None:
         "extra True",
         "note from the bucket",
         "a checkpoint is not a path",
+    ]
+
+
+def test_durable_train_has_its_checkpoints_on_remote_storage(tmp_path: Path) -> None:
+    assert run("durable_train", tmp_path) == ["[4, 2]", "1 4", "2 4", "remote True"]
+
+
+def test_durable_restore_gets_its_checkpoint_from_remote_storage(tmp_path: Path) -> None:
+    assert run("durable_restore", tmp_path) == [
+        "11",
+        "stopped at 14",
+        "12 2",
+        "15",
+        "left []",
+        "stopped at 15",
+    ]
+
+
+def test_syncer_custom_gets_the_experiment(tmp_path: Path) -> None:
+    assert run("syncer_custom", tmp_path) == ["valid True", "score 4", "copied True"]
+    assert (tmp_path / "shelf_one" / "scores" / "t0" / "events.jsonl").exists()
+
+
+def test_syncer_direct_copies_up_and_down(tmp_path: Path) -> None:
+    assert run("syncer_direct", tmp_path) == [
+        "up True",
+        "due True",
+        "again False",
+        "inner/two.txt",
+        "gone True",
+        "None",
+    ]
+
+
+def test_tune_run_finds_its_best_trial(tmp_path: Path) -> None:
+    assert run("tune_run", tmp_path) == [
+        "best 0.1 0.025 3",
+        "iterations 4 TERMINATED",
+        "checkpoint {'step': 4}",
+        "kept 2",
+        "frame 2 [0.1, 0.4]",
+    ]
+
+
+def test_tune_tuner_retries_and_returns_results(tmp_path: Path) -> None:
+    assert run("tune_tuner", tmp_path) == [
+        "best 3 21 2",
+        "trials 3 errors 0",
+        "history [19, 20, 21]",
+        "retried 1 [11, 12, 13]",
+        "restored 21",
     ]

@@ -1,6 +1,20 @@
-"""Ray AIR: `from nbckpt.compat.ray_air import Checkpoint, session` in place of `ray.air`."""
+"""Ray AIR: `from nbckpt.compat import ray_air as air` in place of `from ray import air`."""
 
+from nbckpt.compat.arguments import refused_names
 from nbckpt.compat.ray_air import session
 from nbckpt.compat.ray_air.checkpoint import Checkpoint
+from nbckpt.compat.settings import CheckpointConfig, FailureConfig, RunConfig
 
-__all__ = ["Checkpoint", "session"]
+__all__ = ["Checkpoint", "CheckpointConfig", "FailureConfig", "RunConfig", "session"]
+
+__getattr__ = refused_names(
+    __name__,
+    dict.fromkeys(
+        (
+            "DatasetConfig",
+            "ScalingConfig",
+            "Result",
+        ),
+        "nbckpt trains with the code of your function: start its replicas with torchrun",
+    ),
+)

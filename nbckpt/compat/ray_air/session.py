@@ -6,19 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from nbckpt.compat.arguments import refused_names
 from nbckpt.compat.ray_air.checkpoint import Checkpoint
 from nbckpt.core import checkpoint as core
-from nbckpt.errors import UsageError
 from nbckpt.state import replica
 from nbckpt.trials.training import session
-
-_REFUSED = {
-    "get_dataset_shard": "load the data in the function",
-    "get_local_rank": "read LOCAL_RANK, which torchrun sets",
-    "get_local_world_size": "read LOCAL_WORLD_SIZE, which torchrun sets",
-    "get_node_rank": "read GROUP_RANK, which torchrun sets",
-    "get_trial_resources": "nbckpt reserves nothing for a trial that runs on this machine",
-}
 
 
 def report(metrics: Mapping[str, Any], *, checkpoint: core.Checkpoint | None = None) -> None:
@@ -66,7 +58,13 @@ def get_world_rank() -> int:
     return replica.rank()
 
 
-def __getattr__(name: str) -> Any:
-    if name in _REFUSED:
-        raise UsageError(f"session.{name}() is not available in nbckpt.compat: {_REFUSED[name]}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = refused_names(
+    __name__,
+    {
+        "get_dataset_shard": "load the data in the function",
+        "get_local_rank": "read LOCAL_RANK, which torchrun sets",
+        "get_local_world_size": "read LOCAL_WORLD_SIZE, which torchrun sets",
+        "get_node_rank": "read GROUP_RANK, which torchrun sets",
+        "get_trial_resources": "nbckpt reserves nothing for a trial that runs on this machine",
+    },
+)

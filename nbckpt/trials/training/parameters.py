@@ -12,7 +12,7 @@ from nbckpt.trials.training.trainable import Trainable
 
 
 def with_parameters(trainable: Any, /, **parameters: Any) -> Any:
-    """Return a function or Trainable class with some parameters given, for objects that are no configuration.
+    """Return a function or Trainable class with some parameters given, for objects beside the configuration.
 
     `with_parameters(train, data=frame)` calls `train(config, data=frame)`. A Trainable class gets the
     parameters in `setup(config, data=frame)`. Trials in one process share the objects.

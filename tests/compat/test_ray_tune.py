@@ -1,0 +1,346 @@
+"""Ray Tune's names: arguments, stop rules, spaces, callbacks, and what is refused."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import nbckpt
+from nbckpt import TrialError, UsageError
+from nbckpt.compat import ray_air as air
+from nbckpt.compat import ray_tune as tune
+from nbckpt.compat.arguments import MEANINGS, NOTHING_TO_DO, REFUSED, RUN
+from nbckpt.compat.ray_tune import schedulers, search, stopper
+from nbckpt.compat.ray_tune.translation import concurrency, space, stop, translated
+from nbckpt.trials.model.space import configs
+
+ROOT = Path(__file__).parents[2]
+
+
+def count(config: dict[str, Any]) -> None:
+    for n in range(1, 6):
+        tune.report(n=n, loss=1 / n)
+
+
+def test_every_argument_has_one_meaning_and_is_documented() -> None:
+    from nbckpt.compat import arguments
+
+    known = [*MEANINGS, *NOTHING_TO_DO, *REFUSED]
+    assert len(known) == len(set(known))
+    everywhere = [RUN, arguments.TUNE_CONFIG, arguments.RUN_CONFIG, arguments.CHECKPOINT_CONFIG]
+    names = set.union(*everywhere, arguments.FAILURE_CONFIG, arguments.SYNC_CONFIG)
+    own = {"syncer", "sync_period", "sync_timeout", "sync_artifacts", "sync_on_checkpoint"}
+    assert names - own == set(known)
+    text = (ROOT / "docs/compat.md").read_text()
+    assert [name for name in known if f"`{name}`" not in text] == []
+    assert [
+        meaning for meaning in {**MEANINGS, **NOTHING_TO_DO, **REFUSED}.values() if meaning not in text
+    ] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"num_sample": 3}, r"tune.run\(\) has no argument 'num_sample'. Did you mean 'num_samples'\?"),
+        ({"time_budget_s": 60}, "time_budget_s=60 here: limit each trial with stop="),
+        ({"fail_fast": True}, "fail_fast=True here"),
+        ({"scheduler": object()}, "scheduler=.* not available here: leave it out"),
+        ({"search_alg": "hyperopt"}, "search='hyperopt' is not a search"),
+        ({"resources_per_trial": {"TPU": 1}}, "counts cpu and gpu"),
+        ({"num_samples": -1}, "give a number"),
+        ({"resume": "PROMPT"}, "resume='PROMPT' is unknown"),
+        ({"callbacks": [print]}, "is not a callback"),
+    ],
+)
+def test_an_argument_that_cannot_be_met_is_refused(
+    tmp_path: Path, arguments: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        tune.run(count, local_dir=tmp_path, **arguments)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_arguments_that_change_nothing_are_accepted(tmp_path: Path) -> None:
+    off = {
+        "fail_fast": False,
+        "restore": None,
+        "time_budget_s": None,
+        "scheduler": schedulers.FIFOScheduler(),
+    }
+    analysis = tune.run(count, verbose=0, reuse_actors=True, log_to_file=True, local_dir=tmp_path, **off)
+    assert analysis.trials[0].last_result["n"] == 5
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda: tune.TuneConfig(metrics="loss"),
+            "TuneConfig has no argument 'metrics'. Did you mean 'metric'",
+        ),
+        (lambda: air.CheckpointConfig(keep=1), "CheckpointConfig has no argument 'keep'"),
+        (lambda: air.FailureConfig(fail_fast=True), "FailureConfig does not take fail_fast=True"),
+        (lambda: tune.SyncConfig(sync_to_cloud="aws s3"), "use syncer="),
+        (lambda: tune.Tuner(count, space={}), r"Tuner\(\) has no argument 'space'"),
+        (lambda: tune.Tuner.restore("x", restart_errored=True), "no argument 'restart_errored'"),
+        (lambda: schedulers.ASHAScheduler, "ASHAScheduler is not available .* leave it out"),
+        (lambda: search.HyperOptSearch, "give search_alg an Optuna study"),
+        (lambda: stopper.TrialPlateauStopper, "give stop a dict of metrics"),
+        (lambda: tune.CLIReporter, "docs/compat.md"),
+        (lambda: air.ScalingConfig, "torchrun"),
+        (lambda: tune.with_resources(count, 2), "takes a dict such as"),
+        (lambda: tune.run("unknown"), "no trainable is registered as 'unknown'"),
+        (lambda: tune.Tuner(count).get_results(), "call fit"),
+    ],
+)
+def test_what_is_missing_is_refused_by_name(make: Any, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        make()
+
+
+def test_a_stop_threshold_is_reached_from_below_in_either_mode(tmp_path: Path) -> None:
+    analysis = tune.run(
+        count, metric="loss", mode="min", stop={"loss": 0.4, "n": 4}, name="a", local_dir=tmp_path
+    )
+    assert analysis.trials[0].last_result["n"] == 1
+    other = tune.run(count, metric="n", mode="max", stop={"n": 4}, name="b", local_dir=tmp_path)
+    assert other.trials[0].last_result["n"] == 4
+
+
+class StopAll(tune.Stopper):
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        return False
+
+    def stop_all(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("condition", "last"),
+    [
+        (lambda trial_id, result: result["n"] == 2, 2),
+        (stopper.MaximumIterationStopper(3), 3),
+        ([{"n": 9}, stopper.MaximumIterationStopper(2)], 2),
+        (StopAll(), 1),
+    ],
+)
+def test_stop_takes_functions_and_stoppers(tmp_path: Path, condition: Any, last: int) -> None:
+    analysis = tune.run(count, stop=condition, local_dir=tmp_path)
+    assert analysis.trials[0].last_result["n"] == last
+
+
+def test_a_condition_that_nbckpt_understands_is_left_as_it_is() -> None:
+    assert stop({"n": 4}, "loss", "min") == {"n": 4}
+    assert stop(None, "", "") is None
+
+
+def test_a_space_may_be_written_as_rays_dicts() -> None:
+    drawn = list(
+        configs(space({"a": {"grid_search": [1, 2]}, "b": {"c": tune.sample_from(lambda: 3)}}), 1, 0)
+    )
+    assert drawn == [{"a": 1, "b": {"c": 3}}, {"a": 2, "b": {"c": 3}}]
+
+
+def test_quantized_values_include_both_ends() -> None:
+    ranges = {
+        "u": tune.quniform(0.2, 0.6, 0.2),
+        "i": tune.qrandint(2, 6, 2),
+        "l": tune.qlograndint(2, 6, 2),
+        "g": tune.qloguniform(1, 3, 1),
+        "n": tune.qrandn(0, 10, 5),
+    }
+    drawn = list(configs(ranges, 300, 0))
+    assert {round(config["u"], 6) for config in drawn} == {0.2, 0.4, 0.6}
+    assert {config["i"] for config in drawn} == {config["l"] for config in drawn} == {2, 4, 6}
+    assert {config["g"] for config in drawn} == {1, 2, 3}
+    assert {config["n"] % 5 for config in drawn} == {0}
+    with pytest.raises(UsageError, match=r"0\.5 is not a multiple of 0\.2"):
+        tune.quniform(0, 0.5, 0.2)
+
+
+def test_resources_set_how_many_trials_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 8)
+    assert concurrency({}, None) is None
+    assert concurrency({"cpu": 2, "gpu": 0}, None) == 4
+    assert concurrency({"CPU": 2}, 3) == 3
+    assert concurrency({"cpu": 100}, None) == concurrency({"gpu": 1}, None) == 1
+    assert concurrency({"gpu": 0.5}, None) == 2
+
+
+def test_checkpoint_settings_are_translated(tmp_path: Path) -> None:
+    config = air.CheckpointConfig(
+        num_to_keep=2, checkpoint_score_attribute="acc", checkpoint_frequency=3, checkpoint_at_end=True
+    )
+    arguments = translated(
+        {"checkpoint_config": config, "failure_config": air.FailureConfig(max_failures=-1)}
+    )
+    assert arguments["keep_checkpoints"] == nbckpt.RetentionPolicy(2, "acc", "max")
+    assert (arguments["checkpoint_every"], arguments["max_failures"] > 1000) == (3, True)
+    lowest = translated({"keep_checkpoints_num": 1, "checkpoint_score_attr": "min-loss"})
+    assert lowest["keep_checkpoints"] == nbckpt.RetentionPolicy(1, "loss", "min")
+    assert translated({"keep_checkpoints_num": 1})["keep_checkpoints"] == nbckpt.RetentionPolicy(1)
+    assert translated({"storage_path": "memory://x"})["sync_config"].upload_dir == "memory://x"
+    assert translated({"storage_path": tmp_path})["folder"] == tmp_path
+
+
+class Steps(tune.Trainable):
+    def setup(self, config: dict[str, Any]) -> None:
+        self.n = 0
+
+    def step(self) -> dict[str, Any]:
+        self.n += 1
+        return {"n": self.n, "done": self.n == 3}
+
+    def save_checkpoint(self, checkpoint_dir: str) -> dict[str, Any]:
+        return {"n": self.n}
+
+    def load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        self.n = checkpoint["n"]
+
+
+def test_checkpoint_at_end_saves_a_class_once(tmp_path: Path) -> None:
+    analysis = tune.run(Steps, checkpoint_at_end=True, local_dir=tmp_path)
+    (trial,) = analysis.trials
+    (saved,) = analysis.get_trial_checkpoints_paths(trial)
+    assert saved == (analysis.get_last_checkpoint(), 3)
+    assert air.Checkpoint.from_directory(saved[0]).to_dict() == {"n": 3}
+
+
+def test_a_second_run_of_a_name_keeps_the_first(tmp_path: Path) -> None:
+    first = tune.run(count, name="e", local_dir=tmp_path)
+    second = tune.run(count, name="e", local_dir=tmp_path)
+    assert Path(first.experiment_path).name == "e"
+    assert Path(second.experiment_path).name == "e-2"
+    resumed = tune.run(count, name="e", resume=True, local_dir=tmp_path)
+    assert resumed.experiment_path == second.experiment_path
+    assert len(resumed.trials) == 1
+
+
+def fails_once(config: dict[str, Any]) -> None:
+    mark = Path(config["mark"])
+    if not mark.exists():
+        mark.touch()
+        raise RuntimeError("no luck")
+    tune.report(n=1)
+
+
+def test_a_failed_trial_raises_and_is_retried_on_request(tmp_path: Path) -> None:
+    config = {"mark": str(tmp_path / "mark")}
+    with pytest.raises(TrialError, match=r"t0 of 'e' failed: RuntimeError: no luck.*ERRORED_ONLY"):
+        tune.run(fails_once, config=config, name="e", local_dir=tmp_path)
+    analysis = tune.run(fails_once, config=config, name="e", resume="ERRORED_ONLY", local_dir=tmp_path)
+    assert analysis.trials[0].status == "TERMINATED"
+
+
+def test_a_tuner_continues_what_was_interrupted(tmp_path: Path) -> None:
+    config = {"mark": str(tmp_path / "mark")}
+    run_config = air.RunConfig(name="e", storage_path=str(tmp_path))
+    results = tune.Tuner(fails_once, param_space=config, run_config=run_config).fit()
+    assert (results.num_errors, results.num_terminated) == (1, 0)
+    assert "no luck" in str(results[0].error)
+    tuner = tune.Tuner.restore(tmp_path / "e", fails_once, resume_errored=True)
+    assert tune.Tuner.can_restore(tmp_path / "e")
+    (result,) = tuner.fit()
+    assert (result.error, result.metrics["n"]) == (None, 1)
+
+
+class Recording(tune.Callback):
+    def __init__(self) -> None:
+        self.seen: list[Any] = []
+
+    def setup(self, **info: Any) -> None:
+        self.seen.append(("setup", info["num_samples"]))
+
+    def on_trial_result(
+        self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
+    ) -> None:
+        self.seen.append((iteration, len(trials), trial.trial_id, result["n"]))
+
+    def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        self.seen.append(("complete", trial.config))
+
+    def on_experiment_end(self, trials: list[Any], **info: Any) -> None:
+        self.seen.append(("end", [trial.status for trial in trials]))
+
+
+def test_callbacks_get_rays_hooks(tmp_path: Path) -> None:
+    callback = Recording()
+    tune.run(count, config={"x": 1}, stop={"n": 2}, callbacks=[callback], local_dir=tmp_path)
+    assert callback.seen == [
+        ("setup", 1),
+        (1, 1, "t0", 1),
+        (2, 1, "t0", 2),
+        ("complete", {"x": 1}),
+        ("end", ["TERMINATED"]),
+    ]
+
+
+def test_results_are_compared_by_scope(tmp_path: Path) -> None:
+    def wave(config: dict[str, Any]) -> None:
+        for value in config["values"]:
+            tune.report(value)
+
+    values = [[3, 0, 1], [2, 2, 2], [1, 1, float("nan")]]
+    analysis = tune.run(wave, config={"values": tune.grid_search(values)}, local_dir=tmp_path)
+    best = {
+        (mode, scope): analysis.get_best_config("_metric", mode, scope)["values"][:2]
+        for mode, scope in [("min", "last"), ("min", "all"), ("max", "all"), ("min", "avg"), ("max", "last")]
+    }
+    assert best == {
+        ("min", "last"): [3, 0],
+        ("min", "all"): [3, 0],
+        ("max", "all"): [3, 0],
+        ("min", "avg"): [1, 1],
+        ("max", "last"): [2, 2],
+    }
+    assert analysis.trials[0].metric_analysis["_metric"] == {"last": 1, "min": 0, "max": 3, "avg": 4 / 3}
+    with pytest.raises(UsageError, match="no trial reported 'loss': there are _metric"):
+        analysis.get_best_trial("loss", "min")
+    with pytest.raises(UsageError, match="Which metric"):
+        _ = analysis.best_trial
+    with pytest.raises(UsageError, match="scope='first' is unknown"):
+        analysis.get_best_trial("_metric", "min", "first")
+
+
+def test_frames_have_rays_columns(tmp_path: Path) -> None:
+    pytest.importorskip("pandas")
+    analysis = tune.run(
+        count, config={"a": {"b": tune.grid_search([1, 2])}}, metric="loss", mode="min", local_dir=tmp_path
+    )
+    frame = analysis.dataframe("loss", "max")
+    assert list(frame["n"]) == [1, 1]
+    assert list(frame["config/a/b"]) == [1, 2]
+    assert list(analysis.results_df.index) == ["t0", "t1"]
+    assert list(analysis.best_dataframe["n"]) == [1, 2, 3, 4, 5]
+    assert list(analysis.best_result_df["n"]) == [5]
+    assert {len(frame) for frame in analysis.trial_dataframes.values()} == {5}
+    assert analysis.get_all_configs()[analysis.best_logdir] == analysis.best_config == {"a": {"b": 1}}
+
+
+def test_a_durable_function_needs_a_place(tmp_path: Path) -> None:
+    sync = tune.SyncConfig(upload_dir=(tmp_path / "far").as_uri())
+
+    def train(config: dict[str, Any]) -> None:
+        tune.report({"n": 1}, checkpoint=air.Checkpoint.from_dict({"n": 1}))
+
+    analysis = tune.run(tune.durable(train), name="e", sync_config=sync, local_dir=tmp_path / "near")
+    assert analysis.trials[0].checkpoint is not None
+    assert any((tmp_path / "far" / "e" / "t0").iterdir())
+    with pytest.raises(UsageError, match="needs sync_config=SyncConfig"):
+        tune.run(tune.durable(train), local_dir=tmp_path)
+
+
+def test_a_registered_trainable_is_found_by_its_name(tmp_path: Path) -> None:
+    tune.register_trainable("counting", count)
+    assert tune.run("counting", local_dir=tmp_path).trials[0].last_result["n"] == 5
+
+
+def test_outside_a_trial_the_functions_do_nothing(tmp_path: Path) -> None:
+    assert not tune.is_session_enabled()
+    tune.report(0.5)
+    with tune.checkpoint_dir(step=1) as folder:
+        assert Path(folder).is_dir()
+        assert type(folder) is str
