@@ -133,9 +133,9 @@ def test_a_save_that_runs_long_keeps_its_packs(store: Store) -> None:
     publish = other.history.publish
     collections: list[Collected] = []
 
-    def late(*arguments: Any) -> Any:
+    def late(*arguments: Any, **named: Any) -> Any:
         collections.append(run(store))
-        return publish(*arguments)
+        return publish(*arguments, **named)
 
     other.history.publish = late  # type: ignore[method-assign]
     other.save(namespace, "s")
