@@ -14,10 +14,6 @@
 A message names the thing, the cause and the next step.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterable
-
 
 class NbckptError(Exception):
     """Every error that nbckpt raises on purpose."""
@@ -73,15 +69,3 @@ class Interrupted(KeyboardInterrupt):
 
 class TrialError(NbckptError):
     """The code of a trial failed, or its worker was lost. `__cause__` is the code's exception, if any."""
-
-
-def suggestion(name: str, names: Iterable[str]) -> str:
-    """Return a question that suggests the closest of *names*, with a space behind it, or "".
-
-    >>> suggestion("vrify", ["verify", "ls"]), suggestion("x", ["verify"])
-    ("Did you mean 'verify'? ", '')
-    """
-    from difflib import get_close_matches  # only an error needs it
-
-    close = get_close_matches(name, list(names), n=1)
-    return f"Did you mean {close[0]!r}? " if close else ""

@@ -61,7 +61,7 @@ def test_loading_the_extension_imports_no_command_and_no_library() -> None:
     loaded = loaded_by(SHELL + LOAD) - loaded_by(SHELL)
     assert loaded.isdisjoint(USED_LATER | {"asyncio", "ssl", "subprocess"})
     ours = {name.removeprefix("nbckpt.").split(".")[0] for name in loaded if name.startswith("nbckpt.")}
-    assert ours == {"commands", "errors", "lazy", "notebook", "render", "settings"}
+    assert ours == {"commands", "errors", "lazy", "notebook", "render", "settings", "suggestion"}
     assert not {name for name in loaded if name.startswith("nbckpt.commands.")} - {
         "nbckpt.commands.options",
         "nbckpt.commands.table",

@@ -10,7 +10,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "nbckpt"
 LAYERS = [
-    "lazy hook _private_apis",
+    "lazy hook suggestion _private_apis",
     "errors",
     "settings",  # see docs/decisions/0010
     "render",  # see docs/decisions/0033

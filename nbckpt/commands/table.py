@@ -10,7 +10,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, get_type_hints
 
 from nbckpt.commands.options import Option, options_of
-from nbckpt.errors import UsageError, suggestion
+from nbckpt.errors import UsageError
+from nbckpt.suggestion import suggestion
 
 if TYPE_CHECKING:
     from nbckpt.mirror import AutoMirror

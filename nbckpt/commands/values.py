@@ -14,7 +14,8 @@ from typing import Any
 
 import cloudpickle
 
-from nbckpt.errors import UsageError, suggestion
+from nbckpt.errors import UsageError
+from nbckpt.suggestion import suggestion
 
 Namespace = Mapping[str, Any]
 

@@ -16,8 +16,9 @@ from typing import Self
 
 from nbckpt.core.manifest import Manifest
 from nbckpt.core.names import check_name, decode_name, encode_name, name_trouble
-from nbckpt.errors import NotFoundError, UsageError, suggestion
+from nbckpt.errors import NotFoundError, UsageError
 from nbckpt.store import Store
+from nbckpt.suggestion import suggestion
 
 SHORT = 8
 """The number of characters of an id that people see."""

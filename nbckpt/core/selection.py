@@ -9,7 +9,8 @@ from typing import Any
 
 from nbckpt.core.manifest import Manifest
 from nbckpt.core.references import SHORT
-from nbckpt.errors import NotFoundError, UsageError, suggestion
+from nbckpt.errors import NotFoundError, UsageError
+from nbckpt.suggestion import suggestion
 
 
 @dataclass(frozen=True)
