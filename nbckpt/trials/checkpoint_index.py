@@ -79,14 +79,14 @@ class TrialCheckpoint:
         return replace(folder_tree(self.trial / self.name), manifest=self.read(metric)[0])
 
 
-def find(library: Catalog, *, newest: bool = False) -> Iterator[TrialCheckpoint]:
+def find(catalog: Catalog, *, newest: bool = False) -> Iterator[TrialCheckpoint]:
     """Yield the checkpoints of all trials, or only the *newest* of each trial.
 
     The checkpoints of an unreadable trial are left out.
     """
-    for experiment in library.names():
-        for trial in _entries(library.folder / experiment):
-            if _TRIAL.fullmatch(trial.name) and not link_outside(library.folder / experiment, trial.name):
+    for experiment in catalog.names():
+        for trial in _entries(catalog.folder / experiment):
+            if _TRIAL.fullmatch(trial.name) and not link_outside(catalog.folder / experiment, trial.name):
                 checkpoints = sorted(_of_trial(Path(trial.path)), key=lambda checkpoint: checkpoint.moment)
                 yield from checkpoints[-1:] if newest else checkpoints
 
