@@ -21,6 +21,7 @@ from nbckpt.errors import CorruptError, NotFoundError, StoreError, UsageError
 from nbckpt.store import Data, MemoryStore, Store, base, open_store
 from nbckpt.testing import Call, FaultyStore, RecordingStore
 from nbckpt.trials import DurableTrainable, NotDurableError, RetentionPolicy, Status, Trainable
+from nbckpt.trials.checkpoints.durable import DurableFolder
 
 
 class Counter(DurableTrainable):
@@ -255,6 +256,17 @@ def test_training_continues_after_a_failed_upload(tmp_path: Path, caplog: pytest
         assert checked(store) == {}
         counter.restore(tmp_path / "checkpoint_000001")
         assert counter.n == 1
+
+
+def test_a_checkpoint_with_a_shortened_file_is_not_committed(tmp_path: Path) -> None:
+    with Counter(around(MemoryStore()), {}, tmp_path) as counter:
+        trained(counter, 1)
+        path = Path(counter.save())
+    (path / "n.txt").write_bytes(b"")
+    folder = DurableFolder(tmp_path, store := MemoryStore(), attempts=1)
+    with pytest.raises(NotDurableError, match=r"cannot read .*n\.txt.*became shorter"):
+        folder.upload(folder.read(path.name))
+    assert checked(store) == {}
 
 
 def test_calls_that_fail_now_and_then_are_retried(tmp_path: Path) -> None:
@@ -535,7 +547,8 @@ def test_a_hostile_record_writes_nothing_outside(tmp_path: Path) -> None:
 def test_a_large_file_is_not_read_into_memory(tmp_path: Path) -> None:
     class Sink(MemoryStore):
         def put(self, key: str, data: Data) -> None:
-            super().put(key, data if len(data) < 1 << 20 else b"")
+            size = sum(map(len, base.pieces_of(data)))
+            super().put(key, data if size < base.PIECE else b"")
 
     class Large(Counter):
         def save_checkpoint(self, checkpoint_dir: str) -> None:
@@ -548,7 +561,7 @@ def test_a_large_file_is_not_read_into_memory(tmp_path: Path) -> None:
         trainable.save()
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-    assert peak < 8 << 20
+    assert peak < 3 * base.PIECE
 
 
 def test_a_file_of_several_ranges_is_restored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

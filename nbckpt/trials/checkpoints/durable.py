@@ -9,22 +9,21 @@ Keys are below the trial's own URL, and use `/` on every system.
 from __future__ import annotations
 
 import logging
-import mmap
 import os
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError, UsageError
-from nbckpt.store import Buffer, Store
+from nbckpt.store import Data, Store
+from nbckpt.store.files import explained
+from nbckpt.sync.files import contents
 from nbckpt.sync.transfer import ATTEMPTS, BACKOFF_S, TransferPool
 from nbckpt.trials.checkpoints.folder import CheckpointFolder, find
 from nbckpt.trials.checkpoints.record import PREFIX, SUFFIX, Record
 from nbckpt.trials.checkpoints.transfer import CheckpointTransfer, TransferManifest
 
 TIMEOUT_S = 1800.0
-
-_MAPPED = 1 << 20
 
 _log = logging.getLogger("nbckpt")
 
@@ -86,14 +85,17 @@ class DurableFolder(CheckpointFolder):
         if self._has(pool, record):
             return
         self._remove(pool, record.name)
-        pool.all(partial(self._put_file, pool, f"{record.name}/{path}") for path in record.files)
+        sizes = {f"{record.name}/{path}": size for path, (size, _) in record.files.items()}
+        pool.all(partial(self._put_file, pool, key, size) for key, size in sizes.items())
         # The record goes last: a failure above this line leaves files that no record names.
         pool.one(partial(self._put_data, pool, record.name + SUFFIX, record.encode()))
 
-    def _put_file(self, pool: TransferPool, key: str) -> None:
-        self._put_data(pool, key, _contents(self.folder / key))
+    def _put_file(self, pool: TransferPool, key: str, size: int) -> None:
+        with explained("read", self.folder / key):
+            data = contents(self.folder / key, size)
+        self._put_data(pool, key, data)
 
-    def _put_data(self, pool: TransferPool, key: str, data: Buffer) -> None:
+    def _put_data(self, pool: TransferPool, key: str, data: Data) -> None:
         self.store.put(key, data)
         if pool.cancel.cancelled:  # see docs/decisions/0020: the caller was told that the key is absent
             self.store.delete(key)
@@ -207,11 +209,3 @@ class DurableFolder(CheckpointFolder):
         return TransferPool(
             f"{self.store.url}/{name}", self._timeout, self._attempts, backoff_s=self._backoff_s
         )
-
-
-def _contents(file: Path) -> Buffer:
-    """Return the bytes of a file; a large file is mapped, not read."""
-    with file.open("rb") as opened:
-        if os.fstat(opened.fileno()).st_size < _MAPPED:
-            return opened.read()
-        return memoryview(mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ))
