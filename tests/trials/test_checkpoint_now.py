@@ -40,8 +40,10 @@ class Steps:
     def __init__(self, train: Callable[[int], None], **options: Any) -> None:
         self._go = threading.Semaphore(0)
         self._over = False
+        began = threading.Event()  # comes after the status, and after the version that belongs to it
 
         def steps(config: dict[str, Any]) -> None:
+            began.set()
             for i in range(1, 100):
                 self._go.acquire()
                 if self._over:
@@ -50,7 +52,7 @@ class Steps:
 
         self.experiment = nbckpt.run(steps, name="e", **options)
         self.trial = self.experiment.trials[0]
-        until(lambda: self.trial.status == "RUNNING")
+        assert began.wait(SECONDS)
 
     def step(self) -> None:
         """Let it do one step, and wait until the driver has done all that comes of that."""
