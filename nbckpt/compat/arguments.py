@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from nbckpt.errors import UsageError, suggestion
+from nbckpt.errors import UsageError
+from nbckpt.suggestion import suggestion
 
 MEANINGS = {
     "name": "the experiment's name; a second experiment of this name is kept as NAME-2",
