@@ -52,6 +52,7 @@ def test_every_argument_has_one_meaning_and_is_documented() -> None:
         ({"resources_per_trial": {"TPU": 1}}, "counts cpu and gpu"),
         ({"num_samples": -1}, "give a number"),
         ({"resume": "PROMPT"}, "resume='PROMPT' is unknown"),
+        ({"config": {"x": [tune.uniform(0, 1)]}}, "use a dict in place of the list"),
         ({"callbacks": [print]}, "is not a callback"),
     ],
 )
@@ -336,6 +337,24 @@ def test_a_durable_function_needs_a_place(tmp_path: Path) -> None:
 def test_a_registered_trainable_is_found_by_its_name(tmp_path: Path) -> None:
     tune.register_trainable("counting", count)
     assert tune.run("counting", local_dir=tmp_path).trials[0].last_result["n"] == 5
+
+
+@pytest.mark.slow
+def test_a_trial_may_have_a_process_of_its_own(tmp_path: Path) -> None:
+    def train(config: dict[str, Any]) -> None:
+        tune.report({"pid": os.getpid(), "trial": tune.get_context().get_trial_id()})
+
+    analysis = tune.run(train, executor="process", local_dir=tmp_path)
+    last = analysis.trials[0].last_result
+    assert last["pid"] != os.getpid()
+    assert last["trial"] == "t0"
+
+
+def test_settings_of_a_sync_are_kept_beside_a_place() -> None:
+    config = tune.SyncConfig(upload_dir="memory://a", sync_period=5)
+    arguments = translated({"sync_config": config, "storage_path": "memory://b"})
+    assert arguments["sync_config"] == tune.SyncConfig(upload_dir="memory://b", sync_period=5)
+    assert translated({"sync_config": tune.SyncConfig()})["sync_config"] is None
 
 
 def test_outside_a_trial_the_functions_do_nothing(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import importlib
 import json
+import os
 import pkgutil
 import re
 from pathlib import Path
@@ -14,6 +15,10 @@ import cloudpickle
 import pytest
 
 import nbckpt
+from nbckpt.compat import ray_tune
+from nbckpt.compat.ray_tune.callbacks import Callback, adapted
+from nbckpt.compat.ray_tune.stopper import MaximumIterationStopper
+from nbckpt.compat.ray_tune.translation import stop
 from nbckpt.core import algorithms
 from nbckpt.core.values import codec
 from nbckpt.core.values.classes import MOVED, Classes
@@ -47,6 +52,9 @@ def values(tmp_path: Path) -> list[Any]:
         *domains, nbckpt.SyncConfig(), nbckpt.SyncerCallback(), nbckpt.FILES, Snapshot("S", b"x"),
         experiment, experiment.trials[0], Status.PAUSED,
         CheckpointFolder(tmp_path), Record("checkpoint_000001", "null", 1),
+        stop({"loss": 1}, "loss", "min"), stop([MaximumIterationStopper(1)], "", ""), adapted(Callback()),
+        ray_tune.Trainable, ray_tune.DurableTrainable, ray_tune.randint(1, 2),
+        ray_tune.sample_from(os.getpid),
     ]  # fmt: skip
 
 

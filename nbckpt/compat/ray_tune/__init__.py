@@ -4,7 +4,7 @@ The function API of 1.0 (`run`, `report`, `checkpoint_dir`) and that of 2.x (`Tu
 """
 
 from nbckpt.compat.arguments import refused_names
-from nbckpt.compat.ray_air import Checkpoint, session
+from nbckpt.compat.ray_air import Checkpoint, get_checkpoint, get_context, session
 from nbckpt.compat.ray_tune.analysis import ExperimentAnalysis
 from nbckpt.compat.ray_tune.callbacks import Callback
 from nbckpt.compat.ray_tune.function_api import (
@@ -39,7 +39,6 @@ from nbckpt.errors import TrialError as TuneError
 from nbckpt.sync.config import get_node_to_storage_syncer
 from nbckpt.sync.syncer import Syncer
 from nbckpt.trials.training.parameters import with_parameters
-from nbckpt.trials.training.session import get_checkpoint
 
 Analysis = ExperimentAnalysis
 
@@ -65,6 +64,7 @@ __all__ = [
     "choice",
     "durable",
     "get_checkpoint",
+    "get_context",
     "get_node_to_storage_syncer",
     "get_trial_dir",
     "get_trial_id",

@@ -82,9 +82,11 @@ class ExperimentAnalysis:
         return str(self._trials.folder)
 
     def get_best_trial(
-        self, metric: str | None = None, mode: str | None = None, scope: str = "last", **_: Any
+        self, metric: str | None = None, mode: str | None = None, scope: str = "last"
     ) -> TrialResult:
         """Return the trial with the best value of a metric: its `last`, of `all`, or an average.
+
+        Values that are not finite are left out.
 
         Raises:
             UsageError: No trial reported the metric, or an argument is missing or unknown.

@@ -270,9 +270,9 @@ class ResultGrid:
         self._results = [Result(trial, trials) for trial in trials.listed]
 
     def get_best_result(
-        self, metric: str | None = None, mode: str | None = None, scope: str = "last", **_: Any
+        self, metric: str | None = None, mode: str | None = None, scope: str = "last"
     ) -> Result:
-        """Return the result of the best trial.
+        """Return the result of the best trial. Values that are not finite are left out.
 
         Raises:
             UsageError: No trial reported the metric, or an argument is missing or unknown.

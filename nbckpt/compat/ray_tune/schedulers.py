@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from nbckpt.compat.arguments import refused_names
 
@@ -13,8 +13,6 @@ class FIFOScheduler:
     ADVICE: ClassVar[str] = (
         "leave it out, and end trials with stop=, or give search_alg an Optuna study with a pruner"
     )
-
-    def __init__(self, **_: Any) -> None: ...
 
 
 __getattr__ = refused_names(

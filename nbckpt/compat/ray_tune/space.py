@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from nbckpt.errors import UsageError
@@ -31,7 +32,12 @@ __all__ = [
 def sample_from(func: Callable[..., Any]) -> own.SampleFrom:
     """Compute a value from the others, `sample_from(lambda spec: spec.config.width * 2)`, or from nothing."""
     takes_spec = bool(inspect.signature(func).parameters)
-    return own.sample_from(func if takes_spec else lambda _: func())
+    return own.sample_from(func if takes_spec else partial(_without_spec, func))
+
+
+def _without_spec(func: Callable[[], Any], spec: own.Drawing) -> Any:
+    del spec
+    return func()
 
 
 def quniform(lower: float, upper: float, q: float) -> own.Rounded:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from nbckpt.sync import SyncConfig
 from nbckpt.trials.home import experiments_folder, inside_store
 from nbckpt.trials.model.metrics import is_number, lookup
 from nbckpt.trials.model.retention import RetentionPolicy
-from nbckpt.trials.model.space import grid_search
+from nbckpt.trials.model.space import Domain, Grid, grid_search
 from nbckpt.trials.model.stopping import Stop
 
 _AT_THE_END = 1 << 31
@@ -86,6 +87,8 @@ def space(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _value(value: Any) -> Any:
+    if isinstance(value, (list, tuple)) and any(isinstance(item, (Domain, Grid)) for item in value):
+        raise UsageError(f"values in the list {value!r} would not be drawn: use a dict in place of the list")
     if not isinstance(value, dict):
         return value
     return grid_search(value["grid_search"]) if value.keys() == {"grid_search"} else space(value)
@@ -149,10 +152,11 @@ def folder(given: Mapping[str, Any]) -> Path:
 
 
 def _sync_config(given: Mapping[str, Any]) -> SyncConfig | None:
-    config, place = given.get("sync_config"), given.get("upload_dir") or given.get("storage_path")
+    config: SyncConfig | None = given.get("sync_config")
+    place = given.get("upload_dir") or given.get("storage_path")
     if place is not None and local_folder(os.fspath(place)) is None:
-        return SyncConfig(upload_dir=str(place))
-    return config if isinstance(config, SyncConfig) and config.upload_dir else None
+        return replace(config or SyncConfig(), upload_dir=str(place))
+    return config if config is not None and config.upload_dir else None
 
 
 def _retention(given: Mapping[str, Any]) -> RetentionPolicy | None:
