@@ -73,15 +73,13 @@ def packages() -> dict[str, str]:
     """Return the versions of the imported packages that have one, by name."""
     versions = {}
     for name, module in list(modules.items()):
+        if "." in name or name.startswith("_") or name in stdlib_module_names:
+            continue
         # Not getattr: on some modules it imports more modules, or warns.
-        version = getattr(module, "__dict__", {}).get("__version__") if _is_package(name) else None
+        version = getattr(module, "__dict__", {}).get("__version__")
         if isinstance(version, str):
             versions[name] = version
     return dict(sorted(versions.items()))
-
-
-def _is_package(name: str) -> bool:
-    return "." not in name and not name.startswith("_") and name not in stdlib_module_names
 
 
 def machine() -> dict[str, str]:

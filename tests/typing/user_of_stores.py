@@ -38,7 +38,7 @@ class DictStore(Store):
 
     def keys(self, prefix: str = "") -> Iterator[str]:
         """List keys."""
-        yield from sorted(key for key in self.data if key.startswith(prefix))
+        yield from sorted(key for key in list(self.data) if key.startswith(prefix))
 
     def delete(self, key: str) -> None:
         """Forget a key."""
