@@ -15,6 +15,8 @@ from nbckpt.compat import ray_tune as tune
 from nbckpt.compat.arguments import MEANINGS, NOTHING_TO_DO, REFUSED, RUN
 from nbckpt.compat.ray_tune import schedulers, search, stopper
 from nbckpt.compat.ray_tune.translation import concurrency, space, stop, translated
+from nbckpt.errors import Interrupted
+from nbckpt.trials import Experiment
 from nbckpt.trials.model.space import configs
 
 ROOT = Path(__file__).parents[2]
@@ -90,7 +92,7 @@ def test_arguments_that_change_nothing_are_accepted(tmp_path: Path) -> None:
         (lambda: schedulers.ASHAScheduler, "ASHAScheduler is not available .* leave it out"),
         (lambda: search.HyperOptSearch, "give search_alg an Optuna study"),
         (lambda: stopper.TrialPlateauStopper, "give stop a dict of metrics"),
-        (lambda: tune.CLIReporter, "docs/compat.md"),
+        (lambda: tune.CLIReporter, "show the experiment in a notebook"),
         (lambda: air.ScalingConfig, "torchrun"),
         (lambda: tune.with_resources(count, 2), "takes a dict such as"),
         (lambda: tune.run("unknown"), "no trainable is registered as 'unknown'"),
@@ -248,6 +250,34 @@ def test_a_tuner_continues_what_was_interrupted(tmp_path: Path) -> None:
     assert (result.error, result.metrics["n"]) == (None, 1)
 
 
+def test_ctrl_c_pauses_the_trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wait, waits = Experiment.wait, []
+
+    def interrupted(experiment: Experiment, timeout: float | None = None) -> bool:
+        waits.append(experiment)
+        if len(waits) == 1:
+            raise KeyboardInterrupt
+        return wait(experiment, timeout)
+
+    def train(config: dict[str, Any]) -> None:
+        for n in range(10**6):
+            tune.report(n=n)
+
+    monkeypatch.setattr(Experiment, "wait", interrupted)
+    with pytest.raises(Interrupted, match=r"paused. Continue: Tuner.restore\(.*e'\).fit\(\)"):
+        tune.run(train, name="e", local_dir=tmp_path)
+    assert waits[0].trial("t0").status == "PAUSED"
+    results = tune.Tuner.restore(tmp_path / "e", lambda config: tune.report(n=-1)).fit()
+    assert results[0].metrics["n"] == -1
+    assert results.experiment is waits[0]
+
+
+def test_resources_go_to_ray_if_it_runs_the_trials() -> None:
+    arguments = translated({"executor": "ray", "resources_per_trial": {"cpu": 2, "gpu": 1}})
+    assert arguments["resources_per_trial"] == {"CPU": 2, "GPU": 1}
+    assert arguments["max_concurrent"] is None
+
+
 class Recording(tune.Callback):
     def __init__(self) -> None:
         self.seen: list[Any] = []
@@ -277,6 +307,16 @@ def test_callbacks_get_rays_hooks(tmp_path: Path) -> None:
         ("complete", {"x": 1}),
         ("end", ["TERMINATED"]),
     ]
+
+
+def test_a_hook_that_is_never_called_is_refused(tmp_path: Path) -> None:
+    class Stepping(tune.Callback):
+        def on_step_end(self, iteration: int, trials: list[Any]) -> None: ...
+
+    with pytest.raises(
+        UsageError, match=r"Stepping.on_step_end\(\) would never be called: use on_trial_result"
+    ):
+        tune.run(count, callbacks=[Stepping()], local_dir=tmp_path)
 
 
 def test_results_are_compared_by_scope(tmp_path: Path) -> None:

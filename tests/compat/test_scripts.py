@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import os
+import runpy
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+
+import pytest
+
+from nbckpt.state import states
 
 SCRIPTS = Path(__file__).parent / "scripts"
 ROOT = Path(__file__).parents[2]
@@ -23,6 +29,8 @@ IMPORTS = {
 }
 """The beginning of an import line, and the line's beginning that replaces it."""
 
+Run = Callable[..., list[str]]
+
 
 def changed(source: str) -> str:
     """Return a script with nbckpt's imports."""
@@ -35,21 +43,36 @@ def changed(source: str) -> str:
     return "".join(lines)
 
 
-def run(name: str, folder: Path, **environment: str) -> list[str]:
-    """Run a script in a fresh process, in *folder*. Return the lines that it printed."""
-    script = folder / f"{name}.py"
-    script.write_text(changed((SCRIPTS / script.name).read_text()))
-    clean = {key: value for key, value in os.environ.items() if not key.startswith("ADAPTDL_")}
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Return a function that runs a script in a fresh namespace and returns the lines that it printed."""
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.startswith("ADAPTDL_")]:
+        monkeypatch.delenv(name)
+
+    def run_script(name: str, **environment: str) -> list[str]:
+        for variable, value in environment.items():
+            monkeypatch.setenv(variable, value)
+        script = tmp_path / f"{name}.py"
+        script.write_text(changed((SCRIPTS / script.name).read_text()))
+        with states():
+            runpy.run_path(str(script), run_name="script")
+        return capsys.readouterr().out.splitlines()
+
+    return run_script
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("script", sorted(SCRIPTS.glob("*.py")), ids=lambda script: script.stem)
+def test_a_script_runs_in_a_process_of_its_own(script: Path, tmp_path: Path) -> None:
+    (tmp_path / script.name).write_text(changed(script.read_text()))
+    job = {"PYTHONPATH": str(ROOT), "ADAPTDL_CHECKPOINT_PATH": str(tmp_path / "job")}
+    command = [sys.executable, script.name]
     done = subprocess.run(
-        [sys.executable, script.name],
-        cwd=folder,
-        env=clean | {"PYTHONPATH": str(ROOT)} | environment,
-        capture_output=True,
-        text=True,
-        check=False,
+        command, cwd=tmp_path, env=os.environ | job, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout
 
 
 def test_no_changed_script_imports_the_original_system() -> None:
@@ -59,21 +82,21 @@ def test_no_changed_script_imports_the_original_system() -> None:
         assert [line for line in source.splitlines() if line.startswith(("import ray", "from ray"))] == []
 
 
-def test_adaptdl_counter_continues_after_a_restart(tmp_path: Path) -> None:
+def test_adaptdl_counter_continues_after_a_restart(run: Run, tmp_path: Path) -> None:
     job = {"ADAPTDL_CHECKPOINT_PATH": str(tmp_path / "job")}
-    assert run("adaptdl_counter", tmp_path, **job) == ["restored False at 0 of restart 0", "counted to 8"]
-    again = run("adaptdl_counter", tmp_path, ADAPTDL_NUM_RESTARTS="1", **job)
+    assert run("adaptdl_counter", **job) == ["restored False at 0 of restart 0", "counted to 8"]
+    again = run("adaptdl_counter", ADAPTDL_NUM_RESTARTS="1", **job)
     assert again == ["restored True at 8 of restart 1", "counted to 10"]
 
 
-def test_adaptdl_replicas_share_what_the_first_one_saved(tmp_path: Path) -> None:
+def test_adaptdl_replicas_share_what_the_first_one_saved(run: Run, tmp_path: Path) -> None:
     job = {"ADAPTDL_CHECKPOINT_PATH": str(tmp_path / "job"), "ADAPTDL_JOB_ID": "j1"}
-    assert run("adaptdl_replicas", tmp_path, **job) == [
+    assert run("adaptdl_replicas", **job) == [
         "replica 0 of 1 job j1",
         "samples [0, 1, 2, 3] valid [1] synced 1",
         "saved True",
     ]
-    second = run("adaptdl_replicas", tmp_path, ADAPTDL_REPLICA_RANK="1", ADAPTDL_NUM_REPLICAS="2", **job)
+    second = run("adaptdl_replicas", ADAPTDL_REPLICA_RANK="1", ADAPTDL_NUM_REPLICAS="2", **job)
     assert second == [
         "replica 1 of 2 job j1",
         "samples [0, 1, 2, 3, 5, 7] valid [1, 2] synced 1",
@@ -81,8 +104,8 @@ def test_adaptdl_replicas_share_what_the_first_one_saved(tmp_path: Path) -> None
     ]
 
 
-def test_air_dict_goes_through_every_form(tmp_path: Path) -> None:
-    assert run("air_dict", tmp_path) == [
+def test_air_dict_goes_through_every_form(run: Run) -> None:
+    assert run("air_dict") == [
         "bytes [1, 2, 3] 7",
         "folder ['best', 'epoch', 'weights']",
         "lent 7",
@@ -90,8 +113,8 @@ def test_air_dict_goes_through_every_form(tmp_path: Path) -> None:
     ]
 
 
-def test_air_directory_keeps_files_and_fields(tmp_path: Path) -> None:
-    assert run("air_directory", tmp_path) == [
+def test_air_directory_keeps_files_and_fields(run: Run) -> None:
+    assert run("air_directory") == [
         "uri True",
         "layer b'\\x00\\x01\\x02'",
         "extra True",
@@ -100,12 +123,12 @@ def test_air_directory_keeps_files_and_fields(tmp_path: Path) -> None:
     ]
 
 
-def test_durable_train_has_its_checkpoints_on_remote_storage(tmp_path: Path) -> None:
-    assert run("durable_train", tmp_path) == ["[4, 2]", "1 4", "2 4", "remote True"]
+def test_durable_train_has_its_checkpoints_on_remote_storage(run: Run) -> None:
+    assert run("durable_train") == ["[4, 2]", "1 4", "2 4", "remote True"]
 
 
-def test_durable_restore_gets_its_checkpoint_from_remote_storage(tmp_path: Path) -> None:
-    assert run("durable_restore", tmp_path) == [
+def test_durable_restore_gets_its_checkpoint_from_remote_storage(run: Run) -> None:
+    assert run("durable_restore") == [
         "11",
         "stopped at 14",
         "12 2",
@@ -115,13 +138,13 @@ def test_durable_restore_gets_its_checkpoint_from_remote_storage(tmp_path: Path)
     ]
 
 
-def test_syncer_custom_gets_the_experiment(tmp_path: Path) -> None:
-    assert run("syncer_custom", tmp_path) == ["valid True", "score 4", "copied True"]
+def test_syncer_custom_gets_the_experiment(run: Run, tmp_path: Path) -> None:
+    assert run("syncer_custom") == ["valid True", "score 4", "copied True"]
     assert (tmp_path / "shelf_one" / "scores" / "t0" / "events.jsonl").exists()
 
 
-def test_syncer_direct_copies_up_and_down(tmp_path: Path) -> None:
-    assert run("syncer_direct", tmp_path) == [
+def test_syncer_direct_copies_up_and_down(run: Run) -> None:
+    assert run("syncer_direct") == [
         "up True",
         "due True",
         "again False",
@@ -131,8 +154,8 @@ def test_syncer_direct_copies_up_and_down(tmp_path: Path) -> None:
     ]
 
 
-def test_tune_run_finds_its_best_trial(tmp_path: Path) -> None:
-    assert run("tune_run", tmp_path) == [
+def test_tune_run_finds_its_best_trial(run: Run) -> None:
+    assert run("tune_run") == [
         "best 0.1 0.025 3",
         "iterations 4 TERMINATED",
         "checkpoint {'step': 4}",
@@ -141,8 +164,8 @@ def test_tune_run_finds_its_best_trial(tmp_path: Path) -> None:
     ]
 
 
-def test_tune_tuner_retries_and_returns_results(tmp_path: Path) -> None:
-    assert run("tune_tuner", tmp_path) == [
+def test_tune_tuner_retries_and_returns_results(run: Run) -> None:
+    assert run("tune_tuner") == [
         "best 3 21 2",
         "trials 3 errors 0",
         "history [19, 20, 21]",

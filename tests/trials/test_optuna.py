@@ -321,3 +321,14 @@ def test_without_optuna_the_error_names_the_package(monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(UsageError, match=r"^search=study needs Optuna: pip install 'nbckpt\[optuna\]'$"):
         search(train, given)
+
+
+def test_a_study_draws_the_whole_numbers_of_randint() -> None:
+    space = {"n": nbckpt.randint(2, 5)}
+    experiment = search(lambda config: nbckpt.report(loss=config["n"]), study(), space, num_samples=30)
+    assert {trial.config["n"] for trial in experiment.trials} == {2, 3, 4}
+
+
+def test_a_study_cannot_draw_from_a_function() -> None:
+    with pytest.raises(UsageError, match="Optuna cannot draw from SampleFrom"):
+        search(train, study(), {"n": nbckpt.sample_from(lambda spec: 1)})

@@ -6,13 +6,14 @@ from nbckpt.compat.arguments import refused_names
 from nbckpt.compat.ray_air import session
 from nbckpt.compat.ray_air.checkpoint import Checkpoint
 from nbckpt.compat.ray_air.session import get_checkpoint, report
-from nbckpt.compat.settings import CheckpointConfig, FailureConfig, RunConfig
+from nbckpt.compat.settings import CheckpointConfig, FailureConfig, RunConfig, SyncConfig
 
 __all__ = [
     "Checkpoint",
     "CheckpointConfig",
     "FailureConfig",
     "RunConfig",
+    "SyncConfig",
     "get_checkpoint",
     "get_context",
     "report",
@@ -25,14 +26,13 @@ def get_context() -> ModuleType:
     return session
 
 
+_ADVICE = "nbckpt trains with the code of your function: start its replicas with torchrun"
+
 __getattr__ = refused_names(
     __name__,
-    dict.fromkeys(
-        (
-            "DatasetConfig",
-            "ScalingConfig",
-            "Result",
-        ),
-        "nbckpt trains with the code of your function: start its replicas with torchrun",
-    ),
+    {
+        "DatasetConfig": "load the data in the function",
+        "Result": "import it from nbckpt.compat.ray_tune",
+        **dict.fromkeys(("DataConfig", "ScalingConfig"), _ADVICE),
+    },
 )

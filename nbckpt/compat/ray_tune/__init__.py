@@ -3,8 +3,9 @@
 The function API of 1.0 (`run`, `report`, `checkpoint_dir`) and that of 2.x (`Tuner`, `session`).
 """
 
-from nbckpt.compat.arguments import refused_names
+from nbckpt.compat.arguments import REFUSED, refused_names
 from nbckpt.compat.ray_air import Checkpoint, get_checkpoint, get_context, session
+from nbckpt.compat.ray_tune import schedulers, search
 from nbckpt.compat.ray_tune.analysis import ExperimentAnalysis
 from nbckpt.compat.ray_tune.callbacks import Callback
 from nbckpt.compat.ray_tune.function_api import (
@@ -84,6 +85,8 @@ __all__ = [
     "report",
     "run",
     "sample_from",
+    "schedulers",
+    "search",
     "session",
     "uniform",
     "with_parameters",
@@ -92,17 +95,14 @@ __all__ = [
 
 __getattr__ = refused_names(
     __name__,
-    dict.fromkeys(
-        (
-            *(
-                "CLIReporter",
-                "Experiment",
-                "JupyterNotebookReporter",
-                "PlacementGroupFactory",
-                "ResumeConfig",
-            ),
-            *("run_experiments", "create_scheduler", "create_searcher"),
-        ),
-        "docs/compat.md says what to use instead",
-    ),
+    {
+        "CLIReporter": REFUSED["progress_reporter"],
+        "JupyterNotebookReporter": REFUSED["progress_reporter"],
+        "Experiment": "call tune.run() for each experiment",
+        "run_experiments": "call tune.run() for each experiment",
+        "PlacementGroupFactory": "give a dict such as {'cpu': 2}",
+        "ResumeConfig": REFUSED["resume_config"],
+        "create_scheduler": schedulers.FIFOScheduler.ADVICE,
+        "create_searcher": search.ADVICE,
+    },
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,11 @@ from nbckpt.trials.engine.experiment import Experiment
 from nbckpt.trials.model import spec as spec_file
 
 
-def trials_of(experiment: Experiment) -> Trials:
+def trials_of(experiment: Experiment, *, trust: bool = False) -> Trials:
     """Return the trials of an experiment of nbckpt."""
     spec = experiment.spec
-    listed = [TrialResult.of(trial) for trial in experiment.trials]
-    return Trials(listed, experiment.folder, spec.metric, spec.mode, experiment.notes)
+    listed = [TrialResult.of(trial, trust=trust) for trial in experiment.trials]
+    return Trials(listed, experiment.folder, spec.metric, spec.mode, experiment.notes, experiment)
 
 
 def read_trials(path: str | os.PathLike[str], *, trust: bool = False) -> Trials:
@@ -29,7 +30,7 @@ def read_trials(path: str | os.PathLike[str], *, trust: bool = False) -> Trials:
     """
     folder = Path(path).expanduser().absolute()
     if (folder / spec_file.FILE).is_file():
-        return trials_of(Experiment.read(folder))
+        return trials_of(Experiment.read(folder), trust=trust)
     return read_ray_results(folder, trust=trust)
 
 
@@ -40,7 +41,7 @@ class ExperimentAnalysis:
         experiment_checkpoint_path: The experiment's folder, which nbckpt or Ray wrote, or a file in it.
         default_metric: The metric that compares trials.
         default_mode: Whether `min` or `max` of the metric is best.
-        trust: Whether the pickles in checkpoints of Ray may be loaded.
+        trust: Whether the pickles in checkpoints of somebody else or of Ray may be loaded.
 
     Attributes:
         notes: What could not be read, one sentence each.
@@ -62,12 +63,8 @@ class ExperimentAnalysis:
         if not isinstance(trials, Trials):
             path = Path(trials).expanduser()
             trials = read_trials(path.parent if path.is_file() else path, trust=trust)
-        self._trials = Trials(
-            trials.listed,
-            trials.folder,
-            default_metric or trials.metric,
-            default_mode or trials.mode,
-            trials.notes,
+        self._trials = replace(
+            trials, metric=default_metric or trials.metric, mode=default_mode or trials.mode
         )
         self.notes = list(trials.notes)
 
@@ -75,6 +72,11 @@ class ExperimentAnalysis:
     def trials(self) -> list[TrialResult]:
         """The trials."""
         return list(self._trials.listed)
+
+    @property
+    def experiment(self) -> Experiment | None:
+        """The experiment of nbckpt, whose repr is its table; None for a folder that Ray wrote."""
+        return self._trials.experiment
 
     @property
     def experiment_path(self) -> str:

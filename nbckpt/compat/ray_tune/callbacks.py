@@ -6,16 +6,24 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nbckpt.compat.ray_tune.results import TrialResult
+from nbckpt.errors import UsageError
 from nbckpt.trials.checkpoints.record import Record
 from nbckpt.trials.model import callback as own
 from nbckpt.trials.model.trial import Trial
 from nbckpt.trials.model.view import ExperimentView
 
+_NEVER_CALLED = {
+    "on_step_begin": "on_trial_start",
+    "on_step_end": "on_trial_result",
+    "on_trial_restore": "on_trial_start",
+    "on_trial_save": "on_checkpoint",
+}
+
 
 class Callback:
     """Follows an experiment. Override the hooks that you need.
 
-    *iteration* counts the results of all trials. `on_step_begin` and `on_step_end` are never called.
+    *iteration* counts the results of all trials. There are no hooks of steps, saves and restores.
     """
 
     def setup(self, **info: Any) -> None:
@@ -45,7 +53,14 @@ class Callback:
 
 
 def adapted(callback: Any) -> own.Callback:
-    """Return a callback for `nbckpt.run`. What is not a callback is refused there."""
+    """Return a callback for `nbckpt.run`. What is not a callback is refused there.
+
+    Raises:
+        UsageError: It has a hook that nbckpt never calls.
+    """
+    for hook, instead in _NEVER_CALLED.items():
+        if isinstance(callback, Callback) and hasattr(callback, hook):
+            raise UsageError(f"{type(callback).__name__}.{hook}() would never be called: use {instead}()")
     callback_of_ray: own.Callback = _Adapter(callback) if isinstance(callback, Callback) else callback
     return callback_of_ray
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from nbckpt.compat.ray_air.checkpoint import Checkpoint
 from nbckpt.errors import TrialError, UsageError
+from nbckpt.trials.engine.experiment import Experiment
 from nbckpt.trials.model.metrics import flat, is_number, lookup, numbers
 from nbckpt.trials.model.trial import Status, Trial
 
@@ -69,7 +70,7 @@ class TrialResult:
     trust: bool = False
 
     @classmethod
-    def of(cls, trial: Trial) -> TrialResult:
+    def of(cls, trial: Trial, *, trust: bool = False) -> TrialResult:
         """Return the view of a trial of nbckpt."""
 
         def listed() -> list[SavedCheckpoint]:
@@ -81,7 +82,7 @@ class TrialResult:
 
         status = Status.ERROR if trial.status == Status.DAMAGED else trial.status
         error = trial.damage or trial.error
-        return cls(trial.id, trial.config, trial.results, trial.folder, str(status), error, listed)
+        return cls(trial.id, trial.config, trial.results, trial.folder, str(status), error, listed, trust)
 
     @property
     def last_result(self) -> dict[str, Any]:
@@ -146,6 +147,7 @@ class Trials:
         metric: The default metric.
         mode: The default mode.
         notes: What could not be read, one sentence each.
+        experiment: The experiment, if it is one of nbckpt.
     """
 
     listed: Sequence[TrialResult]
@@ -153,6 +155,7 @@ class Trials:
     metric: str = ""
     mode: str = ""
     notes: Sequence[str] = ()
+    experiment: Experiment | None = None
 
     def asked(self, metric: str | None, mode: str | None) -> tuple[str, str]:
         """Return the metric and the mode, by default those of the experiment."""
@@ -282,6 +285,11 @@ class ResultGrid:
     def get_dataframe(self, filter_metric: str | None = None, filter_mode: str | None = None) -> Any:
         """Return a frame with a row for each trial."""
         return self._trials.frame(filter_metric, filter_mode)
+
+    @property
+    def experiment(self) -> Experiment | None:
+        """The experiment of nbckpt, whose repr is its table; None for a folder that Ray wrote."""
+        return self._trials.experiment
 
     @property
     def experiment_path(self) -> str:

@@ -171,9 +171,9 @@ def with_resources(trainable: Any, resources: Mapping[str, float]) -> WithResour
 def _run(trainable: Any, given: Mapping[str, Any]) -> Experiment:
     """Run the trials, and wait until none runs."""
     if isinstance(trainable, WithResources):
-        given, trainable = {**given, "resources_per_trial": trainable.resources}, trainable.trainable
+        given = {**given, "resources_per_trial": trainable.resources}
     arguments = translated(given)
-    trainable, arguments["sync_config"] = _trainable(trainable, arguments["sync_config"])
+    trainable, arguments["sync_config"] = _placed(_plain(trainable), arguments["sync_config"])
     resume = "ERRORED_ONLY" if given.get("run_errored_only") else given.get("resume", False)
     if resume not in {False, *_RESUMES}:
         raise UsageError(f"resume={resume!r} is unknown: use {', '.join(map(repr, _RESUMES))} or False")
@@ -187,7 +187,9 @@ def _run(trainable: Any, given: Mapping[str, Any]) -> Experiment:
 
 def _continued(trainable: Any, folder: Path, space: Mapping[str, Any], *, errored: bool) -> Experiment:
     """Continue an experiment with what it was to do."""
-    spec = spec_file.read(folder).load(open_signer())
+    spec, trainable = spec_file.read(folder).load(open_signer()), _plain(trainable)
+    if trainable is None or _is_durable(trainable):
+        trainable = spec.trainable  # a durable one knows its place
     same = (
         "num_samples",
         "stop",
@@ -198,7 +200,7 @@ def _continued(trainable: Any, folder: Path, space: Mapping[str, Any], *, errore
         "executor",
     )
     experiment = own.run(
-        trainable or spec.trainable,  # type: ignore[arg-type]  # a loaded spec has its function
+        trainable,
         space or spec.config,
         name=folder.name,
         folder=folder.parent,
@@ -223,18 +225,27 @@ def _waited(experiment: Experiment, *, errored: bool) -> Experiment:
         experiment.pause()
         experiment.wait()
         raise Interrupted(
-            f"interrupted: the trials are paused. Continue: run it with name={experiment.name!r}, resume=True"
+            f"interrupted: the trials are paused. Continue: Tuner.restore({str(experiment.folder)!r}).fit()"
         ) from None
     return experiment
 
 
-def _trainable(given: Any, sync: SyncConfig | None) -> tuple[Any, SyncConfig | None]:
+def _plain(given: Any) -> Any:
+    """Return the trainable without its resources, found by its name."""
+    trainable = given.trainable if isinstance(given, WithResources) else given
+    if isinstance(trainable, str) and trainable not in _REGISTERED:
+        raise UsageError(f"no trainable is registered as {trainable!r}: give the function itself")
+    return _REGISTERED[trainable] if isinstance(trainable, str) else trainable
+
+
+def _is_durable(trainable: Any) -> bool:
+    is_class = isinstance(trainable, type) and issubclass(trainable, DurableTrainable)
+    return is_class or isinstance(trainable, Durable)
+
+
+def _placed(trainable: Any, sync: SyncConfig | None) -> tuple[Any, SyncConfig | None]:
     """Return the trainable for `nbckpt.run`, and where the experiment is synced beside it."""
-    if isinstance(given, str) and given not in _REGISTERED:
-        raise UsageError(f"no trainable is registered as {given!r}: give the function itself")
-    trainable = _REGISTERED[given] if isinstance(given, str) else given
-    is_durable_class = isinstance(trainable, type) and issubclass(trainable, DurableTrainable)
-    if not (is_durable_class or isinstance(trainable, Durable)):
+    if not _is_durable(trainable):
         return trainable, sync
     if sync is None or sync.syncer != "auto":
         raise UsageError("a durable trainable needs sync_config=SyncConfig(upload_dir=URL) without a syncer")

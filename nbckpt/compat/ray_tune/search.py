@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from nbckpt.compat.arguments import refused_names
 
+ADVICE = "leave it out, or give search_alg an Optuna study: optuna.create_study(direction='minimize')"
+
 __getattr__ = refused_names(
     __name__,
     dict.fromkeys(
@@ -26,6 +28,6 @@ __getattr__ = refused_names(
             ),
             *("SigOptSearch", "SkOptSearch", "TuneBOHB", "ZOOptSearch", "create_searcher"),
         ),
-        "leave it out, or give search_alg an Optuna study: optuna.create_study(direction='minimize')",
+        ADVICE,
     ),
 )

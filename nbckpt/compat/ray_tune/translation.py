@@ -46,13 +46,15 @@ def translated(given: Mapping[str, Any]) -> dict[str, Any]:
     scheduler = given.get("scheduler")
     if not (scheduler is None or isinstance(scheduler, FIFOScheduler)):
         raise UsageError(f"scheduler={scheduler!r} is not available here: {FIFOScheduler.ADVICE}")
+    resources = given.get("resources_per_trial", {})
+    if given.get("executor") == "ray":  # it reserves what each trial needs
+        arguments["resources_per_trial"] = {name.upper(): number for name, number in resources.items()}
+        resources = {}
     return arguments | {
         "config": space(given.get("config", {})),
         "stop": stop(given.get("stop"), given.get("metric", ""), given.get("mode", "")),
         "search": given.get("search_alg"),
-        "max_concurrent": concurrency(
-            given.get("resources_per_trial", {}), given.get("max_concurrent_trials")
-        ),
+        "max_concurrent": concurrency(resources, given.get("max_concurrent_trials")),
         "keep_checkpoints": _retention(given),
         "checkpoint_every": _checkpoint_every(given),
         "callbacks": [adapted(callback) for callback in given.get("callbacks", ())],
