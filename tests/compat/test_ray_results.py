@@ -105,6 +105,16 @@ def test_damage_is_left_out_and_named(
     assert note in caplog.text
 
 
+def test_odd_values_in_results_are_harmless(tmp_path: Path) -> None:
+    odd = {"trial_id": [1], "checkpoint_dir_name": {}, "training_iteration": [], "loss": 10**400, "config": 3}
+    trial = written_by_ray(tmp_path, result_json=json.dumps(odd) + "\n" + json.dumps({"loss": 0.5}))
+    (trial / "params.json").unlink()
+    analysis = tune.ExperimentAnalysis(tmp_path, "loss", "min")
+    assert (analysis.best_trial.values("loss"), analysis.best_config) == ([0.5], {})
+    assert analysis.best_checkpoint is None
+    assert len(analysis.get_trial_checkpoints_paths(analysis.best_trial)) == 2
+
+
 def test_a_file_that_is_too_long_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from nbckpt.compat.ray_tune import ray_results
 

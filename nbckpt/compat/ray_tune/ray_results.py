@@ -51,13 +51,14 @@ def read_ray_results(folder: Path, *, trust: bool = False) -> Trials:
         entries = sorted(entry.name for entry in folder.iterdir()) if folder.is_dir() else []
     notes: list[str] = []
     trials = []
-    for name in entries:
-        if not any((folder / name / file).exists() for file in (_PARAMS, _RESULTS, _TABLE)):
-            continue
-        if link_outside(folder, name):
-            notes.append(f"{folder / name} is not read: {OUTSIDE}")
-        else:
-            trials.append(_Reader(folder / name, notes).trial(trust=trust))
+    with explained("read", folder):
+        for name in entries:
+            if not any((folder / name / file).exists() for file in (_PARAMS, _RESULTS, _TABLE)):
+                continue
+            if link_outside(folder, name):
+                notes.append(f"{folder / name} is not read: {OUTSIDE}")
+            else:
+                trials.append(_Reader(folder / name, notes).trial(trust=trust))
     if not trials:
         raise NotFoundError(f"there is no experiment of nbckpt or Ray in {str(folder)!r}")
     for note in notes:
@@ -146,29 +147,21 @@ class _Reader:
 
     def _checkpoints(self, results: list[dict[str, Any]]) -> list[SavedCheckpoint]:
         """Return the checkpoints, each with the result of its name or its iteration."""
-        numbered: list[tuple[int, SavedCheckpoint]] = []
+        saved_with: dict[str | int, Mapping[str, Any]] = {}
+        for result in results:
+            name, iteration = result.get("checkpoint_dir_name"), result.get("training_iteration")
+            if isinstance(name, str):
+                saved_with[name] = result
+            elif isinstance(iteration, int) and "checkpoint_dir_name" not in result:
+                saved_with[iteration] = result
         with explained("read", self._folder):
-            names = [entry.name for entry in self._folder.iterdir()]
-        for name in names:
-            number = _CHECKPOINT.fullmatch(name)
-            path = self._folder / name
-            if number is None or link_outside(self._folder, name) or not path.is_dir():
-                continue
-            saved_with: Mapping[str, Any] = next(
-                (
-                    result
-                    for result in results
-                    if result.get("checkpoint_dir_name", "") == name
-                    or ("checkpoint_dir_name" not in result and _iteration(result) == int(number[1]))
-                ),
-                {},
-            )
-            numbered.append((int(number[1]), SavedCheckpoint(str(path), str(path), saved_with)))
-        return [saved for _, saved in sorted(numbered, key=lambda pair: pair[0])]
-
-
-def _iteration(result: Mapping[str, Any]) -> Any:
-    return result.get("training_iteration")
+            names = [entry.name for entry in self._folder.iterdir() if entry.is_dir()]
+        numbers = {name: int(match[1]) for name in names if (match := _CHECKPOINT.fullmatch(name))}
+        return [
+            SavedCheckpoint(path, path, saved_with.get(name) or saved_with.get(numbers[name]) or {})
+            for name in sorted(numbers, key=numbers.__getitem__)
+            if not link_outside(self._folder, name) and (path := str(self._folder / name))
+        ]
 
 
 def _value(cell: str) -> Any:

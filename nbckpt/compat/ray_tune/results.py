@@ -116,8 +116,8 @@ class TrialResult:
 
     def values(self, metric: str) -> list[float]:
         """Return the finite numbers that were reported under *metric*."""
-        values = (lookup(result, metric) for result in self.results)
-        return [float(value) for value in values if is_number(value) and math.isfinite(value)]
+        values = (_finite(lookup(result, metric)) for result in self.results)
+        return [value for value in values if value is not None]
 
     def checkpoint_of(self, name: str) -> SavedCheckpoint | None:
         """Return the checkpoint whose folder is called *name*."""
@@ -128,7 +128,7 @@ class TrialResult:
         ranked = [
             (value, saved)
             for saved in self.list_checkpoints()
-            if is_number(value := lookup(saved.metrics, metric)) and not math.isnan(value)
+            if (value := _finite(lookup(saved.metrics, metric))) is not None
         ]
         best = min if mode == "min" else max
         return best(ranked, key=lambda pair: pair[0])[1] if ranked else None
@@ -322,6 +322,14 @@ class ResultGrid:
 
     def __repr__(self) -> str:
         return f"ResultGrid({', '.join(map(repr, self._results[:3]))}{', …' if len(self) > 3 else ''})"
+
+
+def _finite(value: Any) -> float | None:
+    """Return a number as a float; None for anything else."""
+    try:
+        return float(value) if is_number(value) and math.isfinite(value) else None
+    except OverflowError:
+        return None
 
 
 def _frame(trial: TrialResult) -> Any:

@@ -13,7 +13,7 @@ with tempfile.TemporaryDirectory() as folder:
 
     checkpoint = Checkpoint.from_directory(source)
     print("uri", checkpoint.uri.startswith("file://"))
-    uri = checkpoint.to_uri("memory:///bucket/model")
+    uri = checkpoint.to_uri("memory:///bucket/" + os.path.basename(folder))
     remote = Checkpoint.from_uri(uri)
     data = remote.to_dict()
     data["note"] = "from the bucket"
