@@ -73,9 +73,8 @@ def lowest(session: nox.Session) -> None:
     session.run("pytest", "-n", "auto", *session.posargs)
 
 
-@nox.session(
-    python="3.13"
-)  # it tells coverage itself which lines run, so traces and signals of tests are free
+# From Python 3.12 on, coverage leaves traces and signals to the tests.
+@nox.session(python="3.13")
 def coverage(session: nox.Session) -> None:
     """Measure which lines of nbckpt the quick tests run, their processes too; fail below the floor."""
     session.install("-e", ".[test]", "coverage>=7.10")
