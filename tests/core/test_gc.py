@@ -13,9 +13,11 @@ import numpy as np
 import pytest
 
 from nbckpt import Checkpoint
+from nbckpt.commands.housekeeping import Collection
 from nbckpt.core import gc
 from nbckpt.core.gc import Collected, collect
 from nbckpt.core.packs.format import pack_of
+from nbckpt.core.references import SHORT
 from nbckpt.errors import NotFoundError, StoreError
 from nbckpt.store import LocalStore, MemoryStore, Store
 from nbckpt.testing import Call, FaultyStore, RecordingStore
@@ -687,3 +689,10 @@ def test_a_full_disk_is_freed_by_rm_and_gc(tmp_path: Path) -> None:
     assert not [*store.keys("condemned/"), *store.keys("trash/checkpoints")]
     assert np.array_equal(restored(store, "kept")["kept"], kept)
     assert Tracker(store).verify().damages == []
+
+
+def test_gc_says_why_it_kept_packs_and_what_to_do() -> None:
+    text = str(Collection(Collected(waiting=2, kept=["a" * 40]), dry_run=False))
+    assert "2 packs may belong to a running save: kept for an hour" in text
+    assert "1 damaged checkpoint may need it" in text
+    assert f"%ckpt rm {'a' * SHORT}" in text

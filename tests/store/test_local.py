@@ -375,3 +375,11 @@ def test_links_to_and_inside_a_store_are_followed(tmp_path: Path) -> None:
     store.put("a/c", b"y")
     assert list(store.keys()) == ["a/b", "a/c", "alias/b", "alias/c"]
     assert store.get("alias/c") == b"y"
+
+
+def test_a_read_that_the_system_cuts_short_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = LocalStore(tmp_path)
+    store.put("key", b"0123456789")
+    read = os.read
+    monkeypatch.setattr(os, "read", lambda fd, size: read(fd, min(size, 3)))
+    assert store.get("key", 1, 9) == b"12345678"

@@ -15,10 +15,11 @@ from typing import Any
 import pytest
 
 import nbckpt
-from nbckpt.errors import UsageError
+from nbckpt.errors import StoreError, UsageError
 from nbckpt.store.files import write_file
 from nbckpt.trials import Experiment, Status
 from nbckpt.trials.engine import control
+from nbckpt.trials.engine.claim import Claim
 from nbckpt.trials.engine.experiment import _live
 from nbckpt.trials.engine.runner import Runner
 from nbckpt.trials.model.recorder import TrialRecorder
@@ -364,3 +365,15 @@ def test_a_request_that_is_a_pipe_is_refused(here: Experiment) -> None:
     os.mkfifo(file)
     until(lambda: not file.exists())
     assert "it is not a file" in here.notes[0]
+
+
+def test_a_lock_that_cannot_be_made_is_a_store_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    with pytest.raises(StoreError, match="cannot lock"):
+        Claim(tmp_path / "file" / "e", threading.Condition()).acquire()
+
+
+def test_a_lock_that_cannot_be_opened_is_held_by_nobody_else(tmp_path: Path) -> None:
+    claim = Claim(tmp_path / "e", threading.Condition())
+    (tmp_path / ".e.lock").mkdir()
+    assert not claim.is_elsewhere()
