@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import builtins
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +46,19 @@ class Notebook:
         return self.shell.user_ns
 
 
+@contextmanager
+def new_shell() -> Iterator[InteractiveShell]:
+    """Make a shell that keeps no history, and let go of it."""
+    InteractiveShell.clear_instance()
+    shell = InteractiveShell.instance(colors="nocolor")
+    shell.history_manager.enabled = False
+    yield shell
+    shell.history_manager.end_session()
+    # Otherwise all shells live to the end of the process, and each then collects the garbage of all.
+    atexit.unregister(shell.atexit_operations)
+    InteractiveShell.clear_instance()
+
+
 @pytest.fixture
 def notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Notebook]:
     """A shell with the extension loaded."""
@@ -51,15 +66,11 @@ def notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Notebo
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     # A doctest leaves `_` in builtins; IPython then takes it for gettext's, and sets no `_` of its own.
     monkeypatch.delattr(builtins, "_", raising=False)
-    InteractiveShell.clear_instance()
-    shell = InteractiveShell.instance(colors="nocolor")
-    shell.history_manager.enabled = False
-    made = Notebook(shell)
-    made.run("%load_ext nbckpt")
-    yield made
-    made.attempt("%unload_ext nbckpt")
-    shell.history_manager.end_session()
-    InteractiveShell.clear_instance()
+    with new_shell() as shell:
+        made = Notebook(shell)
+        made.run("%load_ext nbckpt")
+        yield made
+        made.attempt("%unload_ext nbckpt")
 
 
 @pytest.fixture

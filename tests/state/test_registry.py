@@ -21,6 +21,7 @@ from IPython.core.interactiveshell import InteractiveShell
 import nbckpt
 from nbckpt import UsageError
 from nbckpt.state.registry import current
+from notebook.conftest import new_shell
 from state.conftest import Number, restarted
 
 pytestmark = pytest.mark.usefixtures("job")
@@ -303,17 +304,13 @@ class Cells:
 def cells(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cells]:
     """A notebook, in a front end that tells the cells' ids and in one that does not."""
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
-    InteractiveShell.clear_instance()
-    shell = InteractiveShell.instance(colors="nocolor")
-    shell.history_manager.enabled = False
-    made = Cells(shell, tells_ids=request.param == "ids")
-    if made.tells_ids:
-        monkeypatch.setattr(shell, "get_parent", made.parent, raising=False)
-    made.run(CELL.format(value=1))
-    yield made
-    shell.reset()
-    shell.history_manager.end_session()
-    InteractiveShell.clear_instance()
+    with new_shell() as shell:
+        made = Cells(shell, tells_ids=request.param == "ids")
+        if made.tells_ids:
+            monkeypatch.setattr(shell, "get_parent", made.parent, raising=False)
+        made.run(CELL.format(value=1))
+        yield made
+        shell.reset()
 
 
 def saved(job: Path) -> list[bytes]:
