@@ -1105,6 +1105,16 @@ def test_the_interpreter_waits_for_the_last_sync_at_exit(source: Path, tmp_path:
     assert set(TREE) <= set(files(tmp_path / "target"))
 
 
+def test_trials_end_before_the_last_syncs_at_exit() -> None:
+    """The order of the registrations does not matter. All work runs twice, see `before_the_end`."""
+    script = (
+        "from nbckpt.sync.shutdown import before_the_end\n"
+        "before_the_end(lambda: print('syncs'))\nbefore_the_end(lambda: print('trials'), first=True)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["trials", "syncs"] * 2
+
+
 def test_a_failure_at_interpreter_exit_is_logged(source: Path, tmp_path: Path) -> None:
     done = at_the_end("raise RuntimeError('net down')", source, tmp_path / "target")
     assert "failed: RuntimeError: net down" in done.stderr
