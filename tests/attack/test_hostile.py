@@ -13,7 +13,8 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the limit of me
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_a_hostile_store_or_archive_is_harmless(tmp_path: Path) -> None:
-    lines = run_child("attack.hostile", tmp_path, seconds=240)
+    lines = run_child("attack.hostile", tmp_path, seconds=850)
     wrong = lines[next((at for at, line in enumerate(lines) if line.startswith("WRONG")), len(lines)) :]
     assert wrong == [], "\n".join(wrong)

@@ -91,11 +91,12 @@ def test_a_linked_experiments_folder_of_a_store_is_not_used(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit of memory is Linux's")
 def test_links_pipes_and_devices_among_trial_files_are_harmless(tmp_path: Path) -> None:
     from attack.limits import run_child
 
-    assert [line for line in run_child("attack.odd_files", tmp_path, seconds=300) if "WRONG" in line] == []
+    assert [line for line in run_child("attack.odd_files", tmp_path, seconds=850) if "WRONG" in line] == []
 
 
 def test_checkpoints_of_a_linked_trial_are_not_listed(tmp_path: Path, outside: Path) -> None:
