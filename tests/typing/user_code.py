@@ -134,7 +134,6 @@ def start_experiments(folder: Path, study: optuna.Study) -> float:
         "width": nbckpt.sample_from(lambda spec: 2 * spec.config.layers),
     }
     nbckpt.run(train_with_files, domains, search=study, metric="loss", mode="min")
-    nbckpt.run(train, search="random")  # type: ignore[arg-type]
     nbckpt.run(Counter, max_concurrent=1, stop={"count": 5})
     nbckpt.run(assert_type(nbckpt.wrap_function(train), type[FunctionRunner]))
     nbckpt.run(assert_type(nbckpt.durable(Counter, "s3://bucket/t"), type[nbckpt.DurableTrainable]))
