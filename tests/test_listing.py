@@ -30,8 +30,9 @@ Run = Callable[..., Any]
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Run:
-    """Return what runs a command on a store of the test's own."""
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Return what runs a command on a store of the test's own; nothing was loaded yet."""
+    monkeypatch.setattr(Loud, "loaded", 0)
     tracker = nbckpt.Tracker(tmp_path / "store")
     session = Session(tracker, AutoMirror(tracker.store), namespace={"x": 1})
     return lambda *words: parse(TABLE, words, "%ckpt").run(session)

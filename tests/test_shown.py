@@ -16,7 +16,7 @@ from nbckpt.core.trust import open_signer
 from nbckpt.errors import StoreError
 from nbckpt.render import Rich
 from nbckpt.store import MemoryStore, RemoteStore, open_store
-from nbckpt.trials.model.recorder import TrialRecorder
+from nbckpt.trials.model import params
 from nbckpt.trials.model.trial import Trial
 
 HOSTILE = "<img src=x onerror=alert(1)>\x1b[31m"
@@ -164,7 +164,7 @@ def test_a_trial_shows_its_configuration_metrics_and_checkpoints(tmp_path: Path)
 
 def test_a_trial_without_its_experiment_is_shown(tmp_path: Path) -> None:
     trial = Trial(tmp_path / "t0", {"lr": HOSTILE})
-    TrialRecorder(trial).create()
+    params.write({trial.folder: trial.config})
     text, page = both(trial)
     assert text == "Trial(t0, PENDING, 0 results)"
     assert "<li" in page
