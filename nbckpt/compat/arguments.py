@@ -48,7 +48,7 @@ NOTHING_TO_DO = {
     "queue_trials": "trials always wait in a queue",
     "log_to_file": "the output of each trial is always kept in its `log.txt`",
     "global_checkpoint_period": "every result is in the trial's journal at once",
-    "ray_auto_init": "there is no cluster to start",
+    "ray_auto_init": "nbckpt starts no cluster",
     "sync_to_driver": "trials write into the experiment's folder",
 }
 """Arguments that change nothing, and why."""

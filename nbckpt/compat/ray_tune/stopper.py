@@ -13,6 +13,7 @@ class Stopper:
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
         """Tell whether the trial ends."""
+        # Not an ABC: a script written for Ray subclasses it.
         raise NotImplementedError(f"{type(self).__name__} must define __call__()")
 
     def stop_all(self) -> bool:

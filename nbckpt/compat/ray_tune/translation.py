@@ -21,8 +21,8 @@ from nbckpt.trials.model.retention import RetentionPolicy
 from nbckpt.trials.model.space import Domain, Grid, grid_search
 from nbckpt.trials.model.stopping import Stop
 
-_AT_THE_END = 1 << 31
-"""A number of results that is never reached: a trainable is saved at its end only."""
+_NEVER = 1 << 31
+"""A number of results, or of failures, that is never reached."""
 _SAME = ("metric", "mode", "num_samples", "max_failures", "executor")
 
 
@@ -41,7 +41,7 @@ def translated(given: Mapping[str, Any]) -> dict[str, Any]:
             "num_samples=-1 never ends here: give a number, and stop the experiment when you like"
         )
     if given.get("max_failures") == -1:
-        given["max_failures"] = _AT_THE_END
+        given["max_failures"] = _NEVER
     arguments = {name: given[name] for name in _SAME if name in given}
     scheduler = given.get("scheduler")
     if not (scheduler is None or isinstance(scheduler, FIFOScheduler)):
@@ -171,4 +171,4 @@ def _retention(given: Mapping[str, Any]) -> RetentionPolicy | None:
 
 def _checkpoint_every(given: Mapping[str, Any]) -> int:
     every: int = given.get("checkpoint_freq", 0)
-    return every or (_AT_THE_END if given.get("checkpoint_at_end") else 0)
+    return every or (_NEVER if given.get("checkpoint_at_end") else 0)
