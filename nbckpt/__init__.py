@@ -16,6 +16,7 @@ from nbckpt.lazy import getter
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+    from nbckpt import states as states
     from nbckpt.core.checkpoint import Checkpoint as Checkpoint
     from nbckpt.core.files import FILES as FILES
     from nbckpt.errors import CodecError as CodecError
@@ -30,17 +31,16 @@ if TYPE_CHECKING:
     from nbckpt.errors import UsageError as UsageError
     from nbckpt.notebook.magic import panel as panel
     from nbckpt.settings import Settings as Settings
-    from nbckpt.state import RandomState as RandomState
-    from nbckpt.state import State as State
-    from nbckpt.state import load_state as load_state
-    from nbckpt.state import replica as replica
-    from nbckpt.state import save_all_states as save_all_states
-    from nbckpt.state import save_and_exit as save_and_exit
-    from nbckpt.state import save_on_signal as save_on_signal
-    from nbckpt.state import save_state as save_state
-    from nbckpt.state import should_stop as should_stop
-    from nbckpt.state import states as states
-    from nbckpt.state import states_checkpoint as states_checkpoint
+    from nbckpt.states import RandomState as RandomState
+    from nbckpt.states import State as State
+    from nbckpt.states import load_state as load_state
+    from nbckpt.states import replica as replica
+    from nbckpt.states import save_all_states as save_all_states
+    from nbckpt.states import save_and_exit as save_and_exit
+    from nbckpt.states import save_on_signal as save_on_signal
+    from nbckpt.states import save_state as save_state
+    from nbckpt.states import should_stop as should_stop
+    from nbckpt.states import states_checkpoint as states_checkpoint
     from nbckpt.sync.config import SyncConfig as SyncConfig
     from nbckpt.sync.syncer import Syncer as Syncer
     from nbckpt.tracker import Tracker as Tracker
@@ -84,17 +84,16 @@ _HOMES = {
     "randint": "nbckpt.trials.model.space",
     "sample_from": "nbckpt.trials.model.space",
     "panel": "nbckpt.notebook.magic",
-    "State": "nbckpt.state",
-    "RandomState": "nbckpt.state",
-    "states": "nbckpt.state",
-    "states_checkpoint": "nbckpt.state",
-    "load_state": "nbckpt.state",
-    "save_state": "nbckpt.state",
-    "save_all_states": "nbckpt.state",
-    "save_on_signal": "nbckpt.state",
-    "should_stop": "nbckpt.state",
-    "save_and_exit": "nbckpt.state",
-    "replica": "nbckpt.state",
+    "State": "nbckpt.states",
+    "RandomState": "nbckpt.states",
+    "states_checkpoint": "nbckpt.states",
+    "load_state": "nbckpt.states",
+    "save_state": "nbckpt.states",
+    "save_all_states": "nbckpt.states",
+    "save_on_signal": "nbckpt.states",
+    "should_stop": "nbckpt.states",
+    "save_and_exit": "nbckpt.states",
+    "replica": "nbckpt.states",
     "SyncConfig": "nbckpt.sync.config",
     "Syncer": "nbckpt.sync.syncer",
     "RetentionPolicy": "nbckpt.trials.model.retention",
@@ -116,10 +115,13 @@ _HOMES = {
     "UsageError": "nbckpt.errors",
 }
 
+_NAMESPACES = ("states",)
+_MOVED = {"state": "nbckpt.states"}
+
 __all__ = [*_HOMES, "load_ipython_extension", "unload_ipython_extension"]
 
 if not TYPE_CHECKING:  # with it, a type checker would accept every name
-    __getattr__ = getter(__name__, _HOMES)
+    __getattr__ = getter(__name__, _HOMES, namespaces=_NAMESPACES, moved=_MOVED)
 
 
 def __dir__() -> list[str]:

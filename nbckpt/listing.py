@@ -14,7 +14,7 @@ from nbckpt.core.manifest import Manifest
 from nbckpt.core.references import SHORT, Entry, Ref
 from nbckpt.errors import NbckptError
 from nbckpt.render import Cell, Column, Table, age, count, short, size
-from nbckpt.state.snapshot import PREFIX, is_state
+from nbckpt.states.snapshot import PREFIX, is_state
 
 if TYPE_CHECKING:
     from nbckpt.trials.checkpoint_index import TrialCheckpoint

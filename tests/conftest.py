@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from nbckpt.state import states
+from nbckpt.states import use_folder
 from nbckpt.trials.engine import shutdown
 
 ENDS_S = 20.0
@@ -74,7 +74,7 @@ def pytest_sessionfinish() -> None:
 @pytest.fixture(autouse=True)
 def own_states() -> Iterator[None]:
     """Give the test a registry of states of its own."""
-    with states():
+    with use_folder():
         yield
 
 

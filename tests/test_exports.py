@@ -17,7 +17,7 @@ NAMESPACES = [
     "",
     ".errors",
     ".mirror",
-    ".state",
+    ".states",
     ".store",
     ".sync",
     ".testing",
@@ -67,6 +67,14 @@ def test_a_public_name_is_there_and_documented(name: str) -> None:
 def test_a_missing_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'Nope'"):
         _ = nbckpt.Nope
+
+
+def test_a_name_that_moved_says_where_it_is() -> None:
+    with pytest.raises(AttributeError, match=r"nbckpt\.state is now nbckpt\.states"):
+        _ = nbckpt.state
+    with pytest.raises(ImportError, match=r"nbckpt\.state is now nbckpt\.states"):
+        from nbckpt import state  # noqa: F401
+    assert not hasattr(nbckpt, "state")
 
 
 def test_dir_lists_the_public_names() -> None:

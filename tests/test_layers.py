@@ -16,7 +16,7 @@ LAYERS = [
     "render",  # see docs/decisions/0033
     "store",
     "core",
-    "state",
+    "states",
     "sync",
     "trials",
     "listing",

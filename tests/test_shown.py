@@ -220,7 +220,7 @@ def test_a_state_shows_its_value_source_line_and_last_use(tmp_path: Path) -> Non
     assert ">size<" not in page  # of nothing here it is known
     assert "test_shown.py" in page
     assert "neither saved nor loaded" in page
-    with nbckpt.states(tmp_path):
+    with nbckpt.states.use_folder(tmp_path):
         state = nbckpt.State.of("sums", {"total": 1})
         nbckpt.save_all_states()
         assert "last saved" in html(state)

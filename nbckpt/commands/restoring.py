@@ -20,7 +20,7 @@ from nbckpt.core.references import SHORT
 from nbckpt.core.values.loading import Failure
 from nbckpt.errors import NotFoundError
 from nbckpt.render import Column, Hint, Page, Result, Table, age, duration, short
-from nbckpt.state.snapshot import is_state
+from nbckpt.states.snapshot import is_state
 from nbckpt.tracker import Restored
 from nbckpt.trials.trash import removals
 

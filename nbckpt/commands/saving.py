@@ -10,7 +10,7 @@ from nbckpt.commands.table import Session
 from nbckpt.core.environment import NAMES
 from nbckpt.core.references import SHORT
 from nbckpt.render import Cell, Column, Page, Result, Table, count, duration, short, size
-from nbckpt.state.snapshot import is_state
+from nbckpt.states.snapshot import is_state
 from nbckpt.tracker import Saved
 
 

@@ -11,7 +11,7 @@ from nbckpt.core.history import History
 from nbckpt.core.references import SHORT, Entry, Ref
 from nbckpt.core.removals import note
 from nbckpt.core.values.loading import Failure
-from nbckpt.state.snapshot import Snapshot, adopt, held, is_state, put_back
+from nbckpt.states.snapshot import Snapshot, adopt, held, is_state, put_back
 
 if TYPE_CHECKING:
     from nbckpt.trials import trash

@@ -15,7 +15,7 @@ from nbckpt.core.values.classes import Classes
 from nbckpt.core.values.loading import load_values
 from nbckpt.errors import CodecError, UsageError
 from nbckpt.render import size
-from nbckpt.state.snapshot import is_state, snapshots
+from nbckpt.states.snapshot import is_state, snapshots
 from nbckpt.tracker.results import Compared
 
 LiveValues = Callable[[Mapping[str, Any], dict[str, Any]], dict[str, Value]]

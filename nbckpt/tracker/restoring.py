@@ -14,7 +14,7 @@ from nbckpt.core.references import SHORT
 from nbckpt.core.selection import values_of
 from nbckpt.core.values.classes import Classes
 from nbckpt.core.values.loading import Failure, load_values
-from nbckpt.state.snapshot import is_state, snapshots
+from nbckpt.states.snapshot import is_state, snapshots
 from nbckpt.tracker.binding import GONE, Binder
 from nbckpt.tracker.comparing import LiveValues
 from nbckpt.tracker.results import Restored

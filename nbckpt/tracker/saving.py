@@ -11,7 +11,7 @@ from nbckpt.core.packs.writer import Packer, Progress
 from nbckpt.core.selection import Selection
 from nbckpt.core.values.variables import Captured, capture
 from nbckpt.errors import CodecError, UsageError
-from nbckpt.state.snapshot import is_state, note_saved, snapshots
+from nbckpt.states.snapshot import is_state, note_saved, snapshots
 
 
 class Save:

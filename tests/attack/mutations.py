@@ -36,7 +36,7 @@ from nbckpt.core.trust import open_signer
 from nbckpt.errors import NbckptError
 from nbckpt.mirror import AutoMirror, Mirror, note
 from nbckpt.render import html_of
-from nbckpt.state import states
+from nbckpt.states import use_folder
 from nbckpt.store import LocalStore, MemoryStore
 from nbckpt.tracker import Tracker
 from nbckpt.trials.catalog import Catalog
@@ -224,7 +224,7 @@ def requested(file: Path) -> None:
 
 def ask_states(folder: Path) -> Iterator[str]:
     def loaded() -> None:
-        with states():
+        with use_folder():
             steps = trainables.Steps()
             model = State.of("Größe", {"weights": np.zeros(6), "name": ""})
             if load_state(steps):

@@ -15,7 +15,7 @@ from nbckpt.core.history import History
 from nbckpt.core.trust import open_signer
 from nbckpt.errors import CorruptError
 from nbckpt.mirror import note
-from nbckpt.state.save import Save
+from nbckpt.states.save import Save
 from nbckpt.store import LocalStore, MemoryStore
 from nbckpt.sync.index import Index
 from nbckpt.tracker import Tracker

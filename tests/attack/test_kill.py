@@ -19,7 +19,7 @@ import pytest
 from attack.working import STEPS, values
 from nbckpt.core.gc import collect
 from nbckpt.mirror import Mirror
-from nbckpt.state.folder import StateFolder
+from nbckpt.states.folder import StateFolder
 from nbckpt.store import LocalStore
 from nbckpt.tracker import Tracker
 from nbckpt.trials import Catalog, Status

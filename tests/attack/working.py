@@ -21,7 +21,7 @@ from nbckpt.commands import TABLE, Session, parse
 from nbckpt.core.gc import collect
 from nbckpt.errors import NbckptError, NotFoundError
 from nbckpt.mirror import AutoMirror
-from nbckpt.state import save_all_states
+from nbckpt.states import save_all_states
 from nbckpt.tracker import Tracker
 
 NAMES = ("red", "green", "blue")

@@ -34,7 +34,7 @@ def written_by_adaptdl(job: Path, **values: int) -> None:
 
 def test_the_newest_checkpoint_of_adaptdl_is_read_with_trust(tmp_path: Path) -> None:
     written_by_adaptdl(tmp_path, a=1, b=2)
-    with nbckpt.states(tmp_path):
+    with nbckpt.states.use_folder(tmp_path):
         a, b, c = Number("a"), Number("b"), Number("c")
         assert checkpoint.load_state(a, trust=True)
         assert checkpoint.load_state(b, trust=True)
@@ -44,7 +44,7 @@ def test_the_newest_checkpoint_of_adaptdl_is_read_with_trust(tmp_path: Path) -> 
 
 def test_a_checkpoint_of_adaptdl_is_not_read_without_trust(tmp_path: Path) -> None:
     written_by_adaptdl(tmp_path, a=1)
-    with nbckpt.states(tmp_path):
+    with nbckpt.states.use_folder(tmp_path):
         state = Number("a")
         with pytest.raises(UntrustedError, match=r"checkpoint-5' was written by AdaptDL.*trust=True"):
             checkpoint.load_state(state)
@@ -53,7 +53,7 @@ def test_a_checkpoint_of_adaptdl_is_not_read_without_trust(tmp_path: Path) -> No
 
 def test_a_save_of_nbckpt_comes_before_those_of_adaptdl(tmp_path: Path) -> None:
     written_by_adaptdl(tmp_path, a=1)
-    with nbckpt.states(tmp_path):
+    with nbckpt.states.use_folder(tmp_path):
         state = Number("a")
         checkpoint.load_state(state, trust=True)
         state.value = 40
@@ -72,7 +72,7 @@ def test_a_state_is_never_read_outside_its_checkpoint(tmp_path: Path, name: str)
     (tmp_path / "job" / "checkpoint-5" / "x" / "y").write_bytes(pickle.dumps(1))
     if hasattr(os, "symlink"):
         (tmp_path / "job" / "checkpoint-5" / "link").symlink_to(tmp_path / "secret")
-    with nbckpt.states(tmp_path / "job"):
+    with nbckpt.states.use_folder(tmp_path / "job"):
         assert not checkpoint.load_state(Number(name), trust=True)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from nbckpt.state import states
+from nbckpt.states import use_folder
 
 SCRIPTS = Path(__file__).parent / "scripts"
 ROOT = Path(__file__).parents[2]
@@ -55,7 +55,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
             monkeypatch.setenv(variable, value)
         script = tmp_path / f"{name}.py"
         script.write_text(changed((SCRIPTS / script.name).read_text()))
-        with states():
+        with use_folder():
             runpy.run_path(str(script), run_name="script")
         return capsys.readouterr().out.splitlines()
 

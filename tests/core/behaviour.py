@@ -55,7 +55,7 @@ _MAIN = vars(sys.modules["__main__"])
 def save(folder: str) -> None:
     """Run and save every row; print what its expression gives, and what it gives after a restore here."""
     from nbckpt import Checkpoint, Tracker
-    from nbckpt.state.values import write
+    from nbckpt.states.values import write
 
     answers: dict[str, dict[str, str]] = {}
     before = _settled()
@@ -87,7 +87,7 @@ def save(folder: str) -> None:
 def load(folder: str) -> None:
     """Restore every row along every route in this new kernel; print what its expression gives."""
     from nbckpt import Checkpoint, Tracker
-    from nbckpt.state.values import read
+    from nbckpt.states.values import read
 
     answers: dict[str, dict[str, str]] = {}
     before = _settled()

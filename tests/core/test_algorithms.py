@@ -34,7 +34,7 @@ from nbckpt.core.packs.format import pack_key, read_index
 from nbckpt.core.trust import open_signer
 from nbckpt.errors import CorruptError, FormatError
 from nbckpt.mirror import Mirror
-from nbckpt.state.folder import StateFolder
+from nbckpt.states.folder import StateFolder
 from nbckpt.store import LocalStore, MemoryStore
 from nbckpt.sync.download import download
 from nbckpt.sync.upload import upload
@@ -224,7 +224,7 @@ import os
 from pathlib import Path
 from nbckpt import Checkpoint, Tracker
 from nbckpt.core.trust import open_signer
-from nbckpt.state.folder import StateFolder
+from nbckpt.states.folder import StateFolder
 from nbckpt.store import LocalStore
 from nbckpt.sync.download import download
 from nbckpt.sync.upload import upload

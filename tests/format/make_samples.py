@@ -24,7 +24,7 @@ os.environ["NBCKPT_CACHE"] = "0"
 import nbckpt  # noqa: E402
 from format import trainables  # noqa: E402
 from nbckpt.mirror import Mirror, note  # noqa: E402
-from nbckpt.state import save_all_states, states  # noqa: E402
+from nbckpt.states import save_all_states, use_folder  # noqa: E402
 from nbckpt.store import LocalStore  # noqa: E402
 
 CELL = """
@@ -71,7 +71,7 @@ def interrupt(trial: Path) -> None:
 
 def make_states(folder: Path) -> None:
     os.environ["NBCKPT_CHECKPOINT_PATH"] = str(folder)
-    with states():
+    with use_folder():
         steps = trainables.Steps()
         model = nbckpt.State.of("Größe", {"weights": np.arange(6.0), "name": "net"})
         for done in (1, 2):

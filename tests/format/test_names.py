@@ -22,7 +22,7 @@ from nbckpt.compat.ray_tune.translation import stop
 from nbckpt.core import algorithms
 from nbckpt.core.values import codec
 from nbckpt.core.values.classes import MOVED, Classes
-from nbckpt.state.snapshot import Snapshot
+from nbckpt.states.snapshot import Snapshot
 from nbckpt.trials import CheckpointFolder, Record, Status
 
 HERE = Path(__file__).parent
@@ -64,7 +64,7 @@ def test_every_module_that_a_pickle_names_is_listed(tmp_path: Path, monkeypatch:
     for value in values(tmp_path):
         named |= ours_in(codec.dump([value], {}).record) | ours_in(cloudpickle.dumps(value))
     assert named - LISTED == set()
-    assert {"nbckpt.core.files", "nbckpt.state.snapshot", "nbckpt.trials.model.space"} <= named
+    assert {"nbckpt.core.files", "nbckpt.states.snapshot", "nbckpt.trials.model.space"} <= named
 
 
 def test_every_listed_name_exists() -> None:
@@ -78,6 +78,16 @@ def test_pickles_of_format_1_name_modules_that_still_exist() -> None:
     assert any(name in MOVED for name in named)
     for name in named:
         importlib.import_module(MOVED.get(name, name))
+
+
+def test_a_module_that_an_old_function_may_mean_is_found() -> None:
+    record = cloudpickle.dumps([nbckpt.states, nbckpt.states.use_folder])
+    old = record.replace(b"\x0dnbckpt.states\x94", b"\x0cnbckpt.state\x94")
+    old = old.replace(b"\x16nbckpt.states.registry\x94", b"\x15nbckpt.state.registry\x94")
+    old = old.replace(b"\x0ause_folder\x94", b"\x06states\x94")
+    assert len(record) - len(old) == 6
+    assert record[2:3] == b"\x95"
+    assert Classes().load(old[:2] + old[11:], ()) == [nbckpt.states, nbckpt.states.use_folder]
 
 
 @pytest.mark.parametrize(

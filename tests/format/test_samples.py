@@ -17,7 +17,7 @@ import pytest
 import nbckpt
 from format import trainables
 from nbckpt.mirror import Mirror, note
-from nbckpt.state import states
+from nbckpt.states import use_folder
 from nbckpt.store import LocalStore
 from nbckpt.sync.download import download
 from nbckpt.trials import Experiment
@@ -129,7 +129,7 @@ def test_a_function_kept_by_value_is_loaded(library: Catalog) -> None:
 def test_saved_states_are_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(V1 / "states", tmp_path / "states")
     monkeypatch.setenv("NBCKPT_CHECKPOINT_PATH", str(tmp_path / "states"))
-    with states():
+    with use_folder():
         steps = trainables.Steps()
         value = {"weights": np.zeros(6), "name": ""}
         model = nbckpt.State.of("Größe", value)

@@ -114,7 +114,7 @@ def test_a_state_and_its_variable_are_restored_as_one_object(made: Notebook) -> 
 @pytest.mark.slow
 def test_a_new_kernel_restores_states_that_are_variables(made: Notebook, tmp_path: Path) -> None:
     from nbckpt import Tracker
-    from nbckpt.state.registry import current
+    from nbckpt.states.registry import current
 
     made.run("counter = Counter('epochs', 5)")
     made.run("%ckpt save one counter rates schedule Counter pickle --states")

@@ -27,7 +27,7 @@ def no_replicas(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def job(tmp_path: Path) -> Iterator[Path]:
     """Give the folder of a job, whose states are those that the test makes."""
-    with nbckpt.states(tmp_path / "job"):
+    with nbckpt.states.use_folder(tmp_path / "job"):
         yield tmp_path / "job"
 
 
@@ -47,7 +47,7 @@ class Number(nbckpt.State):
 
 def restarted(job: Path, name: str = "n", default: int = -1) -> tuple[bool, int]:
     """Return what a program that starts anew finds of a number."""
-    with nbckpt.states(job):
+    with nbckpt.states.use_folder(job):
         state = Number(name, default)
         return nbckpt.load_state(state), state.value
 

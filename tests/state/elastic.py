@@ -181,7 +181,7 @@ def _be_replica(descriptor: int) -> None:
     connection = Connection(descriptor)
     group = Group(connection)
     job = cloudpickle.loads(connection.recv_bytes())
-    with nbckpt.states(barrier=group.barrier):
+    with nbckpt.states.use_folder(barrier=group.barrier):
         connection.send((RETURNED, job(group)))
 
 

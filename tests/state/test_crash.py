@@ -20,7 +20,7 @@ import pytest
 import nbckpt
 from attack.syscalls import ERRORS, Faults
 from nbckpt import StoreError
-from nbckpt.state.folder import StateFolder
+from nbckpt.states.folder import StateFolder
 from state.conftest import Number, restarted, saves
 
 ROUNDS = 60 if os.environ.get("CI") else 12
@@ -122,7 +122,7 @@ def test_a_failed_call_of_a_load_raises_the_documented_error(job: Path, error: s
     for fault in faults(STATE_ERRORS[error]):
         state = Number("n", -1)
         try:
-            with nbckpt.states(job), fault:
+            with nbckpt.states.use_folder(job), fault:
                 assert nbckpt.load_state(state)
         except StoreError:
             assert state.value == -1
@@ -229,7 +229,7 @@ def test_kill_9_at_random_moments_leaves_the_last_or_next_save(tmp_path: Path) -
 def test_kill_9_at_each_call_leaves_the_former_or_the_new_save(tmp_path: Path) -> None:
     job = tmp_path / "job"
     base = 1000
-    with nbckpt.states(job), two_states(base):
+    with nbckpt.states.use_folder(job), two_states(base):
         nbckpt.save_all_states()
     calls = repr({f"{call.__name__}": names for call, names in CALLS.items()})
     code = EACH_CALL.replace("{CALLS}", f"[(globals()[it], names) for it, names in {calls}.items()]")

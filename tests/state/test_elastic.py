@@ -126,7 +126,7 @@ def test_an_interrupted_epoch_is_repeated(tmp_path: Path) -> None:
 
 
 def test_loops_over_epochs_do_not_overlap(tmp_path: Path) -> None:
-    with nbckpt.states(tmp_path):
+    with nbckpt.states.use_folder(tmp_path):
         epochs = Epochs()
         outer = epochs.until(2)
         assert next(outer) == 0

@@ -29,7 +29,7 @@ class Model:
 def saved_and_loaded(folder: Path, before: Any, after: Any) -> Any:
     """Save one value, and load it as another program's value."""
     for value in (before, after):
-        with nbckpt.states(folder):
+        with nbckpt.states.use_folder(folder):
             state = nbckpt.State.of("it", value)
             if not nbckpt.load_state(state):
                 nbckpt.save_all_states()

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 import nbckpt
-from nbckpt.state.folder import StateFolder
-from nbckpt.state.save import file_name
+from nbckpt.states.folder import StateFolder
+from nbckpt.states.save import file_name
 from state.conftest import Number, restarted
 
 ODD = [
@@ -75,7 +75,7 @@ def test_every_file_name_is_valid_and_safe_on_every_system(name: str) -> None:
 @given(st.lists(texts, min_size=1, max_size=5, unique=True))
 def test_states_with_any_names_load_their_own_values(tmp_path: Path, names: list[str]) -> None:
     job = tmp_path / "job"
-    with nbckpt.states(job):
+    with nbckpt.states.use_folder(job):
         kept = [Number(name, value) for value, name in enumerate(names)]
         nbckpt.save_all_states()
         for state in kept:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import nbckpt
-from nbckpt.state.values import write
+from nbckpt.states.values import write
 
 torch = pytest.importorskip("torch", reason="needs PyTorch")
 pytestmark = pytest.mark.usefixtures("job")

@@ -20,7 +20,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 import nbckpt
 from nbckpt import UsageError
-from nbckpt.state.registry import current
+from nbckpt.states.registry import current
 from notebook.conftest import new_shell
 from state.conftest import Number, restarted
 
@@ -164,12 +164,12 @@ def test_a_state_created_during_a_save_is_not_in_that_save(job: Path, when: str)
 
 def test_a_block_has_states_of_its_own(tmp_path: Path) -> None:
     outer = Number("a", 1)
-    with nbckpt.states(tmp_path / "one") as registry:
+    with nbckpt.states.use_folder(tmp_path / "one") as registry:
         inner = Number("a", 2)
         assert registry is current.get()
         assert names() == ["a"]
         nbckpt.save_all_states()
-        with nbckpt.states(tmp_path / "two"):
+        with nbckpt.states.use_folder(tmp_path / "two"):
             assert names() == []
             assert not nbckpt.load_state(inner)
     assert current.get().find("a") is outer
@@ -178,7 +178,7 @@ def test_a_block_has_states_of_its_own(tmp_path: Path) -> None:
 
 def test_a_block_that_fails_ends_too(tmp_path: Path) -> None:
     before = current.get()
-    with pytest.raises(ZeroDivisionError), nbckpt.states(tmp_path):
+    with pytest.raises(ZeroDivisionError), nbckpt.states.use_folder(tmp_path):
         raise ZeroDivisionError
     assert current.get() is before
 
@@ -189,7 +189,7 @@ def test_a_block_covers_its_thread_and_copies_of_its_context(tmp_path: Path) -> 
     def look() -> None:
         is_current.append(current.get() is here)
 
-    with nbckpt.states(tmp_path) as here:
+    with nbckpt.states.use_folder(tmp_path) as here:
         context = copy_context()
         for target in (look, lambda: context.run(look)):
             thread = threading.Thread(target=target)
@@ -425,8 +425,8 @@ new = make()
 one = Mine("b")
 one_more = Mine("b")
 both = [Mine("c") for _ in range(2)]
-print([name for name, _ in nbckpt.state.registry.current.get().live()])
-print(nbckpt.state.registry.current.get().find("a") is new)
+print([name for name, _ in nbckpt.states.registry.current.get().live()])
+print(nbckpt.states.registry.current.get().find("a") is new)
 """
 
 

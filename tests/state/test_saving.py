@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 import nbckpt
 from nbckpt import CorruptError, FormatError, StoreError, UsageError
 from nbckpt.core import schema
-from nbckpt.state.folder import StateFolder
+from nbckpt.states.folder import StateFolder
 from nbckpt.store import files
 from state.conftest import Number, restarted, saves
 
@@ -65,7 +65,7 @@ def test_two_names_are_two_states_and_a_duplicate_is_an_error(
 ) -> None:
     for rank in range(replicas):
         as_replica(monkeypatch, rank, replicas)
-        with nbckpt.states(job):
+        with nbckpt.states.use_folder(job):
             kept = [Number("a"), Number("b")]
             with pytest.raises(ValueError, match="'a' already exists"):
                 Number("a")
@@ -89,7 +89,7 @@ def test_two_replicas_load_a_save_of_one_and_replica_0_saves(
     save(7)
     for rank in (1, 0):
         as_replica(monkeypatch, rank, 2)
-        with nbckpt.states(job):
+        with nbckpt.states.use_folder(job):
             state = ProgressCallback("n")
             assert nbckpt.load_state(state)
             assert state.value == 7
@@ -169,7 +169,7 @@ def test_a_save_syncs_waits_at_a_barrier_writes_and_waits_again(job: Path) -> No
     nbckpt.save_all_states(barrier=barrier)
     order = ["sync a", "sync b", "barrier, 0 saves", "save a", "save b", "barrier, 1 saves"]
     assert events == order
-    with nbckpt.states(job, barrier=barrier):
+    with nbckpt.states.use_folder(job, barrier=barrier):
         kept = [ProgressCallback("a"), ProgressCallback("b")]
         events.clear()
         nbckpt.save_all_states()
@@ -199,7 +199,7 @@ def test_only_replica_0_writes_to_disk(job: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_without_a_folder_states_are_not_saved_or_loaded() -> None:
-    with nbckpt.states():
+    with nbckpt.states.use_folder():
         state = Number()
         assert (nbckpt.save_all_states(), nbckpt.load_state(state)) == (None, False)
 
@@ -207,7 +207,7 @@ def test_without_a_folder_states_are_not_saved_or_loaded() -> None:
 def test_each_save_reads_the_folder_from_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with nbckpt.states():
+    with nbckpt.states.use_folder():
         state = Number()
         for name in ("a", "b"):
             monkeypatch.setenv("NBCKPT_CHECKPOINT_PATH", str(tmp_path / name))
@@ -223,7 +223,7 @@ def test_each_save_reads_the_folder_from_the_environment(
 
 def test_a_relative_folder_is_resolved_at_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with nbckpt.states("job"):
+    with nbckpt.states.use_folder("job"):
         (tmp_path / "else").mkdir()
         monkeypatch.chdir(tmp_path / "else")
         assert save(1).parent == tmp_path / "job"
@@ -232,9 +232,12 @@ def test_a_relative_folder_is_resolved_at_the_start(tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize("url", ["s3://bucket/job", "file:///tmp/job", "GS://x", "memory://x"])
 def test_a_url_is_refused_before_any_work(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError, match="in a folder that all replicas reach"), nbckpt.states(url):
+    with (
+        pytest.raises(UsageError, match="in a folder that all replicas reach"),
+        nbckpt.states.use_folder(url),
+    ):
         pass
-    with nbckpt.states():
+    with nbckpt.states.use_folder():
         state = Number()
         for call in (
             lambda: nbckpt.save_all_states(url),
@@ -263,7 +266,7 @@ def test_one_state_is_a_file_in_a_folder_of_the_caller_s(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced: list[int] = []
-    with nbckpt.states():
+    with nbckpt.states.use_folder():
         state = Number("n", 5)
         monkeypatch.setattr(Number, "sync", lambda self: synced.append(self.value), raising=False)
         nbckpt.save_state(state, tmp_path / "new" / "folder")
@@ -322,7 +325,7 @@ def test_two_saves_are_kept_unless_the_block_sets_another_number(job: Path) -> N
     for value in range(4):
         save(value)
     assert saves(job) == ["checkpoint-3", "checkpoint-4"]
-    with nbckpt.states(job, keep=1):
+    with nbckpt.states.use_folder(job, keep=1):
         save(4)
     assert saves(job) == ["checkpoint-5"]
 
@@ -331,7 +334,7 @@ def test_two_saves_are_kept_unless_the_block_sets_another_number(job: Path) -> N
 def test_keeping_zero_saves_is_refused(job: Path, keep: int) -> None:
     with pytest.raises(UsageError, match=f"keep={keep}: keep at least one save"):
         save(1, keep=keep)
-    with pytest.raises(UsageError, match=f"keep={keep}"), nbckpt.states(job, keep=keep):
+    with pytest.raises(UsageError, match=f"keep={keep}"), nbckpt.states.use_folder(job, keep=keep):
         pass
     assert not job.exists()
 
@@ -590,7 +593,7 @@ def test_a_changed_number_in_a_manifest_is_found(job: Path) -> None:
 def two_saves(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with two saves of two states, one of which has an odd name."""
     job = tmp_path_factory.mktemp("two") / "job"
-    with nbckpt.states(job):
+    with nbckpt.states.use_folder(job):
         kept = Number("n"), Number("Odd name/é\ud800")
         for value in (1, 2):
             for state in kept:
@@ -650,7 +653,7 @@ def test_an_error_in_the_load_of_a_state_is_raised(job: Path) -> None:
 def test_all_states_load_from_one_save_while_another_is_written(job: Path) -> None:
     kept = [Number("a", 1), Number("b", 1)]
     nbckpt.save_all_states()
-    with nbckpt.states(job):
+    with nbckpt.states.use_folder(job):
         a, b = Number("a"), Number("b")
         assert nbckpt.load_state(a)
         other = threading.Thread(target=save_in_another_job, args=(job, "ab"))
@@ -665,7 +668,7 @@ def test_all_states_load_from_one_save_while_another_is_written(job: Path) -> No
 
 def save_in_another_job(job: Path, names: str, **options: Any) -> None:
     """Save states whose value is two."""
-    with nbckpt.states(job):
+    with nbckpt.states.use_folder(job):
         kept = [Number(name, 2) for name in names]
         nbckpt.save_all_states(**options)
         del kept
@@ -727,7 +730,7 @@ def test_two_processes_saving_to_one_folder_get_distinct_numbers(job: Path) -> N
 
 
 def test_a_save_fails_while_another_process_keeps_writing(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nbckpt.state.folder._LOCK_S", 0.01)
+    monkeypatch.setattr("nbckpt.states.folder._LOCK_S", 0.01)
     failed: list[BaseException] = []
 
     class Slow(nbckpt.State):
@@ -738,7 +741,7 @@ def test_a_save_fails_while_another_process_keeps_writing(job: Path, monkeypatch
 
     def attempt() -> None:
         try:
-            with nbckpt.states(job):
+            with nbckpt.states.use_folder(job):
                 save(2)
         except StoreError as error:
             failed.append(error)
@@ -774,7 +777,7 @@ needs_mount = pytest.mark.skipif(
 @needs_mount
 def test_a_full_disk_keeps_the_last_save_and_room_for_the_next(tmp_path: Path) -> None:
     with mounted(tmp_path / "disk", "-t", "tmpfs", "-o", "size=4m", "none") as disk:
-        with nbckpt.states(disk / "job"):
+        with nbckpt.states.use_folder(disk / "job"):
             save(1)
             big = nbckpt.State.of("big", bytes(8 << 20))
             for _ in range(3):
@@ -791,7 +794,7 @@ def test_a_read_only_folder_can_be_loaded_but_not_saved_to(job: Path, tmp_path: 
     save(1)
     with mounted(tmp_path / "ro", "--bind", "-o", "ro", str(job)) as folder:
         assert restarted(folder) == (True, 1)
-        with pytest.raises(StoreError, match="Read-only file system"), nbckpt.states(folder):
+        with pytest.raises(StoreError, match="Read-only file system"), nbckpt.states.use_folder(folder):
             save(2)
 
 
@@ -799,7 +802,10 @@ def test_a_file_in_place_of_the_folder_is_an_error_of_one_line(tmp_path: Path) -
     (tmp_path / "file").touch()
     for folder in (tmp_path / "file", tmp_path / "file" / "job"):
         for call in (lambda: restarted(folder), lambda: save(1)):  # noqa: B023
-            with pytest.raises(StoreError, match=r"cannot (read|write) '.*file.*"), nbckpt.states(folder):
+            with (
+                pytest.raises(StoreError, match=r"cannot (read|write) '.*file.*"),
+                nbckpt.states.use_folder(folder),
+            ):
                 call()
 
 
@@ -815,7 +821,7 @@ def test_the_folders_that_the_first_save_makes_are_durable_too(
 def test_a_save_removed_during_a_load_is_an_error_with_its_file(job: Path) -> None:
     kept = [Number("a", 1), Number("b", 1)]
     nbckpt.save_all_states()
-    with nbckpt.states(job):
+    with nbckpt.states.use_folder(job):
         a, b = Number("a"), Number("b")
         assert nbckpt.load_state(a)
         shutil.rmtree(job)
@@ -825,7 +831,7 @@ def test_a_save_removed_during_a_load_is_an_error_with_its_file(job: Path) -> No
 
 
 def test_importing_the_package_does_not_configure_logging() -> None:
-    code = "import logging, nbckpt.state; print(logging.root.handlers, logging.getLogger('nbckpt').handlers)"
+    code = "import logging, nbckpt.states; print(logging.root.handlers, logging.getLogger('nbckpt').handlers)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[] []\n"
 
@@ -858,7 +864,7 @@ def test_a_save_syncs_files_and_manifest_before_the_rename(
 def test_without_a_folder_a_save_warns_that_nothing_is_saved(
     caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with nbckpt.states():
+    with nbckpt.states.use_folder():
         assert nbckpt.save_all_states() is None
         assert caplog.messages == []
         kept = Number("n", 1)

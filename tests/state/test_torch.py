@@ -43,7 +43,7 @@ class Training:
 
 def saved(folder: Path, states: Callable[[], Any]) -> Path:
     """Save what *states* makes, and return the save's folder."""
-    with nbckpt.states(folder):
+    with nbckpt.states.use_folder(folder):
         kept = states()
         made = nbckpt.save_all_states()
         assert kept
@@ -67,7 +67,7 @@ def test_resumed_training_equals_uninterrupted_training(tmp_path: Path) -> None:
     saved(tmp_path, whole.states)
     resumed = Training(seed=2)
     assert not equal(resumed.parameters(), whole.parameters())
-    with nbckpt.states(tmp_path):
+    with nbckpt.states.use_folder(tmp_path):
         assert [nbckpt.load_state(state) for state in resumed.states()] == [True] * 3
     assert equal(resumed.parameters(), whole.parameters())
     for seed in range(3, 6):
@@ -84,7 +84,7 @@ def test_a_model_and_its_optimizer_are_loaded_in_place(tmp_path: Path) -> None:
     training = Training(seed=2)
     weights = list(training.model.parameters())
     memory = [weight.data_ptr() for weight in weights]
-    with nbckpt.states(tmp_path):
+    with nbckpt.states.use_folder(tmp_path):
         for state in training.states():
             nbckpt.load_state(state)
     assert [weight.data_ptr() for weight in training.model.parameters()] == memory
@@ -132,7 +132,7 @@ def test_shared_tensor_memory_is_saved_once_and_shared_again(tmp_path: Path) -> 
     made = saved(tmp_path, lambda: [nbckpt.State.of(*entry) for entry in states])
     assert sizes(made / "tied.state")[1:] == [300 * 300 * 4]
     assert sizes(made / "views.state")[1:] == [10_000 * 4]
-    with nbckpt.states(tmp_path):
+    with nbckpt.states.use_folder(tmp_path):
         state = nbckpt.State.of("views", None)
         nbckpt.load_state(state)
     state.value["every"][2] = -1.0
@@ -143,7 +143,7 @@ def test_a_model_and_its_optimizer_in_one_value_belong_together(tmp_path: Path) 
     training = Training(seed=1)
     training.step(0)
     saved(tmp_path, lambda: nbckpt.State.of("all", training))
-    with nbckpt.states(tmp_path):
+    with nbckpt.states.use_folder(tmp_path):
         state = nbckpt.State.of("all", None)
         nbckpt.load_state(state)
     training.step(1)
@@ -158,7 +158,7 @@ def test_a_tensor_is_filled_in_place(tmp_path: Path, kind: str) -> None:
         made = made.bfloat16()
     tensor = torch.nn.Parameter(made) if kind == "parameter" else made
     before = tensor.detach().clone()
-    with nbckpt.states(tmp_path):
+    with nbckpt.states.use_folder(tmp_path):
         state = nbckpt.State.of("tensor", tensor)
         nbckpt.save_all_states()
         with torch.no_grad():
@@ -173,7 +173,7 @@ def test_a_tensor_is_filled_in_place(tmp_path: Path, kind: str) -> None:
 def test_random_generators_continue_where_they_were_saved(tmp_path: Path) -> None:
     generator, state = torch.Generator().manual_seed(7), np.random.default_rng(7)
     torch.rand(3, generator=generator)
-    with nbckpt.states(tmp_path):
+    with nbckpt.states.use_folder(tmp_path):
         states = [nbckpt.State.of("torch", generator.get_state()), nbckpt.State.of("numpy", state)]
         nbckpt.save_all_states()
         drawn = torch.rand(3, generator=generator), state.random(3)
@@ -188,7 +188,7 @@ def test_a_dict_of_models_is_loaded_in_place(tmp_path: Path) -> None:
     first, second = Training(seed=1), Training(seed=2)
     first.step(0)
     saved(tmp_path, lambda: nbckpt.State.of("all", vars(first)))
-    with nbckpt.states(tmp_path):
+    with nbckpt.states.use_folder(tmp_path):
         state = nbckpt.State.of("all", vars(second))
         assert nbckpt.load_state(state)
     first.step(1)

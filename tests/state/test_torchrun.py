@@ -72,7 +72,7 @@ def train() -> None:
     dist.init_process_group("gloo")
     model, optimizer = parts(seed=replica.rank())
     progress = {"step": 0}
-    with nbckpt.states(barrier=dist.barrier):
+    with nbckpt.states.use_folder(barrier=dist.barrier):
         states = [
             nbckpt.State.of("model", model),
             Held(progress),

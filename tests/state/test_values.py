@@ -27,9 +27,9 @@ from hypothesis import strategies as st
 
 import nbckpt
 from nbckpt import CodecError, CorruptError
-from nbckpt.state import snapshot
-from nbckpt.state.registry import current
-from nbckpt.state.values import read, write
+from nbckpt.states import snapshot
+from nbckpt.states.registry import current
+from nbckpt.states.values import read, write
 
 pytestmark = pytest.mark.usefixtures("job")
 

@@ -11,7 +11,7 @@ import cloudpickle
 import pytest
 
 import nbckpt
-from nbckpt.state.registry import current
+from nbckpt.states.registry import current
 
 SECONDS = 60
 

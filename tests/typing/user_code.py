@@ -173,7 +173,7 @@ def continue_states(folder: Path) -> None:
     weights = nbckpt.State.of("weights", [0.1])
     assert_type(weights.value, list[float])
     assert_type(nbckpt.replica, ModuleType)
-    with nbckpt.states(folder) as registry:
+    with nbckpt.states.use_folder(folder) as registry:
         assert_type(registry.path, Path | None)
     for state in (epoch, generators, weights):
         assert_type(nbckpt.load_state(state), bool)

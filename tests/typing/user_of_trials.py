@@ -1,4 +1,4 @@
-"""A program that extends trials and states: it uses every name of `nbckpt.trials` and `nbckpt.state`."""
+"""A program that extends trials and states: it uses every name of `nbckpt.trials` and `nbckpt.states`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, assert_type
 import pandas
 
 from nbckpt.errors import Interrupted
-from nbckpt.state import (
+from nbckpt.states import (
     RandomState,
     Registry,
     State,
@@ -20,8 +20,8 @@ from nbckpt.state import (
     save_on_signal,
     save_state,
     should_stop,
-    states,
     states_checkpoint,
+    use_folder,
 )
 from nbckpt.trials import (
     Callback,
@@ -165,7 +165,7 @@ def elastic(folder: Path) -> None:
     """Save states on every replica."""
     assert_type(replica.rank() + replica.count() + replica.restarts(), int)
     assert_type(replica.checkpoint_path(), Path | None)
-    with states(folder, keep=1) as registry:
+    with use_folder(folder, keep=1) as registry:
         assert_type(registry, Registry)
         generators: State = RandomState()
         assert_type(load_state(generators), bool)

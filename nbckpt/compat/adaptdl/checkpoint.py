@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import IO
 
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, UntrustedError
-from nbckpt.state import State, saving
-from nbckpt.state.folder import StateFolder
-from nbckpt.state.registry import current
-from nbckpt.state.save import Save
-from nbckpt.state.saving import save_all_states, save_state
+from nbckpt.states import State, saving
+from nbckpt.states.folder import StateFolder
+from nbckpt.states.registry import current
+from nbckpt.states.save import Save
+from nbckpt.states.saving import save_all_states, save_state
 from nbckpt.store.files import explained, only_files
 from nbckpt.store.scan import is_link
 
@@ -55,7 +55,7 @@ class AdaptDLCheckpoint:
         self.folder = folder
 
     def open(self, name: str) -> IO[bytes] | None:
-        """See `nbckpt.state.registry.Source.open`. A name or a link that leads outside is not opened."""
+        """See `nbckpt.states.registry.Source.open`. A name or a link that leads outside is not opened."""
         file = self.folder / name
         if file.parent != self.folder or is_link(file) or not file.is_file():
             return None

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from nbckpt.settings import first_set
-from nbckpt.state import replica
-from nbckpt.state.replica import count as num_replicas
-from nbckpt.state.replica import rank as replica_rank
-from nbckpt.state.replica import restarts as num_restarts
+from nbckpt.states import replica
+from nbckpt.states.replica import count as num_replicas
+from nbckpt.states.replica import rank as replica_rank
+from nbckpt.states.replica import restarts as num_restarts
 
 __all__ = [
     "checkpoint_path",

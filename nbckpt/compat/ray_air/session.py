@@ -9,7 +9,7 @@ from typing import Any
 from nbckpt.compat.arguments import refused_names
 from nbckpt.compat.ray_air.checkpoint import Checkpoint
 from nbckpt.core import checkpoint as core
-from nbckpt.state import replica
+from nbckpt.states import replica
 from nbckpt.trials.training import session
 
 

@@ -25,6 +25,19 @@ Origin = Literal["live", "new", "apart"]
 """The origin of classes: the live classes if they exist; new ones; or new ones that nobody else sees."""
 
 MOVED = {
+    "nbckpt.state": "nbckpt.states",
+    "nbckpt.state.folder": "nbckpt.states.folder",
+    "nbckpt.state.generators": "nbckpt.states.generators",
+    "nbckpt.state.maker": "nbckpt.states.maker",
+    "nbckpt.state.refill": "nbckpt.states.refill",
+    "nbckpt.state.registry": "nbckpt.states.registry",
+    "nbckpt.state.replica": "nbckpt.states.replica",
+    "nbckpt.state.save": "nbckpt.states.save",
+    "nbckpt.state.saving": "nbckpt.states.saving",
+    "nbckpt.state.signals": "nbckpt.states.signals",
+    "nbckpt.state.snapshot": "nbckpt.states.snapshot",
+    "nbckpt.state.state": "nbckpt.states.state",
+    "nbckpt.state.values": "nbckpt.states.values",
     "nbckpt.sync.folders": "nbckpt.sync.transfer",
     "nbckpt.trials.callbacks": "nbckpt.trials.model.callback",
     "nbckpt.trials.checkpoints": "nbckpt.trials.checkpoints.folder",
@@ -37,6 +50,9 @@ MOVED = {
     "nbckpt.trials.trial": "nbckpt.trials.model.trial",
 }
 """Modules of nbckpt that pickles name by an older path, with their current paths."""
+
+RENAMED = {("nbckpt.states.registry", "states"): "use_folder"}
+"""Names in these modules, with their current names."""
 
 # For cloudpickle's functions that make a class: the position of the class's number in the arguments.
 _MAKERS = {"_make_skeleton_class": 4, "_make_skeleton_enum": 5}
@@ -142,7 +158,10 @@ class _Unpickler(pickle.Unpickler):
     def find_class(self, module_name: str, global_name: str) -> Any:
         """See `pickle.Unpickler.find_class`."""
         module_name = MOVED.get(module_name, module_name)
+        global_name = RENAMED.get((module_name, global_name), global_name)
         named = super().find_class(module_name, global_name)
+        if named is cloudpickle.subimport:  # a function's record names each module that its code may mean
+            return lambda name: named(MOVED.get(name, name))
         if module_name != cloudpickle.__name__:
             return named
         if global_name in _MAKERS:

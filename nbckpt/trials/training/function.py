@@ -17,8 +17,8 @@ from types import AsyncGeneratorType, GeneratorType
 from typing import Any, ClassVar, Literal
 
 from nbckpt.errors import TrialError, UsageError
-from nbckpt.state import registry
-from nbckpt.state.snapshot import CheckpointSource, snapshots
+from nbckpt.states import registry
+from nbckpt.states.snapshot import CheckpointSource, snapshots
 from nbckpt.trials.checkpoints.folder import CheckpointFolder
 from nbckpt.trials.checkpoints.record import Record
 from nbckpt.trials.model.metrics import DONE, OnResult, Result

@@ -13,7 +13,7 @@ from typing import Any
 
 from nbckpt.core.checkpoint import Checkpoint
 from nbckpt.errors import UsageError
-from nbckpt.state.snapshot import snapshots
+from nbckpt.states.snapshot import snapshots
 from nbckpt.trials.model.metrics import DONE, Counts, OnResult, Result, all_plain, as_plain, check_done
 from nbckpt.trials.training.session import CheckpointLike, StopTrial
 from nbckpt.trials.training.stager import CheckpointStager

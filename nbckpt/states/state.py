@@ -11,7 +11,7 @@ from nbckpt.core.values.preview import describe
 from nbckpt.errors import UsageError
 from nbckpt.hook import Hook
 from nbckpt.render import Page, Rich, age
-from nbckpt.state.registry import current
+from nbckpt.states.registry import current
 
 V = TypeVar("V")
 
@@ -69,7 +69,7 @@ class State(Rich):
     def of(name: str, value: V) -> StateOf[V]:
         """Return a state for a model, an optimizer, a scheduler, a sampler or any other value.
 
-        See `nbckpt.state.values.ValueState`.
+        See `nbckpt.states.values.ValueState`.
         """
         return make_state(name, value)
 

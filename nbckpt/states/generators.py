@@ -9,8 +9,8 @@ from typing import IO, Any
 from nbckpt.core import environment
 from nbckpt.errors import CorruptError
 from nbckpt.render import count
-from nbckpt.state.state import State, name_of
-from nbckpt.state.values import read, write
+from nbckpt.states.state import State, name_of
+from nbckpt.states.values import read, write
 
 _SAVED = ("random.state", "numpy.random.state", "torch.random.state")
 _DEVICES = "torch.cuda.random.state"

@@ -3,13 +3,13 @@
 The interface is that of AdaptDL's `adaptdl.checkpoint`: to run a program written for it, change its import.
 """
 
-from nbckpt.state import replica
-from nbckpt.state.generators import RandomState
-from nbckpt.state.registry import Registry, states
-from nbckpt.state.saving import load_state, save_all_states, save_state
-from nbckpt.state.signals import save_and_exit, save_on_signal, should_stop
-from nbckpt.state.snapshot import states_checkpoint
-from nbckpt.state.state import State
+from nbckpt.states import replica
+from nbckpt.states.generators import RandomState
+from nbckpt.states.registry import Registry, use_folder
+from nbckpt.states.saving import load_state, save_all_states, save_state
+from nbckpt.states.signals import save_and_exit, save_on_signal, should_stop
+from nbckpt.states.snapshot import states_checkpoint
+from nbckpt.states.state import State
 
 __all__ = [
     "RandomState",
@@ -22,6 +22,6 @@ __all__ = [
     "save_on_signal",
     "save_state",
     "should_stop",
-    "states",
     "states_checkpoint",
+    "use_folder",
 ]

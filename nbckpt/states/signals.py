@@ -19,9 +19,9 @@ from types import FrameType, TracebackType
 from typing import Any, NoReturn, Self
 
 from nbckpt.errors import Interrupted, UsageError
-from nbckpt.state.maker import in_notebook
-from nbckpt.state.registry import current
-from nbckpt.state.saving import NO_FOLDER, save_all_states
+from nbckpt.states.maker import in_notebook
+from nbckpt.states.registry import current
+from nbckpt.states.saving import NO_FOLDER, save_all_states
 
 EXIT_CODE = 143
 """The exit code of a job that was asked to stop: 128 + SIGTERM, as in AdaptDL."""

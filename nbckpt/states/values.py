@@ -21,9 +21,9 @@ from nbckpt.core.reducers import main_namespace
 from nbckpt.core.values import codec
 from nbckpt.core.values.diagnose import path_to
 from nbckpt.errors import CodecError, CorruptError
-from nbckpt.state.refill import SCALARS, filled, has_state_dict, state_of
-from nbckpt.state.registry import current
-from nbckpt.state.state import State, StateOf, make_state, name_of
+from nbckpt.states.refill import SCALARS, filled, has_state_dict, state_of
+from nbckpt.states.registry import current
+from nbckpt.states.state import State, StateOf, make_state, name_of
 
 _MAGIC = b"nbckpt value 1\n"
 _ALIGNED = 64

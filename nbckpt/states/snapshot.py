@@ -14,8 +14,8 @@ from typing import IO, Any
 
 from nbckpt.core.checkpoint import Checkpoint
 from nbckpt.errors import UsageError
-from nbckpt.state.registry import Registered, current
-from nbckpt.state.state import State, name_of
+from nbckpt.states.registry import Registered, current
+from nbckpt.states.state import State, name_of
 
 PREFIX = "state:"
 

@@ -14,9 +14,9 @@ from typing import IO, Any, Protocol
 
 from nbckpt.core.manifest import now
 from nbckpt.errors import UsageError
-from nbckpt.state import replica
-from nbckpt.state.folder import at_least_one, local
-from nbckpt.state.maker import Maker, maker_of
+from nbckpt.states import replica
+from nbckpt.states.folder import at_least_one, local
+from nbckpt.states.maker import Maker, maker_of
 
 _log = logging.getLogger("nbckpt")
 
@@ -185,7 +185,7 @@ current: ContextVar[Registry] = ContextVar("nbckpt_states", default=Registry()) 
 
 
 @contextmanager
-def states(
+def use_folder(
     path: str | os.PathLike[str] | None = None,
     *,
     barrier: Callable[[], Any] | None = None,

@@ -9,13 +9,15 @@ from contextlib import closing
 from pathlib import Path
 from typing import IO, Any
 
-from nbckpt.state import replica
-from nbckpt.state.folder import StateFolder, at_least_one, local
-from nbckpt.state.registry import current
-from nbckpt.state.save import write_alone
-from nbckpt.state.state import State, name_of
+from nbckpt.states import replica
+from nbckpt.states.folder import StateFolder, at_least_one, local
+from nbckpt.states.registry import current
+from nbckpt.states.save import write_alone
+from nbckpt.states.state import State, name_of
 
-NO_FOLDER = "no folder is set, so no state is saved. Set NBCKPT_CHECKPOINT_PATH or use nbckpt.states()"
+NO_FOLDER = (
+    "no folder is set, so no state is saved. Set NBCKPT_CHECKPOINT_PATH or use nbckpt.states.use_folder()"
+)
 
 _log = logging.getLogger("nbckpt")
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError, UsageError
-from nbckpt.state.save import PREFIX, Save, Writable, file_name, write_manifest, write_state
+from nbckpt.states.save import PREFIX, Save, Writable, file_name, write_manifest, write_state
 from nbckpt.store import STAGING
 from nbckpt.store.files import commit, explained, make_folder, remove, staged_folder, sweep
 from nbckpt.store.locks import Timeout, file_lock
