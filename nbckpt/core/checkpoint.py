@@ -2,7 +2,7 @@
 
 A checkpoint is an immutable tree of fields and files. Its forms are a dict, a folder, bytes, a URI and a
 place in a store. Each form writes the same tree and reads it back. A checkpoint that passes through any
-chain of forms stays equal, including fields added in the dict form and files added in the folder form.
+chain of forms keeps its content, including fields added in the dict form and files added in the folder form.
 """
 
 from __future__ import annotations
@@ -263,6 +263,11 @@ class Checkpoint(Rich):
         """
         return self._outgoing().digest()
 
+    def same_content(self, other: Checkpoint) -> bool:
+        """Return whether *other* has equal fields, files, attributes and class. `==` compares identity."""
+        # see docs/decisions/0074
+        return self is other or self.digest() == other.digest()
+
     def get_preprocessor(self, *, trust: bool = False) -> Any:
         """Return the field `_preprocessor`, else the object in the file `_preprocessor`, else None.
 
@@ -281,12 +286,6 @@ class Checkpoint(Rich):
                 "If you know who wrote it, pass trust=True"
             )
         return pickle.loads(self._tree.read(_PREPROCESSOR))
-
-    def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, Checkpoint) and self.digest() == other.digest())
-
-    def __hash__(self) -> int:
-        return hash(self.digest())
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._source.short()})"
