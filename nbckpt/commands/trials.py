@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 from nbckpt.commands import values
-from nbckpt.commands.options import ExperimentName, Metric, Mode, Number, PageNumber, Target, Word
+from nbckpt.commands.meaning import is_ref
+from nbckpt.commands.options import ExperimentName, Metric, Mode, Number, PageNumber, Step, Target, Word
 from nbckpt.commands.table import Session
+from nbckpt.core.checkpoint import Checkpoint
 from nbckpt.errors import Interrupted, NbckptError, UsageError
 from nbckpt.render import Hint, Page, Result
 from nbckpt.sync import SyncConfig
@@ -17,6 +19,7 @@ from nbckpt.trials.engine.experiment import Experiment
 from nbckpt.trials.model.space import grid_search
 from nbckpt.trials.model.stopping import Stop
 from nbckpt.trials.model.trial import Status, Trial
+from nbckpt.trials.origin import Restorable
 from nbckpt.trials.run import run as run_experiment
 from nbckpt.trials.views.statuses import INTERRUPTED, PAUSED, RUNNING, counted, states_of
 from nbckpt.trials.views.table import MOST_ROWS, TrialTable
@@ -44,6 +47,7 @@ def run(
     keep: Number | None = None,
     sync: Annotated[str, Word("URL")] = "",
     every: Number = 0,
+    restore: Step = "",
     metric: Metric = "",
     mode: Mode = "",
     resume: Literal["auto", "must", "never"] = "auto",
@@ -65,6 +69,7 @@ def run(
         failures: Start a failed trial again up to N times.
         keep: Keep N checkpoints of each trial; by default all.
         sync: Also upload the trials to URL while they run.
+        restore: The checkpoint that the trials start from: a name, t3@10, a path or a URL.
         every: Save a Trainable, or the states of a function, after every N results.
         resume: Whether an experiment of this name must exist, must not exist, or may exist.
     """
@@ -87,8 +92,14 @@ def run(
         resume=resume,
         folder=session.library.folder,
         sync_config=SyncConfig(upload_dir=sync) if sync else None,
+        restore=_origin(session, restore) if restore else None,
     )
     return _under_way(session, experiment, wait=wait)
+
+
+def _origin(session: Session, ref: str) -> Restorable:
+    """Return the session's checkpoint of this name; a trial's checkpoint, a path or a URL as it is."""
+    return Checkpoint.from_store(session.tracker.store, ref) if is_ref(session, ref) else ref
 
 
 def _stop(words: Sequence[str], session: Session) -> Stop:

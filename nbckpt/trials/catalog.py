@@ -14,6 +14,7 @@ from nbckpt.core.trust import Signer
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError, UsageError
 from nbckpt.store.locks import Timeout, file_lock
 from nbckpt.store.scan import link_outside, size_of
+from nbckpt.trials.checkpoints.origin import FOLDER, origin_of
 from nbckpt.trials.checkpoints.record import SUFFIX, Record
 from nbckpt.trials.engine.experiment import Experiment
 from nbckpt.trials.model import spec as spec_file
@@ -141,6 +142,9 @@ class Catalog:
         folder = self.folder / ref if whole else trials[0].folder.parent
         with self._at_rest(folder.name):
             signed = [folder.name] if whole and spec_file.sign(folder, signer) else []
+            if whole:
+                origin = origin_of(folder)
+                signed += [f"{ref}/{FOLDER}" for _ in sign_checkpoints(origin, origin.records(), signer)]
             for trial in trials:
                 records = [step] if step else trial.checkpoints.records()
                 names = sign_checkpoints(trial.checkpoints, records, signer)

@@ -35,6 +35,7 @@ from nbckpt.trials.model.space import Keys, canonical, computed, configs, with_e
 from nbckpt.trials.model.spec import Spec
 from nbckpt.trials.model.stopping import Stop
 from nbckpt.trials.model.trial import Status, Trial
+from nbckpt.trials.origin import Origin, Restorable, find_origin, keep_origin
 from nbckpt.trials.training.function import trainable_class
 from nbckpt.trials.training.trainable import Trainable
 
@@ -68,6 +69,7 @@ def run(
     resume: Resume = "auto",
     folder: str | os.PathLike[str] | None = None,
     sync_config: SyncConfig | None = None,
+    restore: Restorable | None = None,
 ) -> Experiment:
     """Run a function, once for each configuration, in the background. Return at once.
 
@@ -104,10 +106,14 @@ def run(
         folder: Where experiments are kept; by default `experiments` in the store's folder.
         sync_config: Where to sync the experiment, and how often; the last sync comes before it ends. If an
             experiment of this name is there but not here, it is downloaded first.
+        restore: The checkpoint that trials start from: a Checkpoint, a path, a URL, `EXP/t3@10` for a
+            trial's checkpoint, or a name in the store. `get_checkpoint()` returns it until a trial has a
+            checkpoint of its own, also after a resume. The experiment keeps a copy.
 
     Raises:
         UsageError: An argument is wrong; the message says which, and nothing was started.
-        NotFoundError: There is no such experiment to resume, but *resume* is `must`.
+        NotFoundError: There is no checkpoint to *restore*, or no experiment to resume, but *resume* is
+            `must`.
         StoreError: The disk or the remote storage failed.
     """
     spec = Spec(
@@ -128,10 +134,26 @@ def run(
         sync=sync_config,
     )
     source = _checked(spec, executor, search)
-    experiment, runner = open_runner(_folder(folder, name, spec, resume), spec)
+    place = _folder(folder, name, spec, resume)
+    origin = find_origin(restore, place.parent)
+    return _started(place, spec, resume, origin, source, executor, keep_seed=seed is None)
+
+
+def _started(
+    folder: Path,
+    spec: Spec,
+    resume: Resume,
+    origin: Origin | None,
+    search: Search | None,
+    executor: str | Executor,
+    *,
+    keep_seed: bool,
+) -> Experiment:
+    """Give the experiment in *folder* its *spec*, and start its trials."""
+    experiment, runner = open_runner(folder, spec)
     with runner.claimed():
-        _prepare(runner, spec, resume, keep_seed=seed is None)
-        runner.launch(experiment, _trials(runner, source), source, executor)
+        _prepare(runner, spec, resume, origin, keep_seed=keep_seed)
+        runner.launch(experiment, _trials(runner, search), search, executor)
     return experiment
 
 
@@ -173,7 +195,7 @@ def _folder(folder: str | os.PathLike[str] | None, name: str, spec: Spec, resume
     return _new_folder(top, spec)
 
 
-def _prepare(runner: Runner, spec: Spec, resume: Resume, *, keep_seed: bool) -> None:
+def _prepare(runner: Runner, spec: Spec, resume: Resume, origin: Origin | None, *, keep_seed: bool) -> None:
     """Give an experiment its new *spec*. When this returns, none of its trials runs here."""
     _find(runner.folder, spec, resume)
     runner.refresh()
@@ -182,7 +204,10 @@ def _prepare(runner: Runner, spec: Spec, resume: Resume, *, keep_seed: bool) -> 
         runner.wait()
     before = runner.spec
     seed = before.seed if keep_seed else spec.seed
-    runner.write_spec(replace(spec, seed=seed, created_at=before.created_at))
+    if origin is not None:
+        keep_origin(origin, runner.folder)
+    label = before.origin if origin is None else origin.label
+    runner.write_spec(replace(spec, seed=seed, created_at=before.created_at, origin=label))
 
 
 def _find(folder: Path, spec: Spec, resume: Resume) -> None:

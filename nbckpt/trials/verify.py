@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from nbckpt.errors import CorruptError, FormatError, NbckptError, NotFoundError
 from nbckpt.trials.catalog import Catalog
 from nbckpt.trials.checkpoints.folder import CheckpointFolder
+from nbckpt.trials.checkpoints.origin import FOLDER, origin_of
 from nbckpt.trials.checkpoints.record import Record
 from nbckpt.trials.model import spec as spec_file
 from nbckpt.trials.model.trial import Trial, read_trials
@@ -44,11 +46,12 @@ def verify_trials(catalog: Catalog, refs: Sequence[str]) -> VerifiedTrials:
     for ref in refs:
         if ref in names:
             verified.damages += _damage_of_spec(catalog, ref)
+            _verify_origin(verified, catalog.folder / ref)
             for trial in read_trials(catalog.folder / ref, {}):
                 _verify_trial(verified, trial)
         elif "@" in ref:
             trial, record = catalog.checkpoint(ref)
-            _verify_record(verified, trial, record)
+            _verify_record(verified, trial.checkpoints, _label(trial), record)
         else:
             _verify_trial(verified, catalog.trial(ref)[1])
     return verified
@@ -65,16 +68,32 @@ def _verify_trial(verified: VerifiedTrials, trial: Trial) -> None:
     records, damages = trial.checkpoints.scan()
     verified.damages += [(_label(trial), damage) for damage in (trial.damage, *damages) if damage]
     for record in records:
-        _verify_record(verified, trial, record)
+        _verify_record(verified, trial.checkpoints, _label(trial), record)
 
 
-def _verify_record(verified: VerifiedTrials, trial: Trial, record: Record) -> None:
+def _verify_origin(verified: VerifiedTrials, experiment: Path) -> None:
+    """Read the checkpoint that an experiment's trials start from, if there is one."""
+    label = f"{experiment.name}/{FOLDER}"
     try:
-        trial.checkpoints.check(record)
+        checkpoints = origin_of(experiment)
+        records, damages = checkpoints.scan()
+    except CorruptError as error:
+        verified.damages.append((label, str(error)))
+        return
+    verified.damages += [(label, damage) for damage in damages]
+    for record in records:
+        _verify_record(verified, checkpoints, label, record)
+
+
+def _verify_record(
+    verified: VerifiedTrials, checkpoints: CheckpointFolder, label: str, record: Record
+) -> None:
+    try:
+        checkpoints.check(record)
     except (NbckptError, OSError) as error:
-        if not _is_current(trial.checkpoints, record):
+        if not _is_current(checkpoints, record):
             return
-        verified.damages.append((f"{_label(trial)}@{record.step}", str(error)))
+        verified.damages.append((f"{label}@{record.step}", str(error)))
     verified.checkpoints += 1
     verified.size += record.size
 

@@ -101,6 +101,13 @@ def test_a_grid_runs_on_all_nodes_at_once(nodes: Nodes, together: dict[str, Any]
     assert nodes.left() == []
 
 
+def test_trials_on_all_nodes_start_from_a_given_checkpoint(nodes: Nodes, together: dict[str, Any]) -> None:
+    experiment = finished(count, together, restore=nbckpt.Checkpoint.from_dict({"i": 4}))
+    assert [told(trial, "i") for trial in experiment.trials] == [[4, 5]] * 2
+    assert [told(trial) for trial in experiment.trials] == [[1, 2]] * 2
+    assert nodes.left() == []
+
+
 def offers(config: dict[str, Any]) -> None:
     for i in range(1, 5):
         nbckpt.report(i=i, checkpoint={"i": i} if nbckpt.should_checkpoint() else None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -12,6 +12,7 @@ from nbckpt.errors import CorruptError, NbckptError, StoreError, TrialError
 from nbckpt.sync import SyncConfig
 from nbckpt.trials.checkpoints.durable import NotDurableError
 from nbckpt.trials.checkpoints.folder import CheckpointFolder
+from nbckpt.trials.checkpoints.origin import lent
 from nbckpt.trials.checkpoints.record import Record
 from nbckpt.trials.engine.callbacks import Callbacks
 from nbckpt.trials.engine.search import SafeSearch
@@ -55,6 +56,7 @@ class RunSettings:
     search: SafeSearch
     experiment: Versioned
     sync: SyncConfig = field(default_factory=SyncConfig)
+    origin: str = ""
 
 
 class Attempt:
@@ -124,8 +126,8 @@ class Attempt:
 
     def _run(self) -> None:
         try:
-            with self._keeping_log():
-                self._train()
+            with self._keeping_log(), ExitStack() as held:
+                self._train(held)
         except WorkerEndedError as error:  # for example because the kernel shuts down and ends its processes
             self.signal = self.signal or "pause"
             self._warn(error)
@@ -169,11 +171,15 @@ class Attempt:
             self._recorder.end(self._with_warning(self._reason or STOPPED), stopped_early=early)
             self._settings.callbacks.call("on_trial_complete", trial)
 
-    def _train(self) -> None:
+    def _train(self, held: ExitStack) -> None:
         settings, trial = self._settings, self.trial
         self._checkpoints = settings.trainable.checkpoints_in(trial.folder, self._name)
         self._origin, notes = newest_whole(trial, self._checkpoints)
-        self._recorder.start(settings.executor.name, self._origin)
+        if self._origin is None and settings.origin:
+            self._recorder.start(settings.executor.name, None, settings.origin)
+            self._origin = held.enter_context(lent(trial.folder))  # see docs/decisions/0075
+        else:
+            self._recorder.start(settings.executor.name, self._origin)
         trial.note = note = "; ".join(notes)
         self._saved_at = trial.iteration
         settings.callbacks.call("on_trial_start", trial)

@@ -197,6 +197,7 @@ class Runner:
             self._search if search is None else SafeSearch(search),
             self,
             spec.sync or SyncConfig(),
+            spec.origin,
         )
 
     def wait(self, timeout: float | None = None) -> bool:
@@ -336,7 +337,8 @@ class Runner:
         if self.spec.trainable is None:
             self.spec = spec_file.read(self.folder).load(open_signer(), trust=trust)
             self._recall_configs()
-        trust_trials(trials if trust else ())
+        if trust:
+            trust_trials(self.folder, trials)
         self.launch(experiment, trials)
 
     def resumable(self, name: str, *, errored: bool, runs_elsewhere: bool = False) -> list[Trial]:

@@ -27,8 +27,9 @@ from nbckpt.sync.config import url_of
 from nbckpt.sync.syncer import TIMEOUT_S
 from nbckpt.sync.transfer import TransferOptions
 from nbckpt.trials.checkpoints.contents import incomplete
+from nbckpt.trials.checkpoints.origin import FOLDER as ORIGIN
 from nbckpt.trials.checkpoints.record import Record
-from nbckpt.trials.engine.upload_task import FileSyncer, UploadTask, all_but_experiment, left_out
+from nbckpt.trials.engine.upload_task import EXCLUDE, FileSyncer, UploadTask, all_but_experiment, left_out
 from nbckpt.trials.model import spec
 from nbckpt.trials.model.callback import BackgroundCallback
 from nbckpt.trials.model.trial import Trial
@@ -118,7 +119,7 @@ class SyncerCallback(BackgroundCallback):
         is_durable = isinstance(trainable, type) and issubclass(trainable, DurableTrainable)
         if self.enabled and self.config.upload_dir and self.config.syncer is not None and not is_durable:
             self._url = url_of(self.config, experiment.name)
-            self._send_file(experiment.folder)
+            self._send_experiment(experiment.folder)
 
     def on_trial_result(self, trial: Trial, result: Mapping[str, Any]) -> None:
         """See `Callback.on_trial_result`."""
@@ -155,8 +156,8 @@ class SyncerCallback(BackgroundCallback):
                 self._send_last(trial)
             self._await(list(self._tasks))
             if trials:
-                self._send_file(trials[0].folder.parent)
-                self._await([spec.FILE])
+                self._send_experiment(trials[0].folder.parent)
+                self._await([spec.FILE, ORIGIN])
         finally:
             self._is_ending = False
         self._tasks = {name: task for name, task in self._tasks.items() if task.trouble}
@@ -211,8 +212,12 @@ class SyncerCallback(BackgroundCallback):
         else:
             task.ask(forced=forced)
 
-    def _send_file(self, folder: Path) -> None:
-        """Upload the experiment's file."""
+    def _send_experiment(self, folder: Path) -> None:
+        """Upload the experiment's file, and the checkpoint that its trials start from."""
+        if (folder / ORIGIN).is_dir():
+            syncer, remote = background(self.config, self._clock), f"{self._url}/{ORIGIN}"
+            task = UploadTask(syncer, folder / ORIGIN, remote, lambda _: EXCLUDE)
+            self._ask(self._tasks.setdefault(ORIGIN, task), forced=True)
         syncer = background(self.config, self._clock)
         if isinstance(syncer, DefaultSyncer):
             syncer = FileSyncer(syncer)

@@ -33,7 +33,7 @@ _LONGEST_LINE = 64 << 20
 
 _AT = {"at?": OneOf(float, None)}
 _KNOWN: dict[str, dict[str, Any]] = {
-    "start": {"from": OneOf(str, None), "iteration": int, **_AT},
+    "start": {"from": OneOf(str, None), "iteration": int, "origin?": str, **_AT},
     "result": {"result": {"training_iteration": int, "time_total_s?": float, "timestamp?": float}},
     "checkpoint": {"name": str, "iteration": int, **_AT},
     "pause": {"note?": str, **_AT},

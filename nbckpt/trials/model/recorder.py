@@ -43,11 +43,12 @@ class TrialRecorder:
         """Record that the trial waits for its turn again."""
         self._record({"event": "queue"})
 
-    def start(self, executor: str, origin: Record | None) -> None:
-        """Record that the trial starts, or restarts from a checkpoint."""
-        iteration = 0 if origin is None else origin.iteration
-        name = None if origin is None else origin.name
-        self._record({"event": "start", "executor": executor, "from": name, "iteration": iteration})
+    def start(self, executor: str, checkpoint: Record | None, origin: str = "") -> None:
+        """Record that the trial starts, or restarts from a checkpoint, or from the experiment's *origin*."""
+        iteration = 0 if checkpoint is None else checkpoint.iteration
+        name = None if checkpoint is None else checkpoint.name
+        event = {"event": "start", "executor": executor, "from": name, "iteration": iteration}
+        self._record(event | ({"origin": origin} if origin else {}))
 
     def result(self, result: Mapping[str, Any], *, durable: bool = False) -> None:
         """Record a result; *durable* if a checkpoint follows, because that must not outlive its result."""

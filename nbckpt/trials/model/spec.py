@@ -58,6 +58,7 @@ class Spec:
         mode: Whether `min` or `max` of the metric is best.
         created_at: When the experiment was made, in UTC.
         sync: Where and how to sync the experiment; None if it is not synced.
+        origin: Where the checkpoint that trials start from is from, for people; empty if there is none.
     """
 
     trainable: Callable[..., Any] | None
@@ -76,6 +77,7 @@ class Spec:
     mode: str = ""
     created_at: str = field(default_factory=now)
     sync: SyncConfig | None = None
+    origin: str = ""
 
     def __post_init__(self) -> None:
         """Refuse impossible values."""
@@ -119,6 +121,7 @@ _FORM = {
     "keep_checkpoints": OneOf({"count": int, "metric": OneOf(str, None), "mode": str}, None),
     "resources_per_trial": {str: float},
     "sync?": {str: str},
+    "origin?": str,
     "trainable": {"name": str, **dict.fromkeys(("pickle?", "signature?", "left_out?", "algorithms?"), str)},
 }
 
@@ -142,6 +145,7 @@ def write(folder: Path, spec: Spec, signer: Signer) -> None:
         "upload_dir": spec.sync.upload_dir if spec.sync else None,
         "sync": dict(spec.sync.settings()) if spec.sync else {},
         "config": plain(dict(spec.config)),
+        **({"origin": spec.origin} if spec.origin else {}),
         "trainable": {"name": spec.function_name, **_packed(spec, signer)},
     }
     _put(folder, text)
@@ -293,6 +297,7 @@ def read(folder: Path) -> Kept:
             document["config"],
             keep=RetentionPolicy(**keep) if keep else None,
             resources=document["resources_per_trial"],
+            origin=document.get("origin", ""),
             **{name: document[name] for name in _AS_THEY_ARE},
         )
         pickle = base64.b64decode(kept.get("pickle", ""), validate=True)

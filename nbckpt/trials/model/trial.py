@@ -51,6 +51,7 @@ class Trial(Rich):
         results: Its results in order; a result that was repeated after a restore appears once.
         checkpoint: The name of the newest checkpoint; `checkpoint_iteration` is its iteration.
         error: The last failure's message; `traceback` is its traceback, `failures` counts all failures.
+        origin: Where the checkpoint that it first started from is from; empty if it started without one.
         note: A sentence about the trial, such as why it ended.
         stopped_early: Whether a user stopped it, or a search gave it up, before it was done.
         damage: A sentence about damage in its files. A trial whose configuration cannot be read is DAMAGED;
@@ -66,7 +67,7 @@ class Trial(Rich):
         self.results: list[dict[str, Any]] = []
         self.checkpoint: str | None = None
         self.checkpoint_iteration = 0
-        self.error = self.traceback = self.note = self.damage = ""
+        self.error = self.traceback = self.note = self.damage = self.origin = ""
         self.stopped_early = False
         self.failures = 0
         self.attempts = 0
@@ -230,6 +231,7 @@ def fold(trial: Trial, event: Event) -> None:
         if trial.results and trial.iteration > done:
             trial.results = [result for result in trial.results if result["training_iteration"] <= done]
         trial.checkpoint, trial.checkpoint_iteration = event["from"], done
+        trial.origin = event.get("origin", trial.origin)
     elif kind == "checkpoint":
         trial.checkpoint, trial.checkpoint_iteration = event["name"], event["iteration"]
     elif kind == "queue":

@@ -9,6 +9,7 @@ import os
 import shutil
 from collections.abc import Iterable
 from dataclasses import asdict
+from pathlib import Path
 
 from nbckpt.core.manifest_json import canonical
 from nbckpt.core.schema import parse
@@ -16,15 +17,16 @@ from nbckpt.core.tree import INSIDE, read_manifest
 from nbckpt.core.trust import Signer, open_signer
 from nbckpt.store.files import explained
 from nbckpt.trials.checkpoints.folder import CheckpointFolder
+from nbckpt.trials.checkpoints.origin import origin_of
 from nbckpt.trials.checkpoints.record import SUFFIX, Record
 from nbckpt.trials.model.trial import Trial
 
 
-def trust_trials(trials: Iterable[Trial]) -> None:
+def trust_trials(experiment: Path, trials: Iterable[Trial]) -> None:
     """Sign the checkpoints of trials, so that the trials can resume from them. See `sign_checkpoints`."""
     signer = open_signer()
-    for trial in trials:
-        sign_checkpoints(trial.checkpoints, trial.checkpoints.records(), signer)
+    for checkpoints in (origin_of(experiment), *(trial.checkpoints for trial in trials)):
+        sign_checkpoints(checkpoints, checkpoints.records(), signer)
 
 
 def sign_checkpoints(folder: CheckpointFolder, records: Iterable[Record], signer: Signer) -> list[str]:

@@ -25,6 +25,7 @@ class TrialData:
         iteration: The number of results.
         unsaved_results: The number of results since the last checkpoint.
         checkpoint: The name of the last checkpoint; empty if there is none.
+        origin: Where the checkpoint that it first started from is from; empty if it started without one.
         elapsed_s: How long it has trained, in seconds.
         attempts: How often it was started.
         started_at: When it was first started, in seconds since 1970 (UTC); null before that.
@@ -41,6 +42,7 @@ class TrialData:
     iteration: int
     unsaved_results: int
     checkpoint: str
+    origin: str
     elapsed_s: float
     attempts: int
     started_at: float | None
@@ -94,6 +96,7 @@ def trial_data(trial: Trial, status: str) -> TrialData:
         trial.iteration,
         trial.unsaved_results,
         trial.checkpoint or "",
+        trial.origin,
         trial.elapsed_s,
         trial.attempts,
         trial.started_at,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nbckpt.render import Column, Fold, Hint, Page, Result, Table, age, count, duration, size
+from nbckpt.render import Column, Fold, Hint, Page, Result, Table, age, count, duration, short, size
 from nbckpt.trials.checkpoints.record import Record
 from nbckpt.trials.model.log import FILE
 from nbckpt.trials.model.metrics import flat, plain
@@ -17,6 +17,7 @@ from nbckpt.trials.views.metrics import inferred, metric_cell
 from nbckpt.trials.views.statuses import last_line, states_of
 
 _MOST_CHECKPOINTS = 10
+_LONGEST_ORIGIN = 100
 
 
 @dataclass(frozen=True, repr=False)
@@ -50,7 +51,7 @@ class TrialShown(Result):
         return Page(
             headline,
             (self._config(), self._metrics(), checkpoints),
-            (*self._note(), *damages, *self.notes, f"kept in {trial.folder}"),
+            (*self._origin(), *self._note(), *damages, *self.notes, f"kept in {trial.folder}"),
             ((fold,) if failed else ()) + self._log(),
             hints=(Hint("Restore the newest", f"%ckpt restore {name}"),) if checkpoints.rows else (),
         )
@@ -63,6 +64,11 @@ class TrialShown(Result):
         lines = self.trial.log()
         # Open, because a panel that follows the trial redraws it, and would close an opened fold.
         return (Fold(f"last output ({FILE})", "\n".join(lines), open=True),) if lines else ()
+
+    def _origin(self) -> tuple[str, ...]:
+        """Return where the checkpoint is from that the trial started from."""
+        origin = self.trial.origin
+        return (f"It started from {short(origin, _LONGEST_ORIGIN)}.",) if origin else ()
 
     def _note(self) -> tuple[str, ...]:
         """Return the trial's damage, and its note if the note says more than the status."""

@@ -1,0 +1,270 @@
+"""`nbckpt.run(restore=…)`: trials start from a given checkpoint."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import pytest
+
+import nbckpt
+from nbckpt.trials import Experiment, RetentionPolicy, Status
+from nbckpt.trials.catalog import Catalog
+from nbckpt.trials.checkpoints.origin import origin_of
+from nbckpt.trials.model import journal
+from nbckpt.trials.verify import verify_trials
+
+SECONDS = 60
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # as the functions of a notebook
+
+each_executor = pytest.mark.parametrize(
+    "executor", ["thread", "inline", pytest.param("process", marks=pytest.mark.slow)]
+)
+
+
+@pytest.fixture(autouse=True)
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "store"))
+    return tmp_path / "store"
+
+
+def count(config: dict[str, Any]) -> None:
+    """Count on from the checkpoint, three times; report what it was and save every second count."""
+    start = nbckpt.get_checkpoint()
+    first = start.to_dict()["n"] if start else 0
+    for n in range(first + 1, first + 4):
+        nbckpt.report(n=n, first=first, checkpoint={"n": n} if n % 2 == 0 else None)
+        if n == config.get("fails_at"):
+            raise ValueError("once")
+
+
+class Counter(nbckpt.Trainable):
+    def setup(self, config: dict[str, Any]) -> None:
+        self.n = 0
+
+    def step(self) -> dict[str, Any]:
+        self.n += 1
+        return {"n": self.n, "done": self.n % 3 == 0}
+
+    def save_checkpoint(self, checkpoint_dir: str) -> Any:
+        if self.config.get("file"):
+            (file := Path(checkpoint_dir) / "n").write_text(str(self.n))
+            return file
+        return {"n": self.n}
+
+    def load_checkpoint(self, checkpoint: Any) -> None:
+        self.n = int(Path(checkpoint).read_text()) if isinstance(checkpoint, str) else checkpoint["n"]
+
+
+def ran(trainable: Any = count, config: Any = None, **options: Any) -> Experiment:
+    experiment = nbckpt.run(trainable, config, **options)
+    assert experiment.wait(SECONDS)
+    return experiment
+
+
+def starts(experiment: Experiment, trial: str = "t0") -> list[tuple[Any, Any, Any]]:
+    """Return from where each attempt of a trial started: own checkpoint, iteration, origin."""
+    events = journal.read(experiment.folder / trial / journal.FILE)
+    return [
+        (event["from"], event["iteration"], event.get("origin"))
+        for event in events
+        if isinstance(event, dict) and event["event"] == "start"
+    ]
+
+
+def given_forms(folder: Path, store: str) -> dict[str, Callable[[], Any]]:
+    made = nbckpt.Checkpoint.from_dict({"n": 10})
+    return {
+        "a checkpoint": lambda: made,
+        "a folder": lambda: Path(made.to_directory(folder / "made")),
+        "a path": lambda: made.to_directory(folder / "made"),
+        "a URL": lambda: made.to_uri("memory://restore/made", overwrite=True),
+        "a name": lambda: made.to_store(store, "ten") and "ten",
+    }
+
+
+@pytest.mark.parametrize("form", list(given_forms(Path(), "")))
+def test_trials_start_from_a_checkpoint_in_any_form(form: str, tmp_path: Path, store: Path) -> None:
+    restore = given_forms(tmp_path, str(store))[form]()
+    experiment = ran(restore=restore, num_samples=2)
+    for trial in experiment.trials:
+        assert [(result["n"], result["first"]) for result in trial.results] == [(11, 10), (12, 10), (13, 10)]
+        assert [result["training_iteration"] for result in trial.results] == [1, 2, 3]
+        assert trial.origin
+        assert f"It started from {trial.origin}." in trial.page().notes
+
+
+@each_executor
+def test_a_trial_starts_from_a_checkpoint_of_another_trial(executor: str) -> None:
+    before = ran(name="before")
+    after = ran(restore="before/t0@2", executor=executor, name="after")
+    (trial,) = after.trials
+    assert [result["n"] for result in trial.results] == [3, 4, 5]
+    assert trial.origin == "before/t0@2"
+    assert starts(after) == [(None, 0, "before/t0@2")]
+    assert [result["n"] for result in before.trials[0].results] == [1, 2, 3]
+
+
+@each_executor
+@pytest.mark.parametrize("file", [False, True], ids=["dict", "file"])
+def test_a_trainable_loads_what_another_one_saved(executor: str, file: bool) -> None:
+    ran(Counter, {"file": file}, name="before", checkpoint_every=2)
+    after = ran(Counter, {"file": file}, restore="before/t0@2", executor=executor, checkpoint_every=1)
+    (trial,) = after.trials
+    assert [(result["n"], result["training_iteration"]) for result in trial.results] == [(3, 1)]
+    path = trial.checkpoints.path(trial.checkpoints.records()[-1])
+    again = ran(Counter, {"file": file}, restore=path, executor=executor)
+    assert [result["n"] for result in again.trials[0].results] == [4, 5, 6]
+
+
+@each_executor
+def test_a_failed_trial_continues_from_its_own_checkpoint(executor: str) -> None:
+    """Without one of its own, it starts from the given one again."""
+    given = nbckpt.Checkpoint.from_dict({"n": 10})
+    config = {"fails_at": nbckpt.grid_search([11, 12])}
+    experiment = ran(count, config, restore=given, max_failures=1, executor=executor)
+    early, late = experiment.trials
+    assert starts(experiment, early.id) == [(None, 0, repr(given)), (None, 0, repr(given))]
+    assert starts(experiment, late.id) == [(None, 0, repr(given)), ("checkpoint_000002", 2, None)]
+    assert [result["n"] for result in late.results] == [11, 12, 13, 14, 15]
+    assert late.origin == repr(given)
+
+
+def test_a_resumed_experiment_keeps_its_checkpoint(tmp_path: Path) -> None:
+    """Also after the original is gone, and for trials that a later run adds."""
+    folder = nbckpt.Checkpoint.from_dict({"n": 10}).to_directory(tmp_path / "made")
+    ran(count, {"x": nbckpt.grid_search([1])}, restore=folder, name="kept")
+    shutil.rmtree(folder)
+    again = ran(count, {"x": nbckpt.grid_search([1, 2])}, name="kept")
+    assert [trial.results[-1]["n"] for trial in again.trials] == [13, 13]
+    assert Experiment.read(again.folder).spec.origin == folder
+
+
+def test_a_function_may_write_into_what_it_got(tmp_path: Path) -> None:
+    (tmp_path / "made").mkdir()
+    (tmp_path / "made/n").write_text("1")
+
+    def train(config: dict[str, Any], checkpoint_dir: str | None = None) -> None:
+        assert checkpoint_dir
+        file = Path(checkpoint_dir) / "n"
+        nbckpt.report(n=int(file.read_text()))
+        file.write_text("changed")
+
+    experiment = ran(train, restore=tmp_path / "made", num_samples=3)
+    assert [trial.results[0]["n"] for trial in experiment.trials] == [1, 1, 1]
+    assert (tmp_path / "made/n").read_text() == "1"
+    origin_of(experiment.folder).check(origin_of(experiment.folder).records()[0])
+
+
+@each_executor
+def test_retention_never_removes_what_a_trial_starts_from(executor: str) -> None:
+    before = ran(name="before", keep_checkpoints=1)
+    after = ran(restore="before/t0", executor=executor, keep_checkpoints=RetentionPolicy(1), num_samples=2)
+    assert [trial.results[-1]["n"] for trial in after.trials] == [5, 5]
+    assert len(after.trials[0].checkpoints.records()) == 1
+    Catalog(before.folder.parent).remove("before")
+    assert ran(name=after.name, num_samples=3).trials[2].results[-1]["n"] == 5
+
+
+def test_a_trial_paused_before_its_own_checkpoint_starts_again() -> None:
+    class PausesOnce(nbckpt.trials.Callback):
+        def setup(self, experiment: Any) -> None:
+            self.experiment = experiment
+
+        def on_trial_result(self, trial: Any, result: Any) -> None:
+            if trial.attempts == 1:
+                self.experiment.pause()
+
+    given = nbckpt.Checkpoint.from_dict({"n": 10})
+    experiment = ran(restore=given, callbacks=[PausesOnce()])
+    (trial,) = experiment.trials
+    assert (trial.status, trial.results[-1]["n"]) == (Status.PAUSED, 11)
+    experiment.resume()
+    assert experiment.wait(SECONDS)
+    assert [result["n"] for result in trial.results] == [11, 12, 13]
+    assert starts(experiment) == [(None, 0, repr(given))] * 2
+
+
+def test_states_come_from_the_given_checkpoint() -> None:
+    def train(config: dict[str, Any]) -> None:
+        seen: list[int] = []
+        state = nbckpt.State.of("seen", seen)
+        nbckpt.load_state(state)
+        seen.append(len(seen))
+        nbckpt.report(n=len(seen))
+
+    ran(train, name="before", checkpoint_every=1)
+    assert ran(train, restore="before/t0@1").trials[0].results[0]["n"] == 2
+
+
+def test_another_machine_gets_the_checkpoint_by_sync(tmp_path: Path, monkeypatch: Any) -> None:
+    config = nbckpt.SyncConfig(upload_dir=(tmp_path / "there").as_uri())
+    ran(restore=nbckpt.Checkpoint.from_dict({"n": 10}), name="far", sync_config=config)
+    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "other"))
+    again = ran(name="far", sync_config=config, num_samples=2)
+    assert str(tmp_path / "other") in str(again.folder)
+    assert [trial.results[-1]["n"] for trial in again.trials] == [13, 13]
+
+
+def test_verify_and_trust_know_what_trials_start_from(store: Path) -> None:
+    experiment = ran(restore=nbckpt.Checkpoint.from_dict({"n": 10}), name="v")
+    catalog = Catalog(experiment.folder.parent)
+    assert not verify_trials(catalog, ["v"]).damages
+    (record,) = origin_of(experiment.folder).records()
+    file = origin_of(experiment.folder).folder / record.name / next(iter(record.files))
+    data = file.read_bytes()
+    file.write_bytes(bytes(len(data)))
+    assert [name for name, _ in verify_trials(catalog, ["v"]).damages] == ["v/origin@0"]
+    again = ran(name="v", num_samples=2)
+    assert again.trials[1].status == Status.ERROR
+    assert "is not what was saved" in again.trials[1].error
+
+
+def test_a_link_that_leads_outside_is_not_followed(tmp_path: Path) -> None:
+    experiment = ran(restore=nbckpt.Checkpoint.from_dict({"n": 10}), name="v")
+    (experiment.folder / "origin").rename(tmp_path / "outside")
+    (experiment.folder / "origin").symlink_to(tmp_path / "outside")
+    again = ran(name="v", num_samples=2)
+    assert "leads outside" in again.trials[1].error
+    assert verify_trials(Catalog(experiment.folder.parent), ["v"]).damages
+
+
+@pytest.mark.parametrize(
+    ("restore", "message"),
+    [
+        ("before/t0@7", "no checkpoint of step 7"),
+        ("gone/t0", "no experiment 'gone'"),
+        ("nowhere/at/all", "no checkpoint at 'nowhere/at/all'"),
+        ("nmae", "no checkpoint matches"),
+        (7, "restore=7 is not a checkpoint"),
+        ("memory://restore/nothing", "memory://restore/nothing"),
+    ],
+)
+def test_a_checkpoint_that_is_not_there_is_named(restore: Any, message: str, store: Path) -> None:
+    ran(name="before")
+    nbckpt.Checkpoint.from_dict({"n": 10}).to_store(str(store), "name")
+    with pytest.raises(nbckpt.NbckptError, match=message):
+        nbckpt.run(count, restore=restore, name="new")
+    assert Catalog(store / "experiments").names() == ["before"]
+
+
+def test_a_damaged_checkpoint_is_refused_before_the_start() -> None:
+    before = ran(name="before")
+    file = next((before.folder / "t0/checkpoint_000002").rglob("checkpoint.json"))
+    file.write_bytes(bytes(file.stat().st_size))
+    with pytest.raises(nbckpt.errors.CorruptError, match="is not what was saved"):
+        nbckpt.run(count, restore="before/t0@2", name="new")
+
+
+def test_a_checkpoint_of_somebody_else_needs_trust(tmp_path: Path, monkeypatch: Any) -> None:
+    folder = nbckpt.Checkpoint.from_dict({"n": 10}).to_directory(tmp_path / "made")
+    monkeypatch.setenv("NBCKPT_SECRET_FILE", str(tmp_path / "another"))
+    refused = ran(restore=folder)
+    assert "trust=True" in refused.trials[0].error
+    trusted = ran(restore=nbckpt.Checkpoint.from_directory(folder, trust=True))
+    assert trusted.trials[0].results[-1]["n"] == 13
