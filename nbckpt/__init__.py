@@ -11,58 +11,43 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nbckpt.lazy import getter
+from nbckpt.lazy import attach
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+    from nbckpt import errors as errors
+    from nbckpt import mirror as mirror
+    from nbckpt import notebook as notebook
+    from nbckpt import settings as settings
     from nbckpt import states as states
+    from nbckpt import store as store
+    from nbckpt import sync as sync
+    from nbckpt import testing as testing
+    from nbckpt import tracker as tracker
+    from nbckpt import trials as trials
     from nbckpt.core.checkpoint import Checkpoint as Checkpoint
-    from nbckpt.core.files import FILES as FILES
-    from nbckpt.errors import CodecError as CodecError
-    from nbckpt.errors import CorruptError as CorruptError
-    from nbckpt.errors import FormatError as FormatError
     from nbckpt.errors import NbckptError as NbckptError
     from nbckpt.errors import NotFoundError as NotFoundError
-    from nbckpt.errors import RefusedError as RefusedError
-    from nbckpt.errors import StoreError as StoreError
-    from nbckpt.errors import TrialError as TrialError
-    from nbckpt.errors import UntrustedError as UntrustedError
     from nbckpt.errors import UsageError as UsageError
-    from nbckpt.notebook.magic import panel as panel
-    from nbckpt.settings import Settings as Settings
-    from nbckpt.states import RandomState as RandomState
     from nbckpt.states import State as State
     from nbckpt.states import load_state as load_state
-    from nbckpt.states import replica as replica
     from nbckpt.states import save_all_states as save_all_states
-    from nbckpt.states import save_and_exit as save_and_exit
-    from nbckpt.states import save_on_signal as save_on_signal
-    from nbckpt.states import save_state as save_state
-    from nbckpt.states import should_stop as should_stop
-    from nbckpt.states import states_checkpoint as states_checkpoint
     from nbckpt.sync.config import SyncConfig as SyncConfig
-    from nbckpt.sync.syncer import Syncer as Syncer
     from nbckpt.tracker import Tracker as Tracker
-    from nbckpt.trials.engine.upload import SyncerCallback as SyncerCallback
-    from nbckpt.trials.model.callback import Callback as Callback
-    from nbckpt.trials.model.retention import RetentionPolicy as RetentionPolicy
+    from nbckpt.trials.engine.experiment import Experiment as Experiment
     from nbckpt.trials.model.space import choice as choice
     from nbckpt.trials.model.space import grid_search as grid_search
     from nbckpt.trials.model.space import loguniform as loguniform
     from nbckpt.trials.model.space import randint as randint
     from nbckpt.trials.model.space import sample_from as sample_from
     from nbckpt.trials.model.space import uniform as uniform
+    from nbckpt.trials.model.trial import Trial as Trial
     from nbckpt.trials.run import run as run
-    from nbckpt.trials.training.durable import DurableTrainable as DurableTrainable
-    from nbckpt.trials.training.durable import durable as durable
-    from nbckpt.trials.training.function import wrap_function as wrap_function
-    from nbckpt.trials.training.session import checkpoint_dir as checkpoint_dir
     from nbckpt.trials.training.session import get_checkpoint as get_checkpoint
     from nbckpt.trials.training.session import get_context as get_context
     from nbckpt.trials.training.session import report as report
     from nbckpt.trials.training.session import should_checkpoint as should_checkpoint
-    from nbckpt.trials.training.trainable import Trainable as Trainable
 
 __version__ = "0.1.0"
 
@@ -70,62 +55,73 @@ _HOMES = {
     "run": "nbckpt.trials.run",
     "report": "nbckpt.trials.training.session",
     "get_checkpoint": "nbckpt.trials.training.session",
-    "get_context": "nbckpt.trials.training.session",
-    "checkpoint_dir": "nbckpt.trials.training.session",
     "should_checkpoint": "nbckpt.trials.training.session",
-    "Trainable": "nbckpt.trials.training.trainable",
-    "DurableTrainable": "nbckpt.trials.training.durable",
-    "durable": "nbckpt.trials.training.durable",
-    "wrap_function": "nbckpt.trials.training.function",
+    "get_context": "nbckpt.trials.training.session",
+    "Experiment": "nbckpt.trials.engine.experiment",
+    "Trial": "nbckpt.trials.model.trial",
     "grid_search": "nbckpt.trials.model.space",
     "choice": "nbckpt.trials.model.space",
     "uniform": "nbckpt.trials.model.space",
     "loguniform": "nbckpt.trials.model.space",
     "randint": "nbckpt.trials.model.space",
     "sample_from": "nbckpt.trials.model.space",
-    "panel": "nbckpt.notebook.magic",
-    "State": "nbckpt.states",
-    "RandomState": "nbckpt.states",
-    "states_checkpoint": "nbckpt.states",
-    "load_state": "nbckpt.states",
-    "save_state": "nbckpt.states",
-    "save_all_states": "nbckpt.states",
-    "save_on_signal": "nbckpt.states",
-    "should_stop": "nbckpt.states",
-    "save_and_exit": "nbckpt.states",
-    "replica": "nbckpt.states",
-    "SyncConfig": "nbckpt.sync.config",
-    "Syncer": "nbckpt.sync.syncer",
-    "RetentionPolicy": "nbckpt.trials.model.retention",
-    "Callback": "nbckpt.trials.model.callback",
-    "SyncerCallback": "nbckpt.trials.engine.upload",
-    "TrialError": "nbckpt.errors",
-    "FILES": "nbckpt.core.files",
     "Checkpoint": "nbckpt.core.checkpoint",
-    "CodecError": "nbckpt.errors",
-    "CorruptError": "nbckpt.errors",
-    "FormatError": "nbckpt.errors",
-    "NbckptError": "nbckpt.errors",
-    "NotFoundError": "nbckpt.errors",
-    "Settings": "nbckpt.settings",
-    "RefusedError": "nbckpt.errors",
-    "StoreError": "nbckpt.errors",
     "Tracker": "nbckpt.tracker",
-    "UntrustedError": "nbckpt.errors",
+    "State": "nbckpt.states",
+    "load_state": "nbckpt.states",
+    "save_all_states": "nbckpt.states",
+    "SyncConfig": "nbckpt.sync.config",
+    "NbckptError": "nbckpt.errors",
     "UsageError": "nbckpt.errors",
+    "NotFoundError": "nbckpt.errors",
+}
+_DEFINED = ("load_ipython_extension", "unload_ipython_extension")
+_NAMESPACES = (
+    "errors",
+    "mirror",
+    "notebook",
+    "settings",
+    "states",
+    "store",
+    "sync",
+    "testing",
+    "tracker",
+    "trials",
+)
+_MOVED = {
+    "state": "nbckpt.states",
+    "RandomState": "nbckpt.states.RandomState",
+    "states_checkpoint": "nbckpt.states.states_checkpoint",
+    "save_state": "nbckpt.states.save_state",
+    "save_on_signal": "nbckpt.states.save_on_signal",
+    "should_stop": "nbckpt.states.should_stop",
+    "save_and_exit": "nbckpt.states.save_and_exit",
+    "replica": "nbckpt.states.replica",
+    "Syncer": "nbckpt.sync.Syncer",
+    "SyncerCallback": "nbckpt.trials.SyncerCallback",
+    "RetentionPolicy": "nbckpt.trials.RetentionPolicy",
+    "Callback": "nbckpt.trials.Callback",
+    "DurableTrainable": "nbckpt.trials.DurableTrainable",
+    "durable": "nbckpt.trials.durable",
+    "wrap_function": "nbckpt.trials.wrap_function",
+    "checkpoint_dir": "nbckpt.trials.checkpoint_dir",
+    "Trainable": "nbckpt.trials.Trainable",
+    "CodecError": "nbckpt.errors.CodecError",
+    "CorruptError": "nbckpt.errors.CorruptError",
+    "FormatError": "nbckpt.errors.FormatError",
+    "RefusedError": "nbckpt.errors.RefusedError",
+    "StoreError": "nbckpt.errors.StoreError",
+    "TrialError": "nbckpt.errors.TrialError",
+    "UntrustedError": "nbckpt.errors.UntrustedError",
+    "Settings": "nbckpt.settings.Settings",
+    "panel": "nbckpt.notebook.panel",
+    "FILES": "nbckpt.Checkpoint.FILES",
 }
 
-_NAMESPACES = ("states",)
-_MOVED = {"state": "nbckpt.states"}
-
-__all__ = [*_HOMES, "load_ipython_extension", "unload_ipython_extension"]
-
 if not TYPE_CHECKING:  # with it, a type checker would accept every name
-    __getattr__ = getter(__name__, _HOMES, namespaces=_NAMESPACES, moved=_MOVED)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+    __getattr__, __dir__, __all__ = attach(
+        __name__, _HOMES, defined=_DEFINED, namespaces=_NAMESPACES, moved=_MOVED
+    )
 
 
 def load_ipython_extension(shell: InteractiveShell) -> None:

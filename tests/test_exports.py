@@ -4,19 +4,31 @@ from __future__ import annotations
 
 import ast
 import inspect
+import subprocess
+import sys
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 import nbckpt
 
+FACE = {
+    *("run", "Experiment", "Trial", "report", "get_checkpoint", "should_checkpoint", "get_context"),
+    *("grid_search", "choice", "uniform", "loguniform", "randint", "sample_from"),
+    *("Checkpoint", "Tracker", "State", "load_state", "save_all_states", "SyncConfig"),
+    *("NbckptError", "UsageError", "NotFoundError"),
+}
+HOOKS = {"load_ipython_extension", "unload_ipython_extension"}
 NAMESPACES = [
     "",
     ".errors",
     ".mirror",
+    ".notebook",
+    ".settings",
     ".states",
     ".store",
     ".sync",
@@ -25,6 +37,7 @@ NAMESPACES = [
     ".trials",
     ".trials.executors",
 ]
+LAZY = ["nbckpt", "nbckpt.mirror", "nbckpt.notebook", "nbckpt.sync", "nbckpt.trials"]
 
 
 @cache
@@ -42,8 +55,9 @@ def names_of(program: ast.Module) -> Iterator[str]:
             imported |= {alias.name: f"{node.module}.{alias.name}" for alias in node.names}
     yield from imported.values()
     for node in ast.walk(program):
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            yield f"{imported.get(node.value.id)}.{node.attr}"
+        if isinstance(node, ast.Attribute):
+            first, *rest = ast.unparse(node).split(".")
+            yield ".".join([imported.get(first, first), *rest])
 
 
 def public(namespace: str) -> list[str]:
@@ -51,6 +65,22 @@ def public(namespace: str) -> list[str]:
     module = import_module(f"nbckpt{namespace}")
     classes = inspect.getmembers(module, inspect.isclass)
     return getattr(module, "__all__", [name for name, kind in classes if kind.__module__ == module.__name__])
+
+
+def names_for_type_checkers(module: ModuleType) -> dict[str, str]:
+    """Return the names that a package imports for type checkers only, with the modules that hold them."""
+    assert module.__file__
+    blocks = [
+        node
+        for node in ast.parse(Path(module.__file__).read_text()).body
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+    ]
+    imports = [node for block in blocks for node in block.body if isinstance(node, ast.ImportFrom)]
+    return {alias.asname: str(node.module) for node in imports for alias in node.names if alias.asname}
+
+
+def test_the_face_has_these_names_and_no_other() -> None:
+    assert set(nbckpt.__all__) == FACE | HOOKS
 
 
 @pytest.mark.parametrize("namespace", NAMESPACES)
@@ -61,7 +91,37 @@ def test_a_typed_program_uses_every_public_name(namespace: str) -> None:
 
 @pytest.mark.parametrize("name", nbckpt.__all__)
 def test_a_public_name_is_there_and_documented(name: str) -> None:
-    assert inspect.getdoc(getattr(nbckpt, name)) or name == "FILES"
+    assert inspect.getdoc(getattr(nbckpt, name))
+
+
+@pytest.mark.parametrize("package", LAZY)
+def test_one_list_makes_imports_dir_and_types(package: str) -> None:
+    module = import_module(package)
+    namespaces = {name: package for name in dir(module) if name not in module.__all__}
+    assert names_for_type_checkers(module) == module._HOMES | namespaces
+    defined = HOOKS if module is nbckpt else set[str]()
+    assert set(module.__all__) == module._HOMES.keys() | defined
+    assert dir(module) == sorted({*module.__all__, *namespaces})
+    for name in dir(module):
+        assert getattr(module, name) is not None
+
+
+def test_a_namespace_needs_no_import_of_its_own() -> None:
+    names = [name for name in dir(nbckpt) if name not in nbckpt.__all__]
+    assert {"errors", "notebook", "settings", "states", "store", "sync", "testing", "trials"} <= set(names)
+    for name in names:
+        code = f"import nbckpt; assert nbckpt.{name}.__name__ == 'nbckpt.{name}'"
+        subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_namespace_without_its_package_names_it() -> None:
+    code = (
+        "import sys, inspect; sys.modules['pytest'] = None\n"
+        "import nbckpt; assert not hasattr(nbckpt, 'testing')\n"
+        "inspect.getmembers(nbckpt)\n"
+        "try: from nbckpt import testing\nexcept ImportError as error: assert 'pytest' in str(error)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_a_missing_name_is_an_attribute_error() -> None:
@@ -69,25 +129,22 @@ def test_a_missing_name_is_an_attribute_error() -> None:
         _ = nbckpt.Nope
 
 
-def test_a_name_that_moved_says_where_it_is() -> None:
-    with pytest.raises(AttributeError, match=r"nbckpt\.state is now nbckpt\.states"):
-        _ = nbckpt.state
-    with pytest.raises(ImportError, match=r"nbckpt\.state is now nbckpt\.states"):
-        from nbckpt import state  # noqa: F401
-    assert not hasattr(nbckpt, "state")
-
-
-def test_dir_lists_the_public_names() -> None:
-    assert dir(nbckpt) == sorted(nbckpt.__all__)
+@pytest.mark.parametrize("name", nbckpt._MOVED)
+def test_a_name_that_moved_says_where_it_is(name: str) -> None:
+    new = nbckpt._MOVED[name]
+    with pytest.raises(AttributeError, match=rf"nbckpt\.{name} is now {new}"):
+        getattr(nbckpt, name)
+    with pytest.raises(ImportError, match=rf"nbckpt\.{name} is now {new}"):
+        exec(f"from nbckpt import {name}")
+    assert not hasattr(nbckpt, name)
+    value: object = nbckpt
+    for part in new.split(".")[1:]:
+        value = getattr(value, part)
 
 
 def test_every_error_is_an_nbckpt_error_and_keeps_its_message() -> None:
-    errors = [
-        it
-        for it in map(nbckpt.__getattr__, nbckpt._HOMES)
-        if inspect.isclass(it) and issubclass(it, Exception)
-    ]
+    errors = [getattr(nbckpt.errors, name) for name in public(".errors") if name != "Interrupted"]
     assert len(errors) == 10
-    assert all(
-        issubclass(it, nbckpt.NbckptError) and str(it("a 'message'")) == "a 'message'" for it in errors
-    )
+    for error in errors:
+        assert issubclass(error, nbckpt.NbckptError)
+        assert str(error("a 'message'")) == "a 'message'"

@@ -89,7 +89,7 @@ def test_without_a_set_metric_the_first_reported_one_is_shown(run: Run, tmp_path
 
 def test_a_checkpoint_folder_of_a_trial_lists_its_files(run: Run, tmp_path: Path) -> None:
     def train(config: dict[str, Any]) -> None:
-        with nbckpt.checkpoint_dir(step=7) as folder:
+        with nbckpt.trials.checkpoint_dir(step=7) as folder:
             Path(folder, f"{HOSTILE[:4]}.bin").write_bytes(b"x" * 1234)
         nbckpt.report(**{HOSTILE: 0.5})
 
@@ -196,7 +196,7 @@ def test_find_searches_names_ids_messages_values_and_files(run: Run, tmp_path: P
     trained(tmp_path, "Digits", steps=1)
     state = nbckpt.State.of("schedule", {"at": 1})
     saved = run("save", "cleaned", "-m", "After Lunch", "--states")
-    checkpoint = nbckpt.Checkpoint.from_dict({nbckpt.FILES: {"a/model.bin": b"x"}})
+    checkpoint = nbckpt.Checkpoint.from_dict({nbckpt.Checkpoint.FILES: {"a/model.bin": b"x"}})
     checkpoint.to_store(tmp_path / "store", "whole")
     del state
     found = {
@@ -306,7 +306,7 @@ def test_a_trial_checkpoint_can_be_tagged_and_exported(run: Run, tmp_path: Path)
 
 def test_a_checkpoint_folder_is_tagged_and_exported_with_files(run: Run, tmp_path: Path) -> None:
     def train(config: dict[str, Any]) -> None:
-        with nbckpt.checkpoint_dir(step=7) as folder:
+        with nbckpt.trials.checkpoint_dir(step=7) as folder:
             Path(folder, "model.bin").write_bytes(b"weights")
         nbckpt.report(loss=1)
 
@@ -318,7 +318,7 @@ def test_a_checkpoint_folder_is_tagged_and_exported_with_files(run: Run, tmp_pat
     assert len(ids) == 2
     for name in ids:
         checkpoint = nbckpt.Checkpoint.from_store(str(tmp_path / "store"), name)
-        assert checkpoint.to_dict()[nbckpt.FILES]["model.bin"] == b"weights"
+        assert checkpoint.to_dict()[nbckpt.Checkpoint.FILES]["model.bin"] == b"weights"
 
 
 def test_a_damaged_trial_checkpoint_is_not_tagged_or_exported(run: Run, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 from loud import Loud
 
 import nbckpt
+from nbckpt import Checkpoint
 from nbckpt.core.history import History
 from nbckpt.core.trust import open_signer
 from nbckpt.errors import StoreError
@@ -41,7 +42,7 @@ class Model(nbckpt.Checkpoint):
 
 def everything(tmp_path: Path) -> list[Rich]:
     experiment = nbckpt.run(nothing, {"lr": HOSTILE}, executor="inline", folder=tmp_path, name="quick")
-    checkpoint = nbckpt.Checkpoint.from_dict({HOSTILE: HOSTILE, nbckpt.FILES: {"<b>.txt": b"x"}})
+    checkpoint = Checkpoint.from_dict({HOSTILE: HOSTILE, Checkpoint.FILES: {"<b>.txt": b"x"}})
     tracker = nbckpt.Tracker(tmp_path / "<b>store")
     tracker.save({"x": HOSTILE}, "<b>", message=HOSTILE)
     state = nbckpt.State.of(HOSTILE, [HOSTILE])
@@ -72,15 +73,15 @@ def test_objects_without_a_table_have_a_short_repr(tmp_path: Path) -> None:
 @pytest.mark.parametrize("form", ["dict", "folder", "bytes", "uri", "store"])
 def test_every_form_of_checkpoint_shows_its_fields_unloaded(form: str, tmp_path: Path) -> None:
     """The page lists the files too."""
-    made = nbckpt.Checkpoint.from_dict({"loud": Loud(), "lr": 0.5, nbckpt.FILES: {"a/weights.bin": b"1234"}})
+    made = Checkpoint.from_dict({"loud": Loud(), "lr": 0.5, Checkpoint.FILES: {"a/weights.bin": b"1234"}})
     uri, store = f"memory://shown/{tmp_path.name}", MemoryStore()
     Loud.loaded = 0
     checkpoint = {
         "dict": lambda: made,
-        "folder": lambda: nbckpt.Checkpoint.from_directory(made.to_directory(tmp_path / "it")),
-        "bytes": lambda: nbckpt.Checkpoint.from_bytes(made.to_bytes()),
-        "uri": lambda: nbckpt.Checkpoint.from_uri(made.to_uri(uri)),
-        "store": lambda: nbckpt.Checkpoint.from_store(store, made.to_store(store)),
+        "folder": lambda: Checkpoint.from_directory(made.to_directory(tmp_path / "it")),
+        "bytes": lambda: Checkpoint.from_bytes(made.to_bytes()),
+        "uri": lambda: Checkpoint.from_uri(made.to_uri(uri)),
+        "store": lambda: Checkpoint.from_store(store, made.to_store(store)),
     }[form]()
     page = html(checkpoint)
     assert "2 fields, 1 file" in page
@@ -91,13 +92,13 @@ def test_every_form_of_checkpoint_shows_its_fields_unloaded(form: str, tmp_path:
 
 def test_showing_a_remote_checkpoint_makes_no_request(tmp_path: Path) -> None:
     uri = RemoteStore(f"local://{tmp_path}").url
-    nothing_there = nbckpt.Checkpoint.from_uri(f"{uri}/later")
-    nbckpt.Checkpoint.from_dict({"lr": 0.5}).to_uri(f"{uri}/there")
-    there = nbckpt.Checkpoint.from_uri(f"{uri}/there")
+    nothing_there = Checkpoint.from_uri(f"{uri}/later")
+    Checkpoint.from_dict({"lr": 0.5}).to_uri(f"{uri}/there")
+    there = Checkpoint.from_uri(f"{uri}/there")
     with patch.object(RemoteStore, "get", side_effect=AssertionError), unlisted():
         assert f"at {uri}/there: 1 field, 0 files" in html(there)
         assert f"at {uri}/later: nothing was there when it was made" in html(nothing_there)
-    nbckpt.Checkpoint.from_dict({"lr": 0.5}).to_uri(f"{uri}/later")
+    Checkpoint.from_dict({"lr": 0.5}).to_uri(f"{uri}/later")
     assert nothing_there.to_dict() == {"lr": 0.5}
     assert f"at {uri}/later: 1 field" in html(nothing_there)
 
@@ -108,18 +109,18 @@ def unlisted() -> Any:
 
 def test_a_folders_name_cannot_rewrite_the_terminal(tmp_path: Path) -> None:
     (tmp_path / "red\x1b[31m").mkdir()
-    shown = both(nbckpt.Checkpoint.from_directory(tmp_path / "red\x1b[31m"))
+    shown = both(Checkpoint.from_directory(tmp_path / "red\x1b[31m"))
     assert "red\\x1b[31m)" in shown[0]
 
 
 def test_an_untrusted_checkpoint_shows_the_trust_option(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = nbckpt.Checkpoint.from_dict({"loud": Loud()}).to_directory(tmp_path / "it")
+    folder = Checkpoint.from_dict({"loud": Loud()}).to_directory(tmp_path / "it")
     monkeypatch.setenv("NBCKPT_SECRET_FILE", str(tmp_path / "another"))
     Loud.loaded = 0
-    assert "trust=True" in html(nbckpt.Checkpoint.from_directory(folder))
-    assert "trust=True" not in html(nbckpt.Checkpoint.from_directory(folder, trust=True))
+    assert "trust=True" in html(Checkpoint.from_directory(folder))
+    assert "trust=True" not in html(Checkpoint.from_directory(folder, trust=True))
     assert Loud.loaded == 0
 
 
@@ -127,8 +128,8 @@ def test_a_checkpoint_is_shown_with_an_unreadable_secret(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     uri = f"memory://shown/{tmp_path.name}"
-    checkpoint = nbckpt.Checkpoint.from_uri(uri)
-    nbckpt.Checkpoint.from_dict({"x": 1}).to_uri(uri)
+    checkpoint = Checkpoint.from_uri(uri)
+    Checkpoint.from_dict({"x": 1}).to_uri(uri)
     short = tmp_path / "secret"
     short.write_text("short")
     monkeypatch.setenv("NBCKPT_SECRET_FILE", str(short))
@@ -147,7 +148,7 @@ def test_a_checkpoint_of_a_users_class_shows_its_attributes() -> None:
 
 def test_only_the_first_of_many_fields_and_files_are_shown() -> None:
     files = {f"{at:03}.bin": b"" for at in range(100)}
-    page = html(nbckpt.Checkpoint.from_dict({str(at): at for at in range(1000)} | {nbckpt.FILES: files}))
+    page = html(Checkpoint.from_dict({str(at): at for at in range(1000)} | {Checkpoint.FILES: files}))
     assert "fields; 20 of 1,000" in page
     assert "files; 20 of 100" in page
     assert "020.bin" not in page

@@ -37,7 +37,7 @@ MEANINGS = {
     "resume": "`True` resumes the last experiment of this name, `ERRORED_ONLY` also retries failed trials",
     "run_errored_only": "whether failed trials are retried with `resume=True`",
     "raise_on_failed_trial": "whether a failed trial raises an error in the end; by default it does",
-    "callbacks": "objects of subclasses of `ray_tune.Callback` or `nbckpt.Callback`",
+    "callbacks": "objects of subclasses of `ray_tune.Callback` or `nbckpt.trials.Callback`",
     "executor": "nbckpt's own: `thread`, `process`, `ray` or `inline`",
 }
 """What an argument means here."""

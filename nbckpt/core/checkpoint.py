@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Self
 from nbckpt.core import shared_tempdir
 from nbckpt.core.checkpoint_page import checkpoint_page
 from nbckpt.core.fields import load_fields, with_attributes
-from nbckpt.core.files import FILES, KIND, Files, Kind
+from nbckpt.core.files import FILES, KIND, Files, Key, Kind
 from nbckpt.core.manifest import Signature, Value
 from nbckpt.core.sources import Source, bytes_source, dict_source, folder_source, store_source, uri_source
 from nbckpt.core.subclasses import class_name, initialised, narrower, recorded_class
@@ -48,6 +48,9 @@ class Checkpoint(Rich):
         UsageError: There is no source, more than one, or one of the wrong type.
         NotFoundError: The path does not exist.
     """
+
+    FILES: ClassVar[Key] = FILES
+    """The key of the files in `to_dict`: `checkpoint.to_dict()[Checkpoint.FILES]["model/weights.bin"]`."""
 
     _SERIALIZED_ATTRS: ClassVar[tuple[str, ...]] = ()
     """The names of attributes of a subclass that travel with the checkpoint through every form."""

@@ -12,7 +12,7 @@ from nbckpt.errors import UsageError
 from nbckpt.store import MemoryStore
 
 
-class _Key:
+class Key:
     """A key of a checkpoint's dict form that differs from every key of a user."""
 
     __slots__ = ("_name",)
@@ -27,10 +27,10 @@ class _Key:
         return self._name
 
 
-FILES = _Key("FILES")  # not a string: see docs/decisions/0008
+FILES = Key("FILES")  # not a string: see docs/decisions/0008
 """The key of the files in `to_dict`: `checkpoint.to_dict()[FILES]["model/weights.bin"]`."""
 
-KIND = _Key("KIND")
+KIND = Key("KIND")
 """The key of a `Kind` in `to_dict`, if the checkpoint belongs to a subclass."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nbckpt.lazy import getter
+from nbckpt.lazy import attach
 
 if TYPE_CHECKING:
     from nbckpt.mirror.auto import PERIOD_S as PERIOD_S
@@ -21,6 +21,5 @@ _HOMES = {
     "Mirrored": "nbckpt.mirror.mirror",
 }
 
-__all__ = [*_HOMES]
 if not TYPE_CHECKING:  # with it, a type checker would accept every name
-    __getattr__ = getter(__name__, _HOMES)
+    __getattr__, __dir__, __all__ = attach(__name__, _HOMES)

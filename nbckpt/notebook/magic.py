@@ -27,7 +27,7 @@ from nbckpt.render import Result, visible
 
 if TYPE_CHECKING:
     from nbckpt.mirror import AutoMirror
-    from nbckpt.notebook.panel import Panel
+    from nbckpt.notebook.panels import Panel
     from nbckpt.tracker import Tracker
 
 _HISTORY = re.compile(r"_{1,3}|_\d+")
@@ -153,7 +153,7 @@ class CheckpointMagics(Magics):
             NotFoundError: ipywidgets is not installed, and there is no experiment to show without it.
         """
         try:
-            from nbckpt.notebook.panel import Panel
+            from nbckpt.notebook.panels import Panel
         except ImportError as error:
             print(f"nbckpt: the panel needs ipywidgets: pip install ipywidgets ({error})", file=sys.stderr)  # noqa: T201
             self._show_static(tab, store)

@@ -1,10 +1,10 @@
 """Signals: on SIGTERM or SIGINT a job saves after the same step on every replica, and exits.
 
-    with nbckpt.save_on_signal():
+    with nbckpt.states.save_on_signal():
         for batch in data:
             train(batch)
-            if nbckpt.should_stop(any_of_all):
-                nbckpt.save_and_exit()
+            if nbckpt.states.should_stop(any_of_all):
+                nbckpt.states.save_and_exit()
 
 `any_of_all` is an all-reduce: it takes whether this replica was asked to stop, and returns whether any was.
 """

@@ -91,7 +91,7 @@ def get_node_to_storage_syncer(config: SyncConfig) -> Syncer | None:
         return DefaultSyncer(config.sync_period, config.sync_timeout)
     if isinstance(config.syncer, Syncer):
         return config.syncer
-    raise UsageError(f"syncer={config.syncer!r} is not a syncer: give {AUTO!r}, None or an nbckpt.Syncer")
+    raise UsageError(f"syncer={config.syncer!r} is not a syncer: give {AUTO!r}, None or a nbckpt.sync.Syncer")
 
 
 def url_of(config: SyncConfig, name: str) -> str:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nbckpt.lazy import getter
+from nbckpt.lazy import attach
 
 if TYPE_CHECKING:
+    from nbckpt.trials import executors as executors
     from nbckpt.trials.catalog import Catalog as Catalog
     from nbckpt.trials.checkpoints.durable import NotDurableError as NotDurableError
     from nbckpt.trials.checkpoints.folder import CheckpointFolder as CheckpointFolder
     from nbckpt.trials.checkpoints.record import Record as Record
     from nbckpt.trials.engine.experiment import Experiment as Experiment
     from nbckpt.trials.engine.search import Search as Search
+    from nbckpt.trials.engine.upload import SyncerCallback as SyncerCallback
     from nbckpt.trials.executors import Executor as Executor
     from nbckpt.trials.executors import Worker as Worker
     from nbckpt.trials.executors import WorkerLostError as WorkerLostError
@@ -21,11 +23,13 @@ if TYPE_CHECKING:
     from nbckpt.trials.model.trial import Status as Status
     from nbckpt.trials.model.trial import Trial as Trial
     from nbckpt.trials.training.durable import DurableTrainable as DurableTrainable
+    from nbckpt.trials.training.durable import durable as durable
     from nbckpt.trials.training.function import FunctionRunner as FunctionRunner
     from nbckpt.trials.training.function import wrap_function as wrap_function
     from nbckpt.trials.training.parameters import with_parameters as with_parameters
     from nbckpt.trials.training.reporter import StatusReporter as StatusReporter
     from nbckpt.trials.training.session import StopTrial as StopTrial
+    from nbckpt.trials.training.session import checkpoint_dir as checkpoint_dir
     from nbckpt.trials.training.trainable import Trainable as Trainable
 
 _HOMES = {
@@ -33,6 +37,9 @@ _HOMES = {
     "CheckpointFolder": "nbckpt.trials.checkpoints.folder",
     "Record": "nbckpt.trials.checkpoints.record",
     "DurableTrainable": "nbckpt.trials.training.durable",
+    "SyncerCallback": "nbckpt.trials.engine.upload",
+    "checkpoint_dir": "nbckpt.trials.training.session",
+    "durable": "nbckpt.trials.training.durable",
     "Executor": "nbckpt.trials.executors",
     "Worker": "nbckpt.trials.executors",
     "WorkerLostError": "nbckpt.trials.executors",
@@ -51,6 +58,5 @@ _HOMES = {
     "Trial": "nbckpt.trials.model.trial",
 }
 
-__all__ = [*_HOMES]
 if not TYPE_CHECKING:  # with it, a type checker would accept every name
-    __getattr__ = getter(__name__, _HOMES)
+    __getattr__, __dir__, __all__ = attach(__name__, _HOMES, namespaces=("executors",))

@@ -93,7 +93,7 @@ def run(
             default all. The newest checkpoint and the one that a trial resumed from are never removed.
         checkpoint_every: After how many results a Trainable is saved, or the states of a function that
             reported no checkpoint itself.
-        callbacks: Objects that follow the experiment, of subclasses of `nbckpt.Callback`.
+        callbacks: Objects that follow the experiment, of subclasses of `nbckpt.trials.Callback`.
         executor: `thread`, `process`, `ray`, `inline`, or an `Executor` object of yours. To resume the
             experiment in a new kernel, pass such an object again.
         resources_per_trial: The resources that Ray reserves for each trial: `{"CPU": 1, "GPU": 0.5}`.
@@ -173,7 +173,7 @@ def _callbacks(given: Any) -> tuple[Callback, ...]:
         if not isinstance(callback, Callback):
             raise UsageError(
                 f"{callback!r} is not a callback: give a list of objects whose classes subclass "
-                "nbckpt.Callback, for example nbckpt.integrations.mlflow.MLflowCallback()"
+                "nbckpt.trials.Callback, for example nbckpt.integrations.mlflow.MLflowCallback()"
             )
     return listed
 

@@ -68,8 +68,8 @@ import nbckpt
 kept = nbckpt.State.of("n", [1])
 for _ in range(3):
     nbckpt.save_all_states(top / "new" / "job")
-nbckpt.save_state(kept, top / "new" / "own")
-nbckpt.save_state(kept, top / "new" / "own")
+nbckpt.states.save_state(kept, top / "new" / "own")
+nbckpt.states.save_state(kept, top / "new" / "own")
 """,
     "run": RUN,
     "rm of an experiment": RUN + "Catalog(top / 'x').remove('e')\n",

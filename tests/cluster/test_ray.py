@@ -120,7 +120,7 @@ def test_a_requested_checkpoint_comes_with_the_next_result(nodes: Nodes) -> None
     assert [it.iteration for it in experiment.trials[0].checkpoints.records()] == [3]
 
 
-class Prints(nbckpt.Trainable):
+class Prints(nbckpt.trials.Trainable):
     """Prints wherever user code runs."""
 
     def setup(self, config: dict[str, Any]) -> None:
@@ -276,7 +276,7 @@ def folders(config: dict[str, Any], checkpoint_dir: str | None = None) -> None:
         assert (top / "a" / "none").is_dir()
         start = nbckpt.Checkpoint.from_directory(top / "a" / "inner").to_dict()["i"]
     for i in range(start, 4):
-        with nbckpt.checkpoint_dir(i + 1) as top:
+        with nbckpt.trials.checkpoint_dir(i + 1) as top:
             (top / "a" / "none").mkdir(parents=True)
             (top / "a" / "empty").touch()
             (top / "large").write_bytes(bytes(range(250)) * 20)
@@ -313,11 +313,11 @@ def test_a_foreign_signature_stays_foreign_on_the_cluster(
 
     trial = finished(passes_on, {"strange": strange}).trials[0]
     (record,) = trial.checkpoints.records()
-    with pytest.raises(nbckpt.UntrustedError):
+    with pytest.raises(nbckpt.errors.UntrustedError):
         nbckpt.Checkpoint.from_directory(trial.checkpoints.path(record)).to_dict()
 
 
-class Steps(nbckpt.Trainable):
+class Steps(nbckpt.trials.Trainable):
     def setup(self, config: dict[str, Any]) -> None:
         if config.get("fails"):
             raise ValueError("in setup")

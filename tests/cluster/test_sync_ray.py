@@ -26,7 +26,7 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])  # as the functions 
 A_WHILE = 120
 
 
-class Draws(nbckpt.Trainable):
+class Draws(nbckpt.trials.Trainable):
     """Writes beside its checkpoints, with each step and at the end."""
 
     def setup(self, config: dict[str, Any]) -> None:

@@ -10,8 +10,8 @@ from typing import IO
 import pytest
 
 import nbckpt
-from nbckpt import UntrustedError
 from nbckpt.compat.adaptdl import checkpoint, env
+from nbckpt.errors import UntrustedError
 
 
 class Number(checkpoint.State):

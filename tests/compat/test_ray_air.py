@@ -14,8 +14,10 @@ from typing import Any
 import pytest
 
 import nbckpt
-from nbckpt import FILES, CodecError, CorruptError, NbckptError, UntrustedError, UsageError
+from nbckpt import NbckptError, UsageError
 from nbckpt.compat.ray_air import Checkpoint, session
+from nbckpt.core.files import FILES
+from nbckpt.errors import CodecError, CorruptError, UntrustedError
 
 
 def tar_of(*members: tuple[str, bytes | None], **fields: Any) -> bytes:

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from nbckpt import NotFoundError, UntrustedError
+from nbckpt import NotFoundError
 from nbckpt.compat import ray_tune as tune
+from nbckpt.errors import UntrustedError
 
 LINES = [{"loss": 1 / n, "training_iteration": n, "trial_id": "ab1", "done": n == 3} for n in (1, 2, 3)]
 

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 import nbckpt
-from nbckpt import TrialError, UsageError
+from nbckpt import UsageError
 from nbckpt.compat import ray_air as air
 from nbckpt.compat import ray_tune as tune
 from nbckpt.compat.arguments import MEANINGS, NOTHING_TO_DO, REFUSED, RUN
 from nbckpt.compat.ray_tune import schedulers, search, stopper
 from nbckpt.compat.ray_tune.translation import concurrency, space, stop, translated
-from nbckpt.errors import Interrupted
+from nbckpt.errors import Interrupted, TrialError
 from nbckpt.trials import Experiment
 from nbckpt.trials.model.space import configs
 
@@ -180,11 +180,11 @@ def test_checkpoint_settings_are_translated(tmp_path: Path) -> None:
     arguments = translated(
         {"checkpoint_config": config, "failure_config": air.FailureConfig(max_failures=-1)}
     )
-    assert arguments["keep_checkpoints"] == nbckpt.RetentionPolicy(2, "acc", "max")
+    assert arguments["keep_checkpoints"] == nbckpt.trials.RetentionPolicy(2, "acc", "max")
     assert (arguments["checkpoint_every"], arguments["max_failures"] > 1000) == (3, True)
     lowest = translated({"keep_checkpoints_num": 1, "checkpoint_score_attr": "min-loss"})
-    assert lowest["keep_checkpoints"] == nbckpt.RetentionPolicy(1, "loss", "min")
-    assert translated({"keep_checkpoints_num": 1})["keep_checkpoints"] == nbckpt.RetentionPolicy(1)
+    assert lowest["keep_checkpoints"] == nbckpt.trials.RetentionPolicy(1, "loss", "min")
+    assert translated({"keep_checkpoints_num": 1})["keep_checkpoints"] == nbckpt.trials.RetentionPolicy(1)
     assert translated({"storage_path": "memory://x"})["sync_config"].upload_dir == "memory://x"
     assert translated({"storage_path": tmp_path})["folder"] == tmp_path
 

@@ -52,7 +52,7 @@ def make_experiments(store: Path) -> None:
         {},
         name="class",
         checkpoint_every=2,
-        keep_checkpoints=nbckpt.RetentionPolicy(2),
+        keep_checkpoints=nbckpt.trials.RetentionPolicy(2),
         sync_config=nbckpt.SyncConfig(upload_dir="memory://samples"),
     ).wait()
     cell: dict[str, Any] = {"__name__": "__main__", "nbckpt": nbckpt}

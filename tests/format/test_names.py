@@ -20,6 +20,7 @@ from nbckpt.compat.ray_tune.callbacks import Callback, adapted
 from nbckpt.compat.ray_tune.stopper import MaximumIterationStopper
 from nbckpt.compat.ray_tune.translation import stop
 from nbckpt.core import algorithms
+from nbckpt.core.files import FILES
 from nbckpt.core.values import codec
 from nbckpt.core.values.classes import MOVED, Classes
 from nbckpt.states.snapshot import Snapshot
@@ -49,7 +50,7 @@ def values(tmp_path: Path) -> list[Any]:
     experiment = nbckpt.trials.Experiment.read(tmp_path / "experiments" / "e")
     domains = [nbckpt.grid_search([1]), nbckpt.choice([1]), nbckpt.uniform(0, 1), nbckpt.loguniform(1, 2)]
     return [
-        *domains, nbckpt.SyncConfig(), nbckpt.SyncerCallback(), nbckpt.FILES, Snapshot("S", b"x"),
+        *domains, nbckpt.SyncConfig(), nbckpt.trials.SyncerCallback(), FILES, Snapshot("S", b"x"),
         experiment, experiment.trials[0], Status.PAUSED,
         CheckpointFolder(tmp_path), Record("checkpoint_000001", "null", 1),
         stop({"loss": 1}, "loss", "min"), stop([MaximumIterationStopper(1)], "", ""), adapted(Callback()),

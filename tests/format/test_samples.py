@@ -110,7 +110,7 @@ def test_a_trainable_class_and_its_sync_are_read(library: Catalog) -> None:
 
     spec = spec_file.read(library.folder / "class").load(open_signer())
     assert spec.trainable is trainables.Counter
-    assert spec.keep == nbckpt.RetentionPolicy(2)
+    assert spec.keep == nbckpt.trials.RetentionPolicy(2)
     assert spec.sync is not None
     assert spec.sync.upload_dir == "memory://samples"
     assert [it.iteration for it in library.open("class").trial("t0").checkpoints.records()] == [2, 4]

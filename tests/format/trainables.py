@@ -48,7 +48,7 @@ def count_states(config: dict[str, Any]) -> None:
         nbckpt.report(steps=steps.done)
 
 
-class Counter(nbckpt.Trainable):
+class Counter(nbckpt.trials.Trainable):
     """A Trainable whose checkpoint is a file."""
 
     def setup(self, config: dict[str, Any]) -> None:
@@ -68,5 +68,5 @@ class Counter(nbckpt.Trainable):
             self.done = int(file.read())
 
 
-class DurableCounter(Counter, nbckpt.DurableTrainable):
+class DurableCounter(Counter, nbckpt.trials.DurableTrainable):
     """The same, kept at a URL too."""

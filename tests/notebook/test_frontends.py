@@ -13,7 +13,7 @@ WORK = "import numpy\nsquares = numpy.arange(1000) ** 2\nname = 'digits'\n%ckpt 
 FAILS = (
     "def train(config):\n    raise ValueError(config['lr'])\n%ckpt run train --grid lr=1,2 --name e --wait"
 )
-PANELS = {"magic": "%ckpt panel", "function": "import nbckpt\nnbckpt.panel()"}
+PANELS = {"magic": "%ckpt panel", "function": "import nbckpt\nnbckpt.notebook.panel()"}
 
 
 def press(panel: Locator, name: str) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from nbckpt import Tracker
 from nbckpt.notebook.magic import CheckpointMagics
-from nbckpt.notebook.panel import Panel
+from nbckpt.notebook.panels import Panel
 from nbckpt.trials.catalog import Catalog
 from nbckpt.trials.engine.experiment import _live
 from notebook.conftest import Notebook
@@ -498,7 +498,7 @@ def test_without_ipywidgets_html_and_an_install_hint_are_shown(
     notebook: Notebook, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     notebook.run("x = 1\n%ckpt save one")
-    for name in [it for it in sys.modules if it.startswith(("ipywidgets", "nbckpt.notebook.panel"))]:
+    for name in [it for it in sys.modules if it.startswith(("ipywidgets", "nbckpt.notebook.panels"))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "ipywidgets", None)
     notebook.run("%ckpt panel")
@@ -564,7 +564,7 @@ def test_hostile_names_and_messages_are_text_in_every_view(notebook: Notebook) -
 
 
 def test_the_function_shows_the_panel_too(notebook: Notebook) -> None:
-    notebook.run("import nbckpt\nnbckpt.panel('sync')")
+    notebook.run("import nbckpt\nnbckpt.notebook.panel('sync')")
     magics = notebook.shell.magics_manager.registry[CheckpointMagics.__name__]
     assert magics._panel._front.selected_index == 2
 
@@ -596,7 +596,7 @@ def test_an_unexpected_error_is_shown_and_the_next_press_works(
         (KeyboardInterrupt(), ""),
     ]:
         with monkeypatch.context() as patch:
-            patch.setattr("nbckpt.notebook.panel.controller.parse", raising(error))
+            patch.setattr("nbckpt.notebook.panels.controller.parse", raising(error))
             with suppress(KeyboardInterrupt):
                 press(panel, "Verify")
         assert f"error: {said or 'KeyboardInterrupt'}" in shown(panel)
@@ -639,7 +639,7 @@ def test_a_question_keeps_its_trial_while_the_list_changes(
     tab = panel._tabs[1]
     tab._trials.value = ("t1",)
     press(panel, "Stop…")
-    monkeypatch.setattr("nbckpt.notebook.panel.trials._label", lambda trial: f"{trial.id}, as it is now")
+    monkeypatch.setattr("nbckpt.notebook.panels.trials._label", lambda trial: f"{trial.id}, as it is now")
     notebook.run("gate.release(2)")
     # The panel's thread sets the options first, and then the value.
     until(lambda: tab._trials.options[0][0] == "t0, as it is now" and bool(tab._trials.value))

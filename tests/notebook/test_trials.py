@@ -25,7 +25,7 @@ def train(config):
             gate.acquire()
         nbckpt.report(loss=config.get("lr", 1) / (i + 1), checkpoint={"step": i + 1, "not a name": i})
 def folders(config):
-    with nbckpt.checkpoint_dir(7) as folder:
+    with nbckpt.trials.checkpoint_dir(7) as folder:
         (folder / "model.txt").write_text("weights")
     nbckpt.report(loss=0)
 """

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import IO, Any
 
 import nbckpt
-from nbckpt import replica
+from nbckpt.states import replica
 
 
 class Epochs(nbckpt.State):
@@ -102,8 +102,8 @@ class Data(PerEpoch):
             return
         try:
             while self.read < len(self.samples):
-                if nbckpt.should_stop(self.any_of):
-                    nbckpt.save_and_exit()
+                if nbckpt.states.should_stop(self.any_of):
+                    nbckpt.states.save_and_exit()
                 until = self.read + replica.count()
                 yield self.samples[self.read : until][replica.rank() :][:1]
                 self.read = min(until, len(self.samples))

@@ -19,7 +19,7 @@ import pytest
 
 import nbckpt
 from attack.syscalls import ERRORS, Faults
-from nbckpt import StoreError
+from nbckpt.errors import StoreError
 from nbckpt.states.folder import StateFolder
 from state.conftest import Number, restarted, saves
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import nbckpt
-from nbckpt import replica
+from nbckpt.states import replica
 from state.elastic import Group, generation, run
 from state.examples import Data, Epochs, Sums
 
@@ -208,7 +208,7 @@ SAMPLES, EPOCHS = 103, 3
 
 def train(group: Group) -> tuple[Counter[Any], list[int], int]:
     """Return how often each sample was read in each epoch, what each epoch summed up, and the weight."""
-    with nbckpt.save_on_signal():
+    with nbckpt.states.save_on_signal():
         epochs = Epochs()
         data = Data("data", range(SAMPLES), epochs, group.any)
         read = Sums("read", epochs, group.gather)

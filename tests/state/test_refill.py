@@ -116,7 +116,7 @@ def test_the_global_generators_continue_where_they_were_saved() -> None:
     def draw() -> tuple[Any, ...]:
         return random.random(), np.random.rand(2).tolist(), torch.rand(2).tolist()
 
-    state = nbckpt.RandomState()
+    state = nbckpt.states.RandomState()
     nbckpt.save_all_states()
     wanted = draw()
     assert draw() != wanted
@@ -129,8 +129,8 @@ def test_the_generators_refuse_the_file_of_another_state(value: Any) -> None:
     file = io.BytesIO()
     write(value, file)
     file.seek(0)
-    with pytest.raises(nbckpt.CorruptError, match="is not a state of the random generators"):
-        nbckpt.RandomState().load(file)
+    with pytest.raises(nbckpt.errors.CorruptError, match="is not a state of the random generators"):
+        nbckpt.states.RandomState().load(file)
 
 
 def test_a_generator_that_cannot_be_set_is_named(caplog: pytest.LogCaptureFixture) -> None:
@@ -140,7 +140,7 @@ def test_a_generator_that_cannot_be_set_is_named(caplog: pytest.LogCaptureFixtur
     file = io.BytesIO()
     write(saved, file)
     file.seek(0)
-    nbckpt.RandomState("seeds").load(file)
+    nbckpt.states.RandomState("seeds").load(file)
     assert random.random() == wanted
     assert "state 'seeds': torch.random.state is not set: " in caplog.text
     assert (

@@ -100,7 +100,7 @@ def test_a_missing_super_init_call_is_a_clear_error(tmp_path: Path) -> None:
             pass
 
     state = Forgetful()
-    for call in (lambda: nbckpt.load_state(state), lambda: nbckpt.save_state(state, tmp_path / "x")):
+    for call in (lambda: nbckpt.load_state(state), lambda: nbckpt.states.save_state(state, tmp_path / "x")):
         with pytest.raises(UsageError, match=r"Forgetful.__init__ must call super\(\).__init__"):
             call()
     state.close()
@@ -441,7 +441,7 @@ def test_a_program_with_an_ipython_shell_is_not_a_prompt(tmp_path: Path) -> None
         "    for _ in range(2):\n"
         "        kept.append(nbckpt.State('a'))\n"
         "except nbckpt.UsageError:\n"
-        "    nbckpt.save_and_exit()\n"
+        "    nbckpt.states.save_and_exit()\n"
     )
     env = os.environ | {
         "IPYTHONDIR": str(tmp_path / "ipython"),

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from nbckpt import UsageError, replica
+from nbckpt import UsageError
+from nbckpt.states import replica
 
 
 def cells_of(line: str) -> list[str]:

@@ -21,8 +21,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import nbckpt
-from nbckpt import CorruptError, FormatError, StoreError, UsageError
+from nbckpt import UsageError
 from nbckpt.core import schema
+from nbckpt.errors import CorruptError, FormatError, StoreError
 from nbckpt.states.folder import StateFolder
 from nbckpt.store import files
 from state.conftest import Number, restarted, saves
@@ -241,7 +242,7 @@ def test_a_url_is_refused_before_any_work(url: str, tmp_path: Path, monkeypatch:
         state = Number()
         for call in (
             lambda: nbckpt.save_all_states(url),
-            lambda: nbckpt.save_state(state, url),
+            lambda: nbckpt.states.save_state(state, url),
         ):
             with pytest.raises(UsageError, match="in a folder"):
                 call()
@@ -269,10 +270,10 @@ def test_one_state_is_a_file_in_a_folder_of_the_caller_s(
     with nbckpt.states.use_folder():
         state = Number("n", 5)
         monkeypatch.setattr(Number, "sync", lambda self: synced.append(self.value), raising=False)
-        nbckpt.save_state(state, tmp_path / "new" / "folder")
-        nbckpt.save_state(state, str(tmp_path / "else"), sync=False)
+        nbckpt.states.save_state(state, tmp_path / "new" / "folder")
+        nbckpt.states.save_state(state, str(tmp_path / "else"), sync=False)
         as_replica(monkeypatch, 1, 2)
-        nbckpt.save_state(state, tmp_path / "other replica")
+        nbckpt.states.save_state(state, tmp_path / "other replica")
     assert synced == [5, 5]
     for folder in ("new/folder", "else"):
         assert pickle.loads((tmp_path / folder / "n.state").read_bytes()) == 5
@@ -872,5 +873,5 @@ def test_without_a_folder_a_save_warns_that_nothing_is_saved(
         assert len(caplog.messages) == 1
         assert "no folder is set, so no state is saved. Set NBCKPT_CHECKPOINT_PATH" in caplog.text
         with pytest.raises(SystemExit, match="no state is saved"):
-            nbckpt.save_and_exit()
+            nbckpt.states.save_and_exit()
         del kept

@@ -40,20 +40,20 @@ def handlers() -> Iterator[None]:
 
 @pytest.mark.parametrize("number", BOTH)
 def test_a_signal_sets_a_flag_and_a_second_has_its_former_effect(number: signal.Signals) -> None:
-    with nbckpt.save_on_signal() as flag:
-        assert not nbckpt.should_stop()
+    with nbckpt.states.save_on_signal() as flag:
+        assert not nbckpt.states.should_stop()
         signal.raise_signal(number)
-        assert nbckpt.should_stop()
+        assert nbckpt.states.should_stop()
         assert flag.came == number
         for number in BOTH:
             with pytest.raises(AskedError):
                 signal.raise_signal(number)
-        assert nbckpt.should_stop()
-    assert not nbckpt.should_stop()
+        assert nbckpt.states.should_stop()
+    assert not nbckpt.states.should_stop()
 
 
 def test_signal_handlers_are_restored_after_a_block_that_fails() -> None:
-    with pytest.raises(ZeroDivisionError), nbckpt.save_on_signal():
+    with pytest.raises(ZeroDivisionError), nbckpt.states.save_on_signal():
         raise ZeroDivisionError
     for number in BOTH:
         with pytest.raises(AskedError):
@@ -61,42 +61,42 @@ def test_signal_handlers_are_restored_after_a_block_that_fails() -> None:
 
 
 def test_only_the_signals_that_were_named_are_handled() -> None:
-    with nbckpt.save_on_signal(signal.SIGTERM):
+    with nbckpt.states.save_on_signal(signal.SIGTERM):
         with pytest.raises(AskedError):
             signal.raise_signal(signal.SIGINT)
-        assert not nbckpt.should_stop()
+        assert not nbckpt.states.should_stop()
         signal.raise_signal(signal.SIGTERM)
-        assert nbckpt.should_stop()
+        assert nbckpt.states.should_stop()
 
 
 def test_without_a_block_save_on_signal_stays_active() -> None:
-    flag = nbckpt.save_on_signal()
+    flag = nbckpt.states.save_on_signal()
     signal.raise_signal(signal.SIGTERM)
-    assert nbckpt.should_stop()
+    assert nbckpt.states.should_stop()
     flag.__exit__(None, None, None)
 
 
 def test_a_signal_in_an_inner_block_ends_the_outer_one_too() -> None:
-    with nbckpt.save_on_signal() as outer:
-        with nbckpt.save_on_signal():
+    with nbckpt.states.save_on_signal() as outer:
+        with nbckpt.states.save_on_signal():
             signal.raise_signal(signal.SIGTERM)
             assert outer.came is None
-        assert nbckpt.should_stop()
+        assert nbckpt.states.should_stop()
         assert outer.came == signal.SIGTERM
 
 
 def test_an_inner_block_does_not_change_the_outer_block() -> None:
-    with nbckpt.save_on_signal():
-        with nbckpt.save_on_signal():
-            assert not nbckpt.should_stop()
-        assert not nbckpt.should_stop()
+    with nbckpt.states.save_on_signal():
+        with nbckpt.states.save_on_signal():
+            assert not nbckpt.states.should_stop()
+        assert not nbckpt.states.should_stop()
         signal.raise_signal(signal.SIGINT)
-        assert nbckpt.should_stop()
+        assert nbckpt.states.should_stop()
 
 
 def test_without_save_on_signal_nothing_asks_to_stop() -> None:
-    assert not nbckpt.should_stop()
-    assert nbckpt.should_stop(lambda asked: True)
+    assert not nbckpt.states.should_stop()
+    assert nbckpt.states.should_stop(lambda asked: True)
 
 
 def in_a_thread(call: object) -> list[object]:
@@ -115,16 +115,16 @@ def in_a_thread(call: object) -> list[object]:
 
 
 def test_only_the_main_thread_can_ask_for_signals() -> None:
-    assert in_a_thread(nbckpt.save_on_signal) == [
+    assert in_a_thread(nbckpt.states.save_on_signal) == [
         "save_on_signal() handles signals: call it in the main thread"
     ]
 
 
 def test_every_thread_sees_the_flag() -> None:
-    with nbckpt.save_on_signal():
-        assert in_a_thread(nbckpt.should_stop) == [False]
+    with nbckpt.states.save_on_signal():
+        assert in_a_thread(nbckpt.states.should_stop) == [False]
         signal.raise_signal(signal.SIGTERM)
-        assert in_a_thread(nbckpt.should_stop) == [True]
+        assert in_a_thread(nbckpt.states.should_stop) == [True]
 
 
 @pytest.mark.parametrize("of_another", [False, True])
@@ -137,10 +137,10 @@ def test_should_stop_passes_its_answer_to_the_reduce_function(own: bool, of_anot
         given.append(asked)
         return int(asked or of_another)
 
-    with nbckpt.save_on_signal():
+    with nbckpt.states.save_on_signal():
         if own:
             signal.raise_signal(signal.SIGTERM)
-        assert nbckpt.should_stop(any_of) is (own or of_another)
+        assert nbckpt.states.should_stop(any_of) is (own or of_another)
     assert given == [own]
 
 
@@ -148,7 +148,7 @@ def test_save_and_exit_saves_everything_and_ends_with_143(job: Path) -> None:
     state = Number("n", 5)
     passed: list[None] = []
     with pytest.raises(SystemExit) as ended:
-        nbckpt.save_and_exit(barrier=lambda: passed.append(None), keep=1)
+        nbckpt.states.save_and_exit(barrier=lambda: passed.append(None), keep=1)
     assert (ended.value.code, len(passed), state.value) == (143, 2, 5)
     assert restarted(job) == (True, 5)
 
@@ -167,12 +167,12 @@ PROGRAM = """
     step = Step("step")
     nbckpt.load_state(step)
     print(step.value, flush=True)
-    nbckpt.save_on_signal()
+    nbckpt.states.save_on_signal()
     while True:
         step.value += 1
         print(step.value, flush=True)
-        if nbckpt.should_stop():
-            nbckpt.save_and_exit()
+        if nbckpt.states.should_stop():
+            nbckpt.states.save_and_exit()
 """
 
 
@@ -204,14 +204,14 @@ CELLS = """
     before = signal.getsignal(signal.SIGTERM)
     print("ready")
     # %%
-    with nbckpt.save_on_signal():
-        while not nbckpt.should_stop():
+    with nbckpt.states.save_on_signal():
+        while not nbckpt.states.should_stop():
             step.value += 1
             if step.value == 3:
                 print("running", flush=True)
-        nbckpt.save_and_exit()
+        nbckpt.states.save_and_exit()
     # %%
-    (signal.getsignal(signal.SIGTERM) is before, nbckpt.should_stop(), step.value > 2)
+    (signal.getsignal(signal.SIGTERM) is before, nbckpt.states.should_stop(), step.value > 2)
 """
 
 

@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any
 import pytest
 
 import nbckpt
-from nbckpt import replica
+from nbckpt.states import replica
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -26,7 +26,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nbckpt
-from nbckpt import CodecError, CorruptError
+from nbckpt.errors import CodecError, CorruptError
 from nbckpt.states import snapshot
 from nbckpt.states.registry import current
 from nbckpt.states.values import read, write

@@ -46,7 +46,7 @@ def test_the_six_settings_have_their_defaults() -> None:
         "sync_on_checkpoint": True,
     }
     assert nbckpt.SyncConfig is SyncConfig
-    assert nbckpt.Syncer is Syncer
+    assert nbckpt.sync.Syncer is Syncer
 
 
 @pytest.mark.parametrize("url", [None, "", "file:///some/where", "s3://bucket/folder", "memory://x"])

@@ -96,7 +96,7 @@ class Steered(BackgroundSyncer):
         return self.began[-1]
 
 
-class OldStyle(nbckpt.Syncer):
+class OldStyle(nbckpt.sync.Syncer):
     """As people wrote them for the seed: at once, with no wait and no retry of its own."""
 
     def __init__(self, sync_period: float = 300.0):
@@ -1011,7 +1011,7 @@ def test_a_syncer_without_retry_raises_not_implemented() -> None:
 
 
 def test_a_syncer_must_define_three_methods() -> None:
-    assert nbckpt.Syncer.__abstractmethods__ == {"sync_up", "sync_down", "delete"}
+    assert nbckpt.sync.Syncer.__abstractmethods__ == {"sync_up", "sync_down", "delete"}
 
 
 # Failures are heard of.

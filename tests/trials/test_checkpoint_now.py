@@ -232,7 +232,9 @@ def test_a_request_saves_a_trainable_without_checkpoint_every(executor: str) -> 
             assert ready.wait(SECONDS)
             found[0].checkpoint()
         else:
-            nbckpt.trials.Catalog(Path(nbckpt.Settings.load().store) / "experiments").open("e").checkpoint()
+            nbckpt.trials.Catalog(Path(nbckpt.settings.Settings.load().store) / "experiments").open(
+                "e"
+            ).checkpoint()
 
     Counter.asks = staticmethod(asks)  # type: ignore[method-assign]
     found.append(nbckpt.run(Counter, name="e", executor=executor))
@@ -241,7 +243,7 @@ def test_a_request_saves_a_trainable_without_checkpoint_every(executor: str) -> 
     assert [record.iteration for record in found[0].trials[0].checkpoints.records()] == [2]
 
 
-class Asks(nbckpt.Callback):
+class Asks(nbckpt.trials.Callback):
     """Asks for a checkpoint when a result of an index came."""
 
     def __init__(self, at: int) -> None:

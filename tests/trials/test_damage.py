@@ -310,7 +310,7 @@ def test_a_full_disk_within_a_line_damages_no_other_line(
         return write(fd, data[:10])
 
     monkeypatch.setattr(os, "write", fills)
-    with pytest.raises(nbckpt.StoreError, match="No space left"):
+    with pytest.raises(nbckpt.errors.StoreError, match="No space left"):
         lines.append(RESULTS[1])
     monkeypatch.undo()
     lines.append(RESULTS[2])
@@ -461,7 +461,7 @@ def test_a_link_in_place_of_a_new_trial_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "experiments" / "e").mkdir(parents=True)
     (tmp_path / "outside").mkdir()
     (tmp_path / "experiments" / "e" / "t0").symlink_to(tmp_path / "outside")
-    with pytest.raises(nbckpt.StoreError, match="is a link"):
+    with pytest.raises(nbckpt.errors.StoreError, match="is a link"):
         nbckpt.run(train, {"lr": 1}, name="e", folder=tmp_path / "experiments")
     assert list((tmp_path / "outside").iterdir()) == []
 

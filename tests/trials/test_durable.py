@@ -16,11 +16,10 @@ from typing import Any
 import pytest
 
 import nbckpt
-from nbckpt import durable
 from nbckpt.errors import CorruptError, NotFoundError, StoreError, UsageError
 from nbckpt.store import Data, MemoryStore, Store, base, open_store
 from nbckpt.testing import Call, FaultyStore, RecordingStore
-from nbckpt.trials import DurableTrainable, NotDurableError, RetentionPolicy, Status, Trainable
+from nbckpt.trials import DurableTrainable, NotDurableError, RetentionPolicy, Status, Trainable, durable
 from nbckpt.trials.checkpoints.durable import DurableFolder
 
 
@@ -132,7 +131,7 @@ def test_save_uploads_before_it_returns_and_delete_removes_all(url: str, tmp_pat
 def count(config: dict[str, Any], checkpoint_dir: str | None = None) -> None:
     begin = int((Path(checkpoint_dir) / "i").read_text()) if checkpoint_dir else 0
     for i in range(begin + 1, config.get("n", 9) + 1):
-        with nbckpt.checkpoint_dir(i) as folder:
+        with nbckpt.trials.checkpoint_dir(i) as folder:
             (folder / "i").write_text(str(i))
         nbckpt.report(i=i)
 
@@ -365,9 +364,9 @@ def test_an_uploaded_checkpoint_is_not_uploaded_again(tmp_path: Path) -> None:
     store = RecordingStore(MemoryStore())
     Counter.stores["test://once/t"] = store
 
-    class Elsewhere(Counter, nbckpt.wrap_function(count)):
-        setup = nbckpt.wrap_function(count).setup
-        step = nbckpt.wrap_function(count).step
+    class Elsewhere(Counter, nbckpt.trials.wrap_function(count)):
+        setup = nbckpt.trials.wrap_function(count).setup
+        step = nbckpt.trials.wrap_function(count).step
 
     with Elsewhere("test://once/t", {}, tmp_path) as runner:
         trained(runner, 2)
@@ -587,7 +586,7 @@ def test_an_unknown_protocol_is_refused_before_setup(tmp_path: Path) -> None:
 
 
 def test_a_class_without_its_url_is_an_error_with_advice(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"nbckpt\.durable\(Counter, "):
+    with pytest.raises(UsageError, match=r"nbckpt\.trials\.durable\(Counter, "):
         Counter({"lr": 1}, tmp_path)
 
 

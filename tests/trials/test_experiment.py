@@ -128,7 +128,7 @@ def test_an_experiment_writes_exactly_the_documented_files(store: Path) -> None:
 
 def test_a_checkpoint_folder_contains_only_the_users_files(store: Path) -> None:
     def train(config: dict[str, Any]) -> None:
-        with nbckpt.checkpoint_dir(step=7) as folder:
+        with nbckpt.trials.checkpoint_dir(step=7) as folder:
             (folder / "model.txt").write_text("weights")
         nbckpt.report(loss=1)
 
@@ -312,7 +312,7 @@ def test_a_pause_by_a_callback_saves_the_current_result() -> None:
         def save_checkpoint(self, checkpoint_dir: str) -> dict[str, Any]:
             return {}
 
-    class Pause(nbckpt.Callback):
+    class Pause(nbckpt.trials.Callback):
         def on_trial_result(self, trial: Any, result: Any) -> None:
             if trial.iteration == 3:
                 asked.wait(SECONDS)
@@ -450,7 +450,7 @@ def test_an_untrusted_stored_function_is_not_loaded(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("NBCKPT_SECRET_FILE", str(tmp_path / "another"))
     again = Experiment.read(folder)
     assert statuses(again) == ["TERMINATED"]
-    with pytest.raises(nbckpt.UntrustedError, match="--trust"):
+    with pytest.raises(nbckpt.errors.UntrustedError, match="--trust"):
         again.resume("t0")
 
 
@@ -579,7 +579,7 @@ def test_the_best_and_the_newest_checkpoints_are_kept() -> None:
         for loss in (5, 1, 4, 2, 3):
             nbckpt.report(loss=loss, checkpoint={"loss": loss})
 
-    experiment = nbckpt.run(train, keep_checkpoints=nbckpt.RetentionPolicy(2, "loss", "min"))
+    experiment = nbckpt.run(train, keep_checkpoints=nbckpt.trials.RetentionPolicy(2, "loss", "min"))
     assert experiment.wait(SECONDS)
     assert [record.metrics["loss"] for record in experiment.trials[0].checkpoints.records()] == [1, 2, 3]
 
@@ -622,7 +622,7 @@ def test_the_checkpoint_of_a_retry_is_kept_while_the_trial_runs() -> None:
         ({"resume": "must"}, "needs the name"),
         ({"callbacks": ["mlflow"]}, "'mlflow' is not a callback: give a list of objects"),
         ({"callbacks": "mlflow"}, "'mlflow' is not a callback"),
-        ({"callbacks": [nbckpt.Callback]}, "is not a callback"),
+        ({"callbacks": [nbckpt.trials.Callback]}, "is not a callback"),
     ],
 )
 def test_an_invalid_request_is_refused_and_creates_nothing(store: Path, arguments: Any, message: str) -> None:

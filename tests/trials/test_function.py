@@ -641,7 +641,7 @@ async def async_for_ever(config: Any) -> AsyncIterator[int]:
 
 def in_a_lent_folder(config: Any) -> None:
     try:
-        with nbckpt.checkpoint_dir(step=1) as folder:
+        with nbckpt.trials.checkpoint_dir(step=1) as folder:
             (folder / "half").write_text("written")
             nbckpt.report(loss=1)
     finally:
@@ -734,7 +734,7 @@ def files(config: dict[str, Any], checkpoint_dir: str | None = None) -> None:
     i = int((Path(checkpoint_dir) / "i").read_text()) if checkpoint_dir else 0
     while True:
         i += 1
-        with nbckpt.checkpoint_dir(step=i) as folder:
+        with nbckpt.trials.checkpoint_dir(step=i) as folder:
             (folder / "i").write_text(str(i))
         nbckpt.report(i=i, began=checkpoint_dir)
 
@@ -845,7 +845,7 @@ def test_a_checkpoint_after_the_last_report_is_the_final_one(start: Start, store
 
     def train(config: dict[str, Any]) -> None:
         for i in range(5):
-            with nbckpt.checkpoint_dir(step=i) as folder:
+            with nbckpt.trials.checkpoint_dir(step=i) as folder:
                 (folder / "i").write_text(str(i))
             if i < 4:
                 nbckpt.report(i=i)
@@ -934,7 +934,7 @@ def test_a_repeated_step_replaces_its_checkpoint(start: Start) -> None:
 
     def train(config: dict[str, Any]) -> None:
         for name in ("old", "new"):
-            with nbckpt.checkpoint_dir(step=7) as folder:
+            with nbckpt.trials.checkpoint_dir(step=7) as folder:
                 (folder / name).touch()
             nbckpt.report()
 

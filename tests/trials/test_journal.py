@@ -77,7 +77,7 @@ def test_a_full_disk_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.Monk
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "write", full)
-    with pytest.raises(nbckpt.StoreError, match="No space left"):
+    with pytest.raises(nbckpt.errors.StoreError, match="No space left"):
         journal.append({"n": 2})
     monkeypatch.undo()
     journal.append({"n": 3})

@@ -83,7 +83,7 @@ def test_the_log_covers_a_trainable_from_setup_to_cleanup(executor: str) -> None
 def test_output_of_a_process_is_logged_after_stdout_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     later = io.StringIO()
 
-    class Swaps(nbckpt.Callback):
+    class Swaps(nbckpt.trials.Callback):
         def on_trial_start(self, trial: Trial) -> None:
             monkeypatch.setattr(sys, "stdout", later)
 
@@ -221,7 +221,7 @@ def test_a_trial_continues_if_its_log_cannot_be_written(
             print("lost", i)
             nbckpt.report(i=i)
 
-    here = Path(nbckpt.Settings.load().store) / "experiments"
+    here = Path(nbckpt.settings.Settings.load().store) / "experiments"
     trial = finished(train, {"here": str(here)}).trials[0]
     assert (trial.iteration, trial.status, trial.log()) == (3, "TERMINATED", [])
     assert trial.note.startswith("done; the output is not logged: cannot write")

@@ -30,7 +30,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "store"
 
 
-class Follows(nbckpt.Callback):
+class Follows(nbckpt.trials.Callback):
     """Calls a function with each result, and keeps the errors."""
 
     def __init__(self, result: Callable[[dict[str, Any]], object] = lambda _: None) -> None:
@@ -127,7 +127,7 @@ def test_a_paused_trial_resumes_in_a_new_process() -> None:
 
 @pytest.mark.slow
 def test_a_trainable_is_saved_and_restored() -> None:
-    class Counter(nbckpt.Trainable):
+    class Counter(nbckpt.trials.Trainable):
         def setup(self, config: dict[str, Any]) -> None:
             self.i = 0
 
@@ -152,7 +152,7 @@ def test_a_trainable_is_saved_and_restored() -> None:
 
 def test_a_checkpoint_dir_becomes_a_checkpoint(tmp_path: Path) -> None:
     def train(config: dict[str, Any]) -> None:
-        with nbckpt.checkpoint_dir(step=7) as folder:
+        with nbckpt.trials.checkpoint_dir(step=7) as folder:
             (folder / "weights").write_text("0.5")
         nbckpt.report(i=1)
 
@@ -187,7 +187,7 @@ def test_instances_of_local_classes_have_the_live_class() -> None:
 
 
 def test_an_unpicklable_result_arrives_as_the_journal_stores_it() -> None:
-    class Locks(nbckpt.Trainable):
+    class Locks(nbckpt.trials.Trainable):
         def step(self) -> dict[str, Any]:
             return {"lock": threading.Lock(), "i": 1, "done": True}
 
@@ -236,7 +236,7 @@ def test_an_exception_arrives_with_its_traceback() -> None:
     trial = finished(train, callbacks=[follows]).trials[0]
     assert (trial.status, trial.error) == (Status.ERROR, "OwnError: 7")
     (error,) = follows.errors
-    assert isinstance(error, nbckpt.TrialError)
+    assert isinstance(error, nbckpt.errors.TrialError)
     assert isinstance(error.__cause__, OwnError)
     assert error.__cause__.code == 7
     assert isinstance(error.__cause__.__cause__, RemoteTraceback)
@@ -278,7 +278,7 @@ def test_an_unpicklable_function_is_named_with_advice() -> None:
 KILLED_IN = ("setup", "step", "save_checkpoint", "load_checkpoint", "cleanup")
 
 
-def killed_in(method: str) -> type[nbckpt.Trainable]:
+def killed_in(method: str) -> type[nbckpt.trials.Trainable]:
     """Return a class whose process kills itself in a method, or in `setup` of its second attempt."""
 
     def suicide(self: Any, *_: object) -> None:
@@ -290,7 +290,7 @@ def killed_in(method: str) -> type[nbckpt.Trainable]:
         "save_checkpoint": lambda self, place: {"i": 1},
         "load_checkpoint": lambda self, checkpoint: None,
     }
-    return type("Killed", (nbckpt.Trainable,), methods | {method: suicide})
+    return type("Killed", (nbckpt.trials.Trainable,), methods | {method: suicide})
 
 
 @pytest.mark.slow
@@ -416,7 +416,7 @@ def test_a_kill_ends_a_process_without_running_finally(tmp_path: Path) -> None:
 
 
 def test_a_kill_ends_a_process_during_setup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Busy(nbckpt.Trainable):
+    class Busy(nbckpt.trials.Trainable):
         def setup(self, config: dict[str, Any]) -> None:
             print("began")
             while True:
@@ -435,7 +435,7 @@ def test_a_kill_ends_a_process_during_setup(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_a_process_that_does_not_stop_is_killed(caplog: pytest.LogCaptureFixture) -> None:
-    class Stubborn(nbckpt.Trainable):
+    class Stubborn(nbckpt.trials.Trainable):
         def step(self) -> dict[str, Any]:
             return {"done": True}
 
@@ -547,7 +547,7 @@ def test_a_killed_kernel_leaves_no_process_and_can_be_resumed(
 
 
 def test_a_job_that_has_not_started_can_be_stopped(tmp_path: Path) -> None:
-    kind = nbckpt.wrap_function(counting())
+    kind = nbckpt.trials.wrap_function(counting())
     worker = ProcessExecutor().start(Job(kind, {}, tmp_path, "t0", "e/t0"))
     worker.stop()
     worker.stop()

@@ -62,7 +62,7 @@ def asks_everything() -> None:
     for _ in range(3):
         nbckpt.report(loss=1, checkpoint={"i": 1})
         assert nbckpt.get_checkpoint() is None
-        with nbckpt.checkpoint_dir(step=1) as folder:
+        with nbckpt.trials.checkpoint_dir(step=1) as folder:
             (folder / "model").write_text("weights")
         assert not folder.exists()
         assert nbckpt.get_context() == TrialContext("", "", Path.cwd(), {})
@@ -98,7 +98,7 @@ def test_a_function_learns_which_trial_it_is(executor: str, tmp_path: Path) -> N
 
 
 def test_a_block_that_fails_outside_a_trial_leaves_no_folder() -> None:
-    with pytest.raises(ValueError), nbckpt.checkpoint_dir(step=1) as folder:
+    with pytest.raises(ValueError), nbckpt.trials.checkpoint_dir(step=1) as folder:
         raise ValueError
     assert not folder.exists()
 
@@ -273,10 +273,10 @@ def test_only_the_last_checkpoint_before_a_report_is_kept(start: Start, tmp_path
         nbckpt.report(checkpoint=in_a_folder(tmp_path / "mine"))
         reporter.set_checkpoint({"i": "dict"})
         for name in ("one", "two"):
-            with nbckpt.checkpoint_dir(step=5) as folder:
+            with nbckpt.trials.checkpoint_dir(step=5) as folder:
                 (folder / name).write_text(name)
         reporter(last="lent")
-        with nbckpt.checkpoint_dir(step=6) as folder:
+        with nbckpt.trials.checkpoint_dir(step=6) as folder:
             (folder / "three").write_text("three")
         nbckpt.report(last="reported", checkpoint={"i": 4})
 
@@ -297,7 +297,7 @@ def test_a_checkpoint_dir_can_be_reported_inside_its_block(start: Start) -> None
     def train(config: dict[str, Any], checkpoint_dir: str | None = None) -> None:
         found = content(Path(checkpoint_dir)) if checkpoint_dir else {}
         for step, inner in ((3, ""), (4, "deep")):
-            with nbckpt.checkpoint_dir(step) as folder:
+            with nbckpt.trials.checkpoint_dir(step) as folder:
                 (folder / "deep").mkdir()
                 (folder / "deep" / "i").write_text(str(step))
                 nbckpt.report(found=found, checkpoint=folder / inner)
@@ -318,9 +318,9 @@ def test_a_checkpoint_dir_can_be_reported_inside_its_block(start: Start) -> None
 def test_a_failed_block_leaves_the_former_checkpoint(start: Start) -> None:
 
     def train(config: dict[str, Any]) -> None:
-        with nbckpt.checkpoint_dir(step=1) as folder:
+        with nbckpt.trials.checkpoint_dir(step=1) as folder:
             (folder / "whole").write_text("1")
-        with suppress(ValueError), nbckpt.checkpoint_dir(step=2) as folder:
+        with suppress(ValueError), nbckpt.trials.checkpoint_dir(step=2) as folder:
             (folder / "half").write_text("2")
             raise ValueError
         nbckpt.report()
@@ -522,7 +522,7 @@ def test_a_thread_with_a_copied_context_belongs_to_the_trial(start: Start) -> No
     def train(config: dict[str, Any]) -> None:
         def some() -> None:
             nbckpt.report(who=config["who"], checkpoint={"who": config["who"]})
-            with nbckpt.checkpoint_dir(step=9) as folder:
+            with nbckpt.trials.checkpoint_dir(step=9) as folder:
                 (folder / "who").write_text(config["who"])
 
         thread = threading.Thread(target=copy_context().run, args=(some,))
@@ -543,7 +543,7 @@ def test_reports_and_checkpoints_after_the_stop_are_refused(start: Start) -> Non
 
     def train(config: dict[str, Any], reporter: StatusReporter) -> None:
         def offer_a_folder() -> None:
-            with nbckpt.checkpoint_dir(step=1):
+            with nbckpt.trials.checkpoint_dir(step=1):
                 pass
 
         try:

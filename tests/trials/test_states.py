@@ -11,6 +11,7 @@ import cloudpickle
 import pytest
 
 import nbckpt
+from nbckpt.states import states_checkpoint
 from nbckpt.states.registry import current
 
 SECONDS = 60
@@ -50,7 +51,7 @@ def train(config: dict[str, Any]) -> None:
     while steps.done < 6:
         steps.done += 1
         seen.append(steps.done)
-        own = nbckpt.states_checkpoint(note="mine") if config.get("own") and steps.done % 2 == 0 else None
+        own = states_checkpoint(note="mine") if config.get("own") and steps.done % 2 == 0 else None
         nbckpt.report(at=steps.done, seen=len(seen), checkpoint=own)
         if first and steps.done == 5:
             raise ValueError("once")
@@ -89,14 +90,14 @@ def test_trials_have_their_own_states_apart_from_the_notebooks() -> None:
 def test_a_states_checkpoint_syncs_states_and_holds_other_fields() -> None:
     steps = Steps()
     steps.done = 3
-    fields = nbckpt.states_checkpoint(epoch=7).to_dict()
+    fields = states_checkpoint(epoch=7).to_dict()
     assert (fields.pop("epoch"), list(fields)) == (7, ["state:steps"])
     assert pickle.loads(fields["state:steps"].data) == (3, 1)
 
 
 def test_a_states_checkpoint_needs_a_state() -> None:
     with pytest.raises(nbckpt.UsageError, match=r"Make one with nbckpt\.State"):
-        nbckpt.states_checkpoint()
+        states_checkpoint()
 
 
 def test_checkpoint_every_ignores_a_function_without_states() -> None:

@@ -278,7 +278,7 @@ def test_disabled_and_durable_experiments_are_not_synced(store: Path, tmp_path: 
     tool = Tool()
     sync = SyncConfig(URL, tool)
     run(callbacks=[SyncerCallback(enabled=False, config=sync)], sync_config=sync)
-    run(name="f", function=nbckpt.durable(count, tmp_path / "durable"), sync_config=config())
+    run(name="f", function=nbckpt.trials.durable(count, tmp_path / "durable"), sync_config=config())
     run(name="g", callbacks=[SyncerCallback(config=SyncConfig(syncer=None))])
     run(name="h", callbacks=[SyncerCallback()])
     assert (tool.calls, list(Remote.store.keys())) == ([], [])
@@ -664,7 +664,7 @@ def test_a_downloaded_experiment_is_complete_and_verified(store: Path, remote: S
     key = "up/e/t1/params.json"
     remote.delete(key)
     remote.put(key, b"x" * len((store / "e" / "t1" / "params.json").read_bytes()))
-    with pytest.raises(nbckpt.CorruptError, match="t1/params"):
+    with pytest.raises(nbckpt.errors.CorruptError, match="t1/params"):
         fetched(f"{URL}/e", tmp_path / "again")
     assert not (tmp_path / "again").exists()
 

@@ -102,7 +102,7 @@ def test_files_other_than_recorded_leave_the_former_one(ends: Ends, move: Move, 
     assert ends.here.records() == [former]
 
 
-class Draws(nbckpt.Trainable):
+class Draws(nbckpt.trials.Trainable):
     """Writes a file beside its checkpoints, which are folders."""
 
     def setup(self, config: dict[str, Any]) -> None:

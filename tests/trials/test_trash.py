@@ -294,7 +294,7 @@ def test_a_removal_that_the_disk_refuses_has_no_effect(
         move(folder, source, target)
 
     monkeypatch.setattr(trash, "_move", refuses)
-    with pytest.raises(nbckpt.StoreError, match="cannot remove 'f': Permission denied"):
+    with pytest.raises(nbckpt.errors.StoreError, match="cannot remove 'f': Permission denied"):
         library.remove("e", "f")
     monkeypatch.undo()
     assert contents(library.folder) == before
@@ -313,7 +313,7 @@ def test_a_removal_that_cannot_be_synced_has_no_effect(
         sync(folder)
 
     monkeypatch.setattr(trash, "sync_folder", fails)
-    with pytest.raises(nbckpt.StoreError, match="cannot remove 'f': Input/output error"):
+    with pytest.raises(nbckpt.errors.StoreError, match="cannot remove 'f': Input/output error"):
         library.remove("e", "f")
     assert contents(library.folder) == before
 

@@ -228,7 +228,7 @@ def test_a_metric_called_done_is_refused_by_name(value: Any) -> None:
     def train(config: dict[str, Any]) -> None:
         nbckpt.report(done=value)
 
-    class Step(nbckpt.Trainable):
+    class Step(nbckpt.trials.Trainable):
         def step(self) -> dict[str, Any]:
             return {"done": value}
 

@@ -51,7 +51,7 @@ def finished_in_the_end(experiment: Experiment) -> bool:
 
 def test_resume_with_trust_continues_from_the_checkpoints(elsewhere: Catalog) -> None:
     experiment = elsewhere.open("e")
-    with pytest.raises(nbckpt.UntrustedError):
+    with pytest.raises(nbckpt.errors.UntrustedError):
         experiment.resume()
     before = [trial.iteration for trial in experiment.trials]
     assert before == [2, 2]
@@ -97,7 +97,7 @@ def test_a_damaged_checkpoint_is_not_signed(elsewhere: Catalog) -> None:
     trial, record = elsewhere.checkpoint("e/t0@2")
     (pack,) = (trial.folder / record.name).rglob("checkpoint.json")
     pack.write_bytes(pack.read_bytes() + b" ")
-    with pytest.raises(nbckpt.CorruptError, match="is not what was saved"):
+    with pytest.raises(nbckpt.errors.CorruptError, match="is not what was saved"):
         elsewhere.trust("e/t0@2", nbckpt.Tracker().history.signer)
 
 

@@ -13,12 +13,13 @@ from IPython.core.interactiveshell import InteractiveShell
 from matplotlib.figure import Figure
 
 import nbckpt
+from nbckpt import Experiment, Trial
 from nbckpt.store import Store
 from nbckpt.tracker import Restored, Saved
-from nbckpt.trials import Experiment, FunctionRunner, Record, Status, Trial
+from nbckpt.trials import DurableTrainable, FunctionRunner, Record, Status
 
 
-class Counter(nbckpt.Trainable):
+class Counter(nbckpt.trials.Trainable):
     """Count to ten."""
 
     def setup(self, config: dict[str, Any]) -> None:
@@ -40,7 +41,7 @@ class Counter(nbckpt.Trainable):
         self.count = checkpoint["count"]
 
 
-class DurableCounter(nbckpt.DurableTrainable):
+class DurableCounter(nbckpt.trials.DurableTrainable):
     """Keep checkpoints at a URL."""
 
     def step(self) -> Mapping[str, Any]:
@@ -48,7 +49,7 @@ class DurableCounter(nbckpt.DurableTrainable):
         return {"count": self.iteration}
 
 
-class Best(nbckpt.Callback):
+class Best(nbckpt.trials.Callback):
     """Follow the loss."""
 
     def on_trial_result(self, trial: Trial, result: Mapping[str, Any]) -> None:
@@ -64,7 +65,7 @@ class Best(nbckpt.Callback):
         print(sum(trial.status is Status.TERMINATED for trial in trials))
 
 
-class Copy(nbckpt.Syncer):
+class Copy(nbckpt.sync.Syncer):
     """Copy folders."""
 
     def sync_up(self, local_dir: str, remote_dir: str, exclude: list[str] | None = None) -> bool:
@@ -108,14 +109,14 @@ def train(config: dict[str, Any]) -> None:
 
 def train_with_files(config: dict[str, Any], checkpoint_dir: str | None = None) -> None:
     """Write the checkpoint as files."""
-    with nbckpt.checkpoint_dir(step=1) as folder:
+    with nbckpt.trials.checkpoint_dir(step=1) as folder:
         assert_type(folder, Path)
     nbckpt.report({"loss": 0.1})
 
 
 def start_experiments(folder: Path, study: optuna.Study) -> float:
     """Run trials, wait for them, and return the best loss."""
-    callback = nbckpt.SyncerCallback(sync_period=60)
+    callback = nbckpt.trials.SyncerCallback(sync_period=60)
     sync_config = nbckpt.SyncConfig(upload_dir="s3://bucket/grid", syncer=Copy(), sync_period=60)
     assert_type(sync_config.validate_upload_dir(), bool)
     experiment = nbckpt.run(
@@ -123,7 +124,7 @@ def start_experiments(folder: Path, study: optuna.Study) -> float:
         {"lr": nbckpt.loguniform(1e-4, 1e-1), "depth": nbckpt.grid_search([1, 2])},
         name="grid",
         callbacks=[Best(), callback],
-        keep_checkpoints=nbckpt.RetentionPolicy(2, metric="loss"),
+        keep_checkpoints=nbckpt.trials.RetentionPolicy(2, metric="loss"),
         sync_config=sync_config,
         folder=folder,
     )
@@ -135,8 +136,8 @@ def start_experiments(folder: Path, study: optuna.Study) -> float:
     }
     nbckpt.run(train_with_files, domains, search=study, metric="loss", mode="min")
     nbckpt.run(Counter, max_concurrent=1, stop={"count": 5})
-    nbckpt.run(assert_type(nbckpt.wrap_function(train), type[FunctionRunner]))
-    nbckpt.run(assert_type(nbckpt.durable(Counter, "s3://bucket/t"), type[nbckpt.DurableTrainable]))
+    nbckpt.run(assert_type(nbckpt.trials.wrap_function(train), type[FunctionRunner]))
+    nbckpt.run(assert_type(nbckpt.trials.durable(Counter, "s3://bucket/t"), type[DurableTrainable]))
     nbckpt.run(DurableCounter)
     assert_type(experiment.wait(), bool)
     assert_type(experiment.name, str)
@@ -148,7 +149,7 @@ def start_experiments(folder: Path, study: optuna.Study) -> float:
 
 def save_and_restore(folder: Path, store: Store) -> dict[Any, Any]:
     """Save variables and restore them."""
-    tracker = nbckpt.Tracker(folder, settings=nbckpt.Settings.load())
+    tracker = nbckpt.Tracker(folder, settings=nbckpt.settings.Settings.load())
     namespace: dict[str, Any] = {"a": 1}
     assert_type(tracker.save(namespace, "first"), Saved)
     assert_type(tracker.restore("first", namespace), Restored)
@@ -164,26 +165,26 @@ def save_and_restore(folder: Path, store: Store) -> dict[Any, Any]:
 
 def files_of(checkpoint: nbckpt.Checkpoint) -> Any:
     """Return the files of a checkpoint that has fields too."""
-    return checkpoint.to_dict()[nbckpt.FILES]
+    return checkpoint.to_dict()[nbckpt.Checkpoint.FILES]
 
 
 def continue_states(folder: Path) -> None:
     """Load states, train, and save them."""
-    epoch, generators = Epoch("epoch"), nbckpt.RandomState()
+    epoch, generators = Epoch("epoch"), nbckpt.states.RandomState()
     weights = nbckpt.State.of("weights", [0.1])
     assert_type(weights.value, list[float])
-    assert_type(nbckpt.replica, ModuleType)
+    assert_type(nbckpt.states.replica, ModuleType)
     with nbckpt.states.use_folder(folder) as registry:
         assert_type(registry.path, Path | None)
     for state in (epoch, generators, weights):
         assert_type(nbckpt.load_state(state), bool)
-    with nbckpt.save_on_signal(signal.SIGTERM):
-        while not assert_type(nbckpt.should_stop(), bool):
+    with nbckpt.states.save_on_signal(signal.SIGTERM):
+        while not assert_type(nbckpt.states.should_stop(), bool):
             epoch.number += 1
             assert_type(nbckpt.save_all_states(), str | None)
-            nbckpt.report(loss=0.1, checkpoint=nbckpt.states_checkpoint(epoch=epoch.number))
-    nbckpt.save_state(epoch, folder)
-    nbckpt.save_and_exit()
+            nbckpt.report(loss=0.1, checkpoint=nbckpt.states.states_checkpoint(epoch=epoch.number))
+    nbckpt.states.save_state(epoch, folder)
+    nbckpt.states.save_and_exit()
 
 
 def advice(error: Exception) -> str:
@@ -191,15 +192,15 @@ def advice(error: Exception) -> str:
     match error:
         case nbckpt.UsageError() | nbckpt.NotFoundError():
             return "change the request"
-        case nbckpt.RefusedError():
+        case nbckpt.errors.RefusedError():
             return "ask for access"
-        case nbckpt.StoreError():
+        case nbckpt.errors.StoreError():
             return "try again"
-        case nbckpt.CodecError() | nbckpt.TrialError():
+        case nbckpt.errors.CodecError() | nbckpt.errors.TrialError():
             return "change the code"
-        case nbckpt.CorruptError() | nbckpt.FormatError():
+        case nbckpt.errors.CorruptError() | nbckpt.errors.FormatError():
             return "take another checkpoint"
-        case nbckpt.UntrustedError():
+        case nbckpt.errors.UntrustedError():
             return "look first"
         case nbckpt.NbckptError():
             return str(error)
@@ -209,7 +210,7 @@ def advice(error: Exception) -> str:
 def in_a_notebook(shell: InteractiveShell) -> None:
     """Do what %load_ext, %ckpt panel and %unload_ext do."""
     nbckpt.load_ipython_extension(shell)
-    nbckpt.panel("trials")
+    nbckpt.notebook.panel("trials")
     nbckpt.unload_ipython_extension(shell)
 
 

@@ -1,4 +1,4 @@
-"""The environment of a job, by AdaptDL's names. nbckpt's own variables come first, see `nbckpt.replica`."""
+"""The environment of a job, by AdaptDL's names. nbckpt's own variables come first: nbckpt.states.replica."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ class Checkpoint(core.Checkpoint):
     """A checkpoint that also reads what Ray wrote; see `nbckpt.Checkpoint`.
 
     It writes nbckpt's forms. The dict form has no reserved keys of text: any files are under the key
-    `nbckpt.FILES`.
+    `nbckpt.Checkpoint.FILES`.
     """
 
     @classmethod

@@ -49,12 +49,12 @@ def get_experiment_name() -> str | None:
 
 
 def get_world_size() -> int:
-    """Return the number of replicas of the job; see `nbckpt.replica.count`."""
+    """Return the number of replicas of the job; see `nbckpt.states.replica.count`."""
     return replica.count()
 
 
 def get_world_rank() -> int:
-    """Return the rank of this replica; see `nbckpt.replica.rank`."""
+    """Return the rank of this replica; see `nbckpt.states.replica.rank`."""
     return replica.rank()
 
 

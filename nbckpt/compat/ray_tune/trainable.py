@@ -11,26 +11,26 @@ from nbckpt.trials.training import trainable as own
 
 
 class Trainable(own.Trainable):
-    """An `nbckpt.Trainable` whose hooks may be `_setup`, `_train`, `_save`, `_restore` and `_stop`."""
+    """An `nbckpt.trials.Trainable` whose hooks may be `_setup`, `_train`, `_save`, `_restore` and `_stop`."""
 
     def setup(self, config: dict[str, Any]) -> None:
-        """See `nbckpt.Trainable.setup`."""
+        """See `nbckpt.trials.Trainable.setup`."""
         self._setup(config)
 
     def step(self) -> Mapping[str, Any]:
-        """See `nbckpt.Trainable.step`."""
+        """See `nbckpt.trials.Trainable.step`."""
         return self._train()
 
     def save_checkpoint(self, checkpoint_dir: str) -> Mapping[str, Any] | str | os.PathLike[str] | None:
-        """See `nbckpt.Trainable.save_checkpoint`."""
+        """See `nbckpt.trials.Trainable.save_checkpoint`."""
         return self._save(checkpoint_dir)
 
     def load_checkpoint(self, checkpoint: Any) -> None:
-        """See `nbckpt.Trainable.load_checkpoint`."""
+        """See `nbckpt.trials.Trainable.load_checkpoint`."""
         self._restore(checkpoint)
 
     def cleanup(self) -> None:
-        """See `nbckpt.Trainable.cleanup`."""
+        """See `nbckpt.trials.Trainable.cleanup`."""
         self._stop()
 
     def _setup(self, config: dict[str, Any]) -> None:
@@ -50,7 +50,7 @@ class Trainable(own.Trainable):
 
 
 class DurableTrainable(own_durable.DurableTrainable, Trainable):
-    """An `nbckpt.DurableTrainable` with Ray's hooks.
+    """An `nbckpt.trials.DurableTrainable` with Ray's hooks.
 
     `tune.run(…, sync_config=SyncConfig(upload_dir=URL))` keeps the checkpoints of each trial below the URL.
     """

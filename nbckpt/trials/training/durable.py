@@ -52,7 +52,7 @@ class DurableTrainable(Trainable):
         if not isinstance(remote_checkpoint_dir, (str, os.PathLike)):
             raise UsageError(
                 f"{type(self).__name__} needs the URL of its remote storage first: for nbckpt.run give "
-                f"nbckpt.durable({type(self).__name__}, 's3://bucket/folder')"
+                f"nbckpt.trials.durable({type(self).__name__}, 's3://bucket/folder')"
             )
         store = self.open_storage(os.fspath(remote_checkpoint_dir))
         super().__init__(*args, **kwargs)
@@ -157,7 +157,7 @@ def durable(
 ) -> type[DurableTrainable]:
     """Return the function or class *trainable* as a class that keeps its checkpoints at *url* too.
 
-    `nbckpt.run(nbckpt.durable(train, "s3://bucket/folder"))` keeps the checkpoints of each trial below
+    `nbckpt.run(nbckpt.trials.durable(train, "s3://bucket/folder"))` keeps the checkpoints of each trial below
     `s3://bucket/folder/EXPERIMENT/TRIAL`. A checkpoint that cannot be committed there does not count as
     saved: the trial continues, and its note gives the reason.
 

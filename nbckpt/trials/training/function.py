@@ -307,5 +307,7 @@ def trainable_class(given: Any, states_every: int = 0) -> type[Trainable]:
     if isinstance(given, type):
         if issubclass(given, Trainable):
             return given
-        raise UsageError(f"{given.__name__} is not a Trainable: subclass nbckpt.Trainable or give a function")
+        raise UsageError(
+            f"{given.__name__} is not a Trainable: subclass nbckpt.trials.Trainable or give a function"
+        )
     return wrap_function(given, states_every=states_every)

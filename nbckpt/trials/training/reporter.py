@@ -153,7 +153,7 @@ class StatusReporter:
 
     @contextmanager
     def checkpoint_dir(self, step: int) -> Iterator[Path]:
-        """See `nbckpt.checkpoint_dir`."""
+        """See `nbckpt.trials.checkpoint_dir`."""
         stage = self._stager.lend(step)
         try:
             yield stage

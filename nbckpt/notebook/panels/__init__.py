@@ -14,11 +14,11 @@ from IPython.display import display
 from nbckpt.commands import Session
 from nbckpt.core.packs.pools import starts
 from nbckpt.errors import UsageError
-from nbckpt.notebook.panel.checkpoints import CheckpointsTab
-from nbckpt.notebook.panel.controller import Controller
-from nbckpt.notebook.panel.parts import close
-from nbckpt.notebook.panel.sync import SyncTab
-from nbckpt.notebook.panel.trials import TrialsTab
+from nbckpt.notebook.panels.checkpoints import CheckpointsTab
+from nbckpt.notebook.panels.controller import Controller
+from nbckpt.notebook.panels.parts import close
+from nbckpt.notebook.panels.sync import SyncTab
+from nbckpt.notebook.panels.trials import TrialsTab
 
 TABS = ("checkpoints", "trials", "sync")
 

@@ -13,7 +13,7 @@ import ipywidgets as widgets
 from nbckpt.commands import TABLE, HelpRequest, Session, parse
 from nbckpt.commands.about import Help
 from nbckpt.errors import NbckptError
-from nbckpt.notebook.panel.parts import Region, line, sentence, wide
+from nbckpt.notebook.panels.parts import Region, line, sentence, wide
 from nbckpt.notebook.static_copy import StaticOutput
 from nbckpt.render import Result, html_of
 

@@ -8,8 +8,8 @@ from typing import Any
 import ipywidgets as widgets
 
 from nbckpt.errors import NbckptError, UsageError
-from nbckpt.notebook.panel.controller import Controller, Pager
-from nbckpt.notebook.panel.parts import SNUG, Region, line, marked, offer, wide
+from nbckpt.notebook.panels.controller import Controller, Pager
+from nbckpt.notebook.panels.parts import SNUG, Region, line, marked, offer, wide
 from nbckpt.notebook.tokenize import split
 from nbckpt.render import count, short
 from nbckpt.trials.engine.experiment import Experiment

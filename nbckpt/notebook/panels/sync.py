@@ -6,8 +6,8 @@ import ipywidgets as widgets
 
 from nbckpt.commands.syncing import SyncShown
 from nbckpt.mirror import PERIOD_S
-from nbckpt.notebook.panel.controller import Controller
-from nbckpt.notebook.panel.parts import SNUG, Region, line, wide
+from nbckpt.notebook.panels.controller import Controller
+from nbckpt.notebook.panels.parts import SNUG, Region, line, wide
 from nbckpt.render import html_of
 
 

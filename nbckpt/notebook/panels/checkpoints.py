@@ -5,8 +5,8 @@ from __future__ import annotations
 import ipywidgets as widgets
 
 from nbckpt.commands.browsing import Listing, Row
-from nbckpt.notebook.panel.controller import Controller, Pager
-from nbckpt.notebook.panel.parts import SNUG, Region, line, marked, offer, wide
+from nbckpt.notebook.panels.controller import Controller, Pager
+from nbckpt.notebook.panels.parts import SNUG, Region, line, marked, offer, wide
 from nbckpt.render import Result, short
 
 _NOW = ("the live variables", "")
