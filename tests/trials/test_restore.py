@@ -43,7 +43,7 @@ def count(config: dict[str, Any]) -> None:
             raise ValueError("once")
 
 
-class Counter(nbckpt.Trainable):
+class Counter(nbckpt.trials.Trainable):
     def setup(self, config: dict[str, Any]) -> None:
         self.n = 0
 
