@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from nbckpt import errors as errors
+    from nbckpt import media as media
     from nbckpt import mirror as mirror
     from nbckpt import notebook as notebook
     from nbckpt import settings as settings
@@ -78,6 +79,7 @@ _HOMES = {
 _DEFINED = ("load_ipython_extension", "unload_ipython_extension")
 _NAMESPACES = (
     "errors",
+    "media",
     "mirror",
     "notebook",
     "settings",
@@ -117,6 +119,7 @@ _MOVED = {
     "panel": "nbckpt.notebook.panel",
     "FILES": "nbckpt.Checkpoint.FILES",
 }
+
 
 if not TYPE_CHECKING:  # with it, a type checker would accept every name
     __getattr__, __dir__, __all__ = attach(

@@ -26,6 +26,7 @@ HOOKS = {"load_ipython_extension", "unload_ipython_extension"}
 NAMESPACES = [
     "",
     ".errors",
+    ".media",
     ".mirror",
     ".notebook",
     ".settings",

@@ -18,6 +18,7 @@ LAYERS = [
     "core",
     "states",
     "sync",
+    "media",
     "trials",
     "listing",
     "tracker mirror",

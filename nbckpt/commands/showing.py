@@ -15,11 +15,12 @@ from nbckpt.core.environment import NAMES
 from nbckpt.core.manifest import Manifest
 from nbckpt.core.packs.reader import Reader
 from nbckpt.core.tables import files_table, previews, values_table
-from nbckpt.errors import CorruptError
+from nbckpt.errors import CorruptError, UsageError
 from nbckpt.listing import Row, Rows
 from nbckpt.render import Column, Fold, Hint, Page, Picture, Result, Table, age, count, size
 from nbckpt.trials import Experiment
 from nbckpt.trials.checkpoint_index import TrialCheckpoint
+from nbckpt.trials.views.media import newest_media
 from nbckpt.trials.views.trial_page import TrialShown
 
 _MOST_PICTURES = 12
@@ -112,7 +113,11 @@ def _folds(provenance: Any) -> Iterable[Fold]:
 
 
 def show(
-    session: Session, ref: Annotated[str, Word("REF", "ref or trial")]
+    session: Session,
+    ref: Annotated[str, Word("REF", "ref or trial")],
+    *,
+    step: Annotated[int | None, Word("N")] = None,
+    name: Annotated[str, Word("NAME")] = "",
 ) -> Shown | TrialShown | Experiment:
     """Show a checkpoint or a trial in detail.
 
@@ -120,12 +125,16 @@ def show(
 
     Args:
         ref: A name, name@3, an id, latest or latest~2; EXP/t3 for a trial, EXP/t3@10 for its checkpoint.
+        step: For a trial, show the media of this result, such as images and tables.
+        name: For a trial, show only the media of this name.
     """
     tracker = session.tracker
     entry = find_ref(session, ref)
     if entry is None:
         if is_trial(ref):
-            return _trial(session, ref)
+            return _trial(session, ref, step, name)
+        if name or step is not None:
+            raise UsageError(f"--step and --name are for the media of a trial: %ckpt show {ref}/t0 --step 10")
         if ref in session.library.names():
             return session.library.open(ref)
     row = Rows(tracker.history).read(entry or tracker.find(ref))
@@ -144,10 +153,12 @@ def _pictures(manifest: Manifest, reader: Reader) -> Iterable[Picture]:
                 yield Picture(value.name, reader.read(reader.sized(value.picture)))
 
 
-def _trial(session: Session, ref: str) -> Shown | TrialShown:
+def _trial(session: Session, ref: str, step: int | None, name: str) -> Shown | TrialShown:
     """Show a trial, or one checkpoint of it."""
     if "@" not in ref:
-        return TrialShown(*session.library.trial(ref))
+        shown = TrialShown(*session.library.trial(ref), step=step, name=name)
+        newest_media(shown.trial, step, name)  # raises an error if there are none
+        return shown
     trial, record = session.library.checkpoint(ref)
     row = Rows(session.tracker.history).read(TrialCheckpoint(trial.folder, record.name))
     return Shown(row, hints=(Hint("Restore", f"%ckpt restore {row.ref}"),))

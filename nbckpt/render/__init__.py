@@ -1,6 +1,6 @@
 """Rendering: result to page, page to text or HTML. Only this folder uses jinja2 and tabulate."""
 
-from nbckpt.render.page import Cell, Column, Fold, Hint, Page, Picture, Table
+from nbckpt.render.page import Cell, Column, Fold, Frame, Hint, Page, Picture, Table
 from nbckpt.render.result import Result, Rich, html_of
 from nbckpt.render.sparkline import thinned
 from nbckpt.render.text import visible
@@ -10,6 +10,7 @@ __all__ = [
     "Cell",
     "Column",
     "Fold",
+    "Frame",
     "Hint",
     "Page",
     "Picture",

@@ -15,6 +15,12 @@ from nbckpt.settings import Settings
 
 _MOST_UNBROKEN = 32
 _LONGEST_WORD = 48
+_POLICY = (
+    '<!doctype html><meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
+    "img-src data:; font-src data:; style-src 'unsafe-inline'; form-action 'none'; base-uri 'none'\">"
+    '<meta charset="utf-8"><meta http-equiv="x-dns-prefetch-control" content="off">'
+    '<meta name="referrer" content="no-referrer">'
+)
 
 
 def html(templates: Sequence[str], result: object, page: Page) -> str:
@@ -51,9 +57,19 @@ def _environment(own: Path | None) -> Any:
     environment.filters["course"] = lambda cell: getattr(cell, "course", ())
     environment.filters["picture"] = sparkline.svg
     environment.filters["words"] = sparkline.words
+    environment.filters["sandboxed"] = sandboxed
     environment.filters["hint"] = lambda cell: str(getattr(cell, "hint", ""))
     environment.filters["wrapping"] = lambda cell: wrapping(str(getattr(cell, "text", cell)))
     return environment
+
+
+def sandboxed(html: str) -> str:
+    """Return the document that a sandboxed `<iframe>` shows: *html*, behind a policy that allows no request.
+
+    The sandbox forbids scripts, forms, pop-ups and a change of the page around it. The policy comes first, so
+    nothing in *html* can precede it. see docs/decisions/0079
+    """
+    return f"{_POLICY}{html}"
 
 
 def _visible(value: object) -> object:

@@ -53,6 +53,15 @@ class Picture:
 
 
 @dataclass(frozen=True, slots=True)
+class Frame:
+    """HTML or SVG from a stranger. It is shown in a sandbox, without scripts and without any request."""
+
+    title: str
+    html: str
+    height: int = 320
+
+
+@dataclass(frozen=True, slots=True)
 class Hint:
     """A next step, and the command or the Python code for it.
 
@@ -76,6 +85,7 @@ class Page:
         notes: One line for each further fact.
         hints: The next commands to type.
         code: Text whose lines are kept as they are.
+        frames: HTML and SVG of strangers, which are shown in a sandbox.
     """
 
     headline: str
@@ -85,3 +95,4 @@ class Page:
     pictures: tuple[Picture, ...] = ()
     hints: tuple[Hint, ...] = ()
     code: str = ""
+    frames: tuple[Frame, ...] = ()

@@ -48,6 +48,9 @@ def _lines(page: Page, width: int) -> Iterator[str]:
     if page.pictures:
         yield ""
         yield f"pictures (shown in a notebook): {', '.join(picture.alt for picture in page.pictures)}"
+    if page.frames:
+        yield ""
+        yield f"pages (shown in a notebook): {', '.join(frame.title for frame in page.frames)}"
     if page.hints:
         yield ""
         yield "   ".join(map(str, page.hints))

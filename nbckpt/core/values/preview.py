@@ -82,13 +82,17 @@ def picture_of(value: Any) -> bytes | None:
     figures = modules.get("matplotlib.figure")
     if figures is None or not isinstance(value, figures.Figure):
         return None
-    file = io.BytesIO()
-    inches = max(*value.get_size_inches(), 0.1)
     try:
-        with _in_place(value):
-            value.savefig(file, format="png", dpi=_PICTURE / inches, pil_kwargs={"compress_level": 1})
+        return draw(value, _PICTURE / max(*value.get_size_inches(), 0.1))
     except Exception:  # noqa: BLE001  a figure that cannot be drawn can still be saved
         return None
+
+
+def draw(figure: Any, dpi: float) -> bytes:
+    """Return a matplotlib figure as a PNG, and leave the figure as it is."""
+    file = io.BytesIO()
+    with _in_place(figure):
+        figure.savefig(file, format="png", dpi=dpi, pil_kwargs={"compress_level": 1})
     return file.getvalue()
 
 

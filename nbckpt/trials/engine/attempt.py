@@ -221,7 +221,7 @@ class Attempt:
         reason = given_up = ""
         if metrics:
             # Before the checkpoint: after a crash in between, this result is repeated, not lost.
-            self._recorder.result(metrics, durable=result.checkpoint == "given")
+            self._recorder.result(metrics, result.media, durable=result.checkpoint == "given")
             if settings.search.source is not None:
                 given_up = settings.search.reported(trial)
             if settings.stopper.stop is not None:

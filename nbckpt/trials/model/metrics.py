@@ -10,6 +10,8 @@ from typing import Any, Literal, Self, TypeGuard
 
 from nbckpt.core.schema import MOST_NESTED
 from nbckpt.errors import UsageError
+from nbckpt.media.base import Encoded
+from nbckpt.media.intake import NUMBERS
 from nbckpt.trials.checkpoints.record import Kind, Record, name_of
 
 DONE = "done"
@@ -32,11 +34,13 @@ class Result:
         metrics: The metrics, and the counts that nbckpt adds. Empty if the code ended after its last result.
         checkpoint: `given` if one came that is to be saved, `missing` if one was asked for and none came.
         done: Whether no further result follows.
+        media: The media that came with the metrics, by their names; None if there are none.
     """
 
     metrics: dict[str, Any]
     checkpoint: Literal["", "given", "missing"] = ""
     done: bool = False
+    media: Mapping[str, Encoded] | None = None
 
 
 OnResult = Callable[[Result], bool]
@@ -155,6 +159,11 @@ def plain(values: Mapping[str, Any], above: frozenset[int] = frozenset()) -> dic
 def all_plain(values: Mapping[str, Any]) -> bool:
     """Return whether JSON can express all these values directly; such values never change."""
     return PLAIN.issuperset(map(type, values.values()))
+
+
+def all_numbers(values: Mapping[str, Any]) -> bool:
+    """Return whether all these values are plain numbers, bools or None, so that none is media."""
+    return NUMBERS.issuperset(map(type, values.values()))
 
 
 def as_plain(value: Any, above: frozenset[int] = frozenset()) -> Any:

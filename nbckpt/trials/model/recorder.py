@@ -9,6 +9,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from nbckpt.media.base import Encoded
+from nbckpt.media.stored import store
 from nbckpt.trials.checkpoints.record import Record
 from nbckpt.trials.model import journal
 from nbckpt.trials.model.journal import Event, Journal
@@ -50,9 +52,18 @@ class TrialRecorder:
         event = {"event": "start", "executor": executor, "from": name, "iteration": iteration}
         self._record(event | ({"origin": origin} if origin else {}))
 
-    def result(self, result: Mapping[str, Any], *, durable: bool = False) -> None:
+    def result(
+        self,
+        result: Mapping[str, Any],
+        media: Mapping[str, Encoded] | None = None,
+        *,
+        durable: bool = False,
+    ) -> None:
         """Record a result; *durable* if a checkpoint follows, because that must not outlive its result."""
-        self._record({"event": "result", "result": plain(result)}, durable=durable)
+        event: Event = {"event": "result", "result": plain(result)}
+        if media:  # before the journal: see docs/decisions/0078
+            event["media"] = store(self.trial.folder.parent, media)
+        self._record(event, durable=durable)
 
     def saved(self, record: Record) -> None:
         """Record that the trial saved a checkpoint."""

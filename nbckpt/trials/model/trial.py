@@ -7,11 +7,13 @@ import math
 import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from nbckpt.errors import CorruptError, FormatError, StoreError
 from nbckpt.hook import Hook
+from nbckpt.media.stored import StoredMedia, stored
 from nbckpt.render import Page, Rich, count
 from nbckpt.store.scan import OUTSIDE, link_outside
 from nbckpt.trials.checkpoints.folder import CheckpointFolder
@@ -22,6 +24,7 @@ from nbckpt.trials.model.metrics import is_number, lookup
 V = TypeVar("V")
 
 MOST_LINES = 40
+_MOST_PREVIEWS = 200
 _NAME = re.compile("t[0-9]{1,18}")
 
 STOPPED = "stopped"
@@ -49,6 +52,7 @@ class Trial(Rich):
         config: Its configuration. After a restart of the kernel, values that JSON cannot express are texts.
         status: Its status.
         results: Its results in order; a result that was repeated after a restore appears once.
+        media: The media of its results in order, such as images and tables.
         checkpoint: The name of the newest checkpoint; `checkpoint_iteration` is its iteration.
         error: The last failure's message; `traceback` is its traceback, `failures` counts all failures.
         origin: Where the checkpoint that it first started from is from; empty if it started without one.
@@ -65,6 +69,7 @@ class Trial(Rich):
         self.config = dict(config)
         self.status = Status.PENDING
         self.results: list[dict[str, Any]] = []
+        self.media: list[StoredMedia] = []
         self.checkpoint: str | None = None
         self.checkpoint_iteration = 0
         self.error = self.traceback = self.note = self.damage = self.origin = ""
@@ -220,6 +225,8 @@ def fold(trial: Trial, event: Event) -> None:
     kind = event.get("event")
     if kind == "result":
         trial.results.append(event["result"])
+        if "media" in event:
+            _take_media(trial, event)
         return
     at = event.get("at")
     if kind == "start":
@@ -230,6 +237,7 @@ def fold(trial: Trial, event: Event) -> None:
         done = event["iteration"]
         if trial.results and trial.iteration > done:
             trial.results = [result for result in trial.results if result["training_iteration"] <= done]
+            trial.media = [media for media in trial.media if media.step <= done]
         trial.checkpoint, trial.checkpoint_iteration = event["from"], done
         trial.origin = event.get("origin", trial.origin)
     elif kind == "checkpoint":
@@ -244,6 +252,16 @@ def fold(trial: Trial, event: Event) -> None:
     elif kind in {"pause", "end"}:
         trial.status = Status.PAUSED if kind == "pause" else Status.TERMINATED
         trial.note, trial.stopped_early, trial.ended_at = event.get("note", ""), event.get("early", False), at
+
+
+def _take_media(trial: Trial, event: Event) -> None:
+    """Take in the media of a result. Only the newest keep their previews, so memory stays small."""
+    step, folder = event["result"]["training_iteration"], trial.folder.parent
+    trial.media += stored(folder, step, event["media"])
+    for at in range(len(trial.media) - 1 - _MOST_PREVIEWS, -1, -1):
+        if not trial.media[at].preview:
+            break
+        trial.media[at] = replace(trial.media[at], preview={})
 
 
 def _in_words(damages: Sequence[str]) -> str:

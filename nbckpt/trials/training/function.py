@@ -77,6 +77,8 @@ class FunctionRunner(Trainable):
         result = self.next_result()
         metrics = result.metrics or {**self._counts.last, DONE: True, "__duplicate__": True}
         # The result is taken. Python raises a Ctrl-C after a call, so none comes before the return.
+        if result.media:
+            metrics |= result.media
         if result.checkpoint == "given":
             metrics[SHOULD_CHECKPOINT] = True
         elif SHOULD_CHECKPOINT in metrics:

@@ -13,8 +13,18 @@ from typing import Any
 
 from nbckpt.core.checkpoint import Checkpoint
 from nbckpt.errors import UsageError
+from nbckpt.media.intake import Intake
 from nbckpt.states.snapshot import snapshots
-from nbckpt.trials.model.metrics import DONE, Counts, OnResult, Result, all_plain, as_plain, check_done
+from nbckpt.trials.model.metrics import (
+    DONE,
+    PLAIN,
+    Counts,
+    OnResult,
+    Result,
+    all_numbers,
+    as_plain,
+    check_done,
+)
 from nbckpt.trials.training.session import CheckpointLike, StopTrial
 from nbckpt.trials.training.stager import CheckpointStager
 
@@ -104,6 +114,7 @@ class StatusReporter:
         self._channel = channel
         self._counts = counts or Counts()
         self._states = states
+        self._intake = Intake(trial_name)
         self._went_on_at = time.perf_counter()
 
     def __call__(self, **metrics: Any) -> None:
@@ -121,7 +132,9 @@ class StatusReporter:
         if channel is None:
             raise UsageError("this reporter belongs to no trial. Start the function with nbckpt.run().")
         check_done(metrics)
-        if not all_plain(metrics):
+        media = None
+        if not all_numbers(metrics):
+            metrics, media = self._intake.take(metrics)
             metrics = {key: _copied(value) for key, value in metrics.items()}
         asked = request.is_open  # read once: the next report answers a request from here on
         if checkpoint is None and (asked or self._states is not None) and not stager.new:
@@ -138,7 +151,9 @@ class StatusReporter:
                 given.counts = given.counts or self._counts.record()
             missing = (asked or given) and request.answer(given=bool(given))
             done = bool(metrics[DONE])
-            channel.push(Result(metrics, "given" if given else "missing" if missing else "", done))
+            channel.push(
+                Result(metrics, "given" if given else "missing" if missing else "", done=done, media=media)
+            )
             self._went_on_at = time.perf_counter()
             if channel.ended:
                 raise StopTrial
@@ -200,6 +215,8 @@ class StatusReporter:
 
 def _copied(value: Any) -> Any:
     """Return a copy of a metric, which later changes do not reach."""
+    if type(value) in PLAIN:
+        return value
     try:
         return deepcopy(value)
     except Exception:  # noqa: BLE001  some objects cannot be copied, such as a tensor inside its graph

@@ -75,7 +75,8 @@ def report(
     survive the death of the kernel. Outside a trial the call does nothing and logs that.
 
     Args:
-        metrics: The result; a copy is taken.
+        metrics: The result; a copy is taken. Figures, images of PIL, frames, long texts and objects of
+            `nbckpt.media` are stored beside the numbers. Other values that are not numbers become text.
         checkpoint: The checkpoint to resume from after this result: a dict, a Checkpoint, or the path of
             a folder, whose files are copied.
         values: Further metrics.

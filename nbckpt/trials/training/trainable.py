@@ -12,10 +12,12 @@ from typing import Any, Self
 
 from nbckpt.core.checkpoint import Checkpoint
 from nbckpt.errors import TrialError, UsageError
+from nbckpt.media.base import Encoded
+from nbckpt.media.intake import Intake
 from nbckpt.trials.checkpoints.folder import CheckpointFolder, find
 from nbckpt.trials.checkpoints.packing import pack
 from nbckpt.trials.checkpoints.record import PREFIX, TEMPORARY, Record
-from nbckpt.trials.model.metrics import DONE, Counts, OnResult, Result, check_done
+from nbckpt.trials.model.metrics import DONE, Counts, OnResult, Result, all_numbers, check_done
 
 SHOULD_CHECKPOINT = "should_checkpoint"
 """Marks a result of `Trainable.train` with which the trainable wants to be saved."""
@@ -50,6 +52,7 @@ class Trainable:
         self.trial_name = trial_name or trial_id or type(self).__name__
         self._checkpoints = CheckpointFolder(logdir or tempfile.mkdtemp(prefix="nbckpt-trial-"))
         self._counts = Counts()
+        self._intake = Intake(self.trial_name)
         self._temporary: list[Record] = []
         self._stopped = False
         self.setup(self.config)
@@ -108,7 +111,7 @@ class Trainable:
 
         `training_iteration` counts results from 1. `time_this_iter_s` and `time_total_s` are seconds.
         `timestamp` is the time of the result, in seconds since 1970. `timesteps_total` and `episodes_total`
-        are present if the metrics have `timesteps_this_iter` and `episodes_this_iter`.
+        are present if the metrics have `timesteps_this_iter` and `episodes_this_iter`. Media are encoded.
 
         Raises:
             TrialError: The user's code failed; its exception is the cause. The trainable can only be stopped.
@@ -123,15 +126,19 @@ class Trainable:
         if not isinstance(metrics, (dict, Mapping)):  # dict first: it is the fast check
             raise TrialError(f"step() must return a dict of metrics, not {type(metrics).__name__}")
         check_done(metrics)
-        result = dict(metrics)
-        self._counts.add(result, time.perf_counter() - started)
-        return result
+        elapsed_s = time.perf_counter() - started
+        result, media = (dict(metrics), {}) if all_numbers(metrics) else self._intake.take(metrics)
+        self._counts.add(result, elapsed_s)
+        return {**result, **media} if media else result
 
     def next_result(self) -> Result:
         """Do one step and return its result; `should_checkpoint` in the metrics asks for a save."""
-        metrics = self.train()
+        metrics, media = self.train(), None
+        if not all_numbers(metrics):
+            media = {name: value for name, value in metrics.items() if isinstance(value, Encoded)}
+            metrics = {name: value for name, value in metrics.items() if name not in media}
         given = bool(metrics.pop(SHOULD_CHECKPOINT, False))
-        return Result(metrics, "given" if given else "", done=bool(metrics.get(DONE)))
+        return Result(metrics, "given" if given else "", done=bool(metrics.get(DONE)), media=media)
 
     def push_results(self, on_result: OnResult, *, in_thread: bool = False) -> None:
         """Train, and push each result, until *on_result* returns False or a result is the last.

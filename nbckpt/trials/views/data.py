@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from nbckpt.media.stored import MediaData
 from nbckpt.trials.model.metrics import plain
 from nbckpt.trials.model.trial import Trial
 from nbckpt.trials.model.view import ExperimentView
+from nbckpt.trials.views.media import newest_media
 from nbckpt.trials.views.statuses import states_of
 
 
@@ -33,6 +35,7 @@ class TrialData:
         error: The error that ended it; empty if there is none.
         note: A further note.
         damage: A sentence about damage in its files; empty if there is none.
+        media: The newest media of each name.
     """
 
     id: str
@@ -50,6 +53,7 @@ class TrialData:
     error: str
     note: str
     damage: str
+    media: tuple[MediaData, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -104,4 +108,5 @@ def trial_data(trial: Trial, status: str) -> TrialData:
         trial.error,
         trial.note,
         trial.damage,
+        tuple(media.for_json() for media in newest_media(trial)),
     )

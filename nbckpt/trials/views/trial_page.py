@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nbckpt.render import Column, Fold, Hint, Page, Result, Table, age, count, duration, short, size
 from nbckpt.trials.checkpoints.record import Record
@@ -13,6 +13,7 @@ from nbckpt.trials.model.trial import Status, Trial
 from nbckpt.trials.model.view import ExperimentView
 from nbckpt.trials.views.data import TrialData, trial_data
 from nbckpt.trials.views.formats import shown_value
+from nbckpt.trials.views.media import media_page, newest_media
 from nbckpt.trials.views.metrics import inferred, metric_cell
 from nbckpt.trials.views.statuses import last_line, states_of
 
@@ -29,12 +30,16 @@ class TrialShown(Result):
         trial: The trial.
         why: Why the trial is shown; it comes before the name in the headline.
         notes: Further sentences below the tables.
+        step: Show only the media of this result; None for the newest.
+        name: Show only the media of this name; empty for all.
     """
 
     experiment: ExperimentView
     trial: Trial
     why: str = ""
     notes: tuple[str, ...] = ()
+    step: int | None = None
+    name: str = ""
 
     def page(self) -> Page:
         """See `Result.page`."""
@@ -48,17 +53,22 @@ class TrialShown(Result):
         fold = Fold(last_line(trial), trial.traceback or trial.error, open=True)
         records, damages = trial.checkpoints.scan()
         checkpoints = _checkpoints(trial, records[::-1])
+        media = media_page(trial, self.step, self.name)
         return Page(
             headline,
-            (self._config(), self._metrics(), checkpoints),
-            (*self._origin(), *self._note(), *damages, *self.notes, f"kept in {trial.folder}"),
-            ((fold,) if failed else ()) + self._log(),
+            (self._config(), self._metrics(), checkpoints, *media.tables),
+            (*self._origin(), *self._note(), *damages, *self.notes, *media.notes, f"kept in {trial.folder}"),
+            ((fold,) if failed else ()) + self._log() + tuple(media.folds),
+            tuple(media.pictures),
             hints=(Hint("Restore the newest", f"%ckpt restore {name}"),) if checkpoints.rows else (),
+            frames=tuple(media.frames),
         )
 
     def for_json(self) -> TrialData:
         """Return the trial; see render/json.py."""
-        return trial_data(self.trial, states_of(self.experiment)[self.trial.id])
+        data = trial_data(self.trial, states_of(self.experiment)[self.trial.id])
+        chosen = newest_media(self.trial, self.step, self.name)
+        return replace(data, media=tuple(media.for_json() for media in chosen))
 
     def _log(self) -> tuple[Fold, ...]:
         lines = self.trial.log()

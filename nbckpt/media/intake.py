@@ -1,0 +1,167 @@
+"""Intake: takes the media out of the reports of a trial, so that its metrics stay numbers."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from sys import modules
+from typing import Any
+
+from nbckpt.errors import UsageError
+from nbckpt.media.base import LARGEST, MOST, Encoded, Media
+from nbckpt.render import size
+
+LONGEST_TEXT = 2_000
+"""A text with more characters is stored as media; a shorter one stays in the result."""
+
+NUMBERS = frozenset({int, float, bool, type(None)})
+"""The types of plain numbers. No value of these types is media."""
+
+_DEEPEST = 8
+_BARE = (
+    ("matplotlib.figure", "Figure", "Figure"),
+    ("matplotlib.axes", "Axes", "Figure"),
+    ("PIL.Image", "Image", "Image"),
+    ("pandas", "DataFrame", "Table"),
+    ("pandas", "Series", "Table"),
+    ("polars", "DataFrame", "Table"),
+)
+"""Classes of other libraries that need no class of nbckpt. A library that is not imported has no values."""
+
+_log = logging.getLogger("nbckpt")
+
+
+class Intake:
+    """Takes the media out of the reports of one trial. Problems go to the log, once for each metric.
+
+    Args:
+        trial_name: The trial's full name, for people.
+    """
+
+    def __init__(self, trial_name: str) -> None:
+        self._name = trial_name
+        self._said: set[str] = set()
+
+    def take(self, metrics: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Encoded]]:
+        """Return the other metrics, and the media by their names; `a/b` means b in the dict a.
+
+        Media that cannot be stored leave a text in the metrics which says why.
+        """
+        media: dict[str, Encoded] = {}
+        others: dict[str, Any] = {}
+        for name, value in metrics.items():
+            if type(value) in NUMBERS:
+                others[name] = value
+            else:
+                self._take(str(name), name, value, others, media)
+        return others, media
+
+    def _take(
+        self, label: str, key: Any, value: Any, others: dict[Any, Any], media: dict[str, Encoded]
+    ) -> None:
+        """Put one value into *others* or *media*."""
+        if is_media(value):
+            failure = self._store(label, value, media)
+            if failure:
+                others[key] = failure
+        elif not _holds_media(value, _DEEPEST):
+            others[key] = value
+            self._look_at(label, value)
+        else:
+            inner: dict[Any, Any] = {}
+            items = value.items() if isinstance(value, Mapping) else enumerate(value)
+            for name, item in items:
+                self._take(f"{label}/{name}", name, item, inner, media)
+            if inner:
+                others[key] = inner if isinstance(value, Mapping) else list(inner.values())
+
+    def _store(self, label: str, value: Any, media: dict[str, Encoded]) -> str:
+        """Encode a value into *media*. Return why that is not possible, or ""."""
+        try:
+            encoded = _fitting(value, media)
+        except Exception as error:  # noqa: BLE001  drawing may raise anything, and the trial continues
+            said = str(error) if isinstance(error, UsageError) else f"{type(error).__name__}: {error}"
+            self._say(label, f"{label!r} was not kept: {said}")
+            return f"not kept: {said}"
+        media[label] = encoded
+        return ""
+
+    def _look_at(self, label: str, value: Any) -> None:
+        """Say what to write for a value that is kept as text only."""
+        if isinstance(value, (int, float, str, Mapping, list, tuple, type(None))):
+            return
+        dimensions = getattr(value, "ndim", None)
+        if dimensions == 0 and hasattr(value, "item"):  # a number of NumPy, torch or jax
+            return
+        name = label.rpartition("/")[2]
+        if isinstance(dimensions, int) and hasattr(value, "shape"):
+            self._say(
+                label,
+                f"{label!r} is an array of shape {tuple(value.shape)}, and only its text is kept. Write "
+                f"{name}=nbckpt.media.Image({name}) for an image, or a number of it, such as "
+                f"{name}={name}.mean()",
+            )
+        else:
+            self._say(
+                label,
+                f"{label!r} is neither a number nor media but {type(value).__name__}, and only its text is "
+                f"kept. Write {name}=str({name}), a number, or one of nbckpt.media",
+            )
+
+    def _say(self, label: str, sentence: str) -> None:
+        if label not in self._said:
+            self._said.add(label)
+            _log.warning("%s: %s", self._name, sentence)
+
+
+def _fitting(value: Any, media: Mapping[str, Encoded]) -> Encoded:
+    """Return a value as it is stored.
+
+    Raises:
+        UsageError: It cannot be stored, or the report has too many media with it.
+    """
+    if len(media) >= MOST:
+        raise UsageError(f"the limit is {MOST} media for one report. Report fewer of them at once")
+    encoded = wrapped(value).encode()
+    if sum(len(other.data) for other in media.values()) + len(encoded.data) > LARGEST:
+        raise UsageError(f"the limit is {size(LARGEST)} for all media of one report. Report fewer at once")
+    return encoded
+
+
+def is_media(value: Any) -> bool:
+    """Return whether a value is stored as media."""
+    if type(value) is str:
+        return len(value) > LONGEST_TEXT
+    return isinstance(value, Media) or bool(_class_for(value))
+
+
+def wrapped(value: Any) -> Media:
+    """Return the object of nbckpt for a value that is media.
+
+    Raises:
+        UsageError: It has a form that cannot be stored.
+    """
+    if isinstance(value, Media):
+        return value
+    from nbckpt import media
+
+    kind: Callable[[Any], Media] = getattr(media, _class_for(value) or "Text")
+    return kind(value)
+
+
+def _class_for(value: Any) -> str:
+    """Return the name of the class that stores a value of another library, or ""."""
+    for module, name, kind in _BARE:
+        loaded = modules.get(module)
+        known = getattr(loaded, name, None)
+        if isinstance(known, type) and isinstance(value, known):
+            return kind
+    return ""
+
+
+def _holds_media(value: Any, depth: int) -> bool:
+    """Return whether a dict or a list has media in it, at most *depth* levels deep."""
+    if not isinstance(value, (Mapping, list, tuple)) or not depth:
+        return False
+    items = value.values() if isinstance(value, Mapping) else value
+    return any(is_media(item) or _holds_media(item, depth - 1) for item in items if type(item) not in NUMBERS)

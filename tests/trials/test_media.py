@@ -1,0 +1,366 @@
+"""Media: results that are not numbers, from the report to the journal, the file and the page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import nbckpt
+from nbckpt.commands import TABLE, Session, parse
+from nbckpt.errors import CorruptError, NotFoundError, UsageError
+from nbckpt.media.stored import StoredMedia
+from nbckpt.mirror import AutoMirror
+from nbckpt.render.result import html_of
+from nbckpt.render.text import text
+from nbckpt.store import LocalStore
+from nbckpt.tracker import Tracker
+from nbckpt.trials.model.trial import Trial
+
+numpy = pytest.importorskip("numpy")
+
+ARRAY = numpy.arange(48, dtype=numpy.uint8).reshape(4, 4, 3)
+EXECUTORS = ["thread", "inline", "process"]
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Session:
+    store = LocalStore(tmp_path / "store")
+    return Session(Tracker(store), AutoMirror(store, in_background=False), {})
+
+
+@pytest.fixture
+def ran(session: Session) -> Callable[..., Trial]:
+    """Run a function that makes these reports, and return its trial as its journal says it."""
+
+    def run(*reports: dict[str, Any], executor: str = "inline", name: str = "e") -> Trial:
+        def train(config: dict[str, Any]) -> None:
+            for report in reports:
+                nbckpt.report(report)
+
+        nbckpt.run(train, {}, name=name, folder=session.library.folder, executor=executor).wait()
+        return Trial.read(session.library.folder / name / "t0")
+
+    return run
+
+
+def said(session: Session, line: str) -> str:
+    return text(parse(TABLE, line.split(), "%ckpt").run(session).page())
+
+
+def only(trial: Trial, name: str) -> StoredMedia:
+    """Return the media of a name, of which there is one."""
+    (media,) = [media for media in trial.media if media.name == name]
+    return media
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_media_of_each_executor_are_stored(ran: Callable[..., Trial], executor: str) -> None:
+    image = nbckpt.media.Image(ARRAY, caption="a ramp")
+    trial = ran({"loss": 1.0, "ramp": image}, {"loss": 0.5}, executor=executor)
+    assert trial.status == "TERMINATED", trial.error
+    assert [result["loss"] for result in trial.results] == [1.0, 0.5]
+    assert all("ramp" not in result for result in trial.results)
+    media = only(trial, "ramp")
+    assert (media.type, media.step, media.preview["width"], media.preview["caption"]) == (
+        "image",
+        1,
+        4,
+        "a ramp",
+    )
+    pytest.importorskip("PIL", reason="loads images")
+    assert (numpy.asarray(media.load()) == ARRAY).all()
+    assert media.path == trial.folder.parent / "media" / f"{media.digest}.png"
+
+
+def test_the_values_of_a_trainable_class_are_media_too(session: Session) -> None:
+    class Steps(nbckpt.trials.Trainable):
+        def step(self) -> dict[str, Any]:
+            return {"loss": 1.0, "note": nbckpt.media.Text("long"), "done": self.iteration == 1}
+
+    nbckpt.run(Steps, {}, name="e", folder=session.library.folder, executor="inline").wait()
+    trial = Trial.read(session.library.folder / "e" / "t0")
+    assert [(media.name, media.step, media.load()) for media in trial.media] == [
+        ("note", 1, "long"),
+        ("note", 2, "long"),
+    ]
+    assert len(list((session.library.folder / "e" / "media").iterdir())) == 1
+
+
+def test_train_returns_the_media_encoded(tmp_path: Path) -> None:
+    def train(config: dict[str, Any]) -> None:
+        nbckpt.report(loss=1.0, note=nbckpt.media.Text("long"))
+
+    with nbckpt.trials.wrap_function(train)({}, tmp_path) as trainable:
+        assert trainable.train()["note"].data == b"long"
+
+
+def test_equal_bytes_of_trials_are_stored_once(session: Session) -> None:
+    def train(config: dict[str, Any]) -> None:
+        nbckpt.report(loss=config["lr"], ramp=nbckpt.media.Image(ARRAY), other=nbckpt.media.Image(ARRAY))
+
+    space = {"lr": nbckpt.grid_search([1, 2, 3])}
+    experiment = nbckpt.run(train, space, name="e", folder=session.library.folder)
+    experiment.wait()
+    assert sum(len(trial.media) for trial in experiment.trials) == 6
+    assert len(list((experiment.folder / "media").iterdir())) == 1
+
+
+def test_a_bare_figure_and_its_axes_are_drawn(ran: Callable[..., Trial]) -> None:
+    figures = pytest.importorskip("matplotlib.figure", reason="needs matplotlib")
+    figure = figures.Figure(figsize=(2, 1))
+    axes = figure.subplots()
+    trial = ran({"loss": 1.0, "figure": figure, "axes": axes})
+    assert [media.type for media in trial.media] == ["figure", "figure"]
+    media = only(trial, "figure")
+    assert (media.preview["width"], media.preview["height"]) == (288, 144)
+    assert media.preview["png"]
+
+
+def test_bare_frames_and_series_are_tables(ran: Callable[..., Trial]) -> None:
+    pandas = pytest.importorskip("pandas", reason="needs pandas")
+    frame = pandas.DataFrame({"label": ["a", "b"], "score": [0.5, float("nan")]})
+    counts = pandas.Series([3, 4], index=["cat", "dog"], name="count")
+    trial = ran({"loss": 1.0, "frame": frame, "counts": counts})
+    assert only(trial, "frame").load().to_json() == frame.to_json()
+    assert only(trial, "counts").load().to_dict("list") == {"index": ["cat", "dog"], "count": [3, 4]}
+
+
+def test_a_bare_frame_of_polars_is_a_table(ran: Callable[..., Trial]) -> None:
+    polars = pytest.importorskip("polars", reason="needs polars")
+    trial = ran({"loss": 1.0, "frame": polars.DataFrame({"a": [1, 2]})})
+    assert json.loads(only(trial, "frame").read()) == {"columns": ["a"], "rows": [[1], [2]]}
+
+
+def test_a_bare_image_of_pil_is_an_image(ran: Callable[..., Trial]) -> None:
+    pil = pytest.importorskip("PIL.Image", reason="needs Pillow")
+    trial = ran({"loss": 1.0, "image": pil.new("CMYK", (3, 2))})
+    assert only(trial, "image").load().size == (3, 2)
+
+
+def test_media_in_dicts_and_lists_have_paths(ran: Callable[..., Trial]) -> None:
+    image = nbckpt.media.Image(ARRAY)
+    trial = ran({"val": {"loss": 1.0, "samples": [image, image]}, "plain": [1, 2]})
+    assert {media.name for media in trial.media} == {"val/samples/0", "val/samples/1"}
+    assert (trial.results[0]["val"], trial.results[0]["plain"]) == ({"loss": 1.0}, [1, 2])
+
+
+def test_a_short_text_stays_and_a_long_one_is_stored(ran: Callable[..., Trial]) -> None:
+    trial = ran({"loss": 1.0, "short": "a b", "long": "x" * 3_000})
+    assert trial.results[0]["short"] == "a b"
+    assert only(trial, "long").load() == "x" * 3_000
+
+
+@pytest.mark.parametrize("array", [ARRAY, numpy.zeros(3)])
+def test_a_bare_array_says_once_what_to_write(
+    ran: Callable[..., Trial], caplog: pytest.LogCaptureFixture, array: Any
+) -> None:
+    trial = ran({"loss": 1.0, "mask": array}, {"loss": 1.0, "mask": array})
+    (message,) = [record.getMessage() for record in caplog.records]
+    assert message == (
+        f"e/t0: 'mask' is an array of shape {array.shape}, and only its text is kept. Write "
+        "mask=nbckpt.media.Image(mask) for an image, or a number of it, such as mask=mask.mean()"
+    )
+    assert trial.results[1]["mask"] == repr(array)
+    assert trial.media == []
+
+
+def test_another_object_says_once_for_each_metric(
+    ran: Callable[..., Trial], caplog: pytest.LogCaptureFixture
+) -> None:
+    ran(*[{"loss": numpy.float32(1), "one": {1}, "two": Path("a"), "list": [1, None]}] * 3)
+    messages = [record.getMessage() for record in caplog.records]
+    assert len(messages) == 2
+    assert "'one' is neither a number nor media but set" in messages[0]
+
+
+def test_media_above_a_limit_leave_a_text(
+    ran: Callable[..., Trial], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nbckpt.media.base.LARGEST", 1_000)
+    trial = ran(*[{"loss": 1.0, "note": nbckpt.media.Text("x" * 1_001)}] * 2)
+    failure = (
+        "not kept: the text has 1 kB; the limit is 1 kB. Report a smaller one, or save it in a checkpoint"
+    )
+    assert [result["note"] for result in trial.results] == [failure] * 2
+    assert len([record for record in caplog.records if "was not kept" in record.getMessage()]) == 1
+    assert trial.status == "TERMINATED"
+
+
+def test_a_report_has_a_limited_number_of_media(ran: Callable[..., Trial]) -> None:
+    trial = ran({"loss": 1.0, "notes": [nbckpt.media.Text(str(number)) for number in range(103)]})
+    assert len(trial.media) == 100
+    assert trial.results[0]["notes"][0].startswith("not kept: the limit is 100 media for one report")
+
+
+def test_a_figure_that_cannot_be_drawn_leaves_a_text(ran: Callable[..., Trial]) -> None:
+    figures = pytest.importorskip("matplotlib.figure", reason="needs matplotlib")
+    figure = figures.Figure()
+    figure.suptitle("$\\nope$")
+    trial = ran({"loss": 1.0, "figure": figure})
+    assert trial.results[0]["figure"].startswith("not kept: ValueError")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (numpy.zeros(3), "shape (3,) is not an image"),
+        (numpy.full((2, 2), 1.5), "has values from 1.5 to 1.5; float64 must be from 0 to 1"),
+        (numpy.full((2, 2), 300), "must be from 0 to 255"),
+        (numpy.zeros((2, 2), complex), "an array of complex128 is not an image"),
+        (numpy.zeros((0, 2)), "has 2 x 0 pixels"),
+        (numpy.broadcast_to(numpy.uint8(1), (10_000, 10_000)), "the limit is 50,000,000"),
+        (b"GIF9", "not an image that Pillow can read"),
+    ],
+)
+def test_what_is_not_an_image_is_refused(given: Any, message: str) -> None:
+    pytest.importorskip("PIL", reason="reads other files than PNG")
+    with pytest.raises(UsageError) as refused:
+        nbckpt.media.Image(given)
+    assert message in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        numpy.ones((2, 3), bool),
+        numpy.linspace(0, 1, 6).reshape(2, 3),
+        numpy.arange(6).reshape(2, 3),
+        numpy.zeros((2, 3, 1), numpy.uint8),
+        numpy.zeros((2, 3, 2), numpy.uint8),
+        numpy.zeros((3, 2, 5), numpy.uint8),
+        numpy.zeros((2, 3, 4), numpy.uint8),
+    ],
+)
+def test_arrays_become_images_that_others_read(array: Any) -> None:
+    pil = pytest.importorskip("PIL.Image", reason="reads PNG")
+    import io
+
+    png = nbckpt.media.Image(array).encode().data
+    with pil.open(io.BytesIO(png)) as image:
+        image.load()
+        assert image.size in {(3, 2), (5, 2)}
+
+
+def test_a_file_keeps_its_ending(ran: Callable[..., Trial], tmp_path: Path) -> None:
+    file = tmp_path / "w.tar"
+    file.write_bytes(b"abc")
+    trial = ran({"loss": 1.0, "weights": nbckpt.media.File(file)})
+    media = only(trial, "weights")
+    assert (media.load(), media.path.suffix, media.preview["name"]) == (b"abc", ".tar", "w.tar")
+    with pytest.raises(NotFoundError, match="there is no file"):
+        nbckpt.media.File(tmp_path / "none")
+
+
+def test_a_repeated_step_replaces_its_media(session: Session) -> None:
+    def train(config: dict[str, Any]) -> None:
+        saved = nbckpt.get_checkpoint()
+        start = saved.to_dict()["step"] if saved else 0
+        marker = Path(config["folder"]) / "failed"
+        for step in range(start, 3):
+            note = nbckpt.media.Text(f"{step} {marker.exists()}")
+            nbckpt.report(loss=1.0, note=note, checkpoint={"step": 1} if step == 0 else None)
+            if step == 1 and not marker.exists():
+                marker.touch()
+                raise ValueError("once")
+
+    folder = session.library.folder
+    config = {"folder": str(folder.parent)}
+    nbckpt.run(train, config, name="e", folder=folder, executor="inline", max_failures=1).wait()
+    trial = Trial.read(folder / "e" / "t0")
+    assert [(media.step, media.load()) for media in trial.media] == [
+        (1, "0 False"),
+        (2, "1 True"),
+        (3, "2 True"),
+    ]
+
+
+def test_the_journal_has_a_small_preview(ran: Callable[..., Trial]) -> None:
+    noise = numpy.random.default_rng(1).integers(0, 256, (300, 300, 4), numpy.uint8)
+    table = nbckpt.media.Table([["\U0001f600" * 99] * 50] * 50)
+    trial = ran({"loss": 1.0, "noise": nbckpt.media.Image(noise), "table": table})
+    event = json.loads((trial.folder / "events.jsonl").read_text().splitlines()[1])
+    for media in event["media"].values():
+        assert media.keys() == {"type", "digest", "size", "preview"}
+        assert len(json.dumps(media["preview"])) <= 8_000
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"digest": "../../secret"},
+        {"digest": "ab"},
+        {"ending": "../png"},
+        {"ending": "exe"},
+        {"type": "../x"},
+        {"type": 3},
+        {"size": -1},
+        {"size": 1 << 40},
+        {"size": True},
+    ],
+)
+def test_a_hostile_journal_names_no_other_file(tmp_path: Path, change: dict[str, Any]) -> None:
+    from nbckpt.media.stored import stored
+
+    line = {"type": "image", "digest": "ab" * 32, "size": 3, "preview": {}}
+    assert len(list(stored(tmp_path, 1, {"a": line}))) == 1
+    assert list(stored(tmp_path, 1, {"a": line | change})) == []
+    assert list(stored(tmp_path, 1, ["a"])) == []
+    (media,) = stored(tmp_path, 1, {"a": line | {"preview": {"png": "x" * 9_000}}})
+    assert media.preview == {}
+
+
+def test_changed_missing_and_linked_files_are_refused(ran: Callable[..., Trial], tmp_path: Path) -> None:
+    media = only(ran({"loss": 1.0, "note": nbckpt.media.Text("long")}), "note")
+    media.path.write_bytes(b"lung")
+    with pytest.raises(CorruptError, match="is not what was reported"):
+        media.load()
+    media.path.unlink()
+    with pytest.raises(NotFoundError, match="'note' of result 1 is not here"):
+        media.load()
+    (tmp_path / "secret").write_bytes(b"long")
+    media.path.symlink_to(tmp_path / "secret")
+    with pytest.raises(CorruptError, match="leads outside"):
+        media.load()
+
+
+def test_show_has_the_media_by_step(session: Session, ran: Callable[..., Trial]) -> None:
+    image, table = nbckpt.media.Image(ARRAY), nbckpt.media.Table([{"a": 1, "b": "x"}])
+    trial = ran(
+        {"loss": 1.0, "ramp": image, "note": nbckpt.media.Text("first")},
+        {"loss": 1.0, "ramp": nbckpt.media.Image(ARRAY + 1), "preds": table},
+    )
+    shown = said(session, "show e/t0")
+    assert "pictures (shown in a notebook): ramp, step 2" in shown
+    assert "note, step 1:\n    first" in shown
+    assert "preds, step 2:" in shown
+    assert "1, 2" in shown
+    assert "ramp, step 1" in said(session, "show e/t0 --step 1")
+    assert "preds" not in said(session, "show e/t0 --step 1")
+    assert "note, step" not in said(session, "show e/t0 --name ramp")
+    with pytest.raises(UsageError, match="no media at step 9: there are some at 1, 2"):
+        said(session, "show e/t0 --step 9")
+    with pytest.raises(UsageError, match=r"no media 'rump'\. Did you mean 'ramp'"):
+        said(session, "show e/t0 --name rump")
+    html = html_of(parse(TABLE, ["show", "e/t0"], "%ckpt").run(session))
+    assert html.count("data:image/png") == 1
+    only(trial, "preds").path.write_bytes(b"{}")
+    assert "'preds' of result 2 is not what was reported" in said(session, "show e/t0")
+
+
+def test_json_has_type_digest_and_size(session: Session, ran: Callable[..., Trial]) -> None:
+    trial = ran({"loss": 1.0, "note": nbckpt.media.Text("long")})
+    shown = json.loads(said(session, "show e/t0 --json"))
+    digest = only(trial, "note").digest
+    assert shown["media"] == [{"name": "note", "step": 1, "type": "text", "digest": digest, "size": 4}]
+
+
+def test_a_missing_image_shows_its_preview(session: Session, ran: Callable[..., Trial]) -> None:
+    pytest.importorskip("PIL", reason="makes previews")
+    only(ran({"loss": 1.0, "ramp": nbckpt.media.Image(ARRAY)}), "ramp").path.unlink()
+    shown = said(session, "show e/t0")
+    assert "ramp, step 1 (preview)" in shown
+    assert "'ramp' of result 1 is not here" in shown
