@@ -43,6 +43,8 @@ best e --metric loss --mode min
 results e
 results e/t1 --csv
 plot e --metric loss
+plot e --scatter lr loss
+plot e --parallel
 checkpoint
 pause
 stop

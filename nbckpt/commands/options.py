@@ -105,8 +105,8 @@ def options_of(run: Callable[..., Any]) -> tuple[Option, ...]:
     """Return the arguments and options of a command.
 
     A positional parameter is an argument, and `*words` is an argument that takes any number of words. A
-    keyword-only parameter is an option: a switch if it is a bool, repeatable if it is a `Sequence`. The first
-    parameter is the session.
+    keyword-only parameter is an option: a switch if it is a bool, repeatable if it is a `Sequence`, with
+    several values if it is a `tuple`. The first parameter is the session.
     """
     hints = get_type_hints(run, include_extras=True)
     helps = _helps(inspect.getdoc(run) or "")
@@ -125,10 +125,12 @@ def _helps(doc: str) -> dict[str, str]:
 
 def _option(parameter: inspect.Parameter, hint: Any, text: str) -> Option:
     name, default = parameter.name, parameter.default
-    type_, choices, word = _value(hint)
+    type_, choices, word, values = _value(hint)
     extra: dict[str, Any] = {"type": type_} | ({"choices": choices} if choices else {})
     if word.metavar:
         extra["metavar"] = word.metavar
+    if values > 1:
+        extra |= {"nargs": values, "metavar": tuple(word.metavar.split())}
     if parameter.kind is parameter.VAR_POSITIONAL:
         extra |= {"nargs": "*", "default": []}
     elif parameter.kind is not parameter.KEYWORD_ONLY:
@@ -145,11 +147,15 @@ def _option(parameter: inspect.Parameter, hint: Any, text: str) -> Option:
     return Option(name, flags, ((text or word.help) + shown).strip(), word.kind, extra)
 
 
-def _value(hint: Any) -> tuple[Any, Sequence[str], Word]:
-    """Return the type of one value of a parameter, its choices, and how users write it."""
-    word = Word("")
+def _value(hint: Any) -> tuple[Any, Sequence[str], Word, int]:
+    """Return the type of a value of a parameter, its choices, how users write it, and how many there are."""
+    word, values = Word(""), 1
     while (origin := get_origin(hint)) not in {None, Literal}:
         if origin is Annotated:
             word = hint.__metadata__[0]
+        elif origin is tuple:
+            values = len(get_args(hint))
         hint = get_args(hint)[0]  # of `Sequence[X]`, `X | None` and `Annotated[X, …]`
-    return (str, [choice for choice in get_args(hint) if choice], word) if origin else (hint, (), word)
+    if not origin:
+        return hint, (), word, values
+    return str, [choice for choice in get_args(hint) if choice], word, values

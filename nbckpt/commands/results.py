@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from nbckpt.commands.browsing import first_row
 from nbckpt.commands.meaning import is_trial
@@ -18,9 +18,11 @@ from nbckpt.errors import UsageError
 from nbckpt.render import Cell, Column, Hint, Page, Result, Table, count
 from nbckpt.trials.model.metrics import flat, is_number, plain
 from nbckpt.trials.model.trial import Trial
-from nbckpt.trials.views.curves import Curves, curves
 from nbckpt.trials.views.formats import shown_value, tail
 from nbckpt.trials.views.metrics import Scope
+from nbckpt.trials.views.plots.plot import Plot
+from nbckpt.trials.views.plots.plot import plot as draw
+from nbckpt.trials.views.plots.request import PlotRequest
 from nbckpt.trials.views.trial_page import TrialShown
 
 _SHOWN = 20
@@ -134,15 +136,29 @@ def best(
 def plot(
     session: Session,
     *targets: Annotated[str, Word("EXP|TRIAL", "trial")],
-    metric: Metric = "",
+    metric: Sequence[Metric] = (),
     mode: Mode = "",
+    smooth: Annotated[float, Word("W")] = 0.0,
+    logy: bool = False,
+    x: Literal["step", "time"] = "step",
+    parallel: bool = False,
+    scatter: Annotated[tuple[str, str] | None, Word("X Y")] = None,
+    importance: bool = False,
     output: File = "",
-) -> Curves:
-    """Draw the curve of a metric for each trial.
+) -> Plot:
+    """Draw an experiment: curves, a line per trial.
+
+    Curves are drawn unless --parallel, --scatter or --importance asks for another plot.
 
     Args:
         targets: An experiment, by default the newest, and its trials, by default the best 20.
-        metric: The metric to draw; a/b means the key b of the dict a.
+        metric: The metric to draw; a/b means the key b of the dict a. Repeat for several curves.
+        smooth: Smooth curves: 0 not at all, 0.6 well, 0.99 very much.
+        logy: Draw curves on a logarithmic scale.
+        x: Draw curves over the iterations or over the time in training.
+        parallel: Draw an axis for each parameter and a line for each trial.
+        scatter: Draw a point for each trial over two parameters or metrics.
+        importance: Draw how much each parameter matters for the metric.
         output: Write the picture to this file, in the format of its ending: plot.png, plot.svg, plot.pdf.
     """
     library, words = session.library, list(targets)
@@ -152,5 +168,6 @@ def plot(
     if len(experiments) > 1:
         raise UsageError(f"{', '.join(sorted(experiments))} are different experiments: draw one at a time")
     experiment = library.open(experiments.pop() if experiments else "")
-    file = Path(output) if output else None
-    return curves(experiment, metric, [trial for _, trial in pairs] or None, mode, file)
+    names = [trial for _, trial in pairs] or None
+    request = PlotRequest(metric, names, mode, smooth, logy, x, parallel, scatter or (), importance)
+    return draw(experiment, request, Path(output) if output else None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +46,16 @@ class Fold:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A PNG and its alternative text, at most *height* pixels high."""
+    """A picture and its alternative text, at most *height* pixels high.
+
+    A *framed* picture stands on white, because it was made for paper. Others can be read on any background.
+    """
 
     alt: str
-    png: bytes
+    data: bytes
     height: int = 240
+    form: Literal["png", "svg"] = "png"
+    framed: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,9 @@ import pytest
 from trials.test_table import Made
 
 from nbckpt.errors import UsageError
-from nbckpt.trials.views.curves import Curves, curves
+from nbckpt.trials.views.plots.curves import smoothed
+from nbckpt.trials.views.plots.plot import Plot, plot
+from nbckpt.trials.views.plots.request import PlotRequest
 
 matplotlib = pytest.importorskip("matplotlib", reason="needs matplotlib")
 
@@ -20,6 +22,10 @@ matplotlib = pytest.importorskip("matplotlib", reason="needs matplotlib")
 @pytest.fixture
 def made(tmp_path: Path) -> Made:
     return Made(tmp_path / "e")
+
+
+def curves(experiment: Any, metric: str, names: Any, mode: str = "") -> Plot:
+    return plot(experiment, PlotRequest([metric], names, mode))
 
 
 def lines(figure: Any) -> dict[str, list[float]]:
@@ -34,7 +40,7 @@ def test_named_trials_are_drawn_once_in_the_given_order(made: Made) -> None:
     axes = figure.axes[0]
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("iteration", "loss")
     assert [list(line.get_xdata()) for line in axes.lines] == [[1, 3]] * 2
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["t2, lr=2", "t0, lr=0"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["t2, lr=2", "★ t0, lr=0"]
 
 
 @pytest.mark.slow
@@ -47,16 +53,26 @@ def test_the_best_of_many_trials_are_drawn_with_a_note(tmp_path: Path) -> None:
     shown = curves(made.experiment, "", None)
     note = "Showing the 20 best of 29 trials by loss (min)."
     assert shown.notes == (note,)
-    assert made.experiment.plot().axes[0].get_title() == note
+    assert made.experiment.plot().get_suptitle() == note
     assert len(lines(made.experiment.plot("loss", [f"t{at}" for at in range(25)]))) == 25
+
+
+def test_the_name_of_a_metric_says_which_trials_are_best(made: Made) -> None:
+    for at in range(21):
+        made.trial({"val_loss": at, "acc": at, "x": at})
+    assert list(lines(made.experiment.plot("val_loss"))) == [f"t{at}" for at in range(20)]
+    assert list(lines(made.experiment.plot("acc"))) == [f"t{at}" for at in range(20, 0, -1)]
+    shown = curves(made.experiment, "acc", None)
+    assert shown.notes == ("Showing the 20 best of 21 trials by acc (max).",)
+    assert shown.picture.alt.endswith("of e, by iteration. Best by acc (max): t20, 20.")
 
 
 def test_without_a_mode_the_first_trials_are_drawn(made: Made) -> None:
     for at in range(21):
-        made.trial({"loss": -at})
-    assert list(lines(made.experiment.plot("loss"))) == [f"t{at}" for at in range(20)]
-    note = curves(made.experiment, "loss", None).notes[0]
-    assert note == "Showing the first 20 of 21 trials. Show the best: %ckpt plot e --metric loss --mode max"
+        made.trial({"x": -at})
+    assert list(lines(made.experiment.plot("x"))) == [f"t{at}" for at in range(20)]
+    note = curves(made.experiment, "x", None).notes[0]
+    assert note == "Showing the first 20 of 21 trials. Show the best: %ckpt plot e --metric x --mode max"
 
 
 def test_a_given_mode_draws_the_best_trials_by_the_drawn_metric(tmp_path: Path) -> None:
@@ -97,8 +113,10 @@ def test_a_metric_with_any_name_can_be_drawn(made: Made, name: str) -> None:
     made.trial(*[{name: value} for value in values], **{name: "$y$\\"})
     made.trial({name: 1}, **{name: "z"})
     shown = curves(made.experiment, name, None)
-    picture = matplotlib.image.imread(io.BytesIO(shown.picture.png))
-    assert picture.shape[:2] == (480, 960)
+    assert shown.picture.form == "svg"
+    assert b"<script" not in shown.picture.data
+    picture = matplotlib.image.imread(io.BytesIO(made.experiment.plot(name)._repr_png_()))
+    assert picture.shape[:2] == (800, 1600)
     assert "<b>" not in shown._repr_mimebundle_()["text/html"]
 
 
@@ -114,18 +132,76 @@ def test_a_figure_needs_no_pyplot_and_works_in_any_thread(made: Made) -> None:
 
     made.trial({"loss": 1}, {"loss": 2})
     before = pyplot.get_fignums()
-    shown: list[Curves] = []
+    shown: list[Plot] = []
     thread = threading.Thread(target=lambda: shown.append(curves(made.experiment, "loss", None)))
     thread.start()
     thread.join()
     figure = made.experiment.plot("loss")
     assert pyplot.get_fignums() == before
     assert figure._repr_png_().startswith(b"\x89PNG")
-    assert shown[0].picture.png == curves(made.experiment, "loss", None).picture.png
+    assert shown[0].picture.data == curves(made.experiment, "loss", None).picture.data
 
 
 def test_without_matplotlib_the_error_names_the_package(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     made.trial({"loss": 1})
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(UsageError, match="pip install matplotlib"):
+        made.experiment.plot("loss")
+
+
+def test_smoothed_curves_stand_in_front_of_the_values(made: Made) -> None:
+    made.trial({"loss": 4}, {"loss": 1}, {"loss": float("nan")}, {"loss": 1})
+    raw, line = made.experiment.plot("loss", smooth=0.5).axes[0].lines
+    assert list(raw.get_ydata())[:2] == [4, 1]
+    assert list(line.get_ydata())[:2] == [4, 2]
+    assert smoothed([(1, 1.0), (2, 3.0)], 0) == [(1, 1.0), (2, 3.0)]
+    for weight in (1, -0.1, float("nan")):
+        with pytest.raises(UsageError, match="give a number from 0 to below 1"):
+            made.experiment.plot("loss", smooth=weight)
+
+
+def test_several_metrics_share_a_legend_and_the_trials(made: Made) -> None:
+    for at in range(3):
+        made.trial({"loss": at, "acc": 1}, lr=at)
+    made.trial({"loss": 5})
+    figure = made.experiment.plot(["loss", "acc", "loss"])
+    assert [axes.get_ylabel() for axes in figure.axes] == ["loss", "acc"]
+    assert [len(axes.lines) for axes in figure.axes] == [4, 3]
+    assert len(figure.legends[0].get_texts()) == 4
+    with pytest.raises(UsageError, match="at most 6 metrics"):
+        made.experiment.plot([str(at) for at in range(7)])
+
+
+def test_curves_over_time_choose_a_unit_that_fits(made: Made) -> None:
+    made.trial({"loss": 1, "time_total_s": 60.0}, {"loss": 2, "time_total_s": 600.0})
+    (axes,) = made.experiment.plot("loss", x="time").axes
+    assert axes.get_xlabel() == "time in training (min)"
+    assert list(axes.lines[0].get_xdata()) == [1, 10]
+
+
+def test_a_logarithmic_curve_leaves_out_what_is_not_positive(made: Made) -> None:
+    made.trial({"loss": 1}, {"loss": 0}, {"loss": -1}, {"loss": 2})
+    made.trial({"up": -1})
+    (axes,) = made.experiment.plot("loss", logy=True).axes
+    assert axes.get_yscale() == "log"
+    with pytest.raises(UsageError, match="'up' has no value above 0: leave out --logy"):
+        made.experiment.plot("up", logy=True)
+
+
+def test_a_diverged_trial_is_never_the_best(made: Made) -> None:
+    made.trial({"loss": float("-inf")})
+    made.trial({"loss": 1})
+    made.trial({"loss": float("nan")})
+    assert curves(made.experiment, "loss", None).picture.alt.endswith("Best by loss (min): t1, 1.")
+
+
+def test_a_misspelt_metric_is_answered_with_a_suggestion(made: Made) -> None:
+    made.trial({"loss": 1, "acc": 2})
+    with pytest.raises(UsageError, match=r"there are loss, acc\. Did you mean 'loss'\?"):
+        curves(made.experiment, "los", None)
+
+
+def test_curves_of_values_that_cannot_be_drawn_are_an_error(made: Made) -> None:
+    made.trial({"loss": float("nan")}, {"loss": float("inf")})
+    with pytest.raises(UsageError, match="'loss' has no value that can be drawn"):
         made.experiment.plot("loss")

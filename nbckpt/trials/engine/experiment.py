@@ -15,10 +15,11 @@ from nbckpt.trials.engine.runner import Runner
 from nbckpt.trials.model import spec as spec_file
 from nbckpt.trials.model.spec import Spec
 from nbckpt.trials.model.trial import Status, Trial, find_trial, trial_page
-from nbckpt.trials.views.curves import figure
 from nbckpt.trials.views.data import ExperimentData, experiment_data
 from nbckpt.trials.views.frame import dataframe
 from nbckpt.trials.views.metrics import Scope, by_metric, inferred, metric_columns, value_of
+from nbckpt.trials.views.plots.plot import figure
+from nbckpt.trials.views.plots.request import PlotRequest
 from nbckpt.trials.views.statuses import INTERRUPTED, states_of
 from nbckpt.trials.views.table import MOST_ROWS, TrialTable
 from nbckpt.trials.views.trial_page import TrialShown
@@ -173,21 +174,41 @@ class Experiment(Result):  # see docs/decisions/0019
         self.refresh()
         return dataframe(self)
 
-    def plot(self, metric: str = "", trials: Iterable[str | Trial] | None = None) -> Figure:
-        """Draw a metric over the iterations, a line for each trial. Return the matplotlib figure.
+    def plot(
+        self,
+        metric: str | Sequence[str] = "",
+        trials: Iterable[str | Trial] | None = None,
+        *,
+        mode: str = "",
+        smooth: float = 0.0,
+        logy: bool = False,
+        x: Literal["step", "time"] = "step",
+        parallel: bool = False,
+        scatter: tuple[str, str] | None = None,
+        importance: bool = False,
+    ) -> Figure:
+        """Draw the experiment. Return an ordinary figure of matplotlib, without a background.
 
         Args:
-            metric: Its name; `a/b` means the metric b in a dict a. By default the experiment's metric.
-            trials: Which trials. By default at most 20: the best if a mode is known, else the first.
+            metric: Its name, or several; `a/b` means the metric b in a dict a. By default the
+                experiment's metric.
+            trials: Which trials. By default all; curves are drawn of the best 20.
+            mode: Whether `min` or `max` is best. By default the experiment's mode, or what the name says.
+            smooth: How much curves are smoothed, from 0 to below 1.
+            logy: Whether curves have a logarithmic scale.
+            x: Whether curves are drawn over the iterations or over the time in training.
+            parallel: Draw an axis for each parameter and a line for each trial.
+            scatter: Draw a point for each trial over two parameters or metrics.
+            importance: Draw how much each parameter matters for the metric.
 
         Raises:
-            UsageError: No trial reported the metric, there is no such trial, or matplotlib is not installed.
+            UsageError: No trial reported the metric, there is no such trial, the trials do not suffice for
+                the plot, or matplotlib is not installed.
         """
         self.refresh()
-        metric = metric or self.spec.metric
-        if not metric:
-            raise UsageError(f"which metric? plot('loss'): there are {self._metrics()}")
-        return figure(self, metric, trials)
+        metrics = [metric] if isinstance(metric, str) else list(metric)
+        request = PlotRequest(metrics, trials, mode, smooth, logy, x, parallel, scatter or (), importance)
+        return figure(self, request)
 
     @property
     def exit_status(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
@@ -17,6 +18,24 @@ from nbckpt.trials.views.formats import shown_value
 Scope = Literal["last", "best"]
 """Which value of a metric counts for a trial: the last, or the best of all."""
 
+_SMALL_IS_GOOD = {
+    "loss",
+    "losses",
+    "error",
+    "err",
+    "mse",
+    "rmse",
+    "mae",
+    "mape",
+    "nll",
+    "perplexity",
+    "ppl",
+    "cost",
+}
+_SMALL_IS_GOOD |= {"regret", "wer", "cer", "fid", "divergence"}
+_LARGE_IS_GOOD = {"acc", "accuracy", "auc", "auroc", "f1", "score", "reward", "return", "r2", "precision"}
+_LARGE_IS_GOOD |= {"recall", "iou", "dice", "bleu", "rouge", "likelihood"}
+_WORD = re.compile(r"[^\W_]+")
 _MOST_METRICS = 3
 _SAMPLED = 240
 _POINTS = 24
@@ -87,6 +106,17 @@ def value_of(trial: Trial, metric: str, mode: str, scope: Scope) -> float | None
         return trial.newest(metric)
     values = [value for value in trial.metric(metric) if not math.isnan(value)]
     return min(values, key=lambda value: value if mode == "min" else -value, default=None)
+
+
+def likely_mode(metric: str) -> Literal["", "min", "max"]:
+    """Return which values of a metric are usually the best, by the words in its name; "" if none says so.
+
+    >>> likely_mode("val_loss"), likely_mode("test/accuracy"), likely_mode("score_error"), likely_mode("x")
+    ('min', 'max', '', '')
+    """
+    words = set(_WORD.findall(metric.lower()))
+    small, large = not words.isdisjoint(_SMALL_IS_GOOD), not words.isdisjoint(_LARGE_IS_GOOD)
+    return "" if small == large else "min" if small else "max"
 
 
 def metric_cell(trial: Trial, name: str) -> Cell:

@@ -1,0 +1,1 @@
+"""Plots of an experiment: curves, parallel coordinates, a scatter plot, and what the parameters matter."""

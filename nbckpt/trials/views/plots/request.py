@@ -1,0 +1,156 @@
+"""Request: what to draw, and of which trials."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from nbckpt.errors import UsageError
+from nbckpt.render import count
+from nbckpt.suggestion import suggestion
+from nbckpt.trials.model.trial import Trial
+from nbckpt.trials.model.view import ExperimentView
+from nbckpt.trials.views.metrics import by_metric, inferred, likely_mode
+
+MOST_CURVES = 20
+MOST_METRICS = 6
+
+
+@dataclass(frozen=True)
+class PlotRequest:
+    """What to draw.
+
+    Attributes:
+        metrics: The metrics; by default that of the experiment, or the first that trials report.
+        trials: Which trials. By default all, and for curves the best 20.
+        mode: Whether `min` or `max` is best; by default the experiment's mode, or what the name says.
+        smooth: How much curves are smoothed, from 0 to below 1.
+        logy: Whether curves have a logarithmic scale.
+        x: What curves are drawn over: `step` for the iteration, `time` for the time of training.
+        parallel: Draw parallel coordinates: an axis for each parameter, a line for each trial.
+        scatter: Draw a point for each trial, over two parameters or metrics.
+        importance: Draw how much each parameter matters for the metric.
+    """
+
+    metrics: Sequence[str] = ()
+    trials: Iterable[str | Trial] | None = None
+    mode: str = ""
+    smooth: float = 0.0
+    logy: bool = False
+    x: Literal["step", "time"] = "step"
+    parallel: bool = False
+    scatter: Sequence[str] = ()
+    importance: bool = False
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The trials to draw.
+
+    Attributes:
+        trials: The trials that reported the metric: the best first, or in the order in which they were named.
+        by: The metric that says which is best.
+        mode: Whether its `min` or `max` is best; "" if nothing says so.
+        best: The trial to mark, if there are several.
+        notes: Sentences about trials that are left out.
+    """
+
+    trials: Sequence[Trial]
+    by: str
+    mode: str
+    best: Trial | None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def praise(self) -> str:
+        """A sentence about the best trial, or ""."""
+        if self.best is None:
+            return ""
+        return f" Best by {self.by} ({self.mode}): {self.best.id}, {self.best.newest(self.by):.4g}."
+
+
+def check(request: PlotRequest) -> None:
+    """Refuse a request that contradicts itself.
+
+    Raises:
+        UsageError: It does; the message says how to ask.
+    """
+    if not 0 <= request.smooth < 1:
+        raise UsageError(f"--smooth {request.smooth:g}: give a number from 0 to below 1, for example 0.6")
+    asked = {
+        "--parallel": request.parallel,
+        "--scatter": bool(request.scatter),
+        "--importance": request.importance,
+    }
+    kinds = [name for name, wanted in asked.items() if wanted]
+    if len(kinds) > 1:
+        raise UsageError(f"{' and '.join(kinds)} are different plots: draw one at a time")
+    curves = {"--smooth": request.smooth > 0, "--logy": request.logy, "--x": request.x != "step"}
+    odd = [name for name, wanted in curves.items() if wanted] if kinds else []
+    if odd:
+        raise UsageError(f"{odd[0]} is for curves: leave out {odd[0]} or {kinds[0]}")
+    if len(request.metrics) > (1 if kinds else MOST_METRICS):
+        raise UsageError(f"one plot shows at most {count(1 if kinds else MOST_METRICS, 'metric')}")
+
+
+def metrics_of(experiment: ExperimentView, request: PlotRequest) -> list[str]:
+    """Return the metrics to draw, each once.
+
+    Raises:
+        UsageError: None is named, and no trial reported a number.
+    """
+    default = experiment.spec.metric or next(iter(inferred(experiment.trials)), "")
+    names = list(dict.fromkeys(name for name in request.metrics if name)) or [default]
+    if names == [""]:
+        raise _unknown(experiment, "", named=request.trials is not None)
+    return names
+
+
+def choose(experiment: ExperimentView, request: PlotRequest, metric: str) -> Chosen:
+    """Return the trials that reported a metric, the best first.
+
+    Raises:
+        UsageError: None of the trials reported the metric, or there is no such trial.
+    """
+    names = request.trials
+    asked = experiment.trials if names is None else [experiment.trial(name) for name in names]
+    known: Sequence[Trial] = [trial for trial in dict.fromkeys(asked) if trial.newest(metric) is not None]
+    if not known:
+        raise _unknown(experiment, metric, named=names is not None)
+    by, mode = ranking(experiment, metric, request.mode)
+    ranked = by_metric(known, by, mode)
+    sound = [trial for trial in ranked if math.isfinite(_value(trial, by))]
+    best = sound[0] if mode and sound and len(known) > 1 else None
+    without = [trial.id for trial in asked if trial not in known] if names is not None else []
+    notes = (f"{', '.join(without)} reported no {metric}",) if without else ()
+    return Chosen(ranked if names is None else known, by, mode, best, notes)
+
+
+def ranking(experiment: ExperimentView, metric: str, mode: str = "") -> tuple[str, str]:
+    """Return the metric that says which trial is best, and its mode; "" if nothing says the mode.
+
+    This is the drawn *metric* if a *mode* is given, else the experiment's own metric, else the drawn one if
+    its name says what is good.
+    """
+    spec = experiment.spec
+    if not mode and spec.metric and spec.mode:
+        return spec.metric, spec.mode
+    return metric, mode or likely_mode(metric)
+
+
+def _value(trial: Trial, metric: str) -> float:
+    value = trial.newest(metric)
+    return math.nan if value is None else value
+
+
+def _unknown(experiment: ExperimentView, metric: str, *, named: bool) -> UsageError:
+    known = inferred(experiment.trials, most=None)
+    who = "none of these trials" if named else "no trial"
+    wanted = repr(metric) if metric else "a number"
+    close = suggestion(metric, known).strip()
+    reported = ", ".join(known) or "none yet"
+    return UsageError(
+        f"{who} of {experiment.name!r} reported {wanted}: there are {reported}{close and '. ' + close}"
+    )
