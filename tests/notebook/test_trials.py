@@ -230,7 +230,9 @@ def test_learning_curves_are_a_picture_with_words(trained: Notebook) -> None:
     assert (shown.headline, shown.notes) == ("e: loss", ())
     assert shown.pictures[0].alt == "loss of t0, t1, t2 of e, by iteration"
     assert shown.pictures[0].data.startswith(b"<?xml")
-    assert trained.run("%ckpt plot e t2 t0 --metric loss").picture.alt.startswith("loss of t2, t0 of e, by iter")
+    assert trained.run("%ckpt plot e t2 t0 --metric loss").picture.alt.startswith(
+        "loss of t2, t0 of e, by iter"
+    )
     assert trained.run("%ckpt plot e/t1 t0").picture.alt.startswith("loss of t1, t0 of e, by iter")
     assert trained.run("%ckpt plot").picture.alt == trained.run("%ckpt plot t0").picture.alt
     for line, words in {

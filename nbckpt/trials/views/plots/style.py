@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # A picture cannot follow the theme. Each colour has a contrast of at least 3:1 to #ffffff and to #111111.
+# See docs/decisions/0080.
 GREY = "#7b7b7b"
 COLOURS = (
     *("#4c8bf5", "#e06c00", "#2e9e5b", "#d6489f", "#9b6bdf"),
