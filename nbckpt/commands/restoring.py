@@ -18,10 +18,12 @@ from nbckpt.core.files import FILES, KIND
 from nbckpt.core.manifest import Manifest
 from nbckpt.core.references import SHORT
 from nbckpt.core.values.loading import Failure
-from nbckpt.errors import NotFoundError
+from nbckpt.errors import CorruptError, NotFoundError
 from nbckpt.render import Column, Hint, Page, Result, Table, age, duration, short
 from nbckpt.states.snapshot import is_state
 from nbckpt.tracker import Restored
+from nbckpt.trials.checkpoints.record import Record
+from nbckpt.trials.model.trial import Trial
 from nbckpt.trials.trash import removals
 
 _UNDO = Hint("Undo", "%ckpt undo")
@@ -38,7 +40,8 @@ class RestoreResult(Result):
     @property
     def warns(self) -> bool:
         """See `Result.warns`."""
-        return bool(self.restored.failed or self.restored.apart or self.restored.torn)
+        restored = self.restored
+        return bool(restored.failed or restored.apart or restored.torn or restored.note)
 
     def page(self) -> Page:
         """See `Result.page`."""
@@ -47,9 +50,10 @@ class RestoreResult(Result):
         done = "Would restore" if restored.dry_run else "Restored"
         took = "" if restored.dry_run else f" in {duration(restored.seconds)}"
         values = counted(name for name, change in restored.changes.items() if change != "removed")
-        which = f"{self.ref} ({manifest.id[:SHORT]}, saved {age(manifest.created_at).text})"
+        saved, short_id = f"saved {age(manifest.created_at).text}", manifest.id[:SHORT]
+        which = f"{short_id} ({saved})" if restored.note else f"{self.ref} ({short_id}, {saved})"
         headline = f"{done} {values} from {which}{took}."
-        notes = [*([self.also] if self.also else []), *torn_note(restored.torn)]
+        notes = [*filter(None, (restored.note, self.also)), *torn_note(restored.torn)]
         if restored.apart:
             names = short(", ".join(restored.apart), 100)
             notes.append(
@@ -111,6 +115,7 @@ def restore(
     dry_run: DryRun = False,
     trust: bool = False,
     lazy: bool = False,
+    fallback_to_latest: bool = False,
 ) -> RestoreResult | TrialRestored:
     """Restore the variables of a checkpoint.
 
@@ -120,9 +125,11 @@ def restore(
         as_: Put PREFIX in front of every name.
         trust: Restore the checkpoint even if someone else made it.
         lazy: Do not check arrays now; read them when they are used.
+        fallback_to_latest: If the checkpoint is missing or damaged, restore the newest whole one instead.
     """
     if is_trial(ref) and not is_ref(session, ref):
-        return _restore_trial(session, ref, names, as_, dry_run=dry_run, trust=trust)
+        checkpoint = _trial_checkpoint(session, ref, fallback=fallback_to_latest)
+        return _restore_trial(session, *checkpoint, names, as_, dry_run=dry_run, trust=trust)
     return RestoreResult(
         session.tracker.restore(
             ref,
@@ -130,6 +137,7 @@ def restore(
             names,
             prefix=as_,
             dry_run=dry_run,
+            fallback_to_latest=fallback_to_latest,
             trust=trust,
             lazy=lazy,
             hidden=session.hidden,
@@ -151,6 +159,7 @@ class TrialRestored(Result):
         failed: States that were not loaded.
         rest: Keys of the checkpoint's dict that cannot be variable names.
         dry_run: Whether nothing was restored.
+        note: Why another checkpoint than the requested one was restored; "" if it was not.
     """
 
     ref: str
@@ -159,19 +168,22 @@ class TrialRestored(Result):
     failed: tuple[Failure, ...]
     rest: tuple[str, ...]
     dry_run: bool
+    note: str = ""
 
     @property
     def warns(self) -> bool:
         """See `Result.warns`."""
-        return bool(self.failed or self.rest)
+        return bool(self.failed or self.rest or self.note)
 
     def page(self) -> Page:
         """See `Result.page`."""
         whole = f"nbckpt.Checkpoint.from_directory({str(self.path)!r})"
         if not (self.changes or self.failed or self.rest):
-            return Page(f"{self.ref} is a folder: {self.path}", hints=(Hint("Open as a Checkpoint", whole),))
+            hint = Hint("Open as a Checkpoint", whole)
+            return Page(f"{self.ref} is a folder: {self.path}", notes=self._notes(), hints=(hint,))
         done = "Would restore" if self.dry_run else "Restored"
         rest = f"Not names of variables: {short(', '.join(self.rest), 100)}. Get them with {whole}.to_dict()"
+        notes = self._notes() + ((rest,) if self.rest else ())
         undo = "changed" in self.changes.values() and not self.dry_run
         return Page(
             f"{done} {counted(self.changes)} from {self.ref}.",
@@ -179,22 +191,46 @@ class TrialRestored(Result):
                 _changes(self.changes, dry_run=self.dry_run),
                 _failures(self.failed, "not restored; all others are"),
             ),
-            (rest,) if self.rest else (),
+            notes,
             hints=(_UNDO,) if undo else (),
         )
 
+    def _notes(self) -> tuple[str, ...]:
+        return (self.note,) if self.note else ()
+
+
+def _trial_checkpoint(session: Session, ref: str, *, fallback: bool) -> tuple[Trial, Record, str]:
+    """Return a whole checkpoint of a trial; with *fallback* perhaps another one than *ref*, and why."""
+    try:
+        trial, record = session.library.checkpoint(ref)
+        trial.checkpoints.check(record)
+    except (NotFoundError, CorruptError) as error:
+        name = ref.partition("@")[0]
+        newest = session.library.trial(name)[1].checkpoints.newest_whole()[0] if fallback else None
+        if newest is None:
+            raise
+        note = f"{error}. Restored {name}@{newest.step}, the newest whole one, instead of {ref}."
+        return session.library.trial(name)[1], newest, note
+    return trial, record, ""
+
 
 def _restore_trial(
-    session: Session, ref: str, names: Sequence[str], prefix: str, *, dry_run: bool, trust: bool
+    session: Session,
+    trial: Trial,
+    record: Record,
+    note: str,
+    names: Sequence[str],
+    prefix: str,
+    *,
+    dry_run: bool,
+    trust: bool,
 ) -> TrialRestored:
     """Restore the dict that a trial saved into the namespace. For a folder, return its path."""
-    trial, record = session.library.checkpoint(ref)
-    trial.checkpoints.check(record)
     label = f"{trial.folder.parent.name}/{trial.id}@{record.step}"
     checkpoint = Checkpoint.from_directory(trial.folder / record.name, trust=trust)
     fields = {str(key): value for key, value in checkpoint.to_dict().items() if key not in {FILES, KIND}}
     if not fields:
-        return TrialRestored(label, trial.checkpoints.path(record), {}, (), (), dry_run)
+        return TrialRestored(label, trial.checkpoints.path(record), {}, (), (), dry_run, note)
     namespace = session.live("restore")
     if missing := [name for name in names if not fnmatch.filter(fields, name)]:
         raise NotFoundError(f"{label} has no variable {missing[0]!r}. It has {', '.join(fields)}")
@@ -211,7 +247,7 @@ def _restore_trial(
         }
     else:
         changes, failed = session.tracker.bind(values | states, namespace, label)
-    return TrialRestored(label, trial.folder / record.name, changes, tuple(failed), rest, dry_run)
+    return TrialRestored(label, trial.folder / record.name, changes, tuple(failed), rest, dry_run, note)
 
 
 @dataclass(frozen=True, repr=False)

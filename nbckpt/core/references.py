@@ -9,7 +9,7 @@ Every key is put once and never changed, so writers never have to wait for each 
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Self
@@ -183,6 +183,20 @@ class References:
         if at >= len(candidates):
             raise NotFoundError(f"{ref!r} goes too far back: {base!r} has {len(candidates)}. See `%ckpt ls`")
         return candidates[at]
+
+    def fallbacks(self, ref: str) -> Iterator[tuple[str, Entry]]:
+        """Yield the checkpoints that can stand in for *ref*, newest first, each with a reference to it.
+
+        These are the versions of the same name; all checkpoints for `latest` and for an id.
+        """
+        base, entries = ref.partition("~")[0], self.entries()
+        name, _, version = base.rpartition("@")
+        name = name if _NUMBER.fullmatch(version) else base
+        refs = [] if name == "latest" or name_trouble(name) else self.refs(name)
+        by_id = {entry.id: entry for entry in entries}
+        yield from ((str(ref), by_id[ref.id]) for ref in reversed(refs) if ref.id in by_id)
+        if not refs and (name == "latest" or _PREFIX.fullmatch(name)):
+            yield from ((entry.id, entry) for entry in entries)
 
     def _newest(self, base: str) -> Entry | None:
         """Return the checkpoint of `latest` or a name by one listing, or None if this does not decide it."""

@@ -7,17 +7,49 @@ from collections.abc import Container
 from typing import Any
 
 from nbckpt.core import environment
+from nbckpt.core.history import History
 from nbckpt.core.manifest import Manifest
 from nbckpt.core.packs.reader import Reader
 from nbckpt.core.packs.writer import Progress
-from nbckpt.core.references import SHORT
+from nbckpt.core.references import SHORT, Entry
 from nbckpt.core.selection import values_of
 from nbckpt.core.values.classes import Classes
 from nbckpt.core.values.loading import Failure, load_values
+from nbckpt.core.verify import verify
+from nbckpt.errors import CorruptError, NotFoundError
 from nbckpt.states.snapshot import is_state, snapshots
 from nbckpt.tracker.binding import GONE, Binder
 from nbckpt.tracker.comparing import LiveValues
 from nbckpt.tracker.results import Restored
+
+
+def newest_whole(history: History, ref: str) -> tuple[str, str]:
+    """Return *ref* and "" if its checkpoint is whole; or else the newest whole one of its name, and why.
+
+    Each checkpoint is read and checked before it is chosen.
+
+    Raises:
+        NotFoundError: There is no such checkpoint, and no other version of its name.
+        CorruptError: No version is whole.
+    """
+    problem, cause = "", None
+    try:
+        problem = _problem(history, history.resolve(ref))
+    except NotFoundError as error:
+        problem, cause = str(error), error
+    if not problem:
+        return ref, ""
+    for other, entry in history.fallbacks(ref):
+        if not _problem(history, entry):
+            shown = entry.id[:SHORT] if other == entry.id else other
+            return other, f"{problem}. Restored {shown}, the newest whole one, instead of {ref}."
+    raise cause or CorruptError(f"{ref} is damaged, and no other version of it is whole: {problem}")
+
+
+def _problem(history: History, entry: Entry) -> str:
+    """Return the damage of a checkpoint; "" if it is whole."""
+    damages = verify(history, [entry]).damages
+    return damages[0].problem if damages else ""
 
 
 class Restore:
@@ -98,7 +130,13 @@ class Restore:
         return binder.bind(values, settings, self._namespace, action, failed)
 
     def result(
-        self, changes: dict[str, str], failed: tuple[Failure, ...], started: float, *, dry_run: bool = False
+        self,
+        changes: dict[str, str],
+        failed: tuple[Failure, ...],
+        started: float,
+        note: str = "",
+        *,
+        dry_run: bool = False,
     ) -> Restored:
         """Return the result of the restore, or of its dry run."""
         manifest, names = self._manifest, set(self._wanted)
@@ -108,4 +146,4 @@ class Restore:
             value.name for value in manifest.values if value.group in groups and value.name not in names
         )
         torn = tuple(value.name for value in manifest.values if value.changed and value.name in names)
-        return Restored(manifest, changes, failed, apart, time.perf_counter() - started, dry_run, torn)
+        return Restored(manifest, changes, failed, apart, time.perf_counter() - started, dry_run, torn, note)

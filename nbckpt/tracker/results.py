@@ -52,6 +52,7 @@ class Restored:
         torn: Names of restored variables that changed during the save.
         seconds: The duration.
         dry_run: Whether nothing was restored.
+        note: Why another checkpoint than the requested one was restored; "" if it was not.
     """
 
     manifest: Manifest
@@ -61,6 +62,7 @@ class Restored:
     seconds: float
     dry_run: bool = False
     torn: tuple[str, ...] = ()
+    note: str = ""
 
     def __repr__(self) -> str:
         changes = (f"{number} {change}" for change, number in Counter(self.changes.values()).items())

@@ -31,7 +31,7 @@ from nbckpt.settings import Settings
 from nbckpt.store import Store, is_far, open_store, with_cache
 from nbckpt.tracker.binding import Binder
 from nbckpt.tracker.comparing import Comparable, compared, live, stored
-from nbckpt.tracker.restoring import Restore
+from nbckpt.tracker.restoring import Restore, newest_whole
 from nbckpt.tracker.results import Compared, Restored, Saved
 from nbckpt.tracker.saving import Save
 
@@ -223,6 +223,7 @@ class Tracker(Rich):
         trust: bool = False,
         lazy: bool = False,
         dry_run: bool = False,
+        fallback_to_latest: bool = False,
         hidden: Container[str] = frozenset(),
         progress: Progress | None = None,
     ) -> Restored:
@@ -240,6 +241,8 @@ class Tracker(Rich):
             trust: Load the checkpoint even if someone else made it.
             lazy: Do not check arrays against their digests; read them when they are used.
             dry_run: Only return the changes, without making them.
+            fallback_to_latest: If the checkpoint is missing or damaged, restore the newest whole one of the
+                same name; of all checkpoints for `latest` or an id. The result says so.
             hidden: Names that are not the user's variables.
             progress: Called with the progress.
 
@@ -248,10 +251,12 @@ class Tracker(Rich):
             UntrustedError: Someone else made the checkpoint.
         """
         started = time.perf_counter()
+        ref, note = newest_whole(self.history, ref) if fallback_to_latest else (ref, "")
         manifest = self.manifest(ref)
         restore = Restore(manifest, namespace, tuple(names), prefix)
         if dry_run:
-            return restore.result(restore.foresee(hidden, self._live_values), (), started, dry_run=True)
+            foreseen = restore.foresee(hidden, self._live_values)
+            return restore.result(foreseen, (), started, note, dry_run=True)
         if not (trust or self.history.trusted(manifest)):
             raise stranger(manifest, ref, str(self.history.check_format().get("key", "")))
         loaded, failed = restore.load(self.read(manifest), verify=not lazy, progress=progress)
@@ -261,7 +266,7 @@ class Tracker(Rich):
         changes = restore.bind(self._binder, loaded, failed)
         if restore.is_whole:
             self._before = manifest
-        return restore.result(changes, tuple(failed), started)
+        return restore.result(changes, tuple(failed), started, note)
 
     def bind(
         self, values: Mapping[str, Any], namespace: dict[str, Any], origin: str

@@ -223,6 +223,26 @@ class CheckpointFolder:
             file.unlink(missing_ok=True)
         discard(self.folder / record.name)
 
+    def newest_whole(self, newest: str = "") -> tuple[Record | None, list[str]]:
+        """Return the newest complete checkpoint, and a note for each checkpoint that was passed over.
+
+        Args:
+            newest: The checkpoint that is wanted most. If it is lost, remote storage may bring it back.
+
+        Raises:
+            StoreError: The remote storage cannot be reached.
+        """
+        notes = self.recover(newest) if newest else []
+        for record in reversed(self.records()):
+            try:
+                self.check(record)
+            except CorruptError as error:
+                notes.append(f"{error}; going on from an older checkpoint")
+                _log.warning("%s", notes[-1])
+            else:
+                return record, notes
+        return None, notes
+
     def recover(self, newest: str) -> list[str]:
         """Download lost checkpoints if *newest* is not whole and remote storage has checkpoints too.
 

@@ -8,10 +8,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from nbckpt.errors import CorruptError, NbckptError, StoreError, TrialError
+from nbckpt.errors import NbckptError, StoreError, TrialError
 from nbckpt.sync import SyncConfig
 from nbckpt.trials.checkpoints.durable import NotDurableError
-from nbckpt.trials.checkpoints.folder import CheckpointFolder
 from nbckpt.trials.checkpoints.origin import lent
 from nbckpt.trials.checkpoints.record import Record
 from nbckpt.trials.engine.callbacks import Callbacks
@@ -174,7 +173,8 @@ class Attempt:
     def _train(self, held: ExitStack) -> None:
         settings, trial = self._settings, self.trial
         self._checkpoints = settings.trainable.checkpoints_in(trial.folder, self._name)
-        self._origin, notes = newest_whole(trial, self._checkpoints)
+        self._checkpoints.sweep()
+        self._origin, notes = self._checkpoints.newest_whole(trial.checkpoint or "")
         if self._origin is None and settings.origin:
             self._recorder.start(settings.executor.name, None, settings.origin)
             self._origin = held.enter_context(lent(trial.folder))  # see docs/decisions/0075
@@ -306,22 +306,3 @@ class Attempt:
         settings.callbacks.call("on_trial_error", trial, error)
         if trial.status == Status.PENDING and self.signal:
             self._rest()
-
-
-def newest_whole(trial: Trial, checkpoints: CheckpointFolder) -> tuple[Record | None, list[str]]:
-    """Return a trial's newest complete checkpoint, and a note for each checkpoint that was passed over.
-
-    Raises:
-        StoreError: A checkpoint that the folder lost cannot be brought back now.
-    """
-    checkpoints.sweep()
-    notes = checkpoints.recover(trial.checkpoint) if trial.checkpoint else []
-    for record in reversed(checkpoints.records()):
-        try:
-            checkpoints.check(record)
-        except CorruptError as error:
-            notes.append(f"{error}; going on from an older checkpoint")
-            _log.warning("%s", notes[-1])
-        else:
-            return record, notes
-    return None, notes

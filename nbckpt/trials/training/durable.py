@@ -83,23 +83,29 @@ class DurableTrainable(Trainable):
     def _committed(self, record: Record) -> None:
         self._durable.upload(record)
 
-    def restore(self, checkpoint_path: str | os.PathLike[str]) -> None:
+    def restore(self, checkpoint_path: str | os.PathLike[str], *, fallback_to_latest: bool = False) -> None:
         """Restore a checkpoint. Download it first if the local copy is incomplete.
 
         Args:
             checkpoint_path: The path that `save` returned, here or on another machine, or a path inside it.
+            fallback_to_latest: If the checkpoint is missing or damaged here and there, restore the newest
+                whole one of the trial, and log a warning.
 
         Raises:
             NotFoundError: The checkpoint exists neither here nor on the remote storage.
             CorruptError: Its files differ from those that were saved; nothing was restored.
             StoreError: The storage failed; nothing was restored.
         """
+        super().restore(checkpoint_path, fallback_to_latest=fallback_to_latest)
+
+    def _whole(self, path: str | os.PathLike[str]) -> tuple[CheckpointFolder, Record]:
         try:
-            folder, record = find(checkpoint_path)
-            folder.check(record)
+            return super()._whole(path)
         except (NotFoundError, CorruptError):
-            folder, record = self._checkpoints, self._durable.fetch(self._durable.name_of(checkpoint_path))
-        self._restore_record(folder, record)
+            return self._checkpoints, self._durable.fetch(self._durable.name_of(path))
+
+    def _beside(self, path: str | os.PathLike[str]) -> CheckpointFolder:
+        return self._durable
 
     def delete_checkpoint(self, checkpoint_path: str | os.PathLike[str]) -> None:
         """Remove a checkpoint from the remote storage, then here. If it exists nowhere, log a warning.

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from nbckpt.core.checkpoint import Checkpoint
-from nbckpt.errors import TrialError, UsageError
+from nbckpt.errors import CorruptError, NotFoundError, TrialError, UsageError
 from nbckpt.media.base import Encoded
 from nbckpt.media.intake import Intake
 from nbckpt.trials.checkpoints.folder import CheckpointFolder, find
@@ -166,15 +166,27 @@ class Trainable:
         self._committed(record)
         return str(self._checkpoints.folder / record.name)
 
-    def restore(self, checkpoint_path: str | os.PathLike[str]) -> None:
-        """Restore a checkpoint. *checkpoint_path* is the path that `save` returned, or a path inside it.
+    def restore(self, checkpoint_path: str | os.PathLike[str], *, fallback_to_latest: bool = False) -> None:
+        """Restore a checkpoint.
+
+        Args:
+            checkpoint_path: The path that `save` returned, or a path inside it.
+            fallback_to_latest: If the checkpoint is missing or damaged, restore the newest whole one of the
+                same trial, and log a warning.
 
         Raises:
             NotFoundError: There is no such checkpoint.
             CorruptError: Its files differ from those that were saved; nothing was restored.
         """
-        folder, record = find(checkpoint_path)
-        folder.check(record)
+        try:
+            folder, record = self._whole(checkpoint_path)
+        except (NotFoundError, CorruptError) as error:
+            folder = self._beside(checkpoint_path)
+            newest = folder.newest_whole(_name_in(checkpoint_path))[0] if fallback_to_latest else None
+            if newest is None:
+                raise
+            record = newest
+            _log.warning("%s; %s is restored, the newest whole one", error, folder.folder / record.name)
         self._restore_record(folder, record)
 
     def save_to_object(self) -> bytes:
@@ -258,6 +270,18 @@ class Trainable:
     def _committed(self, record: Record) -> None:
         """Do further work after a checkpoint is saved; for subclasses."""
 
+    def _whole(self, path: str | os.PathLike[str]) -> tuple[CheckpointFolder, Record]:
+        """Return the checkpoint at a path after a check of its files."""
+        folder, record = find(path)
+        folder.check(record)
+        return folder, record
+
+    def _beside(self, path: str | os.PathLike[str]) -> CheckpointFolder:
+        """Return the folder of the trial that a checkpoint's path belongs to; by default this trial's."""
+        whole = Path(path).absolute()
+        named = (place for place in (whole, *whole.parents) if place.name.startswith(PREFIX))
+        return next((CheckpointFolder(place.parent) for place in named), self._checkpoints)
+
     def _restore_record(self, folder: CheckpointFolder, record: Record) -> None:
         self._load(folder, record)
         self._counts = Counts.of(record)
@@ -296,6 +320,11 @@ def failure(error: BaseException) -> TrialError:
     raised = TrialError(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
     raised.__cause__ = error
     return raised
+
+
+def _name_in(path: str | os.PathLike[str]) -> str:
+    """Return the name of the checkpoint in a path, or ""."""
+    return next((part for part in reversed(Path(path).parts) if part.startswith(PREFIX)), "")
 
 
 def _inside(stage: Path, given: Any) -> str:
