@@ -50,6 +50,11 @@ class Settings:
         )
 
 
+def wants_provenance() -> bool:
+    """Return whether trials and saves keep what is needed to do them again (`NBCKPT_PROVENANCE=0`: not)."""
+    return os.environ.get("NBCKPT_PROVENANCE", "1") != "0"
+
+
 def first_set(*names: str) -> tuple[str, str]:
     """Return the first of these environment variables that is set and not empty, and its value.
 

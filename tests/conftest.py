@@ -59,6 +59,8 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.
     home = tmp_path_factory.mktemp("home")
     for name in ("NBCKPT_STORE", "NBCKPT_TEMPLATES", "NBCKPT_MMAP", "NBCKPT_CACHE", "JPY_SESSION_NAME"):
         monkeypatch.delenv(name, raising=False)
+    # Only the tests of provenance ask git: others compare folders, and would ask about this repository.
+    monkeypatch.setenv("NBCKPT_PROVENANCE", "0")
     monkeypatch.setenv("NBCKPT_SECRET_FILE", str(home / "secret"))
     monkeypatch.setenv("NBCKPT_CACHE", str(home / "cache"))
     (home / "tmp").mkdir()

@@ -16,6 +16,7 @@ LAYERS = [
     "render",  # see docs/decisions/0033
     "store",
     "core",
+    "provenance",
     "states",
     "sync",
     "media",

@@ -70,6 +70,7 @@ def run(
     folder: str | os.PathLike[str] | None = None,
     sync_config: SyncConfig | None = None,
     restore: Restorable | None = None,
+    provenance: bool = True,
 ) -> Experiment:
     """Run a function, once for each configuration, in the background. Return at once.
 
@@ -109,6 +110,8 @@ def run(
         restore: The checkpoint that trials start from: a Checkpoint, a path, a URL, `EXP/t3@10` for a
             trial's checkpoint, or a name in the store. `get_checkpoint()` returns it until a trial has a
             checkpoint of its own, also after a resume. The experiment keeps a copy.
+        provenance: Whether each trial keeps what is needed to do it again: the commit and the uncommitted
+            changes, the packages, the machine, the cells. `%ckpt show EXP/t3` tells it.
 
     Raises:
         UsageError: An argument is wrong; the message says which, and nothing was started.
@@ -132,24 +135,25 @@ def run(
         metric,
         mode,
         sync=sync_config,
+        provenance=provenance,
     )
     source = _checked(spec, executor, search)
     place = _folder(folder, name, spec, resume)
-    origin = find_origin(restore, place.parent)
-    return _started(place, spec, resume, origin, source, executor, keep_seed=seed is None)
+    return _started(place, spec, resume, restore, source, executor, keep_seed=seed is None)
 
 
 def _started(
     folder: Path,
     spec: Spec,
     resume: Resume,
-    origin: Origin | None,
+    restore: Restorable | None,
     search: Search | None,
     executor: str | Executor,
     *,
     keep_seed: bool,
 ) -> Experiment:
     """Give the experiment in *folder* its *spec*, and start its trials."""
+    origin = find_origin(restore, folder.parent)
     experiment, runner = open_runner(folder, spec)
     with runner.claimed():
         _prepare(runner, spec, resume, origin, keep_seed=keep_seed)

@@ -56,6 +56,7 @@ class RunSettings:
     experiment: Versioned
     sync: SyncConfig = field(default_factory=SyncConfig)
     origin: str = ""
+    provenance: bool = True
 
 
 class Attempt:
@@ -175,11 +176,12 @@ class Attempt:
         self._checkpoints = settings.trainable.checkpoints_in(trial.folder, self._name)
         self._checkpoints.sweep()
         self._origin, notes = self._checkpoints.newest_whole(trial.checkpoint or "")
+        kept = settings.provenance
         if self._origin is None and settings.origin:
-            self._recorder.start(settings.executor.name, None, settings.origin)
+            self._recorder.start(settings.executor.name, None, settings.origin, provenance=kept)
             self._origin = held.enter_context(lent(trial.folder))  # see docs/decisions/0075
         else:
-            self._recorder.start(settings.executor.name, self._origin)
+            self._recorder.start(settings.executor.name, self._origin, provenance=kept)
         trial.note = note = "; ".join(notes)
         self._saved_at = trial.iteration
         settings.callbacks.call("on_trial_start", trial)

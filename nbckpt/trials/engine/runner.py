@@ -198,6 +198,7 @@ class Runner:
             self,
             spec.sync or SyncConfig(),
             spec.origin,
+            spec.provenance,
         )
 
     def wait(self, timeout: float | None = None) -> bool:

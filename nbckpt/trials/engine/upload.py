@@ -2,6 +2,7 @@
 
     <upload_dir>/<experiment>/experiment.json    its spec, put last when it begins and when it ends
     <upload_dir>/<experiment>/<trial>/…          a separate target for each trial, with an index
+    <upload_dir>/<experiment>/provenance/…       a target for what the trials' provenance shares
 
 `nbckpt.sync.download` downloads a trial's folder, or the whole experiment.
 """
@@ -19,6 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from nbckpt.errors import StoreError
+from nbckpt.provenance.background import settle
+from nbckpt.provenance.trial import OBJECTS
 from nbckpt.render import size
 from nbckpt.settings import sync_thresholds
 from nbckpt.sync import BackgroundSyncer, DefaultSyncer, SyncConfig, get_node_to_storage_syncer
@@ -37,6 +40,9 @@ from nbckpt.trials.model.view import ExperimentView
 from nbckpt.trials.training.durable import DurableTrainable
 
 _LOOK_S = 0.25
+PROVENANCE_S = 5.0
+"""How long the last upload of a trial waits for its provenance."""
+
 _MOST_AT_ONCE = 16
 """How many trials are uploaded at once after they end."""
 
@@ -157,7 +163,7 @@ class SyncerCallback(BackgroundCallback):
             self._await(list(self._tasks))
             if trials:
                 self._send_experiment(trials[0].folder.parent)
-                self._await([spec.FILE, ORIGIN])
+                self._await([OBJECTS, spec.FILE, ORIGIN])
         finally:
             self._is_ending = False
         self._tasks = {name: task for name, task in self._tasks.items() if task.trouble}
@@ -198,6 +204,7 @@ class SyncerCallback(BackgroundCallback):
 
     def _send_last(self, trial: Trial) -> None:
         """Upload the folder of a trial that has ended. Wait only if too many of these uploads run."""
+        settle(PROVENANCE_S)  # a trial may end before git has answered
         with self._lock:
             self._send(trial)
             self._tasks[trial.id].is_last = True
@@ -213,11 +220,12 @@ class SyncerCallback(BackgroundCallback):
             task.ask(forced=forced)
 
     def _send_experiment(self, folder: Path) -> None:
-        """Upload the experiment's file, and the checkpoint that its trials start from."""
-        if (folder / ORIGIN).is_dir():
-            syncer, remote = background(self.config, self._clock), f"{self._url}/{ORIGIN}"
-            task = UploadTask(syncer, folder / ORIGIN, remote, lambda _: EXCLUDE)
-            self._ask(self._tasks.setdefault(ORIGIN, task), forced=True)
+        """Upload the experiment's file, the checkpoint that trials start from, and what provenance shares."""
+        for shared in (ORIGIN, OBJECTS):
+            if (folder / shared).is_dir():
+                syncer, remote = background(self.config, self._clock), f"{self._url}/{shared}"
+                task = UploadTask(syncer, folder / shared, remote, lambda _: EXCLUDE)
+                self._ask(self._tasks.setdefault(shared, task), forced=True)
         syncer = background(self.config, self._clock)
         if isinstance(syncer, DefaultSyncer):
             syncer = FileSyncer(syncer)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from nbckpt.provenance import trial as provenance
 from nbckpt.store import STAGING
 from nbckpt.sync import BackgroundSyncer, DefaultSyncer
 from nbckpt.sync.request import Request
@@ -21,7 +22,7 @@ from nbckpt.trials.model.params import FILE as PARAMS
 EXCLUDE = (f"{TEMPORARY}*", f"*{STAGING}*")
 """Patterns of temporary files in a trial's folder. Our own syncers exclude the second one anyway."""
 
-_OURS = {PARAMS, journal.FILE, log.FILE}
+_OURS = {PARAMS, journal.FILE, log.FILE, provenance.FILE}
 
 _log = logging.getLogger("nbckpt")
 

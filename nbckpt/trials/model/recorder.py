@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from nbckpt.media.base import Encoded
 from nbckpt.media.stored import store
+from nbckpt.provenance.trial import of_trial
 from nbckpt.trials.checkpoints.record import Record
 from nbckpt.trials.model import journal
 from nbckpt.trials.model.journal import Event, Journal
@@ -45,12 +46,19 @@ class TrialRecorder:
         """Record that the trial waits for its turn again."""
         self._record({"event": "queue"})
 
-    def start(self, executor: str, checkpoint: Record | None, origin: str = "") -> None:
-        """Record that the trial starts, or restarts from a checkpoint, or from the experiment's *origin*."""
+    def start(
+        self, executor: str, checkpoint: Record | None, origin: str = "", *, provenance: bool = True
+    ) -> None:
+        """Record that the trial starts, or restarts from a checkpoint, or from the experiment's *origin*.
+
+        With *provenance*, what is needed to do the trial again is kept, in the background.
+        """
         iteration = 0 if checkpoint is None else checkpoint.iteration
         name = None if checkpoint is None else checkpoint.name
         event = {"event": "start", "executor": executor, "from": name, "iteration": iteration}
         self._record(event | ({"origin": origin} if origin else {}))
+        if provenance:
+            of_trial(self.trial.folder, iteration=iteration, executor=executor)
 
     def result(
         self,

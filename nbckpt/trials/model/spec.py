@@ -59,6 +59,7 @@ class Spec:
         created_at: When the experiment was made, in UTC.
         sync: Where and how to sync the experiment; None if it is not synced.
         origin: Where the checkpoint that trials start from is from, for people; empty if there is none.
+        provenance: Whether trials keep what is needed to do them again.
     """
 
     trainable: Callable[..., Any] | None
@@ -78,6 +79,7 @@ class Spec:
     created_at: str = field(default_factory=now)
     sync: SyncConfig | None = None
     origin: str = ""
+    provenance: bool = True
 
     def __post_init__(self) -> None:
         """Refuse impossible values."""
@@ -122,6 +124,7 @@ _FORM = {
     "resources_per_trial": {str: float},
     "sync?": {str: str},
     "origin?": str,
+    "provenance?": bool,
     "trainable": {"name": str, **dict.fromkeys(("pickle?", "signature?", "left_out?", "algorithms?"), str)},
 }
 
@@ -144,6 +147,7 @@ def write(folder: Path, spec: Spec, signer: Signer) -> None:
         "stop": plain({"stop": spec.stop})["stop"],
         "upload_dir": spec.sync.upload_dir if spec.sync else None,
         "sync": dict(spec.sync.settings()) if spec.sync else {},
+        **({} if spec.provenance else {"provenance": False}),
         "config": plain(dict(spec.config)),
         **({"origin": spec.origin} if spec.origin else {}),
         "trainable": {"name": spec.function_name, **_packed(spec, signer)},
@@ -298,6 +302,7 @@ def read(folder: Path) -> Kept:
             keep=RetentionPolicy(**keep) if keep else None,
             resources=document["resources_per_trial"],
             origin=document.get("origin", ""),
+            provenance=document.get("provenance", True),
             **{name: document[name] for name in _AS_THEY_ARE},
         )
         pickle = base64.b64decode(kept.get("pickle", ""), validate=True)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from nbckpt.errors import NbckptError, NotFoundError
+from nbckpt.provenance.lines import SHORT, lines, warnings
+from nbckpt.provenance.trial import read_attempts
 from nbckpt.render import Column, Fold, Hint, Page, Result, Table, age, count, duration, short, size
 from nbckpt.trials.checkpoints.record import Record
 from nbckpt.trials.model.log import FILE
@@ -57,7 +60,15 @@ class TrialShown(Result):
         return Page(
             headline,
             (self._config(), self._metrics(), checkpoints, *media.tables),
-            (*self._origin(), *self._note(), *damages, *self.notes, *media.notes, f"kept in {trial.folder}"),
+            (
+                *self._origin(),
+                *self._note(),
+                *damages,
+                *self.notes,
+                *media.notes,
+                *_provenance(trial),
+                f"kept in {trial.folder}",
+            ),
             ((fold,) if failed else ()) + self._log() + tuple(media.folds),
             tuple(media.pictures),
             hints=(Hint("Restore the newest", f"%ckpt restore {name}"),) if checkpoints.rows else (),
@@ -93,6 +104,20 @@ class TrialShown(Result):
         names = inferred([self.trial], self.experiment.spec.metric, most=None)
         rows = tuple((name, metric_cell(self.trial, name)) for name in names)
         return Table("metrics", (Column("metric", code=True), Column("last", number=True)), rows)
+
+
+def _provenance(trial: Trial) -> tuple[str, ...]:
+    """Return what is needed to do the trial again, in four lines, and a warning about uncommitted changes."""
+    try:
+        attempts = read_attempts(trial.folder)
+    except NotFoundError:
+        return ()
+    except NbckptError as error:
+        return (str(error),)
+    newest, first = attempts[-1], attempts[0]
+    changed = bool(first.code) and first.code["commit"] != newest.code.get("commit")
+    earlier = (f"It began at another commit: {first.code['commit'][:SHORT]}",) if changed else ()
+    return (*lines(newest), *warnings(newest), *earlier)
 
 
 def _checkpoints(trial: Trial, records: Sequence[Record]) -> Table:

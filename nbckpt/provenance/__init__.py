@@ -1,0 +1,1 @@
+"""Provenance: what is needed to do a trial or a checkpoint again."""
