@@ -28,8 +28,9 @@ from nbckpt.sync.progress import Progress
 from nbckpt.sync.transfer import TransferOptions
 from nbckpt.testing import FaultyStore, RecordingStore
 from nbckpt.testing.faults import Call
-from nbckpt.trials import Catalog, trash
+from nbckpt.trials import Catalog, Trial, trash
 from nbckpt.trials.model.journal import Journal
+from nbckpt.trials.model.recorder import TrialRecorder
 from waiting import until
 
 SECONDS = 20
@@ -602,3 +603,45 @@ def test_rm_during_a_push_deletes_nothing_at_the_target(here: Path) -> None:
     mirror(fresh, target).pull()
     (trial,) = Catalog(fresh / "experiments").open("e").trials
     assert (trial.iteration, trial.damage) == (2, "")
+
+
+def paint(config: dict[str, Any]) -> None:
+    for step in range(2):
+        nbckpt.report(
+            loss=1.0, note=nbckpt.media.Text(f"{config['n']} {step}"), same=nbckpt.media.Svg("<svg/>")
+        )
+
+
+def hold_that_media_go_there_and_back(here: Path, target: str) -> None:
+    """Push an experiment with media, pull it elsewhere, let it grow there, and pull that back."""
+    space = {"n": nbckpt.grid_search([1, 2])}
+    experiment = nbckpt.run(paint, space, name="e", executor="inline")
+    assert experiment.wait(SECONDS)
+    kept = {file.name: file.read_bytes() for file in (experiment.folder / "media").iterdir()}
+    assert len(kept) == 5
+    mirror(here, target).push()
+    there = here.parent / "there"
+    mirror(there, target).pull()
+    copied = Catalog(there / "experiments").open("e")
+    assert [media.load() for trial in copied.trials for media in trial.media if media.name == "note"] == [
+        "1 0",
+        "1 1",
+        "2 0",
+        "2 1",
+    ]
+    recorder = TrialRecorder(copied.trial("t0"))
+    with recorder:
+        recorder.result({"training_iteration": 3, "loss": 1.0}, {"note": nbckpt.media.Text("new").encode()})
+    mirror(there, target).push()
+    mirror(here, target).pull()
+    assert Trial.read(experiment.folder / "t0").media[-1].load() == "new"
+    assert mirror(here, target).push().experiments["e"].files == 0
+
+
+def test_media_go_there_and_back(here: Path) -> None:
+    hold_that_media_go_there_and_back(here, str(here.parent / "target"))
+
+
+@pytest.mark.slow
+def test_media_go_to_s3_and_back(here: Path, s3_bucket: str) -> None:
+    hold_that_media_go_there_and_back(here, f"{s3_bucket}/media")

@@ -23,6 +23,7 @@ from nbckpt.errors import NbckptError, UsageError
 from nbckpt.render import Column, Hint, Page, Result, Table, count, short, size
 from nbckpt.trials.checkpoint_index import TrialCheckpoint, metric_of
 from nbckpt.trials.trash import empty
+from nbckpt.trials.unused_media import UnusedMedia, free_media
 
 _MOST_KEPT = 10
 
@@ -125,11 +126,13 @@ class Collection(Result):
         collected: The counts for the store.
         dry_run: Whether nothing was deleted.
         experiments: The removed experiments and checkpoints of trials that gc deletes, with their sizes.
+        media: The media that no trial needs.
     """
 
     collected: Collected
     dry_run: bool
     experiments: tuple[Sequence[str], int] = ((), 0)
+    media: UnusedMedia = field(default_factory=UnusedMedia)
 
     def page(self) -> Page:
         """See `Result.page`."""
@@ -151,13 +154,16 @@ class Collection(Result):
         labels, taken = self.experiments
         if labels:
             notes.append(f"deleted {short(', '.join(labels), 100)}, {size(taken)}")
-        return Page(f"{done} {size(collected.freed + taken)}.", notes=tuple(notes))
+        if self.media.files:
+            notes.append(f"deleted {count(self.media.files, 'file')} of media, {size(self.media.size)}")
+        return Page(f"{done} {size(collected.freed + taken + self.media.size)}.", notes=tuple(notes))
 
 
 def gc(session: Session, *, dry_run: DryRun = False) -> Collection:
     """Delete data that no checkpoint uses."""
     experiments = empty(session.library.folder, dry_run=dry_run)  # first: it needs no space and frees some
-    return Collection(session.tracker.collect(dry_run=dry_run), dry_run, experiments)
+    media = free_media(session.library, dry_run=dry_run)
+    return Collection(session.tracker.collect(dry_run=dry_run), dry_run, experiments, media)
 
 
 @dataclass(frozen=True, repr=False)

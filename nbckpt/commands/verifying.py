@@ -54,6 +54,8 @@ class Verification(Result):
         checked = count(verified.checkpoints, "checkpoint")
         if self.trials.checkpoints:
             checked += f" and {self.trials.checkpoints:,} of trials"
+        if self.trials.media:
+            checked += f", {count(self.trials.media, 'file')} of media"
         packs = f"{count(verified.packs, 'pack')}, {size(verified.size + self.trials.size)} read"
         damages = len(verified.damages) + len(self.trials.damages)
         if not damages:

@@ -140,7 +140,7 @@ class Catalog:
             step = self.checkpoint(ref)[1] if "@" in ref else None
             trials = (self.trial(ref.partition("@")[0])[1],)
         folder = self.folder / ref if whole else trials[0].folder.parent
-        with self._at_rest(folder.name):
+        with self.at_rest(folder.name):
             signed = [folder.name] if whole and spec_file.sign(folder, signer) else []
             if whole:
                 origin = origin_of(folder)
@@ -163,7 +163,7 @@ class Catalog:
             paths = list(dict.fromkeys(path for ref in refs for path in self._paths(ref)))
             whole = [path for path in paths if "/" not in path]
             for name in whole:
-                held.enter_context(self._at_rest(name))
+                held.enter_context(self.at_rest(name))
             return take_away(
                 self.folder, [path for path in paths if path in whole or path.split("/")[0] not in whole]
             )
@@ -177,7 +177,7 @@ class Catalog:
         """
         paths = self._paths(ref)
         if paths == [ref]:
-            with self._at_rest(ref):
+            with self.at_rest(ref):
                 pass
         return sum(size_of(self.folder / path) for path in paths)
 
@@ -201,7 +201,7 @@ class Catalog:
         return [path for path in (folder, f"{folder}{SUFFIX}") if os.path.lexists(self.folder / path)]
 
     @contextmanager
-    def _at_rest(self, name: str) -> Iterator[None]:
+    def at_rest(self, name: str) -> Iterator[None]:
         """Hold the lock of an experiment during the block, so that no process starts to run it.
 
         Raises:

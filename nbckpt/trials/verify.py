@@ -22,16 +22,19 @@ class VerifiedTrials:
 
     Attributes:
         checkpoints: The number of checkpoints that were read.
-        size: Their size in bytes.
+        media: The number of files of media that were read.
+        size: The size of all this in bytes.
         damages: For each damaged experiment, trial or checkpoint: its name and the damage.
     """
 
     checkpoints: int = 0
+    media: int = 0
     size: int = 0
     damages: list[tuple[str, str]] = field(default_factory=list)
+    _read: set[Path] = field(default_factory=set)
 
     def __repr__(self) -> str:
-        read = f"checkpoints={self.checkpoints}, size={self.size}"
+        read = f"checkpoints={self.checkpoints}, media={self.media}, size={self.size}"
         return f"VerifiedTrials({read}, damages={len(self.damages)})"
 
 
@@ -69,6 +72,7 @@ def _verify_trial(verified: VerifiedTrials, trial: Trial) -> None:
     verified.damages += [(_label(trial), damage) for damage in (trial.damage, *damages) if damage]
     for record in records:
         _verify_record(verified, trial.checkpoints, _label(trial), record)
+    _verify_media(verified, trial)
 
 
 def _verify_origin(verified: VerifiedTrials, experiment: Path) -> None:
@@ -83,6 +87,18 @@ def _verify_origin(verified: VerifiedTrials, experiment: Path) -> None:
     verified.damages += [(label, damage) for damage in damages]
     for record in records:
         _verify_record(verified, checkpoints, label, record)
+
+
+def _verify_media(verified: VerifiedTrials, trial: Trial) -> None:
+    """Read the media of a trial. A file that several results or trials share is read once."""
+    for media in list(trial.media):
+        if media.path not in verified._read:
+            verified._read.add(media.path)
+            try:
+                verified.size += len(media.read())
+                verified.media += 1
+            except (NbckptError, OSError) as error:
+                verified.damages.append((_label(trial), str(error)))
 
 
 def _verify_record(

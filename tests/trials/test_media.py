@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 import nbckpt
 from nbckpt.commands import TABLE, Session, parse
 from nbckpt.errors import CorruptError, NotFoundError, UsageError
-from nbckpt.media.stored import StoredMedia
+from nbckpt.media.stored import StoredMedia, store, stored
 from nbckpt.mirror import AutoMirror
 from nbckpt.render.result import html_of
 from nbckpt.render.text import text
@@ -28,8 +29,8 @@ EXECUTORS = ["thread", "inline", "process"]
 
 @pytest.fixture
 def session(tmp_path: Path) -> Session:
-    store = LocalStore(tmp_path / "store")
-    return Session(Tracker(store), AutoMirror(store, in_background=False), {})
+    local = LocalStore(tmp_path / "store")
+    return Session(Tracker(local), AutoMirror(local, in_background=False), {})
 
 
 @pytest.fixture
@@ -303,8 +304,6 @@ def test_the_journal_has_a_small_preview(ran: Callable[..., Trial]) -> None:
     ],
 )
 def test_a_hostile_journal_names_no_other_file(tmp_path: Path, change: dict[str, Any]) -> None:
-    from nbckpt.media.stored import stored
-
     line = {"type": "image", "digest": "ab" * 32, "size": 3, "preview": {}}
     assert len(list(stored(tmp_path, 1, {"a": line}))) == 1
     assert list(stored(tmp_path, 1, {"a": line | change})) == []
@@ -364,3 +363,82 @@ def test_a_missing_image_shows_its_preview(session: Session, ran: Callable[..., 
     shown = said(session, "show e/t0")
     assert "ramp, step 1 (preview)" in shown
     assert "'ramp' of result 1 is not here" in shown
+
+
+# Freeing space, verification, removal.
+
+
+def kept(trial: Trial) -> set[str]:
+    return {file.name for file in (trial.folder.parent / "media").iterdir()}
+
+
+def test_gc_deletes_media_that_no_journal_names(session: Session, ran: Callable[..., Trial]) -> None:
+    trial = ran({"loss": 1.0, "note": nbckpt.media.Text("long")})
+    used, unused = kept(trial), trial.folder.parent / "media" / f"{'ab' * 32}.png"
+    unused.write_bytes(b"x" * 2_000)
+    other = unused.with_name("mine.txt")
+    other.write_text("a file of the user")
+    assert "deleted 1 file of media, 2 kB" in said(session, "gc --dry-run")
+    assert unused.exists()
+    assert "Freed 2 kB" in said(session, "gc")
+    assert kept(trial) == used | {other.name}
+    assert only(trial, "note").load() == "long"
+
+
+def test_gc_keeps_the_media_of_a_running_experiment(session: Session) -> None:
+    folder, reached, gate = session.library.folder, threading.Event(), threading.Event()
+
+    def train(config: dict[str, Any]) -> None:
+        reached.set()
+        gate.wait(20)
+        nbckpt.report(loss=1.0, note=nbckpt.media.Text("long"))
+
+    experiment = nbckpt.run(train, {}, name="e", folder=folder, executor="thread")
+    assert reached.wait(20)
+    # A report writes its media first; its line of the journal comes a moment later.
+    media = store(folder / "e", {"note": nbckpt.media.Text("long").encode()})
+    said(session, "gc")
+    file = folder / "e" / "media" / f"{media['note']['digest']}.txt"
+    assert file.exists()
+    gate.set()
+    assert experiment.wait(20)
+    said(session, "gc")
+    assert file.exists()
+
+
+def test_gc_keeps_all_media_beside_a_damaged_journal(session: Session, ran: Callable[..., Trial]) -> None:
+    trial = ran({"loss": 1.0, "note": nbckpt.media.Text("long")})
+    journal = trial.folder / "events.jsonl"
+    journal.write_bytes(journal.read_bytes().replace(b'"digest":"', b'"digest":"0'))
+    before = kept(trial)
+    said(session, "gc")
+    assert kept(trial) == before
+
+
+def test_gc_follows_no_link_to_other_media(
+    session: Session, ran: Callable[..., Trial], tmp_path: Path
+) -> None:
+    trial = ran({"loss": 1.0})
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / f"{'ab' * 32}.png").touch()
+    (trial.folder.parent / "media").symlink_to(outside)
+    said(session, "gc")
+    assert len(list(outside.iterdir())) == 1
+
+
+def test_verify_reads_the_media(session: Session, ran: Callable[..., Trial]) -> None:
+    note = nbckpt.media.Text("long")
+    trial = ran({"loss": 1.0, "note": note}, {"loss": 1.0, "note": note})
+    assert "1 file of media, no damage" in said(session, "verify")
+    trial.media[0].path.write_bytes(b"lung")
+    result = parse(TABLE, ["verify", "e/t0"], "%ckpt").run(session)
+    assert result.exit_status == 2
+    assert "'note' of result 1 is not what was reported" in text(result.page())
+
+
+def test_media_come_back_with_their_experiment(session: Session, ran: Callable[..., Trial]) -> None:
+    trial = ran({"loss": 1.0, "note": nbckpt.media.Text("long")})
+    said(session, "rm e")
+    said(session, "undo")
+    assert only(Trial.read(trial.folder), "note").load() == "long"

@@ -820,3 +820,18 @@ def test_a_failed_artifact_sync_is_reported_once(store: Path) -> None:
     assert "RuntimeError: net down" in sender.send(last=True)
     assert sender.send(last=True) == ""
     assert tool.calls == ["t0"] * 2
+
+
+def reports_a_note(config: dict[str, Any]) -> None:
+    nbckpt.report(loss=1.0, note=nbckpt.media.Text("long"))
+
+
+def test_media_are_uploaded_beside_the_trials(store: Path, tmp_path: Path) -> None:
+    experiment = run({"n": nbckpt.grid_search([1, 2])}, function=reports_a_note, sync_config=config())
+    assert Remote.ups.count("media") >= 1
+    there = fetched(f"{URL}/e", tmp_path / "there")
+    assert [(there / "media").is_dir(), files(there / "media")] == [True, files(store / "e" / "media")]
+    for trial in experiment.trials:
+        (media,) = Trial.read(there / trial.id).media
+        assert media.load() == "long"
+        assert media.path.is_relative_to(there)

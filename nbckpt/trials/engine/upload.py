@@ -3,6 +3,7 @@
     <upload_dir>/<experiment>/experiment.json    its spec, put last when it begins and when it ends
     <upload_dir>/<experiment>/<trial>/…          a separate target for each trial, with an index
     <upload_dir>/<experiment>/provenance/…       a target for what the trials' provenance shares
+    <upload_dir>/<experiment>/media/…            the media of all trials, in the same way
 
 `nbckpt.sync.download` downloads a trial's folder, or the whole experiment.
 """
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from nbckpt.errors import StoreError
+from nbckpt.media.stored import FOLDER as MEDIA
 from nbckpt.provenance.background import settle
 from nbckpt.provenance.trial import OBJECTS
 from nbckpt.render import size
@@ -192,7 +194,9 @@ class SyncerCallback(BackgroundCallback):
             task.syncer.cancel()
 
     def _send(self, trial: Trial, *, forced: bool = True) -> None:
-        """Upload a trial's folder if it is due, or in any case if *forced*."""
+        """Upload a trial's folder and the media if they are due, or in any case if *forced*."""
+        if trial.media:
+            self._send_folder(trial.folder.parent / MEDIA, forced=forced)
         with self._lock:
             if (task := self._tasks.get(trial.id)) is None:
                 syncer, remote = background(self.config, self._clock), f"{self._url}/{trial.id}"
@@ -222,15 +226,21 @@ class SyncerCallback(BackgroundCallback):
     def _send_experiment(self, folder: Path) -> None:
         """Upload the experiment's file, the checkpoint that trials start from, and what provenance shares."""
         for shared in (ORIGIN, OBJECTS):
-            if (folder / shared).is_dir():
-                syncer, remote = background(self.config, self._clock), f"{self._url}/{shared}"
-                task = UploadTask(syncer, folder / shared, remote, lambda _: EXCLUDE)
-                self._ask(self._tasks.setdefault(shared, task), forced=True)
+            self._send_folder(folder / shared)
         syncer = background(self.config, self._clock)
         if isinstance(syncer, DefaultSyncer):
             syncer = FileSyncer(syncer)
         task = UploadTask(syncer, folder, self._url, all_but_experiment)
         self._ask(self._tasks.setdefault(spec.FILE, task), forced=True)
+
+    def _send_folder(self, folder: Path, *, forced: bool = True) -> None:
+        """Upload a folder of the experiment that is not a trial's, if it exists."""
+        if folder.is_dir():
+            syncer, remote = background(self.config, self._clock), f"{self._url}/{folder.name}"
+            with self._lock:
+                task = UploadTask(syncer, folder, remote, lambda _: EXCLUDE)
+                task = self._tasks.setdefault(folder.name, task)
+            self._ask(task, forced=forced)
 
     def _await(self, names: Sequence[str]) -> None:
         """Wait for the tasks with these names; cancel a task that takes too long."""

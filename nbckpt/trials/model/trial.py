@@ -202,16 +202,21 @@ trial_page: Hook[[Trial], Page] = Hook(_bare_page)
 """Returns the page that a notebook shows for a trial."""
 
 
+def trial_names(folder: Path) -> list[str]:
+    """Return the names of the trials in an experiment's folder, in the order in which they were made."""
+    names: list[str] = []
+    with suppress(FileNotFoundError):  # the experiment was removed just now
+        names = [entry.name for entry in folder.iterdir() if _NAME.fullmatch(entry.name)]
+    return sorted(names, key=lambda name: int(name[1:]))
+
+
 def read_trials(folder: Path, known: Mapping[str, Trial]) -> list[Trial]:
     """Return the trials in an experiment's folder, in the order in which they were made.
 
     A *known* trial whose journal has not changed is not read again.
     """
-    names: list[str] = []
-    with suppress(FileNotFoundError):  # the experiment was removed just now
-        names = [entry.name for entry in folder.iterdir() if _NAME.fullmatch(entry.name)]
     trials = []
-    for name in sorted(names, key=lambda name: int(name[1:])):
+    for name in trial_names(folder):
         trial, trial_folder = known.get(name), folder / name
         if trial is not None and not trial.changed:
             trials.append(trial)
