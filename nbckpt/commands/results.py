@@ -1,4 +1,4 @@
-"""results, best, plot: the results of trials, as rows, as the best trial and as curves."""
+"""results, best, compare, plot: the results of trials, as rows, the best, side by side and as plots."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from nbckpt.commands.table import Session
 from nbckpt.commands.trials import target_of
 from nbckpt.errors import UsageError
 from nbckpt.render import Cell, Column, Hint, Page, Result, Table, count
+from nbckpt.trials.comparing import compare_in
 from nbckpt.trials.model.metrics import flat, is_number, plain
 from nbckpt.trials.model.trial import Trial
+from nbckpt.trials.views.comparison import TrialsCompared
 from nbckpt.trials.views.formats import shown_value, tail
 from nbckpt.trials.views.metrics import Scope
 from nbckpt.trials.views.plots.plot import Plot
@@ -131,6 +133,23 @@ def best(
     trial = opened.best(metric, direction, scope=scope)
     by = f"{metric} ({direction})" if scope == "last" else f"{metric} ({direction} of all its values)"
     return TrialShown(opened, trial, f"Best of {opened.name} by {by}: ")
+
+
+def compare(
+    session: Session,
+    *trials: Annotated[str, Word("TRIAL", "trial")],
+    metric: Sequence[Metric] = (),
+    mode: Mode = "",
+) -> TrialsCompared:
+    """Compare trials: what differs in parameters, metrics, curves and media.
+
+    To compare checkpoints, use diff.
+
+    Args:
+        trials: t3 or best of the newest experiment, EXP/t3, EXP/best; EXP stands for its best trial.
+        metric: A metric to draw, and to find the best trial by; repeat for several.
+    """
+    return compare_in(session.library, trials, metric, mode)
 
 
 def plot(

@@ -49,6 +49,7 @@ class Picture:
     """A picture and its alternative text, at most *height* pixels high.
 
     A *framed* picture stands on white, because it was made for paper. Others can be read on any background.
+    A *caption* is shown above it.
     """
 
     alt: str
@@ -56,6 +57,7 @@ class Picture:
     height: int = 240
     form: Literal["png", "svg"] = "png"
     framed: bool = True
+    caption: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from nbckpt.trials.checkpoints.durable import NotDurableError as NotDurableError
     from nbckpt.trials.checkpoints.folder import CheckpointFolder as CheckpointFolder
     from nbckpt.trials.checkpoints.record import Record as Record
+    from nbckpt.trials.comparing import compare as compare
     from nbckpt.trials.engine.experiment import Experiment as Experiment
     from nbckpt.trials.engine.search import Search as Search
     from nbckpt.trials.engine.upload import SyncerCallback as SyncerCallback
@@ -54,6 +55,7 @@ _HOMES = {
     "Search": "nbckpt.trials.engine.search",
     "StopTrial": "nbckpt.trials.training.session",
     "Trainable": "nbckpt.trials.training.trainable",
+    "compare": "nbckpt.trials.comparing",
     "Status": "nbckpt.trials.model.trial",
     "Trial": "nbckpt.trials.model.trial",
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from nbckpt.errors import UsageError
@@ -17,12 +19,21 @@ def dataframe(experiment: ExperimentView) -> pandas.DataFrame:
     Raises:
         UsageError: pandas is not installed.
     """
-    try:
-        import pandas
-    except ImportError:
-        raise UsageError("dataframe() needs pandas: pip install pandas") from None
+    pandas = pandas_for("dataframe()")
     rows = []
     for trial in experiment.trials:
         config = {f"config/{key}": value for key, value in trial.config.items()}
         rows += [{"trial": trial.id, **config, **result} for result in list(trial.results)]
     return pandas.DataFrame(rows)
+
+
+def pandas_for(function: str) -> ModuleType:
+    """Return pandas, for a function of the user's.
+
+    Raises:
+        UsageError: pandas is not installed.
+    """
+    try:
+        return import_module("pandas")
+    except ImportError:
+        raise UsageError(f"{function} needs pandas: pip install pandas") from None

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 from nbckpt.errors import UsageError
 from nbckpt.render import thinned
 from nbckpt.trials.model.metrics import ITERATION, is_number, lookup
 from nbckpt.trials.model.trial import Trial
-from nbckpt.trials.model.view import ExperimentView
 from nbckpt.trials.views.formats import shown_value, tail
 from nbckpt.trials.views.metrics import flat_config, varying
 from nbckpt.trials.views.plots import style
 from nbckpt.trials.views.plots.drawn import Drawn
-from nbckpt.trials.views.plots.request import MOST_CURVES, Chosen, PlotRequest, choose, metrics_of
+from nbckpt.trials.views.plots.request import MOST_CURVES, Chosen, Drawable, PlotRequest, choose, metrics_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,8 +34,10 @@ _UNITS = {"h": 3600.0, "min": 60.0, "s": 1.0}
 Points = Sequence[tuple[float, float]]
 
 
-def curves(experiment: ExperimentView, request: PlotRequest) -> Drawn:
-    """Draw the learning curves of a request.
+def curves(
+    experiment: Drawable, request: PlotRequest, names: Mapping[Trial, str] = MappingProxyType({})
+) -> Drawn:
+    """Draw the learning curves of a request. *names* has other names than the trials' own.
 
     Raises:
         UsageError: None of the trials reported a metric, there is no such trial, or matplotlib is not
@@ -43,11 +45,11 @@ def curves(experiment: ExperimentView, request: PlotRequest) -> Drawn:
     """
     metrics = metrics_of(experiment, request)
     chosen = [choose(experiment, request, metric) for metric in metrics]
-    shown, note = _most(experiment, metrics[0], chosen[0], request)
+    known, note = _most(experiment, metrics[0], chosen[0], request)
     named = [trial for choice in chosen for trial in choice.trials] if request.trials is not None else []
-    trials = list(dict.fromkeys([*shown, *named]))
+    trials = list(dict.fromkeys([*known, *named]))
     unit = _unit(trials) if request.x == "time" else ""
-    labels = _labels(trials)
+    labels = _labels(trials, names)
     height = _HEIGHT if len(metrics) == 1 else _HEIGHT_OF_MORE * len(metrics)
     figure = style.new_figure(_WIDTH, height)
     handles: dict[Trial, Line2D] = {}
@@ -65,14 +67,15 @@ def curves(experiment: ExperimentView, request: PlotRequest) -> Drawn:
         style.dress(axes, f"time in training ({unit})" if unit else "iteration", metric)
     _legend(figure, handles, chosen[0].best)
     smoothed = f", smoothed by {request.smooth:g}" if request.smooth else ""
-    names = ", ".join(trial.id for trial in trials)
+    shown = ", ".join(names.get(trial, trial.id) for trial in trials)
     over = "by time in training" if unit else "by iteration"
-    alt = f"{' and '.join(metrics)} of {names} of {experiment.name}, {over}{smoothed}"
+    alt = f"{' and '.join(metrics)} of {shown} of {experiment.name}, {over}{smoothed}"
+    praise = chosen[0].praise(names)
     notes = [note, *(sentence for choice in chosen for sentence in choice.notes)]
     return Drawn(
         figure,
         f"{experiment.name}: {', '.join(metrics)}",
-        f"{alt}.{chosen[0].praise}" if chosen[0].praise else alt,
+        f"{alt}.{praise}" if praise else alt,
         tuple(dict.fromkeys(filter(None, notes))),
         marks * (2 if request.smooth else 1),
         chosen[0].best or trials[0],
@@ -80,7 +83,7 @@ def curves(experiment: ExperimentView, request: PlotRequest) -> Drawn:
 
 
 def _most(
-    experiment: ExperimentView, metric: str, chosen: Chosen, request: PlotRequest
+    experiment: Drawable, metric: str, chosen: Chosen, request: PlotRequest
 ) -> tuple[Sequence[Trial], str]:
     """Return the trials that one picture has room for, and a sentence about the others."""
     known, total = chosen.trials, len(chosen.trials)
@@ -168,15 +171,15 @@ def _legend(figure: Figure, handles: Mapping[Trial, Line2D], best: Trial | None)
     style.plain_texts(legend.get_texts())
 
 
-def _labels(trials: Sequence[Trial]) -> dict[Trial, str]:
+def _labels(trials: Sequence[Trial], names: Mapping[Trial, str]) -> dict[Trial, str]:
     """Return the trials' names with what distinguishes them; of a nested key the last part if clear."""
     keys = varying(trials)[:_MOST_KEYS]
     tails = [key.rpartition("/")[2] for key in keys]
-    names = {key: tail(end if tails.count(end) == 1 else key) for key, end in zip(keys, tails, strict=True)}
-    return {trial: _label(trial, names) for trial in trials}
+    parts = {key: tail(end if tails.count(end) == 1 else key) for key, end in zip(keys, tails, strict=True)}
+    return {trial: _label(names.get(trial, trial.id), trial, parts) for trial in trials}
 
 
-def _label(trial: Trial, names: Mapping[str, str]) -> str:
+def _label(name: str, trial: Trial, parts: Mapping[str, str]) -> str:
     config = flat_config(trial)
-    tried = (f"{name}={shown_value(config[key][0]).text}" for key, name in names.items() if key in config)
-    return style.label(", ".join([trial.id, *tried]), _LONGEST_LABEL)
+    tried = (f"{part}={shown_value(config[key][0]).text}" for key, part in parts.items() if key in config)
+    return style.label(", ".join([name, *tried]), _LONGEST_LABEL)

@@ -62,9 +62,8 @@ def parallel(experiment: ExperimentView, request: PlotRequest) -> Drawn:
             f"{count(without, 'trial')} without a finite {name} {'is' if without == 1 else 'are'} left out."
         )
     shown = ", ".join(scale.name for scale in scales)
-    alt = (
-        f"Parallel coordinates of {count(len(trials), 'trial')} of {experiment.name}: {shown}.{chosen.praise}"
-    )
+    alt = f"Parallel coordinates of {count(len(trials), 'trial')} of {experiment.name}: {shown}."
+    alt += chosen.praise()
     return Drawn(
         figure,
         f"{experiment.name}: {shown}",

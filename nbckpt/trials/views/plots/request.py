@@ -3,19 +3,43 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from types import MappingProxyType
+from typing import Literal, Protocol
 
 from nbckpt.errors import UsageError
 from nbckpt.render import count
 from nbckpt.suggestion import suggestion
+from nbckpt.trials.model.spec import Spec
 from nbckpt.trials.model.trial import Trial
-from nbckpt.trials.model.view import ExperimentView
 from nbckpt.trials.views.metrics import by_metric, inferred, likely_mode
 
 MOST_CURVES = 20
 MOST_METRICS = 6
+
+
+class Drawable(Protocol):
+    """Trials that can be drawn: an experiment, or some trials of several experiments."""
+
+    @property
+    def name(self) -> str:
+        """A name for headlines."""
+
+    @property
+    def spec(self) -> Spec:
+        """What says which metric counts."""
+
+    @property
+    def trials(self) -> Sequence[Trial]:
+        """The trials."""
+
+    def trial(self, name: str | Trial) -> Trial:
+        """Return a trial by its short name.
+
+        Raises:
+            UsageError: There is no such trial.
+        """
 
 
 @dataclass(frozen=True)
@@ -63,12 +87,12 @@ class Chosen:
     best: Trial | None
     notes: tuple[str, ...] = ()
 
-    @property
-    def praise(self) -> str:
-        """A sentence about the best trial, or ""."""
+    def praise(self, names: Mapping[Trial, str] = MappingProxyType({})) -> str:
+        """Return a sentence about the best trial, or "". *names* has other names than the trials' own."""
         if self.best is None:
             return ""
-        return f" Best by {self.by} ({self.mode}): {self.best.id}, {self.best.newest(self.by):.4g}."
+        name = names.get(self.best, self.best.id)
+        return f" Best by {self.by} ({self.mode}): {name}, {self.best.newest(self.by):.4g}."
 
 
 def check(request: PlotRequest) -> None:
@@ -95,7 +119,7 @@ def check(request: PlotRequest) -> None:
         raise UsageError(f"one plot shows at most {count(1 if kinds else MOST_METRICS, 'metric')}")
 
 
-def metrics_of(experiment: ExperimentView, request: PlotRequest) -> list[str]:
+def metrics_of(experiment: Drawable, request: PlotRequest) -> list[str]:
     """Return the metrics to draw, each once.
 
     Raises:
@@ -108,7 +132,7 @@ def metrics_of(experiment: ExperimentView, request: PlotRequest) -> list[str]:
     return names
 
 
-def choose(experiment: ExperimentView, request: PlotRequest, metric: str) -> Chosen:
+def choose(experiment: Drawable, request: PlotRequest, metric: str) -> Chosen:
     """Return the trials that reported a metric, the best first.
 
     Raises:
@@ -128,7 +152,7 @@ def choose(experiment: ExperimentView, request: PlotRequest, metric: str) -> Cho
     return Chosen(ranked if names is None else known, by, mode, best, notes)
 
 
-def ranking(experiment: ExperimentView, metric: str, mode: str = "") -> tuple[str, str]:
+def ranking(experiment: Drawable, metric: str, mode: str = "") -> tuple[str, str]:
     """Return the metric that says which trial is best, and its mode; "" if nothing says the mode.
 
     This is the drawn *metric* if a *mode* is given, else the experiment's own metric, else the drawn one if
@@ -145,7 +169,7 @@ def _value(trial: Trial, metric: str) -> float:
     return math.nan if value is None else value
 
 
-def _unknown(experiment: ExperimentView, metric: str, *, named: bool) -> UsageError:
+def _unknown(experiment: Drawable, metric: str, *, named: bool) -> UsageError:
     known = inferred(experiment.trials, most=None)
     who = "none of these trials" if named else "no trial"
     wanted = repr(metric) if metric else "a number"

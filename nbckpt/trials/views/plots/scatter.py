@@ -54,7 +54,7 @@ def scatter(experiment: ExperimentView, request: PlotRequest) -> Drawn:
     by = f", coloured by {name}" if is_coloured else ""
     without = len(trials) - len(shown)
     notes = [f"{count(without, 'trial')} without {across} and {up} left out."] if without else []
-    alt = f"{up} over {across} of {count(len(shown), 'trial')} of {experiment.name}{by}.{chosen.praise}"
+    alt = f"{up} over {across} of {count(len(shown), 'trial')} of {experiment.name}{by}.{chosen.praise()}"
     title = f"{experiment.name}: {up} over {across}"
     return Drawn(figure, title, alt, (*chosen.notes, *notes), len(shown), chosen.best or trials[shown[0]])
 

@@ -1,0 +1,331 @@
+"""Trials side by side: the parameters, metrics, curves, media and origins in which they differ."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from nbckpt.errors import NbckptError, UsageError
+from nbckpt.provenance.document import Provenance
+from nbckpt.provenance.lines import differences
+from nbckpt.provenance.trial import read_attempts
+from nbckpt.render import Cell, Column, Hint, Page, Picture, Result, Table, count, duration
+from nbckpt.trials.model.spec import Spec
+from nbckpt.trials.model.trial import Trial
+from nbckpt.trials.model.view import ExperimentView
+from nbckpt.trials.views.formats import shown_value
+from nbckpt.trials.views.frame import pandas_for
+from nbckpt.trials.views.media import MediaPage, media_page, newest_media
+from nbckpt.trials.views.metrics import flat_config, inferred, likely_mode, value_of, varying
+from nbckpt.trials.views.plots import style
+from nbckpt.trials.views.plots.curves import curves
+from nbckpt.trials.views.plots.request import PlotRequest
+from nbckpt.trials.views.statuses import states_of
+
+if TYPE_CHECKING:
+    import pandas
+
+MOST_TRIALS = 12
+_MOST_DRAWN = 3
+
+
+@dataclass(frozen=True)
+class Side:
+    """One trial of a comparison.
+
+    Attributes:
+        experiment: Its experiment.
+        trial: The trial.
+        name: Its name in the comparison: `t3`, or `EXP/t3` if the trials are of several experiments.
+    """
+
+    experiment: ExperimentView
+    trial: Trial
+    name: str
+
+
+@dataclass(frozen=True)
+class ComparedValues:
+    """A row of a comparison.
+
+    Attributes:
+        name: What is compared.
+        values: Its value in each trial; null if the trial has none.
+    """
+
+    name: str
+    values: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class ComparedMetric:
+    """A metric of the compared trials.
+
+    Attributes:
+        name: The metric.
+        mode: Whether its `min` or `max` is best; empty if nothing says so.
+        last: The last value of each trial; null if it reported none.
+        best: The best value of each trial; null also if nothing says which is best.
+    """
+
+    name: str
+    mode: str
+    last: tuple[float | None, ...]
+    best: tuple[float | None, ...]
+
+
+@dataclass(frozen=True, repr=False)
+class TrialsCompared(Result):
+    """Trials side by side.
+
+    Attributes:
+        trials: The names of the trials.
+        parameters: The parameters that differ; `a/b` means b in the dict a.
+        metrics: The metrics.
+        provenance: The parts of the code, the packages, the machine and the data that differ.
+        same: The number of parameters that are the same.
+        curves: The curves over each other; null without matplotlib, or if there is nothing to draw.
+        notes: Further sentences.
+    """
+
+    trials: tuple[str, ...]
+    parameters: tuple[ComparedValues, ...]
+    metrics: tuple[ComparedMetric, ...]
+    provenance: tuple[ComparedValues, ...]
+    same: int
+    curves: Picture | None = None
+    notes: tuple[str, ...] = ()
+    _sides: tuple[Side, ...] = field(default=(), compare=False)
+
+    def page(self) -> Page:
+        """See `Result.page`."""
+        media = _media(self._sides)
+        notes = [f"{count(self.same, 'parameter is', 'parameters are')} the same."] if self.same else []
+        experiments = list(dict.fromkeys(side.experiment.name for side in self._sides))
+        where = f" of {experiments[0]}" if len(experiments) == 1 else ""
+        tables = (
+            self._overview(),
+            self._parameters(),
+            *self._metrics(),
+            self._provenance(),
+            *media.tables,
+        )
+        first = self._sides[0]
+        return Page(
+            f"{', '.join(self.trials[:-1])} and {self.trials[-1]}{where}",
+            tables,
+            (*notes, *self.notes, *media.notes),
+            tuple(media.folds),
+            (*filter(None, (self.curves,)), *media.pictures),
+            (Hint("Details", f"%ckpt show {first.experiment.name}/{first.trial.id}"),),
+            frames=tuple(media.frames),
+        )
+
+    def _overview(self) -> Table:
+        rows = tuple(
+            (
+                side.name,
+                states_of(side.experiment)[side.trial.id],
+                str(side.trial.iteration),
+                duration(side.trial.elapsed_s),
+            )
+            for side in self._sides
+        )
+        columns = (
+            Column("trial"),
+            Column("status"),
+            Column("results", number=True),
+            Column("time", number=True),
+        )
+        return Table("trials", columns, rows)
+
+    def _parameters(self) -> Table:
+        rows = [_row(row.name, map(_value, row.values)) for row in self.parameters]
+        return Table("parameters that differ", self._columns("parameter"), tuple(rows))
+
+    def _provenance(self) -> Table:
+        rows = [_row(row.name, map(Cell, row.values)) for row in self.provenance]
+        return Table("code, packages and data that differ", self._columns("part"), tuple(rows))
+
+    def _metrics(self) -> Iterator[Table]:
+        last = [_row(row.name, _numbers(row.last, row.mode)) for row in self.metrics]
+        ranked = [row for row in self.metrics if row.mode]
+        best = [_row(f"{row.name} ({row.mode})", _numbers(row.best, row.mode)) for row in ranked]
+        against = f"the difference to {self.trials[0]} in brackets, ★ the best"
+        yield Table(f"last values, {against}", self._columns("metric"), tuple(last))
+        yield Table(f"best values, {against}", self._columns("metric"), tuple(best))
+
+    def _columns(self, name: str) -> tuple[Column, ...]:
+        return Column(name, code=True), *(Column(trial) for trial in self.trials)
+
+    def parameters_frame(self) -> pandas.DataFrame:
+        """Return the parameters that differ, with a column for each trial.
+
+        Raises:
+            UsageError: pandas is not installed.
+        """
+        rows = {row.name: row.values for row in self.parameters}
+        return pandas_for("compare()").DataFrame.from_dict(rows, orient="index", columns=list(self.trials))
+
+    def metrics_frame(self) -> pandas.DataFrame:
+        """Return the last and the best values of the metrics, with a column for each trial.
+
+        Raises:
+            UsageError: pandas is not installed.
+        """
+        pandas = pandas_for("compare()")
+        rows = {
+            (row.name, kind): values
+            for row in self.metrics
+            for kind, values in (("last", row.last), ("best", row.best))
+        }
+        index = pandas.MultiIndex.from_tuples(list(rows), names=["metric", "value"])
+        return pandas.DataFrame(list(rows.values()), index=index, columns=list(self.trials))
+
+    def curves_frame(self) -> pandas.DataFrame:
+        """Return every result as a row, with the trial's name.
+
+        Raises:
+            UsageError: pandas is not installed.
+        """
+        rows = [{"trial": side.name, **result} for side in self._sides for result in list(side.trial.results)]
+        return pandas_for("compare()").DataFrame(rows)
+
+
+@dataclass(frozen=True)
+class _Selection:
+    """Some trials, as something to draw."""
+
+    name: str
+    spec: Spec
+    trials: tuple[Trial, ...]
+
+    def trial(self, name: str | Trial) -> Trial:
+        """See `Drawable.trial`."""
+        return next(trial for trial in self.trials if trial is name or trial.id == name)
+
+
+def compared(sides: Sequence[Side], metrics: Sequence[str] = ()) -> TrialsCompared:
+    """Return trials side by side.
+
+    Args:
+        sides: The trials.
+        metrics: The metrics to draw; by default the first that the trials reported.
+
+    Raises:
+        UsageError: These are not between 2 and 12 trials; or no trial reported one of the metrics.
+    """
+    if not 2 <= len(sides) <= MOST_TRIALS:
+        raise UsageError(
+            f"compare shows 2 to {MOST_TRIALS} trials, and these are {len(sides)}: %ckpt compare t1 t2"
+        )
+    trials = [side.trial for side in sides]
+    configs = [flat_config(trial) for trial in trials]
+    keys = varying(trials)
+    parameters = [
+        ComparedValues(key, tuple(config[key][0] if key in config else None for config in configs))
+        for key in keys
+    ]
+    same = len({key for config in configs for key in config}) - len(keys)
+    known = [_metric(sides, name) for name in inferred(trials, sides[0].experiment.spec.metric, most=None)]
+    rows = tuple(row for row in known if any(value is not None for value in row.last))
+    picture, notes = _curves(sides, list(metrics), rows)
+    return TrialsCompared(
+        tuple(side.name for side in sides),
+        tuple(parameters),
+        rows,
+        tuple(_provenance(trials)),
+        same,
+        picture,
+        notes,
+        tuple(sides),
+    )
+
+
+def _metric(sides: Sequence[Side], name: str) -> ComparedMetric:
+    spec = sides[0].experiment.spec
+    mode = spec.mode if name == spec.metric and spec.mode else likely_mode(name)
+    last = tuple(side.trial.newest(name) for side in sides)
+    best = tuple(value_of(side.trial, name, mode, "best") if mode else None for side in sides)
+    return ComparedMetric(name, mode, last, best)
+
+
+def _curves(
+    sides: Sequence[Side], metrics: list[str], rows: Sequence[ComparedMetric]
+) -> tuple[Picture | None, tuple[str, ...]]:
+    """Return the curves over each other. If none was asked for, a sentence says why there are none."""
+    trials = tuple(side.trial for side in sides)
+    drawn = metrics or [row.name for row in rows][:_MOST_DRAWN]
+    if not drawn:
+        return None, ()
+    experiments = dict.fromkeys(side.experiment.name for side in sides)
+    selection = _Selection(", ".join(experiments), sides[0].experiment.spec, trials)
+    try:
+        names = {side.trial: side.name for side in sides}
+        plot = curves(selection, PlotRequest(drawn, trials), names)
+    except UsageError as error:
+        if metrics:
+            raise
+        return None, (f"No curves: {error}",)
+    return style.picture(plot.figure, plot.alt, plot.marks), plot.notes
+
+
+def _provenance(trials: Sequence[Trial]) -> Iterator[ComparedValues]:
+    """Yield the parts of what is needed to do trials again in which one of them differs from the first."""
+    first, *others = (_newest_attempt(trial) for trial in trials)
+    pairs = [differences(first, other) for other in others]
+    for name, old in {name: old for pair in pairs for name, old, _ in pair}.items():
+        new = ({part: value for part, _, value in pair}.get(name, old) for pair in pairs)
+        yield ComparedValues(name, (old, *new))
+
+
+def _newest_attempt(trial: Trial) -> Provenance | None:
+    try:
+        return read_attempts(trial.folder)[-1]
+    except NbckptError:  # `show` says why
+        return None
+
+
+def _media(sides: Sequence[Side]) -> MediaPage:
+    """Return the media of trials, those of the same name side by side."""
+    page = MediaPage()
+    names = dict.fromkeys(media.name for side in sides for media in newest_media(side.trial))
+    for name in sorted(names):
+        for side in sides:
+            if not any(media.name == name for media in newest_media(side.trial)):
+                continue
+            part = media_page(side.trial, None, name)
+            page.tables += [
+                replace(table, caption=f"{side.name}: {table.caption}") for table in part.tables[1:]
+            ]
+            page.pictures += [
+                replace(picture, caption=f"{side.name}: {picture.alt}") for picture in part.pictures
+            ]
+            page.frames += [replace(frame, title=f"{side.name}: {frame.title}") for frame in part.frames]
+            page.folds += [replace(fold, summary=f"{side.name}: {fold.summary}") for fold in part.folds]
+            page.notes += [f"{side.name}: {note}" for note in part.notes]
+    return page
+
+
+def _row(name: str, cells: Iterable[Cell]) -> tuple[Cell | str, ...]:
+    return name, *cells
+
+
+def _value(value: Any) -> Cell:
+    return Cell("") if value is None else shown_value(value)
+
+
+def _numbers(values: Sequence[float | None], mode: str) -> Iterator[Cell]:
+    """Yield the cells of numbers, each with its difference to the first; the best has a star."""
+    finite = [value for value in values if value is not None and math.isfinite(value)]
+    best = (min if mode == "min" else max)(finite) if mode and len(set(finite)) > 1 else None
+    first = values[0]
+    for value in values:
+        if value is None:
+            yield Cell("")
+            continue
+        differs = first is not None and value != first and math.isfinite(value) and math.isfinite(first)
+        difference = f" ({value - first:+.3g})" if differs and first is not None else ""
+        yield Cell(f"{shown_value(value).text}{difference}{' ★' * (value == best)}", repr(value))
