@@ -42,6 +42,7 @@ show e/t0@2
 best e --metric loss --mode min
 results e
 results e/t1 --csv
+compare e/t0 e/t1
 plot e --metric loss
 plot e --scatter lr loss
 plot e --parallel

@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import IO, Any, assert_type
 
 import optuna
+import pandas
 from IPython.core.interactiveshell import InteractiveShell
 from matplotlib.figure import Figure
 
@@ -142,6 +143,8 @@ def start_experiments(folder: Path, study: optuna.Study) -> float:
     assert_type(experiment.wait(), bool)
     assert_type(experiment.name, str)
     assert_type(experiment.plot("loss"), Figure)
+    compared = nbckpt.trials.compare("grid/t1", experiment.trials[0], experiment, folder=folder)
+    assert_type(compared.metrics_frame(), pandas.DataFrame)
     best = assert_type(experiment.best("loss", "min"), Trial)
     assert_type(best.metric("loss"), list[float])
     return float(best.last_result["loss"])

@@ -13,6 +13,7 @@ from nbckpt.render import Page, Result
 from nbckpt.trials.engine import control, shutdown
 from nbckpt.trials.engine.runner import Runner
 from nbckpt.trials.model import spec as spec_file
+from nbckpt.trials.model.metrics import as_float
 from nbckpt.trials.model.spec import Spec
 from nbckpt.trials.model.trial import Status, Trial, find_trial, trial_page
 from nbckpt.trials.views.data import ExperimentData, experiment_data
@@ -161,7 +162,7 @@ class Experiment(Result):  # see docs/decisions/0019
             raise UsageError("which metric? best(metric='loss', mode='min'), or mode='max'")
         best = next(iter(by_metric(self.trials, metric, mode, scope)), None)
         value = None if best is None else value_of(best, metric, mode, scope)
-        if best is None or value is None or math.isnan(value):
+        if best is None or math.isnan(as_float(value)):
             raise UsageError(f"no trial of {self.name!r} reported {metric!r}: there are {self._metrics()}")
         return best
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -118,6 +119,14 @@ def check_done(metrics: Mapping[str, Any]) -> None:
 def is_number(value: Any) -> TypeGuard[float]:
     """Return whether a value is a number, and not a bool."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def as_float(value: float | None) -> float:
+    """Return a number as float: an integer that is too large is infinite, None is not a number."""
+    try:
+        return math.nan if value is None else float(value)
+    except OverflowError:
+        return math.inf if value and value > 0 else -math.inf
 
 
 def lookup(result: Mapping[str, Any], name: str) -> Any:

@@ -12,6 +12,7 @@ from nbckpt.provenance.document import Provenance
 from nbckpt.provenance.lines import differences
 from nbckpt.provenance.trial import read_attempts
 from nbckpt.render import Cell, Column, Hint, Page, Picture, Result, Table, count, duration
+from nbckpt.trials.model.metrics import as_float
 from nbckpt.trials.model.spec import Spec
 from nbckpt.trials.model.trial import Trial
 from nbckpt.trials.model.view import ExperimentView
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 MOST_TRIALS = 12
 _MOST_DRAWN = 3
+_HEIGHT = 190
+"""How high pictures are that stand side by side."""
 
 
 @dataclass(frozen=True)
@@ -291,22 +294,23 @@ def _newest_attempt(trial: Trial) -> Provenance | None:
 def _media(sides: Sequence[Side]) -> MediaPage:
     """Return the media of trials, those of the same name side by side."""
     page = MediaPage()
-    names = dict.fromkeys(media.name for side in sides for media in newest_media(side.trial))
-    for name in sorted(names):
+    names = {side: {media.name for media in newest_media(side.trial)} for side in sides}
+    for name in sorted(set().union(*names.values())):
         for side in sides:
-            if not any(media.name == name for media in newest_media(side.trial)):
-                continue
-            part = media_page(side.trial, None, name)
-            page.tables += [
-                replace(table, caption=f"{side.name}: {table.caption}") for table in part.tables[1:]
-            ]
-            page.pictures += [
-                replace(picture, caption=f"{side.name}: {picture.alt}") for picture in part.pictures
-            ]
-            page.frames += [replace(frame, title=f"{side.name}: {frame.title}") for frame in part.frames]
-            page.folds += [replace(fold, summary=f"{side.name}: {fold.summary}") for fold in part.folds]
-            page.notes += [f"{side.name}: {note}" for note in part.notes]
+            if name in names[side]:
+                _add(page, side.name, media_page(side.trial, None, name))
     return page
+
+
+def _add(page: MediaPage, name: str, part: MediaPage) -> None:
+    """Add the media of the trial *name* to a page. The first table is an overview, which is left out."""
+    for picture in part.pictures:
+        title = f"{name}: {picture.alt}"
+        page.pictures.append(replace(picture, alt=title, caption=title, height=_HEIGHT))
+    page.tables += [replace(table, caption=f"{name}: {table.caption}") for table in part.tables[1:]]
+    page.frames += [replace(frame, title=f"{name}: {frame.title}") for frame in part.frames]
+    page.folds += [replace(fold, summary=f"{name}: {fold.summary}") for fold in part.folds]
+    page.notes += [f"{name}: {note}" for note in part.notes]
 
 
 def _row(name: str, cells: Iterable[Cell]) -> tuple[Cell | str, ...]:
@@ -319,13 +323,13 @@ def _value(value: Any) -> Cell:
 
 def _numbers(values: Sequence[float | None], mode: str) -> Iterator[Cell]:
     """Yield the cells of numbers, each with its difference to the first; the best has a star."""
-    finite = [value for value in values if value is not None and math.isfinite(value)]
+    finite = [value for value in values if value is not None and math.isfinite(as_float(value))]
     best = (min if mode == "min" else max)(finite) if mode and len(set(finite)) > 1 else None
     first = values[0]
     for value in values:
         if value is None:
             yield Cell("")
             continue
-        differs = first is not None and value != first and math.isfinite(value) and math.isfinite(first)
+        differs = value != first and math.isfinite(as_float(value)) and math.isfinite(as_float(first))
         difference = f" ({value - first:+.3g})" if differs and first is not None else ""
         yield Cell(f"{shown_value(value).text}{difference}{' ★' * (value == best)}", repr(value))

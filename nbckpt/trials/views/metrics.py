@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from nbckpt.errors import UsageError
 from nbckpt.render import Cell, thinned
-from nbckpt.trials.model.metrics import flat, is_number, lookup, numbers, plain
+from nbckpt.trials.model.metrics import as_float, flat, is_number, lookup, numbers, plain
 from nbckpt.trials.model.trial import Trial
 from nbckpt.trials.views.formats import shown_value
 
@@ -94,8 +94,8 @@ def by_metric(trials: Sequence[Trial], metric: str, mode: str, scope: Scope = "l
     sign = 1 if mode == "min" else -1
 
     def rank(trial: Trial) -> float:
-        value = value_of(trial, metric, mode, scope)
-        return math.inf if value is None or math.isnan(value) else sign * value
+        value = as_float(value_of(trial, metric, mode, scope))
+        return math.inf if math.isnan(value) else sign * value
 
     return sorted(trials, key=rank)
 
@@ -104,7 +104,7 @@ def value_of(trial: Trial, metric: str, mode: str, scope: Scope) -> float | None
     """Return the value of a metric by which a trial is ranked: its last value, or its best value."""
     if scope == "last":
         return trial.newest(metric)
-    values = [value for value in trial.metric(metric) if not math.isnan(value)]
+    values = [value for value in trial.metric(metric) if not math.isnan(as_float(value))]
     return min(values, key=lambda value: value if mode == "min" else -value, default=None)
 
 
@@ -128,7 +128,7 @@ def _metric_cell(trial: Trial, name: str) -> Cell:
     values, last = _sampled(trial, name), trial.newest(name)
     if last is None:
         return Cell("")
-    finite = [value for value in values if math.isfinite(value)]
+    finite = [value for value in values if math.isfinite(as_float(value))]
     return Cell(shown_value(last).text, repr(last), tuple(thinned(finite, _POINTS)))
 
 

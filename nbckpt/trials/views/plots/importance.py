@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from nbckpt.errors import UsageError
 from nbckpt.render import count, thinned
+from nbckpt.trials.model.metrics import as_float
 from nbckpt.trials.model.view import ExperimentView
 from nbckpt.trials.views.metrics import varying
 from nbckpt.trials.views.plots import style
@@ -37,12 +38,12 @@ def importance(experiment: ExperimentView, request: PlotRequest) -> Drawn:
     """
     (name,) = metrics_of(experiment, request)
     chosen = choose(experiment, request, name)
-    trials = [trial for trial in chosen.trials if math.isfinite(trial.newest(name) or 0)]
+    trials = [trial for trial in chosen.trials if math.isfinite(as_float(trial.newest(name)))]
     if len(trials) > _MOST_TRIALS:
         trials = thinned(trials, _MOST_TRIALS)
     scales = [parameter(trials, key) for key in varying(trials)]
     whole = [scale for scale in scales if len(scale.finite) == len(trials) and len(set(scale.places)) > 1]
-    values = [float(trial.newest(name) or 0) for trial in trials]
+    values = [as_float(trial.newest(name)) for trial in trials]
     if len(trials) < _LEAST_TRIALS or not whole or len(set(values)) == 1:
         raise UsageError(
             f"importance needs at least {_LEAST_TRIALS} trials that differ in a parameter and in a finite "

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from nbckpt.errors import UsageError
 from nbckpt.render import count
+from nbckpt.trials.model.metrics import as_float
 from nbckpt.trials.model.view import ExperimentView
 from nbckpt.trials.views.metrics import varying
 from nbckpt.trials.views.plots import style
@@ -35,7 +36,7 @@ def parallel(experiment: ExperimentView, request: PlotRequest) -> Drawn:
     """
     (name,) = metrics_of(experiment, request)
     chosen = choose(experiment, request, name)
-    trials = [trial for trial in chosen.trials if math.isfinite(trial.newest(name) or 0)]
+    trials = [trial for trial in chosen.trials if math.isfinite(as_float(trial.newest(name)))]
     keys = varying(trials)
     if not keys:
         raise UsageError(

@@ -11,6 +11,7 @@ from typing import Literal, Protocol
 from nbckpt.errors import UsageError
 from nbckpt.render import count
 from nbckpt.suggestion import suggestion
+from nbckpt.trials.model.metrics import as_float
 from nbckpt.trials.model.spec import Spec
 from nbckpt.trials.model.trial import Trial
 from nbckpt.trials.views.metrics import by_metric, inferred, likely_mode
@@ -145,7 +146,7 @@ def choose(experiment: Drawable, request: PlotRequest, metric: str) -> Chosen:
         raise _unknown(experiment, metric, named=names is not None)
     by, mode = ranking(experiment, metric, request.mode)
     ranked = by_metric(known, by, mode)
-    sound = [trial for trial in ranked if math.isfinite(_value(trial, by))]
+    sound = [trial for trial in ranked if math.isfinite(as_float(trial.newest(by)))]
     best = sound[0] if mode and sound and len(known) > 1 else None
     without = [trial.id for trial in asked if trial not in known] if names is not None else []
     notes = (f"{', '.join(without)} reported no {metric}",) if without else ()
@@ -162,11 +163,6 @@ def ranking(experiment: Drawable, metric: str, mode: str = "") -> tuple[str, str
     if not mode and spec.metric and spec.mode:
         return spec.metric, spec.mode
     return metric, mode or likely_mode(metric)
-
-
-def _value(trial: Trial, metric: str) -> float:
-    value = trial.newest(metric)
-    return math.nan if value is None else value
 
 
 def _unknown(experiment: Drawable, metric: str, *, named: bool) -> UsageError:
