@@ -141,7 +141,7 @@ def compare(
     metric: Sequence[Metric] = (),
     mode: Mode = "",
 ) -> TrialsCompared:
-    """Compare trials: what differs in parameters, metrics, curves and media.
+    """Compare trials: parameters, metrics, curves and more.
 
     To compare checkpoints, use diff.
 
