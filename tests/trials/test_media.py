@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,10 @@ import pytest
 import nbckpt
 from nbckpt.commands import TABLE, Session, parse
 from nbckpt.errors import CorruptError, NotFoundError, UsageError
+from nbckpt.media.nesting import is_flat
 from nbckpt.media.stored import StoredMedia, store, stored
 from nbckpt.mirror import AutoMirror
+from nbckpt.render.html import sandboxed
 from nbckpt.render.result import html_of
 from nbckpt.render.text import text
 from nbckpt.store import LocalStore
@@ -442,3 +445,81 @@ def test_media_come_back_with_their_experiment(session: Session, ran: Callable[.
     said(session, "rm e")
     said(session, "undo")
     assert only(Trial.read(trial.folder), "note").load() == "long"
+
+
+# HTML and SVG in a sandbox; see also tests/notebook/test_media_browser.py.
+
+
+class Attributes(HTMLParser):
+    """Collects the tags of a page and their attributes, as a browser reads them."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+
+MARKUP = (
+    "</iframe><script>alert(1)</script>",
+    '"></iframe><script>alert(1)</script>',
+    "'><img src=x onerror=alert(1)>",
+    "&quot;&gt;<script>alert(1)</script>&lt;",
+    "<svg onload=alert(1)>",
+    "\ttabs\nlines\r\n\x0b\u202e and \ufeff",
+    "<p>" * 10_000,
+)
+
+
+@pytest.mark.parametrize("kind", ["Html", "Svg"])
+def test_markup_is_only_the_srcdoc_of_a_sandbox(
+    session: Session, ran: Callable[..., Trial], kind: str
+) -> None:
+    pages = {f"page{number}": getattr(nbckpt.media, kind)(html) for number, html in enumerate(MARKUP)}
+    ran({"loss": 1.0, **pages})
+    tags = Attributes(html_of(parse(TABLE, ["show", "e/t0"], "%ckpt").run(session))).tags
+    frames = [attributes for tag, attributes in tags if tag == "iframe"]
+    assert [frame["sandbox"] for frame in frames] == [""] * len(MARKUP)
+    assert [frame["srcdoc"] for frame in frames] == [sandboxed(html) for html in MARKUP]
+    assert sandboxed("x").startswith('<!doctype html><meta http-equiv="Content-Security-Policy"')
+    assert not {tag for tag, _ in tags} & {"script", "svg"}
+    assert not [name for _, attributes in tags for name in attributes if name.startswith("on")]
+
+
+def test_a_large_page_is_named_and_not_shown(session: Session, ran: Callable[..., Trial]) -> None:
+    ran({"loss": 1.0, "page": nbckpt.media.Html("<p>" * 3_500_000)})
+    result = parse(TABLE, ["show", "e/t0"], "%ckpt").run(session)
+    assert "'page' of step 1 is too large to show here (10.5 MB)" in text(result.page())
+    assert len(html_of(result)) < 100_000
+
+
+@pytest.mark.parametrize(
+    ("markup", "is_shown"),
+    [
+        ("<div>" * 100_000, False),
+        ("<a><div>" * 300, False),
+        ("<div><!-- </div> -->" * 600, False),
+        ("<br>" * 50_001, False),
+        ("<svg>" + "<g>" * 600, False),
+        ("<ul>" + "<li>a" * 2_000, True),
+        ("<p>a<br>" * 2_000, True),
+        ("<table>" + "<tr><td>a</td></tr>" * 5_000 + "</table>", True),
+    ],
+)
+def test_markup_that_would_crash_a_browser_is_not_shown(markup: str, is_shown: bool) -> None:
+    assert is_flat(markup) == is_shown
+
+
+def test_names_and_captions_are_escaped(session: Session, ran: Callable[..., Trial]) -> None:
+    mark = "<b onclick=x>\u202e"
+    ran({"loss": 1.0, mark: nbckpt.media.Text("long", caption=mark), "t": nbckpt.media.Table([{mark: mark}])})
+    shown = parse(TABLE, ["show", "e/t0"], "%ckpt").run(session)
+    assert "\u202e" not in text(shown.page()) + html_of(shown)
+    assert "<b onclick" not in html_of(shown)
+
+
+def test_text_with_odd_characters_is_stored(ran: Callable[..., Trial]) -> None:
+    trial = ran({"loss": 1.0, "\ud800": nbckpt.media.Text("a\ud800b\0"), "html": nbckpt.media.Html("\ud800")})
+    assert [media.load() for media in trial.media] == ["a?b\0", "?"]

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from nbckpt.errors import NbckptError, UsageError
+from nbckpt.media.nesting import is_flat
 from nbckpt.media.png import dimensions
 from nbckpt.media.stored import StoredMedia
 from nbckpt.render import Cell, Column, Fold, Frame, Picture, Table, count, short, size
@@ -146,7 +147,7 @@ def _show(media: StoredMedia, page: MediaPage) -> None:
     if media.size > most:
         raise UsageError(
             f"{media.name!r} of step {media.step} is too large to show here ({size(media.size)}). Get it in "
-            f"Python: media.load() for each media of trial.media"
+            "Python: load() of a member of trial.media"
         )
     data = media.read()
     page.size += len(data)
@@ -158,7 +159,12 @@ def _show(media: StoredMedia, page: MediaPage) -> None:
     elif media.type == "text":
         page.folds.append(_text(media, data.decode("utf-8", "replace")))
     else:
-        page.frames.append(Frame(_title(media), data.decode("utf-8", "replace")))
+        markup = data.decode("utf-8", "replace")
+        if not is_flat(markup):
+            raise UsageError(
+                f"{media.name!r} of step {media.step} has too many tags, or nests them too deeply, to show"
+            )
+        page.frames.append(Frame(_title(media), markup))
 
 
 def _text(media: StoredMedia, text: str) -> Fold:
