@@ -34,7 +34,7 @@ def nbckpt(folder: Path) -> dict[str, float]:
             ours.report(seconds=seconds)
 
         (trial,) = _finished(ours.run(train, executor=executor)).trials
-        return float(trial.last_result["seconds"])
+        return float(trial.metrics["seconds"])
 
     return {
         "switches": _two_switches(10_000),

@@ -106,7 +106,7 @@ def results(
 
 def _rows(trial: Trial) -> Iterator[dict[str, Any]]:
     config = {f"config/{name}": value for name, value in flat(plain(trial.config))}
-    for result in list(trial.results):
+    for result in trial.results:
         yield {"trial": trial.id, **config, **dict(flat(plain(result)))}
 
 

@@ -193,7 +193,7 @@ class Catalog:
             raise UsageError(
                 f"{ref.partition('@')[0]} is running. Stop it first: %ckpt stop {ref.partition('@')[0]}"
             )
-        if not trial.finished and record.name == trial.checkpoint:
+        if not trial.finished and record.name == trial.checkpoint_name:
             raise UsageError(f"a trial resumes from {ref!r}. Stop the trial first, or resume it to its end")
         folder = f"{experiment.name}/{trial.id}/{record.name}"
         if link := link_outside(self.folder, folder):

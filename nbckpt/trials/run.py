@@ -34,7 +34,7 @@ from nbckpt.trials.model.retention import RetentionPolicy
 from nbckpt.trials.model.space import Keys, canonical, computed, configs, with_earlier, without
 from nbckpt.trials.model.spec import Spec
 from nbckpt.trials.model.stopping import Stop
-from nbckpt.trials.model.trial import Status, Trial
+from nbckpt.trials.model.trial import Status, Trial, state_of
 from nbckpt.trials.origin import Origin, Restorable, find_origin, keep_origin
 from nbckpt.trials.training.function import trainable_class
 from nbckpt.trials.training.trainable import Trainable
@@ -267,7 +267,7 @@ def _trials(runner: Runner, search: Search | None) -> list[Trial]:
         if trial is None:
             trials.append(next(made))
         elif not trial.finished:
-            trial.config = with_earlier(config, trial.config, paths)
+            state_of(trial).config = with_earlier(config, trial.config, paths)
             trials.append(trial)
     return trials
 

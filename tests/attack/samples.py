@@ -23,7 +23,7 @@ from nbckpt.trials.catalog import Catalog
 from nbckpt.trials.checkpoints.folder import CheckpointFolder
 from nbckpt.trials.engine import control
 from nbckpt.trials.model import spec
-from nbckpt.trials.model.trial import Trial
+from nbckpt.trials.model.trial import Trial, state_of
 
 REQUEST = control.ControlRequest("stop", "t1", by="somebody")
 
@@ -51,7 +51,7 @@ def _trial(file: Path) -> Any:
     trial = Trial.read(file.parent)
     if trial.damage:
         raise CorruptError(trial.damage)
-    return {name: it for name, it in vars(trial).items() if name not in {"read_at", "_known"}}
+    return {name: it for name, it in vars(state_of(trial)).items() if name != "read_at"}
 
 
 def _manifest(file: Path) -> Any:

@@ -178,7 +178,7 @@ def test_a_paused_trial_holds_no_actor_and_resumes(nodes: Nodes) -> None:
     experiment = run(count, {}, callbacks=[Hook(lambda t, r: experiment.pause() if r["i"] == 3 else None)])
     assert experiment.wait(A_WHILE)
     trial = experiment.trials[0]
-    assert (trial.status, trial.iteration, trial.checkpoint) == (Status.PAUSED, 4, "checkpoint_000004")
+    assert (trial.status, trial.iteration, trial.checkpoint_name) == (Status.PAUSED, 4, "checkpoint_000004")
     until(lambda: not living_actors())
     assert nodes.left() == []
     experiment.resume()

@@ -172,7 +172,7 @@ def test_the_session_tells_which_trial_runs(tmp_path: Path) -> None:
     experiment = nbckpt.run(train, name="exp", folder=tmp_path, max_failures=1)
     assert experiment.wait(60)
     assert seen == [("t0", "exp/t0", "exp", 0), ("t0", "exp/t0", "exp", 2)]
-    assert experiment.trial("t0").last_result["loss"] == 1 / 3
+    assert experiment.trial("t0").metrics["loss"] == 1 / 3
 
 
 def test_the_session_is_empty_outside_a_trial() -> None:

@@ -47,7 +47,7 @@ def library(machine: Path) -> Catalog:
 
 
 def summary(trial: Trial) -> tuple[str, int, str | None]:
-    return trial.status, trial.iteration, trial.checkpoint
+    return trial.status, trial.iteration, trial.checkpoint_name
 
 
 def test_experiments_are_read_with_their_trials(library: Catalog) -> None:
@@ -99,7 +99,7 @@ def test_a_trial_with_states_is_resumed(library: Catalog) -> None:
     journal.write_bytes(b"".join(lines[:-1]))  # as if the kernel had died before
     experiment = library.open("states")
     (trial,) = experiment.trials
-    assert (trial.iteration, trial.checkpoint) == (3, "checkpoint_000002")
+    assert (trial.iteration, trial.checkpoint_name) == (3, "checkpoint_000002")
     assert resumed(experiment) == [("TERMINATED", 3, "checkpoint_000002")]
     assert trial.metric("steps") == [1, 2, 3]
 

@@ -182,7 +182,7 @@ def test_a_requested_checkpoint_comes_with_the_next_result(trained: Notebook) ->
     )
     assert "t1 of e saves a checkpoint" in str(trained.run("%ckpt checkpoint e/t1"))
     wait(trained)
-    assert [trial.checkpoint for trial in experiment.trials] == ["checkpoint_000001"] * 2
+    assert [trial.checkpoint_name for trial in experiment.trials] == ["checkpoint_000001"] * 2
 
 
 def test_output_after_the_end_of_the_cell_is_in_the_log(trained: Notebook) -> None:

@@ -50,7 +50,7 @@ class Listener(Callback):
         self.note("on_trial_start", f"{trial.id} {trial.status}")
 
     def on_trial_result(self, trial: Trial, result: Mapping[str, Any]) -> None:
-        assert trial.last_result["loss"] == result["loss"]
+        assert trial.metrics["loss"] == result["loss"]
         self.note("on_trial_result", f"{trial.id} {result['loss']}")
 
     def on_trial_checkpoint(self, trial: Trial, checkpoint: Record) -> None:

@@ -169,7 +169,7 @@ def test_states_are_saved_if_the_next_report_has_no_checkpoint(steps: Callable[.
     assert (here.saved(), here.trial.note) == ([2], "")
     assert (
         "state:numbers"
-        in nbckpt.Checkpoint.from_directory(here.trial.folder / (here.trial.checkpoint or "")).to_dict()
+        in nbckpt.Checkpoint.from_directory(here.trial.folder / (here.trial.checkpoint_name or "")).to_dict()
     )
 
 

@@ -623,7 +623,7 @@ def test_a_process_reports_that_a_checkpoint_is_not_remote(tmp_path: Path, exper
     experiment = nbckpt.run(train, {"n": 2}, name="e", executor="process")
     assert experiment.wait(60)
     trial = experiment.trials[0]
-    assert (trial.status, trial.iteration, trial.checkpoint) == (Status.TERMINATED, 2, None)
+    assert (trial.status, trial.iteration, trial.checkpoint_name) == (Status.TERMINATED, 2, None)
     assert "checkpoint_000002 is whole in" in trial.note
 
 
@@ -697,6 +697,6 @@ def test_a_checkpoint_that_is_not_uploaded_does_not_count(
     assert experiment.wait(20)
     trial = experiment.trials[0]
     assert (trial.status, trial.iteration) == (Status.TERMINATED, 3)
-    assert (trial.checkpoint, trial.unsaved_results) == ("checkpoint_000002", 1)
+    assert (trial.checkpoint_name, trial.unsaved_results) == ("checkpoint_000002", 1)
     assert "checkpoint_000003 is whole in" in trial.note
     assert checked(Stepping.stores["test://s/e/t0"]) == {"checkpoint_000002": 2}

@@ -351,7 +351,7 @@ def test_a_rerun_of_a_name_ends_the_former_run_and_continues() -> None:
     second = nbckpt.run(latter.train, name="e")
     assert former.ended.is_set()
     latter.go.release()
-    until(second, lambda: second.trials[0].last_result.get("i", 0) in {3, 5, 7, 9})
+    until(second, lambda: second.trials[0].metrics.get("i", 0) in {3, 5, 7, 9})
     second.stop()
     latter.go.release()
     assert second.wait(SECONDS)
@@ -393,7 +393,7 @@ def test_a_resumed_trial_gets_values_that_json_cannot_hold() -> None:
     again = Experiment.read(folder)
     again.resume("t0")
     assert again.wait(SECONDS)
-    assert again.trials[0].last_result["total"] == 6
+    assert again.trials[0].metrics["total"] == 6
 
 
 def test_an_experiment_read_from_the_disk_is_unchanged() -> None:

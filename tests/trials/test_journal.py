@@ -103,7 +103,7 @@ def test_a_trial_read_back_is_the_trial_that_wrote(tmp_path: Path) -> None:
         "config",
         "status",
         "results",
-        "checkpoint",
+        "checkpoint_name",
         "failures",
         "attempts",
         "error",

@@ -198,7 +198,7 @@ def test_a_report_crosses_few_modules_and_frames(executor: str) -> None:
 
     ran(train, executor)
     ((modules, frames),) = ways
-    assert modules == {"session", "reporter", "metrics", "attempt", "recorder", "journal", "trial"}
+    assert modules == {"session", "reporter", "metrics", "attempt", "recorder", "journal", "state"}
     assert frames <= 8
 
 

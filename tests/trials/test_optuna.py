@@ -63,8 +63,8 @@ def test_a_study_suggests_configurations_and_gets_every_result() -> None:
         inner = {"momentum": params["opt/momentum"], "kind": params["opt/kind"]}
         assert trial.config == {"lr": params["lr"], "layers": params["layers"], "opt": inner, "epochs": 3}
         assert known[trial.id].intermediate_values == dict(enumerate(trial.metric("loss"), 1))
-        assert known[trial.id].value == trial.last_result["loss"]
-    assert given.best_value == experiment.best().last_result["loss"]
+        assert known[trial.id].value == trial.metrics["loss"]
+    assert given.best_value == experiment.best().metrics["loss"]
     assert {trial.config["opt"]["kind"] for trial in experiment.trials} == {"sgd", "adam"}
 
 

@@ -30,7 +30,7 @@ def test_a_trainable_gets_its_parameters(tmp_path: Path, trainable: Any) -> None
     bound = with_parameters(trainable, data=[1, 2])
     experiment = nbckpt.run(bound, {"x": 10}, folder=tmp_path)
     assert experiment.wait(60)
-    assert experiment.trial("t0").last_result["sum"] == 13
+    assert experiment.trial("t0").metrics["sum"] == 13
     assert experiment.name.startswith(trainable.__name__)
 
 
@@ -56,4 +56,4 @@ def test_a_run_that_resumes_keeps_what_sample_from_drew(tmp_path: Path) -> None:
     assert again.wait(60)
     assert [trial.config["n"] for trial in again.trials] == [1, 2]
     again.resume(errored=True).wait(60)
-    assert [trial.last_result["n"] for trial in again.trials] == [1, 2]
+    assert [trial.metrics["n"] for trial in again.trials] == [1, 2]

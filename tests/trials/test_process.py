@@ -192,8 +192,8 @@ def test_an_unpicklable_result_arrives_as_the_journal_stores_it() -> None:
             return {"lock": threading.Lock(), "i": 1, "done": True}
 
     trial = finished(Locks).trials[0]
-    assert (trial.status, trial.last_result["i"]) == (Status.TERMINATED, 1)
-    assert trial.last_result["lock"].startswith("<unlocked _thread.lock object")
+    assert (trial.status, trial.metrics["i"]) == (Status.TERMINATED, 1)
+    assert trial.metrics["lock"].startswith("<unlocked _thread.lock object")
 
 
 def test_reports_from_several_threads_arrive_one_by_one() -> None:
@@ -359,7 +359,7 @@ def test_a_fork_of_a_killed_worker_neither_hides_nor_outlives_it() -> None:
 
     trial = finished(train, callbacks=[Follows(once(1, send(signal.SIGKILL)))]).trials[0]
     assert trial.status == Status.ERROR
-    wait_for_end(trial.last_result["forked"])
+    wait_for_end(trial.metrics["forked"])
 
 
 def test_a_fork_of_the_function_can_be_terminated() -> None:
@@ -373,7 +373,7 @@ def test_a_fork_of_the_function_can_be_terminated() -> None:
         forked.join()
         nbckpt.report(code=forked.exitcode)
 
-    assert finished(train).trials[0].last_result["code"] == -signal.SIGTERM
+    assert finished(train).trials[0].metrics["code"] == -signal.SIGTERM
 
 
 # How it ends.

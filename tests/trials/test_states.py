@@ -121,7 +121,7 @@ def test_a_trial_saves_no_states_in_the_folder_of_the_job(
 
     experiment = nbckpt.run(saves)
     assert experiment.wait(SECONDS)
-    assert {key: experiment.trials[0].last_result[key] for key in ("where", "loaded")} == {
+    assert {key: experiment.trials[0].metrics[key] for key in ("where", "loaded")} == {
         "where": "None",
         "loaded": False,
     }

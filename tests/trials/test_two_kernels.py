@@ -207,7 +207,7 @@ def test_another_kernel_stops_all_trials(here: Experiment, gate: Gate) -> None:
 def test_another_kernel_requests_a_checkpoint(here: Experiment, gate: Gate) -> None:
     in_another_kernel(here).checkpoint("t1")
     assert [here.asked(trial) for trial in here.trials] == ["", "checkpoint"]
-    gate.until(lambda: here.trials[1].checkpoint is not None)
+    gate.until(lambda: here.trials[1].checkpoint_name is not None)
 
 
 def test_an_invalid_resume_is_not_requested(here: Experiment) -> None:

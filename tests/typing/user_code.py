@@ -147,7 +147,7 @@ def start_experiments(folder: Path, study: optuna.Study) -> float:
     assert_type(compared.metrics_frame(), pandas.DataFrame)
     best = assert_type(experiment.best("loss", "min"), Trial)
     assert_type(best.metric("loss"), list[float])
-    return float(best.last_result["loss"])
+    return float(best.metrics["loss"])
 
 
 def save_and_restore(folder: Path, store: Store) -> dict[Any, Any]:

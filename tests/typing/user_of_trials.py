@@ -8,6 +8,7 @@ from typing import Any, assert_type
 
 import pandas
 
+from nbckpt import Checkpoint
 from nbckpt.errors import Interrupted
 from nbckpt.states import (
     RandomState,
@@ -131,10 +132,12 @@ def look_at_experiments(folder: Path) -> list[str]:
     trial, record = catalog.checkpoint("grid/t0@3")
     assert_type(trial.config, dict[str, Any])
     assert_type(trial.results, list[dict[str, Any]])
-    assert_type(trial.last_result, Mapping[str, Any])
+    assert_type(trial.metrics, dict[str, Any])
     assert_type(trial.status, Status)
     assert_type(trial.error, str)
-    assert_type(trial.checkpoint, str | None)
+    assert_type(trial.checkpoint, Checkpoint | None)
+    assert_type(trial.checkpoint_name, str | None)
+    assert_type(trial.history, pandas.DataFrame)
     assert_type(trial.checkpoints.records(), list[Record])
     assert_type(record.metrics, Mapping[str, Any])
     assert_type(RetentionPolicy(1).superfluous([record], []), list[Record])

@@ -22,7 +22,7 @@ from nbckpt.trials.model.metrics import Result
 from nbckpt.trials.model.recorder import TrialRecorder
 from nbckpt.trials.model.retention import RetentionPolicy
 from nbckpt.trials.model.stopping import Stopper
-from nbckpt.trials.model.trial import STOPPED, Status, Trial
+from nbckpt.trials.model.trial import STOPPED, Status, Trial, state_of
 from nbckpt.trials.training.trainable import Trainable
 
 ControlSignal = Literal["", "pause", "stop"]
@@ -70,6 +70,7 @@ class Attempt:
 
     def __init__(self, settings: RunSettings, trial: Trial, name: str) -> None:
         self.trial = trial
+        self._state = state_of(trial)
         self.signal: ControlSignal = ""
         self.saves = False
         self._settings = settings
@@ -175,20 +176,20 @@ class Attempt:
         settings, trial = self._settings, self.trial
         self._checkpoints = settings.trainable.checkpoints_in(trial.folder, self._name)
         self._checkpoints.sweep()
-        self._origin, notes = self._checkpoints.newest_whole(trial.checkpoint or "")
+        self._origin, notes = self._checkpoints.newest_whole(self._state.checkpoint or "")
         kept = settings.provenance
         if self._origin is None and settings.origin:
             self._recorder.start(settings.executor.name, None, settings.origin, provenance=kept)
             self._origin = held.enter_context(lent(trial.folder))  # see docs/decisions/0075
         else:
             self._recorder.start(settings.executor.name, self._origin, provenance=kept)
-        trial.note = note = "; ".join(notes)
-        self._saved_at = trial.iteration
+        self._state.note = note = "; ".join(notes)
+        self._saved_at = self._state.iteration
         settings.callbacks.call("on_trial_start", trial)
         settings.experiment.version += 1
         job = Job(
             settings.trainable,
-            trial.config,
+            self._state.config,
             trial.folder,
             trial.id,
             self._name,
@@ -197,7 +198,7 @@ class Attempt:
             self._warn,
         )
         self._worker = settings.executor.start(job)
-        trial.note = note
+        self._state.note = note
         if self.saves:
             self._worker.ask_for_checkpoint()
         try:
@@ -212,8 +213,8 @@ class Attempt:
 
     def _waits(self, missing: str) -> bool:
         """Show the resources that the trial waits for. Return whether to continue waiting."""
-        if missing and missing != self.trial.note:
-            self.trial.note = missing
+        if missing and missing != self._state.note:
+            self._state.note = missing
             self._settings.experiment.version += 1
         return not self.signal
 
@@ -233,7 +234,7 @@ class Attempt:
         if result.checkpoint == "given" or self._is_due(ends=ends):
             self._save()
         elif result.checkpoint == "missing":
-            self.saves, trial.note = False, NOT_SAVED
+            self.saves, self._state.note = False, NOT_SAVED
         if metrics and settings.callbacks.listed:
             settings.callbacks.call("on_trial_result", trial, metrics)
         settings.experiment.version += 1
@@ -246,11 +247,10 @@ class Attempt:
 
     def _is_due(self, *, ends: bool) -> bool:
         """Return whether a trainable that does not decide itself when to save should be saved now."""
-        settings, trial = self._settings, self.trial
-        if self._saves_itself or trial.iteration == self._saved_at:
+        if self._saves_itself or self._state.iteration == self._saved_at:
             return False
-        every = settings.checkpoint_every
-        due = bool(every) and trial.iteration % every == 0
+        every = self._settings.checkpoint_every
+        due = bool(every) and self._state.iteration % every == 0
         return due or self.saves or self.signal == "pause" or (ends and bool(every))
 
     def _save(self) -> None:
@@ -263,9 +263,9 @@ class Attempt:
             self._warn(error)
             return
         self._warning = ""
-        if trial.note == NOT_SAVED:
-            trial.note = ""
-        self._saved_at = trial.iteration
+        if self._state.note == NOT_SAVED:
+            self._state.note = ""
+        self._saved_at = self._state.iteration
         if record is None:
             return
         self._recorder.saved(record)
@@ -277,7 +277,7 @@ class Attempt:
         settings, checkpoints = self._settings, self._checkpoints
         if settings.keep is not None:
             # A checkpoint saved after the journal's checkpoint may be complete only in this folder.
-            needed = {self.trial.checkpoint or "", self._origin.name if self._origin else ""}
+            needed = {self._state.checkpoint or "", self._origin.name if self._origin else ""}
             try:
                 for old in settings.keep.superfluous(checkpoints.records(), needed):
                     checkpoints.delete(old)
@@ -286,7 +286,7 @@ class Attempt:
 
     def _warn(self, error: Exception) -> None:
         """Put a problem into the trial's note and the log. The trial continues."""
-        self._warning = self.trial.note = str(error)
+        self._warning = self._state.note = str(error)
         _log.warning("%s: %s", self._name, error)
 
     def _with_warning(self, note: str) -> str:

@@ -90,7 +90,7 @@ class OptunaSearch(Search):
     def reported(self, trial: Trial) -> str:
         """See `Search.reported`."""
         asked = self._asked.get(trial.id)
-        value = lookup(trial.last_result, self._metric)
+        value = lookup(trial.metrics, self._metric)
         # A step that is repeated after a restore was reported already, and was not pruned.
         if (
             asked is None

@@ -27,7 +27,7 @@ from nbckpt.trials.model.recorder import TrialRecorder
 from nbckpt.trials.model.space import recalled
 from nbckpt.trials.model.spec import Spec
 from nbckpt.trials.model.stopping import Stopper
-from nbckpt.trials.model.trial import STOPPED, Status, Trial, read_trials
+from nbckpt.trials.model.trial import STOPPED, Status, Trial, read_trials, state_of
 from nbckpt.trials.model.trust import trust_trials
 from nbckpt.trials.training.function import trainable_class
 from nbckpt.trials.views.metrics import inferred
@@ -82,8 +82,8 @@ class Runner:
                 self.spec, self._spec_at = spec, stamp
             for trial in read_trials(self.folder, self.trials):
                 if self.trials.get(trial.id) is not trial:  # new, or written to since
-                    known = self.trials.setdefault(trial.id, trial)
-                    vars(known).update(vars(trial) | {"config": recalled(self.spec.config, trial.config)})
+                    known, new = state_of(self.trials.setdefault(trial.id, trial)), vars(state_of(trial))
+                    vars(known).update(new | {"config": recalled(self.spec.config, trial.config)})
                     self.version += 1
 
     def write_spec(self, spec: Spec) -> None:
@@ -98,7 +98,8 @@ class Runner:
     def _recall_configs(self) -> None:
         """Give trials that were read from the disk the values that JSON cannot express."""
         for trial in self.trials.values():
-            trial.config = recalled(self.spec.config, trial.config)
+            state = state_of(trial)
+            state.config = recalled(self.spec.config, state.config)
 
     def add(self, *configs: Mapping[str, Any]) -> list[Trial]:
         """Make a new trial of each configuration, all in one step. None of them runs yet."""

@@ -16,7 +16,7 @@ from nbckpt.trials.checkpoints.record import Record
 from nbckpt.trials.model import journal
 from nbckpt.trials.model.journal import Event, Journal
 from nbckpt.trials.model.metrics import plain
-from nbckpt.trials.model.trial import Status, Trial, fold
+from nbckpt.trials.model.trial import Status, Trial, state_of
 
 _PACKAGE = Path(__file__).parents[2]
 
@@ -34,6 +34,7 @@ class TrialRecorder:
 
     def __init__(self, trial: Trial) -> None:
         self.trial = trial
+        self._state = state_of(trial)
         self._journal = Journal(trial.folder / journal.FILE)
 
     def __enter__(self) -> Self:
@@ -94,19 +95,19 @@ class TrialRecorder:
 
     def lose(self, message: str) -> None:
         """Mark the trial as failed in this process only, because its journal cannot be written."""
-        trial = self.trial
-        trial.status, trial.error, trial.ended_at = Status.ERROR, message, time.time()
+        state = self._state
+        state.status, state.error, state.ended_at = Status.ERROR, message, time.time()
 
     def close(self) -> None:
         """Close the journal. Later writes by another process are seen as a change."""
         self._journal.close()
-        self.trial.read_at = journal.stamp(self.trial.folder / journal.FILE)
+        self._state.read_at = journal.stamp(self.trial.folder / journal.FILE)
 
     def _record(self, event: Event, *, durable: bool = False) -> None:
         if event["event"] != "result":  # a result has its own time
             event["at"] = time.time()
         self._journal.append(event, durable=durable)  # before the fold: see docs/decisions/0015
-        fold(self.trial, event)
+        self._state.fold(event)
 
 
 def _theirs(error: BaseException) -> TracebackType | None:

@@ -12,12 +12,12 @@ from nbckpt.provenance.document import Provenance
 from nbckpt.provenance.lines import differences
 from nbckpt.provenance.trial import read_attempts
 from nbckpt.render import Cell, Column, Hint, Page, Picture, Result, Table, count, duration
+from nbckpt.trials.model.frame import pandas_for
 from nbckpt.trials.model.metrics import as_float
 from nbckpt.trials.model.spec import Spec
 from nbckpt.trials.model.trial import Trial
 from nbckpt.trials.model.view import ExperimentView
 from nbckpt.trials.views.formats import shown_value
-from nbckpt.trials.views.frame import pandas_for
 from nbckpt.trials.views.media import MediaPage, media_page, newest_media
 from nbckpt.trials.views.metrics import flat_config, inferred, likely_mode, value_of, varying
 from nbckpt.trials.views.plots import style

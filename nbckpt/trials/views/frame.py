@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING
 
-from nbckpt.errors import UsageError
+from nbckpt.trials.model.frame import pandas_for
 from nbckpt.trials.model.view import ExperimentView
 
 if TYPE_CHECKING:
@@ -23,17 +21,5 @@ def dataframe(experiment: ExperimentView) -> pandas.DataFrame:
     rows = []
     for trial in experiment.trials:
         config = {f"config/{key}": value for key, value in trial.config.items()}
-        rows += [{"trial": trial.id, **config, **result} for result in list(trial.results)]
+        rows += [{"trial": trial.id, **config, **result} for result in trial.results]
     return pandas.DataFrame(rows)
-
-
-def pandas_for(function: str) -> ModuleType:
-    """Return pandas, for a function of the user's.
-
-    Raises:
-        UsageError: pandas is not installed.
-    """
-    try:
-        return import_module("pandas")
-    except ImportError:
-        raise UsageError(f"{function} needs pandas: pip install pandas") from None

@@ -42,7 +42,7 @@ def newest_media(trial: Trial, step: int | None = None, name: str = "") -> list[
     Raises:
         UsageError: The trial has no such media.
     """
-    every = list(trial.media)
+    every = trial.media
     chosen = {media.name: media for media in every if step in {None, media.step} and name in {"", media.name}}
     if not chosen and (name or step is not None):
         raise UsageError(_nothing(trial, every, step, name))
@@ -85,7 +85,7 @@ def media_page(trial: Trial, step: int | None = None, name: str = "") -> MediaPa
 
 def _overview(trial: Trial, chosen: Sequence[StoredMedia]) -> Table:
     by_name: dict[str, list[StoredMedia]] = {media.name: [] for media in chosen}
-    for media in list(trial.media):
+    for media in trial.media:
         if media.name in by_name:
             by_name[media.name].append(media)
     rows = tuple(

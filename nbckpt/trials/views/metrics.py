@@ -12,7 +12,7 @@ from typing import Any, Literal
 from nbckpt.errors import UsageError
 from nbckpt.render import Cell, thinned
 from nbckpt.trials.model.metrics import as_float, flat, is_number, lookup, numbers, plain
-from nbckpt.trials.model.trial import Trial
+from nbckpt.trials.model.trial import Trial, remember, state_of
 from nbckpt.trials.views.formats import shown_value
 
 Scope = Literal["last", "best"]
@@ -66,8 +66,8 @@ def inferred(trials: Sequence[Trial], first: str = "", most: int | None = _MOST_
     """Return the names of at most *most* numbers that trials report; *first* comes first."""
     names = dict.fromkeys([first] if first else [])
     for trial in trials:
-        last = trial.last_result
-        names |= trial.remember("numbers", last, partial(_named_numbers, last))
+        last = state_of(trial).last_result
+        names |= remember(trial, "numbers", last, partial(_named_numbers, last))
     return list(names)[:most]
 
 
@@ -81,10 +81,12 @@ def varying(trials: Sequence[Trial]) -> list[str]:
 
 def flat_config(trial: Trial) -> dict[str, tuple[Any, str]]:
     """Return a trial's configuration by its keys, `a/b` for nested keys: each value with its JSON."""
-    config = trial.config
-    return trial.remember(
-        "config", config, lambda: {key: (value, json.dumps(value)) for key, value in flat(plain(config))}
-    )
+    config = state_of(trial).config
+    return remember(trial, "config", config, partial(_flat, config))
+
+
+def _flat(config: Mapping[str, Any]) -> dict[str, tuple[Any, str]]:
+    return {key: (value, json.dumps(value)) for key, value in flat(plain(config))}
 
 
 def by_metric(trials: Sequence[Trial], metric: str, mode: str, scope: Scope = "last") -> Sequence[Trial]:
@@ -121,7 +123,7 @@ def likely_mode(metric: str) -> Literal["", "min", "max"]:
 
 def metric_cell(trial: Trial, name: str) -> Cell:
     """Return the cell of a metric: its last value and a sparkline."""
-    return trial.remember(("cell", name), trial.last_result, partial(_metric_cell, trial, name))
+    return remember(trial, ("cell", name), state_of(trial).last_result, partial(_metric_cell, trial, name))
 
 
 def _metric_cell(trial: Trial, name: str) -> Cell:
@@ -134,7 +136,7 @@ def _metric_cell(trial: Trial, name: str) -> Cell:
 
 def _sampled(trial: Trial, name: str) -> list[float]:
     """Return the numbers that a trial reported under a name; a sample if there are very many results."""
-    values = [lookup(result, name) for result in thinned(trial.results, _SAMPLED)]
+    values = [lookup(result, name) for result in thinned(state_of(trial).results, _SAMPLED)]
     return [value for value in values if is_number(value)]
 
 

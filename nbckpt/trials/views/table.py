@@ -12,7 +12,7 @@ from nbckpt.errors import UsageError
 from nbckpt.render import Cell, Column, Fold, Hint, Page, Result, Table, count, duration
 from nbckpt.trials.model.metrics import is_number, plain
 from nbckpt.trials.model.stopping import Stopper
-from nbckpt.trials.model.trial import Status, Trial
+from nbckpt.trials.model.trial import Status, Trial, state_of
 from nbckpt.trials.model.view import ExperimentView
 from nbckpt.trials.views.data import ExperimentData, experiment_data
 from nbckpt.trials.views.eta import RECENT, Progress, progress, typical
@@ -157,7 +157,7 @@ def _progress(
     )
     usual, stop = typical(trial.iteration for trial in finished), experiment.spec.stop
     return {
-        trial.id: progress(trial.results[-RECENT:], trial.iteration, trial.elapsed_s, stop, usual)
+        trial.id: progress(state_of(trial).results[-RECENT:], trial.iteration, trial.elapsed_s, stop, usual)
         for trial in running
     }
 
@@ -202,7 +202,7 @@ def _table(
             *(shown_value(configs[trial.id].get(key, "")) for key in keys),
             str(running.get(trial.id, trial.iteration)),
             *(metric_cell(trial, name) for name in metrics),
-            Cell(_step(trial.checkpoint), trial.checkpoint or ""),
+            Cell(_step(trial.checkpoint_name), trial.checkpoint_name or ""),
             _unsaved(trial),
             duration(trial.elapsed_s),
             *([etas.get(trial.id, "")] if etas else []),

@@ -1,0 +1,87 @@
+"""A trial is read-only: it shows its configuration, its results, its checkpoint and its end."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+import pandas
+import pytest
+
+import nbckpt
+from nbckpt.errors import NotFoundError
+from nbckpt.trials.checkpoints.record import Record
+from nbckpt.trials.model.recorder import TrialRecorder
+
+ATTRIBUTES = [name for name, member in inspect.getmembers(nbckpt.Trial) if isinstance(member, property)]
+
+
+def train(config: dict[str, Any]) -> None:
+    print("training", config["lr"])
+    for step in range(3):
+        nbckpt.report(loss=config["lr"] / (step + 1), checkpoint={"step": step} if step == 1 else None)
+
+
+@pytest.fixture
+def trial(tmp_path: Path) -> nbckpt.Trial:
+    experiment = nbckpt.run(train, {"lr": 0.5}, name="e", folder=tmp_path, executor="inline")
+    experiment.wait()
+    return experiment.trial("t0")
+
+
+@pytest.mark.parametrize("name", ATTRIBUTES)
+def test_an_attribute_of_a_trial_cannot_be_assigned(name: str, trial: nbckpt.Trial) -> None:
+    before = getattr(trial, name)
+    with pytest.raises(AttributeError, match=name):
+        setattr(trial, name, before)
+
+
+def test_changing_what_a_trial_returned_does_not_change_it(trial: nbckpt.Trial) -> None:
+    trial.config["lr"] = 2
+    trial.metrics["loss"] = 2
+    trial.results.clear()
+    assert trial.config == {"lr": 0.5}
+    assert trial.metrics["loss"] == 0.5 / 3
+    assert trial.iteration == len(trial.results) == 3
+
+
+def test_metrics_are_the_last_result_and_history_has_all(trial: nbckpt.Trial) -> None:
+    assert trial.metrics == trial.results[-1]
+    assert isinstance(trial.history, pandas.DataFrame)
+    assert list(trial.history["loss"]) == [0.5, 0.25, 0.5 / 3]
+    assert list(trial.history["training_iteration"]) == [1, 2, 3]
+
+
+def test_a_trial_without_a_result_has_an_empty_history(tmp_path: Path) -> None:
+    trial = nbckpt.Trial(tmp_path / "t0", {})
+    assert trial.metrics == {}
+    assert trial.history.empty
+    assert trial.checkpoint is None
+
+
+def test_the_checkpoint_of_a_trial_is_a_checkpoint(trial: nbckpt.Trial) -> None:
+    assert isinstance(trial.checkpoint, nbckpt.Checkpoint)
+    assert trial.checkpoint.to_dict() == {"step": 1}
+    assert (trial.checkpoint_name, trial.checkpoint_iteration) == ("checkpoint_000002", 2)
+
+
+def test_a_checkpoint_that_is_gone_is_not_found(trial: nbckpt.Trial) -> None:
+    for record in trial.checkpoints.records():
+        trial.checkpoints.delete(record)
+    with pytest.raises(NotFoundError, match="there is no checkpoint 'checkpoint_000002'"):
+        _ = trial.checkpoint
+
+
+def test_an_empty_checkpoint_is_none(tmp_path: Path) -> None:
+    trial = nbckpt.Trial(tmp_path / "t0", {})
+    record = trial.checkpoints.publish(None, Record("checkpoint_000001", "null", 1))
+    with TrialRecorder(trial) as recorder:
+        recorder.result({"training_iteration": 1})
+        recorder.saved(record)
+    assert (trial.checkpoint_name, trial.checkpoint) == ("checkpoint_000001", None)
+
+
+def test_a_trial_shows_how_it_ended_and_what_it_printed(trial: nbckpt.Trial) -> None:
+    assert (trial.status, trial.error) == ("TERMINATED", "")
+    assert trial.log() == ["training 0.5"]
