@@ -167,7 +167,7 @@ def test_a_collected_removal_cannot_be_undone(store: str, capsys: pytest.Capture
 def test_the_recorded_cell_is_shown_as_it_was_typed(store: str, capsys: pytest.CaptureFixture[str]) -> None:
     source = "%ckpt save two -m 'see %ckpt ls'"
     with Tracker(store) as tracker:
-        tracker.save({"x": 1}, "two", provenance={"cell": {"count": 1, "source": source}})
+        tracker.save({"x": 1}, "two", origin={"cell": {"count": 1, "source": source}})
     assert main(["show", "two", "--store", store]) == 0
     assert f"    {source}\n" in capsys.readouterr().out
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from nbckpt.commands.meaning import is_ref, is_trial
@@ -13,9 +15,14 @@ from nbckpt.commands.table import Session
 from nbckpt.core.checkpoint import Checkpoint
 from nbckpt.core.diff import Difference
 from nbckpt.core.files import FILES, KIND
+from nbckpt.errors import NbckptError
+from nbckpt.provenance.document import Provenance
+from nbckpt.provenance.trial import read_attempts
 from nbckpt.render import Column, Fold, Page, Result, Table, count
 from nbckpt.tracker import Compared
 from nbckpt.tracker.comparing import Comparable, by_name
+
+_MOST_ORIGINS = 30
 
 
 @dataclass(frozen=True, repr=False)
@@ -51,8 +58,16 @@ class Comparison(Result):
         headline = f"{self.old} -> {self.new}: {count(len(differ), 'variable differs', 'variables differ')}"
         if compared.files:
             headline += f", {count(len(files), 'file differs', 'files differ')}"
-        tables = _table("variable", differ), _table("file", files), packages
+        tables = _table("variable", differ), _table("file", files), packages, self._origins()
         return Page(headline, tables, tuple(notes), folds)
+
+    def _origins(self) -> Table:
+        """Return a table of what else differs. It leaves out packages that the table of packages has."""
+        known = {f"package {name}" for name, *_ in self.compared.packages}
+        rows = [row for row in self.compared.provenance if row[0] not in known]
+        more = f"; {_MOST_ORIGINS} of {len(rows)}" if len(rows) > _MOST_ORIGINS else ""
+        columns = (Column("part", code=True), Column(self.old), Column(self.new))
+        return Table(f"where they come from{more}", columns, tuple(rows[:_MOST_ORIGINS]))
 
 
 def _table(kind: str, differ: Sequence[Difference]) -> Table:
@@ -91,4 +106,11 @@ def _side(session: Session, ref: str) -> Comparable:
 
     files = {path: saved for path, saved in record.files.items() if path in manifest.files}
     load = (lambda name: fields()[name]) if is_ours or not manifest.values else None
-    return Comparable(manifest, by_name(manifest), load, files)
+    return Comparable(manifest, by_name(manifest), load, files, provenance=_of_trial(trial.folder))
+
+
+def _of_trial(folder: Path) -> Provenance | None:
+    """Return the provenance of a trial's last attempt, or None if it cannot be read."""
+    with suppress(NbckptError):
+        return read_attempts(folder)[-1]
+    return None

@@ -79,6 +79,7 @@ def save(
     exclude: Sequence[Variable] = (),
     all_: bool = False,
     states: bool = False,
+    no_provenance: bool = False,
 ) -> SaveResult:
     """Save variables as a new version of NAME.
 
@@ -89,6 +90,7 @@ def save(
         exclude: Do not save this variable; repeat for several. Patterns work too.
         all_: Also save the earlier results that IPython keeps: _, _1, _2, …
         states: Also save the live states (nbckpt.State).
+        no_provenance: Do not keep the commit, the packages, the machine and the cells.
     """
     namespace = session.live("save")
     hidden = session.hidden
@@ -102,7 +104,8 @@ def save(
         hidden=hidden,
         states=states,
         message=message,
-        provenance=session.where,
+        origin=session.where,
+        provenance=not no_provenance,
         progress=session.progress,
     )
     session.auto.wake()

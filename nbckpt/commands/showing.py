@@ -17,11 +17,13 @@ from nbckpt.core.packs.reader import Reader
 from nbckpt.core.tables import files_table, previews, values_table
 from nbckpt.errors import CorruptError, UsageError
 from nbckpt.listing import Row, Rows
+from nbckpt.provenance.checkpoint import read_provenance
+from nbckpt.provenance.lines import described
 from nbckpt.render import Column, Fold, Hint, Page, Picture, Result, Table, age, count, size
 from nbckpt.trials import Experiment
 from nbckpt.trials.checkpoint_index import TrialCheckpoint
 from nbckpt.trials.views.media import newest_media
-from nbckpt.trials.views.trial_page import TrialShown
+from nbckpt.trials.views.trial_page import TrialShown, provenance_of
 
 _MOST_PICTURES = 12
 _MOST_PICTURE = 4 << 20
@@ -34,6 +36,7 @@ class Shown(Result):
     row: Row
     pictures: tuple[Picture, ...] = ()
     also: str = ""
+    provenance: tuple[str, ...] = ()
     hints: tuple[Hint, ...] = ()
 
     @property
@@ -53,7 +56,7 @@ class Shown(Result):
         notes = [f"{name}saved {when.text} ({when.hint}), {size(self.row.size)}"]
         if provenance.get("notebook"):
             notes.append(f"from {provenance['notebook']}")
-        if provenance.get("python"):
+        if provenance.get("python") and not self.provenance:
             notes.append(f"Python {provenance['python']} on {provenance.get('system', '?')}")
         if not self.row.trusted:
             ref = self.row.label.split(", ")[0]
@@ -69,6 +72,7 @@ class Shown(Result):
                 *notes,
                 *torn_note(value.name for value in manifest.values if value.changed),
                 *manifest.warnings,
+                *self.provenance,
             ),
             tuple(_folds(provenance)),
             self.pictures,
@@ -140,8 +144,9 @@ def show(
     row = Rows(tracker.history).read(entry or tracker.find(ref))
     if row.manifest is None:
         return Shown(row)
-    pictures = tuple(_pictures(row.manifest, tracker.read(row.manifest)))
-    return Shown(row, pictures, also_a_trial(session, ref))
+    reader = tracker.read(row.manifest)
+    provenance = tuple(described(read_provenance(row.manifest, reader)))
+    return Shown(row, tuple(_pictures(row.manifest, reader)), also_a_trial(session, ref), provenance)
 
 
 def _pictures(manifest: Manifest, reader: Reader) -> Iterable[Picture]:
@@ -161,4 +166,4 @@ def _trial(session: Session, ref: str, step: int | None, name: str) -> Shown | T
         return shown
     trial, record = session.library.checkpoint(ref)
     row = Rows(session.tracker.history).read(TrialCheckpoint(trial.folder, record.name))
-    return Shown(row, hints=(Hint("Restore", f"%ckpt restore {row.ref}"),))
+    return Shown(row, provenance=provenance_of(trial), hints=(Hint("Restore", f"%ckpt restore {row.ref}"),))

@@ -23,6 +23,18 @@ def _set_print_options(numpy: Any, options: dict[str, Any]) -> None:
     numpy.set_printoptions(**{name: option for name, option in options.items() if name != "override_repr"})
 
 
+def _cuda_states(torch: Any) -> list[list[int]] | None:
+    """Return the state of each GPU's generator; None if CUDA was not started, which reading would do."""
+    if not torch.cuda.is_initialized():
+        return None
+    return [state.tolist() for state in torch.cuda.get_rng_state_all()]
+
+
+def _set_cuda_states(torch: Any, states: list[list[int]] | None) -> None:
+    if states is not None:
+        torch.cuda.set_rng_state_all([torch.tensor(state, dtype=torch.uint8) for state in states])
+
+
 _SETTINGS: dict[str, _Setting] = {
     "random.state": _Setting("random", lambda m: m.getstate(), lambda m, state: m.setstate(state)),
     "numpy.random.state": _Setting(
@@ -34,6 +46,7 @@ _SETTINGS: dict[str, _Setting] = {
         lambda m: m.get_rng_state().tolist(),
         lambda m, state: m.set_rng_state(m.tensor(state, dtype=m.uint8)),
     ),
+    "torch.cuda.random.state": _Setting("torch", _cuda_states, _set_cuda_states),
 }
 
 NAMES = frozenset(_SETTINGS)
@@ -42,11 +55,12 @@ NAMES = frozenset(_SETTINGS)
 
 def read_states() -> dict[str, Any]:
     """Return the states of the imported libraries, by their names here."""
-    return {
+    states = {
         name: setting.read(modules[setting.module])
         for name, setting in _SETTINGS.items()
         if setting.module in modules
     }
+    return {name: state for name, state in states.items() if state is not None}
 
 
 def write_states(states: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:

@@ -99,7 +99,8 @@ class CheckpointData:
         skipped: The variables that could not be saved.
         warnings: What will not be restored completely.
         deleted: The variables that were deleted before the save.
-        provenance: The cell, the notebook, the machine and the packages.
+        provenance: The cell, the notebook, the machine and the packages; under `again`, what is needed to do
+            it again.
     """
 
     id: str
@@ -136,6 +137,7 @@ class Manifest:
     deleted: tuple[str, ...] = ()
     provenance: Mapping[str, Any] = field(default_factory=dict)
     inline: Mapping[str, bytes] = field(default_factory=dict)
+    attachments: Mapping[str, Content] = field(default_factory=dict)
     id: str = ""
     signature: Signature | None = None
 
@@ -160,6 +162,11 @@ class Manifest:
 
     def contents(self) -> Iterable[Content]:
         """Yield every content that the manifest names."""
+        yield from self._own_contents()
+        yield from self.attachments.values()
+
+    def _own_contents(self) -> Iterable[Content]:
+        """Yield the contents of values and files."""
         for group in self.groups:
             yield group.record
             yield from group.roots
@@ -178,8 +185,8 @@ class Manifest:
         return runs - set(self.inline)
 
     def size(self) -> int:
-        """Return the size of the checkpoint's contents in bytes."""
-        return sum(content.size for content in self.contents())
+        """Return the size of the values and files in bytes."""
+        return sum(content.size for content in self._own_contents())
 
     def find(self, name: str) -> Value | None:
         """Return the value with this name, or None."""
@@ -200,6 +207,7 @@ class Manifest:
             files={path: change(content) for path, content in self.files.items()},
             values=tuple(map(value, self.values)),
             attributes=tuple(map(value, self.attributes)),
+            attachments={name: change(content) for name, content in self.attachments.items()},
         )
 
 

@@ -73,7 +73,9 @@ _BODY = {
         "new_bytes?": int,
         "packages?": {str: str},
         "cell?": {"source?": str},
+        "again?": dict,
     },
+    "attachments?": {str: _CONTENT},
     "inline?": {str: str},
 }
 _TAIL = {"id": str, "signature?": OneOf({"key": str, "hmac": str}, None)}
@@ -190,6 +192,9 @@ def _to_json(manifest: Manifest) -> dict[str, Any]:
         "warnings": list(manifest.warnings),
         "deleted": sorted(manifest.deleted),
         "provenance": dict(manifest.provenance),
+        "attachments": {
+            name: _write_content(content, numbers) for name, content in manifest.attachments.items()
+        },
         "digest": "" if manifest.algorithms.name == BLAKE3 else manifest.algorithms.name,
         "inline": {pack: base64.b64encode(data).decode() for pack, data in manifest.inline.items()},
     }
@@ -256,5 +261,8 @@ def _from_json(document: Mapping[str, Any]) -> Manifest:
         warnings=tuple(document.get("warnings", ())),
         deleted=tuple(document.get("deleted", ())),
         provenance=document.get("provenance", {}),
+        attachments={
+            name: _read_content(content, packs) for name, content in document.get("attachments", {}).items()
+        },
         inline={pack: base64.b64decode(data) for pack, data in document.get("inline", {}).items()},
     )

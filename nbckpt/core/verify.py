@@ -191,6 +191,7 @@ def _touched(
             if value.group in groups or needs(value.picture)
         ]
         names += [path for path, content in manifest.files.items() if needs(content)]
+        names += [name for name, content in manifest.attachments.items() if needs(content)]
         if names:
             touched.append((manifest.id, tuple(names)))
     return tuple(touched)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nbckpt.provenance.git import Code, read_code
+from nbckpt.provenance.machine import machine
 
 Folders = tuple[str, ...]
 Answer = tuple[Code | None, float]
@@ -84,9 +85,10 @@ class _Asker:  # see docs/decisions/0076
         for question in batch:
             folders = question.folders
             if folders not in answers:
-                asked_at = time.monotonic()
+                asked_at = time.monotonic()  # before git: what changes meanwhile is newer
                 answers[folders] = self.known[folders] = _code(folders), asked_at
             question.answer.set_result(answers[folders])
+        machine()  # it may take longer than git, so a save does not wait for it
         for work in dict.fromkeys(question.work for question in batch if question.work is not None):
             try:
                 work([question for question in batch if question.work is work])

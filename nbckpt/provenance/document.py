@@ -11,9 +11,9 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from nbckpt.core.manifest import now
 from nbckpt.core.schema import check, parse
@@ -22,6 +22,8 @@ from nbckpt.provenance.git import Code
 from nbckpt.provenance.masking import masked_command, masked_text
 from nbckpt.provenance.packages import installed
 from nbckpt.provenance.seeds import read_seeds
+
+T = TypeVar("T")
 
 MOST_OBJECT = 8 << 20
 """The most bytes of an object."""
@@ -179,13 +181,30 @@ def take(sources: Sequence[str], inputs: Sequence[Mapping[str, Any]], *, seeds: 
         seeds: Whether to read the states of the random generators.
         more: More fields of the document.
     """
-    command = [word[:_MOST_WORD] for word in masked_command([*sys.orig_argv][:_MOST_WORDS])]
-    document = {"at": now(), "command": command, **more}
-    if sources:
-        document["cell"] = len(sources)
-    if inputs:
-        document["data"] = list(inputs)
-    return Taken(document, sources, read_seeds() if seeds else {}, installed())
+    notes: list[str] = []
+    known = {
+        "command": _tried(_command, notes),
+        "cell": len(sources),
+        "data": list(inputs),
+        **more,
+    }
+    states: Mapping[str, Any] = _tried(read_seeds, notes) or {} if seeds else {}
+    packages: Mapping[str, str] = _tried(installed, notes) or {}
+    document = {"at": now(), **known, "notes": notes}
+    return Taken({name: part for name, part in document.items() if part}, sources, states, packages)
+
+
+def _tried(read: Callable[[], T], notes: list[str]) -> T | None:
+    """Return what *read* returns. If it fails, note that, because a save or a trial never fails by it."""
+    try:
+        return read()
+    except Exception as error:  # noqa: BLE001  other libraries are asked
+        notes.append(f"{read.__name__.strip('_')} failed: {type(error).__name__}: {error}"[:_MOST_WORD])
+        return None
+
+
+def _command() -> list[str]:
+    return [word[:_MOST_WORD] for word in masked_command([*sys.orig_argv][:_MOST_WORDS])]
 
 
 def finished(taken: Taken, code: Code | None, machine: Mapping[str, Any], age_s: float = 0) -> dict[str, Any]:
@@ -203,8 +222,14 @@ def _masked(sources: Sequence[str]) -> list[str]:
     masked, left = [], _MOST_CELLS
     for source in reversed(sources):
         left -= len(source)
-        masked.append(masked_text(source, is_code=True) if left >= 0 else "")
+        masked.append(_masked_cell(source) if left >= 0 else "")
     return masked[::-1]
+
+
+@lru_cache(2000)
+def _masked_cell(source: str) -> str:
+    """Return a cell without secrets. Each save has all cells again, and masking takes time."""
+    return masked_text(source, is_code=True)
 
 
 def _encoded(part: Any) -> bytes:

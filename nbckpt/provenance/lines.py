@@ -25,16 +25,24 @@ def lines(provenance: Provenance) -> list[str]:
     ]
 
 
+def described(provenance: Provenance | None) -> list[str]:
+    """Return the four lines, and a warning about changes that no commit has; nothing without provenance."""
+    return [] if provenance is None else [*lines(provenance), *warnings(provenance)]
+
+
 def warnings(provenance: Provenance) -> list[str]:
-    """Return a line about changes that no commit has, if there are any."""
-    code = provenance.code
+    """Return a line about changes that no commit has, if there are any, and the notes."""
+    code, notes = (
+        provenance.code,
+        [short(visible(note), _MOST) for note in provenance.document.get("notes", ())],
+    )
     if not (code.get("changed") or code.get("untracked")):
-        return []
+        return notes
     lost = [*code["left_out"], *code["untracked"]]
     kept = f"{count(len(code['changed']), 'changed file')} not committed" if code["changed"] else ""
     kept += ", kept as a patch" if kept and not code["left_out"] else ""
     missing = f"not kept: {_names(lost)}" if lost else ""
-    return [short(f"Not committed: {'; '.join(filter(None, (kept, missing)))}", _MOST)]
+    return [short(f"Not committed: {'; '.join(filter(None, (kept, missing)))}", _MOST), *notes]
 
 
 def _names(names: Sequence[str]) -> str:

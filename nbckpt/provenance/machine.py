@@ -18,9 +18,20 @@ _MOST_GPUS = 64
 _QUERY = ("--query-gpu=name,memory.total,driver_version", "--format=csv,noheader,nounits")
 
 
+def known_machine() -> Mapping[str, Any]:
+    """Return what is known of this machine, at once: without its GPUs if nobody asked for them yet."""
+    return machine() if machine.cache_info().currsize else _facts()
+
+
 @cache
 def machine() -> Mapping[str, Any]:
     """Return what is known of this machine. It asks `nvidia-smi`, which may take seconds."""
+    gpus = _gpus()
+    return {**_facts(), "gpus": gpus} if gpus else _facts()
+
+
+@cache
+def _facts() -> Mapping[str, Any]:
     known = {
         "python": platform.python_version(),
         "implementation": platform.python_implementation(),
@@ -28,7 +39,6 @@ def machine() -> Mapping[str, Any]:
         "platform": platform.platform()[:200],
         "cpu": _cpu()[:200],
         "cpus": os.cpu_count() or 0,
-        "gpus": _gpus(),
     }
     return {name: value for name, value in known.items() if value}
 

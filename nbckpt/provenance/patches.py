@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from nbckpt.provenance.masking import MASK, Masker
@@ -56,6 +57,7 @@ def _path(header: str) -> str:
     return names[len(names) // 2 + 1 :].removeprefix("b/")
 
 
+@lru_cache(4)
 def masked_patch(patch: bytes) -> bytes:
     """Return a patch without secrets; see masking.py. It has the same lines, so it stays a patch."""
     lines: list[str] = []

@@ -14,6 +14,9 @@ from nbckpt.core.selection import Selection
 from nbckpt.core.values.classes import Classes
 from nbckpt.core.values.loading import load_values
 from nbckpt.errors import CodecError, UsageError
+from nbckpt.provenance.checkpoint import AGAIN, Origin, read_provenance
+from nbckpt.provenance.document import Provenance
+from nbckpt.provenance.lines import differences as differences_of
 from nbckpt.render import size
 from nbckpt.states.snapshot import is_state, snapshots
 from nbckpt.tracker.results import Compared
@@ -32,6 +35,7 @@ class Comparable:
         load: Returns a value by its name; None if no value may be loaded.
         files: For each file its size, and a text that is equal for equal contents.
         packages: The versions of the packages.
+        provenance: What is needed to do it again; None if that is not known.
         is_part: Whether this is the live side and holds only the names of the other side.
     """
 
@@ -40,6 +44,7 @@ class Comparable:
     load: Loaded | None
     files: Mapping[str, tuple[int, str]] = field(default_factory=dict)
     packages: Mapping[str, Any] = field(default_factory=dict)
+    provenance: Provenance | None = None
     is_part: bool = False
 
 
@@ -53,12 +58,11 @@ def by_name(manifest: Manifest) -> dict[str, Value]:
     return {value.name: value for value in manifest.values}
 
 
-def stored(manifest: Manifest, reader: Reader | None) -> Comparable:
-    """Return a checkpoint as one side of a comparison. Without a reader, no value may be loaded."""
+def stored(manifest: Manifest, source: Reader, *, trusted: bool) -> Comparable:
+    """Return a checkpoint as one side of a comparison. If it is not trusted, no value may be loaded."""
 
     def load(name: str) -> Any:
-        assert reader is not None
-        loaded, failed = load_values(manifest, reader, [name], {}, classes=Classes("apart"))
+        loaded, failed = load_values(manifest, source, [name], {}, classes=Classes("apart"))
         if failed:
             raise CodecError(failed[0].reason)
         return loaded[name]
@@ -66,9 +70,10 @@ def stored(manifest: Manifest, reader: Reader | None) -> Comparable:
     return Comparable(
         manifest,
         by_name(manifest),
-        load if reader else None,
+        load if trusted else None,
         {path: (content.size, repr(content.runs)) for path, content in manifest.files.items()},
         manifest.provenance.get("packages", {}),
+        read_provenance(manifest, source),
     )
 
 
@@ -93,6 +98,7 @@ def live(
         live_values(variables, namespace),
         variables.__getitem__,
         packages=environment.packages(),
+        provenance=Origin().provenance() if before.provenance.get(AGAIN) else None,
         is_part=not is_whole(before),
     )
 
@@ -114,6 +120,7 @@ def compared(before: Comparable, after: Comparable) -> Compared:
         package_diff(before.packages, after.packages),
         may_load,
         after.is_part,
+        differences_of(before.provenance, after.provenance),
         [] if after.manifest is None else _files(before.files, after.files),
     )
 

@@ -83,6 +83,7 @@ class Compared:
         packages: The name and the two versions of each package that differs.
         loaded: Whether values were loaded for the comparison.
         is_part: Whether only the names in *old* were compared, since it holds a part of the variables.
+        provenance: What else differs: the name of each part, and its old and new value as text.
         files: The difference of each file of two checkpoints.
     """
 
@@ -93,6 +94,7 @@ class Compared:
     packages: list[tuple[str, str, str]]
     loaded: bool
     is_part: bool = False
+    provenance: list[tuple[str, str, str]] = field(default_factory=list)
     files: list[Difference] = field(default_factory=list)
 
     def __repr__(self) -> str:

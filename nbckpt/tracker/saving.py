@@ -11,6 +11,7 @@ from nbckpt.core.packs.writer import Packer, Progress
 from nbckpt.core.selection import Selection
 from nbckpt.core.values.variables import Captured, capture
 from nbckpt.errors import CodecError, UsageError
+from nbckpt.provenance.checkpoint import AGAIN, Attached, Origin
 from nbckpt.states.snapshot import is_state, note_saved, snapshots
 
 
@@ -24,6 +25,7 @@ class Save:
         origin: The cell and the notebook.
         message: A note for people.
         states: Whether to save the live states too.
+        again: What is needed to do it again; None to keep nothing of that.
 
     Raises:
         UsageError: There is no such variable, or no live state.
@@ -38,8 +40,10 @@ class Save:
         message: str,
         *,
         states: bool,
+        again: Origin | None = None,
     ) -> None:
         self._namespace, self._before, self._origin, self._message = namespace, before, origin, message
+        self._again = again
         self._whole = selection.whole
         self._chosen = selection.of(namespace)
         everything = {} if self._whole else Selection(hidden=selection.hidden).of(namespace)
@@ -63,6 +67,7 @@ class Save:
             first = captured.skipped[0]
             raise CodecError(f"cannot save {first.path}: {first.reason}. No variable is left to save")
         packer.finish(progress)
+        again, attachments, inline = self._again.attach(packer) if self._again else Attached({}, {}, {})
         return Manifest(
             algorithms=packer.algorithms,
             kind="variables",
@@ -79,8 +84,10 @@ class Save:
                 "packages": environment.packages(),
                 "new_bytes": packer.new_bytes,
                 **self._origin,
+                **({AGAIN: again} if again else {}),
             },
-            inline=packer.inline,
+            attachments=attachments,
+            inline={**packer.inline, **inline},
         )
 
     def _deleted(self, captured: Captured) -> tuple[str, ...]:

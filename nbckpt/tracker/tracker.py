@@ -26,8 +26,9 @@ from nbckpt.core.values.variables import capture
 from nbckpt.core.verify import Verified, verify
 from nbckpt.errors import NbckptError, UsageError
 from nbckpt.listing import listing_table, read_rows
+from nbckpt.provenance.checkpoint import Origin
 from nbckpt.render import Hint, Page, Rich, count
-from nbckpt.settings import Settings
+from nbckpt.settings import Settings, wants_provenance
 from nbckpt.store import Store, is_far, open_store, with_cache
 from nbckpt.tracker.binding import Binder
 from nbckpt.tracker.comparing import Comparable, compared, live, stored
@@ -105,7 +106,8 @@ class Tracker(Rich):
         hidden: Container[str] = frozenset(),
         states: bool = False,
         message: str = "",
-        provenance: Mapping[str, Any] | None = None,
+        origin: Mapping[str, Any] | None = None,
+        provenance: bool = True,
         progress: Progress | None = None,
     ) -> Saved:
         """Save variables of *namespace*, by default all of them, as a new checkpoint.
@@ -124,7 +126,9 @@ class Tracker(Rich):
             hidden: Names that are not the user's variables.
             states: Whether to save the live states (`nbckpt.State`) too.
             message: A note for people.
-            provenance: The origin of the save: `cell`, `notebook`.
+            origin: Where the save comes from: `cell`, `notebook`.
+            provenance: Whether to keep what is needed to do it again: the commit and the uncommitted changes,
+                the packages, the machine, the cells.
             progress: Called with the progress.
 
         Raises:
@@ -135,9 +139,10 @@ class Tracker(Rich):
         started = time.perf_counter()
         self.history.check_format()
         selection = Selection(tuple(variables), tuple(exclude), hidden)
-        origin = {"notebook": self.settings.notebook} if self.settings.notebook else {}
-        origin |= provenance or {}
-        save = Save(namespace, selection, self._before, origin, message, states=states)
+        again = Origin() if provenance and wants_provenance() else None
+        notebook = {"notebook": self.settings.notebook} if self.settings.notebook else {}
+        origin = {**notebook, **(origin or {})}
+        save = Save(namespace, selection, self._before, origin, message, states=states, again=again)
         write = partial(save.write, progress=progress)
         publish = partial(self.history.publish, name=name or self._default_name())
         (manifest, ref), new_bytes = transfer.save(self.history, self._known, write, publish)
@@ -204,7 +209,7 @@ class Tracker(Rich):
     def comparable(self, ref: str) -> Comparable:
         """Return a checkpoint as one side of a comparison."""
         manifest = self.manifest(ref)
-        return stored(manifest, self.read(manifest) if self.history.trusted(manifest) else None)
+        return stored(manifest, self.read(manifest), trusted=self.history.trusted(manifest))
 
     def _live_values(self, live: Mapping[str, Any], namespace: dict[str, Any]) -> dict[str, Value]:
         """Return the values that a save of *live* would have, without saving."""

@@ -141,9 +141,15 @@ class Packer:
             self._lent.add(stored, view, blob)
         return stored
 
-    def add_record(self, record: bytes) -> Stored:
-        """Take a pickled record. Its blobs are compressed if that saves space."""
-        return self._take(memoryview(record), RECORD_BLOB)
+    def add_record(self, record: bytes, blob: int = RECORD_BLOB) -> Stored:
+        """Take a pickled record, in blobs of *blob* bytes. They are compressed if that saves space."""
+        return self._take(memoryview(record), blob)
+
+    def beside(self, *, inline: bool) -> Packer:
+        """Return another packer for the same checkpoint. It counts its new bytes itself."""
+        return Packer(
+            self._store, self._known, algorithms=self.algorithms, inline=inline, salted=self._salted
+        )
 
     def add_more(self, stored: Stored, data: bytes) -> None:
         """Take the next whole blobs, or the last part, of a long record. Waits while much data is unwritten.

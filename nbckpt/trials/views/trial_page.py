@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from nbckpt.errors import NbckptError, NotFoundError
-from nbckpt.provenance.lines import SHORT, lines, warnings
+from nbckpt.provenance.lines import SHORT, described
 from nbckpt.provenance.trial import read_attempts
 from nbckpt.render import Column, Fold, Hint, Page, Result, Table, age, count, duration, short, size
 from nbckpt.trials.checkpoints.record import Record
@@ -66,7 +66,7 @@ class TrialShown(Result):
                 *damages,
                 *self.notes,
                 *media.notes,
-                *_provenance(trial),
+                *provenance_of(trial),
                 f"kept in {trial.folder}",
             ),
             ((fold,) if failed else ()) + self._log() + tuple(media.folds),
@@ -106,7 +106,7 @@ class TrialShown(Result):
         return Table("metrics", (Column("metric", code=True), Column("last", number=True)), rows)
 
 
-def _provenance(trial: Trial) -> tuple[str, ...]:
+def provenance_of(trial: Trial) -> tuple[str, ...]:
     """Return what is needed to do the trial again, in four lines, and a warning about uncommitted changes."""
     try:
         attempts = read_attempts(trial.folder)
@@ -117,7 +117,7 @@ def _provenance(trial: Trial) -> tuple[str, ...]:
     newest, first = attempts[-1], attempts[0]
     changed = bool(first.code) and first.code["commit"] != newest.code.get("commit")
     earlier = (f"It began at another commit: {first.code['commit'][:SHORT]}",) if changed else ()
-    return (*lines(newest), *warnings(newest), *earlier)
+    return (*described(newest), *earlier)
 
 
 def _checkpoints(trial: Trial, records: Sequence[Record]) -> Table:

@@ -1,0 +1,149 @@
+"""Checkpoint: the provenance of a saved checkpoint, in its manifest.
+
+The document is in the manifest's `provenance`, under `again`. The objects are `attachments`: contents of
+packs like those of values, so they are shared, pushed and freed with the checkpoint.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Any, NamedTuple
+
+from nbckpt.core.manifest import Manifest
+from nbckpt.core.packs.content import Content
+from nbckpt.core.packs.reader import Reader
+from nbckpt.core.packs.writer import Packer
+from nbckpt.errors import CorruptError, NotFoundError, StoreError
+from nbckpt.provenance import background, inputs
+from nbckpt.provenance.cells import sources
+from nbckpt.provenance.document import (
+    MOST_OBJECT,
+    Provenance,
+    Taken,
+    checked,
+    finished,
+    here,
+    no_object,
+    take,
+)
+from nbckpt.provenance.git import LIMIT_S, Code
+from nbckpt.provenance.machine import known_machine
+
+AGAIN = "again"
+"""The name of the document in a manifest's `provenance`."""
+
+WAIT_S = 0.003  # see docs/decisions/0077
+"""How long a save waits for git after the values are written, if git has answered in this process before."""
+
+FRESH_S = 1.0
+"""How old an answer may be so that git is not asked again."""
+
+FIRST_WAIT_S = 0.5
+"""How long it waits if git has not."""
+
+_BLOB = 16 << 10
+"""The size of blobs of objects: a list of cells that grew shares the blobs of its beginning."""
+
+
+class Attached(NamedTuple):
+    """What a manifest holds of the origin of a save.
+
+    Attributes:
+        document: The document.
+        contents: The contents of the objects, by name.
+        inline: Small packs that the manifest carries.
+    """
+
+    document: dict[str, Any]
+    contents: dict[str, Content]
+    inline: dict[str, bytes]
+
+
+class Origin:
+    """What a save knows of its origin. It begins to ask git at once, while the values are written.
+
+    Args:
+        more: More fields of the document.
+    """
+
+    def __init__(self, **more: Any) -> None:
+        self._taken: Taken = take(sources(), inputs.so_far(), seeds=False, **more)
+        self._folders = here()
+        self._last = background.last(self._folders)
+        is_new = self._last is not None and time.monotonic() - self._last[1] < FRESH_S
+        self._question = None if is_new else background.ask(self._folders)
+
+    def document(self, *, wait_s: float = 0) -> tuple[dict[str, Any], Code | None]:
+        """Return the document, and the state of the working tree. Wait for git briefly, or *wait_s* seconds.
+
+        If git has not answered in time, the answer to an earlier question counts; the document has its age.
+        """
+        now = time.monotonic()
+        wait_s = wait_s or (WAIT_S if self._last else FIRST_WAIT_S)
+        code, asked_at = self._last or (Code(note="git had not answered yet"), now)
+        if self._question is not None:
+            with suppress(TimeoutError):
+                code, asked_at = self._question.answer.result(wait_s)
+        return finished(self._taken, code, known_machine(), now - asked_at), code
+
+    def attach(self, packer: Packer) -> Attached:
+        """Write the objects beside the values. A failure that is not the store's is only a note."""
+        document, code = self.document()
+        try:
+            return self._attach(packer, document, self._taken.objects(code))
+        except (StoreError, OSError):  # the manifest would not be stored either
+            raise
+        except Exception as error:  # noqa: BLE001  a save never fails by its provenance
+            note = f"the objects were not kept: {type(error).__name__}: {error}"
+            return Attached({**document, "notes": [*document.get("notes", ()), note]}, {}, {})
+
+    def _attach(self, packer: Packer, document: dict[str, Any], objects: Mapping[str, bytes]) -> Attached:
+        with packer.beside(inline=False) as shared:  # found again by the next save
+            for data in objects.values():
+                shared.add_record(data[: len(data) - len(data) % _BLOB], _BLOB)
+            for name in {"packages", "patch"} & objects.keys():
+                shared.add_record(objects[name], _BLOB)
+            shared.finish()
+        with packer.beside(inline=True) as own:
+            stored = {name: own.add_record(data, _BLOB) for name, data in objects.items()}
+            own.finish()
+            contents = {name: Content(part.size, tuple(own.runs(part))) for name, part in stored.items()}
+        return Attached(document, contents, own.inline)
+
+    def provenance(self) -> Provenance:
+        """Return it as something to compare with, after git has answered."""
+        document, code = self.document(wait_s=LIMIT_S + 1)
+        return Provenance(document, partial(_taken_object, self._taken.objects(code)))
+
+
+def _taken_object(objects: Mapping[str, bytes], name: str) -> bytes:
+    return objects[name] if name in objects else no_object(name)
+
+
+def read_provenance(manifest: Manifest, reader: Reader) -> Provenance | None:
+    """Return the provenance of a checkpoint, or None if it has none. Nothing is read before it is used."""
+    document = manifest.provenance.get(AGAIN)
+    if document is None:
+        return None
+    try:
+        return Provenance(checked(document, "its provenance"), partial(_object, manifest, reader))
+    except CorruptError as error:
+        return Provenance({"at": "", "notes": [str(error)]}, no_object)
+
+
+def _object(manifest: Manifest, reader: Reader, name: str) -> bytes:
+    """Return the bytes of an object, checked.
+
+    Raises:
+        NotFoundError: There is none.
+        CorruptError: It is damaged or too long.
+    """
+    content = manifest.attachments.get(name)
+    if content is None:
+        raise NotFoundError(f"there is no object {name!r}")
+    if content.size > MOST_OBJECT:
+        raise CorruptError(f"the object {name!r} is damaged: it is too long")
+    return reader.read(reader.sized(content))
