@@ -29,8 +29,10 @@ class View:
     """
 
     def __init__(self, result: Result, experiment: Experiment) -> None:
+        from nbckpt.trials.model.view import internals  # an experiment is there, so trials are imported
+
         self._result = result
-        self._experiment = experiment
+        self._internals = internals(experiment)
         self._output = Output()
         self._lock = threading.Lock()
         self.version = -1
@@ -38,7 +40,7 @@ class View:
     def refresh(self) -> None:
         """Update the output if the experiment changed. After the return the current version is shown."""
         with self._lock:
-            shown, self.version = self.version, self._experiment.version
+            shown, self.version = self.version, self._internals.version
             if shown != self.version:
                 self._output.put(self._result._repr_mimebundle_())
 

@@ -20,9 +20,11 @@ if TYPE_CHECKING:
     from nbckpt.trials.executors import Worker as Worker
     from nbckpt.trials.executors import WorkerLostError as WorkerLostError
     from nbckpt.trials.model.callback import Callback as Callback
+    from nbckpt.trials.model.metrics import OnResult as OnResult
     from nbckpt.trials.model.retention import RetentionPolicy as RetentionPolicy
     from nbckpt.trials.model.trial import Status as Status
     from nbckpt.trials.model.trial import Trial as Trial
+    from nbckpt.trials.model.view import ExperimentView as ExperimentView
     from nbckpt.trials.training.durable import DurableTrainable as DurableTrainable
     from nbckpt.trials.training.durable import durable as durable
     from nbckpt.trials.training.function import FunctionRunner as FunctionRunner
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
     from nbckpt.trials.training.trainable import Trainable as Trainable
 
 _HOMES = {
+    "ExperimentView": "nbckpt.trials.model.view",
+    "OnResult": "nbckpt.trials.model.metrics",
     "Callback": "nbckpt.trials.model.callback",
     "CheckpointFolder": "nbckpt.trials.checkpoints.folder",
     "Record": "nbckpt.trials.checkpoints.record",

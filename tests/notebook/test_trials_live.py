@@ -124,6 +124,7 @@ class Changing:
         self.left = left
         self.changes = changes
         self.waited: list[float | None] = []
+        self._internals = self
 
     def wait(self, timeout: float | None) -> bool:
         self.waited.append(timeout)

@@ -18,6 +18,7 @@ from nbckpt.trials.engine.attempt import NOT_SAVED
 from nbckpt.trials.executors import Job
 from nbckpt.trials.executors.process import ProcessExecutor
 from nbckpt.trials.model.metrics import Result
+from nbckpt.trials.model.view import internals
 from nbckpt.trials.training.function import wrap_function
 from nbckpt.trials.training.reporter import ResultChannel
 from nbckpt.trials.training.stager import CheckpointStager, Request
@@ -56,9 +57,9 @@ class Steps:
 
     def step(self) -> None:
         """Let it do one step, and wait until the driver has done all that comes of that."""
-        version, iteration = self.experiment.version, self.trial.iteration
+        version, iteration = internals(self.experiment).version, self.trial.iteration
         self._go.release()
-        until(lambda: self.trial.iteration == iteration + 1 and self.experiment.version > version)
+        until(lambda: self.trial.iteration == iteration + 1 and internals(self.experiment).version > version)
 
     def end(self) -> None:
         self._over = True

@@ -22,6 +22,7 @@ from nbckpt.trials import Catalog, Experiment, Status, Trainable, Trial
 from nbckpt.trials.home import experiments_folder
 from nbckpt.trials.model import params
 from nbckpt.trials.model.recorder import TrialRecorder
+from nbckpt.trials.model.spec import Spec
 
 SECONDS = 30
 
@@ -777,3 +778,21 @@ def test_names_that_windows_reserves_are_refused_there(name: str, monkeypatch: p
     monkeypatch.setattr(scan, "_WINDOWS", True)
     with pytest.raises(nbckpt.UsageError, match="cannot name an experiment"):
         nbckpt.run(lambda config: None, name=name)
+
+
+FOR_USERS = {
+    *("name", "folder", "spec", "notes", "trials", "trial", "running", "runs_elsewhere", "interrupted"),
+    *("best", "dataframe", "plot", "table", "page", "for_json", "exit_status", "warns"),
+    *("wait", "pause", "stop", "checkpoint", "kill", "resume", "refresh", "read"),
+}
+
+
+def test_an_experiment_shows_what_a_user_needs_and_no_more() -> None:
+    assert {name for name in dir(Experiment) if not name.startswith("_")} == FOR_USERS
+
+
+def test_what_an_experiment_shows_cannot_be_assigned(tmp_path: Path) -> None:
+    experiment = Experiment(tmp_path / "e", Spec(print))
+    for name in ("name", "folder", "spec", "notes", "trials", "running"):
+        with pytest.raises(AttributeError, match=name):
+            setattr(experiment, name, None)

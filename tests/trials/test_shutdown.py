@@ -150,7 +150,7 @@ def test_an_experiment_that_fails_to_pause_leaves_others_paused(
         running, ending, unfinished = True, False, 1
 
         def __init__(self, name: str) -> None:
-            self.name, self.is_paused = name, False
+            self.name, self.is_paused, self._internals = name, False, self
 
         def pause(self) -> None:
             self.is_paused = True

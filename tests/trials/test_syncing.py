@@ -29,6 +29,7 @@ from nbckpt.trials.engine.experiment import _live
 from nbckpt.trials.engine.upload import SyncerCallback
 from nbckpt.trials.executors.artifacts import Sender, changed_files, take_in
 from nbckpt.trials.model.spec import Spec
+from nbckpt.trials.model.view import internals
 
 SECONDS = 20
 URL = "test://up"
@@ -781,7 +782,7 @@ def test_the_last_sync_can_be_cancelled(store: Path, remote: Store) -> None:
 
     Remote.store = FaultyStore(remote, when=hangs)
     experiment = nbckpt.run(count, {"n": 1, "saves": False}, name="e", sync_config=config())
-    while not experiment.ending:
+    while not internals(experiment).ending:
         assert inside.wait(SECONDS)
     experiment.kill()
     gate.set()

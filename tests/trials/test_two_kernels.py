@@ -24,6 +24,7 @@ from nbckpt.trials.engine.experiment import _live
 from nbckpt.trials.engine.runner import Runner
 from nbckpt.trials.model.recorder import TrialRecorder
 from nbckpt.trials.model.trial import Trial
+from nbckpt.trials.model.view import internals
 from waiting import until
 
 SECONDS = 30
@@ -190,7 +191,7 @@ def here(gate: Gate) -> Iterator[Experiment]:
 def test_another_kernel_pauses_and_resumes_a_trial(here: Experiment, gate: Gate) -> None:
     other = in_another_kernel(here)
     other.pause("t0")
-    assert [here.asked(trial) for trial in here.trials] == ["pause", ""]
+    assert [internals(here).asked(trial.id) for trial in here.trials] == ["pause", ""]
     gate.until(lambda: here.trials[0].status == Status.PAUSED)
     assert here.trials[0].unsaved_results == 0
     other.resume("t0")
@@ -206,7 +207,7 @@ def test_another_kernel_stops_all_trials(here: Experiment, gate: Gate) -> None:
 
 def test_another_kernel_requests_a_checkpoint(here: Experiment, gate: Gate) -> None:
     in_another_kernel(here).checkpoint("t1")
-    assert [here.asked(trial) for trial in here.trials] == ["", "checkpoint"]
+    assert [internals(here).asked(trial.id) for trial in here.trials] == ["", "checkpoint"]
     gate.until(lambda: here.trials[1].checkpoint_name is not None)
 
 
@@ -221,7 +222,7 @@ def test_a_command_in_a_shell_reaches_the_kernel_that_runs(here: Experiment, sto
     said = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
     assert "Pausing t1 of e after the next result" in said
     assert "nbckpt resume e/t1" in said
-    assert [here.asked(trial) for trial in here.trials] == ["", "pause"]
+    assert [internals(here).asked(trial.id) for trial in here.trials] == ["", "pause"]
 
 
 @pytest.mark.slow
@@ -241,7 +242,7 @@ def test_a_request_that_is_a_link_is_not_followed(here: Experiment, tmp_path: Pa
     link.parent.mkdir(exist_ok=True)
     link.symlink_to(secret)
     until(lambda: not os.path.lexists(link))
-    assert [here.asked(trial) for trial in here.trials] == ["", ""]
+    assert [internals(here).asked(trial.id) for trial in here.trials] == ["", ""]
     assert secret.exists()
     secret.unlink()
 

@@ -31,8 +31,10 @@ from nbckpt.trials import (
     DurableTrainable,
     Executor,
     Experiment,
+    ExperimentView,
     FunctionRunner,
     NotDurableError,
+    OnResult,
     Record,
     RetentionPolicy,
     Search,
@@ -47,8 +49,6 @@ from nbckpt.trials import (
     with_parameters,
     wrap_function,
 )
-from nbckpt.trials.model.metrics import OnResult
-from nbckpt.trials.model.view import ExperimentView
 
 
 class OneWorker(Worker):

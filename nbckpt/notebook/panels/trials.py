@@ -14,6 +14,7 @@ from nbckpt.notebook.tokenize import split
 from nbckpt.render import count, short
 from nbckpt.trials.engine.experiment import Experiment
 from nbckpt.trials.model.trial import Status, Trial
+from nbckpt.trials.model.view import internals
 from nbckpt.trials.views.metrics import inferred
 from nbckpt.trials.views.table import TrialTable
 from nbckpt.trials.views.trial_page import TrialShown
@@ -123,7 +124,7 @@ class TrialsTab:
             self._show_none()
             return
         goes_on = _goes_on(experiment)
-        version = (experiment.folder, experiment.version, goes_on)
+        version = (experiment.folder, internals(experiment).version, goes_on)
         if version == self._version and goes_on:
             return
         self._version = version

@@ -16,6 +16,7 @@ from nbckpt.trials.model import spec as spec_file
 from nbckpt.trials.model.metrics import as_float
 from nbckpt.trials.model.spec import Spec
 from nbckpt.trials.model.trial import Status, Trial, find_trial, trial_page
+from nbckpt.trials.model.view import Internals
 from nbckpt.trials.views.data import ExperimentData, experiment_data
 from nbckpt.trials.views.frame import dataframe
 from nbckpt.trials.views.metrics import Scope, by_metric, inferred, metric_columns, value_of
@@ -43,11 +44,9 @@ class Experiment(Result):  # see docs/decisions/0019
         folder: The folder that holds it.
         spec: Its specification.
         notes: Problems outside the trials, one sentence each.
-        version: A number that grows with every change.
     """
 
     def __init__(self, folder: Path, spec: Spec) -> None:
-        self.folder = folder
         self._runner = Runner(folder, spec)  # see docs/decisions/0065
 
     @classmethod
@@ -81,6 +80,15 @@ class Experiment(Result):  # see docs/decisions/0019
     # State.
 
     @property
+    def _internals(self) -> Internals:
+        return self._runner  # see docs/decisions/0073
+
+    @property
+    def folder(self) -> Path:
+        """The folder that holds it."""
+        return self._runner.folder
+
+    @property
     def name(self) -> str:
         """The experiment's name."""
         return self.folder.name
@@ -109,25 +117,6 @@ class Experiment(Result):  # see docs/decisions/0019
         return self._runner.pool.workers > 0
 
     @property
-    def ending(self) -> bool:
-        """Whether no trial runs, and only the callbacks still work."""
-        return self._runner.pool.ending
-
-    @property
-    def unfinished(self) -> int:
-        """The number of trials that run or will run here and that nobody asked to pause or to stop."""
-        return self._runner.unfinished
-
-    @property
-    def version(self) -> int:
-        """A number that grows with every change."""
-        return self._runner.version
-
-    def touch(self) -> None:
-        """Count a change, so that every view of the experiment is refreshed."""
-        self._runner.touch()
-
-    @property
     def notes(self) -> list[str]:
         """Problems outside the trials, one sentence each."""
         return self._runner.notes
@@ -139,11 +128,6 @@ class Experiment(Result):  # see docs/decisions/0019
     def interrupted(self, trial: Trial) -> bool:
         """Return whether a trial was interrupted: its journal says that it runs, but nobody runs it."""
         return states_of(self)[trial.id] == INTERRUPTED
-
-    def asked(self, trial: Trial) -> str:
-        """Return what a running trial was asked to do next: pause, stop, checkpoint, or "" for nothing."""
-        attempt = self._runner.pool.running.get(trial.id)
-        return "" if attempt is None else attempt.signal or ("checkpoint" if attempt.saves else "")
 
     def best(self, metric: str = "", mode: str = "", *, scope: Scope = "last") -> Trial:
         """Return the trial with the best value of a metric. Trials without a value are left out.

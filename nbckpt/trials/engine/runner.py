@@ -214,6 +214,16 @@ class Runner:
         self.version += 1
 
     @property
+    def ending(self) -> bool:
+        """Whether no trial runs, and only the callbacks still work."""
+        return self.pool.ending
+
+    def asked(self, name: str) -> str:
+        """Return what a running trial was asked to do next: pause, stop, checkpoint, or "" for nothing."""
+        attempt = self.pool.running.get(name)
+        return "" if attempt is None else attempt.signal or ("checkpoint" if attempt.saves else "")
+
+    @property
     def unfinished(self) -> int:
         """The number of trials that run or will run here and that nobody asked to pause or to stop."""
         pool = self.pool

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from nbckpt.errors import NbckptError
 from nbckpt.render import count
-from nbckpt.trials.model.view import ExperimentView
+from nbckpt.trials.model.view import ExperimentView, internals
 
 _AT_EXIT_S = 5.0
 _LAST_SYNC_S = 300.0
@@ -27,14 +27,6 @@ _log = logging.getLogger("nbckpt")
 
 class Running(ExperimentView, Protocol):
     """An experiment of this process, as its end knows it."""
-
-    @property
-    def ending(self) -> bool:
-        """Whether only its callbacks still work."""
-
-    @property
-    def unfinished(self) -> int:
-        """The number of trials that run or will run here and that nobody asked to pause or to stop."""
 
     def pause(self) -> None:
         """Pause its trials."""
@@ -60,7 +52,7 @@ def finish_all() -> None:
     them too, and a second Ctrl-C ends the process at once. All of them can be resumed.
     """
     # see docs/decisions/0047
-    busy = [experiment for experiment in list(live.values()) if experiment.unfinished]
+    busy = [experiment for experiment in list(live.values()) if internals(experiment).unfinished]
     if busy and not _is_kernel():
         names = ", ".join(experiment.name for experiment in busy)
         if _was_interrupted():
@@ -80,24 +72,24 @@ def pause_all() -> None:
     deadline = time.monotonic() + _AT_EXIT_S
     for experiment in left:
         experiment.wait(max(0.0, deadline - time.monotonic()))
-        if experiment.ending:
+        if internals(experiment).ending:
             _finish(experiment)
 
 
 def _wait_for(experiments: Sequence[Running], names: str) -> None:
     """Wait until no trial runs; after an interrupt, until all are paused."""
-    trials = count(sum(experiment.unfinished for experiment in experiments), "trial")
+    trials = count(sum(internals(experiment).unfinished for experiment in experiments), "trial")
     try:
         try:
             _say(f"waiting for {trials} of {names}; Ctrl-C pauses them")
             for experiment in experiments:
-                while experiment.unfinished and not experiment.wait(_LOOK_S):
+                while internals(experiment).unfinished and not experiment.wait(_LOOK_S):
                     pass
         except KeyboardInterrupt:
             _say(f"pausing {names} after the next result of each trial; Ctrl-C again ends at once")
             _pause(experiments)
             for experiment in experiments:
-                while not (experiment.ending or experiment.wait(_LOOK_S)):
+                while not (internals(experiment).ending or experiment.wait(_LOOK_S)):
                     pass
     except KeyboardInterrupt:
         live.clear()  # from here on nothing is waited for

@@ -38,7 +38,7 @@ from nbckpt.trials.engine.upload_task import EXCLUDE, FileSyncer, UploadTask, al
 from nbckpt.trials.model import spec
 from nbckpt.trials.model.callback import BackgroundCallback
 from nbckpt.trials.model.trial import Trial
-from nbckpt.trials.model.view import ExperimentView
+from nbckpt.trials.model.view import ExperimentView, internals
 from nbckpt.trials.training.durable import DurableTrainable
 
 _LOOK_S = 0.25
@@ -121,7 +121,7 @@ class SyncerCallback(BackgroundCallback):
         self._tasks.clear()
         self._done.clear()
         self._is_given_up = False
-        self._changed = experiment.touch
+        self._changed = internals(experiment).touch
         self._url = ""
         trainable = experiment.spec.trainable
         is_durable = isinstance(trainable, type) and issubclass(trainable, DurableTrainable)

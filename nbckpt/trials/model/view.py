@@ -1,4 +1,4 @@
-"""View: an experiment as callbacks, searches, tables and curves see it."""
+"""View: an experiment as callbacks, searches, tables and plots see it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,30 @@ from nbckpt.trials.model.spec import Spec
 from nbckpt.trials.model.trial import Trial
 
 
-class ExperimentView(Protocol):
-    """A readable experiment. Any thread may read it."""
+class Internals(Protocol):
+    """What only nbckpt's own modules need of an experiment. Any thread may use it."""
 
     @property
     def version(self) -> int:
         """A number that grows with every change."""
+
+    @property
+    def unfinished(self) -> int:
+        """The number of trials that run or will run here and that nobody asked to pause or to stop."""
+
+    @property
+    def ending(self) -> bool:
+        """Whether no trial runs, and only the callbacks still work."""
+
+    def asked(self, name: str) -> str:
+        """Return what a running trial was asked to do next: pause, stop, checkpoint, or "" for nothing."""
+
+    def touch(self) -> None:
+        """Count a change, so that every view of the experiment is refreshed."""
+
+
+class ExperimentView(Protocol):
+    """A readable experiment. Any thread may read it."""
 
     @property
     def name(self) -> str:
@@ -50,8 +68,11 @@ class ExperimentView(Protocol):
     def runs_elsewhere(self) -> bool:
         """Return whether another process runs the experiment."""
 
-    def asked(self, trial: Trial) -> str:
-        """Return what a running trial was asked to do next: pause, stop, checkpoint, or "" for nothing."""
+    @property
+    def _internals(self) -> Internals:
+        """See `internals`."""
 
-    def touch(self) -> None:
-        """Count a change, so that every view of the experiment is refreshed."""
+
+def internals(experiment: ExperimentView) -> Internals:
+    """Return what users of an experiment do not see. See docs/decisions/0073."""
+    return experiment._internals

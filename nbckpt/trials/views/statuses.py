@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from nbckpt.render import count
 from nbckpt.trials.model.trial import Status, Trial
-from nbckpt.trials.model.view import ExperimentView
+from nbckpt.trials.model.view import ExperimentView, internals
 
 PENDING, RUNNING, PAUSED, FAILED, INTERRUPTED = "pending", "running", "paused", "failed", "interrupted"
 _WORDS = {Status.TERMINATED: "done", Status.ERROR: FAILED}
@@ -24,7 +24,7 @@ def states_of(experiment: ExperimentView) -> dict[str, str]:
     if unfinished and not experiment.running and not experiment.runs_elsewhere():
         return states | dict.fromkeys(unfinished, INTERRUPTED)
     running = [trial for trial in experiment.trials if states.get(trial.id) == RUNNING]
-    signals = {trial.id: experiment.asked(trial) for trial in running}
+    signals = {trial.id: internals(experiment).asked(trial.id) for trial in running}
     return states | {name: _ASKED[signal] for name, signal in signals.items() if signal}
 
 
