@@ -53,6 +53,7 @@ resume
 restore e/t0@2
 tag first third
 export first exported.zip
+export e exported.html
 import exported.zip
 trust --store
 verify

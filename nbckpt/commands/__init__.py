@@ -18,7 +18,8 @@ _MODULES = {
     "trials": "run trials pause stop checkpoint resume",
     "results": "results best compare plot",
     "syncing": "push pull sync",
-    "housekeeping": "tag rm gc trust export import_",
+    "housekeeping": "tag rm gc trust",
+    "exporting": "export import_",
     "verifying": "verify",
     "about": "panel doctor help_",
 }

@@ -1,23 +1,20 @@
-"""tag, rm, gc, trust, export, import: name, remove and share checkpoints."""
+"""tag, rm, gc, trust: name, remove and sign checkpoints."""
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
 from nbckpt.commands.meaning import is_ref, is_trial
-from nbckpt.commands.options import DryRun, File, Item, Name, Step
-from nbckpt.commands.saving import counted
+from nbckpt.commands.options import DryRun, Item, Name, Step
 from nbckpt.commands.table import Session
 from nbckpt.core.checkpoint import Checkpoint
 from nbckpt.core.gc import Collected
 from nbckpt.core.manifest import Manifest
 from nbckpt.core.names import check_name
 from nbckpt.core.references import SHORT, Ref
-from nbckpt.core.transfer import write_file
 from nbckpt.core.tree import Tree
 from nbckpt.errors import NbckptError, UsageError
 from nbckpt.render import Column, Hint, Page, Result, Table, count, short, size
@@ -48,14 +45,14 @@ def tag(session: Session, ref: Step, name: Name) -> Tagged:
         name: The additional name.
     """
     if is_trial(ref) and not is_ref(session, ref):
-        folder, tree = _of_trial(session, ref)
+        folder, tree = tree_of_trial(session, ref)
         made = Checkpoint.from_directory(folder)
         made.to_store(session.tracker.store, check_name(name), message=tree.manifest.message)
         return Tagged(session.tracker.history.refs(name)[-1])
     return Tagged(session.tracker.tag(ref, name))
 
 
-def _of_trial(session: Session, ref: str) -> tuple[Path, Tree]:
+def tree_of_trial(session: Session, ref: str) -> tuple[Path, Tree]:
     """Check the files of a trial's checkpoint, and return its folder and its tree."""
     trial, record = session.library.checkpoint(ref)
     trial.checkpoints.check(record)
@@ -230,66 +227,3 @@ def trust(session: Session, *refs: Item, store_: bool = False) -> Trusted:
         except NbckptError as error:
             unread[name] = str(error)
     return Trusted(tuple(signed), unread, tuple(experiments))
-
-
-@dataclass(frozen=True, repr=False)
-class Exported(Result):
-    """The result of an export: a file with one checkpoint."""
-
-    ref: str
-    file: str
-    size: int
-
-    def page(self) -> Page:
-        """See `Result.page`."""
-        return Page(
-            f"Exported {self.ref} to {self.file}, {size(self.size)}.",
-            hints=(Hint("Import elsewhere", f"%ckpt import {shlex.quote(self.file)}"),),
-        )
-
-
-def export(session: Session, ref: Step, file: File, *, overwrite: bool = False) -> Exported:
-    """Write one checkpoint to a file.
-
-    Args:
-        file: The file to write.
-        overwrite: Replace the file if it exists.
-    """
-    if is_trial(ref) and not is_ref(session, ref):
-        _, tree = _of_trial(session, ref)
-        signer = session.tracker.history.signer
-        sign = signer.sign if not tree.manifest.values or signer.signed(tree.manifest) else None
-        return Exported(ref, file, write_file(tree, Path(file), sign, overwrite=overwrite))
-    return Exported(ref, file, session.tracker.export(ref, file, overwrite=overwrite))
-
-
-@dataclass(frozen=True, repr=False)
-class Imported(Result):
-    """The result of an import: a checkpoint from a file."""
-
-    manifest: Manifest
-    ref: Ref | None
-    new: bool
-    trusted: bool
-
-    def page(self) -> Page:
-        """See `Result.page`."""
-        name = self.manifest.id[:SHORT]
-        if not self.new:
-            return Page(f"{name} is already in this store.")
-        label = f"{self.ref} ({name})" if self.ref else name
-        headline = f"Imported {label}: {counted(value.name for value in self.manifest.values)}."
-        if self.trusted:
-            return Page(headline)
-        hints = Hint("Show", f"%ckpt show {name}"), Hint("Trust", f"%ckpt trust {name}")
-        return Page(headline, notes=("Not signed by you. Look at it before you trust it.",), hints=hints)
-
-
-def import_(session: Session, file: File) -> Imported:
-    """Import a checkpoint from a file.
-
-    Args:
-        file: A file that export wrote.
-    """
-    manifest, ref, new = session.tracker.import_file(file)
-    return Imported(manifest, ref, new, session.tracker.history.trusted(manifest))

@@ -24,6 +24,7 @@ Kind = Literal[
     "ref or trial",
     "ref or step",
     "ref or experiment",
+    "ref or any",
 ]
 _SHORT = {"message": "-m", "exclude": "-x", "most": "-n", "output": "-o"}
 """The short form of an option, the same in every command."""
@@ -53,6 +54,7 @@ Step = Annotated[
     str, Word("REF", "ref or step", "A checkpoint; EXP/t3@10 or t3@10 for a checkpoint of a trial.")
 ]
 Item = Annotated[str, Word("REF|EXP", "ref or experiment")]
+Exportable = Annotated[str, Word("REF|EXP", "ref or any")]
 ExperimentName = Annotated[str, Word("EXP", "experiment", "An experiment; by default the newest.")]
 Target = Annotated[
     str,

@@ -108,16 +108,16 @@ def _in_experiments(library: Catalog, kind: str, fragment: str) -> Iterable[str]
     There may be hundreds of checkpoints. So they are offered only after the trial is typed.
     """
     names = library.names()
-    if kind in {"experiment", "trial"}:
+    if kind in {"experiment", "trial", "any"}:
         yield from reversed(names)
-    if kind not in {"trial", "step"} or not names:
+    if kind not in {"trial", "step", "any"} or not names:
         return
     word, at, _ = fragment.partition("@")
     for trial in library.open().trials:
         for name in (trial.id, f"{names[-1]}/{trial.id}"):
             if not at:
                 yield name
-            elif kind == "step" and name == word:
+            elif kind in {"step", "any"} and name == word:
                 yield from (f"{name}@{record.step}" for record in reversed(trial.checkpoints.records()))
 
 

@@ -79,7 +79,8 @@ class Scale:
         if self.logarithmic:
             wanted = range(math.ceil(low), math.floor(high) + 1, max(1, round((high - low) / 4)))
             return [(at, 10.0**at) for at in wanted]
-        places = MaxNLocator(4, min_n_ticks=2).tick_values(low, high)
+        whole = all(place.is_integer() for place in self.finite)
+        places = MaxNLocator(4, integer=whole, min_n_ticks=2).tick_values(low, high)
         return [(float(at), float(at)) for at in places if low <= at <= high]
 
 

@@ -1,0 +1,65 @@
+"""Pages as Markdown (GitHub's flavour). Every character that means something there is escaped."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterator
+
+from nbckpt.render.page import Cell, Page, Table
+from nbckpt.render.text import visible
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#+!|~$&@:])")
+_FENCE = re.compile("`{3,}")
+
+
+def markdown(page: Page) -> str:
+    """Return a page as Markdown, without its hints. HTML and SVG of strangers are left out."""
+    return "\n\n".join(_parts(page)) + "\n"
+
+
+def _parts(page: Page) -> Iterator[str]:
+    if page.headline:
+        yield f"**{plain(page.headline)}**"
+    if page.code:
+        yield fenced(page.code)
+    if page.notes:
+        yield "\n".join(f"- {plain(note)}" for note in page.notes)
+    for table in page.tables:
+        if table.rows:
+            yield f"{plain(table.caption)}:\n\n{_table(table)}"
+    for picture in page.pictures:
+        kind = "svg+xml" if picture.form == "svg" else "png"
+        data = base64.b64encode(picture.data).decode()
+        yield f"![{plain(picture.alt)}](data:image/{kind};base64,{data})"
+    for frame in page.frames:
+        yield f"{plain(frame.title)}: HTML, which Markdown cannot show safely"
+    for fold in page.folds:
+        yield f"{plain(fold.summary)}:\n\n{fenced(fold.text)}"
+
+
+def plain(text: str) -> str:
+    r"""Return a text on one line that Markdown shows as it is.
+
+    >>> print(plain("a_b <b>|\n# x"))
+    a\_b \<b\>\| \# x
+    """
+    return _SPECIAL.sub(r"\\\1", " ".join(visible(text).split()))
+
+
+def fenced(text: str) -> str:
+    """Return lines of code; the fence is longer than any in them."""
+    fence = "`" * max(3, *(len(run) + 1 for run in _FENCE.findall(text)), 3)
+    lines = "\n".join(map(visible, text.splitlines()))
+    return f"{fence}\n{lines}\n{fence}"
+
+
+def _table(table: Table) -> str:
+    rows = [[plain(column.name) for column in table.columns]]
+    rows.append(["---:" if column.number else "---" for column in table.columns])
+    rows += [[_cell(cell) for cell in row] for row in table.rows]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _cell(cell: Cell | str) -> str:
+    return plain(cell.text if isinstance(cell, Cell) else cell)
