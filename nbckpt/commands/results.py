@@ -15,8 +15,10 @@ from nbckpt.commands.options import ExperimentName, File, Metric, Mode, Number, 
 from nbckpt.commands.table import Session
 from nbckpt.commands.trials import target_of
 from nbckpt.errors import UsageError
+from nbckpt.media.stored import StoredMedia
 from nbckpt.render import Cell, Column, Hint, Page, Result, Table, count
 from nbckpt.trials.comparing import compare_in
+from nbckpt.trials.model.frame import with_media
 from nbckpt.trials.model.metrics import flat, is_number, plain
 from nbckpt.trials.model.trial import Trial
 from nbckpt.trials.views.comparison import TrialsCompared
@@ -106,8 +108,11 @@ def results(
 
 def _rows(trial: Trial) -> Iterator[dict[str, Any]]:
     config = {f"config/{name}": value for name, value in flat(plain(trial.config))}
-    for result in trial.results:
-        yield {"trial": trial.id, **config, **dict(flat(plain(result)))}
+    for result in with_media(trial.results, trial.media):
+        texts = {
+            name: str(value) if isinstance(value, StoredMedia) else value for name, value in result.items()
+        }
+        yield {"trial": trial.id, **config, **dict(flat(plain(texts)))}
 
 
 def best(

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nbckpt.errors import UsageError
+from nbckpt.errors import NbckptError, UsageError
 from nbckpt.integrations.flat import flat, numbers
+from nbckpt.media.png import dimensions
 from nbckpt.trials.model.callback import Callback
-from nbckpt.trials.model.trial import Trial
+from nbckpt.trials.model.trial import Trial, state_of
 
 if TYPE_CHECKING:
     from tensorboard.summary.writer.event_file_writer import EventFileWriter
@@ -21,11 +23,11 @@ _FLUSH_S = 2
 
 
 class TensorBoardCallback(Callback):
-    """Write the reported numbers and the configurations of trials for TensorBoard.
+    """Write the reported numbers and images and the configurations of trials for TensorBoard.
 
-    Each trial has a folder `EXPERIMENT/TRIAL`. It holds a scalar for each number, with the trial's iteration
-    as its step, and the configuration as hyperparameters. A trial that resumes from a checkpoint continues
-    in the same folder; repeated steps replace the former ones.
+    Each trial has a folder `EXPERIMENT/TRIAL`. It holds a scalar for each number, and the images and figures,
+    with the trial's iteration as their step, and the configuration as hyperparameters. A trial that resumes
+    from a checkpoint continues in the same folder; repeated steps replace the former ones.
 
     Args:
         logdir: The folder for `tensorboard --logdir`.
@@ -68,7 +70,7 @@ class TensorBoardCallback(Callback):
         from tensorboard.compat.proto.summary_pb2 import Summary
 
         values = [Summary.Value(tag=name, simple_value=number) for name, number in numbers(result).items()]
-        self._write(trial, step=trial.iteration, summary=Summary(value=values))
+        self._write(trial, step=trial.iteration, summary=Summary(value=[*values, *_images(trial)]))
 
     def on_trial_complete(self, trial: Trial) -> None:
         """See `Callback.on_trial_complete`."""
@@ -92,3 +94,18 @@ class TensorBoardCallback(Callback):
         writer = self._writers.pop(trial.folder, None)
         if writer is not None:
             writer.close()
+
+
+def _images(trial: Trial) -> Iterator[Any]:
+    """Yield the images and figures of the newest result. One that cannot be read is left out."""
+    from tensorboard.compat.proto.summary_pb2 import Summary
+
+    for media in reversed(state_of(trial).media):
+        if media.step != trial.iteration:
+            return
+        if media.type in {"image", "figure"}:
+            with suppress(NbckptError):  # `verify` reports the damage
+                data = media.read()
+                width, height = dimensions(data) or (0, 0)
+                image = Summary.Image(encoded_image_string=data, width=width, height=height)
+                yield Summary.Value(tag=media.name, image=image)

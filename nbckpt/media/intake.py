@@ -50,7 +50,8 @@ class Intake:
         media: dict[str, Encoded] = {}
         others: dict[str, Any] = {}
         for name, value in metrics.items():
-            if type(value) in NUMBERS:
+            kind = type(value)
+            if kind in NUMBERS or (kind is str and len(value) <= LONGEST_TEXT):
                 others[name] = value
             else:
                 self._take(str(name), name, value, others, media)

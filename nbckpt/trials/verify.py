@@ -91,7 +91,7 @@ def _verify_origin(verified: VerifiedTrials, experiment: Path) -> None:
 
 def _verify_media(verified: VerifiedTrials, trial: Trial) -> None:
     """Read the media of a trial. A file that several results or trials share is read once."""
-    for media in list(trial.media):
+    for media in trial.media:
         if media.path not in verified._read:
             verified._read.add(media.path)
             try:

@@ -134,6 +134,21 @@ class Prints(nbckpt.trials.Trainable):
         print("clean", self.config["x"], file=sys.stderr)
 
 
+def paint(config: dict[str, Any]) -> None:
+    meet(config["meets"], config["x"])
+    nbckpt.report(
+        node=this_node(), note=nbckpt.media.Text(f"from {this_node()}"), same=nbckpt.media.Svg("<svg/>")
+    )
+
+
+def test_media_of_trials_on_other_nodes_are_kept_here(nodes: Nodes, together: dict[str, Any]) -> None:
+    experiment = finished(paint, together)
+    notes = {trial.media[0].load() for trial in experiment.trials}
+    assert notes == {f"from {trial.results[0]['node']}" for trial in experiment.trials}
+    assert len(list((experiment.folder / "media").iterdir())) == 3
+    assert nodes.left() == []
+
+
 def test_output_of_trials_on_other_nodes_is_in_their_logs(nodes: Nodes) -> None:
     experiment = finished(Prints, {"x": nbckpt.grid_search([1, 2])})
     logs = [[f"set up {x}", f"step {x}", f"step {x}", f"clean {x}"] for x in (1, 2)]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -523,3 +524,60 @@ def test_names_and_captions_are_escaped(session: Session, ran: Callable[..., Tri
 def test_text_with_odd_characters_is_stored(ran: Callable[..., Trial]) -> None:
     trial = ran({"loss": 1.0, "\ud800": nbckpt.media.Text("a\ud800b\0"), "html": nbckpt.media.Html("\ud800")})
     assert [media.load() for media in trial.media] == ["a?b\0", "?"]
+
+
+# Where numbers are meant.
+
+
+def test_tables_and_frames_hold_media_apart_from_numbers(session: Session, ran: Callable[..., Trial]) -> None:
+    pytest.importorskip("pandas", reason="makes frames")
+    trial = ran({"loss": 1.0, "note": nbckpt.media.Text("long")}, {"loss": 0.5})
+    digest = only(trial, "note").digest
+    rows = list(csv.DictReader(said(session, "results e --csv").splitlines()))
+    assert [row["note"] for row in rows] == [f"text:{digest}", ""]
+    frame = session.library.open("e").dataframe()
+    assert frame["note"][0].load() == "long"
+    assert frame["note"].isna().to_list() == [False, True]
+    assert trial.history["note"][0].load() == "long"
+    assert "note" not in said(session, "trials e")
+
+
+@pytest.mark.parametrize("command", ["best e --mode min", "plot e", "trials e --sort --mode min"])
+def test_media_are_no_metric(session: Session, ran: Callable[..., Trial], command: str) -> None:
+    ran({"loss": 1.0, "note": nbckpt.media.Text("long")})
+    try:
+        answer = said(session, f"{command} --metric note")
+    except UsageError as error:
+        answer = str(error)
+    assert "'note' is a text, not a number" in answer
+    assert "loss" in answer
+
+
+def test_short_texts_are_shown_by_step(session: Session, ran: Callable[..., Trial]) -> None:
+    ran(
+        {"loss": 1.0, "note": "first words"},
+        {"loss": 1.0, "note": "more words", "val": {"a": "b"}},
+        {"loss": 1},
+    )
+    shown = [line.split() for line in said(session, "show e/t0").splitlines()]
+    assert ["note", "more", "words", "2"] in shown
+    assert ["val/a", "b", "2"] in shown
+    assert "first words" in said(session, "show e/t0 --step 1 --name note")
+    with pytest.raises(UsageError, match="t0 reported no media"):
+        said(session, "show e/t0 --step 3")
+
+
+def test_callbacks_and_searches_see_numbers_only(session: Session) -> None:
+    seen: list[Mapping[str, Any]] = []
+
+    class Sees(nbckpt.trials.Callback):
+        def on_trial_result(self, trial: Trial, result: Mapping[str, Any]) -> None:
+            assert trial.media[-1].load() == "long"
+            seen.append(result)
+
+    def train(config: dict[str, Any]) -> None:
+        nbckpt.report(loss=1.0, note=nbckpt.media.Text("long"))
+
+    folder = session.library.folder
+    nbckpt.run(train, {}, name="e", folder=folder, executor="inline", callbacks=[Sees()]).wait()
+    assert ["loss" in result and "note" not in result for result in seen] == [True]

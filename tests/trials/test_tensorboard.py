@@ -115,3 +115,18 @@ def test_without_tensorboard_the_error_names_the_package(monkeypatch: pytest.Mon
         UsageError, match=r"^TensorBoardCallback needs TensorBoard: pip install 'nbckpt\[tensorboard\]'$"
     ):
         TensorBoardCallback("log")
+
+
+def test_images_and_figures_are_shown_with_their_step(tmp_path: Path) -> None:
+    numpy = pytest.importorskip("numpy", reason="makes an image")
+
+    def paint(config: dict[str, Any]) -> None:
+        for step in range(2):
+            image = nbckpt.media.Image(numpy.zeros((2, 3 + step), numpy.uint8))
+            nbckpt.report(loss=1.0, val={"image": image}, note=nbckpt.media.Text("long"))
+
+    run(paint, tmp_path / "log")
+    written = events(tmp_path / "log" / "e" / "t0")
+    assert written.Tags()["images"] == ["val/image"]
+    images = written.Images("val/image")
+    assert [(image.step, image.width, image.height) for image in images] == [(1, 3, 2), (2, 4, 2)]

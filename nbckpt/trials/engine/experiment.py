@@ -19,7 +19,7 @@ from nbckpt.trials.model.trial import Status, Trial, find_trial, trial_page
 from nbckpt.trials.model.view import Internals
 from nbckpt.trials.views.data import ExperimentData, experiment_data
 from nbckpt.trials.views.frame import dataframe
-from nbckpt.trials.views.metrics import Scope, by_metric, inferred, metric_columns, value_of
+from nbckpt.trials.views.metrics import Scope, as_media, by_metric, inferred, metric_columns, value_of
 from nbckpt.trials.views.plots.plot import figure
 from nbckpt.trials.views.plots.request import PlotRequest
 from nbckpt.trials.views.statuses import INTERRUPTED, states_of
@@ -147,7 +147,8 @@ class Experiment(Result):  # see docs/decisions/0019
         best = next(iter(by_metric(self.trials, metric, mode, scope)), None)
         value = None if best is None else value_of(best, metric, mode, scope)
         if best is None or math.isnan(as_float(value)):
-            raise UsageError(f"no trial of {self.name!r} reported {metric!r}: there are {self._metrics()}")
+            reason = as_media(self.trials, metric) or f"no trial of {self.name!r} reported {metric!r}"
+            raise UsageError(f"{reason}: there are {self._metrics()}")
         return best
 
     def dataframe(self) -> pandas.DataFrame:

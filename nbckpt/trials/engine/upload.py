@@ -37,7 +37,7 @@ from nbckpt.trials.checkpoints.record import Record
 from nbckpt.trials.engine.upload_task import EXCLUDE, FileSyncer, UploadTask, all_but_experiment, left_out
 from nbckpt.trials.model import spec
 from nbckpt.trials.model.callback import BackgroundCallback
-from nbckpt.trials.model.trial import Trial
+from nbckpt.trials.model.trial import Trial, state_of
 from nbckpt.trials.model.view import ExperimentView, internals
 from nbckpt.trials.training.durable import DurableTrainable
 
@@ -195,7 +195,7 @@ class SyncerCallback(BackgroundCallback):
 
     def _send(self, trial: Trial, *, forced: bool = True) -> None:
         """Upload a trial's folder and the media if they are due, or in any case if *forced*."""
-        if trial.media:
+        if state_of(trial).media:
             self._send_folder(trial.folder.parent / MEDIA, forced=forced)
         with self._lock:
             if (task := self._tasks.get(trial.id)) is None:

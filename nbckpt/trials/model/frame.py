@@ -1,11 +1,14 @@
-"""Frame: pandas, for what a user wants as a DataFrame."""
+"""Frame: pandas, and rows, for what a user wants as a DataFrame."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from importlib import import_module
 from types import ModuleType
+from typing import Any
 
 from nbckpt.errors import UsageError
+from nbckpt.media.stored import StoredMedia
 
 
 def pandas_for(name: str) -> ModuleType:
@@ -18,3 +21,11 @@ def pandas_for(name: str) -> ModuleType:
         return import_module("pandas")
     except ImportError:
         raise UsageError(f"{name} needs pandas: pip install pandas") from None
+
+
+def with_media(results: Iterable[Mapping[str, Any]], media: Iterable[StoredMedia]) -> list[dict[str, Any]]:
+    """Return the results of a trial, each with its media by their names."""
+    by_step: dict[int, dict[str, StoredMedia]] = {}
+    for one in media:
+        by_step.setdefault(one.step, {})[one.name] = one
+    return [{**result, **by_step.get(result["training_iteration"], {})} for result in results]

@@ -15,7 +15,7 @@ from nbckpt.render import Page, Rich, count
 from nbckpt.store.scan import OUTSIDE, link_outside
 from nbckpt.trials.checkpoints.folder import CheckpointFolder
 from nbckpt.trials.model import journal, log, params
-from nbckpt.trials.model.frame import pandas_for
+from nbckpt.trials.model.frame import pandas_for, with_media
 from nbckpt.trials.model.journal import Damage, Event
 from nbckpt.trials.model.metrics import is_number, lookup
 from nbckpt.trials.model.state import Status as Status
@@ -99,12 +99,12 @@ class Trial(Rich):
 
     @property
     def history(self) -> pandas.DataFrame:
-        """The results so far as a pandas DataFrame, a row for each result.
+        """The results so far as a pandas DataFrame, a row for each result, with its media as `StoredMedia`.
 
         Raises:
             UsageError: pandas is not installed.
         """
-        return pandas_for("history").DataFrame(self.results)
+        return pandas_for("history").DataFrame(with_media(self.results, self.media))
 
     @property
     def checkpoint(self) -> Checkpoint | None:

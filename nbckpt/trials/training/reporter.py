@@ -17,11 +17,11 @@ from nbckpt.media.intake import Intake
 from nbckpt.states.snapshot import snapshots
 from nbckpt.trials.model.metrics import (
     DONE,
-    PLAIN,
     Counts,
     OnResult,
     Result,
     all_numbers,
+    all_plain,
     as_plain,
     check_done,
 )
@@ -135,7 +135,8 @@ class StatusReporter:
         media = None
         if not all_numbers(metrics):
             metrics, media = self._intake.take(metrics)
-            metrics = {key: _copied(value) for key, value in metrics.items()}
+            if not all_plain(metrics):
+                metrics = {key: _copied(value) for key, value in metrics.items()}
         asked = request.is_open  # read once: the next report answers a request from here on
         if checkpoint is None and (asked or self._states is not None) and not stager.new:
             checkpoint = None if self._states is None else self._states()
@@ -215,8 +216,6 @@ class StatusReporter:
 
 def _copied(value: Any) -> Any:
     """Return a copy of a metric, which later changes do not reach."""
-    if type(value) in PLAIN:
-        return value
     try:
         return deepcopy(value)
     except Exception:  # noqa: BLE001  some objects cannot be copied, such as a tensor inside its graph

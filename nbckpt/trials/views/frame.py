@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nbckpt.trials.model.frame import pandas_for
+from nbckpt.trials.model.frame import pandas_for, with_media
 from nbckpt.trials.model.view import ExperimentView
 
 if TYPE_CHECKING:
@@ -21,5 +21,5 @@ def dataframe(experiment: ExperimentView) -> pandas.DataFrame:
     rows = []
     for trial in experiment.trials:
         config = {f"config/{key}": value for key, value in trial.config.items()}
-        rows += [{"trial": trial.id, **config, **result} for result in trial.results]
+        rows += [{"trial": trial.id, **config, **result} for result in with_media(trial.results, trial.media)]
     return pandas.DataFrame(rows)

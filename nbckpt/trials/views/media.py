@@ -12,6 +12,7 @@ from nbckpt.media.png import dimensions
 from nbckpt.media.stored import StoredMedia
 from nbckpt.render import Cell, Column, Fold, Frame, Picture, Table, count, short, size
 from nbckpt.suggestion import suggestion
+from nbckpt.trials.model.metrics import flat
 from nbckpt.trials.model.trial import Trial
 
 _MOST_OBJECTS = 24
@@ -21,6 +22,7 @@ _MOST_FRAME = 1 << 20
 _MOST_TEXT = 4_000
 _MOST_ROWS, _MOST_COLUMNS = 10, 12
 _MOST_STEPS = 12
+_MOST_RESULTS = 1_000
 _LARGEST_THUMBNAIL = 256
 
 
@@ -44,9 +46,25 @@ def newest_media(trial: Trial, step: int | None = None, name: str = "") -> list[
     """
     every = trial.media
     chosen = {media.name: media for media in every if step in {None, media.step} and name in {"", media.name}}
-    if not chosen and (name or step is not None):
+    if not chosen and (name or step is not None) and not short_texts(trial, step, name):
         raise UsageError(_nothing(trial, every, step, name))
     return [chosen[key] for key in sorted(chosen)]
+
+
+def short_texts(trial: Trial, step: int | None = None, name: str = "") -> list[tuple[str, str, str]]:
+    """Return the newest short text of each name with its step, or those of one step or one name.
+
+    Of very many results only the last are looked at.
+    """
+    newest: dict[str, tuple[str, str, str]] = {}
+    results = trial.results
+    for result in reversed(results if step is not None else results[-_MOST_RESULTS:]):
+        at = result["training_iteration"]
+        if step in {None, at}:
+            for key, value in flat(result):
+                if isinstance(value, str) and value and name in {"", key}:
+                    newest.setdefault(key, (key, value, str(at)))
+    return [newest[key] for key in sorted(newest)]
 
 
 def _nothing(trial: Trial, every: Sequence[StoredMedia], step: int | None, name: str) -> str:
@@ -67,9 +85,11 @@ def media_page(trial: Trial, step: int | None = None, name: str = "") -> MediaPa
         UsageError: The trial has no such media.
     """
     page, chosen = MediaPage(), newest_media(trial, step, name)
-    if not chosen:
-        return page
-    page.tables.append(_overview(trial, chosen))
+    if texts := short_texts(trial, step, name):
+        columns = (Column("text"), Column("content"), Column("step", number=True))
+        page.tables.append(Table("texts", columns, tuple(texts)))
+    if chosen:
+        page.tables.append(_overview(trial, chosen))
     for media in chosen[:_MOST_OBJECTS]:
         try:
             _show(media, page)

@@ -36,6 +36,15 @@ _SMALL_IS_GOOD |= {"regret", "wer", "cer", "fid", "divergence"}
 _LARGE_IS_GOOD = {"acc", "accuracy", "auc", "auroc", "f1", "score", "reward", "return", "r2", "precision"}
 _LARGE_IS_GOOD |= {"recall", "iou", "dice", "bleu", "rouge", "likelihood"}
 _WORD = re.compile(r"[^\W_]+")
+_KINDS = {
+    "image": "an image",
+    "figure": "a figure",
+    "table": "a table",
+    "text": "a text",
+    "html": "a page",
+    "svg": "a drawing",
+    "file": "a file",
+}
 _MOST_METRICS = 3
 _SAMPLED = 240
 _POINTS = 24
@@ -69,6 +78,15 @@ def inferred(trials: Sequence[Trial], first: str = "", most: int | None = _MOST_
         last = state_of(trial).last_result
         names |= remember(trial, "numbers", last, partial(_named_numbers, last))
     return list(names)[:most]
+
+
+def as_media(trials: Sequence[Trial], name: str) -> str:
+    """Return the sentence that a name is that of media and not of a number; "" if no trial has such media."""
+    for trial in trials:
+        for media in reversed(trial.media):
+            if media.name == name:
+                return f"{name!r} is {_KINDS[media.type]}, not a number"
+    return ""
 
 
 def varying(trials: Sequence[Trial]) -> list[str]:

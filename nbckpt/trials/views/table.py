@@ -17,7 +17,7 @@ from nbckpt.trials.model.view import ExperimentView
 from nbckpt.trials.views.data import ExperimentData, experiment_data
 from nbckpt.trials.views.eta import RECENT, Progress, progress, typical
 from nbckpt.trials.views.formats import shown_value, tail
-from nbckpt.trials.views.metrics import by_metric, flat_config, inferred, metric_cell, varying
+from nbckpt.trials.views.metrics import as_media, by_metric, flat_config, inferred, metric_cell, varying
 from nbckpt.trials.views.statuses import (
     FAILED,
     INTERRUPTED,
@@ -129,7 +129,8 @@ class TrialTable(Result):
         trials, (metric, mode) = self.experiment.trials, self._best()
         if self.sort and self.metric and all(trial.newest(metric) is None for trial in trials):
             known = ", ".join(inferred(trials, most=None)) or "none yet"
-            yield f"no trial reported {metric!r}, so they are not sorted: there are {known}"
+            reason = as_media(trials, metric) or f"no trial reported {metric!r}"
+            yield f"{reason}, so they are not sorted: there are {known}"
         if len(shown) == len(states):
             return
         order = f", the best by {metric} ({mode}) first" if self._is_sorted else ""

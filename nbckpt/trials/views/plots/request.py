@@ -14,7 +14,7 @@ from nbckpt.suggestion import suggestion
 from nbckpt.trials.model.metrics import as_float
 from nbckpt.trials.model.spec import Spec
 from nbckpt.trials.model.trial import Trial
-from nbckpt.trials.views.metrics import by_metric, inferred, likely_mode
+from nbckpt.trials.views.metrics import as_media, by_metric, inferred, likely_mode
 
 MOST_CURVES = 20
 MOST_METRICS = 6
@@ -171,6 +171,5 @@ def _unknown(experiment: Drawable, metric: str, *, named: bool) -> UsageError:
     wanted = repr(metric) if metric else "a number"
     close = suggestion(metric, known).strip()
     reported = ", ".join(known) or "none yet"
-    return UsageError(
-        f"{who} of {experiment.name!r} reported {wanted}: there are {reported}{close and '. ' + close}"
-    )
+    reason = as_media(experiment.trials, metric) or f"{who} of {experiment.name!r} reported {wanted}"
+    return UsageError(f"{reason}: there are {reported}{close and '. ' + close}")
