@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from nbckpt.errors import NbckptError as NbckptError
     from nbckpt.errors import NotFoundError as NotFoundError
     from nbckpt.errors import UsageError as UsageError
+    from nbckpt.provenance.inputs import data as data
     from nbckpt.states import State as State
     from nbckpt.states import load_state as load_state
     from nbckpt.states import save_all_states as save_all_states
@@ -72,6 +73,7 @@ _HOMES = {
     "load_state": "nbckpt.states",
     "save_all_states": "nbckpt.states",
     "SyncConfig": "nbckpt.sync.config",
+    "data": "nbckpt.provenance.inputs",
     "NbckptError": "nbckpt.errors",
     "UsageError": "nbckpt.errors",
     "NotFoundError": "nbckpt.errors",

@@ -19,7 +19,7 @@ import nbckpt
 FACE = {
     *("run", "Experiment", "Trial", "report", "get_checkpoint", "should_checkpoint", "get_context"),
     *("grid_search", "choice", "uniform", "loguniform", "randint", "sample_from"),
-    *("Checkpoint", "Tracker", "State", "load_state", "save_all_states", "SyncConfig"),
+    *("Checkpoint", "Tracker", "State", "load_state", "save_all_states", "SyncConfig", "data"),
     *("NbckptError", "UsageError", "NotFoundError"),
 }
 HOOKS = {"load_ipython_extension", "unload_ipython_extension"}

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from nbckpt.provenance import trial as provenance
+from nbckpt.provenance.inputs import FILE as INPUTS
 from nbckpt.store import Store
 from nbckpt.store.files import explained
 from nbckpt.sync.files import contents, digest_of
@@ -76,7 +77,7 @@ def _kept(folder: Path, index: Index, newer: dict[str, Newer], paths: set[str]) 
     for path in sorted(paths):
         trial, _, rest = path.partition("/")
         side, is_checkpoint = newer.get(trial), rest.startswith(PREFIX)
-        is_ours = rest in {journal.FILE, PARAMS, log.FILE, provenance.FILE} or is_checkpoint
+        is_ours = rest in {journal.FILE, PARAMS, log.FILE, provenance.FILE, INPUTS} or is_checkpoint
         if not (folder / path).is_file():
             is_gone = side == "here" or (side == "neither" and not _has_part(folder / trial, rest))
             if is_checkpoint and is_gone:  # it was removed locally

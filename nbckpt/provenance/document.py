@@ -19,6 +19,7 @@ from nbckpt.core.manifest import now
 from nbckpt.core.schema import check, parse
 from nbckpt.errors import CorruptError, NotFoundError
 from nbckpt.provenance.git import Code
+from nbckpt.provenance.inputs import FORM as INPUT
 from nbckpt.provenance.masking import masked_command, masked_text
 from nbckpt.provenance.packages import installed
 from nbckpt.provenance.seeds import read_seeds
@@ -49,18 +50,7 @@ FORM = {
     "command?": [str],
     "cell?": int,
     "notebook?": str,
-    "data?": [
-        {
-            "path": str,
-            "size?": int,
-            "modified?": str,
-            "checksum?": str,
-            "etag?": str,
-            "files?": int,
-            "note?": str,
-            "cell?": int,
-        }
-    ],
+    "data?": [INPUT],
     "notes?": [str],
 }
 """The form of a document; see core/schema.py."""

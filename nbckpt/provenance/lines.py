@@ -12,6 +12,7 @@ from nbckpt.render import count, short, size, visible
 SHORT = 10
 _MOST = 160
 _MOST_INPUTS = 3
+_MOST_PATH = 40
 _MOST_NAMES = 3
 _LISTS = {"package", "data"}
 """Parts that have many members, of which one side may lack some."""
@@ -90,7 +91,9 @@ def input_text(noted: Mapping[str, Any]) -> str:
     """Return an input as text: its path, the beginning of its fingerprint, and its size."""
     print_ = str(noted.get("checksum") or noted.get("etag") or noted.get("note") or "")
     print_ = print_.rpartition(":")[2][:SHORT]
-    parts = [short(str(noted["path"]), 60), print_, f"({size(noted['size'])})" if "size" in noted else ""]
+    path = str(noted["path"])
+    path = path if len(path) <= _MOST_PATH else f"…{path[1 - _MOST_PATH :]}"
+    parts = [path, print_, f"({size(noted['size'])})" if "size" in noted else ""]
     return " ".join(filter(None, parts))
 
 

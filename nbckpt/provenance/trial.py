@@ -123,9 +123,12 @@ def read_attempts(folder: Path) -> list[Provenance]:
         FormatError: A newer nbckpt wrote it.
         StoreError: The disk failed.
     """
+    documents = _documents(folder)
+    noted = inputs.of_folder(folder, documents[0]["at"])
+    if noted:
+        documents[-1] = {**documents[-1], "data": [*documents[-1].get("data", ()), *noted]}
     return [
-        Provenance(document, partial(_object, folder.parent, document["objects"]))
-        for document in _documents(folder)
+        Provenance(document, partial(_object, folder.parent, document["objects"])) for document in documents
     ]
 
 

@@ -42,6 +42,12 @@ class Counter(nbckpt.trials.Trainable):
         self.count = checkpoint["count"]
 
 
+def load(file: Path) -> pandas.DataFrame:
+    """Load a file that trials and checkpoints note."""
+    assert_type(nbckpt.data(file), str)
+    return pandas.read_csv(nbckpt.data("train.csv"))
+
+
 class DurableCounter(nbckpt.trials.DurableTrainable):
     """Keep checkpoints at a URL."""
 

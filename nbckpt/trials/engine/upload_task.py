@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from nbckpt.provenance import trial as provenance
+from nbckpt.provenance.inputs import FILE as INPUTS
 from nbckpt.store import STAGING
 from nbckpt.sync import BackgroundSyncer, DefaultSyncer
 from nbckpt.sync.request import Request
@@ -22,7 +23,7 @@ from nbckpt.trials.model.params import FILE as PARAMS
 EXCLUDE = (f"{TEMPORARY}*", f"*{STAGING}*")
 """Patterns of temporary files in a trial's folder. Our own syncers exclude the second one anyway."""
 
-_OURS = {PARAMS, journal.FILE, log.FILE, provenance.FILE}
+_OURS = {PARAMS, journal.FILE, log.FILE, provenance.FILE, INPUTS}
 
 _log = logging.getLogger("nbckpt")
 

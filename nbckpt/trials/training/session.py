@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 from nbckpt.core.checkpoint import Checkpoint
 from nbckpt.errors import UsageError
+from nbckpt.provenance import inputs
 
 CheckpointLike = Checkpoint | Mapping[Any, Any] | str | os.PathLike[str]
 """A checkpoint that can be reported: a Checkpoint, a dict, or the path of a folder or a file."""
@@ -64,6 +65,14 @@ class Session(Protocol):
 
 current: ContextVar[Session | None] = ContextVar("nbckpt_session", default=None)
 _logged: ContextVar[frozenset[str]] = ContextVar("nbckpt_logged", default=frozenset())
+
+
+def _folder() -> Path | None:
+    session = current.get()
+    return None if session is None or not session.logdir else Path(session.logdir)
+
+
+inputs.trial_folder.function = _folder
 
 
 def report(
