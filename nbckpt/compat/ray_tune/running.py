@@ -17,7 +17,7 @@ from nbckpt.compat.ray_tune.translation import translated
 from nbckpt.compat.settings import RunConfig, TuneConfig
 from nbckpt.core.trust import open_signer
 from nbckpt.errors import Interrupted, TrialError, UsageError
-from nbckpt.sync import SyncConfig
+from nbckpt.sync import SyncConfig, Syncer
 from nbckpt.trials import run as own
 from nbckpt.trials.engine.experiment import Experiment
 from nbckpt.trials.model import spec as spec_file
@@ -247,10 +247,11 @@ def _placed(trainable: Any, sync: SyncConfig | None) -> tuple[Any, SyncConfig | 
     """Return the trainable for `nbckpt.run`, and where the experiment is synced beside it."""
     if not _is_durable(trainable):
         return trainable, sync
-    if sync is None or sync.syncer != "auto":
-        raise UsageError("a durable trainable needs sync_config=SyncConfig(upload_dir=URL) without a syncer")
+    if sync is None:
+        raise UsageError("a durable trainable needs sync_config=SyncConfig(upload_dir=URL)")
     inner = trainable.trainable if isinstance(trainable, Durable) else trainable
-    return durable(inner, str(sync.upload_dir), timeout=sync.sync_timeout), None
+    syncer = sync.syncer if isinstance(sync.syncer, Syncer) else None
+    return durable(inner, str(sync.upload_dir), timeout=sync.sync_timeout, syncer=syncer), None
 
 
 def _last_number(folder: Path, name: str) -> int:

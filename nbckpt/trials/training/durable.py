@@ -11,10 +11,13 @@ from typing import Any, ClassVar
 
 from nbckpt.errors import CorruptError, NotFoundError, UsageError
 from nbckpt.store import Store, check_key, local_folder, open_store
+from nbckpt.sync import SyncConfig, Syncer
 from nbckpt.sync.transfer import ATTEMPTS, BACKOFF_S
 from nbckpt.trials.checkpoints.durable import TIMEOUT_S, DurableFolder
 from nbckpt.trials.checkpoints.folder import CheckpointFolder, find
 from nbckpt.trials.checkpoints.record import Record
+from nbckpt.trials.checkpoints.remote import RemoteFolder
+from nbckpt.trials.checkpoints.synced import SyncedFolder
 from nbckpt.trials.training.trainable import Trainable
 
 _log = logging.getLogger("nbckpt")
@@ -34,6 +37,8 @@ class DurableTrainable(Trainable):
         timeout: Give up an upload, a download or a removal after this many seconds; None for never.
         attempts: How often each storage call is tried.
         backoff_s: The longest pause before the second attempt in seconds; it doubles with each attempt.
+        syncer: A `Syncer` of yours, which uploads, downloads and deletes everything. Then the URL is what
+            the syncer understands, and *timeout* and *attempts* hold for each of its calls.
         kwargs: As for `Trainable`.
 
     Raises:
@@ -47,6 +52,7 @@ class DurableTrainable(Trainable):
         timeout: float | None = TIMEOUT_S,
         attempts: int = ATTEMPTS,
         backoff_s: float = BACKOFF_S,
+        syncer: Syncer | None = None,
         **kwargs: Any,
     ) -> None:
         if not isinstance(remote_checkpoint_dir, (str, os.PathLike)):
@@ -54,11 +60,25 @@ class DurableTrainable(Trainable):
                 f"{type(self).__name__} needs the URL of its remote storage first: for nbckpt.run give "
                 f"nbckpt.trials.durable({type(self).__name__}, 's3://bucket/folder')"
             )
-        store = self.open_storage(os.fspath(remote_checkpoint_dir))
-        super().__init__(*args, **kwargs)
-        self._durable = DurableFolder(
-            self.logdir, store, timeout=timeout, attempts=attempts, backoff_s=backoff_s
+        opened = self._opened(
+            os.fspath(remote_checkpoint_dir),
+            timeout=timeout,
+            attempts=attempts,
+            backoff_s=backoff_s,
+            syncer=syncer,
         )
+        super().__init__(*args, **kwargs)
+        self._durable = opened(self.logdir)
+
+    @classmethod
+    def _opened(
+        cls, url: str, *, syncer: Syncer | None = None, **options: Any
+    ) -> Callable[[str | os.PathLike[str]], RemoteFolder]:
+        """Return a function that makes the folder of checkpoints for a trial's folder."""
+        if syncer is not None:
+            return lambda folder: SyncedFolder(folder, url, syncer, **options)
+        store = cls.open_storage(url)
+        return lambda folder: DurableFolder(folder, store, **options)
 
     @classmethod
     def open_storage(cls, url: str) -> Store:
@@ -151,7 +171,7 @@ class _BelowUrl(DurableTrainable):
     @classmethod
     def checkpoints_in(cls, folder: Path, trial_name: str) -> CheckpointFolder:
         """See `Trainable.checkpoints_in`."""
-        return DurableFolder(folder, cls.open_storage(cls._url_of(trial_name)), **cls._options)
+        return cls._opened(cls._url_of(trial_name), **cls._options)(folder)
 
 
 def durable(
@@ -160,6 +180,7 @@ def durable(
     *,
     timeout: float | None = TIMEOUT_S,
     attempts: int = ATTEMPTS,
+    syncer: Syncer | None = None,
 ) -> type[DurableTrainable]:
     """Return the function or class *trainable* as a class that keeps its checkpoints at *url* too.
 
@@ -172,17 +193,20 @@ def durable(
         url: Where all trials keep their checkpoints: any URL that fsspec knows, or a folder.
         timeout: Give up an upload, a download or a removal after this many seconds; None for never.
         attempts: How often each storage call is tried.
+        syncer: A `Syncer` of yours, which uploads, downloads and deletes everything.
 
     Raises:
-        UsageError: *trainable* is neither a function nor a Trainable class, or the function takes other
-            arguments than a trial's.
+        UsageError: The syncer does not support the URL. Or *trainable* is neither a function nor a Trainable
+            class, or the function takes other arguments than a trial's.
     """
     from nbckpt.trials.training.function import trainable_class
 
     base = trainable_class(trainable)
     folder = local_folder(url)
-    base_url = str(url) if folder is None else str(folder.absolute())
-    options = {"timeout": timeout, "attempts": attempts}
+    base_url = str(url) if folder is None or syncer is not None else str(folder.absolute())
+    if syncer is not None:
+        SyncConfig(base_url, syncer).validate_upload_dir()
+    options = {"timeout": timeout, "attempts": attempts, "syncer": syncer}
     names = {
         "_url": base_url.rstrip("/"),
         "_options": options,
