@@ -17,7 +17,16 @@ import pytest
 import nbckpt
 
 FACE = {
-    *("run", "Experiment", "Trial", "report", "get_checkpoint", "should_checkpoint", "get_context"),
+    *(
+        "run",
+        "open_experiment",
+        "Experiment",
+        "Trial",
+        "report",
+        "get_checkpoint",
+        "should_checkpoint",
+        "get_context",
+    ),
     *("grid_search", "choice", "uniform", "loguniform", "randint", "sample_from"),
     *("Checkpoint", "Tracker", "State", "load_state", "save_all_states", "SyncConfig", "data"),
     *("NbckptError", "UsageError", "NotFoundError"),

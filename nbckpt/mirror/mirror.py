@@ -18,20 +18,17 @@ from nbckpt.core.history import History
 from nbckpt.core.packs.format import pack_of
 from nbckpt.core.trust import open_signer
 from nbckpt.errors import FormatError, NotFoundError, UsageError
-from nbckpt.mirror.merge import left
+from nbckpt.mirror.experiments import EXPERIMENTS, prefixes_there, take
 from nbckpt.store import PrefixStore, Store, open_store
-from nbckpt.store.files import explained, make_folder
-from nbckpt.store.locks import Timeout, file_lock
+from nbckpt.store.files import explained
+from nbckpt.store.locks import Timeout
 from nbckpt.store.scan import OUTSIDE, can_be_named, link_outside
-from nbckpt.sync.download import download
 from nbckpt.sync.progress import Progress
 from nbckpt.sync.stores import mirror
 from nbckpt.sync.transfer import Moved, TransferOptions
 from nbckpt.sync.upload import upload
 from nbckpt.trials.checkpoints.contents import incomplete
-
-EXPERIMENTS = "experiments"
-FILE = "experiment.json"
+from nbckpt.trials.model import spec
 
 
 @dataclass(frozen=True)
@@ -105,7 +102,7 @@ class Mirror:
         checkpoints = mirror(self.store, self.target, next(turns))
         set_aside_all(self.store, (pack_of(key) for key in checkpoints.left_out if key.endswith(".pack")))
         with explained("list", self._experiments):
-            names = sorted(file.parent.name for file in self._experiments.glob(f"[!.]*/{FILE}"))
+            names = sorted(file.parent.name for file in self._experiments.glob(f"[!.]*/{spec.FILE}"))
         return Mirrored(checkpoints, {name: self._send(name, next(turns)) for name in names})
 
     def _send(self, name: str, options: TransferOptions) -> Moved:
@@ -128,12 +125,12 @@ class Mirror:
         """
         turns = _turns(options or TransferOptions())
         checkpoints = mirror(self.target, self.store, next(turns))
-        prefixes = self._prefixes_there()
+        prefixes = prefixes_there(self.target)
         if not (prefixes or checkpoints.files or checkpoints.same):
             raise NotFoundError(f"there are no checkpoints at {self.target.url}: push some there first")
         moved: dict[str, Moved] = {}
         kept = []
-        for name, prefix in prefixes:
+        for name, prefix in prefixes.items():
             # An experiment whose first push has not ended has no visible files yet.
             with suppress(NotFoundError):
                 try:
@@ -150,18 +147,9 @@ class Mirror:
         """
         if not can_be_named(name):  # on Windows the name could refer to another drive
             return Moved(left_out={name: "no folder here can have this name"})
-        folder, there = self._experiments / name, PrefixStore(self.target, prefix)
         if link := self._link_of(name):
             return Moved(left_out={link: OUTSIDE})
-        with explained("write", folder):
-            make_folder(self._experiments)
-        # A missing experiment is locked too: otherwise a run of this name could begin meanwhile.
-        with file_lock(self._experiments / f".{name}.lock", timeout=0):
-            if not folder.exists():
-                return download(there, folder, options=options)
-            patterns, reasons = left(folder, there, options.work(there.url))
-            moved = download(there, folder, exclude=patterns, options=options)
-            return replace(moved, left_out={**moved.left_out, **reasons})
+        return take(self._experiments / name, PrefixStore(self.target, prefix), options)
 
     def _link_of(self, name: str) -> str:
         """Return the link that leads from an experiment out of the store, or "" if there is none."""
@@ -170,15 +158,6 @@ class Mirror:
 
     def _there(self, name: str) -> Store:
         return PrefixStore(self.target, f"{EXPERIMENTS}/{name}")
-
-    def _prefixes_there(self) -> list[tuple[str, str]]:
-        """Return the remote experiments, pushed here or synced by runs, each with its prefix."""
-        keys = list(self.target.keys())
-        pushed = {parts[1] for key in keys if len(parts := key.split("/")) > 2 and parts[0] == EXPERIMENTS}
-        synced = {parts[0] for key in keys if len(parts := key.split("/")) == 2 and parts[1] == FILE}
-        prefixes = [(name, f"{EXPERIMENTS}/{name}") for name in pushed]
-        prefixes += [(name, name) for name in synced - pushed]
-        return sorted((name, prefix) for name, prefix in prefixes if not name.startswith("."))
 
 
 def _turns(options: TransferOptions) -> Iterator[TransferOptions]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +14,7 @@ from nbckpt.core.trust import Signer
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError, UsageError
 from nbckpt.store.locks import Timeout, file_lock
 from nbckpt.store.scan import link_outside, size_of
+from nbckpt.suggestion import suggestion
 from nbckpt.trials.checkpoints.origin import FOLDER, origin_of
 from nbckpt.trials.checkpoints.record import SUFFIX, Record
 from nbckpt.trials.engine.experiment import Experiment
@@ -64,8 +65,7 @@ class Catalog:
         """
         names = self.names()
         if not names or (name and name not in names):
-            known = f"there are {', '.join(names[-8:])}" if names else "start one with %ckpt run"
-            raise NotFoundError(f"there is no experiment{f' {name!r}' if name else ''}: {known}")
+            raise NotFoundError(no_experiment(name, names))
         return Experiment.read(self.folder / (name or names[-1]))
 
     def newest_whole(self) -> Experiment:
@@ -218,3 +218,11 @@ class Catalog:
             yield
         finally:
             lock.release()
+
+
+def no_experiment(name: str, names: Sequence[str], where: str = "") -> str:
+    """Return a sentence about a missing experiment: the names that there are, and the closest one."""
+    missing = f"there is no experiment{f' {name!r}' if name else ''}{f' in {where}' if where else ''}"
+    if not names:
+        return f"{missing}: {'it has none' if where else 'start one with %ckpt run'}"
+    return f"{missing}: there are {', '.join(names[-8:])}. {suggestion(name, names)}".rstrip(". ")

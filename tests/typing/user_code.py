@@ -146,6 +146,7 @@ def start_experiments(folder: Path, study: optuna.Study) -> float:
     nbckpt.run(assert_type(nbckpt.trials.wrap_function(train), type[FunctionRunner]))
     nbckpt.run(assert_type(nbckpt.trials.durable(Counter, "s3://bucket/t"), type[DurableTrainable]))
     nbckpt.run(DurableCounter)
+    assert_type(nbckpt.open_experiment("grid", "s3://bucket/grid"), Experiment)
     assert_type(experiment.wait(), bool)
     assert_type(experiment.name, str)
     assert_type(experiment.plot("loss"), Figure)

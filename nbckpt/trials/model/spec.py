@@ -311,3 +311,14 @@ def read(folder: Path) -> Kept:
     left_out, signature = kept.get("left_out", ""), kept.get("signature", "")
     algorithms, sync = kept.get("algorithms", BLAKE3), document.get("sync", {})
     return Kept(spec, kept["name"], left_out, sync, pickle, signature, algorithms, folder)
+
+
+def created_at(data: bytes, label: str) -> str:
+    """Return when the experiment was made whose file has these bytes.
+
+    Raises:
+        FormatError: A newer nbckpt wrote it.
+        CorruptError: The file is damaged.
+    """
+    made: str = unseal(data, _FORM, label)["created_at"]
+    return made
