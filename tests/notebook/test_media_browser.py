@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from nbckpt.render import Frame, Result, html_of
+from nbckpt.render.document import Section, document
 from nbckpt.render.page import Page as OnePage
 from notebook.lab import Lab
 from waiting import until
@@ -113,6 +115,23 @@ def test_the_same_markup_acts_outside_a_sandbox(page: Page, attacker: Attacker) 
     page.set_content(without.replace("URL", attacker.url))
     until(lambda: {"/base/x", "/css", "/img", "/frame"} <= {*attacker.paths})
     assert page.evaluate("window.hit") is not None
+
+
+def test_an_exported_page_shows_markup_without_any_request(
+    page: Page, attacker: Attacker, tmp_path: Path
+) -> None:
+    part = OnePage("a trial", frames=(Frame("page", HOSTILE.replace("URL", attacker.url)),))
+    folded = OnePage("another", notes=("a note in a fold",))
+    sections = [Section("first", part), Section("second", folded, folded=True)]
+    (tmp_path / "page.html").write_bytes(document("html", "<b>all</b>", sections, None))
+    page.goto((tmp_path / "page.html").as_uri())
+    expect(page.get_by_role("heading", name="<b>all</b>")).to_be_visible()
+    expect(page.frame_locator("iframe").get_by_text("the end")).to_be_visible()
+    expect(page.get_by_text("a note in a fold")).to_be_hidden()
+    page.get_by_text("second").click()
+    expect(page.get_by_text("a note in a fold")).to_be_visible()
+    assert page.evaluate("window.hit") is None
+    assert attacker.paths == []
 
 
 TRAIN = """

@@ -53,7 +53,7 @@ def test_the_best_of_many_trials_are_drawn_with_a_note(tmp_path: Path) -> None:
     shown = curves(made.experiment, "", None)
     note = "Showing the 20 best of 29 trials by loss (min)."
     assert shown.notes == (note,)
-    assert made.experiment.plot().get_suptitle() == note
+    assert made.experiment.plot().axes[0].get_title(loc="left") == note
     assert len(lines(made.experiment.plot("loss", [f"t{at}" for at in range(25)]))) == 25
 
 
@@ -115,7 +115,7 @@ def test_a_metric_with_any_name_can_be_drawn(made: Made, name: str) -> None:
     shown = curves(made.experiment, name, None)
     assert shown.picture.form == "svg"
     assert b"<script" not in shown.picture.data
-    picture = matplotlib.image.imread(io.BytesIO(made.experiment.plot(name)._repr_png_()))
+    picture = matplotlib.image.imread(io.BytesIO(made.experiment.plot(name)._repr_png_()[0]))
     assert picture.shape[:2] == (800, 1600)
     assert "<b>" not in shown._repr_mimebundle_()["text/html"]
 
@@ -138,7 +138,7 @@ def test_a_figure_needs_no_pyplot_and_works_in_any_thread(made: Made) -> None:
     thread.join()
     figure = made.experiment.plot("loss")
     assert pyplot.get_fignums() == before
-    assert figure._repr_png_().startswith(b"\x89PNG")
+    assert figure._repr_png_()[0].startswith(b"\x89PNG")
     assert shown[0].picture.data == curves(made.experiment, "loss", None).picture.data
 
 
@@ -184,6 +184,9 @@ def test_a_logarithmic_curve_leaves_out_what_is_not_positive(made: Made) -> None
     made.trial({"up": -1})
     (axes,) = made.experiment.plot("loss", logy=True).axes
     assert axes.get_yscale() == "log"
+    axes.figure.canvas.draw()
+    texts = [text.get_text() for text in axes.get_yticklabels() if text.get_text()]
+    assert {"1", "2"} <= set(texts)
     with pytest.raises(UsageError, match="'up' has no value above 0: leave out --logy"):
         made.experiment.plot("up", logy=True)
 

@@ -63,6 +63,7 @@ def curves(
         marks += sum(min(len(points), _MOST_POINTS) for points in lines.values())
         if request.logy:
             axes.set_yscale("log")
+            style.logarithmic(axes.yaxis)
         axes.xaxis.get_major_locator().set_params(integer=not unit)
         style.dress(axes, f"time in training ({unit})" if unit else "iteration", metric)
     _legend(figure, handles, chosen[0].best)

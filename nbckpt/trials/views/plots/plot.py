@@ -80,9 +80,18 @@ def figure(experiment: ExperimentView, request: PlotRequest) -> Figure:
     """
     drawn = _draw(experiment, request)
     if drawn.notes:
-        drawn.figure.suptitle("\n".join(drawn.notes), fontsize="small", color=style.GREY, parse_math=False)
-    drawn.figure._repr_png_ = partial(style.png, drawn.figure)  # type: ignore[attr-defined]  # what IPython shows
+        title = "\n".join(drawn.notes)
+        drawn.figure.axes[0].set_title(
+            title, loc="left", fontsize="small", color=style.GREY, parse_math=False
+        )
+    drawn.figure._repr_png_ = partial(_shown, drawn.figure)  # type: ignore[attr-defined]  # what IPython shows
     return drawn.figure
+
+
+def _shown(figure: Figure) -> tuple[bytes, dict[str, int]]:
+    """Return a figure as PNG, and the size at which a notebook shows it."""
+    width, height = figure.get_size_inches() * style.INCHES
+    return style.png(figure), {"width": round(width), "height": round(height)}
 
 
 def _draw(experiment: ExperimentView, request: PlotRequest) -> Drawn:

@@ -81,6 +81,8 @@ def _coloured(
     bar.set_label(style.label(colour.name), color=style.GREY, parse_math=False)
     bar.ax.tick_params(which="both", colors=style.GREY, labelsize="small")
     bar.outline.set_visible(False)
+    if colour.logarithmic:
+        style.logarithmic(bar.ax.yaxis)
 
 
 def _mark(axes: Axes, x: float, y: float, name: str) -> None:
@@ -92,11 +94,12 @@ def _mark(axes: Axes, x: float, y: float, name: str) -> None:
 
 def _scaled(axes: Axes, side: Literal["x", "y"], scale: Scale) -> None:
     """Give an axis the texts of categories, or a logarithmic scale."""
+    axis = axes.xaxis if side == "x" else axes.yaxis
     if scale.logarithmic:
         axes.set(**{f"{side}scale": "log"})
+        style.logarithmic(axis)
     elif scale.categories:
         low, high = scale.limits
         ticks = scale.ticks()
-        axis = axes.xaxis if side == "x" else axes.yaxis
         axis.set_ticks([low + place * (high - low) for place in ticks], list(ticks.values()))
         style.plain_texts(axis.get_ticklabels())

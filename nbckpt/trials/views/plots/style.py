@@ -14,6 +14,7 @@ from nbckpt.store.files import explained, writing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.colors import Colormap
     from matplotlib.figure import Figure
 
@@ -69,6 +70,17 @@ def dress(axes: Axes, x: str = "", y: str = "", *, grid: bool = True) -> None:
     axes.set_ylabel(label(y), color=GREY, parse_math=False)
     if grid:
         axes.grid(color=GREY, alpha=0.25, linewidth=0.6)
+
+
+def logarithmic(axis: Axis) -> None:
+    """Give the numbers beside a logarithmic axis a plain form: 0.01 and not a power of ten."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    low, high = sorted(map(abs, axis.get_view_interval()))
+    few = high < 50 * low
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if few else (1,)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def label(text: str, most: int = _LONGEST) -> str:
