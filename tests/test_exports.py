@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -150,6 +153,46 @@ def test_a_name_that_moved_says_where_it_is(name: str) -> None:
     value: object = nbckpt
     for part in new.split(".")[1:]:
         value = getattr(value, part)
+
+
+ROOT = Path(__file__).parents[1]
+TEXTS = [
+    *(path for path in (ROOT / "nbckpt").rglob("*.py") if path.name != "classes.py"),  # it has the old names
+    *(ROOT / name for name in ("README.md", "FORMAT.md", "ARCHITECTURE.md", "CONTRIBUTING.md")),
+    *(ROOT / "docs").glob("*.md"),
+    *(ROOT / "notebooks").glob("*.ipynb"),
+]
+NOT_NAMES = {"nbckpt.created_at", "nbckpt.experiment", "nbckpt.trial"}
+"""Tags in other libraries' databases."""
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_every_name_in_a_text_exists(path: Path) -> None:
+    names = set(re.findall(r"(?<![\w./~-])nbckpt(?:\.[A-Za-z_]\w*)+", path.read_text()))
+    for name in names - NOT_NAMES:
+        resolve(name)
+
+
+def resolve(name: str) -> None:
+    """Import the module of a name and look the name up. A module may need a package that is not installed."""
+    value: Any = nbckpt
+    for part in name.split(".")[1:]:
+        module = f"{value.__name__}.{part}" if hasattr(value, "__path__") else ""
+        if not (module and find_spec(module)):
+            value = getattr(value, part)
+            continue
+        try:
+            value = import_module(module)
+        except ModuleNotFoundError as error:
+            if str(error.name).startswith("nbckpt"):
+                raise
+            return
+
+
+def test_the_rule_detects_a_name_that_is_not_there() -> None:
+    for name in ("nbckpt.Trainable", "nbckpt.trials.Nope", "nbckpt.states.State.nope", "nbckpt.nope.run"):
+        with pytest.raises(AttributeError):
+            resolve(name)
 
 
 def test_every_error_is_an_nbckpt_error_and_keeps_its_message() -> None:

@@ -32,6 +32,11 @@ def test_importing_nbckpt_imports_no_heavy_library() -> None:
     assert loaded_by("import nbckpt").isdisjoint(HEAVY)
 
 
+def test_importing_nbckpt_imports_only_what_finds_its_names() -> None:
+    loaded = loaded_by("import nbckpt; dir(nbckpt); hasattr(nbckpt, 'Nope'); hasattr(nbckpt, 'Trainable')")
+    assert {name for name in loaded if name.startswith("nbckpt")} == {"nbckpt", "nbckpt.lazy"}
+
+
 def test_load_ext_imports_no_widgets_templates_or_numpy() -> None:
     code = (
         "from IPython.core.interactiveshell import InteractiveShell\n"
