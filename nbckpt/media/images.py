@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import threading
 from typing import Any
 
 from nbckpt.core.values.preview import draw
@@ -12,6 +13,8 @@ from nbckpt.media.base import Encoded, Media, bounded, check_size, file_bytes
 from nbckpt.media.png import check_pixels, dimensions, png_of, thumbnail
 
 _DPI = 144
+_DRAWING = threading.RLock()
+"""Held while a figure is drawn: matplotlib promises nothing to threads that draw at once."""
 _LONGEST_SIDE = 4_000
 _MODES = {"1", "L", "LA", "P", "RGB", "RGBA"}
 """The modes of PIL that a PNG can have as they are."""
@@ -53,7 +56,8 @@ class Figure(Media):
         if figure is None or not hasattr(figure, "get_size_inches"):
             raise UsageError("media.Figure takes a figure of matplotlib. For an array write media.Image")
         inches = max(*figure.get_size_inches(), 0.1)
-        self._png = draw(figure, min(_DPI, _LONGEST_SIDE / inches))
+        with _DRAWING:
+            self._png = draw(figure, min(_DPI, _LONGEST_SIDE / inches))
 
     def encode(self) -> Encoded:
         """See `Media.encode`."""

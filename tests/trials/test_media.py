@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import json
 import threading
 from collections.abc import Callable, Mapping
@@ -23,7 +24,7 @@ from nbckpt.render.result import html_of
 from nbckpt.render.text import text
 from nbckpt.store import LocalStore
 from nbckpt.tracker import Tracker
-from nbckpt.trials.model.trial import Trial
+from nbckpt.trials.model.trial import Trial, state_of
 
 numpy = pytest.importorskip("numpy")
 
@@ -581,3 +582,44 @@ def test_callbacks_and_searches_see_numbers_only(session: Session) -> None:
     folder = session.library.folder
     nbckpt.run(train, {}, name="e", folder=folder, executor="inline", callbacks=[Sees()]).wait()
     assert ["loss" in result and "note" not in result for result in seen] == [True]
+
+
+# Failing disks, many results, and what was written before.
+
+
+def test_a_full_disk_fails_the_trial_and_names_nothing(
+    session: Session, ran: Callable[..., Trial], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("nbckpt.media.stored.write_file", full)
+    trial = ran({"loss": 1.0}, {"loss": 0.5, "note": nbckpt.media.Text("long")})
+    assert (trial.status, trial.iteration, trial.media) == ("ERROR", 1, [])
+    assert "No space left on device" in trial.error
+
+
+def test_only_the_newest_media_keep_their_previews(tmp_path: Path) -> None:
+    trial = Trial(tmp_path / "e" / "t0", {})
+    (tmp_path / "e" / "t0").mkdir(parents=True)
+    line = {"type": "text", "digest": "ab" * 32, "size": 3, "preview": {"text": "abc"}}
+    for step in range(1, 1_001):
+        result = {"training_iteration": step}
+        state_of(trial).fold({"event": "result", "result": result, "media": {"a": line, "b": line}})
+    kept = [media.step for media in trial.media if media.preview]
+    assert (len(trial.media), len(kept), kept[0]) == (2_000, 200, 901)
+
+
+def test_media_of_format_1_are_read(tmp_path: Path) -> None:
+    """Files that other versions wrote, as FORMAT.md describes them."""
+    pytest.importorskip("blake3", reason="checks BLAKE3")
+    folder = tmp_path / "e" / "t0"
+    digest = "e5f974b54c614a21d7e7d67b6b9a4651854359d11817045093de2875fc85b6fe"
+    media = f'{{"note":{{"type":"text","digest":"{digest}","size":4,"preview":{{"text":"long"}},"later":1}}}}'
+    folder.mkdir(parents=True)
+    (tmp_path / "e" / "media").mkdir()
+    (tmp_path / "e" / "media" / f"{digest}.txt").write_bytes(b"long")
+    result = '{"training_iteration":1,"loss":1.0}'
+    (folder / "events.jsonl").write_text(f'{{"event":"result","result":{result},"media":{media}}}\n')
+    (folder / "params.json").write_text("{}")
+    assert only(Trial.read(folder), "note").load() == "long"

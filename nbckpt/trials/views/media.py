@@ -5,6 +5,7 @@ from __future__ import annotations
 from base64 import b64decode
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from textwrap import wrap
 
 from nbckpt.errors import NbckptError, UsageError
 from nbckpt.media.nesting import is_flat
@@ -13,15 +14,18 @@ from nbckpt.media.stored import StoredMedia
 from nbckpt.render import Cell, Column, Fold, Frame, Picture, Table, count, short, size
 from nbckpt.suggestion import suggestion
 from nbckpt.trials.model.metrics import flat
-from nbckpt.trials.model.trial import Trial
+from nbckpt.trials.model.trial import Status, Trial
 
 _MOST_OBJECTS = 24
-_MOST_BYTES = 8 << 20
+_MOST_BYTES = 4 << 20
 """The most bytes of media that one page contains."""
+_MOST_WHILE_RUNNING = 1 << 20
+"""The same for a trial that runs: a panel sends its page again with each result."""
 _MOST_FRAME = 1 << 20
 _MOST_TEXT = 4_000
 _MOST_ROWS, _MOST_COLUMNS = 10, 12
 _MOST_STEPS = 12
+_WIDEST = 110
 _MOST_RESULTS = 1_000
 _LARGEST_THUMBNAIL = 256
 
@@ -35,7 +39,7 @@ class MediaPage:
     frames: list[Frame] = field(default_factory=list)
     folds: list[Fold] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    size: int = 0
+    room: int = _MOST_BYTES
 
 
 def newest_media(trial: Trial, step: int | None = None, name: str = "") -> list[StoredMedia]:
@@ -85,6 +89,8 @@ def media_page(trial: Trial, step: int | None = None, name: str = "") -> MediaPa
         UsageError: The trial has no such media.
     """
     page, chosen = MediaPage(), newest_media(trial, step, name)
+    if trial.status == Status.RUNNING:
+        page.room = _MOST_WHILE_RUNNING
     if texts := short_texts(trial, step, name):
         columns = (Column("text"), Column("content"), Column("step", number=True))
         page.tables.append(Table("texts", columns, tuple(texts)))
@@ -161,19 +167,18 @@ def _show(media: StoredMedia, page: MediaPage) -> None:
     Raises:
         NbckptError: The file is missing, damaged or too large to show.
     """
-    most = _MOST_FRAME if media.type in {"html", "svg"} else _MOST_BYTES - page.size
     if media.type == "file":
         return
-    if media.size > most:
+    if media.size > min(page.room, _MOST_FRAME if media.type in {"html", "svg"} else page.room):
         raise UsageError(
             f"{media.name!r} of step {media.step} is too large to show here ({size(media.size)}). Get it in "
             "Python: load() of a member of trial.media"
         )
     data = media.read()
-    page.size += len(data)
+    page.room -= len(data)
     if media.type in {"image", "figure"}:
         media.check_pixels(data)
-        page.pictures.append(Picture(_title(media), data, 320))
+        page.pictures.append(_picture(media, data, _title(media)))
     elif media.type == "table":
         page.tables.append(_table(media, *media.table(data)))
     elif media.type == "text":
@@ -187,9 +192,14 @@ def _show(media: StoredMedia, page: MediaPage) -> None:
         page.frames.append(Frame(_title(media), markup))
 
 
+def _picture(media: StoredMedia, data: bytes, title: str) -> Picture:
+    return Picture(title, data, 320, framed=media.type == "figure", caption=title)
+
+
 def _text(media: StoredMedia, text: str) -> Fold:
     more = f"\n… ({len(text):,} characters)" if len(text) > _MOST_TEXT else ""
-    return Fold(_title(media), text[:_MOST_TEXT] + more, open=True)
+    lines = [part for line in text[:_MOST_TEXT].splitlines() for part in wrap(line, _WIDEST) or [""]]
+    return Fold(_title(media), "\n".join(lines) + more, open=True)
 
 
 def _table(media: StoredMedia, columns: list[str], rows: list[list[object]]) -> Table:
@@ -218,4 +228,4 @@ def _show_preview(media: StoredMedia, page: MediaPage) -> None:
         except ValueError:
             return
         if 0 < max(dimensions(data) or (0,)) <= _LARGEST_THUMBNAIL:
-            page.pictures.append(Picture(f"{_title(media)} (preview)", data))
+            page.pictures.append(_picture(media, data, f"{_title(media)} (preview)"))
