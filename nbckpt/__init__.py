@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from nbckpt.trials.model.space import uniform as uniform
     from nbckpt.trials.model.trial import Trial as Trial
     from nbckpt.trials.run import run as run
+    from nbckpt.trials.track import track as track
     from nbckpt.trials.training.session import get_checkpoint as get_checkpoint
     from nbckpt.trials.training.session import get_context as get_context
     from nbckpt.trials.training.session import report as report
@@ -57,6 +58,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "run": "nbckpt.trials.run",
     "open_experiment": "nbckpt.mirror.experiments",
+    "track": "nbckpt.trials.track",
     "report": "nbckpt.trials.training.session",
     "get_checkpoint": "nbckpt.trials.training.session",
     "should_checkpoint": "nbckpt.trials.training.session",

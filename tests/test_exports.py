@@ -22,6 +22,7 @@ import nbckpt
 FACE = {
     *(
         "run",
+        "track",
         "open_experiment",
         "Experiment",
         "Trial",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from nbckpt.render.json import AsJson, Schema, schema_of, to_json
 from nbckpt.render.text import text
 from nbckpt.store import LocalStore
 from nbckpt.tracker import Tracker
+from nbckpt.trials.engine.open_trial import open_trials
 
 LINES = """
 save first -m note
@@ -46,6 +48,7 @@ compare e/t0 e/t1
 plot e --metric loss
 plot e --scatter lr loss
 plot e --parallel
+track loop lr=1
 checkpoint
 pause
 stop
@@ -74,7 +77,7 @@ ENDED = {"checkpoint", "pause", "stop", "resume"}
 
 
 @pytest.fixture
-def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
+def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
     monkeypatch.chdir(tmp_path)
     store = LocalStore(tmp_path / "store")
 
@@ -83,7 +86,10 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
             nbckpt.report(loss=config["lr"] / step, bad=math.nan, checkpoint={"step": step})
 
     namespace: dict[str, Any] = {"x": np.arange(10.0), "gen": iter([]), "file": open, "train": train}
-    return Session(Tracker(store), AutoMirror(store, in_background=False), namespace, table=TABLE)
+    yield Session(Tracker(store), AutoMirror(store, in_background=False), namespace, table=TABLE)
+    for trial in open_trials():
+        trial.finish()
+        trial.experiment.wait()
 
 
 def data_of(session: Session, line: str) -> Any:

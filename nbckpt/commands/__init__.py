@@ -16,6 +16,7 @@ _MODULES = {
     "saving": "save",
     "restoring": "restore undo snippet",
     "trials": "run trials pause stop checkpoint resume",
+    "tracking": "track",
     "results": "results best compare plot",
     "syncing": "push pull sync",
     "housekeeping": "tag rm gc trust",

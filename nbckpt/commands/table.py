@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from nbckpt.tracker import Tracker
     from nbckpt.trials import Catalog, Experiment
 
-IN_NOTEBOOKS = frozenset({"save", "restore", "panel"})
+IN_NOTEBOOKS = frozenset({"save", "restore", "track", "panel"})
 """Commands that need live variables or a notebook: a shell refuses them."""
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from IPython.core.formatters import IPythonDisplayFormatter
 from IPython.core.interactiveshell import InteractiveShell
 
-from nbckpt.notebook.output import Output, is_kernel
+from nbckpt.render.output import Output, is_kernel
 
 if TYPE_CHECKING:
     from nbckpt.render import Result

@@ -7,7 +7,7 @@ import re
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from IPython import get_ipython
@@ -72,13 +72,19 @@ class CheckpointMagics(Magics):
     def _answer(self, line: str, cell: str | None) -> tuple[Result | None, ProgressLine]:
         """Run the cell below `%%ckpt`, if any, and the command. The result is None if it is already shown."""
         request = parse(TABLE, split(line), "%ckpt")
-        if cell is not None:
-            if request.command.name != "save":
-                raise UsageError(f"%%ckpt works only with save. Use %ckpt {request.command.name}.")
+        verb = request.command.name
+        if cell is not None and verb not in {"save", "track"}:
+            raise UsageError(f"%%ckpt works only with save and track. Use %ckpt {verb}.")
+        if cell is not None and verb == "save":
             self._run(cell)
         with ProgressLine(delay=self.progress_delay) as progress:
             session = self.session(request.store, progress, cell)
             result = request.run(session)
+        if cell is not None and verb == "track":
+            from nbckpt.trials.engine.open_trial import OpenTrial
+
+            with result if isinstance(result, OpenTrial) else nullcontext():
+                self._run(cell)
         if self._panel is not None:
             self._panel.refresh()
         if trouble := session.auto.trouble():

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Self
 
 from IPython.core.getipython import get_ipython
 
-from nbckpt.notebook.output import Output, is_kernel
 from nbckpt.render import size, visible
+from nbckpt.render.output import Output, is_kernel
 
 if TYPE_CHECKING:
     from nbckpt.render import Result

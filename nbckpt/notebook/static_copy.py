@@ -7,8 +7,8 @@ import time
 from dataclasses import dataclass
 from datetime import datetime
 
-from nbckpt.notebook.output import Output
 from nbckpt.render import Page, Result
+from nbckpt.render.output import Output
 
 _PERIOD_S = 2.0
 

@@ -26,6 +26,7 @@ from nbckpt.trials.engine.runner import Runner
 from nbckpt.trials.engine.search import Search
 from nbckpt.trials.engine.upload import SyncerCallback
 from nbckpt.trials.executors import Executor, open_executor
+from nbckpt.trials.executors.cell import CellExecutor, only_in_its_loop
 from nbckpt.trials.home import experiments_folder as experiments_folder
 from nbckpt.trials.home import inside_store
 from nbckpt.trials.model import spec as spec_file
@@ -129,7 +130,7 @@ def run(
         max_failures,
         RetentionPolicy(keep_checkpoints) if isinstance(keep_checkpoints, int) else keep_checkpoints,
         checkpoint_every,
-        _callbacks(callbacks),
+        checked_callbacks(callbacks),
         executor if isinstance(executor, str) else executor.name,
         dict(resources_per_trial or {}),
         metric,
@@ -138,7 +139,7 @@ def run(
         provenance=provenance,
     )
     source = _checked(spec, executor, search)
-    place = _folder(folder, name, spec, resume)
+    place = experiment_folder(folder, name, spec, resume)
     return _started(place, spec, resume, restore, source, executor, keep_seed=seed is None)
 
 
@@ -170,7 +171,7 @@ def _checked(spec: Spec, executor: str | Executor, search: Search | Study | None
     return open_search(search, spec)
 
 
-def _callbacks(given: Any) -> tuple[Callback, ...]:
+def checked_callbacks(given: Any) -> tuple[Callback, ...]:
     """Return a user's callbacks, after a check that each is a `Callback`."""
     listed = tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else (given,)
     for callback in listed:
@@ -182,7 +183,7 @@ def _callbacks(given: Any) -> tuple[Callback, ...]:
     return listed
 
 
-def _folder(folder: str | os.PathLike[str] | None, name: str, spec: Spec, resume: Resume) -> Path:
+def experiment_folder(folder: str | os.PathLike[str] | None, name: str, spec: Spec, resume: Resume) -> Path:
     """Return the experiment's folder. If there is no name, make a new folder."""
     if resume not in {"auto", "must", "never"}:
         raise UsageError(f"resume={resume!r} is unknown: use 'auto', 'must' or 'never'")
@@ -201,8 +202,10 @@ def _folder(folder: str | os.PathLike[str] | None, name: str, spec: Spec, resume
 
 def _prepare(runner: Runner, spec: Spec, resume: Resume, origin: Origin | None, *, keep_seed: bool) -> None:
     """Give an experiment its new *spec*. When this returns, none of its trials runs here."""
-    _find(runner.folder, spec, resume)
+    find_or_make(runner.folder, spec, resume)
     runner.refresh()
+    if runner.spec.executor == CellExecutor.name:
+        raise UsageError(f"{only_in_its_loop(runner.folder.name)}. Give trials of a function another name")
     while runner.pool.workers:  # a cell that runs again ends its former run
         runner.pause()
         runner.wait()
@@ -214,7 +217,7 @@ def _prepare(runner: Runner, spec: Spec, resume: Resume, origin: Origin | None, 
     runner.write_spec(replace(spec, seed=seed, created_at=before.created_at, origin=label))
 
 
-def _find(folder: Path, spec: Spec, resume: Resume) -> None:
+def find_or_make(folder: Path, spec: Spec, resume: Resume) -> None:
     """Download the experiment if it is only on remote storage. If it is nowhere, make its folder."""
     name = folder.name
     if link_outside(folder.parent, name):

@@ -68,15 +68,22 @@ def asks_everything() -> None:
         assert nbckpt.get_context() == TrialContext("", "", Path.cwd(), {})
 
 
-NAMES = ["report", "get_checkpoint", "checkpoint_dir", "get_context"]
+NAMES = ["get_checkpoint", "checkpoint_dir", "get_context"]
+
+
+def lost_reports(capsys: pytest.CaptureFixture[str]) -> int:
+    return capsys.readouterr().err.count("this report is not kept, because no trial is open")
 
 
 def told(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [it.getMessage() for it in caplog.records if it.levelno == logging.WARNING]
 
 
-def test_calls_outside_a_trial_do_nothing_and_log_it_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_calls_outside_a_trial_do_nothing_and_say_it_once(
+    caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
     Context().run(asks_everything)
+    assert lost_reports(capsys) == 1
     lines = told(caplog)
     assert [line.split("(")[0] for line in lines] == [f"nbckpt.{name}" for name in NAMES]
     assert all(line.endswith("no trial is running (start one with nbckpt.run)") for line in lines)
@@ -103,8 +110,8 @@ def test_a_block_that_fails_outside_a_trial_leaves_no_folder() -> None:
     assert not folder.exists()
 
 
-def test_each_thread_without_the_trials_context_logs_a_warning(
-    start: Start, caplog: pytest.LogCaptureFixture
+def test_each_thread_without_the_trials_context_says_so(
+    start: Start, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The reports of such a thread are lost, which must not be silent."""
 
@@ -116,7 +123,7 @@ def test_each_thread_without_the_trials_context_logs_a_warning(
         nbckpt.report(kept=1)
 
     assert "lost" not in start(train).train()
-    assert len(told(caplog)) == 2
+    assert lost_reports(capsys) == 2
 
 
 def test_the_caller_is_outside_the_trial_after_its_end(

@@ -121,6 +121,18 @@ def train_with_files(config: dict[str, Any], checkpoint_dir: str | None = None) 
     nbckpt.report({"loss": 0.1})
 
 
+def track_a_loop() -> dict[Any, Any]:
+    """Track a plain loop, save its variables, and return them."""
+    with nbckpt.track("baseline", {"layers": [1]}, lr=0.1, resume=True) as loop:
+        for step in range(loop.iteration, 3):
+            loop.report(loss=1 / (step + 1))
+        assert_type(loop.is_open, bool)
+        saved = assert_type(loop.save(globals()), nbckpt.Checkpoint)
+    assert_type(loop.experiment, Experiment)
+    assert_type(loop.checkpoint, nbckpt.Checkpoint | None)
+    return saved.to_dict()
+
+
 def start_experiments(folder: Path, study: optuna.Study) -> float:
     """Run trials, wait for them, and return the best loss."""
     callback = nbckpt.trials.SyncerCallback(sync_period=60)

@@ -26,19 +26,19 @@ def get_checkpoint() -> Checkpoint | None:
 
 def get_trial_name() -> str | None:
     """Return the trial's full name, or None outside a trial."""
-    current = session.current.get()
+    current = session.active()
     return None if current is None else current.trial_name
 
 
 def get_trial_id() -> str | None:
     """Return the trial's short name, or None outside a trial."""
-    current = session.current.get()
+    current = session.active()
     return None if current is None else current.trial_id
 
 
 def get_trial_dir() -> str | None:
     """Return the trial's folder, or None outside a trial."""
-    current = session.current.get()
+    current = session.active()
     return None if current is None else current.logdir
 
 

@@ -114,8 +114,20 @@ class Attempt:
             KeyboardInterrupt: The executor runs trials in the caller's thread, and Ctrl-C interrupted it. The
                 trial is paused.
         """
+        with self._recorded():
+            try:
+                with self._keeping_log(), ExitStack() as held:
+                    self._train(held)
+            except WorkerEndedError as error:  # such as a process that the kernel ends when it shuts down
+                self.signal = self.signal or "pause"
+                self._warn(error)
+            self._finish()
+
+    @contextmanager
+    def _recorded(self) -> Iterator[None]:
+        """Record an error of the block, which ends the trial. After the block nobody writes the journal."""
         try:
-            self._run()
+            yield
         except BaseException as error:  # any error ends only this trial; the others continue
             if self._is_interrupt(error):
                 self._rest()
@@ -124,15 +136,6 @@ class Attempt:
         finally:
             self._recorder.close()
             self._settings.experiment.version += 1
-
-    def _run(self) -> None:
-        try:
-            with self._keeping_log(), ExitStack() as held:
-                self._train(held)
-        except WorkerEndedError as error:  # for example because the kernel shuts down and ends its processes
-            self.signal = self.signal or "pause"
-            self._warn(error)
-        self._finish()
 
     def _is_interrupt(self, error: BaseException) -> bool:
         """Return whether an error is Ctrl-C, which reaches a trial only if it runs in the caller's thread."""
@@ -173,6 +176,17 @@ class Attempt:
             self._settings.callbacks.call("on_trial_complete", trial)
 
     def _train(self, held: ExitStack) -> None:
+        worker = self._start(held)
+        try:
+            if self._origin is not None and not self.signal:
+                worker.restore(self._origin)
+            if not self.signal:
+                worker.run(self.on_result)
+        finally:
+            self._put_away()
+
+    def _start(self, held: ExitStack) -> Worker:
+        """Record the start, and start the worker. *held* keeps what the trial starts from."""
         settings, trial = self._settings, self.trial
         self._checkpoints = settings.trainable.checkpoints_in(trial.folder, self._name)
         self._checkpoints.sweep()
@@ -197,19 +211,18 @@ class Attempt:
             settings.sync,
             self._warn,
         )
-        self._worker = settings.executor.start(job)
+        self._worker = worker = settings.executor.start(job)
         self._state.note = note
         if self.saves:
-            self._worker.ask_for_checkpoint()
-        try:
-            if self._origin is not None and not self.signal:
-                self._worker.restore(self._origin)
-            if not self.signal:
-                self._worker.run(self.on_result)
-        finally:
-            self._worker.stop()  # also for a pause: see docs/decisions/0016
-            self._origin = None
-            self._prune()
+            worker.ask_for_checkpoint()
+        return worker
+
+    def _put_away(self) -> None:
+        """End the worker, also for a pause: see docs/decisions/0016."""
+        assert self._worker is not None
+        self._worker.stop()
+        self._origin = None
+        self._prune()
 
     def _waits(self, missing: str) -> bool:
         """Show the resources that the trial waits for. Return whether to continue waiting."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
 
+_opening = threading.Lock()
+"""Held while an experiment's object is found or made: threads that open the same folder share it."""
 _live: weakref.WeakValueDictionary[Path, Any] = shutdown.live
 
 
@@ -60,9 +63,10 @@ class Experiment(Result):  # see docs/decisions/0019
             NotFoundError: There is no experiment in the folder.
             CorruptError: The experiment's file is damaged.
         """
-        experiment: Experiment = _live.get(folder) or cls(folder, spec_file.read(folder).spec)
+        with _opening:
+            experiment: Experiment = _live.get(folder) or cls(folder, spec_file.read(folder).spec)
+            _live[folder] = experiment
         experiment.refresh()
-        _live[folder] = experiment
         return experiment
 
     def refresh(self) -> None:
@@ -344,9 +348,10 @@ class Experiment(Result):  # see docs/decisions/0019
 
 def open_runner(folder: Path, spec: Spec) -> tuple[Experiment, Runner]:
     """Return this process's experiment in *folder*, or a new one that is to do *spec*, with its runner."""
-    known: Experiment = _live.get(folder) or Experiment(folder, spec)
-    is_there = known.running or (folder / spec_file.FILE).exists()
-    experiment = known if is_there else Experiment(folder, spec)
+    with _opening:  # two threads that open the same folder get the same experiment
+        known: Experiment = _live.get(folder) or Experiment(folder, spec)
+        is_there = known.running or (folder / spec_file.FILE).exists()
+        experiment = _live[folder] = known if is_there or not known.trials else Experiment(folder, spec)
     return experiment, experiment._runner
 
 

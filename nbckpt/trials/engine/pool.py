@@ -12,6 +12,7 @@ from typing import Protocol
 
 from nbckpt.core.packs.pools import starts
 from nbckpt.trials.engine.attempt import Attempt, RunSettings
+from nbckpt.trials.engine.open_attempt import OpenAttempt
 from nbckpt.trials.executors import InlineExecutor, ThreadExecutor
 from nbckpt.trials.model.recorder import TrialRecorder
 from nbckpt.trials.model.trial import Status, Trial
@@ -112,6 +113,41 @@ class WorkerPool:
                 self._go_on_inline(missing - at - 1)
                 return
 
+    def open(self, trial: Trial) -> OpenAttempt:
+        """Start a trial whose code runs outside. `close` ends it.
+
+        Raises:
+            NbckptError: It cannot start; the trial has failed.
+        """
+        assert self.run_settings is not None
+        attempt = OpenAttempt(self.run_settings, trial, f"{self._name}/{trial.id}")
+        with self.changed:
+            if not self.workers:
+                self._client.on_begin()
+            self.workers += 1
+            self.running[trial.id] = attempt
+        try:
+            attempt.open()
+        except BaseException:
+            self._forget(attempt)
+            self._work_off()
+            raise
+        return attempt
+
+    def close(self, attempt: OpenAttempt, error: BaseException | None = None) -> None:
+        """End a trial whose code runs outside. If it was the last one, a thread does what follows the end."""
+        try:
+            attempt.close(error)
+        finally:
+            self._forget(attempt)
+            self._work_off()
+
+    def _work_off(self) -> None:
+        """Do in a thread what a worker does when its trial has ended."""
+        thread = threading.Thread(target=self._run_trials, name="nbckpt-trial", daemon=True)
+        if not starts(thread):
+            self._run_trials()
+
     def _go_on_inline(self, missing: int) -> None:
         """Continue without threads: *missing* further worker threads do not start."""
         assert self.run_settings is not None
@@ -147,12 +183,17 @@ class WorkerPool:
             if trial.finished:
                 self.run_settings.search.ended(trial)
         finally:
-            with self.changed:
-                self.running.pop(trial.id, None)
-                if trial.status == Status.PENDING:
-                    self.line.append(trial)
-                    if attempt.saves:  # the next attempt answers the request for a checkpoint
-                        self._unanswered.add(trial.id)
+            self._forget(attempt)
+
+    def _forget(self, attempt: Attempt) -> None:
+        """Take in that an attempt has ended."""
+        trial = attempt.trial
+        with self.changed:
+            self.running.pop(trial.id, None)
+            if trial.status == Status.PENDING:
+                self.line.append(trial)
+                if attempt.saves:  # the next attempt answers the request for a checkpoint
+                    self._unanswered.add(trial.id)
 
     def _next(self) -> Attempt | None:
         assert self.run_settings is not None

@@ -17,10 +17,12 @@ from nbckpt.trials.engine.attempt import RunSettings
 from nbckpt.trials.engine.callbacks import Callbacks
 from nbckpt.trials.engine.claim import Claim
 from nbckpt.trials.engine.control import ControlRequest, Owner
+from nbckpt.trials.engine.open_attempt import OpenAttempt
 from nbckpt.trials.engine.pool import WorkerPool
 from nbckpt.trials.engine.search import SafeSearch, Search
 from nbckpt.trials.engine.upload import callbacks_of
 from nbckpt.trials.executors import Executor, open_executor
+from nbckpt.trials.executors.cell import CellExecutor, only_in_its_loop
 from nbckpt.trials.model import journal, params
 from nbckpt.trials.model import spec as spec_file
 from nbckpt.trials.model.recorder import TrialRecorder
@@ -30,7 +32,7 @@ from nbckpt.trials.model.stopping import Stopper
 from nbckpt.trials.model.trial import STOPPED, Status, Trial, read_trials, state_of
 from nbckpt.trials.model.trust import trust_trials
 from nbckpt.trials.training.function import trainable_class
-from nbckpt.trials.views.metrics import inferred
+from nbckpt.trials.views.metrics import unknown_metrics
 from nbckpt.trials.views.statuses import no_trials
 
 _log = logging.getLogger("nbckpt")
@@ -170,18 +172,30 @@ class Runner:
         Raises:
             UsageError: The experiment's executor is not available.
         """
-        if not self.pool.workers:
-            run_settings = self._run_settings(search, executor)
-            self.pool.begin(run_settings, self)
-            self._search = run_settings.search
-            self._experiment = shutdown.live[self.folder] = experiment
-            before_the_end(shutdown.finish_all, first=True)  # before the last syncs
-            self._search.setup(experiment)
-            run_settings.callbacks.call("setup", experiment)
+        self._prepare(experiment, search, executor)
         try:
             self.pool.work(trials, self.spec.max_concurrent)
         finally:
             self.wait(0)  # if trials run in this thread, all of them have ended
+
+    def open(self, experiment: shutdown.Running, trial: Trial) -> OpenAttempt:
+        """See `WorkerPool.open`. The caller has claimed the experiment."""
+        self._prepare(experiment, None, CellExecutor())
+        return self.pool.open(trial)
+
+    def _prepare(
+        self, experiment: shutdown.Running, search: Search | None, executor: str | Executor | None
+    ) -> None:
+        """Set up everything that the trials share, unless trials run already."""
+        if self.pool.workers:
+            return
+        run_settings = self._run_settings(search, executor)
+        self.pool.begin(run_settings, self)
+        self._search = run_settings.search
+        self._experiment = shutdown.live[self.folder] = experiment
+        before_the_end(shutdown.finish_all, first=True)  # before the last syncs
+        self._search.setup(experiment)
+        run_settings.callbacks.call("setup", experiment)
 
     def _run_settings(self, search: Search | None, executor: str | Executor | None) -> RunSettings:
         spec, self._executor = self.spec, executor or self._executor
@@ -210,7 +224,7 @@ class Runner:
         return ended
 
     def touch(self) -> None:
-        """Count a change, so that every view of the experiment is refreshed."""
+        """See `Experiment.touch`."""
         self.version += 1
 
     @property
@@ -226,28 +240,19 @@ class Runner:
     @property
     def unfinished(self) -> int:
         """The number of trials that run or will run here and that nobody asked to pause or to stop."""
-        pool = self.pool
-        with pool.changed:
-            waiting = len(pool.line) + self.to_suggest
-            running = sum(not attempt.signal for attempt in pool.running.values())
-            return waiting + running if pool.workers else 0
+        with self.pool.changed:
+            waiting = len(self.pool.line) + self.to_suggest
+            running = sum(not attempt.signal for attempt in self.pool.running.values())
+            return waiting + running if self.pool.workers else 0
 
     @property
     def notes(self) -> list[str]:
         """Problems outside the trials, one sentence each."""
-        run_settings = self.pool.run_settings
-        callbacks = run_settings.callbacks.notes if run_settings else []
-        return [*self.pool.notes, *self._search.notes, *callbacks, *self._unknown_metrics()]
-
-    def _unknown_metrics(self) -> Iterator[str]:
-        """Yield a sentence for each metric that a stop condition needs but no trial with results reports."""
-        if self.pool.run_settings is None:
-            return
-        trials, stopper = list(self.trials.values()), self.pool.run_settings.stopper
-        unknown = [set(stopper.unknown(trial)) for trial in trials if trial.results]
-        for name in sorted(set.intersection(*unknown)) if unknown else ():
-            known = ", ".join(inferred(trials, most=None))
-            yield f"the stop condition needs {name!r}, which no trial reports: there are {known}"
+        run_settings, trials = self.pool.run_settings, list(self.trials.values())
+        mine = [*self.pool.notes, *self._search.notes]
+        if run_settings is None:
+            return mine
+        return [*mine, *run_settings.callbacks.notes, *unknown_metrics(trials, run_settings.stopper)]
 
     # What the pool asks for.
 
@@ -302,8 +307,7 @@ class Runner:
         pool = self.pool
         with self.claimed(), pool.changed:
             for trial in self._chosen(name):
-                attempt = pool.running.get(trial.id)
-                if attempt is not None:
+                if attempt := pool.running.get(trial.id):
                     attempt.ask(signal)
                 elif trial in pool.line or not trial.finished:
                     self._put_aside(trial, signal)
@@ -326,23 +330,23 @@ class Runner:
     def checkpoint(self, name: str = "") -> None:
         """Save a checkpoint of a trial, or of all if there is no name. See `Experiment.checkpoint`."""
         for trial in self._chosen(name):
-            attempt = self.pool.running.get(trial.id)
-            if attempt is not None:
+            if attempt := self.pool.running.get(trial.id):
                 attempt.ask_for_checkpoint()
         self.touch()
 
     def kill(self) -> None:
         """See `Experiment.kill`."""
-        pool = self.pool
-        for attempt in list(pool.running.values()):
+        for attempt in list(self.pool.running.values()):
             attempt.kill()
-        if pool.run_settings is not None and pool.ending:
-            pool.run_settings.callbacks.cancel()
+        if self.pool.run_settings is not None and self.pool.ending:
+            self.pool.run_settings.callbacks.cancel()
 
     def resume(
         self, experiment: shutdown.Running, name: str, *, errored: bool = False, trust: bool = False
     ) -> None:
         """Resume a trial, or all if there is no name. See `Experiment.resume`."""
+        if self.spec.executor == CellExecutor.name:
+            raise UsageError(only_in_its_loop(self.folder.name))
         if not name:
             self._search.resume()
         trials = self.resumable(name, errored=errored)

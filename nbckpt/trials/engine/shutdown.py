@@ -14,6 +14,7 @@ from typing import Protocol
 
 from nbckpt.errors import NbckptError
 from nbckpt.render import count
+from nbckpt.render.output import current_shell, is_kernel
 from nbckpt.trials.model.view import ExperimentView, internals
 
 _AT_EXIT_S = 5.0
@@ -53,7 +54,7 @@ def finish_all() -> None:
     """
     # see docs/decisions/0047
     busy = [experiment for experiment in list(live.values()) if internals(experiment).unfinished]
-    if busy and not _is_kernel():
+    if busy and not is_kernel(current_shell()):
         names = ", ".join(experiment.name for experiment in busy)
         if _was_interrupted():
             _say(f"pausing {names}. Continue: nbckpt resume NAME")
@@ -108,12 +109,6 @@ def _say(text: str) -> None:
     with suppress(OSError, AttributeError):  # nobody can read it: the stream is gone
         sys.stderr.write(f"nbckpt: {text}\n")
         sys.stderr.flush()
-
-
-def _is_kernel() -> bool:
-    """Return whether this process is a notebook's kernel."""
-    ipython = sys.modules.get("IPython")
-    return ipython is not None and getattr(ipython.get_ipython(), "kernel", None) is not None
 
 
 def _was_interrupted() -> bool:

@@ -95,6 +95,19 @@ class Journal:
             self.close()  # the next event marks the line that may be torn now
             raise StoreError(f"cannot write to {str(self._file)!r}: {error.strerror or error}") from error
 
+    def sync(self) -> None:
+        """Make all events so far survive the death of the machine.
+
+        Raises:
+            StoreError: The disk failed.
+        """
+        if self._fd is not None:
+            try:
+                sync(self._fd)
+                self._show()
+            except OSError as error:
+                raise StoreError(f"cannot write to {str(self._file)!r}: {error.strerror or error}") from error
+
     def _open(self) -> int:
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
         self._fd = os.open(self._file, flags, 0o666)

@@ -93,6 +93,15 @@ class TrialRecorder:
         message = str(error)
         self._record({"event": "error", "error": message, "traceback": text, "retry": retry}, durable=True)
 
+    def read_again(self) -> None:
+        """Take in the journal again, after an interrupt between the journal and the trial."""
+        read = vars(state_of(Trial.read(self.trial.folder)))
+        vars(self._state).update(read | {"config": self._state.config})
+
+    def sync(self) -> None:
+        """Make all events so far survive the death of the machine."""
+        self._journal.sync()
+
     def lose(self, message: str) -> None:
         """Mark the trial as failed in this process only, because its journal cannot be written."""
         state = self._state
@@ -113,6 +122,13 @@ class TrialRecorder:
 def _theirs(error: BaseException) -> TracebackType | None:
     """Return an exception's traceback from the first frame of the user's code."""
     frames = error.__traceback__
-    while frames is not None and _PACKAGE in Path(frames.tb_frame.f_code.co_filename).parents:
+    while frames is not None and _is_ours(frames):
         frames = frames.tb_next
     return frames or error.__traceback__
+
+
+def _is_ours(traceback: TracebackType) -> bool:
+    """Return whether a frame belongs to nbckpt, or to IPython, which runs cells."""
+    frame = traceback.tb_frame
+    is_shell = str(frame.f_globals.get("__name__", "")).startswith("IPython.")
+    return is_shell or _PACKAGE in Path(frame.f_code.co_filename).parents

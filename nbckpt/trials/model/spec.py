@@ -30,6 +30,10 @@ MOST_KEPT = 16 << 20  # see docs/decisions/0018
 """The function is saved only if it and the objects that it refers to take at most this many bytes."""
 
 
+LOOP = "cell"
+"""The executor of trials whose code is not a function: they were opened by `nbckpt.track`."""
+
+
 class CallbackLike(Protocol):
     """A `Callback`, as the spec that keeps it knows it."""
 

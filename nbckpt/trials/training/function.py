@@ -124,17 +124,7 @@ class FunctionRunner(Trainable):
         """Run the function to its end, in its own thread."""
         if self._channel.ended:
             return
-        channel = self._channel
-        reporter = StatusReporter(
-            self._stager,
-            channel,
-            self._counts,
-            self._states if type(self)._states_every else None,
-            trial_name=self.trial_name,
-            trial_id=self.trial_id,
-            logdir=self.logdir,
-            config=own_config(self.config),
-        )
+        channel, reporter = self._channel, self._reporter()
         current.set(reporter)  # the context is a copy, which ends with the function
         registry.current.set(registry.Registry(origin=CheckpointSource(reporter.latest)))
         try:
@@ -147,6 +137,19 @@ class FunctionRunner(Trainable):
             channel.close(failure(error))
         else:
             channel.close(self._last_result)
+
+    def _reporter(self) -> StatusReporter:
+        """Return a new connection from the function to its trial."""
+        return StatusReporter(
+            self._stager,
+            self._channel,
+            self._counts,
+            self._states if type(self)._states_every else None,
+            trial_name=self.trial_name,
+            trial_id=self.trial_id,
+            logdir=self.logdir,
+            config=own_config(self.config),
+        )
 
     def _states(self) -> Mapping[str, Any] | None:
         """Return the function's states if they are due with the current report."""

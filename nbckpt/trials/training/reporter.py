@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import copy_context
 from copy import deepcopy
 from pathlib import Path
@@ -159,6 +159,16 @@ class StatusReporter:
             if channel.ended:
                 raise StopTrial
 
+    @property
+    def turn(self) -> AbstractContextManager[object]:
+        """Held by one thread at a time, to offer a checkpoint or to report."""
+        return nullcontext() if self._channel is None else self._channel.turn
+
+    @property
+    def error(self) -> BaseException | None:
+        """The error that ended the connection, such as a full disk."""
+        return None if self._channel is None else self._channel.error
+
     def make_checkpoint_dir(self, step: int) -> str:
         """Return a new empty folder for the checkpoint of *step*, for `set_checkpoint`.
 
@@ -190,7 +200,7 @@ class StatusReporter:
             StopTrial: The trial was stopped. Do not catch it.
         """
         channel = self._channel
-        with channel.turn if channel is not None else nullcontext():  # not while the former offer is saved
+        with self.turn:  # not while the former offer is saved
             if channel is not None and channel.ended:
                 raise StopTrial
             self._stager.take(checkpoint, is_new=is_new)

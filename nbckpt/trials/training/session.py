@@ -1,15 +1,18 @@
 """The session: the functions that user code calls while it runs as a trial.
 
 A context variable holds the current trial, so two trials in one process never see each other. A thread
-that the function starts with a copy of its context belongs to the same trial.
+that the function starts with a copy of its context belongs to the same trial. Another context variable holds
+the trial that `nbckpt.track` opened last in this context. Code without either reports to the only trial that
+is open in this process.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import sys
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +27,10 @@ CheckpointLike = Checkpoint | Mapping[Any, Any] | str | os.PathLike[str]
 """A checkpoint that can be reported: a Checkpoint, a dict, or the path of a folder or a file."""
 
 _log = logging.getLogger("nbckpt")
+_NOT_KEPT = (
+    "nbckpt: this report is not kept, because no trial is open. Open one before the loop: "
+    'run = nbckpt.track("NAME"), or run a function as trials: nbckpt.run(FUNCTION, CONFIG)\n'
+)
 
 
 class StopTrial(SystemExit):  # see docs/decisions/0017
@@ -64,11 +71,40 @@ class Session(Protocol):
 
 
 current: ContextVar[Session | None] = ContextVar("nbckpt_session", default=None)
+"""The trial whose function runs this code."""
+
+tracked: ContextVar[Session | None] = ContextVar("nbckpt_tracked", default=None)
+"""The trial that `nbckpt.track` opened last in this context; it may have ended."""
+
+open_sessions: list[Session] = []
+"""The tracked trials that are open in this process."""
+
 _logged: ContextVar[frozenset[str]] = ContextVar("nbckpt_logged", default=frozenset())
 
 
-def _folder() -> Path | None:
+def active() -> Session | None:
+    """Return the trial that this code belongs to, or None.
+
+    Raises:
+        UsageError: Several trials are open, and this context opened none of them.
+    """
     session = current.get()
+    if session is not None or not open_sessions:
+        return session
+    session = tracked.get()
+    if session in open_sessions:
+        return session
+    sessions = list(open_sessions)  # another thread may close one
+    if len(sessions) > 1:
+        names = ", ".join(each.trial_name for each in sessions)
+        raise UsageError(
+            f"several trials are open: {names}. Name one: run = nbckpt.track(…), then run.report(…)"
+        )
+    return sessions[0] if sessions else None
+
+
+def _folder() -> Path | None:
+    session = active()
     return None if session is None or not session.logdir else Path(session.logdir)
 
 
@@ -81,7 +117,7 @@ def report(
     """Report a result of the current trial, optionally with a checkpoint.
 
     When the call returns, the result is in the trial's journal and the checkpoint is committed. Both
-    survive the death of the kernel. Outside a trial the call does nothing and logs that.
+    survive the death of the kernel. If no trial is open, the call does nothing and says once how to open one.
 
     Args:
         metrics: The result; a copy is taken. Figures, images of PIL, frames, long texts and objects of
@@ -92,18 +128,28 @@ def report(
 
     Raises:
         StopTrial: The trial was stopped or paused. Do not catch it.
-        UsageError: The metrics are not a dict, or their `done`, which ends the trial, is neither True nor
-            False.
+        UsageError: The metrics are not a dict; or their `done`, which ends the trial, is neither True nor
+            False; or several tracked trials are open, and this context opened none of them.
         NotFoundError: There is no such folder.
         CodecError: The dict cannot be pickled.
     """
-    if metrics is not None and not isinstance(metrics, Mapping):
-        raise UsageError(f"report({metrics!r}) has no name for it: write report(loss={metrics!r})")
-    session = current.get()
+    named = named_metrics(metrics, values)
+    session = active()
     if session is None:
         _outside("report")
         return
-    session.report({**(metrics or {}), **values}, checkpoint)
+    session.report(named, checkpoint)
+
+
+def named_metrics(metrics: Mapping[str, Any] | None, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a copy of the metrics of a report.
+
+    Raises:
+        UsageError: The metrics are not a dict.
+    """
+    if metrics is not None and not isinstance(metrics, Mapping):
+        raise UsageError(f"report({metrics!r}) has no name for it: write report(loss={metrics!r})")
+    return {**(metrics or {}), **values}
 
 
 def get_checkpoint() -> Checkpoint | None:
@@ -111,7 +157,7 @@ def get_checkpoint() -> Checkpoint | None:
 
     Outside a trial, return None and log that.
     """
-    session = current.get()
+    session = active()
     if session is None:
         _outside("get_checkpoint")
         return None
@@ -140,7 +186,7 @@ def get_context() -> TrialContext:
 
     Outside a trial, return one without a name, in the working folder, and log that.
     """
-    session = current.get()
+    session = active()
     if session is None:
         _outside("get_context")
         return TrialContext("", "", Path.cwd(), {})
@@ -153,7 +199,7 @@ def should_checkpoint() -> bool:
     It stays true until the next report, which should carry the checkpoint. Outside a trial it is always
     False. On Ray it becomes true with the first report after the request.
     """
-    session = current.get()
+    session = active()
     return session is not None and session.should_checkpoint()
 
 
@@ -164,7 +210,7 @@ def checkpoint_dir(step: int) -> Iterator[Path]:
     A block that raises an exception leaves no checkpoint. Outside a trial the folder is temporary: it is
     removed at the end of the block, and the log says so.
     """
-    session = current.get()
+    session = active()
     if session is None:
         _outside("checkpoint_dir")
         with TemporaryDirectory(prefix="nbckpt-") as name:
@@ -175,8 +221,15 @@ def checkpoint_dir(step: int) -> Iterator[Path]:
 
 
 def _outside(name: str) -> None:
-    """Log once per context: a function that is tried out reports often, and a thread may have no trial."""
+    """Say it once per context: a function that is tried out reports often, and a thread may have no trial.
+
+    A report that is lost is said in the cell, which a user reads, and not in the log.
+    """
     if name in (logged := _logged.get()):
         return
     _logged.set(logged | {name})
-    _log.warning("nbckpt.%s() does nothing here: no trial is running (start one with nbckpt.run)", name)
+    if name != "report":
+        _log.warning("nbckpt.%s() does nothing here: no trial is running (start one with nbckpt.run)", name)
+        return
+    with suppress(OSError, ValueError, AttributeError):  # nobody can read it: the stream is gone
+        sys.stderr.write(_NOT_KEPT)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
 from nbckpt.errors import UsageError
 from nbckpt.render import Cell, thinned
 from nbckpt.trials.model.metrics import as_float, flat, is_number, lookup, numbers, plain
+from nbckpt.trials.model.stopping import Stopper
 from nbckpt.trials.model.trial import Trial, remember, state_of
 from nbckpt.trials.views.formats import shown_value
 
@@ -87,6 +88,14 @@ def as_media(trials: Sequence[Trial], name: str) -> str:
             if media.name == name:
                 return f"{name!r} is {_KINDS[media.type]}, not a number"
     return ""
+
+
+def unknown_metrics(trials: Sequence[Trial], stopper: Stopper) -> Iterator[str]:
+    """Yield a sentence for each metric that a stop condition needs but no trial with results reports."""
+    unknown = [set(stopper.unknown(trial)) for trial in trials if trial.iteration]
+    for name in sorted(set.intersection(*unknown)) if unknown else ():
+        known = ", ".join(inferred(trials, most=None))
+        yield f"the stop condition needs {name!r}, which no trial reports: there are {known}"
 
 
 def varying(trials: Sequence[Trial]) -> list[str]:

@@ -19,7 +19,7 @@ _ASKED = {"pause": "pausing", "stop": "stopping", "checkpoint": "saving"}
 
 def states_of(experiment: ExperimentView) -> dict[str, str]:
     """Return each trial's status in words: also whether it was interrupted, or is about to save or end."""
-    states = {trial.id: _word(trial) for trial in experiment.trials}
+    states = {trial.id: word(trial) for trial in experiment.trials}
     unfinished = [name for name, state in states.items() if state in {PENDING, RUNNING}]
     if unfinished and not experiment.running and not experiment.runs_elsewhere():
         return states | dict.fromkeys(unfinished, INTERRUPTED)
@@ -28,7 +28,8 @@ def states_of(experiment: ExperimentView) -> dict[str, str]:
     return states | {name: _ASKED[signal] for name, signal in signals.items() if signal}
 
 
-def _word(trial: Trial) -> str:
+def word(trial: Trial) -> str:
+    """Return a trial's status in a word, regardless of who runs it."""
     return "stopped" if trial.stopped_early else _WORDS.get(trial.status, trial.status.lower())
 
 

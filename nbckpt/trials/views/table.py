@@ -11,6 +11,7 @@ from typing import Any
 from nbckpt.errors import UsageError
 from nbckpt.render import Cell, Column, Fold, Hint, Page, Result, Table, count, duration
 from nbckpt.trials.model.metrics import is_number, plain
+from nbckpt.trials.model.spec import LOOP
 from nbckpt.trials.model.stopping import Stopper
 from nbckpt.trials.model.trial import Status, Trial, state_of
 from nbckpt.trials.model.view import ExperimentView
@@ -264,9 +265,13 @@ def _hints(experiment: ExperimentView, states: Mapping[str, str]) -> tuple[Hint,
     details = Hint("Details", f"%ckpt show {name}/t0")
     if experiment.running or by_state.keys() & {RUNNING, PENDING}:  # or another process runs it
         return Hint("Pause", f"%ckpt pause {name}"), Hint("Stop", f"%ckpt stop {name}"), details
+    is_loop = experiment.spec.executor == LOOP
     if by_state.keys() & {INTERRUPTED, PAUSED}:
-        return (Hint("Resume", f"%ckpt resume {name}"),)
+        resume = f"nbckpt.track({name!r}, resume=True)" if is_loop else f"%ckpt resume {name}"
+        return (Hint("Resume", resume),)
     if failed := by_state.get(FAILED):
+        if is_loop:
+            return (Hint("Details", f"%ckpt show {name}/{failed}"),)
         again = Hint("Retry failed trials", f"%ckpt resume {name} --errored")
         return again, Hint("Details", f"%ckpt show {name}/{failed}")
     spec, metric = experiment.spec, next(iter(inferred(experiment.trials)), "")

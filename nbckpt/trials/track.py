@@ -1,0 +1,157 @@
+"""track: open a trial whose code is not a function, but a plain loop in a cell or a script."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from nbckpt.errors import UsageError
+from nbckpt.states.maker import Maker, maker_of
+from nbckpt.sync import SyncConfig
+from nbckpt.sync.shutdown import before_the_end
+from nbckpt.trials.engine.experiment import open_runner
+from nbckpt.trials.engine.open_trial import OpenTrial, end_all, follow_cells, open_trials
+from nbckpt.trials.engine.runner import Runner
+from nbckpt.trials.engine.upload import SyncerCallback
+from nbckpt.trials.executors.cell import CellExecutor
+from nbckpt.trials.executors.output import speaker
+from nbckpt.trials.model.callback import Callback
+from nbckpt.trials.model.retention import RetentionPolicy
+from nbckpt.trials.model.space import canonical
+from nbckpt.trials.model.spec import Spec
+from nbckpt.trials.model.trial import Trial
+from nbckpt.trials.run import checked_callbacks, experiment_folder, find_or_make
+from nbckpt.trials.training.loop import PlainLoop
+from nbckpt.trials.training.session import current, tracked
+
+_turn = threading.Lock()
+"""Held while a trial is opened: each thread gets a trial of its own."""
+
+
+def track(
+    name: str,
+    config: Mapping[str, Any] | None = None,
+    *,
+    resume: bool | str = False,
+    metric: str = "",
+    mode: str = "",
+    keep_checkpoints: int | RetentionPolicy | None = None,
+    callbacks: Iterable[Callback] = (),
+    folder: str | os.PathLike[str] | None = None,
+    sync_config: SyncConfig | None = None,
+    provenance: bool = True,
+    **parameters: Any,
+) -> OpenTrial:
+    """Open a trial, to which the code that follows reports.
+
+        run = nbckpt.track("baseline", lr=0.1)
+        for epoch in range(10):
+            run.report(loss=train(epoch))
+        run.finish()
+
+    `nbckpt.report` finds the open trial, too. The trial belongs to the experiment *name* and is like any
+    other: tables, curves, checkpoints, the log, sync.
+
+    The trial ends as done with `finish`, with the end of a `with` block or of the script, and when the same
+    code, or the same cell, opens the next trial. It fails with an uncaught error of a cell that reported to
+    it, of the `with` block, or of the script. If the kernel dies, it is interrupted.
+
+    Args:
+        name: The experiment's name.
+        config: The configuration.
+        resume: Continue the newest trial that was paused or interrupted and that has these parameters; if
+            there is none, open a new one. Or the short name of the trial to continue, such as "t3".
+        metric: The metric that compares trials.
+        mode: Whether `min` or `max` of the metric is best.
+        keep_checkpoints: How many of a trial's newest checkpoints to keep, or a `RetentionPolicy`.
+        callbacks: Objects that follow the experiment.
+        folder: Where experiments are kept; by default `experiments` in the store's folder.
+        sync_config: Where to sync the experiment, and how often.
+        provenance: Whether the trial keeps what is needed to do it again.
+        parameters: Further values of the configuration.
+
+    Raises:
+        UsageError: This code runs in a trial already; another process runs the experiment; or the experiment
+            is one of `nbckpt.run`. Nothing was opened.
+        NotFoundError: There is no such trial to resume.
+        StoreError: The disk or the remote storage failed.
+    """
+    if current.get() is not None or speaker.get() is not None:
+        raise UsageError("this code runs in a trial already: report to it with nbckpt.report(…)")
+    if not name:
+        raise UsageError("a tracked trial needs the name of its experiment: nbckpt.track('baseline', lr=0.1)")
+    given = {**(config or {}), **parameters}
+    spec = Spec(
+        PlainLoop,
+        keep=RetentionPolicy(keep_checkpoints) if isinstance(keep_checkpoints, int) else keep_checkpoints,
+        callbacks=checked_callbacks(callbacks),
+        executor=CellExecutor.name,
+        metric=metric,
+        mode=mode,
+        sync=sync_config,
+        provenance=provenance,
+    )
+    if sync_config is not None:
+        SyncerCallback(config=sync_config)
+    maker = maker_of(None)
+    _end_former(name, maker)
+    experiment, runner = open_runner(experiment_folder(folder, name, spec, "auto"), spec)
+    with _turn, runner.claimed():
+        _take_in(runner, spec)
+        trial = _to_continue(runner, given, resume=resume) or runner.add(given)[0]
+        attempt = runner.open(experiment, trial)
+    follow_cells()
+    before_the_end(end_all, first=True)
+    return OpenTrial(experiment, runner.pool, attempt, maker)
+
+
+def _end_former(name: str, maker: Maker) -> None:
+    """End the trial that this code opened before, and those of earlier runs of cells."""
+    for trial in open_trials():
+        if trial.maker.run == maker.run or trial.maker.run is None or maker.run is None:
+            is_former = trial is tracked.get() and trial.experiment.name == name
+        else:
+            is_same = trial.experiment.name == name or maker.is_again(trial.maker)
+            is_former = trial.thread == threading.get_ident() and is_same
+        if is_former:
+            trial.finish()
+
+
+def _take_in(runner: Runner, spec: Spec) -> None:
+    """Make the experiment, or read the one that is there, and give it the new settings."""
+    find_or_make(runner.folder, spec, "auto")
+    runner.refresh()
+    before = runner.spec
+    if before.executor != CellExecutor.name:
+        raise UsageError(
+            f"{runner.folder.name!r} is an experiment of nbckpt.run: give the tracked one another name"
+        )
+    if not runner.pool.workers:
+        runner.write_spec(
+            replace(
+                spec,
+                seed=before.seed,
+                created_at=before.created_at,
+                metric=spec.metric or before.metric,
+                mode=spec.mode or before.mode,
+            )
+        )
+
+
+def _to_continue(runner: Runner, given: Mapping[str, Any], *, resume: bool | str) -> Trial | None:
+    """Return the trial to continue, or None for a new one."""
+    if isinstance(resume, str):
+        trial = runner.trial(resume)
+        if runner.pool.has(trial):
+            raise UsageError(f"{runner.folder.name}/{trial.id} is open already: finish it first")
+        return trial
+    if not resume:
+        return None
+    for trial in reversed(runner.trials.values()):
+        agrees = canonical({key: trial.config.get(key) for key in given}) == canonical(given)
+        if agrees and not trial.finished and not runner.pool.has(trial):
+            return trial
+    return None
