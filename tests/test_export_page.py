@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import html.parser
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +13,14 @@ import pytest
 
 import nbckpt
 from nbckpt.commands import TABLE, Session, parse
-from nbckpt.errors import UsageError
+from nbckpt.errors import StoreError, UsageError
 from nbckpt.mirror import AutoMirror
+from nbckpt.provenance import background
+from nbckpt.provenance import trial as provenance
 from nbckpt.render import Column, Fold, Frame, Page, Picture, Table
 from nbckpt.render.document import Section, document
 from nbckpt.render.markdown import fenced, markdown, plain
-from nbckpt.store import LocalStore
+from nbckpt.store import LocalStore, files
 from nbckpt.tracker import Tracker
 
 HOSTILE = "</title></style><script>alert(1)</script><img src=https://evil.example/x>|`*_[a](b)\x1b[31m"
@@ -166,3 +170,48 @@ def test_markdown_of_odd_texts_stays_one_line() -> None:
     assert plain("<https://x.example>") == r"\<https\://x.example\>"
     assert fenced("a\n````\nb").startswith("`````\n")
     assert markdown(Page("", code="x")).startswith("```\nx\n```")
+
+
+def test_the_code_of_a_trial_is_on_the_page(session: Session, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setenv("NBCKPT_PROVENANCE", "1")
+    monkeypatch.setattr(provenance, "sources", lambda: ["x = 1", f"y = {HOSTILE!r}"])
+    nbckpt.run(train, {"lr": 1}, name="code", folder=session.library.folder, executor="inline")
+    background.settle()
+    for ending in ("html", "md"):
+        text = exported(session, tmp_path, "code", ending)
+        assert "Code of t0" in text
+        assert "x = 1" in text
+    assert "script" not in Tags(exported(session, tmp_path, "code")).tags
+
+
+def test_damaged_trials_and_missing_media_have_a_page(session: Session, tmp_path: Path) -> None:
+    folder = session.library.folder / "grid"
+    for file in (folder / "media").rglob("*"):
+        if file.is_file():
+            file.unlink()
+    (folder / "t0" / "params.json").write_text("{")
+    text = exported(session, tmp_path)
+    assert "damaged" in text
+    assert "Best trial by loss (min): t1" in text
+
+
+def test_without_matplotlib_the_page_says_what_is_missing(
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    assert "plots need matplotlib" in exported(session, tmp_path)
+
+
+def test_a_disk_that_is_full_leaves_the_older_page(
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exported(session, tmp_path)
+    before = (tmp_path / "page.html").read_bytes()
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(files, "sync", full)
+    with pytest.raises(StoreError, match="No space left"):
+        exported(session, tmp_path)
+    assert (tmp_path / "page.html").read_bytes() == before

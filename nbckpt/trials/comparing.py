@@ -26,8 +26,8 @@ def compare(
 ) -> TrialsCompared:
     """Return trials side by side: what differs in parameters, metrics, curves, media and origin.
 
-    The result shows itself in a notebook. `parameters_frame()`, `metrics_frame()` and `curves_frame()` return
-    frames of pandas.
+    The result shows itself in a notebook. `parameters_frame()`, `metrics_frame()`, `curves_frame()` and
+    `provenance_frame()` return frames of pandas.
 
     Args:
         trials: 2 to 12 trials: a `Trial`, `t3` or `best` of the newest experiment, `EXP/t3`, `EXP/best`. An

@@ -197,7 +197,8 @@ class Experiment(Result):  # see docs/decisions/0019
         """
         self.refresh()
         metrics = [metric] if isinstance(metric, str) else list(metric)
-        request = PlotRequest(metrics, trials, mode, smooth, logy, x, parallel, scatter or (), importance)
+        names = None if trials is None else list(trials)
+        request = PlotRequest(metrics, names, mode, smooth, logy, x, parallel, scatter or (), importance)
         return figure(self, request)
 
     @property

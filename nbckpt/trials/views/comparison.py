@@ -169,8 +169,19 @@ class TrialsCompared(Result):
         Raises:
             UsageError: pandas is not installed.
         """
-        rows = {row.name: row.values for row in self.parameters}
-        return pandas_for("compare()").DataFrame.from_dict(rows, orient="index", columns=list(self.trials))
+        return self._frame(self.parameters)
+
+    def provenance_frame(self) -> pandas.DataFrame:
+        """Return the parts of code, packages, machine and data that differ, with a column for each trial.
+
+        Raises:
+            UsageError: pandas is not installed.
+        """
+        return self._frame(self.provenance)
+
+    def _frame(self, rows: Sequence[ComparedValues]) -> pandas.DataFrame:
+        values = {row.name: row.values for row in rows}
+        return pandas_for("compare()").DataFrame.from_dict(values, orient="index", columns=list(self.trials))
 
     def metrics_frame(self) -> pandas.DataFrame:
         """Return the last and the best values of the metrics, with a column for each trial.

@@ -24,7 +24,8 @@ _MOST_ROWS = 300
 _MOST_TRIALS = 50
 _MOST_METRICS = 3
 _LONGEST = 200
-_MOST_PATCH = 200_000
+_MOST_CODE = 200_000
+"""The most characters of each cell, and of the patch."""
 _SPEC = ("metric", "mode", "num_samples", "seed", "stop", "executor", "resources", "max_concurrent")
 
 
@@ -113,9 +114,9 @@ def _code(trial: Trial) -> Iterator[Section]:
 
 def _code_folds(provenance: Provenance) -> Iterator[Fold]:
     for number, source in enumerate(provenance.cells, 1):
-        yield Fold(f"cell {number}", source, open=True)
+        yield Fold(f"cell {number}", source[:_MOST_CODE], open=True)
     if provenance.patch:
-        text = provenance.patch[:_MOST_PATCH].decode("utf-8", "replace")
+        text = provenance.patch[:_MOST_CODE].decode("utf-8", "replace")
         yield Fold("changes that are not in the commit", text)
     if provenance.packages:
         packages = "  ".join(f"{name} {version}" for name, version in sorted(provenance.packages.items()))

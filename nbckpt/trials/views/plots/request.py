@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal, Protocol
@@ -60,7 +60,7 @@ class PlotRequest:
     """
 
     metrics: Sequence[str] = ()
-    trials: Iterable[str | Trial] | None = None
+    trials: Sequence[str | Trial] | None = None
     mode: str = ""
     smooth: float = 0.0
     logy: bool = False
