@@ -37,6 +37,10 @@ MEANINGS = {
     "resume": "`True` resumes the last experiment of this name, `ERRORED_ONLY` also retries failed trials",
     "run_errored_only": "whether failed trials are retried with `resume=True`",
     "raise_on_failed_trial": "whether a failed trial raises an error in the end; by default it does",
+    "time_budget_s": "how many seconds the experiment may take; then all trials stop with their next result",
+    "fail_fast": "`True` stops all trials when one fails; `raise` raises its error too; no retries",
+    "restore": "the checkpoint that trials start from: a path, a URL or a `Checkpoint`",
+    "loggers": "`JsonLogger`, `CSVLogger` or `DEFAULT_LOGGERS` of `ray_tune.logger`; others are callbacks",
     "callbacks": "objects of subclasses of `ray_tune.Callback` or `nbckpt.trials.Callback`",
     "executor": "nbckpt's own: `thread`, `process`, `ray` or `inline`",
 }
@@ -54,15 +58,11 @@ NOTHING_TO_DO = {
 """Arguments that change nothing, and why."""
 
 REFUSED = {
-    "time_budget_s": "limit each trial with stop={'time_total_s': SECONDS}",
-    "fail_fast": "call stop() of the experiment when a trial has failed",
-    "restore": "load the checkpoint in the function: nbckpt.Checkpoint.from_directory(path)",
     "trial_name_creator": "trials are called t0, t1, …; put what tells them apart into the config",
     "trial_dirname_creator": "a trial's folder is EXPERIMENT/t0; tune.get_trial_dir() returns it",
     "progress_reporter": "leave it out, and show the experiment in a notebook, or use `nbckpt trials`",
     "export_formats": "export the model in the function, into tune.get_trial_dir()",
     "trial_executor": "use executor='thread', 'process' or 'ray'",
-    "loggers": "use callbacks=[…], for example of nbckpt.integrations.tensorboard",
     "server_port": "control the experiment from any process with `nbckpt pause`, `stop` and `resume`",
     "with_server": "control the experiment from any process with `nbckpt pause`, `stop` and `resume`",
     "chdir_to_trial_dir": "trials share one process: write into tune.get_trial_dir()",

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import os
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +16,7 @@ from nbckpt import UsageError
 from nbckpt.compat import ray_air as air
 from nbckpt.compat import ray_tune as tune
 from nbckpt.compat.arguments import MEANINGS, NOTHING_TO_DO, REFUSED, RUN
-from nbckpt.compat.ray_tune import schedulers, search, stopper
+from nbckpt.compat.ray_tune import logger, schedulers, search, stopper
 from nbckpt.compat.ray_tune.translation import concurrency, space, stop, translated
 from nbckpt.errors import Interrupted, TrialError
 from nbckpt.trials import Experiment
@@ -47,8 +50,11 @@ def test_every_argument_has_one_meaning_and_is_documented() -> None:
     ("arguments", "message"),
     [
         ({"num_sample": 3}, r"tune.run\(\) has no argument 'num_sample'. Did you mean 'num_samples'\?"),
-        ({"time_budget_s": 60}, "time_budget_s=60 here: limit each trial with stop="),
-        ({"fail_fast": True}, "fail_fast=True here"),
+        ({"time_budget_s": -1}, "time_budget_s=-1: give seconds above 0"),
+        ({"fail_fast": "no"}, "fail_fast='no' is unknown"),
+        ({"fail_fast": True, "max_failures": 1}, "fail_fast needs max_failures=0"),
+        ({"loggers": [print]}, "use callbacks="),
+        ({"progress_reporter": object()}, "show the experiment in a notebook"),
         ({"scheduler": object()}, "scheduler=.* not available here: leave it out"),
         ({"search_alg": "hyperopt"}, "search='hyperopt' is not a search"),
         ({"resources_per_trial": {"TPU": 1}}, "counts cpu and gpu"),
@@ -85,7 +91,8 @@ def test_arguments_that_change_nothing_are_accepted(tmp_path: Path) -> None:
             "TuneConfig has no argument 'metrics'. Did you mean 'metric'",
         ),
         (lambda: air.CheckpointConfig(keep=1), "CheckpointConfig has no argument 'keep'"),
-        (lambda: air.FailureConfig(fail_fast=True), "FailureConfig does not take fail_fast=True"),
+        (lambda: logger.TBXLoggerCallback, "nbckpt.integrations.tensorboard.TensorBoardCallback"),
+        (lambda: logger.UnifiedLogger, "subclass ray_tune.Callback"),
         (lambda: tune.SyncConfig(sync_to_cloud="aws s3"), "use syncer="),
         (lambda: tune.Tuner(count, space={}), r"Tuner\(\) has no argument 'space'"),
         (lambda: tune.Tuner.restore("x", restart_errored=True), "no argument 'restart_errored'"),
@@ -102,6 +109,63 @@ def test_arguments_that_change_nothing_are_accepted(tmp_path: Path) -> None:
 def test_what_is_missing_is_refused_by_name(make: Any, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         make()
+
+
+def endless(config: dict[str, Any]) -> None:
+    while True:
+        tune.report(n=1)
+
+
+def test_a_time_budget_stops_the_whole_experiment(tmp_path: Path) -> None:
+    """The trials never end by themselves, and the second one has to wait for the first."""
+    analysis = tune.run(
+        endless, num_samples=2, max_concurrent_trials=1, time_budget_s=0.01, local_dir=tmp_path
+    )
+    assert [trial.status for trial in analysis.trials] == ["TERMINATED"] * 2
+    assert len(analysis.trials[1].results) == 0
+    again = tune.run(endless, time_budget_s=timedelta(milliseconds=1), local_dir=tmp_path, executor="inline")
+    assert again.trials[0].status == "TERMINATED"
+
+
+def fails(config: dict[str, Any]) -> None:
+    tune.report(n=1)
+    raise ValueError("at once")
+
+
+def test_fail_fast_stops_the_other_trials(tmp_path: Path) -> None:
+    given = {"num_samples": 3, "max_concurrent_trials": 1, "fail_fast": True, "local_dir": tmp_path}
+    with pytest.raises(TrialError, match=r"t0 of .* failed: ValueError: at once"):
+        tune.run(fails, name="e", **given)
+    trials = tune.ExperimentAnalysis(tmp_path / "e").trials
+    assert [(trial.status, len(trial.results)) for trial in trials] == [
+        ("ERROR", 1),
+        ("TERMINATED", 0),
+        ("TERMINATED", 0),
+    ]
+    config = air.RunConfig(failure_config=air.FailureConfig(fail_fast="raise"), storage_path=str(tmp_path))
+    with pytest.raises(ValueError, match="at once"):
+        tune.Tuner(fails, run_config=config).fit()
+
+
+def test_restore_starts_trials_from_a_checkpoint(tmp_path: Path) -> None:
+    def train(config: dict[str, Any], checkpoint_dir: str | None = None) -> None:
+        start = int((Path(checkpoint_dir) / "n").read_text()) if checkpoint_dir else 0
+        with tune.checkpoint_dir(step=1) as folder:
+            (Path(folder) / "n").write_text(str(start + 1))
+        tune.report(n=start + 1)
+
+    first = tune.run(train, metric="n", mode="max", local_dir=tmp_path)
+    again = tune.run(train, metric="n", mode="max", restore=first.best_checkpoint, local_dir=tmp_path)
+    assert again.best_result["n"] == 2
+
+
+def test_file_loggers_write_every_result(tmp_path: Path) -> None:
+    analysis = tune.run(count, loggers=logger.DEFAULT_LOGGERS, local_dir=tmp_path)
+    folder = Path(analysis.trials[0].logdir)
+    lines = (folder / "result.json").read_text().splitlines()
+    assert [json.loads(line)["n"] for line in lines] == [1, 2, 3, 4, 5]
+    rows = list(csv.DictReader((folder / "progress.csv").read_text().splitlines()))
+    assert [row["loss"] for row in rows] == [str(1 / n) for n in range(1, 6)]
 
 
 def test_a_stop_threshold_is_reached_from_below_in_either_mode(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from nbckpt.compat.ray_tune.ray_results import read_ray_results
-from nbckpt.compat.ray_tune.results import TrialResult, Trials, _frame
+from nbckpt.compat.ray_tune.results import OfTrials, TrialResult, Trials, _frame
 from nbckpt.trials.engine.experiment import Experiment
 from nbckpt.trials.model import spec as spec_file
 
@@ -34,7 +34,7 @@ def read_trials(path: str | os.PathLike[str], *, trust: bool = False) -> Trials:
     return read_ray_results(folder, trust=trust)
 
 
-class ExperimentAnalysis:
+class ExperimentAnalysis(OfTrials):
     """The results of an experiment.
 
     Args:
@@ -72,16 +72,6 @@ class ExperimentAnalysis:
     def trials(self) -> list[TrialResult]:
         """The trials."""
         return list(self._trials.listed)
-
-    @property
-    def experiment(self) -> Experiment | None:
-        """The experiment of nbckpt, whose repr is its table; None for a folder that Ray wrote."""
-        return self._trials.experiment
-
-    @property
-    def experiment_path(self) -> str:
-        """The experiment's folder."""
-        return str(self._trials.folder)
 
     def get_best_trial(
         self, metric: str | None = None, mode: str | None = None, scope: str = "last"

@@ -265,7 +265,23 @@ class Result:
         return f"Result({self._trial.trial_id}, {self._trial.status}, {len(self._trial.results)} results)"
 
 
-class ResultGrid:
+class OfTrials:
+    """Results of the trials of one experiment."""
+
+    _trials: Trials
+
+    @property
+    def experiment(self) -> Experiment | None:
+        """The experiment of nbckpt, whose repr is its table; None for a folder that Ray wrote."""
+        return self._trials.experiment
+
+    @property
+    def experiment_path(self) -> str:
+        """The experiment's folder."""
+        return str(self._trials.folder)
+
+
+class ResultGrid(OfTrials):
     """The results of `Tuner.fit`, one for each trial."""
 
     def __init__(self, trials: Trials) -> None:
@@ -285,16 +301,6 @@ class ResultGrid:
     def get_dataframe(self, filter_metric: str | None = None, filter_mode: str | None = None) -> Any:
         """Return a frame with a row for each trial."""
         return self._trials.frame(filter_metric, filter_mode)
-
-    @property
-    def experiment(self) -> Experiment | None:
-        """The experiment of nbckpt, whose repr is its table; None for a folder that Ray wrote."""
-        return self._trials.experiment
-
-    @property
-    def experiment_path(self) -> str:
-        """The experiment's folder."""
-        return str(self._trials.folder)
 
     @property
     def errors(self) -> list[TrialError]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from nbckpt.compat import arguments as table
 from nbckpt.compat.ray_tune.analysis import ExperimentAnalysis, read_trials, trials_of
+from nbckpt.compat.ray_tune.control import FailFast
 from nbckpt.compat.ray_tune.results import ResultGrid
 from nbckpt.compat.ray_tune.trainable import Durable, DurableTrainable
 from nbckpt.compat.ray_tune.translation import translated
@@ -182,7 +183,11 @@ def _run(trainable: Any, given: Mapping[str, Any]) -> Experiment:
         number += 1 if name else 0
     arguments["name"] = f"{name}-{number}" if number > 1 else name
     arguments["resume"] = _RESUMES.get(resume, "auto")
-    return _waited(own.run(trainable, **arguments), errored=resume == "ERRORED_ONLY")
+    experiment = _waited(own.run(trainable, **arguments), errored=resume == "ERRORED_ONLY")
+    for callback in arguments["callbacks"]:
+        if isinstance(callback, FailFast) and callback.raises and callback.error:
+            raise callback.error.__cause__ or callback.error
+    return experiment
 
 
 def _continued(trainable: Any, folder: Path, space: Mapping[str, Any], *, errored: bool) -> Experiment:

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from nbckpt.compat.ray_tune.callbacks import adapted
+from nbckpt.compat.ray_tune.control import control
+from nbckpt.compat.ray_tune.logger import loggers
 from nbckpt.compat.ray_tune.schedulers import FIFOScheduler
 from nbckpt.compat.settings import CheckpointConfig, FailureConfig
 from nbckpt.errors import UsageError
@@ -57,7 +59,12 @@ def translated(given: Mapping[str, Any]) -> dict[str, Any]:
         "max_concurrent": concurrency(resources, given.get("max_concurrent_trials")),
         "keep_checkpoints": _retention(given),
         "checkpoint_every": _checkpoint_every(given),
-        "callbacks": [adapted(callback) for callback in given.get("callbacks", ())],
+        "callbacks": [
+            *(adapted(callback) for callback in given.get("callbacks", ())),
+            *loggers(given.get("loggers", ())),
+            *control(given),
+        ],
+        "restore": given.get("restore"),
         "folder": folder(given),
         "sync_config": _sync_config(given),
     }
