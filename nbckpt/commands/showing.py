@@ -134,13 +134,16 @@ def show(
     """
     tracker = session.tracker
     entry = find_ref(session, ref)
-    if entry is None:
-        if is_trial(ref):
-            return _trial(session, ref, step, name)
-        if name or step is not None:
-            raise UsageError(f"--step and --name are for the media of a trial: %ckpt show {ref}/t0 --step 10")
-        if ref in session.library.names():
-            return session.library.open(ref)
+    if entry is None and is_trial(ref) and "@" not in ref:
+        shown = TrialShown(*session.library.trial(ref), step=step, name=name)
+        newest_media(shown.trial, step, name)  # raises an error if there are none
+        return shown
+    if name or step is not None:
+        raise UsageError("--step and --name are for the media of a trial: %ckpt show EXP/t3 --step 10")
+    if entry is None and is_trial(ref):
+        return _checkpoint_of_trial(session, ref)
+    if entry is None and ref in session.library.names():
+        return session.library.open(ref)
     row = Rows(tracker.history).read(entry or tracker.find(ref))
     if row.manifest is None:
         return Shown(row)
@@ -158,12 +161,7 @@ def _pictures(manifest: Manifest, reader: Reader) -> Iterable[Picture]:
                 yield Picture(value.name, reader.read(reader.sized(value.picture)))
 
 
-def _trial(session: Session, ref: str, step: int | None, name: str) -> Shown | TrialShown:
-    """Show a trial, or one checkpoint of it."""
-    if "@" not in ref:
-        shown = TrialShown(*session.library.trial(ref), step=step, name=name)
-        newest_media(shown.trial, step, name)  # raises an error if there are none
-        return shown
+def _checkpoint_of_trial(session: Session, ref: str) -> Shown:
     trial, record = session.library.checkpoint(ref)
     row = Rows(session.tracker.history).read(TrialCheckpoint(trial.folder, record.name))
     return Shown(row, provenance=provenance_of(trial), hints=(Hint("Restore", f"%ckpt restore {row.ref}"),))

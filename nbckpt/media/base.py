@@ -18,6 +18,8 @@ LARGEST = 64 << 20
 """The most bytes of one object, and of all objects of one report."""
 MOST = 100
 """The most objects of one report."""
+LONGEST_NAME = 500
+"""The most characters of a name, with the names of the dicts around it."""
 MOST_PREVIEW = 8_000
 """The most bytes of a preview, as JSON."""
 ENDINGS = {

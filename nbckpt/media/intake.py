@@ -8,8 +8,8 @@ from sys import modules
 from typing import Any
 
 from nbckpt.errors import UsageError
-from nbckpt.media.base import LARGEST, MOST, Encoded, Media
-from nbckpt.render import size
+from nbckpt.media.base import LARGEST, LONGEST_NAME, MOST, Encoded, Media
+from nbckpt.render import short, size
 
 LONGEST_TEXT = 2_000
 """A text with more characters is stored as media; a shorter one stays in the result."""
@@ -18,6 +18,7 @@ NUMBERS = frozenset({int, float, bool, type(None)})
 """The types of plain numbers. No value of these types is media."""
 
 _DEEPEST = 8
+_MOST_SAID = 200
 _BARE = (
     ("matplotlib.figure", "Figure", "Figure"),
     ("matplotlib.axes", "Axes", "Figure"),
@@ -79,10 +80,10 @@ class Intake:
     def _store(self, label: str, value: Any, media: dict[str, Encoded]) -> str:
         """Encode a value into *media*. Return why that is not possible, or ""."""
         try:
-            encoded = _fitting(value, media)
+            encoded = _fitting(label, value, media)
         except Exception as error:  # noqa: BLE001  drawing may raise anything, and the trial continues
             said = str(error) if isinstance(error, UsageError) else f"{type(error).__name__}: {error}"
-            self._say(label, f"{label!r} was not kept: {said}")
+            self._say(label, f"{short(label)!r} was not kept: {said}")
             return f"not kept: {said}"
         media[label] = encoded
         return ""
@@ -94,33 +95,35 @@ class Intake:
         dimensions = getattr(value, "ndim", None)
         if dimensions == 0 and hasattr(value, "item"):  # a number of NumPy, torch or jax
             return
-        name = label.rpartition("/")[2]
+        name = short(label.rpartition("/")[2])
         if isinstance(dimensions, int) and hasattr(value, "shape"):
             self._say(
                 label,
-                f"{label!r} is an array of shape {tuple(value.shape)}, and only its text is kept. Write "
-                f"{name}=nbckpt.media.Image({name}) for an image, or a number of it, such as "
+                f"{short(label)!r} is an array of shape {tuple(value.shape)}, and only its text is kept. "
+                f"Write {name}=nbckpt.media.Image({name}) for an image, or a number of it, such as "
                 f"{name}={name}.mean()",
             )
         else:
             self._say(
                 label,
-                f"{label!r} is neither a number nor media but {type(value).__name__}, and only its text is "
-                f"kept. Write {name}=str({name}), a number, or one of nbckpt.media",
+                f"{short(label)!r} is neither a number nor media but {type(value).__name__}, and only its "
+                f"text is kept. Write {name}=str({name}), a number, or one of nbckpt.media",
             )
 
     def _say(self, label: str, sentence: str) -> None:
-        if label not in self._said:
+        if label not in self._said and len(self._said) < _MOST_SAID:
             self._said.add(label)
             _log.warning("%s: %s", self._name, sentence)
 
 
-def _fitting(value: Any, media: Mapping[str, Encoded]) -> Encoded:
+def _fitting(label: str, value: Any, media: Mapping[str, Encoded]) -> Encoded:
     """Return a value as it is stored.
 
     Raises:
         UsageError: It cannot be stored, or the report has too many media with it.
     """
+    if len(label) > LONGEST_NAME:
+        raise UsageError(f"the limit is {LONGEST_NAME} characters for a name. Give it a shorter one")
     if len(media) >= MOST:
         raise UsageError(f"the limit is {MOST} media for one report. Report fewer of them at once")
     encoded = wrapped(value).encode()

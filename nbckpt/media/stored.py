@@ -18,7 +18,7 @@ from typing import Any
 
 from nbckpt.core.algorithms import PREFERRED, of_checksum
 from nbckpt.errors import CorruptError, NotFoundError, StoreError
-from nbckpt.media.base import ENDING, ENDINGS, LARGEST, MOST_PREVIEW, Encoded
+from nbckpt.media.base import ENDING, ENDINGS, LARGEST, LONGEST_NAME, MOST_PREVIEW, Encoded
 from nbckpt.media.png import MOST_PIXELS, dimensions
 from nbckpt.render import short, size
 from nbckpt.store.files import explained, only_files, write_file
@@ -28,7 +28,6 @@ FOLDER = "media"
 FILE = re.compile(r"[0-9a-f]{64}\.[a-z0-9]{1,10}")
 _DIGEST = re.compile("(blake2b-256:)?[0-9a-f]{64}")
 _MOST_READ = 1_000
-_LONGEST_NAME = 500
 
 
 @dataclass(frozen=True)
@@ -123,7 +122,8 @@ class StoredMedia:
         try:
             whole = json.loads(data)
             columns, rows = whole["columns"], whole["rows"]
-            is_table = all(isinstance(row, list) and len(row) == len(columns) for row in rows)
+            is_table = isinstance(columns, list) and isinstance(rows, list)
+            is_table = is_table and all(isinstance(row, list) and len(row) == len(columns) for row in rows)
         except (ValueError, TypeError, KeyError, RecursionError):
             is_table = False
         if not is_table:
@@ -182,7 +182,7 @@ def stored(experiment: Path, step: int, media: object) -> Iterator[StoredMedia]:
     if not isinstance(media, dict):
         return
     for name, line in list(media.items())[:_MOST_READ]:
-        if isinstance(line, dict) and len(name) <= _LONGEST_NAME and _is_usual(line):
+        if isinstance(line, dict) and len(name) <= LONGEST_NAME and _is_usual(line):
             ending = line.get("ending", "")
             file = experiment / FOLDER / _file_name(line["digest"], line["type"], ending)
             preview = line.get("preview")

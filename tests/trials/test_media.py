@@ -16,7 +16,9 @@ import pytest
 import nbckpt
 from nbckpt.commands import TABLE, Session, parse
 from nbckpt.errors import CorruptError, NotFoundError, UsageError
+from nbckpt.media.base import Encoded
 from nbckpt.media.nesting import is_flat
+from nbckpt.media.png import SIGNATURE, dimensions
 from nbckpt.media.stored import StoredMedia, store, stored
 from nbckpt.mirror import AutoMirror
 from nbckpt.render.html import sandboxed
@@ -623,3 +625,56 @@ def test_media_of_format_1_are_read(tmp_path: Path) -> None:
     (folder / "events.jsonl").write_text(f'{{"event":"result","result":{result},"media":{media}}}\n')
     (folder / "params.json").write_text("{}")
     assert only(Trial.read(folder), "note").load() == "long"
+
+
+def test_a_name_that_is_too_long_is_said(ran: Callable[..., Trial]) -> None:
+    trial = ran({"loss": 1.0, "n" * 501: nbckpt.media.Text("long"), "n" * 500: nbckpt.media.Text("long")})
+    assert trial.results[0]["n" * 501].startswith("not kept: the limit is 500 characters for a name")
+    assert only(trial, "n" * 500).load() == "long"
+
+
+@pytest.mark.parametrize(
+    "table",
+    [b"", b"3", b"{}", b'{"columns":{},"rows":{}}', b'{"columns":["a"],"rows":[[1,2]]}', b"[" * 9_000],
+)
+def test_a_hostile_table_is_no_table(
+    session: Session, ran: Callable[..., Trial], table: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nbckpt.media.documents.Table.encode", lambda _: Encoded("table", table))
+    trial = ran({"loss": 1.0, "table": nbckpt.media.Table([])})
+    with pytest.raises(CorruptError, match="'table' of result 1 is not a table"):
+        only(trial, "table").load()
+    assert "'table' of result 1 is not a table" in said(session, "show e/t0")
+
+
+@pytest.mark.parametrize("png", [b"", b"GIF", SIGNATURE, SIGNATURE + b"\0\0\0\rIHDR" + b"\xff" * 20])
+def test_a_hostile_image_is_no_image(
+    session: Session, ran: Callable[..., Trial], png: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nbckpt.media.images.Image.encode", lambda _: Encoded("image", png))
+    trial = ran({"loss": 1.0, "image": nbckpt.media.Image(ARRAY)})
+    with pytest.raises(CorruptError, match="is not an image"):
+        only(trial, "image").load()
+    assert "image/png" not in html_of(parse(TABLE, ["show", "e/t0"], "%ckpt").run(session))
+
+
+def test_a_tensor_with_channels_first_is_an_image() -> None:
+    class Tensor:
+        """As much of a tensor of torch as an image needs."""
+
+        def __array__(self, *_: object, **__: object) -> Any:
+            return numpy.moveaxis(ARRAY, 2, 0).repeat(2, 1).repeat(2, 2)
+
+        def detach(self) -> Tensor:
+            return self
+
+        cpu = detach
+
+    assert dimensions(nbckpt.media.Image(Tensor()).encode().data) == (8, 8)
+
+
+def test_step_and_name_are_for_trials_only(session: Session, ran: Callable[..., Trial]) -> None:
+    ran({"loss": 1.0, "note": nbckpt.media.Text("long")})
+    for ref in ("e", "e/t0@1", "other"):
+        with pytest.raises(UsageError, match="--step and --name are for the media of a trial"):
+            said(session, f"show {ref} --step 1")
