@@ -120,6 +120,13 @@ def test_one_list_makes_imports_dir_and_types(package: str) -> None:
         assert getattr(module, name) is not None
 
 
+@pytest.mark.parametrize("package", LAZY)
+def test_no_module_of_a_package_has_the_name_of_a_function(package: str) -> None:
+    """An import of the module would replace the function."""
+    module = import_module(package)
+    assert {name for name in module._HOMES if find_spec(f"{package}.{name}")} == set()
+
+
 def test_a_namespace_needs_no_import_of_its_own() -> None:
     names = [name for name in dir(nbckpt) if name not in nbckpt.__all__]
     assert {"errors", "notebook", "settings", "states", "store", "sync", "testing", "trials"} <= set(names)
