@@ -27,6 +27,11 @@ PLOTS: dict[str, dict[str, Any]] = {
     "importance": {"importance": True},
 }
 
+QUICK_PLOTS = [
+    pytest.param(request, id=name, marks=[pytest.mark.slow] * (name == "importance"))  # it imports Optuna
+    for name, request in PLOTS.items()
+]
+
 
 @pytest.fixture
 def made(tmp_path: Path) -> Made:
@@ -55,7 +60,7 @@ def pixels(picture: Picture) -> Any:
     return matplotlib.image.imread(io.BytesIO(picture.data))
 
 
-@pytest.mark.parametrize("request_", PLOTS.values(), ids=PLOTS)
+@pytest.mark.parametrize("request_", QUICK_PLOTS)
 def test_every_plot_is_a_small_picture_without_background(made: Made, request_: dict[str, Any]) -> None:
     shown = drawn(tuned(made), **request_)
     assert shown.picture.form == "svg"
