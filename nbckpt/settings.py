@@ -55,6 +55,11 @@ def wants_provenance() -> bool:
     return os.environ.get("NBCKPT_PROVENANCE", "1") != "0"
 
 
+def environment(**more: str) -> dict[str, str]:
+    """Return the environment variables for a program that is started, with these in addition."""
+    return {**os.environ, **more}
+
+
 def first_set(*names: str) -> tuple[str, str]:
     """Return the first of these environment variables that is set and not empty, and its value.
 

@@ -14,6 +14,7 @@ _MODULES = {
     "showing": "show",
     "comparing": "diff",
     "saving": "save",
+    "reproducing": "reproduce",
     "restoring": "restore undo snippet",
     "trials": "run trials pause stop checkpoint resume",
     "tracking": "track",

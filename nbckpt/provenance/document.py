@@ -21,7 +21,7 @@ from nbckpt.errors import CorruptError, NotFoundError
 from nbckpt.provenance.git import Code
 from nbckpt.provenance.inputs import FORM as INPUT
 from nbckpt.provenance.masking import masked_command, masked_text
-from nbckpt.provenance.packages import installed
+from nbckpt.provenance.packages import installed, origins
 from nbckpt.provenance.seeds import read_seeds
 
 T = TypeVar("T")
@@ -51,6 +51,7 @@ FORM = {
     "cell?": int,
     "notebook?": str,
     "data?": [INPUT],
+    "origins?": {str: str},
     "notes?": [str],
 }
 """The form of a document; see core/schema.py."""
@@ -176,6 +177,7 @@ def take(sources: Sequence[str], inputs: Sequence[Mapping[str, Any]], *, seeds: 
         "command": _tried(_command, notes),
         "cell": len(sources),
         "data": list(inputs),
+        "origins": _tried(origins, notes),
         **more,
     }
     states: Mapping[str, Any] = _tried(read_seeds, notes) or {} if seeds else {}

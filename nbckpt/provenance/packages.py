@@ -12,12 +12,14 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 _INFO = re.compile(r"(?P<name>[A-Za-z0-9][\w.]*)-(?P<version>[^-]+)(?:-.*)?\.(?:dist|egg)-info")
 _MOST = 10_000
 _MOST_URL = 64 << 10
+_MOST_ORIGINS, _MOST_ORIGIN = 500, 300
 
 _lock = threading.Lock()
 _known: tuple[object, Mapping[str, str]] = None, {}
@@ -39,6 +41,32 @@ def installed() -> Mapping[str, str]:
         return _known[1]
 
 
+def origins() -> Mapping[str, str]:
+    """Return where the distributions come from that no index has: editable installs and repositories."""
+    return _origins(tuple(filter(None, dict.fromkeys(sys.path))), tuple(installed()))
+
+
+@lru_cache(2)
+def _origins(folders: tuple[str, ...], names: tuple[str, ...]) -> Mapping[str, str]:
+    """Return the origins; *names* are the installed distributions, so that an installation is noticed."""
+    del names
+    kept: dict[str, str] = {}
+    for folder in reversed(folders):
+        for name in (entry for entry in _entries(folder) if entry.endswith(".dist-info")):
+            file = Path(folder, name, "direct_url.json")
+            with suppress(OSError, ValueError, AttributeError):
+                if (info := _INFO.fullmatch(name)) and file.stat().st_size <= _MOST_URL:
+                    kept[_normal(info["name"])] = _origin(json.loads(file.read_text("utf-8")))[:_MOST_ORIGIN]
+    return dict(sorted(kept.items())[:_MOST_ORIGINS])
+
+
+def _entries(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)  # noqa: PTH208  the names are enough
+    except OSError:
+        return []
+
+
 def _changed(folder: str) -> int:
     try:
         return Path(folder).stat().st_mtime_ns
@@ -47,28 +75,13 @@ def _changed(folder: str) -> int:
 
 
 def _listed(folder: str) -> Iterator[tuple[str, str]]:
-    with suppress(OSError):
-        for entry in os.scandir(folder):
-            if (name := entry.name).endswith("-info") and (info := _INFO.fullmatch(name)):
-                yield _normal(info["name"]), info["version"]
+    for name in _entries(folder):
+        if name.endswith("-info") and (info := _INFO.fullmatch(name)):
+            yield _normal(info["name"]), info["version"]
 
 
 def _normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
-
-
-def sources() -> dict[str, str]:
-    """Return where distributions come from that no index has, by name: editable installs and repositories.
-
-    This reads a file for each distribution, so only `reproduce` calls it.
-    """
-    origins = {}
-    for path in filter(None, dict.fromkeys(sys.path)):
-        for file in Path(path).glob("*.dist-info/direct_url.json"):
-            with suppress(OSError, ValueError, AttributeError):
-                if (info := _INFO.fullmatch(file.parent.name)) and file.stat().st_size <= _MOST_URL:
-                    origins[_normal(info["name"])] = _origin(json.loads(file.read_text("utf-8")))
-    return origins
 
 
 def _origin(document: Mapping[str, Any]) -> str:

@@ -237,6 +237,15 @@ class Kept:
     _algorithms: str
     _folder: Path
 
+    @property
+    def has_function(self) -> bool:
+        """Whether the function was saved."""
+        return bool(self._pickle)
+
+    def is_signed(self, signer: Signer) -> bool:
+        """Return whether this user saved the function."""
+        return bool(self._pickle) and signer.signed_bytes("experiment", self._pickle, self._signature)
+
     def load(self, signer: Signer, *, trust: bool = False) -> Spec:
         """Return the whole spec, with the function.
 

@@ -1,0 +1,137 @@
+"""Recipe: the files of a folder in which something is done again, apart from the code itself."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from nbckpt.provenance.checkout import check_out
+from nbckpt.provenance.document import Provenance
+from nbckpt.provenance.git import GitError
+
+CODE, REQUIREMENTS, NOTEBOOK, RUN, PATCH = (
+    "code",
+    "requirements.txt",
+    "notebook.ipynb",
+    "run.py",
+    "patch.diff",
+)
+PROVENANCE, SEEDS, PARAMETERS, TASK = "provenance.json", "seeds.json", "params.json", "task.json"
+
+_NAME = re.compile("[A-Za-z0-9]([A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
+_VERSION = re.compile("[A-Za-z0-9][A-Za-z0-9.!+_-]{0,98}")
+_MOST_NAMES = 5
+
+_RUN = '''"""Do {label} again: python run.py. It exits with 1 if the results differ.
+
+params.json holds the parameters, code/ the code, task.json what is compared.
+"""
+
+import sys
+from pathlib import Path
+
+from nbckpt.commands.rerun import main
+
+if __name__ == "__main__":
+    sys.exit(main(Path(__file__).resolve().parent, sys.argv[1:]))
+'''
+
+
+def write_recipe(
+    provenance: Provenance, folder: Path, label: str, task: Mapping[str, Any], here: Sequence[str]
+) -> list[str]:
+    """Write everything but the function into an empty folder. Return a sentence for what is missing.
+
+    Args:
+        provenance: The provenance.
+        folder: The folder.
+        label: What is done again, for people.
+        task: What `run.py` runs and compares.
+        here: Folders that may be in the repository.
+
+    Raises:
+        CorruptError: An object of the provenance is damaged.
+        OSError: The disk failed.
+    """
+    notes = list(_write_code(provenance, folder, here))
+    _write_json(folder / PROVENANCE, dict(provenance.document))
+    _write_json(folder / SEEDS, dict(provenance.seeds))
+    _write_json(folder / TASK, {"label": label, "folder": provenance.code.get("folder", ""), **task})
+    (folder / RUN).write_text(_RUN.format(label=_word(label)), "utf-8")
+    (folder / REQUIREMENTS).write_text("\n".join([*_requirements(provenance), ""]), "utf-8")
+    if provenance.cells:
+        _write_json(folder / NOTEBOOK, notebook_of(provenance.cells))
+    notes += [f"{name} was installed from {origin}" for name, origin in _origins(provenance).items()]
+    return notes
+
+
+def _write_code(provenance: Provenance, folder: Path, here: Sequence[str]) -> Iterator[str]:
+    code = provenance.code
+    if provenance.patch:
+        (folder / PATCH).write_bytes(provenance.patch)
+    if not code.get("commit"):
+        yield "The code is not here: it was in no commit of a git repository."
+        return
+    try:
+        sources = [code["root"], *here, code["remote"]]
+        yield from check_out(code["commit"], provenance.patch, sources, folder / CODE)
+    except GitError as error:
+        yield f"The code at {code['commit'][:10]} is not here: {error}"
+    missing = [*code["left_out"], *code["untracked"]]
+    if missing:
+        more = f" and {len(missing) - _MOST_NAMES} more" if len(missing) > _MOST_NAMES else ""
+        yield f"Not kept, so not here: {', '.join(missing[:_MOST_NAMES])}{more}"
+
+
+def _word(label: str) -> str:
+    """Return a label that may stand in a docstring."""
+    return re.sub(r"[^\w./@~ -]", "-", label)
+
+
+def _origins(provenance: Provenance) -> dict[str, str]:
+    origins: Mapping[str, str] = provenance.document.get("origins", {})
+    return {_line(name): _line(origin) for name, origin in origins.items()}
+
+
+def _line(text: str) -> str:
+    """Return a text from a stranger as a part of one line."""
+    return " ".join(text.split())[:300]
+
+
+def _requirements(provenance: Provenance) -> Iterator[str]:
+    """Yield the lines of `requirements.txt`. A stranger's text never becomes an option of pip."""
+    machine, origins = provenance.machine, _origins(provenance)
+    yield f"# Python {_line(str(machine.get('python', '?')))} on {_line(str(machine.get('system', '?')))}"
+    for name, version in sorted(provenance.packages.items()):
+        if name in origins:
+            yield f"# {name} {_line(version)} was installed from {origins[name]}"
+        elif _NAME.fullmatch(name) and _VERSION.fullmatch(version):
+            yield f"{name}=={version}"
+
+
+def notebook_of(cells: Sequence[str]) -> dict[str, Any]:
+    """Return a notebook with these cells."""
+    return {
+        "cells": [
+            {
+                "cell_type": "code",
+                "execution_count": None,
+                "id": f"cell-{number}",
+                "metadata": {},
+                "outputs": [],
+                "source": source,
+            }
+            for number, source in enumerate(cells, 1)
+            if source.strip()
+        ],
+        "metadata": {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}},
+        "nbformat": 4,
+        "nbformat_minor": 5,
+    }
+
+
+def _write_json(file: Path, document: Any) -> None:
+    file.write_text(json.dumps(document, indent=1) + "\n", "utf-8")

@@ -1,0 +1,262 @@
+"""`reproduce`: a folder with all that is needed to do a trial or a checkpoint again, and its run."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import shutil
+import subprocess
+import sys
+import venv
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jupyter_client.manager import start_new_kernel
+
+import nbckpt
+from nbckpt.cli import main
+from nbckpt.commands import rerun
+from nbckpt.provenance import background, document
+
+ROOT = Path(__file__).parents[2]
+TRAIN = """
+import random
+import nbckpt
+
+RATE = 1
+API_KEY = "committed-secret"
+
+def train(config):
+    for step in range(3):
+        nbckpt.report(loss=RATE * config["scale"] * random.random(), step=step)
+"""
+
+
+@pytest.fixture
+def trained(repository: Path, git: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Return a repository whose function ran as trial fits/t1, with changes that no commit has."""
+    (repository / "train.py").write_text(TRAIN)
+    git("commit", "--quiet", "-am", "train")
+    (repository / "train.py").write_text(TRAIN.replace("RATE = 1", "RATE = 2"))
+    monkeypatch.syspath_prepend(str(repository))
+    monkeypatch.setattr(document, "installed", lambda: {"nbckpt": nbckpt.__version__})
+    monkeypatch.setattr(document, "origins", dict)
+    module = importlib.import_module("train")
+    folder = repository / ".nbckpt/experiments"
+    grid = {"scale": nbckpt.grid_search([1.0, 3.0])}
+    nbckpt.run(module.train, grid, name="fits", folder=folder, executor="inline")
+    background.settle()
+    yield repository
+    del sys.modules["train"]
+
+
+def reproduce(*words: str) -> int:
+    return main(["reproduce", *words])
+
+
+def python(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(folder / "run.py"), *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=rerun.environment(PYTHONPATH=str(ROOT)),
+    )
+
+
+def test_the_folder_has_the_code_with_its_changes(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert reproduce("fits/t1") == 0
+    folder = trained / "reproduce-fits-t1"
+    assert "RATE = 2" in (folder / "code/train.py").read_text()
+    assert json.loads((folder / "params.json").read_text()) == {"scale": 3.0}
+    assert f"nbckpt=={nbckpt.__version__}" in (folder / "requirements.txt").read_text()
+    assert "Wrote reproduce-fits-t1" in capsys.readouterr().out
+    assert (trained / "train.py").read_text() == TRAIN.replace("RATE = 1", "RATE = 2")
+
+
+def test_a_run_gives_the_same_metrics(trained: Path) -> None:
+    reproduce("fits/t1", "-o", "again")
+    done = python(trained / "again")
+    assert done.returncode == 0, done.stderr
+    results = json.loads((trained / "again/results.json").read_text())
+    assert [row["name"] for row in results["rows"]] == ["loss", "step"]
+    assert results["same"]
+
+
+def test_a_run_with_other_parameters_says_what_differs(trained: Path) -> None:
+    reproduce("fits/t1", "-o", "again")
+    (trained / "again/params.json").write_text('{"scale": 30.0}')
+    done = python(trained / "again")
+    assert done.returncode == 1
+    assert "differs from" in done.stdout
+
+
+def test_a_masked_patch_applies_and_its_secrets_are_named(
+    trained: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = TRAIN.replace("committed-secret", "new-secret").replace("RATE = 1", "RATE = 5")
+    (trained / "train.py").write_text(source)
+    nbckpt.run(
+        sys.modules["train"].train,
+        {"scale": 1.0},
+        name="more",
+        folder=trained / ".nbckpt/experiments",
+        executor="inline",
+    )
+    background.settle()
+    assert reproduce("more/t0") == 0
+    folder = trained / "reproduce-more-t0"
+    text = (folder / "code/train.py").read_text()
+    assert "RATE = 5" in text
+    assert 'API_KEY = "***"' in text
+    assert b"committed-secret" not in (folder / "patch.diff").read_bytes()
+    assert "Secrets were masked, write them again: train.py:6" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_repository_that_is_gone_is_cloned_from_its_remote(
+    trained: Path, git: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(trained / ".git", tmp_path / "remote.git")
+    git("remote", "add", "origin", f"file://{tmp_path / 'remote.git'}")
+    nbckpt.run(
+        sys.modules["train"].train, {"scale": 1.0}, name="far", folder=tmp_path / "far", executor="inline"
+    )
+    background.settle()
+    (tmp_path / "store").mkdir()
+    shutil.move(tmp_path / "far", tmp_path / "store/experiments")
+    monkeypatch.chdir(tmp_path)
+    shutil.rmtree(trained)
+    assert reproduce("far/t0", "--store", "store") == 0
+    assert "RATE = 2" in (tmp_path / "reproduce-far-t0/code/train.py").read_text()
+
+
+def test_code_that_is_nowhere_is_named(
+    trained: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    shutil.move(trained / ".nbckpt", tmp_path / "store")
+    monkeypatch.chdir(tmp_path)
+    shutil.rmtree(trained)
+    assert reproduce("fits/t1", "--store", "store") == 0
+    assert "is not here" in capsys.readouterr().out
+
+
+def test_an_existing_folder_is_not_touched(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (trained / "mine").mkdir()
+    assert reproduce("fits/t1", "-o", "mine") == 1
+    assert "exists" in capsys.readouterr().err
+    assert list((trained / "mine").iterdir()) == []
+    assert not list(trained.glob(".nbckpt-tmp*"))
+
+
+def test_a_strangers_function_needs_trust(
+    trained: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("NBCKPT_SECRET_FILE", str(tmp_path / "other-secret"))
+    assert reproduce("fits/t1", "-o", "again") == 0
+    assert reproduce("fits/t1", "-o", "other", "--run") == 1
+    assert "was not recorded by you" in capsys.readouterr().err
+    assert not (trained / "other").exists()
+    done = python(trained / "again")
+    assert (done.returncode, "pass --trust" in done.stderr) == (2, True)
+    assert python(trained / "again", "--trust").returncode == 0
+
+
+def test_a_trial_without_provenance_is_an_error(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = repository / ".nbckpt/experiments"
+    nbckpt.run(lambda _: None, {}, name="bare", folder=folder, executor="inline", provenance=False)
+    assert reproduce("bare/t0") == 1
+    assert "has no provenance" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"code": {"commit": "--upload-pack=touch x"}},
+        {"code": {"root": "", "remote": "ext::sh -c touch% x"}},
+        {"code": {"root": "", "remote": "--upload-pack=touch x"}},
+        {"code": {"folder": "../../.."}},
+        {"origins": {"evil\n--index-url http://x": "y\nz"}},
+    ],
+)
+def test_a_strangers_provenance_runs_nothing(
+    trained: Path, change: Mapping[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def changed(task: Any, *rest: Any) -> Any:
+        kept = finished(task, *rest)
+        for part, fields in change.items():
+            kept[part] = {**kept.get(part, {}), **fields}
+        return kept
+
+    finished = document.finished
+    monkeypatch.setattr("nbckpt.provenance.trial.finished", changed)
+    evil = {"evil\n--index-url http://x": "1", "-e": "2", "good": "--pre"}
+    monkeypatch.setattr(document, "installed", lambda: evil)
+    folder = trained / ".nbckpt/experiments"
+    nbckpt.run(sys.modules["train"].train, {"scale": 1.0}, name="evil", folder=folder, executor="inline")
+    background.settle()
+    assert reproduce("evil/t0", "-o", "again") == 0
+    lines = (trained / "again/requirements.txt").read_text().splitlines()
+    assert all(line.startswith("#") for line in lines)
+    assert not list(trained.rglob("x"))
+    assert rerun._work_folder(trained / "again", {"folder": "../../.."}) in {
+        trained / "again",
+        trained / "again/code",
+    }
+
+
+@pytest.mark.slow
+def test_a_fresh_environment_gives_the_same_metrics(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pip = sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir"
+    subprocess.run([*pip, str(tmp_path / "dist"), str(ROOT)], check=True, timeout=240)
+    create, libraries = venv.create, [path for path in sys.path if path.endswith("site-packages")]
+
+    def lends(folder: Path, **more: Any) -> None:
+        """Make an environment that finds the libraries of this one, behind its own packages."""
+        create(folder, **more)
+        (next(folder.rglob("site-packages")) / "lent.pth").write_text("\n".join(libraries))
+
+    monkeypatch.setattr(venv, "create", lends)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "dist"))
+    assert reproduce("fits/t1", "--run", "--limit", "300") == 0, capsys.readouterr()
+    assert "2 of 2 results equal" in capsys.readouterr().out
+    assert (trained / "reproduce-fits-t1/env").is_dir()
+
+
+@pytest.mark.slow
+def test_a_run_that_takes_too_long_is_ended(trained: Path) -> None:
+    from nbckpt.errors import UsageError
+    from nbckpt.provenance.install import run_program
+
+    with pytest.raises(UsageError, match="did not end within"):
+        run_program([sys.executable, "-c", "import time; time.sleep(600)"], trained, 0.5)
+
+
+@pytest.mark.slow
+def test_the_cells_of_a_notebook_make_a_checkpoint_again(
+    trained: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    variables = rerun.environment(PYTHONPATH=str(ROOT), NBCKPT_STORE=str(trained / "store"))
+    manager, client = start_new_kernel(cwd=str(trained), env=variables)
+    try:
+        for cell in ("import train", "%load_ext nbckpt", "x = train.RATE * 21", "%ckpt save answer x"):
+            reply = client.execute_interactive(
+                cell, timeout=120, store_history=True, output_hook=lambda _: None
+            )
+            assert reply["content"]["status"] == "ok", reply["content"]
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+    assert reproduce("answer", "--store", "store") == 0
+    assert "Run: cells 1 to 4" in capsys.readouterr().out
+    folder = trained / "reproduce-answer"
+    assert [cell["source"] for cell in json.loads((folder / "notebook.ipynb").read_text())["cells"]][2:] == [
+        "x = train.RATE * 21",
+        "%ckpt save answer x",
+    ]
+    done = python(folder)
+    assert (done.returncode, "x: 42 = 42" in done.stdout) == (0, True), done.stderr
