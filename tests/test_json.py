@@ -57,6 +57,7 @@ restore e/t0@2
 tag first third
 export first exported.zip
 export e exported.html
+reproduce e/t0 -o again
 import exported.zip
 trust --store
 verify
@@ -79,6 +80,7 @@ ENDED = {"checkpoint", "pause", "stop", "resume"}
 @pytest.fixture
 def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NBCKPT_PROVENANCE", "1")
     store = LocalStore(tmp_path / "store")
 
     def train(config: dict[str, Any]) -> None:

@@ -77,7 +77,7 @@ def _without_user(url: str) -> str:
 def _apply(patch: bytes, commit: str, folder: Path) -> Iterator[str]:
     git = Git(folder, time.monotonic() + CLONE_S)
     whole = unmasked(patch, partial(_lines_at, git, commit))
-    file = folder / ".git" / "nbckpt.patch"
+    file = folder / ".git" / "applied.patch"
     file.write_bytes(whole)
     try:
         git.ask("apply", "--whitespace=nowarn", "--binary", str(file))

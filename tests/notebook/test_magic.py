@@ -176,7 +176,7 @@ def test_an_unknown_variable_in_a_url_shows_no_password(notebook: Notebook) -> N
 
 
 def test_the_verbs_are_completed(notebook: Notebook) -> None:
-    assert completions(notebook, "%ckpt re") == ["restore", "results", "resume"]
+    assert completions(notebook, "%ckpt re") == ["reproduce", "restore", "results", "resume"]
     assert "snippet" in completions(notebook, "x = 1\n%ckpt ")
 
 
