@@ -5,10 +5,12 @@ from __future__ import annotations
 import csv
 import errno
 import json
+import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -28,7 +30,7 @@ from nbckpt.store import LocalStore
 from nbckpt.tracker import Tracker
 from nbckpt.trials.model.trial import Trial, state_of
 
-numpy = pytest.importorskip("numpy")
+numpy = pytest.importorskip("numpy", reason="makes images")
 
 ARRAY = numpy.arange(48, dtype=numpy.uint8).reshape(4, 4, 3)
 EXECUTORS = ["thread", "inline", "process"]
@@ -137,10 +139,29 @@ def test_bare_frames_and_series_are_tables(ran: Callable[..., Trial]) -> None:
     assert only(trial, "counts").load().to_dict("list") == {"index": ["cat", "dog"], "count": [3, 4]}
 
 
-def test_a_bare_frame_of_polars_is_a_table(ran: Callable[..., Trial]) -> None:
-    polars = pytest.importorskip("polars", reason="needs polars")
-    trial = ran({"loss": 1.0, "frame": polars.DataFrame({"a": [1, 2]})})
-    assert json.loads(only(trial, "frame").read()) == {"columns": ["a"], "rows": [[1], [2]]}
+class Columns:
+    """As much of a frame of polars as a table needs."""
+
+    columns = ("a", "b")
+
+    def __len__(self) -> int:
+        return 2
+
+    def iter_rows(self) -> Iterator[tuple[int, str]]:
+        yield from [(1, "x"), (2, "y")]
+
+
+@pytest.mark.parametrize("library", ["polars", "like polars"])
+def test_a_bare_frame_of_polars_is_a_table(
+    ran: Callable[..., Trial], library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if library == "polars":
+        frame = pytest.importorskip("polars", reason="needs polars").DataFrame({"a": [1, 2], "b": ["x", "y"]})
+    else:
+        monkeypatch.setitem(sys.modules, "polars", SimpleNamespace(DataFrame=Columns))
+        frame = Columns()
+    trial = ran({"loss": 1.0, "frame": frame})
+    assert json.loads(only(trial, "frame").read()) == {"columns": ["a", "b"], "rows": [[1, "x"], [2, "y"]]}
 
 
 def test_a_bare_image_of_pil_is_an_image(ran: Callable[..., Trial]) -> None:
