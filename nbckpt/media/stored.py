@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from nbckpt.core.algorithms import PREFERRED, of_checksum
-from nbckpt.errors import CorruptError, NotFoundError, StoreError
+from nbckpt.errors import CorruptError, NotFoundError, StoreError, UsageError
 from nbckpt.media.base import ENDING, ENDINGS, LARGEST, LONGEST_NAME, MOST_PREVIEW, Encoded
 from nbckpt.media.png import MOST_PIXELS, dimensions
 from nbckpt.render import short, size
@@ -161,19 +161,24 @@ def store(experiment: Path, media: Mapping[str, Encoded]) -> dict[str, dict[str,
     Files that are there already are not written again.
 
     Raises:
+        UsageError: The worker of the trial, which can be on another machine, sent something else; or the
+            folder is a link that leads outside.
         StoreError: The disk failed.
     """
+    if link_outside(experiment, FOLDER):
+        raise UsageError(f"media are not written to {experiment / FOLDER}: {OUTSIDE}. Remove the link")
     lines = {}
     for name, encoded in media.items():
         digest = PREFERRED.checksum([encoded.data])
-        file = experiment / FOLDER / _file_name(digest, encoded.kind, encoded.ending)
+        line: dict[str, Any] = {"type": encoded.kind, "digest": digest, "size": len(encoded.data)}
+        line |= {"ending": encoded.ending} if encoded.ending else {}
+        readable = next(stored(experiment, 0, {name: line | {"preview": encoded.preview}}), None)
+        if readable is None:
+            raise UsageError(f"{short(name)!r} is not media that nbckpt stores")
+        lines[name], file = line | {"preview": readable.preview}, readable.path
         with explained("write", file):
             if not (file.is_file() and file.stat().st_size == len(encoded.data)):
                 write_file(file, encoded.data)
-        lines[name] = {"type": encoded.kind, "digest": digest, "size": len(encoded.data)}
-        if encoded.ending:
-            lines[name]["ending"] = encoded.ending
-        lines[name]["preview"] = dict(encoded.preview)
     return lines
 
 

@@ -183,12 +183,18 @@ def test_a_short_text_stays_and_a_long_one_is_stored(ran: Callable[..., Trial]) 
     assert only(trial, "long").load() == "x" * 3_000
 
 
+def kept_as_text(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Return the messages about values that are kept as text."""
+    messages = [record.getMessage() for record in caplog.records]
+    return [message for message in messages if "only its text is kept" in message]
+
+
 @pytest.mark.parametrize("array", [ARRAY, numpy.zeros(3)])
 def test_a_bare_array_says_once_what_to_write(
     ran: Callable[..., Trial], caplog: pytest.LogCaptureFixture, array: Any
 ) -> None:
     trial = ran({"loss": 1.0, "mask": array}, {"loss": 1.0, "mask": array})
-    (message,) = [record.getMessage() for record in caplog.records]
+    (message,) = kept_as_text(caplog)
     assert message == (
         f"e/t0: 'mask' is an array of shape {array.shape}, and only its text is kept. Write "
         "mask=nbckpt.media.Image(mask) for an image, or a number of it, such as mask=mask.mean()"
@@ -201,7 +207,7 @@ def test_another_object_says_once_for_each_metric(
     ran: Callable[..., Trial], caplog: pytest.LogCaptureFixture
 ) -> None:
     ran(*[{"loss": numpy.float32(1), "one": {1}, "two": Path("a"), "list": [1, None]}] * 3)
-    messages = [record.getMessage() for record in caplog.records]
+    messages = kept_as_text(caplog)
     assert len(messages) == 2
     assert "'one' is neither a number nor media but set" in messages[0]
 
@@ -443,7 +449,7 @@ def test_gc_keeps_all_media_beside_a_damaged_journal(session: Session, ran: Call
     assert kept(trial) == before
 
 
-def test_gc_follows_no_link_to_other_media(
+def test_no_link_to_other_media_is_followed(
     session: Session, ran: Callable[..., Trial], tmp_path: Path
 ) -> None:
     trial = ran({"loss": 1.0})
@@ -452,6 +458,8 @@ def test_gc_follows_no_link_to_other_media(
     (outside / f"{'ab' * 32}.png").touch()
     (trial.folder.parent / "media").symlink_to(outside)
     said(session, "gc")
+    with pytest.raises(UsageError, match="it is a link that leads outside"):
+        store(trial.folder.parent, {"note": nbckpt.media.Text("long").encode()})
     assert len(list(outside.iterdir())) == 1
 
 
@@ -699,3 +707,12 @@ def test_step_and_name_are_for_trials_only(session: Session, ran: Callable[..., 
     for ref in ("e", "e/t0@1", "other"):
         with pytest.raises(UsageError, match="--step and --name are for the media of a trial"):
             said(session, f"show {ref} --step 1")
+
+
+@pytest.mark.parametrize(
+    "encoded", [Encoded("image", b"", {}, "../x"), Encoded("../x", b""), Encoded("file", b"", {}, "a/b")]
+)
+def test_a_hostile_worker_writes_no_other_file(tmp_path: Path, encoded: Encoded) -> None:
+    with pytest.raises(UsageError, match="is not media that nbckpt stores"):
+        store(tmp_path, {"name": encoded})
+    assert list(tmp_path.rglob("*")) == []
