@@ -45,7 +45,8 @@ def curves(
     """
     metrics = metrics_of(experiment, request)
     chosen = [choose(experiment, request, metric) for metric in metrics]
-    known, note = _most(experiment, metrics[0], chosen[0], request)
+    first, best = chosen[0], chosen[0].best
+    known, note = _most(experiment, metrics[0], first, request)
     named = [trial for choice in chosen for trial in choice.trials] if request.trials is not None else []
     trials = list(dict.fromkeys([*known, *named]))
     unit = _unit(trials) if request.x == "time" else ""
@@ -55,31 +56,23 @@ def curves(
     handles: dict[Trial, Line2D] = {}
     marks = 0
     for metric, axes in zip(metrics, figure.subplots(len(metrics), 1, squeeze=False)[:, 0], strict=True):
-        lines = {trial: _points(trial, metric, unit, logy=request.logy) for trial in trials}
-        if not any(math.isfinite(value) for points in lines.values() for _, value in points):
-            above = " above 0: leave out --logy" if request.logy else " that can be drawn"
-            raise UsageError(f"{metric!r} has no value{above}")
-        handles |= _draw(axes, lines, labels, chosen[0].best, request.smooth)
+        lines = _lines(trials, metric, unit, logy=request.logy)
+        handles |= _draw(axes, lines, labels, best, request.smooth)
+        _scale(axes, metric, unit, logy=request.logy)
         marks += sum(min(len(points), _MOST_POINTS) for points in lines.values())
-        if request.logy:
-            axes.set_yscale("log")
-            style.logarithmic(axes.yaxis)
-        axes.xaxis.get_major_locator().set_params(integer=not unit)
-        style.dress(axes, f"time in training ({unit})" if unit else "iteration", metric)
-    _legend(figure, handles, chosen[0].best)
-    smoothed = f", smoothed by {request.smooth:g}" if request.smooth else ""
+    _legend(figure, handles, best)
     shown = ", ".join(names.get(trial, trial.id) for trial in trials)
-    over = "by time in training" if unit else "by iteration"
-    alt = f"{' and '.join(metrics)} of {shown} of {experiment.name}, {over}{smoothed}"
-    praise = chosen[0].praise(names)
+    over = "time in training" if unit else "iteration"
+    alt = f"{' and '.join(metrics)} of {shown} of {experiment.name}, by {over}"
+    alt += f", smoothed by {request.smooth:g}" if request.smooth else ""
     notes = [note, *(sentence for choice in chosen for sentence in choice.notes)]
     return Drawn(
         figure,
         f"{experiment.name}: {', '.join(metrics)}",
-        f"{alt}.{praise}" if praise else alt,
+        f"{alt}.{first.praise(names)}" if best else alt,
         tuple(dict.fromkeys(filter(None, notes))),
         marks * (2 if request.smooth else 1),
-        chosen[0].best or trials[0],
+        best or trials[0],
     )
 
 
@@ -98,14 +91,36 @@ def _most(
     return known[:MOST_CURVES], note
 
 
+def _lines(trials: Iterable[Trial], metric: str, unit: str, *, logy: bool) -> dict[Trial, Points]:
+    """Return the points of each trial.
+
+    Raises:
+        UsageError: No value has a place on the scale.
+    """
+    lines = {trial: _points(trial, metric, unit, logy=logy) for trial in trials}
+    if not any(math.isfinite(value) for points in lines.values() for _, value in points):
+        above = " above 0: leave out --logy" if logy else " that can be drawn"
+        raise UsageError(f"{metric!r} has no value{above}")
+    return lines
+
+
+def _scale(axes: Axes, metric: str, unit: str, *, logy: bool) -> None:
+    """Give axes their scales and labels."""
+    if logy:
+        axes.set_yscale("log")
+        style.logarithmic(axes.yaxis)
+    axes.xaxis.get_major_locator().set_params(integer=not unit)
+    style.dress(axes, f"time in training ({unit})" if unit else "iteration", metric)
+
+
 def _points(trial: Trial, metric: str, unit: str, *, logy: bool) -> Points:
     """Return the numbers of a trial with their places. What has no place on the scale is not a number."""
-    place = "time_total_s" if unit else ITERATION
+    place, seconds = ("time_total_s", _UNITS[unit]) if unit else (ITERATION, 1.0)
     values = ((lookup(result, place), lookup(result, metric)) for result in list(trial.results))
     return [
-        (at / _UNITS.get(unit, 1), float(value) if _fits(value, logy=logy) else math.nan)
+        (at / seconds, float(value) if _fits(value, logy=logy) else math.nan)
         for at, value in values
-        if is_number(value) and is_number(at) and math.isfinite(at)
+        if is_number(value) and is_number(at) and abs(at) < _LARGEST
     ]
 
 

@@ -39,8 +39,8 @@ def importance(experiment: ExperimentView, request: PlotRequest) -> Drawn:
     (name,) = metrics_of(experiment, request)
     chosen = choose(experiment, request, name)
     trials = [trial for trial in chosen.trials if math.isfinite(as_float(trial.newest(name)))]
-    if len(trials) > _MOST_TRIALS:
-        trials = thinned(trials, _MOST_TRIALS)
+    sampled = f"Computed from {_MOST_TRIALS} of {len(trials):,} trials." * (len(trials) > _MOST_TRIALS)
+    trials = thinned(trials, _MOST_TRIALS)
     scales = [parameter(trials, key) for key in varying(trials)]
     whole = [scale for scale in scales if len(scale.finite) == len(trials) and len(set(scale.places)) > 1]
     values = [as_float(trial.newest(name)) for trial in trials]
@@ -55,7 +55,7 @@ def importance(experiment: ExperimentView, request: PlotRequest) -> Drawn:
     ranked = dict(sorted(shares.items(), key=lambda item: -item[1]))
     figure = _bars(ranked, name, method.split(":")[0])
     left_out = [scale.name for scale in scales if scale not in whole]
-    notes = [method, *chosen.notes]
+    notes = [method, *filter(None, [sampled]), *chosen.notes]
     notes += [f"Left out, because not all trials have them: {', '.join(left_out)}."] if left_out else []
     shown = ", ".join(f"{key} {share:.2f}" for key, share in list(ranked.items())[:_MOST_BARS])
     alt = (
