@@ -109,7 +109,7 @@ def _scale(axes: Axes, metric: str, unit: str, *, logy: bool) -> None:
     if logy:
         axes.set_yscale("log")
         style.logarithmic(axes.yaxis)
-    axes.xaxis.get_major_locator().set_params(integer=not unit)
+    axes.locator_params(axis="x", integer=not unit)
     style.dress(axes, f"time in training ({unit})" if unit else "iteration", metric)
 
 
