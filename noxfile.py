@@ -5,6 +5,7 @@ Each makes an environment of its own. `.ci/run` is what decides; it runs the sam
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -64,6 +65,20 @@ def browser(session: nox.Session) -> None:
     """Run the tests in JupyterLab and Chromium."""
     session.install("-e", ".[test]")
     session.run("pytest", "-m", "browser", *session.posargs)
+
+
+@nox.session
+def start(session: nox.Session) -> None:
+    """Walk the first five minutes with the wheel alone: in JupyterLab, IPython, a shell and a script."""
+    session.install("-e", ".[dev]")
+    folder = Path(session.create_tmp()).resolve()
+    session.run("python", "-m", "build", "-w", "--outdir", str(folder / "wheel"))
+    session.run("python", "-m", "venv", "--clear", str(folder / "fresh"))
+    python = folder / "fresh" / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    (wheel,) = (folder / "wheel").glob("*.whl")
+    session.run(str(python), "-m", "pip", "install", "-q", str(wheel), "jupyterlab", external=True)
+    test = ("--all", "tests/notebook/test_fresh_start.py")
+    session.run("pytest", *test, env={"NBCKPT_START_PYTHON": str(python)})
 
 
 @nox.session(venv_backend="uv")

@@ -33,14 +33,20 @@ def outputs(cells: list[str], folder: Path) -> Iterator[str]:
         yield "\n".join(texts)
 
 
-def shell(commands: str, folder: Path) -> str:
-    """Run the commands of a shell, with this environment's programs first on the path."""
-    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+def shell(commands: str, folder: Path, python: str = sys.executable) -> str:
+    """Run the commands of a shell, with the programs of a Python's environment first on the path."""
+    environment = os.environ | {"PATH": f"{Path(python).parent}{os.pathsep}{os.environ['PATH']}"}
     done = subprocess.run(
         ["sh", "-ec", commands], cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def script(code: str, folder: Path, python: str = sys.executable) -> str:
+    """Run a script and return what it prints."""
+    (folder / "rates.py").write_text(code)
+    return shell(f"'{python}' rates.py", folder)
 
 
 def walked(folder: Path) -> Iterator[str]:
@@ -52,7 +58,10 @@ def walked(folder: Path) -> Iterator[str]:
             kinds.append(((kind, kernels), code))
     for (kind, _), group in groupby(kinds, key=lambda block: block[0]):
         codes = [code for _, code in group]
-        yield from outputs(codes, folder) if kind == "python" else (shell(code, folder) for code in codes)
+        if kind == "python":
+            yield from outputs(codes, folder)
+        else:
+            yield from (script(code, folder) if kind == "py" else shell(code, folder) for code in codes)
 
 
 def shows(text: str, expected: str) -> bool:
@@ -70,7 +79,7 @@ def test_each_block_of_the_start_shows_what_it_says(tmp_path: Path) -> None:
             assert shows(text, content), f"{content}\n---\n{text}"
         else:
             text = next(shown)
-    assert {kind for kind, _ in BLOCKS} == {"python", "sh", "text"}
+    assert {kind for kind, _ in BLOCKS} == {"python", "py", "sh", "text"}
 
 
 def test_the_start_names_every_extra() -> None:
