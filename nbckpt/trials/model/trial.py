@@ -46,6 +46,7 @@ class Trial(Rich):
     """
 
     def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:
+        self._id = folder.name
         self._state = TrialState(folder, dict(config))
         self._known: dict[Hashable, tuple[object, Any]] = {}
 
@@ -62,7 +63,7 @@ class Trial(Rich):
     @property
     def id(self) -> str:
         """Its short name in the experiment, such as `t0`."""
-        return self._state.folder.name
+        return self._id
 
     @property
     def folder(self) -> Path:

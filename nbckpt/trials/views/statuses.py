@@ -13,7 +13,7 @@ from nbckpt.trials.model.trial import Status, Trial
 from nbckpt.trials.model.view import ExperimentView, internals
 
 PENDING, RUNNING, PAUSED, FAILED, INTERRUPTED = "pending", "running", "paused", "failed", "interrupted"
-_WORDS = {Status.TERMINATED: "done", Status.ERROR: FAILED}
+_WORDS = {status: status.lower() for status in Status} | {Status.TERMINATED: "done", Status.ERROR: FAILED}
 _ASKED = {"pause": "pausing", "stop": "stopping", "checkpoint": "saving"}
 
 
@@ -23,14 +23,14 @@ def states_of(experiment: ExperimentView) -> dict[str, str]:
     unfinished = [name for name, state in states.items() if state in {PENDING, RUNNING}]
     if unfinished and not experiment.running and not experiment.runs_elsewhere():
         return states | dict.fromkeys(unfinished, INTERRUPTED)
-    running = [trial for trial in experiment.trials if states.get(trial.id) == RUNNING]
-    signals = {trial.id: internals(experiment).asked(trial.id) for trial in running}
+    asked = internals(experiment).asked
+    signals = {name: asked(name) for name, state in states.items() if state == RUNNING}
     return states | {name: _ASKED[signal] for name, signal in signals.items() if signal}
 
 
 def word(trial: Trial) -> str:
     """Return a trial's status in a word, regardless of who runs it."""
-    return "stopped" if trial.stopped_early else _WORDS.get(trial.status, trial.status.lower())
+    return "stopped" if trial.stopped_early else _WORDS[trial.status]
 
 
 def counted(states: Mapping[str, str]) -> str:

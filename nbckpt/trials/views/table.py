@@ -171,12 +171,12 @@ def fair_share(trials: Sequence[Trial], states: Mapping[str, str], most: int) ->
     waiting: dict[str, list[Trial]] = {}
     for trial in trials:
         waiting.setdefault(states[trial.id], []).append(trial)
-    chosen: set[str] = set()
+    chosen: set[Trial] = set()
     while len(chosen) < most:
         for queue in waiting.values():
             if queue and len(chosen) < most:
-                chosen.add(queue.pop(0).id)
-    return [trial for trial in trials if trial.id in chosen]
+                chosen.add(queue.pop(0))
+    return [trial for trial in trials if trial in chosen]
 
 
 def _table(
