@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack
 from contextvars import Context, copy_context
+from typing import Any
 
 from nbckpt.trials.engine.attempt import Attempt
 from nbckpt.trials.executors.cell import CellWorker
+from nbckpt.trials.model import params
 from nbckpt.trials.model.metrics import Result
 from nbckpt.trials.training.reporter import StatusReporter
 from nbckpt.trials.training.session import CheckpointLike
@@ -72,6 +75,14 @@ class OpenAttempt(Attempt):  # see docs/decisions/0082
             self.reporter.set_checkpoint(checkpoint)
             self._recorder.sync()  # a checkpoint must not outlive its results
             self.context.run(self._save)
+
+    def update_config(self, values: Mapping[str, Any]) -> None:
+        """See `OpenTrial.update_config`."""
+        with self.reporter.turn:
+            config = self.trial.config | dict(values)
+            params.write({self.trial.folder: config})
+            self._state.config = config
+            self._settings.experiment.version += 1
 
     def close(self, error: BaseException | None = None) -> None:
         """End the trial: as failed with an *error*; as paused or stopped if it was asked to; else as done."""

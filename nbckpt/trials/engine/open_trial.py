@@ -146,6 +146,17 @@ class OpenTrial(Result):
         assert saved is not None
         return saved
 
+    def update_config(self, values: Mapping[str, Any]) -> None:
+        """Add values to the configuration, or replace them, durably.
+
+        Raises:
+            UsageError: The trial has ended.
+            StoreError: The disk failed; the configuration is unchanged.
+        """
+        self._check_open()
+        self._attempt.update_config(values)
+        self.config = self.trial.config
+
     def finish(self) -> None:
         """End the trial as done. A trial that has ended stays as it is."""
         self.close()
