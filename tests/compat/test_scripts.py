@@ -1,4 +1,4 @@
-"""Scripts as they stand for Ray Tune, Ray AIR and AdaptDL run with only their imports changed."""
+"""Scripts written for Ray Tune, Ray AIR, AdaptDL, W&B and trackio run with only their imports changed."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from nbckpt.states import use_folder
+from nbckpt.trials import Catalog
 
 SCRIPTS = Path(__file__).parent / "scripts"
 ROOT = Path(__file__).parents[2]
@@ -26,6 +27,8 @@ IMPORTS = {
     "from ray.tune.syncer import": "from nbckpt.compat.ray_tune import",
     "from ray.air.checkpoint import": "from nbckpt.compat.ray_air import",
     "from ray.air import": "from nbckpt.compat.ray_air import",
+    "import wandb": "import nbckpt.compat.wandb as wandb",
+    "import trackio as wandb": "import nbckpt.compat.wandb as wandb",
 }
 """The beginning of an import line, and the line's beginning that replaces it."""
 
@@ -79,7 +82,11 @@ def test_no_changed_script_imports_the_original_system() -> None:
     for script in sorted(SCRIPTS.glob("*.py")):
         source = changed(script.read_text())
         assert source != script.read_text()
-        assert [line for line in source.splitlines() if line.startswith(("import ray", "from ray"))] == []
+        assert [
+            line
+            for line in source.splitlines()
+            if line.startswith(("import ray", "from ray", "import wandb"))
+        ] == []
 
 
 def test_adaptdl_counter_continues_after_a_restart(run: Run, tmp_path: Path) -> None:
@@ -172,3 +179,10 @@ def test_tune_tuner_retries_and_returns_results(run: Run) -> None:
         "retried 1 [11, 12, 13]",
         "restored 21",
     ]
+
+
+def test_wandb_quickstart_is_a_trial(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "store"))
+    assert run("wandb_quickstart") == ["t0: 5"]
+    (trial,) = Catalog(tmp_path / "store" / "experiments").open("quickstart").trials
+    assert (trial.config["learning_rate"], trial.metric_names) == (0.02, ["acc", "loss", "epochs_done"])

@@ -17,7 +17,7 @@ from nbckpt.trials.checkpoints.folder import CheckpointFolder
 from nbckpt.trials.model import journal, log, params
 from nbckpt.trials.model.frame import pandas_for, with_media
 from nbckpt.trials.model.journal import Damage, Event
-from nbckpt.trials.model.metrics import is_number, lookup
+from nbckpt.trials.model.metrics import is_number, lookup, numbers
 from nbckpt.trials.model.state import Status as Status
 from nbckpt.trials.model.state import TrialState
 
@@ -230,6 +230,24 @@ class Trial(Rich):
         newest: float | None = next(filter(is_number, values), before)
         self._known["newest", name] = results, (seen + len(new), newest)
         return newest
+
+    @property
+    def metric_names(self) -> list[str]:
+        """The names of the numbers that it reported, in the order in which they came first.
+
+        Not every result has every name. Each result is looked at once.
+        """
+        results = self._state.results
+        of, (seen, shapes, names) = self._known.get("names", (None, (0, set(), {})))
+        if of is not results:
+            seen, shapes, names = 0, set(), {}
+        for result in results[seen:]:
+            shape = tuple(result)
+            if shape not in shapes or any(isinstance(value, Mapping) for value in result.values()):
+                shapes.add(shape)
+                names |= dict.fromkeys(numbers(result))
+        self._known["names"] = results, (len(results), shapes, names)
+        return list(names)
 
     def log(self, most_lines: int = MOST_LINES) -> list[str]:
         """Return the last lines of its output, as a terminal shows them, each with at most 200 characters."""

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from nbckpt.errors import UsageError
 from nbckpt.render import Cell, thinned
-from nbckpt.trials.model.metrics import as_float, flat, is_number, lookup, numbers, plain
+from nbckpt.trials.model.metrics import as_float, flat, is_number, lookup, plain
 from nbckpt.trials.model.stopping import Stopper
 from nbckpt.trials.model.trial import Trial, remember, state_of
 from nbckpt.trials.views.formats import shown_value
@@ -76,8 +76,7 @@ def inferred(trials: Sequence[Trial], first: str = "", most: int | None = _MOST_
     """Return the names of at most *most* numbers that trials report; *first* comes first."""
     names = dict.fromkeys([first] if first else [])
     for trial in trials:
-        last = state_of(trial).last_result
-        names |= remember(trial, "numbers", last, partial(_named_numbers, last))
+        names |= dict.fromkeys(trial.metric_names)
     return list(names)[:most]
 
 
@@ -165,7 +164,3 @@ def _sampled(trial: Trial, name: str) -> list[float]:
     """Return the numbers that a trial reported under a name; a sample if there are very many results."""
     values = [lookup(result, name) for result in thinned(state_of(trial).results, _SAMPLED)]
     return [value for value in values if is_number(value)]
-
-
-def _named_numbers(result: Mapping[str, Any]) -> dict[str, None]:
-    return dict.fromkeys(numbers(result))
