@@ -36,7 +36,7 @@ _ENDS_BEFORE_ITSELF = frozenset(["p", "li", "dt", "dd", "td", "th", "tr", "optio
 
 
 def is_flat(markup: str) -> bool:
-    """Return whether a page has few enough tags, and none is nested too deeply, to be shown."""
+    """Return whether a page has few enough tags, and no tag nested too deeply, to be shown."""
     above: list[str] = []
     counts: dict[str, int] = {}
     for number, match in enumerate(_TAG.finditer(_COMMENT.sub("", markup)), 1):

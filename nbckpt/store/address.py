@@ -13,7 +13,7 @@ _MOST = 300
 
 
 def describe(url: str) -> dict[str, Any]:
-    """Return the `size`, the `etag` and the time `modified` of an object, as far as its storage tells them.
+    """Return the `size`, the `etag` and the time `modified` of an object, if its storage tells them.
 
     It never fails: if the storage cannot be asked, `note` says why.
     """

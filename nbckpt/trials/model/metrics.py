@@ -122,7 +122,7 @@ def is_number(value: Any) -> TypeGuard[float]:
 
 
 def as_float(value: float | None) -> float:
-    """Return a number as float: an integer that is too large is infinite, None is not a number."""
+    """Return a number as float: an integer that is too large is infinite, None becomes NaN."""
     try:
         return math.nan if value is None else float(value)
     except OverflowError:
@@ -171,7 +171,7 @@ def all_plain(values: Mapping[str, Any]) -> bool:
 
 
 def all_numbers(values: Mapping[str, Any]) -> bool:
-    """Return whether all these values are plain numbers, bools or None, so that none is media."""
+    """Return whether all these values are plain numbers, bools or None, so without media."""
     return NUMBERS.issuperset(map(type, values.values()))
 
 

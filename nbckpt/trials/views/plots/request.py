@@ -124,7 +124,7 @@ def metrics_of(experiment: Drawable, request: PlotRequest) -> list[str]:
     """Return the metrics to draw, each once.
 
     Raises:
-        UsageError: None is named, and no trial reported a number.
+        UsageError: No metric is named, and no trial reported a number.
     """
     default = experiment.spec.metric or next(iter(inferred(experiment.trials)), "")
     names = list(dict.fromkeys(name for name in request.metrics if name)) or [default]

@@ -88,7 +88,7 @@ def scale_of(name: str, values: Sequence[Any]) -> Scale:
     """Return the places of values, which are numbers, texts or anything else that JSON can express.
 
     All numbers are a number axis, with a logarithmic scale if they are positive and far apart. Otherwise each
-    value is a category. None is no value.
+    value is a category. `None` counts as missing.
     """
     known = [value for value in values if value is not None]
     if all(map(is_number, known)):
@@ -110,7 +110,7 @@ def _text(value: Any) -> str:
 
 
 def parameter(trials: Sequence[Trial], name: str) -> Scale:
-    """Return the places of a parameter of trials. Among few values, None is a value."""
+    """Return the places of a parameter of trials. Among few values, `None` counts as a value."""
     values = [flat_config(trial).get(name) for trial in trials]
     few = len({pair[1] for pair in values if pair is not None}) <= _MOST_CATEGORIES
     none = "None" if few else None
