@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from nbckpt.commands.browsing import first_row
-from nbckpt.commands.meaning import is_trial
+from nbckpt.commands.meaning import is_ref, is_trial
 from nbckpt.commands.options import ExperimentName, File, Metric, Mode, Number, PageNumber, Target, Word
 from nbckpt.commands.table import Session
 from nbckpt.commands.trials import target_of
@@ -154,7 +154,13 @@ def compare(
         trials: t3 or best of the newest experiment, EXP/t3, EXP/best; EXP stands for its best trial.
         metric: A metric to draw, and to find the best trial by; repeat for several.
     """
-    return compare_in(session.library, trials, metric, mode)
+    library = session.library
+    others = [word for word in trials if not is_trial(word) and word not in library.names()]
+    if refs := [word for word in others if is_ref(session, word)]:
+        raise UsageError(
+            f"{refs[0]} is a checkpoint. Compare checkpoints with %ckpt diff {' '.join(refs[:2])}"
+        )
+    return compare_in(library, trials, metric, mode)
 
 
 def plot(

@@ -181,3 +181,8 @@ def test_the_command_compares_trials_of_the_store(folder: Path) -> None:
     compared = parse(TABLE, ["compare", "grid/t0", "grid/best", "--metric", "loss"], "%ckpt").run(session)
     assert compared is not None
     assert "t0 and t1 of grid" in text(compared.page())
+    session.tracker.save({"x": 1}, "cleaned")
+    with pytest.raises(
+        UsageError, match="cleaned is a checkpoint. Compare checkpoints with %ckpt diff cleaned"
+    ):
+        parse(TABLE, ["compare", "grid/t0", "cleaned"], "%ckpt").run(session)

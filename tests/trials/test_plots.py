@@ -14,12 +14,14 @@ from trials.test_table import Made
 
 from nbckpt.errors import UsageError
 from nbckpt.render import Picture
+from nbckpt.trials.views.plots import style
 from nbckpt.trials.views.plots.importance import rank_correlation
 from nbckpt.trials.views.plots.plot import Plot, plot
 from nbckpt.trials.views.plots.request import PlotRequest
 from nbckpt.trials.views.plots.scales import scale_of
 
 matplotlib = pytest.importorskip("matplotlib", reason="needs matplotlib")
+to_rgb = pytest.importorskip("matplotlib.colors", reason="needs matplotlib").to_rgb
 PLOTS: dict[str, dict[str, Any]] = {
     "curves": {},
     "parallel": {"parallel": True},
@@ -91,6 +93,19 @@ def test_many_points_make_a_sharp_png_below_the_limit(made: Made) -> None:
     assert len(shown.picture.data) < 150_000
     assert pixels(shown.picture).shape == (800, 1600, 4)
     assert pixels(shown.picture)[0, 0, 3] == 0
+
+
+def luminance(colour: str) -> float:
+    """Return the relative luminance of a colour, as WCAG defines it."""
+    parts = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in to_rgb(colour)]
+    return float(0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2])
+
+
+@pytest.mark.parametrize("colour", [style.GREY, style.BEST, *style.COLOURS, *style.SCALE])
+@pytest.mark.parametrize("page", ["#ffffff", "#111111"])
+def test_every_colour_can_be_seen_on_light_and_dark(colour: str, page: str) -> None:
+    low, high = sorted([luminance(colour), luminance(page)])
+    assert (high + 0.05) / (low + 0.05) >= 3
 
 
 def test_a_plot_is_an_ordinary_figure_without_background(made: Made) -> None:

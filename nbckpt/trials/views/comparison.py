@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 MOST_TRIALS = 12
 _MOST_DRAWN = 3
+_MOST_PARTS = 40
 _HEIGHT = 190
 """How high pictures are that stand side by side."""
 
@@ -149,8 +150,10 @@ class TrialsCompared(Result):
         return Table("parameters that differ", self._columns("parameter"), tuple(rows))
 
     def _provenance(self) -> Table:
-        rows = [_row(row.name, map(Cell, row.values)) for row in self.provenance]
-        return Table("code, packages and data that differ", self._columns("part"), tuple(rows))
+        total, rows = len(self.provenance), self.provenance[:_MOST_PARTS]
+        shown = tuple(_row(row.name, map(Cell, row.values)) for row in rows)
+        more = f", {_MOST_PARTS} of {total}" if total > _MOST_PARTS else ""
+        return Table(f"code, packages and data that differ{more}", self._columns("part"), shown)
 
     def _metrics(self) -> Iterator[Table]:
         last = [_row(row.name, _numbers(row.last, row.mode)) for row in self.metrics]

@@ -36,7 +36,9 @@ def experiment_sections(experiment: ExperimentView) -> Iterator[Section]:
     ranked = by_metric(experiment.trials, by, mode)
     sort = bool(by and mode)
     table = TrialTable(experiment, most=_MOST_ROWS, sort=sort, metric=by if sort else "", mode=mode).page()
-    yield Section("Trials", replace(table, hints=()))
+    left_out = len(ranked) - _MOST_TRIALS - sort
+    details = (f"{left_out:,} of these trials have no details below.",) if left_out > 0 else ()
+    yield Section("Trials", replace(table, notes=(*table.notes, *details), hints=()))
     yield from _plots(experiment, by, mode)
     yield Section("Configuration", Page("", (_configuration(experiment),)))
     if ranked and sort:

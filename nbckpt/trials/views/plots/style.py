@@ -26,7 +26,7 @@ COLOURS = (
     *("#0f9aa8", "#e0484d", "#8f8a1c", "#a9713b", "#6f86a3"),
 )
 BEST = "#e06c00"
-_SCALE = ("#e06c00", "#b5527a", "#9b6bdf", "#4c8bf5")
+SCALE = ("#e06c00", "#b5527a", "#9b6bdf", "#4c8bf5")
 """From the best value to the worst."""
 
 INCHES = 100
@@ -92,7 +92,7 @@ def scale() -> Colormap:
     """Return the colours of values, from the best (0) to the worst (1)."""
     from matplotlib.colors import LinearSegmentedColormap
 
-    return LinearSegmentedColormap.from_list("nbckpt", _SCALE).with_extremes(bad=GREY)
+    return LinearSegmentedColormap.from_list("nbckpt", SCALE).with_extremes(bad=GREY)
 
 
 def plain_texts(texts: Sequence[Any]) -> None:
