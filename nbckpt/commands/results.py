@@ -157,9 +157,7 @@ def compare(
     library = session.library
     others = [word for word in trials if not is_trial(word) and word not in library.names()]
     if refs := [word for word in others if is_ref(session, word)]:
-        raise UsageError(
-            f"{refs[0]} is a checkpoint. Compare checkpoints with %ckpt diff {' '.join(refs[:2])}"
-        )
+        raise UsageError(f"{refs[0]} is a checkpoint. Compare checkpoints: %ckpt diff {' '.join(refs[:2])}")
     return compare_in(library, trials, metric, mode)
 
 

@@ -183,6 +183,6 @@ def test_the_command_compares_trials_of_the_store(folder: Path) -> None:
     assert "t0 and t1 of grid" in text(compared.page())
     session.tracker.save({"x": 1}, "cleaned")
     with pytest.raises(
-        UsageError, match="cleaned is a checkpoint. Compare checkpoints with %ckpt diff cleaned"
+        UsageError, match=r"cleaned is a checkpoint\. Compare checkpoints: %ckpt diff cleaned"
     ):
         parse(TABLE, ["compare", "grid/t0", "cleaned"], "%ckpt").run(session)
