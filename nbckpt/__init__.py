@@ -4,7 +4,12 @@
     %ckpt save cleaned df model -m "after cleaning"
     %ckpt restore cleaned
 
-Importing this module costs next to nothing: the names below are imported when they are first used.
+The names of this module are those that a first program needs. The others are in namespaces, which need no
+import of their own: `nbckpt.trials` (callbacks, retention, executors, searches, classes to train),
+`nbckpt.states`, `nbckpt.sync`, `nbckpt.store`, `nbckpt.media`, `nbckpt.errors`, `nbckpt.settings`,
+`nbckpt.notebook` and `nbckpt.testing`.
+
+Importing this module costs next to nothing: its names and namespaces are imported when they are first used.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,14 @@ def test_metrics_are_the_last_result_and_history_has_all(trial: nbckpt.Trial) ->
     assert isinstance(trial.history, pandas.DataFrame)
     assert list(trial.history["loss"]) == [0.5, 0.25, 0.5 / 3]
     assert list(trial.history["training_iteration"]) == [1, 2, 3]
+
+
+def test_history_without_pandas_says_what_to_install(
+    trial: nbckpt.Trial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(nbckpt.UsageError, match="history needs pandas: pip install pandas"):
+        _ = trial.history
 
 
 def test_a_trial_without_a_result_has_an_empty_history(tmp_path: Path) -> None:
