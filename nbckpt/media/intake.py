@@ -18,6 +18,7 @@ NUMBERS = frozenset({int, float, bool, type(None)})
 """The types of plain numbers. No value of these types is media."""
 
 _DEEPEST = 8
+_DEEPEST_SAID = 3
 _MOST_SAID = 200
 _BARE = (
     ("matplotlib.figure", "Figure", "Figure"),
@@ -59,21 +60,27 @@ class Intake:
         return others, media
 
     def _take(
-        self, label: str, key: Any, value: Any, others: dict[Any, Any], media: dict[str, Encoded]
+        self,
+        label: str,
+        key: Any,
+        value: Any,
+        others: dict[Any, Any],
+        media: dict[str, Encoded],
+        above: frozenset[int] = frozenset(),
     ) -> None:
-        """Put one value into *others* or *media*."""
+        """Put one value into *others* or *media*. *above* are the containers that it is in."""
         if is_media(value):
             failure = self._store(label, value, media)
             if failure:
                 others[key] = failure
-        elif not _holds_media(value, _DEEPEST):
+        elif id(value) in above or not _holds_media(value, _DEEPEST - len(above), set()):
             others[key] = value
             self._look_at(label, value)
         else:
             inner: dict[Any, Any] = {}
             items = value.items() if isinstance(value, Mapping) else enumerate(value)
             for name, item in items:
-                self._take(f"{label}/{name}", name, item, inner, media)
+                self._take(f"{label}/{name}", name, item, inner, media, above | {id(value)})
             if inner:
                 others[key] = inner if isinstance(value, Mapping) else list(inner.values())
 
@@ -88,8 +95,11 @@ class Intake:
         media[label] = encoded
         return ""
 
-    def _look_at(self, label: str, value: Any) -> None:
+    def _look_at(self, label: str, value: Any, depth: int = _DEEPEST_SAID) -> None:
         """Say what to write for a value that is kept as text only."""
+        if isinstance(value, Mapping) and depth:
+            for name, item in value.items():
+                self._look_at(f"{label}/{name}", item, depth - 1)
         if isinstance(value, (int, float, str, Mapping, list, tuple, type(None))):
             return
         dimensions = getattr(value, "ndim", None)
@@ -99,7 +109,7 @@ class Intake:
         if isinstance(dimensions, int) and hasattr(value, "shape"):
             self._say(
                 label,
-                f"{short(label)!r} is an array of shape {tuple(value.shape)}, and only its text is kept. "
+                f"{short(label)!r} is an array of shape {_shape(value)}, and only its text is kept. "
                 f"Write {name}=nbckpt.media.Image({name}) for an image, or a number of it, such as "
                 f"{name}={name}.mean()",
             )
@@ -163,9 +173,16 @@ def _class_for(value: Any) -> str:
     return ""
 
 
-def _holds_media(value: Any, depth: int) -> bool:
-    """Return whether a dict or a list has media in it, at most *depth* levels deep."""
-    if not isinstance(value, (Mapping, list, tuple)) or not depth:
+def _holds_media(value: Any, depth: int, seen: set[int]) -> bool:
+    """Return whether a dict or a list has media in it, at most *depth* levels deep. Look at each once."""
+    if not isinstance(value, (Mapping, list, tuple)) or not depth or id(value) in seen:
         return False
+    seen.add(id(value))
     items = value.values() if isinstance(value, Mapping) else value
-    return any(is_media(item) or _holds_media(item, depth - 1) for item in items if type(item) not in NUMBERS)
+    others = (item for item in items if type(item) not in NUMBERS)
+    return any(is_media(item) or _holds_media(item, depth - 1, seen) for item in others)
+
+
+def _shape(value: Any) -> Any:
+    """Return the shape of an array as a tuple; torch has a class of its own."""
+    return tuple(value.shape) if isinstance(value.shape, tuple) else value.shape

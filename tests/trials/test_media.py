@@ -206,9 +206,10 @@ def test_a_bare_array_says_once_what_to_write(
 def test_another_object_says_once_for_each_metric(
     ran: Callable[..., Trial], caplog: pytest.LogCaptureFixture
 ) -> None:
-    ran(*[{"loss": numpy.float32(1), "one": {1}, "two": Path("a"), "list": [1, None]}] * 3)
+    ran(*[{"loss": numpy.float32(1), "one": {1}, "two": {"a": Path("a")}, "list": [1, None]}] * 3)
     messages = kept_as_text(caplog)
     assert len(messages) == 2
+    assert "'two/a' is neither" in messages[1]
     assert "'one' is neither a number nor media but set" in messages[0]
 
 
@@ -716,3 +717,17 @@ def test_a_hostile_worker_writes_no_other_file(tmp_path: Path, encoded: Encoded)
     with pytest.raises(UsageError, match="is not media that nbckpt stores"):
         store(tmp_path, {"name": encoded})
     assert list(tmp_path.rglob("*")) == []
+
+
+def test_containers_that_contain_themselves_end(ran: Callable[..., Trial]) -> None:
+    inside: dict[str, Any] = {"note": nbckpt.media.Text("long"), "number": 1}
+    inside |= {f"again{number}": inside for number in range(20)}
+    plain: list[Any] = [1]
+    plain += [plain] * 20
+    deep: list[Any] = []
+    for _ in range(200):
+        deep = [deep]
+    trial = ran({"loss": 1.0, "inside": inside, "plain": plain, "deep": deep})
+    assert trial.status == "TERMINATED", trial.traceback[-600:]
+    assert only(trial, "inside/note").load() == "long"
+    assert trial.results[0]["inside"]["number"] == 1
