@@ -17,7 +17,7 @@ from nbckpt.commands.trials import target_of
 from nbckpt.errors import UsageError
 from nbckpt.media.stored import StoredMedia
 from nbckpt.render import Cell, Column, Hint, Page, Result, Table, count
-from nbckpt.trials.comparing import compare_in
+from nbckpt.trials.comparing import BEST, compare_in
 from nbckpt.trials.model.frame import with_media
 from nbckpt.trials.model.metrics import flat, is_number, plain
 from nbckpt.trials.model.trial import Trial
@@ -155,7 +155,10 @@ def compare(
         metric: A metric to draw, and to find the best trial by; repeat for several.
     """
     library = session.library
-    others = [word for word in trials if not is_trial(word) and word not in library.names()]
+    known = {*library.names(), BEST}
+    others = [
+        word for word in trials if not is_trial(word) and known.isdisjoint({word, word.rpartition("/")[2]})
+    ]
     if refs := [word for word in others if is_ref(session, word)]:
         raise UsageError(f"{refs[0]} is a checkpoint. Compare checkpoints: %ckpt diff {' '.join(refs[:2])}")
     return compare_in(library, trials, metric, mode)

@@ -182,6 +182,8 @@ def test_the_command_compares_trials_of_the_store(folder: Path) -> None:
     assert compared is not None
     assert "t0 and t1 of grid" in text(compared.page())
     session.tracker.save({"x": 1}, "cleaned")
+    session.tracker.save({"x": 1}, "best")
+    assert parse(TABLE, ["compare", "grid/t0", "grid/best", "best"], "%ckpt").run(session) is not None
     with pytest.raises(
         UsageError, match=r"cleaned is a checkpoint\. Compare checkpoints: %ckpt diff cleaned"
     ):
