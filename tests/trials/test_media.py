@@ -246,6 +246,7 @@ def test_a_figure_that_cannot_be_drawn_leaves_a_text(ran: Callable[..., Trial]) 
         (numpy.zeros(3), "shape (3,) is not an image"),
         (numpy.full((2, 2), 1.5), "has values from 1.5 to 1.5; float64 must be from 0 to 1"),
         (numpy.full((2, 2), 300), "must be from 0 to 255"),
+        (numpy.full((2, 2), numpy.inf), "has values from inf to inf"),
         (numpy.zeros((2, 2), complex), "an array of complex128 is not an image"),
         (numpy.zeros((0, 2)), "has 2 x 0 pixels"),
         (numpy.broadcast_to(numpy.uint8(1), (10_000, 10_000)), "the limit is 50,000,000"),
@@ -264,6 +265,7 @@ def test_what_is_not_an_image_is_refused(given: Any, message: str) -> None:
     [
         numpy.ones((2, 3), bool),
         numpy.linspace(0, 1, 6).reshape(2, 3),
+        numpy.full((2, 3), numpy.nan, numpy.float16),
         numpy.arange(6).reshape(2, 3),
         numpy.zeros((2, 3, 1), numpy.uint8),
         numpy.zeros((2, 3, 2), numpy.uint8),
