@@ -28,6 +28,7 @@ from nbckpt.render.result import html_of
 from nbckpt.render.text import text
 from nbckpt.store import LocalStore
 from nbckpt.tracker import Tracker
+from nbckpt.trials.model.journal import Journal
 from nbckpt.trials.model.trial import Trial, state_of
 
 numpy = pytest.importorskip("numpy", reason="makes images")
@@ -450,6 +451,19 @@ def test_gc_keeps_all_media_beside_a_damaged_journal(session: Session, ran: Call
     before = kept(trial)
     said(session, "gc")
     assert kept(trial) == before
+
+
+def test_gc_keeps_all_media_beside_a_kind_of_later(session: Session, ran: Callable[..., Trial]) -> None:
+    trial = ran({"loss": 1.0, "note": nbckpt.media.Text("long")})
+    only(trial, "note").path.with_name(f"{'ab' * 32}.wav").touch()
+    line = {"type": "audio", "digest": "ab" * 32, "size": 0, "preview": {}}
+    journal = Journal(trial.folder / "events.jsonl")
+    journal.append({"event": "result", "result": {"training_iteration": 2}, "media": {"sound": line}})
+    journal.close()
+    before = kept(trial)
+    said(session, "gc")
+    assert kept(trial) == before
+    assert len(Trial.read(trial.folder).media) == 1
 
 
 def test_no_link_to_other_media_is_followed(
