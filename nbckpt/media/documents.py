@@ -93,15 +93,18 @@ class Table(Media):
 
     def __init__(self, data: Any, columns: Sequence[str] | None = None, caption: str = "") -> None:
         self.caption = caption
-        names, rows, total = _table(data, columns)
+        try:
+            names, rows, total = _table(data, columns)
+        except TypeError as error:
+            raise UsageError(f"this is not a table: {error}. Give a frame, or a list of dicts") from None
         if total * max(1, len(names)) > _MOST_CELLS:
             raise UsageError(
                 f"the table has {total:,} rows of {len(names):,} columns; the limit is {_MOST_CELLS:,} "
                 "cells. Report a part of it, such as frame.head(1000), or save it as a file: media.File(path)"
             )
         self._columns = [str(name) for name in names]
-        self._rows = [[_cell(value) for value in row] for row in rows]
-        if any(len(row) != len(names) for row in self._rows):
+        self._rows = [[_cell(value) for value in row] for row in rows if isinstance(row, (list, tuple))]
+        if len(self._rows) != total or any(len(row) != len(names) for row in self._rows):
             raise UsageError(f"each row of the table must have {len(names)} values, one for each column")
 
     def encode(self) -> Encoded:

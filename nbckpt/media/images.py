@@ -16,7 +16,7 @@ _DPI = 144
 _DRAWING = threading.RLock()
 """Held while a figure is drawn: matplotlib promises nothing to threads that draw at once."""
 _LONGEST_SIDE = 4_000
-_MODES = {"1", "L", "LA", "P", "RGB", "RGBA"}
+_MODES = {"1", "L", "LA", "P", "RGB", "RGBA", "I;16"}
 """The modes of PIL that a PNG can have as they are."""
 
 
@@ -80,7 +80,7 @@ def _png(image: Any) -> bytes:
             check_pixels(*sides)
             return data
         return _of_pil(_opened(data))
-    if hasattr(image, "save") and hasattr(image, "mode"):
+    if hasattr(image, "save") and getattr(image, "mode", "F") != "F":  # F: floats, as in an array
         return _of_pil(image)
     return png_of(_pixels(image))
 

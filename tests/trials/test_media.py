@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import errno
 import json
+import math
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -747,3 +748,33 @@ def test_containers_that_contain_themselves_end(ran: Callable[..., Trial]) -> No
     assert trial.status == "TERMINATED", trial.traceback[-600:]
     assert only(trial, "inside/note").load() == "long"
     assert trial.results[0]["inside"]["number"] == 1
+
+
+@pytest.mark.parametrize("data", [3, "x", [1, 2], [[1], [1, 2]], [{"a": 1}, 2], {"a": 3}, None])
+def test_what_is_not_a_table_is_refused(data: Any) -> None:
+    with pytest.raises(UsageError, match=r"Table takes|of the table must have|not a table"):
+        nbckpt.media.Table(data)
+
+
+@pytest.mark.parametrize(
+    ("data", "columns", "rows"),
+    [
+        ([], [], []),
+        ([[1, None]], ["column 0", "column 1"], [[1, None]]),
+        ([{"a": 1}, {"b": math.inf}], ["a", "b"], [[1, None], [None, "inf"]]),
+        ({"a": [1, 2], "b": ["x"]}, ["a", "b"], [[1, "x"], [2, None]]),
+        ([[numpy.int8(1), numpy.datetime64("2026-01-01"), 1 << 70]], None, [[1, "2026-01-01", str(1 << 70)]]),
+    ],
+)
+def test_tables_are_made_of_rows_and_columns(data: Any, columns: Any, rows: Any) -> None:
+    table = json.loads(nbckpt.media.Table(data).encode().data)
+    assert table["rows"] == rows
+    assert columns is None or table["columns"] == columns
+
+
+def test_images_of_pil_with_16_bits_or_floats_are_images() -> None:
+    pil = pytest.importorskip("PIL.Image", reason="needs Pillow")
+    assert dimensions(nbckpt.media.Image(pil.new("I;16", (4, 3))).encode().data) == (4, 3)
+    assert dimensions(nbckpt.media.Image(pil.new("F", (4, 3), 0.5)).encode().data) == (4, 3)
+    with pytest.raises(UsageError, match="must be from 0 to 1"):
+        nbckpt.media.Image(pil.new("F", (4, 3), 2.0))
