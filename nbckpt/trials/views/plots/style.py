@@ -34,7 +34,7 @@ INCHES = 100
 _SHARP = (2.0, 1.5, 1.0)
 _MOST_BYTES = 150_000
 _MOST_SVG_MARKS = 5_000
-_PALETTES = (256, 96)
+_PALETTES = (256, 96, 32)
 """How many colours a large PNG has. A palette takes a quarter of the space."""
 _LONGEST = 48
 _IDS = re.compile(rb'(?<=["#])[a-z][0-9a-f]{10}(?=[")])')
