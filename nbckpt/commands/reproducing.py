@@ -94,7 +94,7 @@ def reproduce(
     limit: Number = 3600,
     trust: bool = False,
 ) -> Reproduced:
-    """Write a folder with all that is needed to do a trial, or to make a checkpoint, again.
+    """Write a folder that makes a trial or a checkpoint again.
 
     The folder holds the code at the commit with the uncommitted changes, requirements.txt, the parameters,
     the notebook, and run.py.
