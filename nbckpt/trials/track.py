@@ -25,7 +25,7 @@ from nbckpt.trials.model.spec import Spec
 from nbckpt.trials.model.trial import Trial
 from nbckpt.trials.run import checked_callbacks, experiment_folder, find_or_make
 from nbckpt.trials.training.loop import PlainLoop
-from nbckpt.trials.training.session import current, tracked
+from nbckpt.trials.training.session import current
 
 _turn = threading.Lock()
 """Held while a trial is opened: each thread gets a trial of its own."""
@@ -112,7 +112,7 @@ def _end_former(name: str, maker: Maker) -> None:
     """End the trial that this code opened before, and those of earlier runs of cells."""
     for trial in open_trials():
         if trial.maker.run == maker.run or trial.maker.run is None or maker.run is None:
-            is_former = trial is tracked.get() and trial.experiment.name == name
+            is_former = trial.is_current and trial.experiment.name == name
         else:
             is_same = trial.experiment.name == name or maker.is_again(trial.maker)
             is_former = trial.thread == threading.get_ident() and is_same

@@ -311,7 +311,7 @@ def test_a_fork_does_not_report(store: Path) -> None:
     child = os.fork()
     if not child:
         nbckpt.report(loss=1)
-        os._exit(len(open_trial.open_trials()))
+        os._exit(run.is_open + len(open_trial.open_trials()))
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     run.report(loss=2)
     assert run.trial.metric("loss") == [2]

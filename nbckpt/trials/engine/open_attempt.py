@@ -10,7 +10,6 @@ from typing import Any
 from nbckpt.trials.engine.attempt import Attempt
 from nbckpt.trials.executors.cell import CellWorker
 from nbckpt.trials.model import params
-from nbckpt.trials.model.metrics import Result
 from nbckpt.trials.training.reporter import StatusReporter
 from nbckpt.trials.training.session import CheckpointLike
 from nbckpt.trials.training.trainable import failure
@@ -22,12 +21,10 @@ class OpenAttempt(Attempt):  # see docs/decisions/0082
     Attributes:
         reporter: The connection through which the code reports.
         context: The context in which the trial's output is kept.
-        interrupted: Whether Ctrl-C came while the last result was taken in.
     """
 
     reporter: StatusReporter
     context: Context
-    interrupted = False
 
     def open(self) -> None:
         """Record the start, and restore the trial's newest checkpoint.
@@ -54,14 +51,11 @@ class OpenAttempt(Attempt):  # see docs/decisions/0082
             self._recorder.close()
             raise
 
-    def on_result(self, result: Result) -> bool:
-        """See `Attempt.on_result`. After Ctrl-C the trial is read again: the result may be in its journal."""
-        try:
-            return super().on_result(result)
-        except KeyboardInterrupt:
-            self.interrupted = True
+    def survive_interrupt(self) -> None:
+        """Continue after Ctrl-C came while a result was taken in: the result may be in the journal."""
+        with self.reporter.turn:
             self._recorder.read_again()
-            return True
+            self.reporter.reopen()
 
     def save(self, checkpoint: CheckpointLike) -> None:
         """Save a checkpoint now, after the last result.

@@ -6,10 +6,8 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Mapping
 from html import escape
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -24,6 +22,7 @@ from nbckpt.trials.engine.pool import WorkerPool
 from nbckpt.trials.executors.output import listener
 from nbckpt.trials.model.trial import Trial
 from nbckpt.trials.training.namespace import savable
+from nbckpt.trials.training.reporter import StatusReporter
 from nbckpt.trials.training.session import (
     CheckpointLike,
     StopTrial,
@@ -38,6 +37,24 @@ from nbckpt.trials.views.trial_line import trial_line
 _PERIOD_S = 0.25
 
 _open: list[OpenTrial] = []
+
+
+class _OpenSession:
+    """What `nbckpt.report` and the other functions of the session call while a trial is open."""
+
+    def __init__(
+        self,
+        reporter: StatusReporter,
+        report: Callable[[dict[str, Any], CheckpointLike | None], None],
+    ) -> None:
+        self.trial_name = reporter.trial_name
+        self.trial_id = reporter.trial_id
+        self.logdir = reporter.logdir
+        self.config = reporter.config
+        self.report = report
+        self.latest = reporter.latest
+        self.checkpoint_dir = reporter.checkpoint_dir
+        self.should_checkpoint = reporter.should_checkpoint
 
 
 class OpenTrial(Result):
@@ -64,18 +81,20 @@ class OpenTrial(Result):
         self.maker = maker
         self.thread = threading.get_ident()
         self._reporter = reporter
+        self._session = _OpenSession(reporter, self._take)
         self._attempt = attempt
         self._pool = pool
         self._output = Output()
         self._due = 0.0
         self._shown = ""
         self._lock = threading.RLock()
+        self._has_ended = False
         self._reported_by = self.thread
         """The thread that opened it or reported last in this cell; 0 if none did."""
         self._was_interrupted = False
         _open.append(self)
-        open_sessions.append(self)
-        tracked.set(self)
+        open_sessions.append(self._session)
+        tracked.set(self._session)
         self._show()  # before it listens: a terminal prints the line
         self._listen()
 
@@ -92,9 +111,14 @@ class OpenTrial(Result):
         return self._reporter.latest()
 
     @property
+    def is_current(self) -> bool:
+        """Whether this context opened it last."""
+        return tracked.get() is self._session
+
+    @property
     def is_open(self) -> bool:
         """Whether it still takes reports."""
-        return self in _open
+        return not self._has_ended
 
     def report(
         self,
@@ -109,17 +133,17 @@ class OpenTrial(Result):
             UsageError: The trial has ended, or the metrics are not a dict.
             StoreError: The disk failed, and with it the trial.
         """
-        named = named_metrics(metrics, values)
         self._check_open()
+        self._take(named_metrics(metrics, values), checkpoint)
+
+    def _take(self, metrics: dict[str, Any], checkpoint: CheckpointLike | None) -> None:
+        """Take in a result, which changes and keeps *metrics*."""
         self._reported_by = threading.get_ident()
         self._was_interrupted = False
         try:
-            self._reporter.report(named, checkpoint)
+            self._reporter.report(metrics, checkpoint)
         except StopTrial:
             self._end_as_asked()
-        if self._attempt.interrupted:  # Ctrl-C came while the result was written
-            self._attempt.interrupted = False
-            raise KeyboardInterrupt
         if time.monotonic() >= self._due:
             self._show()
 
@@ -155,7 +179,7 @@ class OpenTrial(Result):
         """
         self._check_open()
         self._attempt.update_config(values)
-        self.config = self.trial.config
+        self.config = self._session.config = self.trial.config
 
     def finish(self) -> None:
         """End the trial as done. A trial that has ended stays as it is."""
@@ -170,20 +194,6 @@ class OpenTrial(Result):
         """End the trial: as done; as failed after an error; as paused after Ctrl-C, so that it can go on."""
         self.end_after(error)
 
-    # What `nbckpt.report` and the other functions of the session call.
-
-    def latest(self) -> Checkpoint | None:
-        """See `Session.latest`."""
-        return self.checkpoint
-
-    def checkpoint_dir(self, step: int) -> AbstractContextManager[Path]:
-        """See `nbckpt.trials.checkpoint_dir`."""
-        return self._reporter.checkpoint_dir(step)
-
-    def should_checkpoint(self) -> bool:
-        """See `nbckpt.should_checkpoint`."""
-        return self._reporter.should_checkpoint()
-
     # Its life.
 
     def end_after(self, error: BaseException | None) -> None:
@@ -196,10 +206,11 @@ class OpenTrial(Result):
     def close(self, error: BaseException | None = None, *, pause: bool = False) -> None:
         """End the trial once: as failed with an *error*, as paused, or as done."""
         with self._lock:
-            if not self.is_open:
+            if self._has_ended:
                 return
+            self._has_ended = True
             _open.remove(self)
-            open_sessions.remove(self)
+            open_sessions.remove(self._session)
             if listener.get() is self._attempt.context.get(listener):
                 listener.set(None)
             if pause:
@@ -210,6 +221,9 @@ class OpenTrial(Result):
     def _end_as_asked(self) -> None:
         """End the trial, because its last report was told to. Return if that report itself ended it."""
         error, signal = self._reporter.error, self._attempt.signal
+        if isinstance(error, KeyboardInterrupt):  # the cell ends, and the trial stays open
+            self._attempt.survive_interrupt()
+            raise error
         self.close(error)
         if error is not None:
             raise error
@@ -223,7 +237,7 @@ class OpenTrial(Result):
         return "True" if signal == "pause" else repr(self.trial_id)
 
     def _check_open(self) -> None:
-        if not self.is_open:
+        if self._has_ended:
             raise UsageError(
                 f"{self.trial_name} has ended. Open a new trial: nbckpt.track({self.experiment.name!r}), or "
                 f"continue this one: nbckpt.track({self.experiment.name!r}, resume={self.trial_id!r})"
@@ -254,7 +268,7 @@ class OpenTrial(Result):
     def _show(self) -> None:
         """Show the state in one line below the cell that opened the trial."""
         self._due = time.monotonic() + _PERIOD_S
-        line = trial_line(self.trial, self.trial_name)
+        line = "" if current_shell() is None else trial_line(self.trial, self.trial_name)
         if line != self._shown:
             self._shown = line
             self._output.put({"text/plain": line, "text/html": f"<small>{escape(line)}</small>"})
@@ -312,6 +326,8 @@ def _on_cell_end(result: Any) -> None:
 
 def _forget_all() -> None:
     """Forget the open trials in a fork: they belong to the parent process."""
+    for trial in open_trials():
+        trial._has_ended = True
     _open.clear()
     open_sessions.clear()
 

@@ -242,8 +242,8 @@ class Trial(Rich):
         if of is not results:
             seen, shapes, names = 0, set(), {}
         for result in results[seen:]:
-            shape = tuple(result)
-            if shape not in shapes or any(isinstance(value, Mapping) for value in result.values()):
+            shape = *result, *map(type, result.values())
+            if shape not in shapes or dict in shape:
                 shapes.add(shape)
                 names |= dict.fromkeys(numbers(result))
         self._known["names"] = results, (len(results), shapes, names)

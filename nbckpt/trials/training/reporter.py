@@ -169,6 +169,12 @@ class StatusReporter:
         """The error that ended the connection, such as a full disk."""
         return None if self._channel is None else self._channel.error
 
+    def reopen(self) -> None:
+        """Take results again after an error ended the connection."""
+        if self._channel is not None:
+            self._channel.error, self._channel.ended = None, False
+            self._channel.over.clear()
+
     def make_checkpoint_dir(self, step: int) -> str:
         """Return a new empty folder for the checkpoint of *step*, for `set_checkpoint`.
 

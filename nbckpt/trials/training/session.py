@@ -147,7 +147,7 @@ def named_metrics(metrics: Mapping[str, Any] | None, values: Mapping[str, Any]) 
     Raises:
         UsageError: The metrics are not a dict.
     """
-    if metrics is not None and not isinstance(metrics, Mapping):
+    if type(metrics) is not dict and metrics is not None and not isinstance(metrics, Mapping):
         raise UsageError(f"report({metrics!r}) has no name for it: write report(loss={metrics!r})")
     return {**(metrics or {}), **values}
 
