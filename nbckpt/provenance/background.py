@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nbckpt.provenance.git import Code, read_code
-from nbckpt.provenance.machine import machine
 
 Folders = tuple[str, ...]
 Answer = tuple[Code | None, float]
@@ -86,9 +85,8 @@ class _Asker:  # see docs/decisions/0076
             folders = question.folders
             if folders not in answers:
                 asked_at = time.monotonic()  # before git: what changes meanwhile is newer
-                answers[folders] = self.known[folders] = _code(folders), asked_at
+                answers[folders] = self.known[folders] = _safe_code(folders), asked_at
             question.answer.set_result(answers[folders])
-        machine()  # it may take longer than git, so a save does not wait for it
         for work in dict.fromkeys(question.work for question in batch if question.work is not None):
             try:
                 work([question for question in batch if question.work is work])
@@ -96,14 +94,16 @@ class _Asker:  # see docs/decisions/0076
                 _log.warning("the provenance of trials was not written: %s", error)
 
 
+def _safe_code(folders: Folders) -> Code | None:
+    try:
+        return _code(folders)
+    except Exception as error:  # noqa: BLE001  it may fail in a way that nobody thought of
+        return Code(note=f"git failed: {type(error).__name__}: {error}"[:300])
+
+
 def _code(folders: Folders) -> Code | None:
-    for folder in folders:
-        try:
-            if (code := read_code(Path(folder))) is not None:
-                return code
-        except Exception as error:  # noqa: BLE001  it may fail in a way that nobody thought of
-            return Code(note=f"git failed: {type(error).__name__}: {error}"[:300])
-    return None
+    codes = (read_code(Path(folder)) for folder in folders)
+    return next((code for code in codes if code is not None), None)
 
 
 _asker = _Asker()

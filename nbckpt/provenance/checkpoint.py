@@ -30,7 +30,7 @@ from nbckpt.provenance.document import (
     take,
 )
 from nbckpt.provenance.git import LIMIT_S, Code
-from nbckpt.provenance.machine import known_machine
+from nbckpt.provenance.machine import known_machine, machine
 
 AGAIN = "again"
 """The name of the document in a manifest's `provenance`."""
@@ -74,7 +74,7 @@ class Origin:
         self._folders = here()
         self._last = background.last(self._folders)
         is_new = self._last is not None and time.monotonic() - self._last[1] < FRESH_S
-        self._question = None if is_new else background.ask(self._folders)
+        self._question = None if is_new else background.ask(self._folders, _learn)
 
     def document(self, *, wait_s: float = 0) -> tuple[dict[str, Any], Code | None]:
         """Return the document, and the state of the working tree. Wait for git briefly, or *wait_s* seconds.
@@ -117,6 +117,11 @@ class Origin:
         """Return it as something to compare with, after git has answered."""
         document, code = self.document(wait_s=LIMIT_S + 1)
         return Provenance(document, partial(_taken_object, self._taken.objects(code)))
+
+
+def _learn(_: object) -> None:
+    """Learn the GPUs of this machine. That may take longer than git, so only later saves know them."""
+    machine()
 
 
 def _taken_object(objects: Mapping[str, bytes], name: str) -> bytes:

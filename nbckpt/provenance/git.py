@@ -30,7 +30,7 @@ _MOST_FILE = 4 << 20
 _MOST_NAMES = 200
 _MOST_OUTPUT = 4 << 20
 _MOST_FILES = 500  # `git diff` takes their names as arguments
-_EXIT_S = 0.2
+_EXIT_S = 0.05
 _FIELDS = {"1": 7, "2": 8, "u": 9}
 """How many spaces come before the path, by the kind of a line of `git status`."""
 
@@ -91,7 +91,7 @@ def find_root(folder: Path) -> Path | None:
     return None
 
 
-def read_code(folder: Path, *, limit_s: float = LIMIT_S) -> Code | None:
+def read_code(folder: Path, *, limit_s: float | None = None) -> Code | None:
     """Return the state of the working tree that *folder* is in, or None if it is in none.
 
     It never fails and takes little longer than the limit. `note` says what could not be read.
@@ -99,7 +99,7 @@ def read_code(folder: Path, *, limit_s: float = LIMIT_S) -> Code | None:
     root = find_root(folder)
     if root is None:
         return None
-    git = Git(root, time.monotonic() + limit_s)
+    git = Git(root, time.monotonic() + (LIMIT_S if limit_s is None else limit_s))
     code = Code(root=str(root), folder=folder.relative_to(root).as_posix())
     try:
         status = git.ask("status", "--porcelain=v2", "--branch", "-z", "--untracked-files=normal")
@@ -135,8 +135,8 @@ class Git:
         process = self._start([program, *_QUIETLY, *words])
         reader = _Reader(process, most)
         try:
-            is_read = reader.wait(self.deadline - time.monotonic())
-            if is_read and len(reader.output) <= most and process.wait(_EXIT_S) not in {0, int(fails)}:
+            is_read = reader.wait(self._left_s())
+            if is_read and len(reader.output) <= most and process.wait(self._left_s()) not in {0, int(fails)}:
                 why = reader.errors() or f"exit status {process.returncode}"
                 raise GitError(f"git {words[0]} failed: {why}")
         except subprocess.TimeoutExpired:
@@ -146,6 +146,10 @@ class Git:
         if not is_read:
             raise GitError(f"git {words[0]} took too long")
         return bytes(reader.output)
+
+    def _left_s(self) -> float:
+        """Return how many seconds are left, but at least a moment, which a process needs to end."""
+        return max(self.deadline - time.monotonic(), _EXIT_S)
 
     def _start(self, command: Sequence[str]) -> subprocess.Popen[bytes]:
         own: dict[str, Any]

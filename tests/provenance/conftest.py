@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from nbckpt.provenance import background
+from nbckpt.provenance import git as provenance_git
 
 Git = Callable[..., str]
 
@@ -17,12 +18,13 @@ Git = Callable[..., str]
 def wanted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """Turn provenance on, in a folder without a repository and with a git that knows no user."""
     monkeypatch.setenv("NBCKPT_PROVENANCE", "1")
+    monkeypatch.setattr(provenance_git, "LIMIT_S", 120)  # a loaded machine is not slow git
     for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"):
         monkeypatch.setenv(name, str(tmp_path / "no-config"))
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     yield
-    background.settle()
+    background.settle(60)
 
 
 @pytest.fixture

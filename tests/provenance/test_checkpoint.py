@@ -137,7 +137,7 @@ def test_a_save_that_cannot_wait_takes_the_last_answer(
     del repository
     tracker.save({"x": 1}, "n")
     monkeypatch.setattr(checkpoint, "WAIT_S", 0.0001)
-    monkeypatch.setattr(background, "ask", lambda folders: background.Question(folders))
+    monkeypatch.setattr(background, "ask", lambda folders, *_: background.Question(folders))
     monkeypatch.setattr(checkpoint.time, "monotonic", lambda: background.last(checkpoint.here())[1] + 90)
     tracker.save({"x": 1}, "n")
     first, second = provenance(tracker, "n@1").code, provenance(tracker, "n@2").code

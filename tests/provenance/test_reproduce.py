@@ -33,6 +33,12 @@ def train(config):
         nbckpt.report(loss=RATE * config["scale"] * random.random(), step=step)
 """
 
+PATIENT = """
+from nbckpt.provenance import checkpoint, git
+checkpoint.FIRST_WAIT_S = git.LIMIT_S = 120
+"""
+"""On a loaded machine git may take longer than a save waits for it."""
+
 
 @pytest.fixture
 def trained(repository: Path, git: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
@@ -243,6 +249,7 @@ def test_the_cells_of_a_notebook_make_a_checkpoint_again(
     variables = rerun.environment(PYTHONPATH=str(ROOT), NBCKPT_STORE=str(trained / "store"))
     manager, client = start_new_kernel(cwd=str(trained), env=variables)
     try:
+        client.execute_interactive(PATIENT, timeout=120, silent=True)
         for cell in ("import train", "%load_ext nbckpt", "x = train.RATE * 21", "%ckpt save answer x"):
             reply = client.execute_interactive(
                 cell, timeout=120, store_history=True, output_hook=lambda _: None
