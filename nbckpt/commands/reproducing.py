@@ -142,15 +142,16 @@ def _write_trial(session: Session, ref: str, folder: Path) -> Written:
     provenance = _of_trial(trial, label)
     kept = spec_file.read(trial.folder.parent)
     is_ours = kept.is_signed(open_signer())
+    has_function = kept.has_function and kept.spec.executor != spec_file.LOOP
     task: dict[str, Any] = {
         "name": experiment.name,
         "iteration": trial.iteration,
         "metrics": {
             name: value for name, value in flat(plain(trial.metrics)) if name in set(numbers(trial.metrics))
         },
-        "mode": "function" if kept.has_function else _mode(provenance),
+        "mode": "function" if has_function else _mode(provenance),
     }
-    if kept.has_function:
+    if has_function:
         (folder / rerun.FUNCTION).mkdir()
         shutil.copy(trial.folder.parent / spec_file.FILE, folder / rerun.FUNCTION)
         if (trial.folder.parent / ORIGIN).is_dir():

@@ -52,6 +52,7 @@ def run(
     mode: Mode = "",
     resume: Literal["auto", "must", "never"] = "auto",
     wait: Wait = False,
+    no_provenance: bool = False,
 ) -> Experiment:
     """Run a function once for each configuration.
 
@@ -72,6 +73,7 @@ def run(
         restore: The checkpoint that the trials start from: a name, t3@10, a path or a URL.
         every: Save a Trainable, or the states of a function, after every N results.
         resume: Whether an experiment of this name must exist, must not exist, or may exist.
+        no_provenance: Do not keep the commit, the packages, the machine and the cells.
     """
     namespace = session.namespace
     trainable = values.find_function(function, namespace)
@@ -93,6 +95,7 @@ def run(
         folder=session.library.folder,
         sync_config=SyncConfig(upload_dir=sync) if sync else None,
         restore=_origin(session, restore) if restore else None,
+        provenance=not no_provenance,
     )
     return _under_way(session, experiment, wait=wait)
 

@@ -110,6 +110,14 @@ class Provenance:
         seeds: Mapping[str, Any] = self._json("seeds", {str: object}) or {}
         return seeds
 
+    def check(self) -> None:
+        """Read every object.
+
+        Raises:
+            CorruptError: An object is missing or damaged.
+        """
+        self.patch, self.packages, self.cells, self.seeds  # noqa: B018  each is read and checked once
+
     def _json(self, name: str, form: Any) -> Any:
         data = self._object(name)
         return check(parse(data, f"the object {name}"), form, f"the object {name}") if data else None

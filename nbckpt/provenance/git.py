@@ -31,6 +31,9 @@ _MOST_NAMES = 200
 _MOST_OUTPUT = 4 << 20
 _MOST_FILES = 500  # `git diff` takes their names as arguments
 _EXIT_S = 0.05
+_NOT_CODE = {".nbckpt", ".ipynb_checkpoints", "__pycache__"}
+"""Folders that programs make beside the code: nobody misses them."""
+
 _FIELDS = {"1": 7, "2": 8, "u": 9}
 """How many spaces come before the path, by the kind of a line of `git status`."""
 
@@ -226,7 +229,8 @@ def _with_status(code: Code, status: bytes) -> tuple[Code, list[str]]:
             name, _, value = rest.partition(" ")
             headers[name] = "" if value.startswith("(") else value
         elif kind == "?":
-            untracked.append(_named(rest))
+            if Path(rest).name not in _NOT_CODE:
+                untracked.append(_named(rest))
         elif kind in _FIELDS:
             fields = rest.split(" ", _FIELDS[kind])
             changed.append(_named(fields[-1]))

@@ -42,7 +42,7 @@ OBJECTS = "provenance"
 
 MOST_FILE = 16 << 20
 _MOST_ATTEMPTS = 20
-_IN_PROCESS = {"thread", "inline", ""}
+_IN_PROCESS = {"thread", "inline", "cell", ""}
 _CHECKSUM = re.compile("([a-z0-9][a-z0-9-]*:)?[0-9a-f]{64}")
 _FORM = {"format": int, "attempts": [FORM | {"objects": {str: _CHECKSUM}, "iteration": int}]}
 
@@ -147,7 +147,10 @@ def _object(experiment: Path, checksums: Mapping[str, str], name: str) -> bytes:
         raise NotFoundError(f"there is no object {name!r}")
     checksum = checksums[name]
     label, algorithms = f"the object {name}", of_checksum(checksum, f"the object {name}")
-    data = _read(experiment, f"{OBJECTS}/{_file(experiment, checksum).name}", MOST_OBJECT)
+    try:
+        data = _read(experiment, f"{OBJECTS}/{_file(experiment, checksum).name}", MOST_OBJECT)
+    except NotFoundError:
+        raise CorruptError(f"{label} of its provenance is missing") from None
     plain = decompressed(data, algorithms.decompress, label)
     if algorithms.checksum([plain]) != checksum:
         raise CorruptError(f"{label} is damaged: its contents do not match its checksum")

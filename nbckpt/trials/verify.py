@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nbckpt.errors import CorruptError, FormatError, NbckptError, NotFoundError
+from nbckpt.provenance.trial import read_attempts
 from nbckpt.trials.catalog import Catalog
 from nbckpt.trials.checkpoints.folder import CheckpointFolder
 from nbckpt.trials.checkpoints.origin import FOLDER, origin_of
@@ -68,6 +69,7 @@ def _damage_of_spec(catalog: Catalog, name: str) -> Iterator[tuple[str, str]]:
 
 
 def _verify_trial(verified: VerifiedTrials, trial: Trial) -> None:
+    verified.damages += _damage_of_provenance(trial)
     records, damages = trial.checkpoints.scan()
     verified.damages += [(_label(trial), damage) for damage in (trial.damage, *damages) if damage]
     for record in records:
@@ -99,6 +101,16 @@ def _verify_media(verified: VerifiedTrials, trial: Trial) -> None:
                 verified.media += 1
             except (NbckptError, OSError) as error:
                 verified.damages.append((_label(trial), str(error)))
+
+
+def _damage_of_provenance(trial: Trial) -> Iterator[tuple[str, str]]:
+    try:
+        for attempt in read_attempts(trial.folder):
+            attempt.check()
+    except NotFoundError:  # it has none
+        return
+    except NbckptError as error:
+        yield _label(trial), str(error)
 
 
 def _verify_record(

@@ -104,7 +104,10 @@ def active() -> Session | None:
 
 
 def _folder() -> Path | None:
-    session = active()
+    try:
+        session = active()
+    except UsageError:  # several trials are open: the input belongs to the cell
+        return None
     return None if session is None or not session.logdir else Path(session.logdir)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from nbckpt.media.stored import MediaData
@@ -36,6 +36,7 @@ class TrialData:
         note: A further note.
         damage: A sentence about damage in its files; empty if there is none.
         media: The newest media of each name.
+        provenance: What is needed to do its last attempt again; only if one trial is shown.
     """
 
     id: str
@@ -54,6 +55,7 @@ class TrialData:
     note: str
     damage: str
     media: tuple[MediaData, ...] = ()
+    provenance: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

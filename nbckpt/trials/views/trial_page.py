@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Any
 
 from nbckpt.errors import NbckptError, NotFoundError
 from nbckpt.provenance.lines import SHORT, described
@@ -79,7 +81,10 @@ class TrialShown(Result):
         """Return the trial; see render/json.py."""
         data = trial_data(self.trial, states_of(self.experiment)[self.trial.id])
         chosen = newest_media(self.trial, self.step, self.name)
-        return replace(data, media=tuple(media.for_json() for media in chosen))
+        provenance: Mapping[str, Any] = {}
+        with suppress(NbckptError):  # the page says what is damaged
+            provenance = read_attempts(self.trial.folder)[-1].document
+        return replace(data, media=tuple(media.for_json() for media in chosen), provenance=provenance)
 
     def _log(self) -> tuple[Fold, ...]:
         lines = self.trial.log()
