@@ -116,7 +116,7 @@ def test_ignored_files_are_never_opened(repository: Path) -> None:
     os.utime(ignored, (1, 1))
     before = ignored.stat().st_atime_ns
     (repository / "train.py").write_text("RATE = 2\n")
-    os.mkfifo(repository / "ignored-pipe")  # whoever opens it waits for ever
+    os.mkfifo(repository / "ignored-pipe")  # to open it takes for ever
     read = code(repository)
     assert b"secret" not in read.patch
     assert not any("ignored" in name for name in (*read.untracked, *read.changed))
