@@ -126,8 +126,11 @@ def test_the_ending_of_the_file_chooses_what_is_written(session: Session, tmp_pa
 
 
 def test_an_experiment_without_results_has_a_page(session: Session, tmp_path: Path) -> None:
-    nbckpt.run(lambda config: None, name="empty", folder=session.library.folder, executor="inline")
-    assert "no trial of &#39;empty&#39; reported a number" in exported(session, tmp_path, "empty")
+    folder = session.library.folder
+    nbckpt.run(lambda config: None, name="empty", folder=folder, executor="inline", metric="loss", mode="min")
+    text = exported(session, tmp_path, "empty")
+    assert "no trial of &#39;empty&#39; reported &#39;loss&#39;" in text
+    assert "Best trial" not in text
 
 
 def test_what_has_no_room_is_left_out_and_counted() -> None:

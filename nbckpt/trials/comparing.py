@@ -52,6 +52,11 @@ def compare_in(
     """Return trials of a catalog side by side; see `compare`."""
     metric = next(iter(metrics), "")
     pairs = dict.fromkeys(_trial(library, word, metric, mode) for word in trials)
+    if len(pairs) == 1 < len(trials):
+        ((experiment, trial),) = pairs
+        raise UsageError(
+            f"all of these are the same trial, {experiment.name}/{trial.id}: name another one too"
+        )
     several = len({experiment for experiment, _ in pairs}) > 1
     sides = [
         Side(experiment, trial, f"{experiment.name}/{trial.id}" if several else trial.id)

@@ -119,7 +119,7 @@ def test_best_needs_a_mode_that_something_says(tmp_path: Path) -> None:
     [
         ([], UsageError, "compare shows 2 to 12 trials, and these are 0"),
         (["t0"], UsageError, "these are 1"),
-        (["grid/t0", "grid/t0"], UsageError, "these are 1"),
+        (["grid/t1", "grid/best"], UsageError, "all of these are the same trial, grid/t1"),
         (["grid/t0", "grid/t9"], UsageError, "has no trial 't9'"),
         (["grid/t0", "gone/t1"], NotFoundError, "there is no experiment 'gone'"),
     ],

@@ -34,14 +34,16 @@ def experiment_sections(experiment: ExperimentView) -> Iterator[Section]:
     metric = experiment.spec.metric or next(iter(inferred(experiment.trials)), "")
     by, mode = ranking(experiment, metric)
     ranked = by_metric(experiment.trials, by, mode)
-    sort = bool(by and mode)
-    table = TrialTable(experiment, most=_MOST_ROWS, sort=sort, metric=by if sort else "", mode=mode).page()
+    sort = bool(by and mode and ranked and ranked[0].newest(by) is not None)
+    table = TrialTable(
+        experiment, most=_MOST_ROWS, sort=sort, metric=by if sort else "", mode=mode if sort else ""
+    ).page()
     left_out = len(ranked) - _MOST_TRIALS - sort
     details = (f"{left_out:,} of these trials have no details below.",) if left_out > 0 else ()
     yield Section("Trials", replace(table, notes=(*table.notes, *details), hints=()))
     yield from _plots(experiment, by, mode)
     yield Section("Configuration", Page("", (_configuration(experiment),)))
-    if ranked and sort:
+    if sort:
         best = ranked[0]
         page = _trial_page(experiment, best)
         yield Section(f"Best trial by {by} ({mode}): {best.id}", page, lighter=_lighter(page))
