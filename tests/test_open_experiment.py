@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,8 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def url(tmp_path: Path) -> str:
-    return f"memory://{tmp_path.name}"
+def url() -> str:
+    return f"memory://{uuid.uuid4().hex}"
 
 
 def count(config: dict[str, Any]) -> None:
