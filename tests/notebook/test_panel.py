@@ -214,7 +214,7 @@ def test_trials_are_followed_by_one_thread_that_ends_with_them(notebook: Noteboo
     press(panel, "Restore here")
     assert notebook.names["i"] == 4
     press(panel, "Curves")
-    assert "data:image/png" in shown(panel)
+    assert "data:image/svg+xml" in shown(panel)
     until(lambda: not ticks())
 
 

@@ -228,7 +228,8 @@ def test_learning_curves_are_a_picture_with_words(trained: Notebook) -> None:
     trained.run("%ckpt run folders --name f --wait")
     shown = trained.run("%ckpt plot e").page()
     assert (shown.headline, shown.notes) == ("e: loss", ())
-    assert shown.pictures[0].alt == "loss of t0, t1, t2 of e, by iteration"
+    alt = "loss of t1, t0, t2 of e, by iteration. Best by loss (min): t1, 0.25."
+    assert shown.pictures[0].alt == alt
     assert shown.pictures[0].data.startswith(b"<?xml")
     assert trained.run("%ckpt plot e t2 t0 --metric loss").picture.alt.startswith(
         "loss of t2, t0 of e, by iter"
