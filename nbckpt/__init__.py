@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from nbckpt.errors import NotFoundError as NotFoundError
     from nbckpt.errors import UsageError as UsageError
     from nbckpt.mirror.experiments import open_experiment as open_experiment
+    from nbckpt.mirror.find import find_trials as find_trials
     from nbckpt.provenance.inputs import data as data
     from nbckpt.states import State as State
     from nbckpt.states import load_state as load_state
@@ -63,6 +64,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "run": "nbckpt.trials.run",
     "open_experiment": "nbckpt.mirror.experiments",
+    "find_trials": "nbckpt.mirror.find",
     "track": "nbckpt.trials.track",
     "report": "nbckpt.trials.training.session",
     "get_checkpoint": "nbckpt.trials.training.session",

@@ -24,6 +24,7 @@ FACE = {
         "run",
         "track",
         "open_experiment",
+        "find_trials",
         "Experiment",
         "Trial",
         "report",

@@ -55,6 +55,10 @@ stop
 resume
 restore e/t0@2
 tag first third
+tag e/t0 good
+note e/t0 better edges
+untag e/t0 good
+trials e --where lr<2 --sort loss
 export first exported.zip
 export e exported.html
 reproduce e/t0 -o again

@@ -311,7 +311,7 @@ def test_a_checkpoint_folder_is_tagged_and_exported_with_files(run: Run, tmp_pat
         nbckpt.report(loss=1)
 
     nbckpt.run(train, {}, executor="inline", folder=tmp_path / "store" / "experiments", name="net")
-    run("tag", "t0", "best")
+    run("tag", "t0@7", "best")
     run("export", "t0@7", str(tmp_path / "it.ckpt"))
     run("import", str(tmp_path / "it.ckpt"))
     ids = [row.ref for row in run("ls").rows]

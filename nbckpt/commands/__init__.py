@@ -21,6 +21,7 @@ _MODULES = {
     "results": "results best compare plot",
     "syncing": "push pull sync",
     "housekeeping": "tag rm gc trust",
+    "annotating": "note untag",
     "exporting": "export import_",
     "verifying": "verify",
     "about": "panel doctor help_",

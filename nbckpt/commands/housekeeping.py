@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
+from nbckpt.commands.annotating import TrialAnnotated, annotate
 from nbckpt.commands.meaning import is_ref, is_trial
 from nbckpt.commands.options import DryRun, Item, Name, Step
 from nbckpt.commands.table import Session
@@ -36,15 +37,17 @@ class Tagged(Result):
         return Page(f"Tagged {self.ref.id[:SHORT]} as {self.ref}.")
 
 
-def tag(session: Session, ref: Step, name: Name) -> Tagged:
-    """Give a checkpoint an additional name.
+def tag(session: Session, ref: Step, name: Name) -> Tagged | TrialAnnotated:
+    """Give a checkpoint an additional name, or a trial a tag.
 
-    A trial's checkpoint is copied to the store under this name.
+    A trial's checkpoint, t3@10, is copied to the store under this name. t3 is the trial itself.
 
     Args:
-        name: The additional name.
+        name: The additional name, or the tag.
     """
     if is_trial(ref) and not is_ref(session, ref):
+        if "@" not in ref:
+            return annotate(session, ref, add=(name,))
         folder, tree = tree_of_trial(session, ref)
         made = Checkpoint.from_directory(folder)
         made.to_store(session.tracker.store, check_name(name), message=tree.manifest.message)

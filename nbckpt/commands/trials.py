@@ -156,7 +156,8 @@ def trials(
     *,
     most: Number = MOST_ROWS,
     page: PageNumber = 0,
-    sort: bool = False,
+    where: Annotated[str, Word("EXPR")] = "",
+    sort: Annotated[str, Word("M")] = "",
     metric: Metric = "",
     mode: Mode = "",
     columns: Annotated[str, Word("M,M")] = "",
@@ -168,14 +169,19 @@ def trials(
     Args:
         most: The number of rows on a page; 0 for all.
         page: The page to show, in the order of the trials.
-        sort: Show the best trial first, by --metric and --mode or else those of the experiment.
+        where: Show only the trials that pass a filter, such as "lr < 0.1 and tag == 'good'".
+        sort: Sort by this metric, smallest first unless --mode is max. `best` shows the best trial first, by
+            --metric and --mode or else those of the experiment.
         columns: Show only these metrics.
     """
     library = session.library
     opened = library.open(experiment) if experiment else library.newest_whole()
     names = columns.split(",") if columns else None
-    sort = sort or bool(metric or mode)
-    table = opened.table(names, most=most, page=page, sort=sort, metric=metric, mode=mode)
+    is_sorted, order = bool(sort or metric or mode), str(mode)
+    if sort not in {"", "best"}:
+        metric = sort
+        order = mode or (opened.spec.mode if sort == opened.spec.metric else "") or "min"
+    table = opened.table(names, most=most, page=page, sort=is_sorted, metric=metric, mode=order, where=where)
     if not experiment:
         table = replace(table, others=_others(library, opened.name))
     if session.watch is not None and opened.running:

@@ -24,6 +24,7 @@ from nbckpt.sync.target import index_of
 from nbckpt.sync.transfer import TransferPool
 from nbckpt.trials.checkpoints.record import PREFIX, SUFFIX
 from nbckpt.trials.model import journal, log
+from nbckpt.trials.model.annotation import FILE as NOTES
 from nbckpt.trials.model.params import FILE as PARAMS
 
 Newer = Literal["here", "there", "both", "neither"]
@@ -77,7 +78,7 @@ def _kept(folder: Path, index: Index, newer: dict[str, Newer], paths: set[str]) 
     for path in sorted(paths):
         trial, _, rest = path.partition("/")
         side, is_checkpoint = newer.get(trial), rest.startswith(PREFIX)
-        is_ours = rest in {journal.FILE, PARAMS, log.FILE, provenance.FILE, INPUTS} or is_checkpoint
+        is_ours = rest in {journal.FILE, PARAMS, NOTES, log.FILE, provenance.FILE, INPUTS} or is_checkpoint
         if not (folder / path).is_file():
             is_gone = side == "here" or (side == "neither" and not _has_part(folder / trial, rest))
             if is_checkpoint and is_gone:  # it was removed locally

@@ -219,7 +219,7 @@ def test_best_uses_the_experiments_metric_or_the_given_one(trained: Notebook) ->
     trained.run("%ckpt run train --grid lr=2,1,3 --name e --metric loss --mode min --wait")
     assert trained.run("%ckpt best").trial.id == "t1"
     assert trained.run("%ckpt best e --metric loss --mode max").trial.id == "t2"
-    assert trained.run("%ckpt trials --sort").page().tables[0].rows[0][0].text == "t1"
+    assert trained.run("%ckpt trials --sort best").page().tables[0].rows[0][0].text == "t1"
 
 
 @pytest.mark.slow

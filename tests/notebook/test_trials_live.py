@@ -78,7 +78,7 @@ def test_a_repeated_cell_has_a_new_table_and_the_same_thread(
 ) -> None:
     """One thread updates both tables."""
     for _ in range(2):
-        notebook.run("%ckpt trials --sort" if outputs else "%ckpt run train --name e")
+        notebook.run("%ckpt trials --sort best" if outputs else "%ckpt run train --name e")
         assert [it.name for it in threading.enumerate()].count("nbckpt-live") == 1
     ended(notebook)
     assert len(set(made(outputs))) == 2

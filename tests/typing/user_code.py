@@ -159,6 +159,7 @@ def start_experiments(folder: Path, study: optuna.Study) -> float:
     nbckpt.run(assert_type(nbckpt.trials.durable(Counter, "s3://bucket/t"), type[DurableTrainable]))
     nbckpt.run(DurableCounter)
     assert_type(nbckpt.open_experiment("grid", "s3://bucket/grid"), Experiment)
+    nbckpt.find_trials("s3://bucket/grid", "lr < 0.1 and tag == 'good'")
     assert_type(experiment.wait(), bool)
     assert_type(experiment.name, str)
     assert_type(experiment.plot("loss"), Figure)

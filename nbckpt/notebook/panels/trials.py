@@ -177,7 +177,7 @@ class TrialsTab:
     def _order(self) -> tuple[str, ...]:
         if not (self._sort.value and self._metric.value):
             return ()
-        return ("--sort", f"--metric={self._metric.value}", "--mode", self._mode.value)
+        return ("--sort=best", f"--metric={self._metric.value}", "--mode", self._mode.value)
 
     def _chose(self) -> None:
         if not self._is_offering:

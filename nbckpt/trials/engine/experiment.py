@@ -223,6 +223,7 @@ class Experiment(Result):  # see docs/decisions/0019
         page: int = 0,
         metric: str = "",
         mode: str = "",
+        where: str = "",
     ) -> TrialTable:
         """Return its table with other columns or rows. It follows the experiment like the usual table.
 
@@ -233,13 +234,15 @@ class Experiment(Result):  # see docs/decisions/0019
             page: The number of a page of *most* rows in order, from 1; 0 for the fair share.
             metric: The metric to sort by; by default the experiment's metric.
             mode: Whether `min` or `max` of the metric is best; by default the experiment's mode.
+            where: Show only the trials that pass this filter, such as `lr < 0.1 and tag == 'good'`.
 
         Raises:
-            UsageError: A metric is given twice, there is no such page, or the metric or mode is missing.
+            UsageError: A metric is given twice, there is no such page, the metric or mode is missing, or the
+                filter cannot be read.
         """
         self.refresh()
         columns = None if metrics is None else metric_columns(metrics)
-        return TrialTable(self, columns, most, sort, number=page, metric=metric, mode=mode)
+        return TrialTable(self, columns, most, sort, number=page, metric=metric, mode=mode, where=where)
 
     # Actions.
 

@@ -18,12 +18,13 @@ from nbckpt.sync.request import Request
 from nbckpt.sync.transfer import TransferOptions
 from nbckpt.trials.checkpoints.record import PREFIX, TEMPORARY
 from nbckpt.trials.model import journal, log, spec
+from nbckpt.trials.model.annotation import FILE as NOTES
 from nbckpt.trials.model.params import FILE as PARAMS
 
 EXCLUDE = (f"{TEMPORARY}*", f"*{STAGING}*")
 """Patterns of temporary files in a trial's folder. Our own syncers exclude the second one anyway."""
 
-_OURS = {PARAMS, journal.FILE, log.FILE, provenance.FILE, INPUTS}
+_OURS = {PARAMS, NOTES, journal.FILE, log.FILE, provenance.FILE, INPUTS}
 
 _log = logging.getLogger("nbckpt")
 

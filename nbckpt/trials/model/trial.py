@@ -14,7 +14,8 @@ from nbckpt.media.stored import StoredMedia
 from nbckpt.render import Page, Rich, count
 from nbckpt.store.scan import OUTSIDE, link_outside
 from nbckpt.trials.checkpoints.folder import CheckpointFolder
-from nbckpt.trials.model import journal, log, params
+from nbckpt.trials.model import annotation, journal, log, params
+from nbckpt.trials.model.annotation import Annotation
 from nbckpt.trials.model.frame import pandas_for, with_media
 from nbckpt.trials.model.journal import Damage, Event
 from nbckpt.trials.model.metrics import is_number, lookup, numbers
@@ -169,6 +170,11 @@ class Trial(Rich):
     def origin(self) -> str:
         """Where the checkpoint that it first started from is from; empty if it started without one."""
         return self._state.origin
+
+    @property
+    def annotation(self) -> Annotation:
+        """The note and the tags that a user gave it; see `%ckpt note` and `%ckpt tag`."""
+        return annotation.read(self.folder)
 
     @property
     def stopped_early(self) -> bool:

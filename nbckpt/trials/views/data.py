@@ -34,6 +34,8 @@ class TrialData:
         ended_at: When it ended.
         error: The error that ended it; empty if there is none.
         note: A further note.
+        user_note: The note that a user gave it.
+        tags: The tags that a user gave it.
         damage: A sentence about damage in its files; empty if there is none.
         media: The newest media of each name.
         provenance: What is needed to do its last attempt again; only if one trial is shown.
@@ -53,6 +55,8 @@ class TrialData:
     ended_at: float | None
     error: str
     note: str
+    user_note: str
+    tags: tuple[str, ...]
     damage: str
     media: tuple[MediaData, ...] = ()
     provenance: Mapping[str, Any] = field(default_factory=dict)
@@ -94,6 +98,7 @@ def experiment_data(experiment: ExperimentView) -> ExperimentData:
 
 def trial_data(trial: Trial, status: str) -> TrialData:
     """Return a trial with this status as data."""
+    annotation = trial.annotation
     return TrialData(
         trial.id,
         status,
@@ -109,6 +114,8 @@ def trial_data(trial: Trial, status: str) -> TrialData:
         trial.ended_at,
         trial.error,
         trial.note,
+        annotation.note,
+        annotation.tags,
         trial.damage,
         tuple(media.for_json() for media in newest_media(trial)),
     )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nbckpt.errors import UsageError
-from nbckpt.render import Cell, Column, Fold, Hint, Page, Result, Table, count, duration
+from nbckpt.render import Cell, Column, Fold, Hint, Page, Result, Table, count, duration, short
 from nbckpt.trials.model.metrics import is_number, plain
 from nbckpt.trials.model.spec import LOOP
 from nbckpt.trials.model.stopping import Stopper
@@ -17,6 +17,7 @@ from nbckpt.trials.model.trial import Status, Trial, state_of
 from nbckpt.trials.model.view import ExperimentView
 from nbckpt.trials.views.data import ExperimentData, experiment_data
 from nbckpt.trials.views.eta import RECENT, Progress, progress, typical
+from nbckpt.trials.views.fields import matching
 from nbckpt.trials.views.formats import shown_value, tail
 from nbckpt.trials.views.metrics import as_media, by_metric, flat_config, inferred, metric_cell, varying
 from nbckpt.trials.views.statuses import (
@@ -33,6 +34,7 @@ from nbckpt.trials.views.statuses import (
 
 MOST_ROWS = 20
 _MOST_CONFIG = 5
+_LONGEST_NOTE = 40
 _MOST_ERRORS = 8
 
 
@@ -51,9 +53,10 @@ class TrialTable(Result):
         number: The number of a page of *most* rows in order, from 1; 0 for the fair share.
         metric: The metric to sort by; by default the experiment's metric.
         mode: Whether `min` or `max` of the metric is best; by default the experiment's mode.
+        where: Show only the trials that pass this filter; see `Where`.
 
     Raises:
-        UsageError: There is no such page, or a metric or a mode is missing.
+        UsageError: There is no such page, or a metric or a mode is missing, or the filter cannot be read.
     """
 
     experiment: ExperimentView
@@ -64,10 +67,11 @@ class TrialTable(Result):
     number: int = 0
     metric: str = ""
     mode: str = ""
+    where: str = ""
 
     def __post_init__(self) -> None:
         """Refuse a page that does not exist, and a metric without a mode."""
-        total, most = len(self.experiment.trials), self.most
+        total, most = len(self._trials()), self.most
         if most < 0:
             raise UsageError(f"cannot show {most} rows: give a number, or 0 for all")
         pages = max(1, -(-total // most)) if most else 1
@@ -87,15 +91,15 @@ class TrialTable(Result):
     def page(self) -> Page:
         """See `Result.page`."""
         experiment, trials = self.experiment, self.experiment.trials
-        states = states_of(experiment)
-        shown = self._shown(states)
+        states, chosen = states_of(experiment), self._trials()
+        shown = self._shown(chosen, states)
         table = _table(shown, trials, states, self._metrics(trials), _progress(experiment, shown, states))
         failed = [trial for trial in trials if trial.status == Status.ERROR]
         others = Table("other experiments", (Column("experiment"), Column("trials")), self.others)
         return Page(
             f"{experiment.name}: {counted(states)}",
             (table, others),
-            (*self._which(shown, states), *_notes(experiment, states)),
+            (*self._filtered(chosen), *self._which(shown, chosen, states), *_notes(experiment, states)),
             tuple(_errors(failed)),
             hints=_hints(experiment, states),
         )
@@ -110,14 +114,20 @@ class TrialTable(Result):
         first = self.metric if self.sort and self.metric else self.experiment.spec.metric
         return {name: name for name in inferred(trials, first)}
 
+    def _trials(self) -> Sequence[Trial]:
+        return matching(self.experiment, self.where) if self.where else self.experiment.trials
+
+    def _filtered(self, chosen: Sequence[Trial]) -> Iterator[str]:
+        if self.where:
+            yield f"{len(chosen):,} of {count(len(self.experiment.trials), 'trial')} match {self.where}"
+
     @property
     def _is_sorted(self) -> bool:
         """Whether the best trials come first, because the user asked for it or not all trials fit."""
         fits = not self.most or len(self.experiment.trials) <= self.most
         return all(self._best()) and (self.sort or not (fits or self.number))
 
-    def _shown(self, states: Mapping[str, str]) -> Sequence[Trial]:
-        trials = self.experiment.trials
+    def _shown(self, trials: Sequence[Trial], states: Mapping[str, str]) -> Sequence[Trial]:
         ordered = by_metric(trials, *self._best()) if self._is_sorted else trials
         if self.number and self.most:
             return ordered[(self.number - 1) * self.most :][: self.most]
@@ -125,15 +135,18 @@ class TrialTable(Result):
             return ordered[: self.most or None]
         return fair_share(ordered, states, self.most)
 
-    def _which(self, shown: Sequence[Trial], states: Mapping[str, str]) -> Iterator[str]:
+    def _which(
+        self, shown: Sequence[Trial], chosen: Sequence[Trial], states: Mapping[str, str]
+    ) -> Iterator[str]:
         """Yield sentences about which trials are shown and how to see the others, unless all are shown."""
         trials, (metric, mode) = self.experiment.trials, self._best()
         if self.sort and self.metric and all(trial.newest(metric) is None for trial in trials):
             known = ", ".join(inferred(trials, most=None)) or "none yet"
             reason = as_media(trials, metric) or f"no trial reported {metric!r}"
             yield f"{reason}, so they are not sorted: there are {known}"
-        if len(shown) == len(states):
+        if len(shown) == len(chosen):
             return
+        states = {trial.id: states[trial.id] for trial in chosen}
         order = f", the best by {metric} ({mode}) first" if self._is_sorted else ""
         if self.number:
             first = (self.number - 1) * self.most
@@ -188,6 +201,9 @@ def _table(
 ) -> Table:
     keys = varying(trials)[:_MOST_CONFIG]
     configs = {trial.id: {key: value for key, (value, _) in flat_config(trial).items()} for trial in shown}
+    annotations = {trial.id: trial.annotation for trial in shown}
+    is_tagged = any(annotation.tags for annotation in annotations.values())
+    is_noted = any(annotation.note for annotation in annotations.values())
     etas = {name: current.eta for name, current in running.items() if current.eta}
     columns = (
         *(Column("trial"), Column("status")),
@@ -196,6 +212,8 @@ def _table(
         *(Column(tail(heading), number=True) for heading in metrics.values()),
         *(Column("checkpoint", number=True), Column("unsaved", number=True), Column("elapsed", number=True)),
         *([Column("eta", number=True)] if etas else []),
+        *([Column("tags")] if is_tagged else []),
+        *([Column("note")] if is_noted else []),
     )
     rows: tuple[tuple[Cell | str, ...], ...] = tuple(
         (
@@ -208,10 +226,16 @@ def _table(
             _unsaved(trial),
             duration(trial.elapsed_s),
             *([etas.get(trial.id, "")] if etas else []),
+            *([", ".join(annotations[trial.id].tags)] if is_tagged else []),
+            *([_short_note(annotations[trial.id].note)] if is_noted else []),
         )
         for trial in shown
     )
     return Table("trials", columns, rows)
+
+
+def _short_note(note: str) -> Cell:
+    return Cell(short(" ".join(note.split()), _LONGEST_NOTE), note)
 
 
 def _step(checkpoint: str | None) -> str:

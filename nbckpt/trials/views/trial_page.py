@@ -64,6 +64,7 @@ class TrialShown(Result):
             (self._config(), self._metrics(), checkpoints, *media.tables),
             (
                 *self._origin(),
+                *self._annotation(),
                 *self._note(),
                 *damages,
                 *self.notes,
@@ -95,6 +96,13 @@ class TrialShown(Result):
         """Return where the checkpoint is from that the trial started from."""
         origin = self.trial.origin
         return (f"It started from {short(origin, _LONGEST_ORIGIN)}.",) if origin else ()
+
+    def _annotation(self) -> tuple[str, ...]:
+        """Return the note and the tags that a user gave the trial."""
+        annotation = self.trial.annotation
+        tags = f"Tags: {', '.join(annotation.tags)}" if annotation.tags else ""
+        note = f"Note: {annotation.note}" if annotation.note else ""
+        return tuple(filter(None, (tags, note, annotation.damage)))
 
     def _note(self) -> tuple[str, ...]:
         """Return the trial's damage, and its note if the note says more than the status."""

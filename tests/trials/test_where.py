@@ -1,0 +1,191 @@
+"""Filters over trials: parsed, never run; and `nbckpt.find_trials`, which uses them on whole stores."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import nbckpt
+from nbckpt.commands import TABLE, Session, parse
+from nbckpt.errors import UsageError
+from nbckpt.mirror import AutoMirror
+from nbckpt.trials.model import annotation
+from nbckpt.trials.model.where import DEEPEST, LONGEST, Several, Where
+
+VALUES = {
+    "lr": 0.05,
+    "n": 3,
+    "loss": 0.5,
+    "name": "réseau",
+    "model/depth": 2,
+    "val/loss": 0.25,
+    "metrics/val loss": 0.125,
+    "status": "done",
+    "tag": Several(("good", "night")),
+    "tags": Several(("good", "night")),
+    "flag": True,
+    "none": None,
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "passes"),
+    [
+        ("lr < 0.1 and tag == 'good'", True),
+        ("lr < 0.1 and tag == 'bad'", False),
+        ("0.01 < lr <= 0.05 < loss", True),
+        ("0.06 < lr < 1", False),
+        ("not lr > 1", True),
+        ("lr > 1 or n == 3", True),
+        ("model.depth == 2", True),
+        ("val/loss == 0.25 and val.loss == 0.25 and val['loss'] == 0.25", True),
+        ("metrics['val loss'] == 0.125", True),
+        ("name == 'réseau' and lr == 0.05", True),
+        ("status in ('done', 'failed')", True),
+        ("status not in ['done']", False),
+        ("tag != 'good'", False),
+        ("tag != 'bad'", True),
+        ("'good' in tags", True),
+        ("'bad' not in tags", True),
+        ("tag in ('bad', 'night')", True),
+        ("'rés' in name", True),
+        ("n > -1 and n < +4", True),
+        ("flag and not none", True),
+        ("none == None", True),
+        ("name < 3", False),
+        ("missing < 3", False),
+        ("missing != 3", False),
+        ("missing not in (1, 2)", False),
+        ("missing", False),
+        ("not missing < 3", True),
+        ("  \n lr < 1 ", True),
+    ],
+)
+def test_a_filter_compares_names_with_constants(text: str, passes: bool) -> None:
+    assert Where(text).matches(VALUES) is passes
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("lr <", "at character"),
+        ("lr = 0.1", "at character"),
+        ("", "at character 1"),
+        ("__import__('os').system('true')", "at character 1"),
+        ("lr < 1 and (lambda: 1)()", "at character 12"),
+        ("é == 1 and f(lr)", "at character 12, 'f\\(lr\\)'"),
+        ("[x for x in y]", "not a name or a constant"),
+        ("lr if n else 1", "not a name or a constant"),
+        ("lr is None", "'is' is not a comparison"),
+        ("lr ** 99999999", "not a name or a constant"),
+        ("lr + 1 < 2", "'lr \\+ 1'"),
+        ("f'{lr}' == '1'", "not a name or a constant"),
+        ("(n := 3)", "not a name or a constant"),
+        ("lr < 1; n", "at character"),
+        ("lr\x00", "cannot read the filter"),
+        ("lr < 1j", "not a name or a constant"),
+        ("x" * (LONGEST + 1), "at most 2,000 characters"),
+        ("not " * (DEEPEST + 2) + "n", "nested too deep"),
+        ("(" * 900 + "n" + ")" * 900, "cannot read the filter"),
+        ("n == " + "(" * 90 + "1," + ")," * 89 + ")", "nested too deep"),
+    ],
+)
+def test_anything_else_is_refused_with_its_position(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        Where(text)
+
+
+@given(st.text(max_size=60))
+def test_no_text_raises_anything_but_a_usage_error(text: str) -> None:
+    with suppress(UsageError):
+        Where(text).matches(VALUES)
+
+
+def test_a_misspelt_name_gets_a_suggestion() -> None:
+    with pytest.raises(UsageError, match=r"no trial has 'los', at character 12 .* Did you mean 'loss'"):
+        Where("lr < 1 and los < 2").check(VALUES)
+
+
+class Hostile:
+    """A value whose comparisons do harm."""
+
+    def __eq__(self, other: object) -> bool:
+        raise ValueError("no truth value")
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def test_a_value_that_cannot_be_compared_passes_nothing() -> None:
+    assert not Where("lr == 1 or lr in (1, 2)").matches({"lr": Hostile()})
+
+
+@pytest.fixture
+def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
+    """Return a session over two experiments: `a` with lr 1, 2, 3 and `b` with another metric."""
+    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "store"))
+    tracker = nbckpt.Tracker(tmp_path / "store")
+
+    def train(config: dict[str, Any]) -> None:
+        nbckpt.report(loss=1 / config["lr"], val={"loss": config["lr"]}, checkpoint={"x": 1})
+
+    nbckpt.run(train, {"lr": nbckpt.grid_search([1, 2, 3])}, name="a", executor="inline").wait()
+    nbckpt.run(
+        lambda config: nbckpt.report(acc=0.5), {"net": {"size": 4}}, name="b", executor="inline"
+    ).wait()
+    return Session(tracker, AutoMirror(tracker.store, in_background=False), {})
+
+
+def run(session: Session, *words: str) -> Any:
+    return parse(TABLE, words, "%ckpt").run(session)
+
+
+def shown(session: Session, *words: str) -> list[str]:
+    return [str(row[0].text) for row in run(session, "trials", *words).page().tables[0].rows]
+
+
+def test_a_table_shows_the_trials_that_pass(session: Session) -> None:
+    run(session, "tag", "a/t1", "good")
+    assert shown(session, "a", "--where", "lr > 1 and val.loss < 3") == ["t1"]
+    assert shown(session, "a", "--where", "tag == 'good'") == ["t1"]
+    assert shown(session, "a", "--where", "lr > 99") == []
+    assert shown(session, "a", "--sort", "loss") == ["t2", "t1", "t0"]
+    assert shown(session, "a", "--sort", "loss", "--mode", "max", "--where", "lr < 3") == ["t0", "t1"]
+    page = run(session, "trials", "a", "--where", "lr > 1", "-n", "1").page()
+    assert "2 of 3 trials match lr > 1" in page.notes
+    with pytest.raises(UsageError, match="Did you mean 'loss'"):
+        run(session, "trials", "a", "--where", "los < 1")
+
+
+def test_find_trials_searches_all_experiments(session: Session, tmp_path: Path) -> None:
+    annotation.change(tmp_path / "store/experiments/a/t2", note="better edges", add=["good"])
+    everything = nbckpt.find_trials()
+    assert list(everything["trial"]) == ["t0", "t1", "t2", "t0"]
+    assert everything["config/net/size"].iloc[-1] == 4
+    found = nbckpt.find_trials(tmp_path / "store", "tag == 'good' or acc > 0.1")
+    assert [tuple(row) for row in found[["experiment", "trial", "status"]].values] == [
+        ("a", "t2", "done"),
+        ("b", "t0", "done"),
+    ]
+    assert (found["note"][0], found["tags"][0], found["val/loss"][0]) == ("better edges", ("good",), 3)
+    assert len(nbckpt.find_trials(tmp_path / "store/experiments", "lr >= 2")) == 2
+    assert len(nbckpt.find_trials(tmp_path / "nothing")) == 0
+    with pytest.raises(UsageError, match="no trial has 'acx'"):
+        nbckpt.find_trials(where="acx > 1")
+
+
+def test_find_trials_at_a_url_downloads_no_checkpoint(session: Session, tmp_path: Path) -> None:
+    run(session, "note", "a/t0", "hello", "there")
+    run(session, "push", "memory://where/store")
+    found = nbckpt.find_trials("memory://where/store", "note == 'hello there' or acc == 0.5")
+    assert list(found["experiment"] + "/" + found["trial"]) == ["a/t0", "b/t0"]
+
+
+def test_a_damaged_experiment_is_left_out(session: Session, tmp_path: Path, caplog: Any) -> None:
+    (tmp_path / "store/experiments/a/experiment.json").write_text("{")
+    assert list(nbckpt.find_trials()["experiment"]) == ["b"]
+    assert "a is left out" in caplog.text
