@@ -8,9 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from nbckpt.errors import UsageError
 from nbckpt.provenance.checkout import check_out
 from nbckpt.provenance.document import Provenance
+from nbckpt.provenance.fingerprint import fingerprint
 from nbckpt.provenance.git import GitError
+from nbckpt.provenance.masking import MASK
 
 CODE, REQUIREMENTS, NOTEBOOK, RUN, PATCH = (
     "code",
@@ -56,7 +59,7 @@ def write_recipe(
         CorruptError: An object of the provenance is damaged.
         OSError: The disk failed.
     """
-    notes = list(_write_code(provenance, folder, here))
+    notes = [*_write_code(provenance, folder, here), *_lend_inputs(provenance, folder)]
     _write_json(folder / PROVENANCE, dict(provenance.document))
     _write_json(folder / SEEDS, dict(provenance.seeds))
     _write_json(folder / TASK, {"label": label, "folder": provenance.code.get("folder", ""), **task})
@@ -64,6 +67,8 @@ def write_recipe(
     (folder / REQUIREMENTS).write_text("\n".join([*_requirements(provenance), ""]), "utf-8")
     if provenance.cells:
         _write_json(folder / NOTEBOOK, notebook_of(provenance.cells))
+        if any(MASK in source for source in provenance.cells):
+            notes.append("Secrets were masked in the notebook: write them again.")
     notes += [f"{name} was installed from {origin}" for name, origin in _origins(provenance).items()]
     return notes
 
@@ -89,6 +94,32 @@ def _write_code(provenance: Provenance, folder: Path, here: Sequence[str]) -> It
 def _word(label: str) -> str:
     """Return a label that may stand in a docstring."""
     return re.sub(r"[^\w./@~ -]", "-", label)
+
+
+def _lend_inputs(provenance: Provenance, folder: Path) -> Iterator[str]:
+    """Link the inputs that no commit has to where the code expects them, if they are unchanged.
+
+    Yield a sentence for each input that is missing or has changed.
+    """
+    code = provenance.code
+    for noted in provenance.inputs:
+        path, there = Path(str(noted["path"])), folder / CODE / code.get("folder", "")
+        if "://" in str(noted["path"]) or not (code.get("root") or path.is_absolute()):
+            continue
+        original = Path(code.get("root", ""), code.get("folder", ""), path)
+        place = there / path  # an absolute path stays what it is
+        if place.exists() and not path.is_absolute():
+            continue
+        try:
+            same = fingerprint(original).get("checksum") == noted.get("checksum")
+            if same and not path.is_absolute() and ".." not in path.parts and there.is_dir():
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.symlink_to(original)
+        except (OSError, UsageError):
+            yield f"The input {_line(str(path))} is not here."
+        else:
+            if not same:
+                yield f"The input {_line(str(path))} has changed since."
 
 
 def _origins(provenance: Provenance) -> dict[str, str]:

@@ -267,3 +267,23 @@ def test_the_cells_of_a_notebook_make_a_checkpoint_again(
     ]
     done = python(folder)
     assert (done.returncode, "x: 42 = 42" in done.stdout) == (0, True), done.stderr
+
+
+@pytest.mark.parametrize("is_changed", [False, True])
+def test_an_input_that_no_commit_has_is_lent(
+    trained: Path, capsys: pytest.CaptureFixture[str], *, is_changed: bool
+) -> None:
+    def reads(_: object) -> None:
+        nbckpt.report(length=len(Path(nbckpt.data("data/ignored.csv")).read_text()))
+
+    (trained / "data").mkdir()
+    (trained / "data/ignored.csv").write_text("12345")
+    folder = trained / ".nbckpt/experiments"
+    nbckpt.run(reads, {}, name="reads", folder=folder, executor="inline")
+    background.settle()
+    if is_changed:
+        (trained / "data/ignored.csv").write_text("67890")
+    assert reproduce("reads/t0", "-o", "again") == 0
+    assert ("data/ignored.csv has changed since" in capsys.readouterr().out) == is_changed
+    assert (trained / "again/code/data/ignored.csv").exists() != is_changed
+    assert python(trained / "again").returncode == (2 if is_changed else 0)
