@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from nbckpt.trials.executors import Executor as Executor
     from nbckpt.trials.executors import Worker as Worker
     from nbckpt.trials.executors import WorkerLostError as WorkerLostError
+    from nbckpt.trials.model.annotation import Annotation as Annotation
     from nbckpt.trials.model.callback import Callback as Callback
     from nbckpt.trials.model.metrics import OnResult as OnResult
     from nbckpt.trials.model.retention import RetentionPolicy as RetentionPolicy
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from nbckpt.trials.training.trainable import Trainable as Trainable
 
 _HOMES = {
+    "Annotation": "nbckpt.trials.model.annotation",
     "ExperimentView": "nbckpt.trials.model.view",
     "OnResult": "nbckpt.trials.model.metrics",
     "Callback": "nbckpt.trials.model.callback",

@@ -49,7 +49,8 @@ def test_a_note_and_tags_are_kept_and_shown(session: Session) -> None:
     assert [column.name for column in table.columns][-2:] == ["tags", "note"]
     data = run(session, "trials", "e").for_json().trials
     assert (data[0].user_note, data[0].tags, data[1].tags) == ("better edges", ("good", "night"), ())
-    assert Experiment.read(folder(session).parent).trial("t0").annotation.note == "better edges"
+    again = Experiment.read(folder(session).parent).trial("t0").annotation
+    assert repr(again) == "Annotation('better edges', tags='good, night')"
     run(session, "untag", "t0", "good", "night")
     assert run(session, "note", "t0", "--clear").page().notes == ("It has neither a note nor tags.",)
     assert not (folder(session) / annotation.FILE).exists()
@@ -143,6 +144,7 @@ def test_tags_of_many_threads_are_all_kept(session: Session) -> None:
     assert len(annotation.read(folder(session)).tags) == 8
 
 
+@pytest.mark.slow
 def test_another_process_notes_a_running_trial(session: Session) -> None:
     seen: list[str] = []
 

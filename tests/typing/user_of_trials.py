@@ -25,6 +25,7 @@ from nbckpt.states import (
     use_folder,
 )
 from nbckpt.trials import (
+    Annotation,
     Callback,
     Catalog,
     CheckpointFolder,
@@ -134,6 +135,7 @@ def look_at_experiments(folder: Path) -> list[str]:
     assert_type(trial.results, list[dict[str, Any]])
     assert_type(trial.metrics, dict[str, Any])
     assert_type(trial.status, Status)
+    assert_type(trial.annotation, Annotation)
     assert_type(trial.error, str)
     assert_type(trial.checkpoint, Checkpoint | None)
     assert_type(trial.checkpoint_name, str | None)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from nbckpt.core.schema import SEALED, seal, unseal
 from nbckpt.errors import CorruptError, NbckptError, StoreError, UsageError
+from nbckpt.render import short
 from nbckpt.store.files import explained, only_files, write_file
 from nbckpt.store.locks import Timeout, file_lock
 from nbckpt.store.scan import OUTSIDE, link_outside
@@ -19,6 +20,7 @@ LONGEST_NOTE = 10_000
 MOST_TAGS = 100
 _MOST_BYTES = 1 << 20
 _LOCK_S = 10.0
+_SHOWN = 40
 _TAG = re.compile(r"[\w][\w.:/+-]{0,99}")
 _FORM = {"format": int, "note": str, "tags": [str]}
 
@@ -36,6 +38,9 @@ class Annotation:
     note: str = ""
     tags: tuple[str, ...] = ()
     damage: str = ""
+
+    def __repr__(self) -> str:
+        return f"Annotation({short(self.note, _SHOWN)!r}, tags={short(', '.join(self.tags), _SHOWN)!r})"
 
 
 def read(trial: Path) -> Annotation:
