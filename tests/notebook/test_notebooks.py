@@ -47,7 +47,7 @@ def test_a_rerun_notebook_gives_the_committed_outputs(path: Path, tmp_path: Path
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *nbval, sanitize, "."],
         cwd=tmp_path,
-        env=os.environ | {"IPYTHONDIR": str(startup.parents[1])},
+        env=os.environ | {"IPYTHONDIR": str(startup.parents[1]), "NBCKPT_PROVENANCE": "1"},
         capture_output=True,
         text=True,
         check=False,
