@@ -10,6 +10,7 @@ from nbckpt.commands.table import Session
 from nbckpt.errors import UsageError
 from nbckpt.render import Hint, Page, Result
 from nbckpt.trials.model import annotation
+from nbckpt.trials.model.view import internals
 
 TrialName = Annotated[str, Word("TRIAL", "trial", "A trial: EXP/t3, or t3 of the newest experiment.")]
 
@@ -72,4 +73,5 @@ def annotate(
     now = trial.annotation
     if text is not None or add or remove:
         now = annotation.change(trial.folder, note=text, add=add, remove=remove)
+        internals(experiment).touch()  # tables that follow the trials show it
     return TrialAnnotated(f"{experiment.name}/{trial.id}", now.note, now.tags)

@@ -335,6 +335,17 @@ def test_the_best_first_by_the_metric_that_is_chosen(notebook: Notebook) -> None
     assert order() == ["t2", "t0", "t1"]
 
 
+def test_the_trials_pane_shows_notes_and_tags(notebook: Notebook) -> None:
+    notebook.run("def train(config): yield config['x']")
+    notebook.run("%ckpt run train --grid x=1,2 --name e --wait")
+    notebook.run("%ckpt tag e/t0 good")
+    tab = opened(notebook, "trials")._tabs[1]
+    assert ">good<" in tab._table.value
+    notebook.run('%ckpt note e/t1 "better <b>edges</b>"')
+    tab.refresh()
+    assert "better &lt;b&gt;edges&lt;/b&gt;" in tab._table.value
+
+
 @pytest.mark.slow
 def test_a_long_table_is_paged(notebook: Notebook) -> None:
     notebook.run("def train(config): yield config['x']")
