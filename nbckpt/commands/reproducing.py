@@ -24,7 +24,7 @@ from nbckpt.provenance.background import settle
 from nbckpt.provenance.checkpoint import read_provenance
 from nbckpt.provenance.document import Provenance
 from nbckpt.provenance.install import make_environment, run_program
-from nbckpt.provenance.lines import described
+from nbckpt.provenance.lines import lines
 from nbckpt.provenance.recipe import PARAMETERS, RUN, write_recipe
 from nbckpt.provenance.trial import read_attempts
 from nbckpt.render import Column, Hint, Page, Result, Table, count
@@ -129,7 +129,7 @@ def reproduce(
             discard(stage)
     if run:
         rows = _run(folder, limit, trust=trust)
-    return Reproduced(label, _short(folder), tuple(described(provenance)), tuple(notes), rows, session.face)
+    return Reproduced(label, _short(folder), tuple(lines(provenance)), tuple(notes), rows, session.face)
 
 
 Written = tuple[str, Provenance, list[str], bool]

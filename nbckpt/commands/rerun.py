@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -135,9 +136,10 @@ def _read(file: Path, form: Any) -> Any:
 def _work_folder(folder: Path, task: Mapping[str, Any]) -> Path:
     """Return the folder to run in: where it ran below the code, if that is there."""
     code = folder / CODE
-    work: Path = (code / str(task["folder"])).resolve()
-    if work.is_dir() and work.is_relative_to(code.resolve()):
-        return work
+    with suppress(OSError, ValueError):  # no folder can have this name
+        work = (code / str(task["folder"])).resolve()
+        if work.is_dir() and work.is_relative_to(code.resolve()):
+            return work
     return code if code.is_dir() else folder
 
 

@@ -89,7 +89,7 @@ class Code:
 
 def find_root(folder: Path) -> Path | None:
     """Return the top folder of the working tree that *folder* is in; None if it is in none."""
-    with suppress(OSError):
+    with suppress(OSError, ValueError):
         return next((top for top in (folder, *folder.parents) if (top / ".git").exists()), None)
     return None
 

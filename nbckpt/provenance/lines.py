@@ -40,7 +40,7 @@ def warnings(provenance: Provenance) -> list[str]:
     if not (code.get("changed") or code.get("untracked")):
         return notes
     lost = [*code["left_out"], *code["untracked"]]
-    kept = f"{count(len(code['changed']), 'changed file')} not committed" if code["changed"] else ""
+    kept = f"{count(len(code['changed']), 'changed file')}" if code["changed"] else ""
     kept += ", kept as a patch" if kept and not code["left_out"] else ""
     missing = f"not kept: {_names(lost)}" if lost else ""
     return [short(f"Not committed: {'; '.join(filter(None, (kept, missing)))}", _MOST), *notes]

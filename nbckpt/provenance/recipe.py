@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from nbckpt.errors import UsageError
 from nbckpt.provenance.checkout import check_out
 from nbckpt.provenance.document import Provenance
 from nbckpt.provenance.fingerprint import fingerprint
@@ -60,11 +59,12 @@ def write_recipe(
         OSError: The disk failed.
     """
     notes = [*_write_code(provenance, folder, here), *_lend_inputs(provenance, folder)]
+    notes += _missing(provenance.code, folder)
     _write_json(folder / PROVENANCE, dict(provenance.document))
     _write_json(folder / SEEDS, dict(provenance.seeds))
     _write_json(folder / TASK, {"label": label, "folder": provenance.code.get("folder", ""), **task})
-    (folder / RUN).write_text(_RUN.format(label=_word(label)), "utf-8")
-    (folder / REQUIREMENTS).write_text("\n".join([*_requirements(provenance), ""]), "utf-8")
+    _write_text(folder / RUN, _RUN.format(label=_word(label)))
+    _write_text(folder / REQUIREMENTS, "\n".join([*_requirements(provenance), ""]))
     if provenance.cells:
         _write_json(folder / NOTEBOOK, notebook_of(provenance.cells))
         if any(MASK in source for source in provenance.cells):
@@ -85,7 +85,12 @@ def _write_code(provenance: Provenance, folder: Path, here: Sequence[str]) -> It
         yield from check_out(code["commit"], provenance.patch, sources, folder / CODE)
     except GitError as error:
         yield f"The code at {code['commit'][:10]} is not here: {error}"
-    missing = [*code["left_out"], *code["untracked"]]
+
+
+def _missing(code: Mapping[str, Any], folder: Path) -> Iterator[str]:
+    """Yield a sentence about files of the working tree that were not kept and are not lent."""
+    names = [*code.get("left_out", ()), *code.get("untracked", ())]
+    missing = [_line(name) for name in names if not _exists(folder / CODE / name)]
     if missing:
         more = f" and {len(missing) - _MOST_NAMES} more" if len(missing) > _MOST_NAMES else ""
         yield f"Not kept, so not here: {', '.join(missing[:_MOST_NAMES])}{more}"
@@ -108,14 +113,15 @@ def _lend_inputs(provenance: Provenance, folder: Path) -> Iterator[str]:
             continue
         original = Path(code.get("root", ""), code.get("folder", ""), path)
         place = there / path  # an absolute path stays what it is
-        if place.exists() and not path.is_absolute():
+        if _exists(place) and not path.is_absolute():
             continue
         try:
             same = fingerprint(original).get("checksum") == noted.get("checksum")
-            if same and not path.is_absolute() and ".." not in path.parts and there.is_dir():
+            inside = (folder / CODE).resolve()
+            if same and not path.is_absolute() and place.resolve().is_relative_to(inside) and there.is_dir():
                 place.parent.mkdir(parents=True, exist_ok=True)
                 place.symlink_to(original)
-        except (OSError, UsageError):
+        except (OSError, ValueError):  # it is gone, or no file can have this name
             yield f"The input {_line(str(path))} is not here."
         else:
             if not same:
@@ -164,5 +170,17 @@ def notebook_of(cells: Sequence[str]) -> dict[str, Any]:
     }
 
 
+def _exists(path: Path) -> bool:
+    """Tell whether a path of a stranger exists; False if no file can have this name."""
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
+
+
 def _write_json(file: Path, document: Any) -> None:
-    file.write_text(json.dumps(document, indent=1) + "\n", "utf-8")
+    _write_text(file, json.dumps(document, indent=1) + "\n")
+
+
+def _write_text(file: Path, text: str) -> None:
+    file.write_text(text, "utf-8", errors="backslashreplace")

@@ -50,7 +50,7 @@ def test_a_checkpoint_shows_where_it_comes_from(
     text = shown(tracker, capsys, "show", "n")
     assert f"Code: {kept.code['commit'][:10]} on main" in text
     assert f"With: Python {kept.machine['python']}, {len(kept.packages)} packages" in text
-    assert "1 changed file not committed, kept as a patch" in text
+    assert "1 changed file, kept as a patch" in text
     assert b"+RATE = 2" in kept.patch
 
 

@@ -183,6 +183,9 @@ def test_a_trial_without_provenance_is_an_error(repository: Path, capsys: pytest
         {"code": {"root": "", "remote": "ext::sh -c touch% x"}},
         {"code": {"root": "", "remote": "--upload-pack=touch x"}},
         {"code": {"folder": "../../.."}},
+        {"code": {"folder": "\0", "root": "/\0", "untracked": ["\0", "\ud800"]}},
+        {"data": [{"path": "\0"}, {"path": "\ud800"}, {"path": "/dev/zero"}, {"path": "../x"}]},
+        {"machine": {"python": "\ud800\0"}},
         {"origins": {"evil\n--index-url http://x": "y\nz"}},
     ],
 )
@@ -192,7 +195,7 @@ def test_a_strangers_provenance_runs_nothing(
     def changed(task: Any, *rest: Any) -> Any:
         kept = finished(task, *rest)
         for part, fields in change.items():
-            kept[part] = {**kept.get(part, {}), **fields}
+            kept[part] = fields if isinstance(fields, list) else {**kept.get(part, {}), **fields}
         return kept
 
     finished = document.finished
@@ -284,6 +287,27 @@ def test_an_input_that_no_commit_has_is_lent(
     if is_changed:
         (trained / "data/ignored.csv").write_text("67890")
     assert reproduce("reads/t0", "-o", "again") == 0
-    assert ("data/ignored.csv has changed since" in capsys.readouterr().out) == is_changed
+    shown = capsys.readouterr().out
+    assert ("data/ignored.csv has changed since" in shown) == is_changed
+    assert "Not kept" not in shown
     assert (trained / "again/code/data/ignored.csv").exists() != is_changed
     assert python(trained / "again").returncode == (2 if is_changed else 0)
+
+
+def test_an_input_is_not_lent_through_a_link_of_the_commit(
+    trained: Path, git: Callable[..., str], tmp_path: Path
+) -> None:
+    def reads(_: object) -> None:
+        nbckpt.data("data/file.csv")
+
+    (tmp_path / "outside").mkdir()
+    (trained / "data").symlink_to(tmp_path / "outside")
+    git("add", "data")
+    git("commit", "--quiet", "-m", "link")
+    (tmp_path / "outside/file.csv").write_text("1")
+    folder = trained / ".nbckpt/experiments"
+    nbckpt.run(reads, {}, name="reads", folder=folder, executor="inline")
+    background.settle()
+    (tmp_path / "outside/file.csv").rename(tmp_path / "outside/moved.csv")
+    assert reproduce("reads/t0", "-o", "again") == 0
+    assert [file.name for file in (tmp_path / "outside").iterdir()] == ["moved.csv"]

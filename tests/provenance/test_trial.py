@@ -37,7 +37,7 @@ def test_a_trial_shows_its_commit_and_its_changes(repository: Path, tmp_path: Pa
     shown = notes(run(tmp_path / "experiments"))
     (kept,) = read_attempts(tmp_path / "experiments/fits/t0")
     assert f"Code: {kept.code['commit'][:10]} on main" in shown
-    assert "1 changed file not committed, kept as a patch; not kept: new.py" in shown
+    assert "1 changed file, kept as a patch; not kept: new.py" in shown
     assert b"+RATE = 2" in kept.patch
 
 
