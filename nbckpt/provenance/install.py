@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import venv
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -29,6 +28,8 @@ def make_environment(folder: Path, limit_s: float) -> Path:
     Raises:
         UsageError: pip failed or took too long.
     """
+    import venv  # a browser has none
+
     venv.create(folder / ENVIRONMENT, with_pip=True, clear=True)
     python = folder / ENVIRONMENT / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
     pip = [str(python), "-m", "pip", "install", "--quiet", "--no-deps", "--disable-pip-version-check"]
