@@ -80,3 +80,20 @@ def test_a_second_process_is_told_who_tracks(tmp_path: Path) -> None:
     )
     assert "UsageError: 'e' is run by another kernel or process" in done.stderr
     assert len(experiment(tmp_path).trials) == 1
+
+
+@pytest.mark.slow
+def test_a_tracked_script_is_reproduced_with_equal_metrics(tmp_path: Path) -> None:
+    script = tmp_path / "loop.py"
+    script.write_text(BEGIN)
+    environment = os.environ | {"NBCKPT_STORE": str(tmp_path / "store"), "NBCKPT_PROVENANCE": "1"}
+
+    def done(*words: str) -> str:
+        command = [sys.executable, *words]
+        return subprocess.run(
+            command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True
+        ).stdout
+
+    done(str(script))
+    assert "Wrote again" in done("-m", "nbckpt", "reproduce", "e/t0", "-o", "again")
+    assert "loss: 0.3333333333333333 = 0.3333333333333333" in done("again/run.py")
