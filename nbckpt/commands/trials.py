@@ -53,6 +53,7 @@ def run(
     resume: Literal["auto", "must", "never"] = "auto",
     wait: Wait = False,
     no_provenance: bool = False,
+    system_metrics: bool = False,
 ) -> Experiment:
     """Run a function once for each configuration.
 
@@ -74,12 +75,12 @@ def run(
         every: Save a Trainable, or the states of a function, after every N results.
         resume: Whether an experiment of this name must exist, must not exist, or may exist.
         no_provenance: Do not keep the commit, the packages, the machine and the cells.
+        system_metrics: Also keep the load of the machine.
     """
     namespace = session.namespace
-    trainable = values.find_function(function, namespace)
     grids = {key: grid_search(options) for key, options in values.lists(grid, namespace).items()}
     experiment = run_experiment(
-        trainable,
+        values.find_function(function, namespace),
         values.with_lists(values.assignments(config, namespace), grids),
         num_samples=samples,
         executor=executor,
@@ -96,6 +97,7 @@ def run(
         sync_config=SyncConfig(upload_dir=sync) if sync else None,
         restore=_origin(session, restore) if restore else None,
         provenance=not no_provenance,
+        system_metrics=system_metrics,
     )
     return _under_way(session, experiment, wait=wait)
 

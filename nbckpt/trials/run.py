@@ -24,6 +24,7 @@ from nbckpt.trials.engine.fetch import fetch, is_there
 from nbckpt.trials.engine.optuna import open_search
 from nbckpt.trials.engine.runner import Runner
 from nbckpt.trials.engine.search import Search
+from nbckpt.trials.engine.system import check_installed
 from nbckpt.trials.engine.upload import SyncerCallback
 from nbckpt.trials.executors import Executor, open_executor
 from nbckpt.trials.executors.cell import CellExecutor, only_in_its_loop
@@ -72,6 +73,7 @@ def run(
     sync_config: SyncConfig | None = None,
     restore: Restorable | None = None,
     provenance: bool = True,
+    system_metrics: bool = False,
 ) -> Experiment:
     """Run a function, once for each configuration, in the background. Return at once.
 
@@ -113,6 +115,8 @@ def run(
             checkpoint of its own, also after a resume. The experiment keeps a copy.
         provenance: Whether each trial keeps what is needed to do it again: the commit and the uncommitted
             changes, the packages, the machine, the cells. `%ckpt show EXP/t3` tells it.
+        system_metrics: Whether to keep the load of the machine with the results: the processor and the memory
+            through psutil, GPUs through pynvml, each if it is installed.
 
     Raises:
         UsageError: An argument is wrong; the message says which, and nothing was started.
@@ -137,28 +141,30 @@ def run(
         mode,
         sync=sync_config,
         provenance=provenance,
+        system_metrics=system_metrics,
     )
-    source = _checked(spec, executor, search)
-    place = experiment_folder(folder, name, spec, resume)
-    return _started(place, spec, resume, restore, source, executor, keep_seed=seed is None)
+    return _started(spec, folder, name, resume, restore, search, executor, keep_seed=seed is None)
 
 
 def _started(
-    folder: Path,
     spec: Spec,
+    folder: str | os.PathLike[str] | None,
+    name: str,
     resume: Resume,
     restore: Restorable | None,
-    search: Search | None,
+    search: Search | Study | None,
     executor: str | Executor,
     *,
     keep_seed: bool,
 ) -> Experiment:
-    """Give the experiment in *folder* its *spec*, and start its trials."""
-    origin = find_origin(restore, folder.parent)
-    experiment, runner = open_runner(folder, spec)
+    """Give the experiment its *spec* after a check of all arguments, and start its trials."""
+    source = _checked(spec, executor, search)
+    place = experiment_folder(folder, name, spec, resume)
+    origin = find_origin(restore, place.parent)
+    experiment, runner = open_runner(place, spec)
     with runner.claimed():
         _prepare(runner, spec, resume, origin, keep_seed=keep_seed)
-        runner.launch(experiment, _trials(runner, search), search, executor)
+        runner.launch(experiment, _trials(runner, source), source, executor)
     return experiment
 
 
@@ -166,6 +172,8 @@ def _checked(spec: Spec, executor: str | Executor, search: Search | Study | None
     """Return the search, after a check of the other arguments."""
     if spec.sync is not None:
         SyncerCallback(config=spec.sync)
+    if spec.system_metrics:
+        check_installed()
     trainable_class(spec.trainable)
     open_executor(executor, spec.resources)
     return open_search(search, spec)

@@ -15,6 +15,7 @@ from nbckpt.sync.shutdown import before_the_end
 from nbckpt.trials.engine.experiment import open_runner
 from nbckpt.trials.engine.open_trial import OpenTrial, end_all, follow_cells, open_trials
 from nbckpt.trials.engine.runner import Runner
+from nbckpt.trials.engine.system import check_installed
 from nbckpt.trials.engine.upload import SyncerCallback
 from nbckpt.trials.executors.cell import CellExecutor
 from nbckpt.trials.executors.output import speaker
@@ -43,6 +44,7 @@ def track(
     folder: str | os.PathLike[str] | None = None,
     sync_config: SyncConfig | None = None,
     provenance: bool = True,
+    system_metrics: bool = False,
     **parameters: Any,
 ) -> OpenTrial:
     """Open a trial, to which the code that follows reports.
@@ -71,6 +73,7 @@ def track(
         folder: Where experiments are kept; by default `experiments` in the store's folder.
         sync_config: Where to sync the experiment, and how often.
         provenance: Whether the trial keeps what is needed to do it again.
+        system_metrics: Whether to keep the load of the machine with the results. See `nbckpt.run`.
         parameters: Further values of the configuration.
 
     Raises:
@@ -93,7 +96,10 @@ def track(
         mode=mode,
         sync=sync_config,
         provenance=provenance,
+        system_metrics=system_metrics,
     )
+    if system_metrics:
+        check_installed()
     if sync_config is not None:
         SyncerCallback(config=sync_config)
     maker = maker_of(None)

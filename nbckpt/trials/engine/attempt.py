@@ -15,6 +15,7 @@ from nbckpt.trials.checkpoints.origin import lent
 from nbckpt.trials.checkpoints.record import Record
 from nbckpt.trials.engine.callbacks import Callbacks
 from nbckpt.trials.engine.search import SafeSearch
+from nbckpt.trials.engine.system import SystemSampler
 from nbckpt.trials.executors import Executor, Job, Worker, WorkerEndedError
 from nbckpt.trials.executors.output import Speaker, listener, speaker, teeing
 from nbckpt.trials.model.log import Log
@@ -57,6 +58,7 @@ class RunSettings:
     sync: SyncConfig = field(default_factory=SyncConfig)
     origin: str = ""
     provenance: bool = True
+    system_metrics: bool = False
 
 
 class Attempt:
@@ -83,6 +85,7 @@ class Attempt:
         self._saved_at = 0
         self._checkpoints = trial.checkpoints
         self._recorder = TrialRecorder(trial)
+        self._sampler = SystemSampler() if settings.system_metrics else None
 
     def ask(self, signal: ControlSignal) -> None:
         """Ask for a pause or a stop after the next result. A stop overrides a pause.
@@ -235,6 +238,8 @@ class Attempt:
         """Take in one result. Return whether the trial may continue."""
         settings, trial, metrics = self._settings, self.trial, result.metrics
         reason = given_up = ""
+        if self._sampler is not None and (load := self._sampler.sample()):
+            self._recorder.load(load)
         if metrics:
             # Before the checkpoint: after a crash in between, this result is repeated, not lost.
             self._recorder.result(metrics, result.media, durable=result.checkpoint == "given")

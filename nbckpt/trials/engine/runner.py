@@ -214,12 +214,12 @@ class Runner:
             spec.sync or SyncConfig(),
             spec.origin,
             spec.provenance,
+            spec.system_metrics,
         )
 
     def wait(self, timeout: float | None = None) -> bool:
         """See `Experiment.wait`."""
-        ended = self.pool.wait(timeout)
-        if ended and self._owner is not None:
+        if (ended := self.pool.wait(timeout)) and self._owner is not None:
             self._owner.join()
         return ended
 

@@ -40,6 +40,7 @@ _KNOWN: dict[str, dict[str, Any]] = {
     "end": {"note?": str, "early?": bool, **_AT},
     "error": {"error": str, "traceback": str, "retry": bool, **_AT},
     "queue": _AT,
+    "load": {"load": {str: float}, **_AT},
 }
 """The required fields of each event that a trial knows; a later version may write other events."""
 

@@ -74,6 +74,10 @@ class TrialRecorder:
             event["media"] = store(self.trial.folder.parent, media)
         self._record(event, durable=durable)
 
+    def load(self, load: Mapping[str, float]) -> None:
+        """Record the load of the machine, apart from the results."""
+        self._record({"event": "load", "load": dict(load)})
+
     def saved(self, record: Record) -> None:
         """Record that the trial saved a checkpoint."""
         self._record({"event": "checkpoint", "name": record.name, "iteration": record.iteration})

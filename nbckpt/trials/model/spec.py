@@ -64,6 +64,7 @@ class Spec:
         sync: Where and how to sync the experiment; None if it is not synced.
         origin: Where the checkpoint that trials start from is from, for people; empty if there is none.
         provenance: Whether trials keep what is needed to do them again.
+        system_metrics: Whether the load of the machine is kept with the results.
     """
 
     trainable: Callable[..., Any] | None
@@ -84,6 +85,7 @@ class Spec:
     sync: SyncConfig | None = None
     origin: str = ""
     provenance: bool = True
+    system_metrics: bool = False
 
     def __post_init__(self) -> None:
         """Refuse impossible values."""
@@ -129,6 +131,7 @@ _FORM = {
     "sync?": {str: str},
     "origin?": str,
     "provenance?": bool,
+    "system_metrics?": bool,
     "trainable": {"name": str, **dict.fromkeys(("pickle?", "signature?", "left_out?", "algorithms?"), str)},
 }
 
@@ -152,6 +155,7 @@ def write(folder: Path, spec: Spec, signer: Signer) -> None:
         "upload_dir": spec.sync.upload_dir if spec.sync else None,
         "sync": dict(spec.sync.settings()) if spec.sync else {},
         **({} if spec.provenance else {"provenance": False}),
+        **({"system_metrics": True} if spec.system_metrics else {}),
         "config": plain(dict(spec.config)),
         **({"origin": spec.origin} if spec.origin else {}),
         "trainable": {"name": spec.function_name, **_packed(spec, signer)},
@@ -316,6 +320,7 @@ def read(folder: Path) -> Kept:
             resources=document["resources_per_trial"],
             origin=document.get("origin", ""),
             provenance=document.get("provenance", True),
+            system_metrics=document.get("system_metrics", False),
             **{name: document[name] for name in _AS_THEY_ARE},
         )
         pickle = base64.b64decode(kept.get("pickle", ""), validate=True)

@@ -13,6 +13,7 @@ from nbckpt.media.stored import StoredMedia, stored
 from nbckpt.trials.model.journal import Event
 
 _MOST_PREVIEWS = 200
+_MOST_LOADS = 1000
 
 
 class Status(enum.StrEnum):
@@ -43,6 +44,7 @@ class TrialState:
     status: Status = Status.PENDING
     results: list[dict[str, Any]] = field(default_factory=list)
     media: list[StoredMedia] = field(default_factory=list)
+    loads: list[dict[str, float]] = field(default_factory=list)
     checkpoint: str | None = None
     checkpoint_iteration: int = 0
     error: str = ""
@@ -88,6 +90,9 @@ class TrialState:
             self.checkpoint, self.checkpoint_iteration = event["name"], event["iteration"]
         elif kind == "queue":
             self.status = Status.PENDING
+        elif kind == "load":
+            self.loads.append({"at": at or 0.0, **event["load"]})
+            del self.loads[:-_MOST_LOADS]
         elif kind == "error":
             self.error, self.traceback = event["error"], event["traceback"]
             self.failures += 1

@@ -100,6 +100,14 @@ class Trial(Rich):
         return list(self._state.media)
 
     @property
+    def loads(self) -> list[dict[str, float]]:
+        """The newest samples of the machine's load, with `system_metrics=True`: see `nbckpt.run`.
+
+        Each has the moment `at`, in seconds since 1970, and names such as `cpu_percent`.
+        """
+        return list(self._state.loads)
+
+    @property
     def history(self) -> pandas.DataFrame:
         """The results so far as a pandas DataFrame, a row for each result, with its media as `StoredMedia`.
 

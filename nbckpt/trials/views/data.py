@@ -38,6 +38,7 @@ class TrialData:
         tags: The tags that a user gave it.
         damage: A sentence about damage in its files; empty if there is none.
         media: The newest media of each name.
+        load: The newest sample of the machine's load; empty without `system_metrics`.
         provenance: What is needed to do its last attempt again; only if one trial is shown.
     """
 
@@ -59,6 +60,7 @@ class TrialData:
     tags: tuple[str, ...]
     damage: str
     media: tuple[MediaData, ...] = ()
+    load: Mapping[str, float] = field(default_factory=dict)
     provenance: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -118,4 +120,5 @@ def trial_data(trial: Trial, status: str) -> TrialData:
         annotation.tags,
         trial.damage,
         tuple(media.for_json() for media in newest_media(trial)),
+        next(iter(trial.loads[-1:]), {}),
     )

@@ -18,6 +18,7 @@ from nbckpt.trials.model.trial import Status, Trial
 from nbckpt.trials.model.view import ExperimentView
 from nbckpt.trials.views.data import TrialData, trial_data
 from nbckpt.trials.views.formats import shown_value
+from nbckpt.trials.views.load import load_tables
 from nbckpt.trials.views.media import media_page, newest_media
 from nbckpt.trials.views.metrics import inferred, metric_cell
 from nbckpt.trials.views.statuses import last_line, states_of
@@ -61,7 +62,7 @@ class TrialShown(Result):
         media = media_page(trial, self.step, self.name)
         return Page(
             headline,
-            (self._config(), self._metrics(), checkpoints, *media.tables),
+            (self._config(), self._metrics(), *load_tables(trial), checkpoints, *media.tables),
             (
                 *self._origin(),
                 *self._annotation(),
