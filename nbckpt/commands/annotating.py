@@ -38,7 +38,9 @@ class TrialAnnotated(Result):
 
 
 def note(session: Session, trial: TrialName, *words: Text, clear: bool = False) -> TrialAnnotated:
-    """Write a note on a trial, also while it runs. Without a text, show its note and tags.
+    """Write a note on a trial, also while it runs.
+
+    Without a text, show its note and tags.
 
     Args:
         words: The note. It replaces the former one.

@@ -2,6 +2,8 @@
 
     nbckpt.report(loss=0.1, samples=figure, table=frame, mask=nbckpt.media.Image(array))
 
+    nbckpt.open_experiment("net").trial("t0").media[-1].load()
+
 Figures of matplotlib, images of PIL, and frames of pandas or polars need no class: `report` recognises them.
 """
 

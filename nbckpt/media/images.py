@@ -135,7 +135,7 @@ def _as_bytes(array: Any) -> Any:
         raise UsageError(f"an array of {array.dtype} is not an image: give integers, floats or bools")
     most = 255 if array.dtype.kind in "iu" else 1
     if array.dtype.kind == "f":
-        array = numpy.nan_to_num(array.astype(numpy.float64), nan=0.0)
+        array = numpy.nan_to_num(array, nan=0.0, posinf=numpy.inf, neginf=-numpy.inf)
     low, high = array.min(), array.max()
     if low < 0 or high > most:
         raise UsageError(

@@ -57,7 +57,7 @@ def free_media(catalog: Catalog, *, dry_run: bool = False) -> UnusedMedia:
 
 
 def _unused(experiment: Path) -> list[Path]:
-    """Return the media that no journal names; none if one of the journals is not whole."""
+    """Return the media that no journal names; none if a journal is not whole or names unknown media."""
     used: set[str] = set()
     try:
         for trial in trial_names(experiment):
@@ -67,7 +67,10 @@ def _unused(experiment: Path) -> list[Path]:
                 if isinstance(event, Damage):
                     return []
                 if "media" in event:
-                    used.update(media.path.name for media in stored(experiment, 0, event["media"]))
+                    known = list(stored(experiment, 0, event["media"]))
+                    if not isinstance(event["media"], dict) or len(known) < len(event["media"]):
+                        return []  # a later version may have written it
+                    used.update(media.path.name for media in known)
     except StoreError:
         return []
     names = sorted(os.listdir(experiment / FOLDER))  # noqa: PTH208

@@ -285,7 +285,7 @@ def test_an_adaptdl_program_runs_with_only_its_import_changed(tmp_path: Path) ->
     program = textwrap.dedent(
         """
         import pickle
-        import nbckpt as checkpoint
+        from nbckpt import states as checkpoint
 
         class Counter(checkpoint.State):
             def __init__(self):

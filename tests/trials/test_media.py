@@ -29,6 +29,7 @@ from nbckpt.render.result import html_of
 from nbckpt.render.text import text
 from nbckpt.store import LocalStore
 from nbckpt.tracker import Tracker
+from nbckpt.trials.model.journal import Journal
 from nbckpt.trials.model.trial import Trial, state_of
 
 numpy = pytest.importorskip("numpy", reason="makes images")
@@ -247,6 +248,7 @@ def test_a_figure_that_cannot_be_drawn_leaves_a_text(ran: Callable[..., Trial]) 
         (numpy.zeros(3), "shape (3,) is not an image"),
         (numpy.full((2, 2), 1.5), "has values from 1.5 to 1.5; float64 must be from 0 to 1"),
         (numpy.full((2, 2), 300), "must be from 0 to 255"),
+        (numpy.full((2, 2), numpy.inf), "has values from inf to inf"),
         (numpy.zeros((2, 2), complex), "an array of complex128 is not an image"),
         (numpy.zeros((0, 2)), "has 2 x 0 pixels"),
         (numpy.broadcast_to(numpy.uint8(1), (10_000, 10_000)), "the limit is 50,000,000"),
@@ -265,6 +267,7 @@ def test_what_is_not_an_image_is_refused(given: Any, message: str) -> None:
     [
         numpy.ones((2, 3), bool),
         numpy.linspace(0, 1, 6).reshape(2, 3),
+        numpy.full((2, 3), numpy.nan, numpy.float16),
         numpy.arange(6).reshape(2, 3),
         numpy.zeros((2, 3, 1), numpy.uint8),
         numpy.zeros((2, 3, 2), numpy.uint8),
@@ -449,6 +452,19 @@ def test_gc_keeps_all_media_beside_a_damaged_journal(session: Session, ran: Call
     before = kept(trial)
     said(session, "gc")
     assert kept(trial) == before
+
+
+def test_gc_keeps_all_media_beside_a_kind_of_later(session: Session, ran: Callable[..., Trial]) -> None:
+    trial = ran({"loss": 1.0, "note": nbckpt.media.Text("long")})
+    only(trial, "note").path.with_name(f"{'ab' * 32}.wav").touch()
+    line = {"type": "audio", "digest": "ab" * 32, "size": 0, "preview": {}}
+    journal = Journal(trial.folder / "events.jsonl")
+    journal.append({"event": "result", "result": {"training_iteration": 2}, "media": {"sound": line}})
+    journal.close()
+    before = kept(trial)
+    said(session, "gc")
+    assert kept(trial) == before
+    assert len(Trial.read(trial.folder).media) == 1
 
 
 def test_no_link_to_other_media_is_followed(
