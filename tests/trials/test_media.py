@@ -234,7 +234,8 @@ def test_a_report_has_a_limited_number_of_media(ran: Callable[..., Trial]) -> No
     assert trial.results[0]["notes"][0].startswith("not kept: the limit is 100 media for one report")
 
 
-@pytest.mark.filterwarnings("ignore:.*is deprecated:DeprecationWarning")  # matplotlib 3.9 with a newer pyparsing
+# matplotlib 3.9 calls a newer pyparsing by names that are deprecated there.
+@pytest.mark.filterwarnings("ignore:.*is deprecated:DeprecationWarning")
 def test_a_figure_that_cannot_be_drawn_leaves_a_text(ran: Callable[..., Trial]) -> None:
     figures = pytest.importorskip("matplotlib.figure", reason="needs matplotlib")
     figure = figures.Figure()
