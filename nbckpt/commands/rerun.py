@@ -195,7 +195,7 @@ def _same(old: Any, new: Any) -> bool:
 
 
 def _run_program(folder: Path, work: Path, task: Mapping[str, Any]) -> list[Again]:
-    """Run the cells or the script with a store of its own, and compare what it saved or reported."""
+    """Run the cells or the script in a new store. Compare the saved values or the reported metrics."""
     command = [sys.executable, "-m", "IPython", "--no-banner", "--quick", str(folder / NOTEBOOK)]
     if task["mode"] == "script":
         command = [sys.executable, *_script(folder, task)]

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from nbckpt.errors import UsageError
+from nbckpt.errors import NotFoundError, UsageError
 from nbckpt.states.maker import Maker, maker_of
 from nbckpt.sync import SyncConfig
 from nbckpt.sync.shutdown import before_the_end
@@ -24,7 +24,7 @@ from nbckpt.trials.model.retention import RetentionPolicy
 from nbckpt.trials.model.space import canonical
 from nbckpt.trials.model.spec import Spec
 from nbckpt.trials.model.trial import Trial
-from nbckpt.trials.run import checked_callbacks, experiment_folder, find_or_make
+from nbckpt.trials.run import Resume, checked_callbacks, experiment_folder, find_or_make
 from nbckpt.trials.training.loop import PlainLoop
 from nbckpt.trials.training.session import current
 
@@ -65,7 +65,8 @@ def track(
         name: The experiment's name.
         config: The configuration.
         resume: Continue the newest trial that was paused or interrupted and that has these parameters; if
-            there is none, open a new one. Or the short name of the trial to continue, such as "t3".
+            there is none, open a new one, or with "must" none. Or the short name of the trial to continue,
+            such as "t3".
         metric: The metric that compares trials.
         mode: Whether `min` or `max` of the metric is best.
         keep_checkpoints: How many of a trial's newest checkpoints to keep, or a `RetentionPolicy`.
@@ -79,7 +80,7 @@ def track(
     Raises:
         UsageError: This code runs in a trial already; another process runs the experiment; or the experiment
             is one of `nbckpt.run`. Nothing was opened.
-        NotFoundError: There is no such trial to resume.
+        NotFoundError: *resume* is "must", and there is no such trial. No trial was made.
         StoreError: The disk or the remote storage failed.
     """
     if current.get() is not None or speaker.get() is not None:
@@ -98,20 +99,26 @@ def track(
         provenance=provenance,
         system_metrics=system_metrics,
     )
-    if system_metrics:
-        check_installed()
-    if sync_config is not None:
-        SyncerCallback(config=sync_config)
+    _check(spec)
+    existing: Resume = "must" if resume == "must" else "auto"
     maker = maker_of(None)
     _end_former(name, maker)
-    experiment, runner = open_runner(experiment_folder(folder, name, spec, "auto"), spec)
+    experiment, runner = open_runner(experiment_folder(folder, name, spec, existing), spec)
     with _turn, runner.claimed():
-        _take_in(runner, spec)
+        _take_in(runner, spec, existing)
         trial = _to_continue(runner, given, resume=resume) or runner.add(given)[0]
         attempt = runner.open(experiment, trial)
     follow_cells()
     before_the_end(end_all, first=True)
     return OpenTrial(experiment, runner.pool, attempt, maker)
+
+
+def _check(spec: Spec) -> None:
+    """Refuse settings that cannot be met, before anything is made."""
+    if spec.system_metrics:
+        check_installed()
+    if spec.sync is not None:
+        SyncerCallback(config=spec.sync)
 
 
 def _end_former(name: str, maker: Maker) -> None:
@@ -126,9 +133,9 @@ def _end_former(name: str, maker: Maker) -> None:
             trial.finish()
 
 
-def _take_in(runner: Runner, spec: Spec) -> None:
+def _take_in(runner: Runner, spec: Spec, resume: Resume) -> None:
     """Make the experiment, or read the one that is there, and give it the new settings."""
-    find_or_make(runner.folder, spec, "auto")
+    find_or_make(runner.folder, spec, resume)
     runner.refresh()
     before = runner.spec
     if before.executor != CellExecutor.name:
@@ -149,7 +156,7 @@ def _take_in(runner: Runner, spec: Spec) -> None:
 
 def _to_continue(runner: Runner, given: Mapping[str, Any], *, resume: bool | str) -> Trial | None:
     """Return the trial to continue, or None for a new one."""
-    if isinstance(resume, str):
+    if isinstance(resume, str) and resume != "must":
         trial = runner.trial(resume)
         if runner.pool.has(trial):
             raise UsageError(f"{runner.folder.name}/{trial.id} is open already: finish it first")
@@ -160,4 +167,6 @@ def _to_continue(runner: Runner, given: Mapping[str, Any], *, resume: bool | str
         agrees = canonical({key: trial.config.get(key) for key in given}) == canonical(given)
         if agrees and not trial.finished and not runner.pool.has(trial):
             return trial
+    if resume == "must":
+        raise NotFoundError(f"{runner.folder.name!r} has no trial to continue, but resume is 'must'")
     return None

@@ -137,8 +137,12 @@ def test_a_run_resumes_by_its_id(store: Path) -> None:
     run.trial.close(pause=True)
     again = wandb.init(project="p", id="abc", resume="must")
     assert (again.resumed, again.config.lr, again.id) == (True, 1, "abc")
-    with pytest.raises(NotFoundError, match="'q' has no trial to continue"):
+    with pytest.raises(NotFoundError, match=r"there is no experiment 'q' in .* to resume"):
         wandb.init(project="q", id="x", resume="must")
+    assert not (store / "experiments" / "q").exists()
+    with pytest.raises(NotFoundError, match="'p' has no trial to continue"):
+        wandb.init(project="p", id="other", resume="must")
+    assert len(trials(store)) == 1
 
 
 def test_an_exit_code_and_an_error_fail_the_run(store: Path) -> None:

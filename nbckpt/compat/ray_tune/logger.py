@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import IO, Any
 
@@ -15,7 +16,7 @@ from nbckpt.trials.model.metrics import flat, plain
 from nbckpt.trials.model.trial import Trial
 
 
-class _FileLogger(Callback):
+class _FileLogger(Callback, ABC):
     """Writes a trial's results to a file when the trial ends, fails or rests."""
 
     _file: str
@@ -37,8 +38,9 @@ class _FileLogger(Callback):
             if not trial.finished:
                 self.on_trial_complete(trial)
 
+    @abstractmethod
     def _write(self, results: list[dict[str, Any]], file: IO[str]) -> None:
-        raise NotImplementedError
+        """Write all results to a file."""
 
 
 class JsonLoggerCallback(_FileLogger):

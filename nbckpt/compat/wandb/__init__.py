@@ -9,7 +9,7 @@ from typing import Any
 from nbckpt.compat.wandb.arguments import MEANINGS, NAMES, NOTHING_TO_DO, REFUSED
 from nbckpt.compat.wandb.data import Html, Image, Table
 from nbckpt.compat.wandb.runs import Run, Values
-from nbckpt.errors import NotFoundError, UsageError
+from nbckpt.errors import UsageError
 from nbckpt.suggestion import suggestion
 from nbckpt.trials.track import track
 
@@ -47,7 +47,7 @@ def init(project: str | None = None, *, config: Any = None, **arguments: Any) ->
 
     Raises:
         UsageError: An argument does not exist or is refused. The message says what to use instead.
-        NotFoundError: There is no trial to continue, but *resume* is `must`.
+        NotFoundError: *resume* is `must`, and no trial can be continued. Nothing was made.
     """
     given = _checked(arguments)
     former = _runs[-1] if _runs and _runs[-1].trial is not None and _runs[-1].trial.is_open else None
@@ -58,15 +58,12 @@ def init(project: str | None = None, *, config: Any = None, **arguments: Any) ->
     name = _ALLOWED.sub("-", project or "uncategorized").lstrip(".-") or "uncategorized"
     values = dict(config if isinstance(config, Mapping) else vars(config)) if config is not None else {}
     values = {key: given[key] for key in _IN_CONFIG if given.get(key) is not None} | values
-    resume = given.get("resume") not in {None, False, "never"}
+    resume = "must" if given.get("resume") == "must" else given.get("resume") not in {None, False, "never"}
     if given.get("mode") == "disabled":
         opened = Run(None, name, values)
     else:
         known = {"id": values["id"]} if resume and "id" in values else values
         trial = track(name, known, resume=resume, folder=given.get("dir"))
-        if given.get("resume") == "must" and trial.trial.attempts < 2:
-            trial.finish()
-            raise NotFoundError(f"{name!r} has no trial to continue, but resume is 'must'")
         trial.update_config({key: value for key, value in values.items() if key not in known})
         opened = Run(trial, name, dict(trial.config) | values)
     _runs[:] = [*(each for each in _runs if each.trial is not None and each.trial.is_open), opened]
