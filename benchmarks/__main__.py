@@ -10,14 +10,17 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks import cells, far, histories, report, small, starts, syncs, trials
+from benchmarks import cells, far, histories, kept, many, report, small, starts, syncs, trials, unwritten
 from benchmarks.peers import HERE, OWN, PEERS, RUNNERS, SYNCERS, InstallError, install, interpreter
 from benchmarks.suite import OURS, Suite
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_PARTS = ("starts", "history", "arrays", "mixed", "memory", "small", "far", "trials", "sync")
+_PARTS = (
+    *("starts", "history", "arrays", "mixed", "memory", "small", "unwritten", "kept", "far", "trials"),
+    *("many", "sync"),
+)
 _QUICK_MIB = 64
 _REST_S = 3.0
 
@@ -28,15 +31,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     size = _QUICK_MIB if options.quick else options.size
     pythons, missing = _pythons(options.peers, options.python)
     folder = _work_folder(options.folder)
-    saving = {name: it for name, it in pythons.items() if name not in {*RUNNERS, *SYNCERS}}
+    saving = {name: value for name, value in pythons.items() if name not in {*RUNNERS, *SYNCERS}}
     suite = Suite(folder, saving, options.rounds, _say, 0.0 if options.quick else _REST_S)
     suite.measured.failed |= missing
     try:
         if "starts" in options.only:
             starts.measure(suite.measured, folder, options.rounds, _say)
         if "history" in options.only:
-            many = histories.QUICK if options.quick else histories.MANY
-            histories.measure(suite.measured, folder, options.rounds, many, _say)
+            versions = histories.QUICK if options.quick else histories.MANY
+            histories.measure(suite.measured, folder, options.rounds, versions, _say)
         for workload in (cells.arrays(size), cells.mixed(size)):
             if workload.name in options.only:
                 suite.times(workload)
@@ -45,21 +48,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 suite.memory(workload)
         if "small" in options.only:
             small.measure(suite.measured, folder, options.rounds, _say)
+        if "kept" in options.only:
+            kept.measure(suite.measured, folder, options.rounds, size // 4, _say)
+        if "unwritten" in options.only:
+            unwritten.measure(suite.measured, folder, options.rounds, size, _say)
         if "far" in options.only:
             far.measure(suite.measured, folder, options.rounds, _say)
         if "trials" in options.only:
-            running = {name: it for name, it in pythons.items() if name in (OURS, *RUNNERS)}
+            running = {name: value for name, value in pythons.items() if name in (OURS, *RUNNERS)}
             trials.measure(suite.measured, folder, running, options.rounds, _say)
+        if "many" in options.only:
+            sizes = (many.QUICK_TRIALS, many.QUICK_REPORTS) if options.quick else (many.TRIALS, many.REPORTS)
+            many.measure(suite.measured, folder, options.rounds, sizes, _say)
         if "sync" in options.only:
-            syncing = {name: it for name, it in pythons.items() if name in (OURS, *SYNCERS)}
+            syncing = {name: value for name, value in pythons.items() if name in (OURS, *SYNCERS)}
             files = syncs.QUICK_FILES if options.quick else syncs.FILES
             syncs.measure(suite.measured, folder, syncing, options.rounds, (files, size), _say)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    found = report.rows(suite.measured, options.only)
+    rows = report.rows(suite.measured, options.only)
     print(f"{size} MiB of arrays, {options.rounds} rounds\n")
-    print(report.text(found, suite.measured))
-    _keep({"size_mib": size, "rounds": options.rounds, **report.as_json(found, suite.measured)})
+    print(report.text(rows, suite.measured))
+    _keep({"size_mib": size, "rounds": options.rounds, **report.as_json(rows, suite.measured)})
     return 1 if OURS in suite.measured.failed else 0
 
 
@@ -95,11 +105,13 @@ def _pythons(peers: str, python: str | None) -> tuple[dict[str, str], dict[str, 
     for name in names:
         if name not in PEERS:
             raise SystemExit(f"no peer {name!r}: there are {', '.join(PEERS)}")
-        found = interpreter(name)
-        if found is None and peers != "here" and name in OWN:
+        installed = interpreter(name)
+        if installed is None and peers != "here" and name in OWN:
             _say(f"installing {name}")
         try:
-            pythons[name] = found or install(name, python) if peers != "here" else found or _absent(name)
+            pythons[name] = (
+                installed or install(name, python) if peers != "here" else installed or _absent(name)
+            )
         except InstallError as error:
             missing[name] = f"not installed: {error}"
     return pythons, missing
@@ -117,11 +129,11 @@ def _work_folder(given: Path | None) -> Path:
     return folder
 
 
-def _keep(found: dict[str, object]) -> None:
+def _keep(content: dict[str, object]) -> None:
     results = HERE / "results"
     results.mkdir(exist_ok=True)
     file = results / time.strftime("%Y%m%d-%H%M%S.json")
-    file.write_text(json.dumps(found, indent=1))
+    file.write_text(json.dumps(content, indent=1))
     print(f"\n{file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file}")
 
 

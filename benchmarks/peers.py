@@ -45,8 +45,8 @@ OWN = {
 }
 HERE_INSTALLED = ("cloudpickle", "joblib", "dill", "s3fs")
 PEERS = (*HERE_INSTALLED, *OWN)
-RUNNERS = tuple(name for name, it in OWN.items() if it.does == "trials")
-SYNCERS = ("s3fs", *(name for name, it in OWN.items() if it.does == "sync"))
+RUNNERS = tuple(name for name, value in OWN.items() if value.does == "trials")
+SYNCERS = ("s3fs", *(name for name, value in OWN.items() if value.does == "sync"))
 
 
 class InstallError(Exception):
@@ -57,8 +57,8 @@ def interpreter(peer: str) -> str | None:
     """Return the interpreter that has *peer* installed, or None."""
     if peer in HERE_INSTALLED:
         return sys.executable if find_spec(peer) else None
-    found = _python_of(HERE / f".venv-{peer}")
-    return str(found) if found.exists() else None
+    python = _python_of(HERE / f".venv-{peer}")
+    return str(python) if python.exists() else None
 
 
 def install(peer: str, python: str | None = None) -> str:
@@ -100,11 +100,9 @@ def _suitable(versions: tuple[str, ...]) -> str:
         if named and subprocess.run([named, "--version"], capture_output=True, check=False).returncode == 0:
             return named
         if uv := shutil.which("uv"):
-            found = subprocess.run(
-                [uv, "python", "find", wanted], capture_output=True, text=True, check=False
-            )
-            if found.returncode == 0:
-                return found.stdout.strip()
+            done = subprocess.run([uv, "python", "find", wanted], capture_output=True, text=True, check=False)
+            if done.returncode == 0:
+                return done.stdout.strip()
     raise InstallError(f"needs Python {' or '.join(versions)}, and there is none on the path: give --python")
 
 

@@ -14,14 +14,19 @@ from benchmarks.far import IN_A_ROW
 from benchmarks.far import WORKLOAD as FAR
 from benchmarks.histories import FEW, MANY
 from benchmarks.histories import WORKLOAD as HISTORY
+from benchmarks.kept import PLAIN
+from benchmarks.kept import WORKLOAD as KEPT
+from benchmarks.many import WORKLOAD as MANY_TRIALS
 from benchmarks.peers import RUNNERS
-from benchmarks.small import ALONE
+from benchmarks.small import ALONE, WITHOUT
 from benchmarks.small import WORKLOAD as SMALL
 from benchmarks.starts import IPYTHON
 from benchmarks.starts import WORKLOAD as STARTS
 from benchmarks.suite import HASH, HASH_TWO, OURS, WRITE, Measured
 from benchmarks.syncs import WORKLOAD as SYNC
 from benchmarks.trials import WORKLOAD
+from benchmarks.unwritten import FLOOR, HASHING
+from benchmarks.unwritten import WORKLOAD as UNWRITTEN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,8 +34,10 @@ if TYPE_CHECKING:
 _MEMORY_MIB = 64
 _LAZY_MS = 50
 _REPORT_US = 10
+_METRIC_US = 0.7
 _TRIAL_MS = 2
 _MS, _US = 1e-3, 1e-6
+_MANY = {"table": "trials --where --sort", "find": "find_trials(where)"}
 _HISTORY = {"restore": 7.0, "save": 2.0}  # 2 us for each version
 _TUNE, _TUNE_1 = RUNNERS
 _CALLS = {"report": "report()", "report, process": "in a process", "trial": "an empty trial"}
@@ -40,6 +47,7 @@ _SYNCS = {
     "large": "one large file",
     "large again": "again",
 }
+_UNWRITTEN = {"again": ("nothing written", 8.0), "changed": ("1 % of one array written", 5.0)}
 _TASKS = {"save": "save", "again": "save again", "changed": "1 % changed", "restore": "restore"}
 
 
@@ -48,7 +56,7 @@ class Row:
     """One budget and its measurement.
 
     Attributes:
-        what: The measured action.
+        label: The measured action.
         against: The quantity that the value is divided by, or the unit of the value.
         value: The median over the rounds, or None if it was not measured.
         low: The minimum over the rounds.
@@ -57,7 +65,7 @@ class Row:
         note: A further note.
     """
 
-    what: str
+    label: str
     against: str
     value: float | None
     low: float | None
@@ -82,18 +90,21 @@ def rows(measured: Measured, parts: Sequence[str]) -> list[Row]:
         "mixed": _mixed_rows,
         "memory": _memory_rows,
         "small": _small_rows,
+        "unwritten": _unwritten_rows,
+        "kept": _kept_rows,
         "far": _far_rows,
         "trials": _trial_rows,
+        "many": _many_rows,
         "sync": _sync_rows,
     }
     return [row for part, make in made.items() if part in parts for row in make(measured)]
 
 
-def text(found: Sequence[Row], measured: Measured) -> str:
+def text(rows: Sequence[Row], measured: Measured) -> str:
     """Return the tables as text."""
     table = [
         (
-            row.what,
+            row.label,
             row.against,
             _number(row.value),
             _span(row),
@@ -101,7 +112,7 @@ def text(found: Sequence[Row], measured: Measured) -> str:
             row.verdict,
             row.note,
         )
-        for row in found
+        for row in rows
     ]
     headers = ("what", "in units of", "median", "low - high", "budget", "", "note")
     parts = [
@@ -118,12 +129,12 @@ def text(found: Sequence[Row], measured: Measured) -> str:
     return "\n\n".join(parts)
 
 
-def as_json(found: Sequence[Row], measured: Measured) -> dict[str, Any]:
+def as_json(rows: Sequence[Row], measured: Measured) -> dict[str, Any]:
     """Return all measurements as plain JSON."""
     return {
         "machine": {"system": platform.platform(), "processor": platform.machine()},
         "versions": measured.versions,
-        "budgets": [asdict(row) | {"verdict": row.verdict} for row in found],
+        "budgets": [asdict(row) | {"verdict": row.verdict} for row in rows],
         "seconds": [
             {"workload": workload, "contender": name, "task": task, "samples": samples}
             for (workload, name, task), samples in measured.seconds.items()
@@ -145,13 +156,13 @@ def as_json(found: Sequence[Row], measured: Measured) -> dict[str, Any]:
 def _array_rows(measured: Measured) -> list[Row]:
     ours = {task: measured.seconds.get(("arrays", OURS, task), []) for task in ("save", "again", "changed")}
     restored = measured.seconds.get(("arrays", OURS, "restore"), [])
-    lazily = [1000 * it for it in measured.seconds.get(("arrays", OURS, "restore lazily"), [])]
+    lazily = [1000 * seconds for seconds in measured.seconds.get(("arrays", OURS, "restore lazily"), [])]
     write, one, two = (measured.seconds.get(("arrays", name, "save"), []) for name in (WRITE, HASH, HASH_TWO))
 
-    def hashes(what: str, samples: list[float], budget: float) -> Row:
+    def hashes(label: str, samples: list[float], budget: float) -> Row:
         both = _row("", "", _ratios(samples, two), 0)
         note = f"{_number(both.value)} of a pass on two threads"
-        return _row(what, "a BLAKE3 pass", _ratios(samples, one), budget, note)
+        return _row(label, "a BLAKE3 pass", _ratios(samples, one), budget, note)
 
     return [
         _row("save arrays, durable", "write + fsync", _ratios(ours["save"], write), 1.2),
@@ -184,21 +195,21 @@ def _mixed_rows(measured: Measured) -> list[Row]:
         ("kishu", "save", 1 / 30),
         ("kishu", "restore", 1 / 30),
     )
-    found = []
+    lines = []
     for peer, task, budget in budgets:
         ours, theirs = (measured.seconds.get(("mixed", name, task), []) for name in (OURS, peer))
         against = f"{peer} + fsync" if (peer, task) == ("cloudpickle", "save") else peer
-        found.append(_row(f"{task} the mixed namespace", against, _ratios(ours, theirs), budget))
-    return found
+        lines.append(_row(f"{task} the mixed namespace", against, _ratios(ours, theirs), budget))
+    return lines
 
 
 def _memory_rows(measured: Measured) -> list[Row]:
-    found = []
+    lines = []
     for workload in ("arrays", "mixed"):
         for task in ("save", "restore"):
-            samples = [it / MIB for it in measured.memory.get((workload, task), [])]
-            found.append(_row(f"peak memory above the {workload}, {task}", "MiB", samples, _MEMORY_MIB))
-    return found
+            samples = [peak / MIB for peak in measured.memory.get((workload, task), [])]
+            lines.append(_row(f"peak memory above the {workload}, {task}", "MiB", samples, _MEMORY_MIB))
+    return lines
 
 
 def _start_rows(measured: Measured) -> list[Row]:
@@ -214,11 +225,13 @@ def _start_rows(measured: Measured) -> list[Row]:
 
 
 def _small_rows(measured: Measured) -> list[Row]:
-    found = []
+    lines = []
     for step in ("save", "restore"):
         ours, alone = (measured.seconds.get((SMALL, name, step), []) for name in (OURS, ALONE))
-        found.append(_row(f"{step} 5,000 small variables", "cloudpickle for each", _ratios(ours, alone), 8))
-    return found
+        lines.append(_row(f"{step} 5,000 small variables", "cloudpickle for each", _ratios(ours, alone), 8))
+    kept, bare = (measured.seconds.get((SMALL, name, "provenance"), []) for name in (OURS, WITHOUT))
+    added = f"{_number(median(kept) / _MS - median(bare) / _MS)} ms more" if kept else ""
+    return [*lines, _row("a small save with provenance", "without it", _ratios(kept, bare), 2, added)]
 
 
 def _far_rows(measured: Measured) -> list[Row]:
@@ -242,11 +255,46 @@ def _history_rows(measured: Measured) -> list[Row]:
     ]
 
 
+def _unwritten_rows(measured: Measured) -> list[Row]:
+    rows = []
+    for task, (written, most) in _UNWRITTEN.items():
+        ours, hashing, floor = (
+            measured.seconds.get((UNWRITTEN, name, task), []) for name in (OURS, HASHING, FLOOR)
+        )
+        action, note = f"save again, {written}", f"{median(ours) / _MS:.1f} ms" if ours else ""
+        rows += [
+            _row(action, "the new bytes, durable", _ratios(ours, floor), most, note),
+            _row(action, "without the page record", _ratios(ours, hashing), 0.2),
+        ]
+    return rows
+
+
+def _kept_rows(measured: Measured) -> list[Row]:
+    ours, plain = (measured.seconds.get((KEPT, name, "restore"), []) for name in (OURS, PLAIN))
+    note = f"{median(ours) / _MS:.0f} ms" if ours else ""
+    return [_row("restore a kept cell", "a restore of the same", _ratios(ours, plain), 1.3, note)]
+
+
+def _many_rows(measured: Measured) -> list[Row]:
+    def samples(task: str) -> list[float]:
+        return measured.seconds.get((MANY_TRIALS, OURS, task), [])
+
+    listed = [
+        _row(f"{label}, many trials", "reading their summaries", _ratios(samples(task), samples("read")), 3.0)
+        for task, label in _MANY.items()
+    ]
+    late, early = samples("report, late"), samples("report, early")
+    note = f"{median(late) / _US:.1f} us" if late else ""
+    return [*listed, _row("a report of 20 metrics, the last", "the first", _ratios(late, early), 1.2, note)]
+
+
 def _trial_rows(measured: Measured) -> list[Row]:
     def samples(name: str, task: str, unit: float = 1) -> list[float]:
-        return [it / unit for it in measured.seconds.get((WORKLOAD, name, task), [])]
+        return [seconds / unit for seconds in measured.seconds.get((WORKLOAD, name, task), [])]
 
     report, process, trial = (samples(OURS, task) for task in ("report", "report, process", "trial"))
+    tracked = samples(OURS, "tracked")
+    pairs = list(zip(samples(OURS, "tracked, 11 metrics"), tracked, strict=True))
     switches = _row("", "", samples(OURS, "switches", _US), 0)
     sync = _row("", "", samples(OURS, "sync", _MS), 0)
     bare = f"a hand-over to another thread alone: {_number(switches.value)} us"
@@ -258,6 +306,8 @@ def _trial_rows(measured: Measured) -> list[Row]:
         _row("report(), thread", "Ray Tune 1.0.0", _ratios(report, samples(_TUNE_1, "report")), 0.5),
         _row("- journal line included", "us", samples(OURS, "report", _US), _REPORT_US, bare),
         _row("- no peer faster", "Ray Tune", _ratios(report, samples(_TUNE, "report")), 1),
+        _row("report() of a tracked loop", "report(), thread", _ratios(tracked, report), 1.1),
+        _row("- each further metric", "us", [(one - two) / 10 / _US for one, two in pairs], _METRIC_US),
         _row("report(), process", "Ray Tune", _ratios(process, samples(_TUNE, "report")), 1),
         _row(trials, "ms each", samples(OURS, "trial", _MS), _TRIAL_MS, synced),
         _row("- no peer faster", "Ray Tune", _ratios(trial, samples(_TUNE, "trial")), 1),
@@ -278,10 +328,10 @@ def _sync_rows(measured: Measured) -> list[Row]:
     ]
 
 
-def _row(what: str, against: str, samples: Sequence[float], budget: float, note: str = "") -> Row:
+def _row(label: str, against: str, samples: Sequence[float], budget: float, note: str = "") -> Row:
     if not samples:
-        return Row(what, against, None, None, None, budget)
-    return Row(what, against, median(samples), min(samples), max(samples), budget, note)
+        return Row(label, against, None, None, None, budget)
+    return Row(label, against, median(samples), min(samples), max(samples), budget, note)
 
 
 def _ratios(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
@@ -299,7 +349,9 @@ def _seconds_tables(measured: Measured) -> list[str]:
         (SYNC, "s", _SYNCS),
     )
     for workload, unit, tasks in workloads:
-        names = dict.fromkeys(name for found, name, _ in measured.seconds if found == workload)
+        names = dict.fromkeys(
+            name for measured_workload, name, _ in measured.seconds if measured_workload == workload
+        )
         table = [[name, *(_times(measured, workload, name, task) for task in tasks)] for name in names]
         headers = (f"{workload}, {unit}: median (best)", *tasks.values())
         if table:
@@ -309,11 +361,13 @@ def _seconds_tables(measured: Measured) -> list[str]:
 
 def _traffic_table(measured: Measured) -> list[str]:
     """Return a table of the requests that each syncer made to the server."""
-    found = {(name, task): it for (_, name, task), it in measured.traffic.items()}
+    traffic = {(name, task): value for (_, name, task), value in measured.traffic.items()}
     table = []
-    for name in dict.fromkeys(name for name, _ in found):
-        asked = (found.get((name, task)) for task in _SYNCS)
-        cells = (f"{it.requests:,} ({it.uploads:,}, {it.sent / MIB:,.0f})" if it else "-" for it in asked)
+    for name in dict.fromkeys(name for name, _ in traffic):
+        asked = (traffic.get((name, task)) for task in _SYNCS)
+        cells = (
+            f"{sums.requests:,} ({sums.uploads:,}, {sums.sent / MIB:,.0f})" if sums else "-" for sums in asked
+        )
         table.append([name, *cells])
     headers = ("sync: requests (uploads, MiB sent)", *_SYNCS.values())
     return [tabulate(table, headers, disable_numparse=True)] if table else []
@@ -321,7 +375,7 @@ def _traffic_table(measured: Measured) -> list[str]:
 
 def _times(measured: Measured, workload: str, name: str, task: str) -> str:
     unit = _MS if workload == WORKLOAD else 1
-    samples = [it / unit for it in measured.seconds.get((workload, name, task), [])]
+    samples = [seconds / unit for seconds in measured.seconds.get((workload, name, task), [])]
     return f"{median(samples):.3f} ({min(samples):.3f})" if samples else "-"
 
 

@@ -36,7 +36,14 @@ def nbckpt(folder: Path) -> dict[str, float]:
         (trial,) = _finished(ours.run(train, executor=executor)).trials
         return float(trial.metrics["seconds"])
 
+    def tracked(metrics: int, count: int) -> float:
+        values = {f"m{number}": 0.5 for number in range(metrics)}
+        with ours.track("tracked") as run:
+            return _per_call(lambda: run.report(values), count)
+
     return {
+        "tracked": tracked(1, 10_000),
+        "tracked, 11 metrics": tracked(11, 10_000),
         "switches": _two_switches(10_000),
         "sync": _sync(folder / "floor", 100),
         "report": report("thread", 10_000),
@@ -51,17 +58,17 @@ def ray_tune_1(folder: Path) -> dict[str, float]:
     from ray.tune.function_runner import wrap_function
     from ray.tune.logger import NoopLogger
 
-    count, found = 5_000, []
+    count, results = 5_000, []
 
     def train(config: dict[str, Any]) -> None:
-        found.append(_per_call(lambda: tune.report(loss=0.5), count))
+        results.append(_per_call(lambda: tune.report(loss=0.5), count))
 
     runner = wrap_function(train, warn=False)({}, lambda config: NoopLogger(config, str(folder)))
     for _ in range(_WARM_UP + count):
         runner.train()
     runner.train()
     runner.stop()
-    return {"report": found[0]}
+    return {"report": results[0]}
 
 
 def ray_tune(folder: Path) -> dict[str, float]:
@@ -79,10 +86,10 @@ def ray_tune(folder: Path) -> dict[str, float]:
     def fit(function: Callable[[dict[str, Any]], None], trials: int) -> Any:
         settings = tune.TuneConfig(num_samples=trials)
         place = tune.RunConfig(storage_path=str(folder), verbose=0)
-        found = tune.Tuner(function, tune_config=settings, run_config=place).fit()
-        for error in found.errors:
+        results = tune.Tuner(function, tune_config=settings, run_config=place).fit()
+        for error in results.errors:
             raise error
-        return found
+        return results
 
     ray.init("local", include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     try:

@@ -112,8 +112,8 @@ class Server:
         urllib.request.urlopen(f"{self.url}/moto-api/config").close()
         if not self._marked.wait(_MOST_S):
             raise RuntimeError("the server's log is not what it should be")
-        found, self._traffic = self._traffic, Traffic()
-        return found
+        traffic, self._traffic = self._traffic, Traffic()
+        return traffic
 
     def _read(self) -> None:
         assert self._child.stdout is not None

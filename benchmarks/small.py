@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 WORKLOAD = "small"
 """The name of the workload in the measurements."""
 ALONE = "each alone"
+WITHOUT = "without provenance"
 
 _COUNT = 5000
+_SAVES = 10
 
 
 def measure(measured: Measured, folder: Path, rounds: int, say: Callable[[str], None]) -> None:
@@ -53,6 +55,11 @@ def measure(measured: Measured, folder: Path, rounds: int, say: Callable[[str], 
                 (OURS, "restore"): lambda: tracker.restore("small", {}),
                 (ALONE, "restore"): lambda: list(map(pickle.loads, _pickled(variables))),
             }
+            for kept in (True, False) * _SAVES:
+                began = time.perf_counter()
+                tracker.save({"x": round_}, "one", provenance=kept)
+                name = OURS if kept else WITHOUT
+                measured.seconds[WORKLOAD, name, "provenance"].append(time.perf_counter() - began)
             for (name, step), work in steps.items():
                 began = time.process_time()
                 work()
@@ -60,10 +67,10 @@ def measure(measured: Measured, folder: Path, rounds: int, say: Callable[[str], 
 
 
 def _pickled(variables: dict[str, Any]) -> list[bytes]:
-    found = [cloudpickle.dumps(value) for value in variables.values()]
-    for record in found:
+    pickles = [cloudpickle.dumps(value) for value in variables.values()]
+    for record in pickles:
         hashlib.blake2b(record).digest()
-    return found
+    return pickles
 
 
 def _save(variables: dict[str, Any], path: Path) -> None:

@@ -109,9 +109,9 @@ class Suite:
                 lazy = task != "restore"
                 reply = process.ask("restore", contender=name, folder=str(self._store), lazy=lazy)
                 self.measured.seconds[workload.name, name, task].append(reply["seconds"])
-                found = process.ask("check", expression=workload.check)["value"]
-            if found != expected:
-                self.measured.differs[workload.name, name] = f"{found} instead of {expected}"
+                checked = process.ask("check", expression=workload.check)["value"]
+            if checked != expected:
+                self.measured.differs[workload.name, name] = f"{checked} instead of {expected}"
 
     def _saves(self, workload: Workload, name: str, round_: int, process: Process) -> str:
         """Save three times; return the value of the namespace's check at the end."""
@@ -174,7 +174,7 @@ class Suite:
         process = Process(self._pythons[contenders[0]], self._folder, contenders)
         here = self._is_here(contenders[0])
         self.measured.versions |= {
-            name: it for name, it in process.versions.items() if here or name in contenders
+            name: value for name, value in process.versions.items() if here or name in contenders
         }
         return process
 

@@ -76,9 +76,9 @@ def _once(measured: Measured, server: Server, name: str, python: str, task: str,
     if done.returncode:
         measured.failed.setdefault(name, (done.stderr.strip().splitlines() or ["it said nothing"])[-1])
         return
-    found = json.loads(done.stdout.splitlines()[-1])
-    measured.versions[name] = found["version"]
-    measured.seconds[WORKLOAD, name, task].append(found["seconds"])
+    answer = json.loads(done.stdout.splitlines()[-1])
+    measured.versions[name] = answer["version"]
+    measured.seconds[WORKLOAD, name, task].append(answer["seconds"])
     measured.traffic[WORKLOAD, name, task] = traffic
 
 

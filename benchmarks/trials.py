@@ -57,7 +57,7 @@ def _round(measured: Measured, folder: Path, name: str, python: str) -> None:
     if done.returncode:
         measured.failed[name] = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
         return
-    found = json.loads(done.stdout.splitlines()[-1])
-    measured.versions[name] = found["version"]
-    for task, seconds in found["seconds"].items():
+    answer = json.loads(done.stdout.splitlines()[-1])
+    measured.versions[name] = answer["version"]
+    for task, seconds in answer["seconds"].items():
         measured.seconds[WORKLOAD, name, task].append(seconds)

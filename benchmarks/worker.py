@@ -85,21 +85,21 @@ class Worker:
 
     def save(self, contender: str, source: str = "pass") -> dict[str, Any]:
         """Run a cell, then save. The time of the cell counts if the contender saves by running cells."""
-        it = self._contenders[contender]
-        if not it.runs_cells:
+        runner = self._contenders[contender]
+        if not runner.runs_cells:
             self._kernel.run(source)
-        return _timed(lambda: it.save(source))
+        return _timed(lambda: runner.save(source))
 
     def restore(self, contender: str, folder: str, *, lazy: bool = False) -> dict[str, Any]:
         """Restore the save in *folder* into this kernel's namespace."""
-        it = self._contenders[contender]
-        it.prepare_restore(Path(folder))
-        return _timed(lambda: it.restore(Path(folder), lazy=lazy))
+        runner = self._contenders[contender]
+        runner.prepare_restore(Path(folder))
+        return _timed(lambda: runner.restore(Path(folder), lazy=lazy))
 
     def write_floor(self, folder: str) -> dict[str, Any]:
         """Write the bytes of the arrays to one file and sync it."""
         file = Path(folder) / "floor"
-        buffers = [memoryview(it).cast("B") for it in self._arrays()]
+        buffers = [memoryview(array).cast("B") for array in self._arrays()]
         reply = _timed(lambda: _write(file, buffers))
         file.unlink()
         return reply
@@ -112,16 +112,16 @@ class Worker:
             for array in arrays:
                 blake3(array, max_threads=threads).digest()
 
-        arrays = [memoryview(it).cast("B") for it in self._arrays()]
+        arrays = [memoryview(array).cast("B") for array in self._arrays()]
         return _timed(pass_over)
 
     def _arrays(self) -> list[Any]:
         import numpy as np
 
         return [
-            it
-            for it in self._kernel.variables().values()
-            if isinstance(it, np.ndarray) and not it.dtype.hasobject
+            value
+            for value in self._kernel.variables().values()
+            if isinstance(value, np.ndarray) and not value.dtype.hasobject
         ]
 
 
@@ -179,8 +179,8 @@ def _peak_rss() -> int | None:
 
 
 def _versions(names: tuple[str, ...]) -> dict[str, str]:
-    found = {"python": sys.version.split()[0]}
+    versions = {"python": sys.version.split()[0]}
     for name in names:
         with suppress(PackageNotFoundError):
-            found[name] = version(name)
-    return found
+            versions[name] = version(name)
+    return versions

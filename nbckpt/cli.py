@@ -44,7 +44,7 @@ def main(words: Sequence[str] | None = None) -> int:
 def _main(words: Sequence[str]) -> int:
     try:
         request = parse(TABLE, words, "nbckpt")
-        with Tracker(request.store) as tracker, _Line() as line, _bar() as progress:
+        with _Reader(request.store) as tracker, _Line() as line, _bar() as progress:
             auto = AutoMirror(tracker.store, in_background=False)
             session = Session(tracker, auto, progress=progress, watch=line.watch, table=TABLE, face="nbckpt")
             result = request.run(session)
@@ -101,6 +101,12 @@ def _ended_by_signals() -> Iterator[list[int]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+class _Reader(Tracker):
+    """A tracker in a shell, where there are no variables to save."""
+
+    saves = False
 
 
 class _Line:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from nbckpt.core.environment import NAMES
 from nbckpt.core.history import History
 from nbckpt.core.manifest import Manifest
-from nbckpt.core.references import SHORT, Entry, Ref
+from nbckpt.core.references import SHORT, Entry, Ref, References
 from nbckpt.errors import NbckptError
 from nbckpt.render import Cell, Column, Table, age, count, short, size
 from nbckpt.states.snapshot import PREFIX, is_state
@@ -78,16 +78,18 @@ class Rows:
 
     Args:
         history: The store's checkpoints and their signatures.
+        names: The store's names; by default those of *history*.
     """
 
-    def __init__(self, history: History) -> None:
+    def __init__(self, history: History, names: References | None = None) -> None:
         self._history = history
+        self._names = names or history
         self._metric = lru_cache(maxsize=None)(_metric_of)
 
     @cached_property
     def _refs(self) -> dict[str, tuple[Ref, ...]]:
         refs: dict[str, tuple[Ref, ...]] = {}
-        for ref in self._history.refs():
+        for ref in self._names.refs():
             refs[ref.id] = (*refs.get(ref.id, ()), ref)
         return refs
 
@@ -116,8 +118,15 @@ def _metric_of(experiment: Path) -> str:
 
 
 def read_rows(history: History, checkpoints: Iterable[Entry | TrialCheckpoint]) -> tuple[Row, ...]:
-    """Return a row for each checkpoint, in the given order."""
-    return tuple(map(Rows(history).read, checkpoints))
+    """Return a row for each checkpoint that is there, in the given order."""
+    rows = Rows(history)
+    read = ((checkpoint, rows.read(checkpoint)) for checkpoint in checkpoints)
+    return tuple(row for checkpoint, row in read if row.manifest or not _is_gone(history, checkpoint))
+
+
+def _is_gone(history: History, checkpoint: Entry | TrialCheckpoint) -> bool:
+    """Tell whether a checkpoint was listed by a catalogue, or just now, and is not in the store."""
+    return isinstance(checkpoint, Entry) and not history.store.exists(checkpoint.key)
 
 
 def listing_table(rows: Iterable[Row]) -> Table:

@@ -55,6 +55,11 @@ def wants_provenance() -> bool:
     return os.environ.get("NBCKPT_PROVENANCE", "1") != "0"
 
 
+def wants_page_record() -> bool:
+    """Return whether Linux's record of written pages is used (`NBCKPT_PAGE_RECORD=0`: not)."""
+    return os.environ.get("NBCKPT_PAGE_RECORD", "1") != "0"
+
+
 def environment(**more: str) -> dict[str, str]:
     """Return the environment variables for a program that is started, with these in addition."""
     return {**os.environ, **more}

@@ -78,9 +78,9 @@ def files(places: Iterable[Path]) -> Iterator[Path]:
 def main(arguments: list[str]) -> int:
     """Print the findings; return 1 if there are any."""
     places = [Path(argument) for argument in arguments] or [ROOT / place for place in PLACES]
-    found = [finding for path in files(places) for finding in findings(path)]
-    sys.stdout.writelines(f"{finding}\n" for finding in found)
-    return int(bool(found))
+    lines = [finding for path in files(places) for finding in findings(path)]
+    sys.stdout.writelines(f"{finding}\n" for finding in lines)
+    return int(bool(lines))
 
 
 if __name__ == "__main__":

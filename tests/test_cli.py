@@ -65,7 +65,7 @@ def test_an_unknown_word_is_a_one_line_error(capsys: pytest.CaptureFixture[str])
     assert main(["sav"]) == 1
     assert (
         capsys.readouterr().err
-        == "nbckpt: There is no command 'sav'. Did you mean 'save'? List the commands with `nbckpt help`.\n"
+        == "nbckpt: there is no command 'sav'. Did you mean 'save'? List the commands with `nbckpt help`.\n"
     )
 
 
@@ -217,7 +217,7 @@ def test_a_terminal_shows_a_progress_bar_with_files_and_rate(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     terminal = Terminal()
-    monkeypatch.setattr("tqdm.tqdm", lambda **its: tqdm(**its | {"delay": 0, "mininterval": 0}))
+    monkeypatch.setattr("tqdm.tqdm", lambda **options: tqdm(**options | {"delay": 0, "mininterval": 0}))
     with Tracker(tmp_path / "here") as tracker:
         tracker.save({"x": 1}, "one")
     monkeypatch.setattr(sys, "stderr", terminal)

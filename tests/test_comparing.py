@@ -31,16 +31,20 @@ def folder(i):
 
 def details(notebook: Notebook, line: str) -> dict[str, tuple[str, ...]]:
     compared = notebook.run(line).compared
-    return {it.name: it.details for it in compared.differences if it.change != "same"}
+    return {
+        difference.name: difference.details
+        for difference in compared.differences
+        if difference.change != "same"
+    }
 
 
 def test_diff_shows_changed_values_beside_an_added_column(notebook: Notebook) -> None:
     notebook.run(FRAME)
     notebook.run("df.loc[0, 'a'] = 9; df['c'] = 'x'")
-    found = details(notebook, "%ckpt diff n")["df"]
-    assert "column a: 25 % of 4 rows differ" in found
-    assert any("column c added" in it for it in found)
-    assert not any("column b" in it for it in found)
+    lines = details(notebook, "%ckpt diff n")["df"]
+    assert "column a: 25 % of 4 rows differ" in lines
+    assert any("column c added" in detail for detail in lines)
+    assert not any("column b" in detail for detail in lines)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +66,10 @@ def test_a_partial_checkpoint_is_compared_with_its_variables(notebook: Notebook)
     notebook.run("x, y, z = 1, 2, 3\n%ckpt save part x y")
     notebook.run("x = 5; del y; new = 1")
     comparison = notebook.run("%ckpt diff part")
-    assert {it.name: it.change for it in comparison.compared.differences} == {"x": "changed", "y": "removed"}
+    assert {difference.name: difference.change for difference in comparison.compared.differences} == {
+        "x": "changed",
+        "y": "removed",
+    }
     assert "part holds a part of all variables. Only this part is compared." in str(comparison)
 
 
@@ -91,7 +98,9 @@ def test_folders_of_trials_are_compared_by_their_files(notebook: Notebook) -> No
     notebook.run(TRAIN)
     notebook.run("r = %ckpt run train fields=False --name e --executor inline --wait")
     comparison = notebook.run("%ckpt diff e/t0@1 e/t0@3")
-    assert [(it.name, it.change, it.details) for it in comparison.compared.files] == [
+    assert [
+        (difference.name, difference.change, difference.details) for difference in comparison.compared.files
+    ] == [
         ("model.bin", "changed", ("1 bytes -> 3 bytes",)),
         ("same.txt", "same", ()),
     ]
@@ -108,4 +117,6 @@ def test_an_untrusted_trial_checkpoint_is_compared_unloaded(
     notebook.run("%reload_ext nbckpt")
     comparison = notebook.run("%ckpt diff e/t0@1 e/t0@2")
     assert not comparison.compared.loaded
-    assert [it.name for it in comparison.compared.differences if it.change != "same"] == ["i"]
+    assert [
+        difference.name for difference in comparison.compared.differences if difference.change != "same"
+    ] == ["i"]

@@ -71,9 +71,9 @@ def cost(store: CountingStore, work: Any) -> tuple[dict[str, int], int]:
 def test_a_restore_by_name_lists_once_and_reads_one_manifest(store: CountingStore, tracker: Tracker) -> None:
     for count in range(300):
         tracker.save({"x": count}, "x")
-    for words in ("restore x", "restore latest"):
+    for words, lists in (("restore x", 1), ("restore latest", 2)):  # the latest may be a point of a cell
         calls, listed = cost(store, lambda words=words: run(tracker, words))
-        assert calls["list"] == 1
+        assert calls["list"] == lists
         assert calls["get checkpoints"] == 1
         assert sum(calls.values()) <= 5
         assert listed == 300
@@ -87,6 +87,16 @@ def test_a_restore_lists_the_store_at_most_three_times(
         tracker.save({"x": name}, name)
     looks = 2 if ref.startswith("t1") else 1  # whether it is one of a trial is looked up first
     assert cost(store, lambda: run(tracker, f"restore {ref}"))[0]["list"] <= 3 * looks
+
+
+@pytest.mark.parametrize(("old", "new"), [("x@3", "x"), ("t1", "t1@2")])
+def test_a_comparison_lists_the_store_once_for_each_side(
+    store: CountingStore, tracker: Tracker, old: str, new: str
+) -> None:
+    for name in ("x", "t1") * 5:
+        tracker.save({"x": name}, name)
+    alone = sum(cost(store, lambda ref=ref: tracker.find(ref))[0]["list"] for ref in (old, new))
+    assert cost(store, lambda: run(tracker, f"diff {old} {new}"))[0]["list"] == alone
 
 
 @pytest.mark.slow

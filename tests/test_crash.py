@@ -74,19 +74,19 @@ def on(tracker: Tracker, store: Store) -> Tracker:
 
 
 COMMANDS: dict[str, Callable[[Tracker, Path], object]] = {
-    "save": lambda it, _: it.save({"a": A + 1, "b": B}, "one", variables=["a", "b"]),
-    "save small": lambda it, _: it.save({"x": 1}, "new", variables=["x"]),
-    "to_store": lambda it, _: Checkpoint.from_dict({"a": A + 2, "n": 1}).to_store(it.store, "one"),
-    "restore": lambda it, _: it.restore("two", {}),
-    "tag": lambda it, _: it.tag("two", "best"),
-    "rm": lambda it, _: it.remove(["two"]),
-    "rm by id": lambda it, _: it.remove([it.find("one").id]),
-    "undo": lambda it, _: it.undo({}),
-    "gc": lambda it, _: collect(it.history, wait=lambda _: None),
-    "import": lambda it, file: it.import_file(file),
-    "trust": lambda it, file: it.trust(["stranger"]),
-    "verify": lambda it, _: it.verify(),
-    "export": lambda it, file: it.export("two", file.with_name("out"), overwrite=True),
+    "save": lambda tracker, _: tracker.save({"a": A + 1, "b": B}, "one", variables=["a", "b"]),
+    "save small": lambda tracker, _: tracker.save({"x": 1}, "new", variables=["x"]),
+    "to_store": lambda tracker, _: Checkpoint.from_dict({"a": A + 2, "n": 1}).to_store(tracker.store, "one"),
+    "restore": lambda tracker, _: tracker.restore("two", {}),
+    "tag": lambda tracker, _: tracker.tag("two", "best"),
+    "rm": lambda tracker, _: tracker.remove(["two"]),
+    "rm by id": lambda tracker, _: tracker.remove([tracker.find("one").id]),
+    "undo": lambda tracker, _: tracker.undo({}),
+    "gc": lambda tracker, _: collect(tracker.history, wait=lambda _: None),
+    "import": lambda tracker, file: tracker.import_file(file),
+    "trust": lambda tracker, file: tracker.trust(["stranger"]),
+    "verify": lambda tracker, _: tracker.verify(),
+    "export": lambda tracker, file: tracker.export("two", file.with_name("out"), overwrite=True),
 }
 
 
@@ -218,7 +218,7 @@ def test_kill_9_at_any_moment_of_a_save_loses_nothing(tmp_path: Path) -> None:
         tracker = Tracker(store)
         assert tracker.verify().damages == []
         ids = {entry.id for entry in tracker.entries()}
-        assert {it for it in acknowledged if len(it) == 64} <= ids
+        assert {key for key in acknowledged if len(key) == 64} <= ids
         assert {ref.id for ref in tracker.history.refs("loop")} >= ids
         namespace: dict[str, Any] = {}
         assert tracker.restore("loop", namespace).failed == ()

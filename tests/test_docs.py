@@ -47,7 +47,9 @@ def test_format_md_names_its_version_and_every_record_function() -> None:
 
 def test_the_architecture_names_every_layer() -> None:
     text = (ROOT / "ARCHITECTURE.md").read_text()
-    layers = [it.name for it in (ROOT / "nbckpt").iterdir() if it.is_dir() and not it.name.startswith("__")]
+    layers = [
+        path.name for path in (ROOT / "nbckpt").iterdir() if path.is_dir() and not path.name.startswith("__")
+    ]
     assert [name for name in layers if f"`{name}/`" not in text] == []
 
 

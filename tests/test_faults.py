@@ -29,11 +29,11 @@ RAW_TYPES = re.compile(
 )
 
 LISTS = {
-    "status": lambda it, _: ask(it, "status"),
-    "ls": lambda it, _: ask(it, "ls"),
-    "show": lambda it, _: ask(it, "show two"),
-    "diff": lambda it, _: ask(it, "diff one two"),
-    "snippet": lambda it, _: ask(it, "snippet two"),
+    "status": lambda tracker, _: ask(tracker, "status"),
+    "ls": lambda tracker, _: ask(tracker, "ls"),
+    "show": lambda tracker, _: ask(tracker, "show two"),
+    "diff": lambda tracker, _: ask(tracker, "diff one two"),
+    "snippet": lambda tracker, _: ask(tracker, "snippet two"),
 }
 EVERYTHING: dict[str, Callable[[Tracker, Path], object]] = COMMANDS | LISTS
 
@@ -119,7 +119,7 @@ def test_a_failed_restore_changes_nothing_or_names_the_rest(n: int) -> None:
     except StoreError:
         assert namespace == {"a": "mine", "b": "mine"}
     else:
-        for name in (name for it in restored.failed for name in it.names):
+        for name in (name for failure in restored.failed for name in failure.names):
             assert namespace[name] == "mine"
     assert Tracker(store).restore("two", namespace).failed == ()
     assert np.array_equal(namespace["b"], B)
@@ -325,7 +325,7 @@ def test_no_reference_leads_outside(tmp_path: Path, words: str) -> None:
     tracker.save({"a": 1}, "s", variables=["a"])
     with pytest.raises(NotFoundError, match="no checkpoint matches"):
         ask(tracker, words)
-    assert [it.name for it in tmp_path.iterdir()] == ["s"]
+    assert [path.name for path in tmp_path.iterdir()] == ["s"]
 
 
 def test_a_shell_prints_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -40,11 +40,11 @@ def strange(manifest: Manifest) -> Manifest:
     """Return a manifest in which every text that is shown is hostile."""
     values = tuple(
         replace(
-            it,
+            value,
             name=f"{EVIL}{at}",
-            preview=dict(it.preview) | {"type": EVIL, "text": EVIL, "columns": [[EVIL, EVIL]]},
+            preview=dict(value.preview) | {"type": EVIL, "text": EVIL, "columns": [[EVIL, EVIL]]},
         )
-        for at, it in enumerate(manifest.values)
+        for at, value in enumerate(manifest.values)
     )
     provenance = {
         "python": EVIL,
@@ -108,12 +108,14 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def ids(store: Path) -> list[str]:
     with Tracker(store) as tracker:
-        return [it.id for it in tracker.entries()]
+        return [entry.id for entry in tracker.entries()]
 
 
 def commands(store: Path) -> list[list[str]]:
     newest, older, *_ = ids(store)
-    experiment = next(it.name for it in (store / "experiments").iterdir() if not it.name.startswith("."))
+    experiment = next(
+        path.name for path in (store / "experiments").iterdir() if not path.name.startswith(".")
+    )
     return [
         [],
         ["ls", "--all"],

@@ -14,13 +14,18 @@ import numpy as np
 import pytest
 
 import nbckpt
+from nbckpt.cells.key import CellCode
 from nbckpt.cli import main
 from nbckpt.commands import TABLE, Session, parse
+from nbckpt.commands.table import Body
 from nbckpt.mirror import AutoMirror
 from nbckpt.render.json import AsJson, Schema, schema_of, to_json
 from nbckpt.render.text import text
 from nbckpt.store import LocalStore
+from nbckpt.timeline.auto import Auto
+from nbckpt.timeline.timeline import Timeline
 from nbckpt.tracker import Tracker
+from nbckpt.tracker.cells import CellResults
 from nbckpt.trials.engine.open_trial import open_trials
 
 LINES = """
@@ -35,7 +40,16 @@ diff first
 restore first --dry-run
 restore first
 undo
+cell prep
 snippet first
+auto on
+restore first x --as copied_
+undo
+redo
+checkout first
+history
+auto off
+auto
 run train --grid lr=1,2 --name e --executor inline
 trials e
 show e
@@ -92,7 +106,11 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session
             nbckpt.report(loss=config["lr"] / step, bad=math.nan, checkpoint={"step": step})
 
     namespace: dict[str, Any] = {"x": np.arange(10.0), "gen": iter([]), "file": open, "train": train}
-    yield Session(Tracker(store), AutoMirror(store, in_background=False), namespace, table=TABLE)
+    tracker = Tracker(store)
+    body = Body(CellCode("y = x[0]", str), CellResults)
+    points = Auto(Timeline(tracker, namespace, lambda: frozenset()))
+    mirror = AutoMirror(store, in_background=False)
+    yield Session(tracker, mirror, namespace, table=TABLE, points=points, body=body)
     for trial in open_trials():
         trial.finish()
         trial.experiment.wait()

@@ -16,21 +16,22 @@ LAYERS = [
     "render",  # see docs/decisions/0033
     "store",
     "core",
-    "provenance",
+    "provenance cells",
     "states",
     "sync",
     "media",
     "trials",
     "listing",
     "tracker mirror",
+    "timeline",
     "commands compat",
     "cli notebook",
 ]
 ROOMS = {
     # Of trials/, from the bottom to the top. What is in no room is above all of them.
     "trials": ["checkpoints", "model", "views training", "executors", "engine"],
-    # Of core/: values come of packs, and everything else stands on both.
-    "core": ["packs", "values"],
+    # Of core/: packs rely on memory, values on packs, and everything else stands on them.
+    "core": ["memory", "packs", "values"],
 }
 BELOW = {"core": {"algorithms", "instances", "manifest", "reducers", "schema", "spans"}}
 """Modules of no room that the rooms may import."""

@@ -78,7 +78,7 @@ def test_a_trial_checkpoint_shows_its_metric_fields_and_size(run: Run, tmp_path:
     assert newest.trusted
     assert newest.size == trial.checkpoints.records()[-1].size
     page = run("ls", "--all")._repr_mimebundle_()["text/html"]
-    assert all(it in page for it in (">net/t0@2<", ">acc 2<", ">loud, weights<", "and its trials"))
+    assert all(text in page for text in (">net/t0@2<", ">acc 2<", ">loud, weights<", "and its trials"))
     assert Loud.loaded == 0
 
 
@@ -98,7 +98,7 @@ def test_a_checkpoint_folder_of_a_trial_lists_its_files(run: Run, tmp_path: Path
     assert listing.rows[0].ref == "net/t0@7"
     assert list(listing.rows[0].manifest.files) == ["<img.bin"]
     page = listing._repr_mimebundle_()["text/html"]
-    assert all(it in page for it in ("1 file", 'title="&lt;img.bin"', "1.23 kB"))
+    assert all(text in page for text in ("1 file", 'title="&lt;img.bin"', "1.23 kB"))
     assert f"&lt;{HOSTILE[1:-1]}&gt; 0.5" in page
     assert "<img" not in page
 
@@ -160,7 +160,11 @@ def test_pages_have_each_checkpoint_once_and_say_which_they_show(run: Run, tmp_p
     trained(tmp_path, steps=4)
     run("save", "mine")
     pages = [run("ls", "--all", "-n", "2", "--page", str(at)) for at in (1, 2, 3)]
-    assert [labels(it) for it in pages] == [["mine@1", "net/t0@4"], ["net/t0@3", "net/t0@2"], ["net/t0@1"]]
+    assert [labels(page) for page in pages] == [
+        ["mine@1", "net/t0@4"],
+        ["net/t0@3", "net/t0@2"],
+        ["net/t0@1"],
+    ]
     first, second, third = map(str, pages)
     assert "5 checkpoints in" in first
     assert "; the newest 2 of them" in first
@@ -199,7 +203,7 @@ def test_find_searches_names_ids_messages_values_and_files(run: Run, tmp_path: P
     checkpoint = nbckpt.Checkpoint.from_dict({nbckpt.Checkpoint.FILES: {"a/model.bin": b"x"}})
     checkpoint.to_store(tmp_path / "store", "whole")
     del state
-    found = {
+    matches = {
         "DIGITS/": "Digits/t0@1",
         "loss 1": "Digits/t0@1",
         "weights": "Digits/t0@1",
@@ -209,7 +213,7 @@ def test_find_searches_names_ids_messages_values_and_files(run: Run, tmp_path: P
         "schedul": "cleaned@1",
         "model.BIN": "whole@1",
     }
-    for text, label in found.items():
+    for text, label in matches.items():
         assert labels(run("ls", "--all", "--find", text)) == [label], text
     assert "No checkpoints with 'nowhere' in" in str(run("ls", "--find", "nowhere"))
     assert labels(run("ls", "cleaned", "--find", "whole")) == []
@@ -323,7 +327,7 @@ def test_a_checkpoint_folder_is_tagged_and_exported_with_files(run: Run, tmp_pat
 
 def test_a_damaged_trial_checkpoint_is_not_tagged_or_exported(run: Run, tmp_path: Path) -> None:
     folder = trained(tmp_path).folder / "t0" / "checkpoint_000002"
-    damaged = next(it for it in folder.rglob("*") if it.is_file())
+    damaged = next(path for path in folder.rglob("*") if path.is_file())
     damaged.write_bytes(b"other")
     for words in (("tag", "t0@2", "best"), ("export", "t0@2", str(tmp_path / "it.ckpt"))):
         with pytest.raises(CorruptError):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -24,11 +26,13 @@ from nbckpt.mirror import AutoMirror, Mirror
 from nbckpt.store import LocalStore, MemoryStore, Store, open_store, scan
 from nbckpt.store.locks import file_lock
 from nbckpt.sync import engine
+from nbckpt.sync.files import FileStat
 from nbckpt.sync.progress import Progress
 from nbckpt.sync.transfer import TransferOptions
 from nbckpt.testing import FaultyStore, RecordingStore
 from nbckpt.testing.faults import Call
 from nbckpt.trials import Catalog, Trial, trash
+from nbckpt.trials.model import params
 from nbckpt.trials.model.journal import Journal
 from nbckpt.trials.model.recorder import TrialRecorder
 from waiting import until
@@ -152,7 +156,9 @@ def go_on(folder: Path, trial: str, *numbers: int) -> None:
 def test_a_pull_updates_trials_that_continued_at_the_target(parted: tuple[Path, Path, MemoryStore]) -> None:
     here, there, target = parted
     go_on(there, "t0", 2, 3)
-    shutil.copytree(there / "experiments" / "e" / "t1", there / "experiments" / "e" / "t2")
+    (new := there / "experiments" / "e" / "t2").mkdir()
+    params.write({new: {"n": 2}})
+    go_on(there, "t2", 1, 2)
     mirror(there, target).push()
     pulled = mirror(here, target).pull()
     assert trials_of(here) == {"t0": [1, 2, 3], "t1": [1, 2], "t2": [1, 2]}
@@ -283,6 +289,41 @@ def test_a_pull_skips_names_that_are_invalid_for_folders(here: Path, monkeypatch
     pulled = mirror(here.parent / "there", target).pull()
     assert pulled.experiments["c:evil"].left_out == {"c:evil": "no folder here can have this name"}
     assert not (here.parent / "there" / "experiments").exists()
+
+
+def test_a_pull_skips_another_experiment_of_the_same_name(here: Path) -> None:
+    target = MemoryStore()
+    nbckpt.run(count, {"n": 1}, name="e").wait(SECONDS)
+    mirror(here, target).push()
+    there = here.parent / "there"
+    nbckpt.run(count, {"n": 2}, name="e", folder=there / "experiments").wait(SECONDS)
+    pulled = mirror(there, target).pull()
+    assert "'e' in" in pulled.experiments["e"].left_out["e"]
+    assert "is another experiment than at" in pulled.experiments["e"].left_out["e"]
+    (trial,) = Catalog(there / "experiments").open("e").trials
+    assert trial.config == {"n": 2}
+
+
+def test_a_push_beside_a_report_takes_no_line_without_its_media(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = nbckpt.track("e")
+    run.report(note=nbckpt.media.Text("first"))
+    stat, numbers = FileStat.of, itertools.count()
+
+    def reporting(seen: Any) -> FileStat:
+        run.report(note=nbckpt.media.Text(f"note {next(numbers)}"))
+        return stat(seen)
+
+    monkeypatch.setattr(FileStat, "of", reporting)
+    target = MemoryStore()
+    mirror(here, target).push()
+    run.finish()
+    pushed = {key.rsplit("/", 1)[1] for key in target.keys("experiments/e/media/")}
+    journal = target.get("experiments/e/t0/events.jsonl").decode()
+    named = set(re.findall(r"[0-9a-f]{64}", journal))
+    assert named
+    assert named <= {name.split(".")[0] for name in pushed}
 
 
 # In the background.

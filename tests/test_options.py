@@ -70,7 +70,9 @@ def test_every_command_can_show_its_help() -> None:
     for name, command in TABLE.items():
         with pytest.raises(HelpRequest) as caught:
             parse(TABLE, [name, "--help"], "%ckpt")
-        assert all(flag in caught.value.text for it in command.options for flag in it.flags if flag[0] == "-")
+        assert all(
+            flag in caught.value.text for option in command.options for flag in option.flags if flag[0] == "-"
+        )
 
 
 def test_a_wrong_option_is_refused_with_the_closest_one() -> None:

@@ -83,8 +83,8 @@ def test_a_users_template_may_override_one_block(tmp_path: Path, monkeypatch: py
 
 
 def test_every_command_has_help_and_so_has_every_option() -> None:
-    assert [it.name for it in TABLE.values() if not it.help.endswith(".")] == []
-    assert [it.flags for command in TABLE.values() for it in command.options if not it.help] == []
+    assert [command.name for command in TABLE.values() if not command.help.endswith(".")] == []
+    assert [option.flags for command in TABLE.values() for option in command.options if not option.help] == []
 
 
 def test_the_list_of_commands_cuts_no_help() -> None:

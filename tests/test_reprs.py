@@ -25,7 +25,7 @@ def answers(folder: Path) -> dict[str, Any]:
     names = {f"v{at}": random.bytes(900) for at in range(100)}
     saved = tracker.save(dict(names), "a")
     less = tracker.save(names | {"x": 1, "g": (i for i in ())}, "b")
-    found = {
+    results = {
         "save": saved,
         "save with one left out": less,
         "manifest": tracker.manifest("a"),
@@ -40,12 +40,12 @@ def answers(folder: Path) -> dict[str, Any]:
         "collect": tracker.collect(),
     }
     tracker.export("a", folder / "file.zip")
-    return found | {"import": nbckpt.Tracker(folder / "other").import_file(folder / "file.zip")}
+    return results | {"import": nbckpt.Tracker(folder / "other").import_file(folder / "file.zip")}
 
 
 def test_results_of_a_tracker_have_a_one_line_repr(tmp_path: Path) -> None:
-    said = {what: repr(value) for what, value in answers(tmp_path).items()}
-    assert {what: text for what, text in said.items() if len(text) > LONGEST or "\\x" in text} == {}
+    said = {name: repr(value) for name, value in answers(tmp_path).items()}
+    assert {name: text for name, text in said.items() if len(text) > LONGEST or "\\x" in text} == {}
     assert said["restore"].endswith(", 100 new)")
     assert said["diff"].endswith(", 1 added, 100 same)")
     assert said["save with one left out"].endswith(", 1 left out)")

@@ -85,7 +85,7 @@ def test_every_form_of_checkpoint_shows_its_fields_unloaded(form: str, tmp_path:
     }[form]()
     page = html(checkpoint)
     assert "2 fields, 1 file" in page
-    assert all(it in page for it in ("Loud", ">lr<", ">0.5<", "a/weights.bin"))
+    assert all(text in page for text in ("Loud", ">lr<", ">0.5<", "a/weights.bin"))
     assert (">4 bytes<" in page) == (form not in {"dict", "uri"})  # not known there
     assert Loud.loaded == 0
 
@@ -160,7 +160,7 @@ def test_a_trial_shows_its_configuration_metrics_and_checkpoints(tmp_path: Path)
 
     experiment = nbckpt.run(train, {"lr": 0.5}, executor="inline", folder=tmp_path, name="quick")
     page = html(Trial.read(experiment.trials[0].folder))
-    assert all(it in page for it in ("quick/t0", ">lr<", ">0.125", "t0@1"))
+    assert all(text in page for text in ("quick/t0", ">lr<", ">0.125", "t0@1"))
 
 
 def test_a_trial_without_its_experiment_is_shown(tmp_path: Path) -> None:

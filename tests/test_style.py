@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parents[1] / "nbckpt"
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "nbckpt"
 TESTS = Path(__file__).parent
 MODULES = sorted(PACKAGE.rglob("*.py"))
 LONGEST_FUNCTION = 45
@@ -34,18 +35,44 @@ def body_lines(function: ast.FunctionDef) -> int:
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_functions_and_modules_stay_short(path: Path) -> None:
-    long = [(it.name, body_lines(it)) for it in functions(path) if body_lines(it) > LONGEST_FUNCTION]
+    long = [
+        (function.name, body_lines(function))
+        for function in functions(path)
+        if body_lines(function) > LONGEST_FUNCTION
+    ]
     assert long == []
     assert len(path.read_text().splitlines()) <= LONGEST_MODULE
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_variables_are_named_after_what_they_hold(path: Path) -> None:
-    names = {
-        node.id for node in nodes(path) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-    }
-    names |= {node.arg for node in nodes(path) if isinstance(node, ast.arg)}
-    assert names & EMPTY_NAMES == set()
+def variables(path: Path) -> Iterator[str]:
+    for node in nodes(path):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.arg):
+            yield node.arg
+
+
+@pytest.mark.parametrize("pattern", ["nbckpt/**/*.py", "tests/**/*.py", "benchmarks/*.py", "docs/**/*.py"])
+def test_variables_are_named_after_what_they_hold(pattern: str) -> None:
+    names = {path: EMPTY_NAMES.intersection(variables(path)) for path in ROOT.glob(pattern)}
+    assert {path.relative_to(ROOT): empty for path, empty in names.items() if empty} == {}
+
+
+def messages(path: Path) -> Iterator[str]:
+    """Yield how the messages of errors and of the log begin."""
+    for node in nodes(path):
+        if not (isinstance(node, ast.Call) and node.args):
+            continue
+        name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+        first = node.args[0].values[0] if isinstance(node.args[0], ast.JoinedStr) else node.args[0]
+        if (name.endswith("Error") or name == "warning") and isinstance(first, ast.Constant):
+            yield str(first.value)
+
+
+def test_messages_begin_with_a_small_letter_or_a_name() -> None:
+    starts = {message.partition(" ")[0] for path in MODULES for message in messages(path)}
+    assert len(starts) > 100
+    assert {start for start in starts if start.istitle()} <= {"Image", "Optuna"}
 
 
 def test_no_module_contains_a_todo() -> None:
@@ -55,13 +82,17 @@ def test_no_module_contains_a_todo() -> None:
 
 def test_every_test_name_is_short() -> None:
     files = [*TESTS.rglob("*.py"), *(PACKAGE / "testing").rglob("*.py")]
-    names = [it.name for path in files for it in functions(path) if it.name.startswith("test_")]
+    names = [
+        function.name for path in files for function in functions(path) if function.name.startswith("test_")
+    ]
     assert [name for name in names if len(name) > LONGEST_TEST_NAME] == []
 
 
 def test_browser_tests_wait_with_expect_or_text_of() -> None:
     """A call returns before the page has changed: what is read at once may be the former text."""
     files = [path for path in TESTS.rglob("test_*.py") if "\nfrom playwright." in path.read_text()]
-    names = {path.name: {it.attr for it in nodes(path) if isinstance(it, ast.Attribute)} for path in files}
+    names = {
+        path.name: {node.attr for node in nodes(path) if isinstance(node, ast.Attribute)} for path in files
+    }
     assert len(names) > 5
-    assert {name: found & READ_AT_ONCE for name, found in names.items() if found & READ_AT_ONCE} == {}
+    assert {name: value & READ_AT_ONCE for name, value in names.items() if value & READ_AT_ONCE} == {}

@@ -44,6 +44,6 @@ def test_a_random_state_that_a_library_refuses_is_named(
     namespace: dict[str, object] = {}
     restored = tracker.restore("n", namespace)
     assert namespace == {"x": 1}
-    assert [it.names for it in restored.failed] == [("random.state",)]
+    assert [failure.names for failure in restored.failed] == [("random.state",)]
     tracker.undo(namespace)
     assert namespace == {}

@@ -13,6 +13,7 @@ from typing import Annotated
 from nbckpt.commands.options import Variable, Word
 from nbckpt.commands.table import EXIT_STATUS, IN_NOTEBOOKS, HelpRequest, Session, parse
 from nbckpt.core.environment import machine
+from nbckpt.core.memory.pages import page_record
 from nbckpt.core.packs.mapping import MAPS
 from nbckpt.core.values.codec import dump
 from nbckpt.core.values.diagnose import blame
@@ -102,6 +103,14 @@ def _checks(session: Session) -> Iterator[Check]:
         good=True,
         finding="restored by mapping files" if maps else "restored by reading files",
     )
+    why = page_record().round().why_not
+    yield Check(
+        "page record",
+        good=True,
+        finding=f"not used, so a save hashes all arrays: {why}"
+        if why
+        else "used: a save does not hash arrays that Linux proves unwritten",
+    )
     missing = [name for name in ("numpy", "pandas", "matplotlib", "torch") if find_spec(name) is None]
     yield Check(
         "libraries",
@@ -179,7 +188,7 @@ def help_(session: Session, command: Annotated[str, Word("COMMAND", "command")] 
         here = (entry for entry in table.values() if entry.name not in elsewhere)
         return Help(session.face, tuple((entry.name, entry.help) for entry in here), elsewhere)
     if command not in table:
-        raise UsageError(f"There is no command {command!r}. List the commands with `{session.face} help`.")
+        raise UsageError(f"there is no command {command!r}. List the commands with `{session.face} help`.")
     try:
         parse(table, [command, "--help"], session.face)
     except HelpRequest as request:
@@ -194,5 +203,5 @@ def panel(session: Session, tab: Annotated[str, Word("TAB")] = "checkpoints") ->
         tab: The tab in front: checkpoints, trials or sync.
     """
     if session.panel is None:
-        raise UsageError("The panel needs a notebook. The commands do the same. List them with `%ckpt help`.")
+        raise UsageError("the panel needs a notebook. The commands do the same. List them with `%ckpt help`.")
     session.panel(tab)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from nbckpt.commands.options import Number, PageNumber, Text, Word
 from nbckpt.commands.table import Session
+from nbckpt.core.history import History
 from nbckpt.core.references import Entry
 from nbckpt.errors import NbckptError, NotFoundError, UsageError
 from nbckpt.listing import Row as Row
@@ -86,6 +87,7 @@ def ls(
     *,
     all_: bool = False,
     newest: bool = False,
+    auto: bool = False,
     most: Number = _SHOWN,
     page: PageNumber = 1,
     find: Text = "",
@@ -96,31 +98,36 @@ def ls(
         name: List only the versions of this name.
         all_: Also list the checkpoints of trials.
         newest: Also list the newest checkpoint of each trial.
+        auto: Also list the points that auto made.
         most: The number of rows on a page; 0 for all.
         find: List only checkpoints with TEXT in a name, the id, the message, a variable or a file.
     """
     trials = "all" if all_ else "newest" if newest else ""
     if name and trials:
         raise UsageError(f"ls takes NAME, for the versions of one name, or --{trials}. Leave one of them out")
-    history = session.tracker.history
-    listed = _listed(session, name, trials)
+    session.tracker.history.check_format()
+    history = session.tracker.history.listed()
+    listed = _listed(session, history, name, trials, points=auto)
     if find:
         rows = [row for row in map(Rows(history).read, listed) if row.says(find)]
         total, first = len(rows), first_row(len(rows), most, page, "checkpoint")
         shown = tuple(rows[first:][: most or None])
     else:
         total, first = len(listed), first_row(len(listed), most, page, "checkpoint")
-        shown = read_rows(history, listed[first:][: most or None])
+        there = listed[first:][: most or None]
+        shown = read_rows(history, there)
+        total -= len(there) - len(shown)
     return Listing(shown, total, session.tracker.store.url, first, name, find, trials)
 
 
-def _listed(session: Session, name: str, trials: str) -> list[Entry | TrialCheckpoint]:
+def _listed(
+    session: Session, history: History, name: str, trials: str, *, points: bool
+) -> list[Entry | TrialCheckpoint]:
     """Return the entries of the checkpoints to list, newest first."""
-    tracker = session.tracker
-    entries = tracker.entries()
+    entries = history.living(("checkpoints", "points")) if points else history.entries()
     if name:
-        tracker.find(name)
-        targets = {ref.id for ref in tracker.history.refs(name)} or {tracker.find(name).id}
+        newest = session.tracker.find(name)
+        targets = {ref.id for ref in history.refs(name)} or {newest.id}
         entries = [entry for entry in entries if entry.id in targets]
     if not trials:
         return [*entries]
@@ -174,12 +181,14 @@ class Status(Result):
 def status(session: Session) -> Status:
     """Show the store and its newest checkpoints."""
     tracker = session.tracker
-    entries = tracker.entries()
+    tracker.history.check_format()
+    history = tracker.history.listed()
+    entries = history.entries()
     return Status(
         tracker.store.url,
         len(entries),
         _space(tracker),
-        read_rows(tracker.history, entries[:3]),
+        read_rows(history, entries[:3]),
         tracker.undoable,
         _newest_trials(session),
     )

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from nbckpt.commands.meaning import is_ref, is_trial
+from nbckpt.commands.meaning import find_ref, is_trial
 from nbckpt.commands.options import Step
 from nbckpt.commands.table import Session
 from nbckpt.core.checkpoint import Checkpoint
@@ -91,8 +91,9 @@ def diff(session: Session, old: Step, new: Step = "") -> Comparison:
 
 def _side(session: Session, ref: str) -> Comparable:
     """Return a checkpoint, of variables or of a trial, as one side of a comparison."""
-    if is_ref(session, ref) or not is_trial(ref):
-        return session.tracker.comparable(ref)
+    entry = find_ref(session, ref) if is_trial(ref) else None
+    if entry or not is_trial(ref):
+        return session.tracker.comparable(entry or ref)
     from nbckpt.trials.checkpoint_index import TrialCheckpoint
 
     trial, record = session.library.checkpoint(ref)

@@ -212,7 +212,7 @@ def trust(session: Session, *refs: Item, store_: bool = False) -> Trusted:
         store_: Sign everything in this store.
     """
     if bool(refs) == store_:
-        raise UsageError("Which checkpoints? %ckpt trust REF, or %ckpt trust --store for all in this store")
+        raise UsageError("which checkpoints? %ckpt trust REF, or %ckpt trust --store for all in this store")
     library, signer = session.library, session.tracker.history.signer
     if refs:
         names = library.names()

@@ -146,7 +146,7 @@ def _work_folder(folder: Path, task: Mapping[str, Any]) -> Path:
 def _run_function(folder: Path, work: Path, task: Mapping[str, Any], *, trust: bool) -> Mapping[str, Any]:
     """Run the function in this thread with the recorded parameters, and return its last result."""
     from nbckpt.trials.model import spec as spec_file
-    from nbckpt.trials.model.space import recalled
+    from nbckpt.trials.model.drawing import recalled
     from nbckpt.trials.run import run
 
     kept = spec_file.read(folder / FUNCTION)

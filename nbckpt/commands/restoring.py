@@ -1,25 +1,27 @@
-"""restore, undo, snippet: restore variables."""
+"""restore, undo: restore variables."""
 
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
+from nbckpt.commands.changes import changes_table, failures_table
 from nbckpt.commands.meaning import also_a_trial, is_ref, is_trial
-from nbckpt.commands.options import DryRun, Reference, Step, Variable, Word
+from nbckpt.commands.options import DryRun, Step, Variable, Word
 from nbckpt.commands.saving import counted, torn_note
 from nbckpt.commands.table import Session
+from nbckpt.commands.traveled import Traveled
 from nbckpt.core.checkpoint import Checkpoint
 from nbckpt.core.environment import packages
 from nbckpt.core.files import FILES, KIND
 from nbckpt.core.manifest import Manifest
 from nbckpt.core.references import SHORT
 from nbckpt.core.values.loading import Failure
-from nbckpt.errors import CorruptError, NotFoundError
-from nbckpt.render import Column, Hint, Page, Result, Table, age, duration, short
+from nbckpt.errors import CorruptError, NotFoundError, UsageError
+from nbckpt.render import Hint, Page, Result, Table, age, duration, short
 from nbckpt.states.snapshot import is_state
 from nbckpt.tracker import Restored
 from nbckpt.trials.checkpoints.record import Record
@@ -63,35 +65,13 @@ class RestoreResult(Result):
         undo = any(change != "new" for change in restored.changes.values()) and not restored.dry_run
         return Page(
             headline,
-            (_changes(restored.changes, dry_run=restored.dry_run), self._failures()),
+            (changes_table(restored.changes, dry_run=restored.dry_run), self._failures()),
             tuple(notes),
             hints=(_UNDO,) if undo else (),
         )
 
     def _failures(self) -> Table:
-        return _failures(self.restored.failed, _failure_caption(self.restored.manifest))
-
-
-def _failures(failed: Iterable[Failure], caption: str) -> Table:
-    """Return a table of the variables that were not restored, with reasons."""
-    rows = tuple((", ".join(failure.names), failure.reason) for failure in failed)
-    return Table(caption, (Column("variable", code=True), Column("reason")), rows)
-
-
-def _changes(changes: Mapping[str, str], *, dry_run: bool) -> Table:
-    """Return a table of the changes and their variables."""
-    words = {
-        "new": "new",
-        "same": "unchanged",
-        "changed": "replaced",
-        "removed": "deleted, as in the checkpoint",
-    }
-    groups: dict[str, list[str]] = {}
-    for name, change in changes.items():
-        groups.setdefault(words[change], []).append(name)
-    rows = tuple((kind, ", ".join(names)) for kind, names in groups.items())
-    columns = (Column("change"), Column("variables", code=True))
-    return Table("what would change" if dry_run else "what changed", columns, rows)
+        return failures_table(self.restored.failed, _failure_caption(self.restored.manifest))
 
 
 def _failure_caption(manifest: Manifest) -> str:
@@ -188,8 +168,8 @@ class TrialRestored(Result):
         return Page(
             f"{done} {counted(self.changes)} from {self.ref}.",
             (
-                _changes(self.changes, dry_run=self.dry_run),
-                _failures(self.failed, "not restored; all others are"),
+                changes_table(self.changes, dry_run=self.dry_run),
+                failures_table(self.failed, "not restored; all others are"),
             ),
             notes,
             hints=(_UNDO,) if undo else (),
@@ -266,9 +246,19 @@ class Undone(Result):
         return Page(f"Undid the {self.action}{names}.", hints=hints)
 
 
-def undo(session: Session) -> Undone:
-    """Undo the last restore or removal. Repeat to redo a restore."""
-    tracker = session.tracker
+def undo(session: Session, steps: Annotated[int, Word("N")] = 1) -> Undone | Traveled:
+    """Undo the last restore or removal, or cells while auto is on.
+
+    Without auto, repeat it to redo a restore. With auto, each step undoes a cell that changed a variable.
+
+    Args:
+        steps: The number of points to step back, while auto is on.
+    """
+    points, tracker = session.points, session.tracker
+    if points is not None and points.limits is not None and not tracker.undoable.startswith("removal of"):
+        return Traveled(points.timeline.undo(steps, session.where), "Went back to")
+    if steps != 1:
+        raise UsageError("undo takes a number of steps only while auto is on: %ckpt auto on")
     removed = [] if tracker.undoable else removals(session.library.folder)
     before = tracker.last_removal() if removed else None
     if removed and (before is None or before.stamp < removed[-1].stamp):
@@ -276,35 +266,3 @@ def undo(session: Session) -> Undone:
         return Undone(f"removal of {', '.join(removed[-1].labels)}", ())
     action, names = tracker.undo(session.namespace if session.namespace is not None else {})
     return Undone(action, tuple(names))
-
-
-@dataclass(frozen=True, repr=False)
-class Snippet(Result):
-    """Plain Python that restores a checkpoint without magics."""
-
-    code: str
-    inserted: bool
-
-    def page(self) -> Page:
-        """See `Result.page`."""
-        if self.inserted:
-            return Page("The next cell restores it in plain Python.")
-        return Page("This restores it in plain Python:", code=self.code)
-
-
-def snippet(session: Session, ref: Reference) -> Snippet:
-    """Write plain Python that restores a checkpoint.
-
-    In a notebook it is put into a new cell.
-
-    Args:
-        ref: The checkpoint.
-    """
-    entry = session.tracker.find(ref)
-    code = (
-        "from nbckpt import Tracker\n\n"
-        f"Tracker({session.tracker.store.url!r}).restore({entry.id[: SHORT + 4]!r}, globals())  # {ref}"
-    )
-    if session.insert is not None:
-        session.insert(code)
-    return Snippet(code, session.insert is not None)

@@ -133,7 +133,7 @@ def best(
     if not metric or not direction:
         words = f"best {experiment}".strip()
         raise UsageError(
-            f"Which metric? %ckpt {words} --metric {metric or 'loss'} --mode {direction or 'min'}"
+            f"which metric? %ckpt {words} --metric {metric or 'loss'} --mode {direction or 'min'}"
         )
     trial = opened.best(metric, direction, scope=scope)
     by = f"{metric} ({direction})" if scope == "last" else f"{metric} ({direction} of all its values)"

@@ -144,7 +144,7 @@ def show(
         return _checkpoint_of_trial(session, ref)
     if entry is None and ref in session.library.names():
         return session.library.open(ref)
-    row = Rows(tracker.history).read(entry or tracker.find(ref))
+    row = Rows(tracker.history, tracker.history.listed()).read(entry or tracker.find(ref))
     if row.manifest is None:
         return Shown(row)
     reader = tracker.read(row.manifest)

@@ -223,7 +223,7 @@ def sync(
         auto.start(expanded(url, session.namespace), period)
     in_place = now or not (status or auto.in_background)
     if auto.status is None and (in_place or soon):
-        raise UsageError("This store is not synced. Name a location: %ckpt sync URL")
+        raise UsageError("this store is not synced. Name a location: %ckpt sync URL")
     if cancel:
         auto.cancel()
     elif soon and auto.in_background:
@@ -277,7 +277,7 @@ def expanded(url: str, namespace: Mapping[str, Any] | None) -> str:
 def _mirror(session: Session, url: str) -> Mirror:
     url = expanded(url, session.namespace) or (session.auto.status.url if session.auto.status else "")
     if not url:
-        raise UsageError("Name a location: a URL such as s3://bucket/folder, or a folder")
+        raise UsageError("name a location: a URL such as s3://bucket/folder, or a folder")
     return Mirror(session.tracker.store, session.library.folder, url)
 
 

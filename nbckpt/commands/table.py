@@ -14,13 +14,16 @@ from nbckpt.errors import UsageError
 from nbckpt.suggestion import suggestion
 
 if TYPE_CHECKING:
+    from nbckpt.cells.key import CellCode
     from nbckpt.mirror import AutoMirror
     from nbckpt.render import Result
     from nbckpt.sync.progress import Progress
+    from nbckpt.timeline.auto import Auto
     from nbckpt.tracker import Tracker
+    from nbckpt.tracker.cells import CellResults
     from nbckpt.trials import Catalog, Experiment
 
-IN_NOTEBOOKS = frozenset({"save", "restore", "track", "panel"})
+IN_NOTEBOOKS = frozenset({"save", "restore", "track", "cell", "panel", "auto", "redo", "checkout"})
 """Commands that need live variables or a notebook: a shell refuses them."""
 
 
@@ -33,6 +36,19 @@ class Bar(Protocol):
 
     def __call__(self, done: int, total: int, transfer: Progress | None = None) -> None:
         """Show that *done* of *total* bytes are done, and the progress of a transfer if there is one."""
+
+
+@dataclass(frozen=True)
+class Body:
+    """The code below a command, in a notebook.
+
+    Attributes:
+        code: The code.
+        results: Returns the kept results of cells in the tracker's store.
+    """
+
+    code: CellCode
+    results: Callable[[Tracker], CellResults]
 
 
 @dataclass(frozen=True)
@@ -50,8 +66,10 @@ class Session:
         insert: Inserts text into a new cell.
         watch: Shows a result, and updates it at each change of its experiment until the experiment ends.
         panel: Shows the panel with the given tab in front.
+        points: Makes a point after each cell; None in a shell.
         table: All commands.
         face: How users write a command here: `%ckpt` or `nbckpt`.
+        body: The code below the command; None if there is none.
     """
 
     tracker: Tracker
@@ -64,8 +82,10 @@ class Session:
     insert: Callable[[str], None] | None = None
     watch: Callable[[Result, Experiment], None] | None = None
     panel: Callable[[str], None] | None = None
+    points: Auto | None = None
     table: Mapping[str, Command] = field(default_factory=dict)
     face: str = "%ckpt"
+    body: Body | None = None
 
     @property
     def library(self) -> Catalog:
@@ -233,7 +253,7 @@ def parse(table: Mapping[str, Command], words: Sequence[str], face: str) -> Requ
         verb, words = ("help", ["help"]) if asks_for_help else ("status", words)
     if verb not in table:
         hint = suggestion(verb, table)
-        raise UsageError(f"There is no command {verb!r}. {hint}List the commands with `{face} help`.")
+        raise UsageError(f"there is no command {verb!r}. {hint}List the commands with `{face} help`.")
     command = table[verb]
     if "--schema" in words:  # of a command whose arguments may be missing
         return Request(command, {}, None, "schema")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from nbckpt.commands import values
@@ -17,10 +17,12 @@ from nbckpt.sync import SyncConfig
 from nbckpt.trials.catalog import Catalog
 from nbckpt.trials.engine.experiment import Experiment
 from nbckpt.trials.model.space import grid_search
+from nbckpt.trials.model.spec import LOOP
 from nbckpt.trials.model.stopping import Stop
 from nbckpt.trials.model.trial import Status, Trial
 from nbckpt.trials.origin import Restorable
 from nbckpt.trials.run import run as run_experiment
+from nbckpt.trials.views.metrics import metric_columns
 from nbckpt.trials.views.statuses import INTERRUPTED, PAUSED, RUNNING, counted, states_of
 from nbckpt.trials.views.table import MOST_ROWS, TrialTable
 
@@ -178,14 +180,13 @@ def trials(
     """
     library = session.library
     opened = library.open(experiment) if experiment else library.newest_whole()
-    names = columns.split(",") if columns else None
+    names = metric_columns(columns.split(",")) if columns else None
     is_sorted, order = bool(sort or metric or mode), str(mode)
     if sort not in {"", "best"}:
         metric = sort
         order = mode or (opened.spec.mode if sort == opened.spec.metric else "") or "min"
-    table = opened.table(names, most=most, page=page, sort=is_sorted, metric=metric, mode=order, where=where)
-    if not experiment:
-        table = replace(table, others=_others(library, opened.name))
+    others = () if experiment else _others(library, opened.name)
+    table = TrialTable(opened, names, most, is_sorted, others, page, metric, order, where)
     if session.watch is not None and opened.running:
         session.watch(table, opened)
     return table
@@ -260,6 +261,10 @@ def _ask(session: Session, target: str, verb: Literal["pause", "stop", "checkpoi
     }[verb]
     after = " with the next result" if verb == "checkpoint" else " after the next result" if running else ""
     resume = Hint("Resume", f"%ckpt resume {name}")
+    if experiment.spec.executor == LOOP:
+        resume = Hint(
+            "Continue", f"nbckpt.track({experiment.name!r}, resume={trial.id if trial else True!r})"
+        )
     hint = resume if verb == "pause" else Hint("Show", f"%ckpt trials {experiment.name}")
     return Asked(f"{request}{after}.", hint)
 

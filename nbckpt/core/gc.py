@@ -39,6 +39,7 @@ from nbckpt.core.packs.format import (
 )
 from nbckpt.core.packs.relocation import find_index, locate, moved_key, table
 from nbckpt.core.references import Entry
+from nbckpt.core.renewal import renew_catalogue
 from nbckpt.core.uses import Places, Uses, add_uses
 from nbckpt.errors import CorruptError, FormatError, NbckptError, NotFoundError, RefusedError, StoreError
 
@@ -79,7 +80,10 @@ def collect(
     history: History, *, dry_run: bool = False, wait: Callable[[float], None] = time.sleep
 ) -> Collected:
     """Delete removed checkpoints and unused packs, and compact packs that are mostly unused."""
-    return _Collector(history, dry_run, wait).run()
+    collected = _Collector(history, dry_run, wait).run()
+    if not dry_run:
+        renew_catalogue(history)
+    return collected
 
 
 class _Collector:
@@ -102,7 +106,7 @@ class _Collector:
         self.result.waiting = 0
         # This order matters: a checkpoint that is restored in between counts as living, and not as doomed.
         trash = self.history.entries("trash")
-        living = {entry.id for entry in self.history.entries()}
+        living = {entry.id for entry in self.history.living()}
         doomed = [entry for entry in trash if entry.id not in living]
         uses = self._uses(doomed)
         if uses is not None:
@@ -126,7 +130,7 @@ class _Collector:
                 self.wait(GRACE_S)  # see docs/decisions/0007
             # An undo claims a checkpoint before it reads the marks; see docs/decisions/0045.
             claimed = {target for target in self.history.pending() if not self._is_old_orphan(target)}
-            back = claimed | {entry.id for entry in self.history.entries()}
+            back = claimed | {entry.id for entry in self.history.living()}
             doomed = [entry for entry in doomed if entry.id not in back]
             last = self._uses(doomed)
             if last is not None:
@@ -172,7 +176,7 @@ class _Collector:
         uses: Uses = {}
         self.result.kept = []
         claims = self.history.claims()  # before the manifests: a claim may go once its manifest is there
-        entries = (*self.history.entries(), *self.history.entries("trash"))
+        entries = (*self.history.living(), *self.history.entries("trash"))
         counted = [entry for entry in entries if entry not in doomed]
         for entry in counted:
             try:
@@ -352,7 +356,7 @@ def only_in(history: History, ids: Container[str]) -> int:
     """Return the stored bytes that only the checkpoints with these ids use."""
     mine: Uses = {}
     others: Uses = {}
-    for entry in history.entries():
+    for entry in history.living():
         with suppress(NbckptError):
             add_uses(mine if entry.id in ids else others, history.read(entry))
     freed = 0

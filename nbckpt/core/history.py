@@ -20,15 +20,25 @@ from functools import cached_property
 from typing import Any
 
 from nbckpt.core.algorithms import BLAKE3, PREFERRED, Algorithms, named
+from nbckpt.core.catalogue import Catalogue, View
+from nbckpt.core.changes import (
+    is_removed,
+    note_added,
+    note_again,
+    note_removed,
+    note_signed,
+    take_back_removal,
+)
 from nbckpt.core.manifest import Manifest, Signature
 from nbckpt.core.manifest_json import FORMAT, MOST, canonical, decode, encode
+from nbckpt.core.names import encode_name
 from nbckpt.core.packs.format import pack_key
 from nbckpt.core.packs.relocation import find_index
-from nbckpt.core.references import SHORT, Entry, Ref, References
+from nbckpt.core.references import SHORT, Entry, Kind, Ref, References
 from nbckpt.core.schema import read
 from nbckpt.core.trust import Signer
 from nbckpt.core.uses import Uses, add_uses
-from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError
+from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError, UsageError
 from nbckpt.store import Store
 
 _ID = re.compile(r"[0-9a-f]{64}")
@@ -59,6 +69,7 @@ class History(References):
         super().__init__(store)
         self._make_signer = signer
         self._algorithms: Algorithms | None = None
+        self._catalogue = Catalogue(store, lambda: self.algorithms)
 
     @cached_property
     def signer(self) -> Signer:
@@ -117,13 +128,48 @@ class History(References):
                 f"{algorithms.name}, and one store has one digest. Save the checkpoint in another store"
             )
 
+    # Listings. See docs/decisions/0089.
+
+    def view(self) -> View | None:
+        """Return the store as its catalogue lists it, or None if it has no catalogue."""
+        return self._catalogue.view()
+
+    def listed(self) -> History:
+        """Return the history as the catalogue of the store lists it; without a catalogue, this history.
+
+        It is for looks. A checkpoint that it lists may be gone.
+        """
+        view = self.view()
+        return self if view is None else History(view, lambda: self.signer)
+
+    def resolve(self, ref: str) -> Entry:
+        """See `References.resolve`. If the catalogue leads to no checkpoint, all keys are listed."""
+        listed = self.listed()
+        if listed is not self:
+            with suppress(NotFoundError, UsageError):
+                entry = listed.resolve(ref)
+                if self.store.exists(entry.key):
+                    return entry
+        return super().resolve(ref)
+
+    def _last_version(self, name: str) -> int:
+        listed = self.listed()
+        return super()._last_version(name) if listed is self else listed._last_version(name)
+
+    def packs_of_newest(self, name: str, view: View) -> set[str]:
+        """Return the packs of the newest version of *name*, if the catalogue does not know it yet."""
+        refs = list(view.keys(f"refs/{encode_name(name)}/"))
+        return self.claimed(refs[-1]) if refs and refs[-1] in view.changes.added else set()
+
     # Checkpoints.
 
-    def publish(self, manifest: Manifest, name: str = "") -> tuple[Manifest, Ref | None]:
+    def publish(
+        self, manifest: Manifest, name: str = "", *, kind: Kind = "checkpoints"
+    ) -> tuple[Manifest, Ref | None]:
         """Sign a checkpoint and make it visible, together with its name; see `adopt`."""
         self.ensure(manifest.algorithms)
         manifest, data = encode(manifest, self.signer.sign)
-        return manifest, self._show(manifest, data, name, is_own=True)
+        return manifest, self._show(manifest, data, name, kind, is_own=True)
 
     def adopt(self, manifest: Manifest, data: bytes, name: str = "") -> Ref | None:
         """Make a checkpoint and its name visible, both or neither. The manifest is stored as exactly *data*.
@@ -135,16 +181,19 @@ class History(References):
             FormatError: The store has another digest. Nothing was published.
         """
         self.ensure(manifest.algorithms)
-        return self._show(manifest, data, name, is_own=False)
+        return self._show(manifest, data, name, "checkpoints", is_own=False)
 
-    def _show(self, manifest: Manifest, data: bytes, name: str, *, is_own: bool) -> Ref | None:
+    def _show(self, manifest: Manifest, data: bytes, name: str, kind: Kind, *, is_own: bool) -> Ref | None:
         """Put a name or a note that claims the packs, check that the packs stay, then put the manifest.
 
         A name without a manifest is not visible. The manifest comes last and makes both visible at once. A
         process that dies before that leaves only the claim. See docs/decisions/0045.
         """
-        packs, entry = sorted(manifest.packs()), Entry.of(manifest)
+        packs, entry = sorted(manifest.packs()), Entry.of(manifest, kind)
         ref = self.add_ref(name, entry, packs) if name else None
+        note = "" if ref else note_added(self.store, entry.key)
+        if not is_own and is_removed(self.store, entry.key):
+            note_again(self.store, entry.key)
         claim = ref.key if ref else f"{_PENDING}{manifest.id}"
         began, is_put = time.time(), False
         try:
@@ -161,6 +210,8 @@ class History(References):
                 if is_own or is_broken:
                     self.store.delete(entry.key)
                 self._unclaim(claim, entry, packs)
+                if note:
+                    self.store.delete(note)
             raise
         with suppress(StoreError):  # the checkpoint is visible, and the leftovers are small
             if ref is None and packs:
@@ -210,20 +261,25 @@ class History(References):
         refs = [ref for ref in self.refs() if ref.id == entry.id]
         for key in (entry.key, *(ref.key for ref in refs)):
             self.store.copy(key, _trashed(key))
+        note_removed(self.store, entry.key)
         self.store.delete(entry.key)
-        self.store.settle("checkpoints")
+        self.store.settle(entry.kind)
         # From here on the names lead nowhere and are invisible. `gc` removes names that remain.
         with suppress(StoreError):
             for ref in refs:
                 self.store.delete(ref.key)
         return refs
 
+    def discard(self, entry: Entry) -> None:
+        """Move a checkpoint without a name into the trash. No undo brings it back, and `gc` deletes it."""
+        self.store.copy(entry.key, _trashed(entry.key))
+        self.store.delete(entry.key)
+
     def trash(self) -> dict[str, tuple[Entry, list[Ref]]]:
         """Return the checkpoints in the trash by id, each as the arguments of `bring_back`."""
         removed: dict[str, tuple[Entry, list[Ref]]] = {}
         for entry in self.entries("trash"):
-            key = f"checkpoints/{entry.key.removeprefix('trash/')}"
-            removed[entry.id] = replace(entry, key=key), []
+            removed[entry.id] = replace(entry, key=_back_from_trash(entry.key)), []
         for ref in self.all_refs() if removed else ():
             if ref.id in removed and ref.key.startswith("trash/"):
                 removed[ref.id][1].append(replace(ref, key=ref.key.removeprefix("trash/")))
@@ -243,6 +299,9 @@ class History(References):
                 # The claim comes before the look at the marks: see docs/decisions/0045.
                 self.store.put(claim, entry.claim(()))
                 self._check_contents(replace(entry, key=_trashed(entry.key)))
+            for ref in refs:
+                note_added(self.store, entry.key, ref.key)
+            note_added(self.store, entry.key)
             for key in keys:  # the checkpoint comes last and shows itself and its names at once
                 if not self.store.exists(key):
                     self.store.copy(_trashed(key), key)
@@ -253,6 +312,7 @@ class History(References):
             raise NotFoundError(
                 f"checkpoint {entry.id[:SHORT]} cannot be brought back: `gc` has deleted it, or is about to"
             ) from None
+        take_back_removal(self.store, entry.key)
         for key in (claim, *map(_trashed, keys)):
             self.store.delete(key)
 
@@ -303,7 +363,9 @@ class History(References):
     def trust(self, manifest: Manifest) -> None:
         """Sign a manifest that somebody else wrote."""
         signature = self.signer.sign(manifest.id)
-        self.store.put(f"signatures/{manifest.id}/{signature.key}", signature.hmac.encode())
+        key = f"signatures/{manifest.id}/{signature.key}"
+        note_signed(self.store, key)
+        self.store.put(key, signature.hmac.encode())
 
     def _later_signatures(self, target: str) -> list[Signature]:
         key = f"signatures/{target}/{self.signer.key}"
@@ -328,3 +390,8 @@ def decode_entry(key: str, data: bytes) -> Manifest:
 
 def _trashed(key: str) -> str:
     return f"trash/{key.removeprefix('checkpoints/')}"
+
+
+def _back_from_trash(key: str) -> str:
+    below = key.removeprefix("trash/")
+    return below if "/" in below else f"checkpoints/{below}"

@@ -1,6 +1,7 @@
 """References: the checkpoints and names in a store, and which checkpoint a reference means.
 
     checkpoints/<moment>-<id>.json       manifests; their keys sort by time
+    points/…, cells/…                    manifests that nobody asked for by name; see docs/decisions/0097
     refs/<name>/<version>-<id>           a version of a name; the content says where its manifest is
 
 Every key is put once and never changed, so writers never have to wait for each other.
@@ -12,8 +13,9 @@ import re
 from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Self
+from typing import Literal, Self
 
+from nbckpt.core.changes import note_added
 from nbckpt.core.manifest import Manifest
 from nbckpt.core.names import check_name, decode_name, encode_name, name_trouble
 from nbckpt.errors import NotFoundError, UsageError
@@ -23,7 +25,18 @@ from nbckpt.suggestion import suggestion
 SHORT = 8
 """The number of characters of an id that people see."""
 
-_ENTRY = re.compile(r"(?:checkpoints|trash)/([0-9TZ]+)-([0-9a-f]{64})\.json")
+Kind = Literal["checkpoints", "points", "cells"]
+KINDS: tuple[Kind, ...] = "checkpoints", "points", "cells"
+"""The folders of manifests: saved by the user, made after each cell, and kept results of cells."""
+
+CELL = "cell:"
+"""Begins the names of kept results of cells."""
+
+_LATEST: tuple[Kind, ...] = "checkpoints", "points"  # see docs/decisions/0097
+"""The kinds that `latest` looks for: the results of cells are parts of a namespace."""
+
+_FOLDER = rf"(?:{'|'.join(KINDS)})"
+_ENTRY = re.compile(rf"(?:{_FOLDER}|trash(?:/{_FOLDER})?)/([0-9TZ]+)-([0-9a-f]{{64}})\.json")
 _REF = re.compile(r"(?:trash/)?refs/([^/]+)/([0-9]{8})-([0-9a-f]{64})")
 _ID = len("-") + 64
 _VERSION = len("00000001") + _ID
@@ -45,16 +58,21 @@ class Entry:
         return f"Entry({self.id[:SHORT]}, {self.moment})"
 
     @classmethod
-    def of(cls, manifest: Manifest) -> Self:
+    def of(cls, manifest: Manifest, kind: Kind = "checkpoints") -> Self:
         """Return the entry of a checkpoint."""
         moment = re.sub(r"[^0-9TZ]", "", manifest.created_at)
-        return cls(moment, manifest.id, f"checkpoints/{moment}-{manifest.id}.json")
+        return cls(moment, manifest.id, f"{kind}/{moment}-{manifest.id}.json")
 
     @classmethod
     def parse(cls, key: str) -> Self | None:
         """Return the entry of the checkpoint under *key*, or None if no checkpoint has such a key."""
         parts = _ENTRY.fullmatch(key)
         return cls(parts[1], parts[2], key) if parts else None
+
+    @property
+    def kind(self) -> str:
+        """The kind of the checkpoint; `trash` for a removed one."""
+        return self.key.partition("/")[0]
 
     def claim(self, packs: Iterable[str]) -> bytes:
         """Return the content of a key that names this checkpoint and claims *packs* for it."""
@@ -77,6 +95,11 @@ class Ref:
         return f"Ref({str(self)!r}, {self.id[:SHORT]})"
 
 
+def is_ref(key: str) -> bool:
+    """Tell whether a key has the form of a ref's."""
+    return _REF.fullmatch(key) is not None
+
+
 class References:
     """The checkpoints and names of one store.
 
@@ -87,9 +110,14 @@ class References:
     def __init__(self, store: Store) -> None:
         self.store = store
 
-    def entries(self, folder: str = "checkpoints") -> list[Entry]:
-        """Return the checkpoints, newest first. Their manifests are not read."""
+    def entries(self, folder: Kind | Literal["trash"] = "checkpoints") -> list[Entry]:
+        """Return the checkpoints of one kind, newest first. Their manifests are not read."""
         return sorted(filter(None, map(Entry.parse, self.store.keys(f"{folder}/"))), reverse=True)
+
+    def living(self, kinds: Iterable[Kind] = KINDS) -> list[Entry]:
+        """Return the checkpoints of several kinds, newest first, each once."""
+        by_id = {entry.id: entry for kind in reversed([*kinds]) for entry in self.entries(kind)}
+        return sorted(by_id.values(), reverse=True)
 
     def refs(self, name: str = "") -> list[Ref]:
         """Return the versions of *name*, or of every name, sorted.
@@ -140,6 +168,7 @@ class References:
         if version > _MOST_VERSIONS:
             raise UsageError(f"{name!r} has reached version {version - 1}, the last. Choose another name")
         key = f"refs/{encode_name(name)}/{version:08d}-{target.id}"
+        note_added(self.store, target.key, key)
         self.store.put(key, target.claim(packs))
         return Ref(version, target.id, name, key)
 
@@ -175,10 +204,9 @@ class References:
             raise UsageError(f"{ref!r} has no number after '~'. Write one, as in 'latest~2'")
         if not tilde and (entry := self._newest(base)):
             return entry
-        entries = self.entries()
-        candidates = self._candidates(base, entries)
+        candidates = self._candidates(base)
         if not candidates:
-            raise self._unknown(base, entries)
+            raise self._unknown(base, self.entries())
         at = int(back or 0)
         if at >= len(candidates):
             raise NotFoundError(f"{ref!r} goes too far back: {base!r} has {len(candidates)}. See `%ckpt ls`")
@@ -189,7 +217,7 @@ class References:
 
         These are the versions of the same name; all checkpoints for `latest` and for an id.
         """
-        base, entries = ref.partition("~")[0], self.entries()
+        base, entries = ref.partition("~")[0], self.living(_LATEST)
         name, _, version = base.rpartition("@")
         name = name if _NUMBER.fullmatch(version) else base
         refs = [] if name == "latest" or name_trouble(name) else self.refs(name)
@@ -202,7 +230,7 @@ class References:
         """Return the checkpoint of `latest` or a name by one listing, or None if this does not decide it."""
         # see docs/decisions/0059
         if base == "latest":
-            return next(filter(None, map(Entry.parse, reversed(list(self.store.keys("checkpoints/"))))), None)
+            return max(filter(None, map(self._last, _LATEST)), default=None)
         name, _, version = (
             base.rpartition("@") if _NUMBER.fullmatch(base.rpartition("@")[2]) else (base, "", "")
         )
@@ -214,6 +242,10 @@ class References:
             keys = list(self.store.keys(f"refs/{encode_name(name)}/"))
         return self._named_by(keys[-1]) if keys else None
 
+    def _last(self, kind: Kind) -> Entry | None:
+        """Return the newest checkpoint of one kind, or None if there is none."""
+        return next(filter(None, map(Entry.parse, reversed(list(self.store.keys(f"{kind}/"))))), None)
+
     def _named_by(self, key: str) -> Entry | None:
         """Return the checkpoint whose place a ref records, or None if it records none or it is gone."""
         ref = _REF.fullmatch(key)
@@ -224,11 +256,12 @@ class References:
                 return entry
         return None
 
-    def _candidates(self, base: str, entries: list[Entry]) -> list[Entry]:
+    def _candidates(self, base: str) -> list[Entry]:
         """Return the checkpoints that *base* can refer to, best match first."""
         if base == "latest":
-            return entries
-        by_id = {entry.id: entry for entry in entries}
+            return self.living(_LATEST)
+        kind: Kind = "cells" if base.startswith(CELL) else "checkpoints"
+        by_id = {entry.id: entry for entry in self.entries(kind)}
         name, at, version = base.rpartition("@")
         if at and not name_trouble(name) and _NUMBER.fullmatch(version):
             refs = [ref for ref in self.refs(name) if ref.id in by_id and ref.version <= int(version)]
@@ -239,13 +272,17 @@ class References:
             return [by_id[ref.id] for ref in reversed(refs)]
         if not _PREFIX.fullmatch(base):
             return []
+        entries = self.living()
         matching = [entry for entry in entries if entry.id.startswith(base)]
         if len(matching) > 1:
             ids = ", ".join(entry.id[: SHORT + 4] for entry in matching[:4])
             raise UsageError(f"several ids begin with {base!r} ({ids}). Give more characters")
-        return matching and entries[entries.index(matching[0]) :]
+        same_kind = [entry for entry in entries if matching and entry.kind == matching[0].kind]
+        return same_kind[same_kind.index(matching[0]) :] if matching else []
 
     def _unknown(self, base: str, entries: Sequence[Entry]) -> NotFoundError:
+        if not name_trouble(base) and self.refs(kept := CELL + base):
+            return NotFoundError(f"no checkpoint matches {base!r}. Did you mean {kept!r}?")
         if not entries:
             return NotFoundError(
                 f"no checkpoint {base!r}: {self.store.url} is empty. Make one in a notebook with `%ckpt save`"

@@ -138,13 +138,24 @@ def save_tree(tree: Tree, store: Store, name: str = "", *, message: str = "", si
         history.adopt(made, data, name)
         return made
 
-    return save(history, Known(store), write, publish)[0]
+    return save(history, Known(store), write, publish, name)[0]
 
 
 def save(
-    history: History, known: Known, write: Callable[[Packer], Manifest], publish: Callable[[Manifest], T]
+    history: History,
+    known: Known,
+    write: Callable[[Packer], Manifest],
+    publish: Callable[[Manifest], T],
+    name: str = "",
 ) -> tuple[T, int]:
     """Write the packs of a checkpoint and publish it, both once more if gc deletes a pack that it needs.
+
+    Args:
+        history: The store.
+        known: The blobs that are there.
+        write: Writes the packs and returns the manifest.
+        publish: Publishes the manifest.
+        name: The name that the checkpoint gets. Its last version shows which blobs are likely the same.
 
     Returns:
         The return value of *publish*, and the bytes that are new in the store.
@@ -152,17 +163,27 @@ def save(
     Raises:
         StoreError: gc ran during each attempt.
     """
-    known.refresh()
+    if (view := history.view()) is None:
+        known.refresh()
+    else:
+        known.learn(view, history.packs_of_newest(name, view) if name else ())
     for attempt in range(_MOST_TRIES):
         try:
             with Packer(history.store, known, algorithms=history.algorithms, salted=attempt > 0) as packer:
                 draft = write(packer)
+            _check_whole(known, draft)
             return publish(draft), packer.new_bytes
         except VanishedError as error:
             known.forget(error.packs)
     raise StoreError(
         f"gc ran on {history.store.url} during each of {_MOST_TRIES} saves. Save again when gc has ended"
     )
+
+
+def _check_whole(known: Known, draft: Manifest) -> None:
+    """Check the packs that a catalogue named."""
+    if stale := known.stale(draft.packs()):
+        raise VanishedError(stale)
 
 
 def _check(archive: ArchiveStore, manifest: Manifest) -> None:

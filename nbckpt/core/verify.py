@@ -102,7 +102,7 @@ def verify(
             if progress is not None:
                 progress(at + 1, len(packs))
     if result.damages:  # data that was removed and collected meanwhile is not damaged
-        living = {entry.id for entry in history.entries()}
+        living = {entry.id for entry in history.living()}
         result.damages = [
             damage
             for damage in result.damages

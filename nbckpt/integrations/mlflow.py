@@ -33,11 +33,13 @@ class _Run:
     Attributes:
         id: The id of the run in MLflow.
         sent: The last iteration whose metrics were sent.
-        sent_at: When they were sent, by the monotonic clock.
+        waiting: The results since then.
+        sent_at: When metrics were sent, by the monotonic clock.
     """
 
     id: str
     sent: int
+    waiting: list[dict[str, Any]]
     sent_at: float = 0.0
 
 
@@ -96,7 +98,8 @@ class MLflowCallback(Callback):
         query = " and ".join(f"tags.`{key}` = '{text}'" for key, text in tags.items())
         runs = client.search_runs([experiment], query, max_results=1)
         run = runs[0] if runs else client.create_run(experiment, tags=tags, run_name=tags["nbckpt.trial"])
-        self._runs[trial.folder] = _Run(run.info.run_id, int(run.data.metrics.get("training_iteration", 0)))
+        sent = int(run.data.metrics.get("training_iteration", 0))
+        self._runs[trial.folder] = _Run(run.info.run_id, sent, trial.results)
         client.update_run(run.info.run_id, status="RUNNING")
         params = [Param(_name(key), str(value)) for key, value in flat(trial.config).items()]
         new = [param for param in params if param.key not in run.data.params]
@@ -105,7 +108,9 @@ class MLflowCallback(Callback):
 
     def on_trial_result(self, trial: Trial, result: Mapping[str, Any]) -> None:
         """See `Callback.on_trial_result`."""
-        if time.monotonic() - self._runs[trial.folder].sent_at >= _SEND_EVERY_S:
+        run = self._runs[trial.folder]
+        run.waiting.append(trial.metrics)
+        if time.monotonic() - run.sent_at >= _SEND_EVERY_S:
             self._send(trial)
 
     def on_trial_checkpoint(self, trial: Trial, checkpoint: Record) -> None:
@@ -131,10 +136,11 @@ class MLflowCallback(Callback):
     def _send(self, trial: Trial) -> None:
         """Send the results that were reported since the last call."""
         run = self._runs[trial.folder]
-        metrics = list(_metrics(trial, run.sent))
+        metrics = [metric for result in run.waiting for metric in _metrics(result, run.sent)]
         for at in range(0, len(metrics), _MOST_METRICS):
             self._client().log_batch(run.id, metrics=metrics[at : at + _MOST_METRICS])
         run.sent, run.sent_at = max(run.sent, trial.iteration), time.monotonic()
+        run.waiting.clear()
 
     def _end(self, trial: Trial) -> None:
         if trial.folder in self._runs:
@@ -149,16 +155,15 @@ class MLflowCallback(Callback):
         return MlflowClient(tracking_uri=self.tracking_uri)
 
 
-def _metrics(trial: Trial, sent: int) -> Iterator[Metric]:
-    """Yield the metrics of each iteration after *sent*."""
+def _metrics(result: Mapping[str, Any], sent: int) -> Iterator[Metric]:
+    """Yield the metrics of a result, if its iteration is after *sent*."""
     from mlflow.entities import Metric
 
-    for result in trial.results:
-        step = result["training_iteration"]
-        if step > sent:
-            milliseconds = int(result["timestamp"] * 1000)
-            metrics = numbers(result).items()
-            yield from (Metric(_name(name), value, milliseconds, step) for name, value in metrics)
+    step = result["training_iteration"]
+    if step > sent:
+        milliseconds = int(result["timestamp"] * 1000)
+        metrics = numbers(result).items()
+        yield from (Metric(_name(name), value, milliseconds, step) for name, value in metrics)
 
 
 def _name(name: str) -> str:

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -100,9 +101,8 @@ def _images(trial: Trial) -> Iterator[Any]:
     """Yield the images and figures of the newest result. One that cannot be read is left out."""
     from tensorboard.compat.proto.summary_pb2 import Summary
 
-    for media in reversed(state_of(trial).media):
-        if media.step != trial.iteration:
-            return
+    newest = [media.newest for media in state_of(trial).media.values()][::-1]
+    for media in takewhile(lambda media: media.step == trial.iteration, newest):
         if media.type in {"image", "figure"}:
             with suppress(NbckptError):  # `verify` reports the damage
                 data = media.read()

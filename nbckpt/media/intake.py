@@ -84,6 +84,10 @@ class Intake:
             if inner:
                 others[key] = inner if isinstance(value, Mapping) else list(inner.values())
 
+    def say_too_deep(self, label: str) -> None:
+        """Say what to write for a value whose nesting is too deep to keep."""
+        self._say(label, f"{short(label)!r} is nested too deeply and is not kept: report its numbers by name")
+
     def _store(self, label: str, value: Any, media: dict[str, Encoded]) -> str:
         """Encode a value into *media*. Return why that is not possible, or ""."""
         try:

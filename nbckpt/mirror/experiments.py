@@ -12,16 +12,16 @@ from nbckpt.errors import NotFoundError, UsageError
 from nbckpt.mirror.merge import left
 from nbckpt.store import PrefixStore, Store, local_folder, open_store
 from nbckpt.store.files import explained, make_folder
-from nbckpt.store.locks import Timeout, file_lock
+from nbckpt.store.locks import Timeout
 from nbckpt.store.scan import can_be_named, link_outside
 from nbckpt.sync.download import download
 from nbckpt.sync.transfer import Moved, TransferOptions
 from nbckpt.trials.catalog import Catalog, no_experiment
+from nbckpt.trials.engine.claim import at_rest
 from nbckpt.trials.engine.experiment import Experiment
+from nbckpt.trials.engine.sheets import EXPERIMENTS, prefixes_there
 from nbckpt.trials.home import experiments_folder, inside_store
 from nbckpt.trials.model import spec
-
-EXPERIMENTS = "experiments"
 
 
 def open_experiment(name: str, path_or_url: str | os.PathLike[str] | None = None) -> Experiment:
@@ -64,7 +64,8 @@ def _pulled(name: str, target: Store, experiments: Path) -> Experiment:
         raise NotFoundError(no_experiment(name, list(prefixes_there(target)), target.url))
     if link := link_outside(experiments.parent, f"{experiments.name}/{name}"):
         raise UsageError(f"{link} is a link that leads outside {experiments.parent}: remove it")
-    _check_same(folder, work.one(partial(target.get, key)), target.url)
+    if why := another(folder, work.one(partial(target.get, key)), target.url):
+        raise UsageError(why)
     with suppress(Timeout):
         take(folder, PrefixStore(target, key.removesuffix(f"/{spec.FILE}")), options)
     return Experiment.read(folder)
@@ -74,13 +75,24 @@ def _is_name(name: str) -> bool:
     return bool(name) and not (name.startswith(".") or {"/", "\\"} & set(name)) and can_be_named(name)
 
 
-def _check_same(folder: Path, there: bytes, url: str) -> None:
+def another(folder: Path, there: bytes, url: str) -> str:
+    """Return why an experiment must not be pulled into *folder*: another one has its name. Or return "".
+
+    Args:
+        folder: The experiment's folder here.
+        there: Its `experiment.json` at the URL.
+        url: Where it is from, for people.
+
+    Raises:
+        CorruptError: One of the files is damaged.
+    """
     with suppress(NotFoundError):
         if spec.read(folder).spec.created_at != spec.created_at(there, url):
-            raise UsageError(
+            return (
                 f"{folder.name!r} in {folder.parent} is another experiment than at {url}. Remove it with "
                 f"%ckpt rm {folder.name}, or set NBCKPT_STORE to another folder"
             )
+    return ""
 
 
 def take(folder: Path, there: Store, options: TransferOptions) -> Moved:
@@ -94,17 +106,9 @@ def take(folder: Path, there: Store, options: TransferOptions) -> Moved:
     with explained("write", folder):
         make_folder(folder.parent)
     # A missing experiment is locked too: otherwise a run of this name could begin meanwhile.
-    with file_lock(folder.parent / f".{folder.name}.lock", timeout=0):
+    with at_rest(folder, timeout=0):
         if not folder.exists():
             return download(there, folder, options=options)
         patterns, reasons = left(folder, there, options.work(there.url))
         moved = download(there, folder, exclude=patterns, options=options)
         return replace(moved, left_out={**moved.left_out, **reasons})
-
-
-def prefixes_there(target: Store) -> dict[str, str]:
-    """Return the experiments at a location, pushed there or synced by runs, each with its prefix."""
-    keys = [key.split("/") for key in iter(target.keys())]
-    synced = {parts[0]: parts[0] for parts in keys if len(parts) == 2 and parts[1] == spec.FILE}
-    pushed = {parts[1]: "/".join(parts[:2]) for parts in keys if len(parts) > 2 and parts[0] == EXPERIMENTS}
-    return {name: prefix for name, prefix in sorted((synced | pushed).items()) if not name.startswith(".")}

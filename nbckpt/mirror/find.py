@@ -11,13 +11,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from nbckpt.errors import NbckptError, NotFoundError
-from nbckpt.mirror.experiments import EXPERIMENTS, prefixes_there
+from nbckpt.errors import CorruptError, NbckptError, NotFoundError
 from nbckpt.store import PrefixStore, Store, local_folder, open_store
 from nbckpt.sync.download import download
 from nbckpt.sync.target import index_of
 from nbckpt.sync.transfer import TransferOptions
 from nbckpt.trials.catalog import Catalog
+from nbckpt.trials.engine.sheets import EXPERIMENTS, prefixes_there, read_sheets, sheet_at, trials_of
 from nbckpt.trials.home import experiments_folder, inside_store
 from nbckpt.trials.model import annotation, journal, params, spec
 from nbckpt.trials.model.frame import pandas_for
@@ -55,13 +55,39 @@ def find_trials(path_or_url: str | os.PathLike[str] | None = None, where: str = 
     """
     pandas = pandas_for("find_trials()")
     test = Where(where) if where.strip() else None
-    with _catalogs(path_or_url) as catalogs:
-        rows = [row for catalog in catalogs for row in _rows(catalog)]
-    values = [fields(trial, own) for trial, own in rows] if test is not None else []
+    rows = _listed(path_or_url)
+    if rows is None:
+        with _catalogs(path_or_url) as catalogs:
+            rows = [row for catalog in catalogs for row in _rows(catalog)]
+    values = [fields(trial, own, test.names) for trial, own in rows] if test is not None else []
     if test is not None and values:
         test.check(name for row in values for name in row)
         rows = [row for row, given in zip(rows, values, strict=True) if test.matches(given)]
     return pandas.DataFrame([_columns(trial, own) for trial, own in rows])
+
+
+def _listed(path_or_url: str | os.PathLike[str] | None) -> list[tuple[Trial, dict[str, Any]]] | None:
+    """Return each trial at a URL with its own fields, from the sheets there; None if there are none."""
+    if path_or_url is None or local_folder(path_or_url) is not None:
+        return None
+    target = open_store(path_or_url)
+    sheets = read_sheets(target)
+    if not sheets.exist:
+        return None
+    folders = sorted({*sheets.sheets, *sheets.changing}, key=lambda folder: "/" in folder)
+    by_name = {folder.rpartition("/")[2]: folder for folder in folders}  # pushed ones before synced ones
+    work = TransferOptions().work(target.url)
+    rows = []
+    for _, folder in sorted(by_name.items()):
+        there, sheet = PrefixStore(target, folder), sheets.sheets.get(folder, {})
+        if folder in sheets.changing:
+            sheet = sheet_at(there, work, sheet)
+        try:
+            trials = list(trials_of(folder, sheet))
+        except CorruptError:
+            trials = list(trials_of(folder, sheet_at(there, work, {})))
+        rows += [(trial, own_fields(trial, status, said)) for trial, status, said in trials]
+    return rows
 
 
 @contextmanager

@@ -11,14 +11,16 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from nbckpt.core.damage import set_aside_all
 from nbckpt.core.history import History
 from nbckpt.core.packs.format import pack_of
+from nbckpt.core.renewal import renew_catalogue
 from nbckpt.core.trust import open_signer
 from nbckpt.errors import FormatError, NotFoundError, UsageError
-from nbckpt.mirror.experiments import EXPERIMENTS, prefixes_there, take
+from nbckpt.mirror.experiments import another, take
 from nbckpt.store import PrefixStore, Store, open_store
 from nbckpt.store.files import explained
 from nbckpt.store.locks import Timeout
@@ -28,6 +30,7 @@ from nbckpt.sync.stores import mirror
 from nbckpt.sync.transfer import Moved, TransferOptions
 from nbckpt.sync.upload import upload
 from nbckpt.trials.checkpoints.contents import incomplete
+from nbckpt.trials.engine.sheets import EXPERIMENTS, note_change, prefixes_there, renew_sheets
 from nbckpt.trials.model import spec
 
 
@@ -100,17 +103,26 @@ class Mirror:
         """
         turns = _turns(options or TransferOptions())
         checkpoints = mirror(self.store, self.target, next(turns))
+        renew_catalogue(History(self.target, open_signer), whole=False, near=self.store)
         set_aside_all(self.store, (pack_of(key) for key in checkpoints.left_out if key.endswith(".pack")))
         with explained("list", self._experiments):
             names = sorted(file.parent.name for file in self._experiments.glob(f"[!.]*/{spec.FILE}"))
-        return Mirrored(checkpoints, {name: self._send(name, next(turns)) for name in names})
+        moved = {name: self._send(name, next(turns)) for name in names}
+        renew_sheets(self.target, self._near)
+        return Mirrored(checkpoints, moved)
+
+    def _near(self, folder: str) -> Path | None:
+        """Return the local folder of an experiment that was pushed."""
+        kind, _, name = folder.rpartition("/")
+        return self._experiments / name if kind == EXPERIMENTS else None
 
     def _send(self, name: str, options: TransferOptions) -> Moved:
         """Push an experiment. Leave it out if it is reached by a link out of the store."""
         if link := self._link_of(name):
             return Moved(left_out={link: OUTSIDE})
         folder = self._experiments / name
-        return upload(folder, self._there(name), options=replace(options, incomplete=incomplete))
+        note = partial(note_change, self.target, f"{EXPERIMENTS}/{name}")
+        return upload(folder, self._there(name), options=replace(options, incomplete=incomplete, before=note))
 
     def pull(self, options: TransferOptions | None = None) -> Mirrored:
         """Pull the checkpoints and trials that the remote location has and this store lacks.
@@ -149,7 +161,12 @@ class Mirror:
             return Moved(left_out={name: "no folder here can have this name"})
         if link := self._link_of(name):
             return Moved(left_out={link: OUTSIDE})
-        return take(self._experiments / name, PrefixStore(self.target, prefix), options)
+        folder, there = self._experiments / name, PrefixStore(self.target, prefix)
+        if (folder / spec.FILE).is_file():
+            document = options.work(self.target.url).one(partial(there.get, spec.FILE))
+            if why := another(folder, document, self.target.url):
+                return Moved(left_out={name: why})
+        return take(folder, there, options)
 
     def _link_of(self, name: str) -> str:
         """Return the link that leads from an experiment out of the store, or "" if there is none."""

@@ -121,10 +121,16 @@ def _in_experiments(library: Catalog, kind: str, fragment: str) -> Iterable[str]
                 yield from (f"{name}@{record.step}" for record in reversed(trial.checkpoints.records()))
 
 
-def _names(tracker: Tracker) -> list[str]:
-    """Return the names of checkpoints, newest first; an empty list if the store cannot be read."""
+def _names(tracker: Tracker, fragment: str = "") -> list[str]:
+    """Return the names of checkpoints, newest first; an empty list if the store cannot be read.
+
+    Kept results of cells are among them only if the fragment has a letter of their prefix.
+    """
+    from nbckpt.core.references import CELL
+
+    hidden = (" ",) if fragment and CELL.startswith(fragment[: len(CELL)]) else (" ", CELL)
     try:
-        refs = [ref for ref in tracker.history.refs() if " " not in ref.name]
+        refs = [ref for ref in tracker.history.refs() if not any(part in ref.name for part in hidden)]
         moments = {entry.id: entry.moment for entry in tracker.history.entries()}
     except NbckptError:
         return []
@@ -138,7 +144,7 @@ def _refs(tracker: Tracker, fragment: str) -> Iterable[str]:
     """Yield names and `latest`. After the first letter also yield versions, newest first, and ids."""
     from nbckpt.core.references import SHORT
 
-    names = _names(tracker)
+    names = _names(tracker, fragment)
     yield from names
     yield "latest"
     if not fragment:

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from IPython import get_ipython
@@ -19,8 +20,10 @@ from IPython.display import display
 from nbckpt.commands import TABLE, HelpRequest, Session, parse
 from nbckpt.errors import Interrupted, NbckptError, UsageError
 from nbckpt.notebook import completer
+from nbckpt.notebook.cells import CellCache
 from nbckpt.notebook.fate import fate
 from nbckpt.notebook.live import Live
+from nbckpt.notebook.points import CellWatch, show_last_state
 from nbckpt.notebook.progress import DELAY_S, ProgressLine
 from nbckpt.notebook.tokenize import split
 from nbckpt.render import Result, visible
@@ -28,6 +31,7 @@ from nbckpt.render import Result, visible
 if TYPE_CHECKING:
     from nbckpt.mirror import AutoMirror
     from nbckpt.notebook.panels import Panel
+    from nbckpt.timeline.auto import Auto
     from nbckpt.tracker import Tracker
 
 _HISTORY = re.compile(r"_{1,3}|_\d+")
@@ -41,6 +45,7 @@ class CheckpointMagics(Magics):
     Attributes:
         tracker: The tracker for the notebook's folder; it is opened on first use.
         live: Shows experiments while they run.
+        cells: Runs cells whose results are kept.
         progress_delay: Seconds before a command shows its progress.
     """
 
@@ -50,9 +55,13 @@ class CheckpointMagics(Magics):
     def __init__(self, shell: InteractiveShell) -> None:
         super().__init__(shell)
         self.live = Live(shell)
+        self.cells = CellCache(shell, lambda: self._names()[0])
         self._panel: Panel | None = None
-        self._is_running = False
+        self._is_running = self._has_asked = False
+        self._opening = threading.Lock()
         self._trackers: dict[str | None, tuple[Tracker, AutoMirror]] = {}
+        self._points: dict[str | None, Auto] = {}
+        self._cells = CellWatch(shell, lambda: self._points.get(None), self._where)
 
     @no_var_expand
     @line_cell_magic
@@ -69,10 +78,39 @@ class CheckpointMagics(Magics):
             result, progress = Help("%ckpt", usage=request.text), ProgressLine()
         return self._show_once(result, progress, quiet=quiet)
 
+    def run_once(self, line: str, source: str) -> bool:
+        """Tell whether the cell below `%%ckpt cell` runs. If its result is kept, restore and show that."""
+        from nbckpt.cells.key import CellCode
+        from nbckpt.commands.caching import CellResult
+        from nbckpt.commands.table import Body
+
+        body = Body(CellCode(source, self.shell.transform_cell), self.cells.results)
+        try:
+            with _one_line_errors():
+                request = parse(TABLE, split(line), "%ckpt")
+                with ProgressLine(delay=self.progress_delay) as progress:
+                    session = replace(self.session(request.store, progress), body=body)
+                    result = request.run(session)
+        except HelpRequest as asked:
+            from nbckpt.commands.about import Help
+
+            display(Help("%ckpt", usage=asked.text))
+            return False
+        assert result is not None
+        restored = getattr(result, "result", result)
+        runs = isinstance(restored, CellResult) and restored.kept is None  # not a schema
+        if runs and not result.warns:
+            progress.end()
+        elif not progress.become(result):
+            display(result)
+        return isinstance(restored, CellResult) and self.cells.begin(session, restored)
+
     def _answer(self, line: str, cell: str | None) -> tuple[Result | None, ProgressLine]:
         """Run the cell below `%%ckpt`, if any, and the command. The result is None if it is already shown."""
         request = parse(TABLE, split(line), "%ckpt")
         verb = request.command.name
+        if verb == "cell" and not request.form:
+            raise UsageError("write %%ckpt cell in the first line of its cell")
         if cell is not None and verb not in {"save", "track"}:
             raise UsageError(f"%%ckpt works only with save and track. Use %ckpt {verb}.")
         if cell is not None and verb == "save":
@@ -119,33 +157,53 @@ class CheckpointMagics(Magics):
 
     def _open(self, store: str | None) -> tuple[Tracker, AutoMirror]:
         """Return the tracker and the background sync of a store, by default the notebook's store."""
-        if store not in self._trackers:
-            from nbckpt.mirror import AutoMirror
-            from nbckpt.tracker import Tracker
+        with self._opening:  # the panel opens it in a thread
+            if store not in self._trackers:
+                from nbckpt.mirror import AutoMirror
+                from nbckpt.tracker import Tracker
 
-            tracker = Tracker(store)
-            self._trackers[store] = tracker, AutoMirror(tracker.store)
-        return self._trackers[store]
+                tracker = Tracker(store)
+                self._trackers[store] = tracker, AutoMirror(tracker.store)
+            return self._trackers[store]
 
     def session(self, store: str | None = None, progress: Any = None, cell: str | None = None) -> Session:
         """Return the session for commands in this shell."""
         namespace = self.shell.user_ns
         url = store and _expanded(store, namespace)
         tracker, auto = self._open(url)
-        history = frozenset(name for name in namespace if _HISTORY.fullmatch(name))
+        hidden, history = self._names()
         return Session(
             tracker,
             auto,
             namespace,
-            hidden=_hidden(self.shell) | history,
+            hidden=hidden,
             history=history,
-            where={"cell": _cell(self.shell, cell)},
+            where=self._where(cell),
             progress=progress,
             table=TABLE,
             insert=lambda text: self.shell.set_next_input(text),
             watch=self.live.show,
             panel=lambda tab: self.show_panel(tab, url),
+            points=self._points_of(url),
         )
+
+    def _names(self) -> tuple[frozenset[str], frozenset[str]]:
+        """Return the names that are not the user's variables, and those of earlier results among them."""
+        history = frozenset(name for name in self.shell.user_ns if _HISTORY.fullmatch(name))
+        return _hidden(self.shell) | history, history
+
+    def _where(self, cell: str | None = None) -> dict[str, Any]:
+        return {"cell": _cell(self.shell, cell)}
+
+    def _points_of(self, store: str | None) -> Auto:
+        """Return what makes points of the namespace in a store, by default the notebook's store."""
+        if store not in self._points:
+            from nbckpt.timeline.auto import Auto
+            from nbckpt.timeline.timeline import Timeline
+
+            tracker, namespace = self._open(store)[0], self.shell.user_ns
+            self._points[store] = Auto(Timeline(tracker, namespace, lambda: self._names()[0]))
+        return self._points[store]
 
     def show_panel(self, tab: str = "checkpoints", store: str | None = None) -> None:
         """Show a static copy as HTML, which lasts, and the panel below it. A shell has one panel at a time.
@@ -182,14 +240,21 @@ class CheckpointMagics(Magics):
     def register(self) -> None:
         """Register for the events of cells, so that the panel updates after each cell."""
         self.live.register()
+        self.cells.register()
         self.shell.events.register("pre_run_cell", self._begun)
         self.shell.events.register("post_run_cell", self._ended)
 
-    def _begun(self, _: object = None) -> None:
+    def _begun(self, info: object = None) -> None:
         self._is_running = True
+        self._cells.begun(info)
+        _ask_git()
 
-    def _ended(self, _: object = None) -> None:
+    def _ended(self, result: object = None) -> None:
+        self._cells.ended(result)
         self._is_running = False
+        if not self._has_asked:
+            self._has_asked = True
+            _ask_git()  # after the cell that loaded the extension, because the imports take time
         if self._panel is not None:
             self._panel.look_again()
 
@@ -202,9 +267,12 @@ class CheckpointMagics(Magics):
         """Unregister from the shell, and close the panel and every tracker."""
         self._close_panel()
         self.live.unregister()
+        self.cells.unregister()
         for event, callback in (("pre_run_cell", self._begun), ("post_run_cell", self._ended)):
             if callback in self.shell.events.callbacks[event]:
                 self.shell.events.unregister(event, callback)
+        for points in self._points.values():
+            points.turn_off()
         for tracker, auto in self._trackers.values():
             tracker.close()
             auto.close()
@@ -256,6 +324,7 @@ def load(shell: InteractiveShell) -> None:
     shell.register_magics(magics)
     magics.register()
     completer.register(shell, magics.session)
+    show_last_state(shell, lambda: magics.tracker)
 
 
 def unload(shell: InteractiveShell) -> None:
@@ -266,6 +335,13 @@ def unload(shell: InteractiveShell) -> None:
     for kind in ("line", "cell"):
         shell.magics_manager.magics[kind].pop("ckpt", None)
     completer.unregister(shell)
+
+
+def _ask_git() -> None:
+    """Ask git in the background, so that a save of this cell or the next one does not wait for it."""
+    from nbckpt.provenance.background import expect
+
+    expect()
 
 
 def _expanded(url: str, namespace: dict[str, Any]) -> str:

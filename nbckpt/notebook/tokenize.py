@@ -25,7 +25,7 @@ def split(line: str) -> list[str]:
             return _plain(line)
         return [word if _VALUE.match(word) else "".join(_plain(word)) for word in _words(line)]
     except ValueError as error:
-        raise UsageError(f"Cannot read {line!r}: {error}.") from error
+        raise UsageError(f"cannot read {line!r}: {error}.") from error
 
 
 def _plain(line: str) -> list[str]:

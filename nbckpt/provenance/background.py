@@ -8,20 +8,26 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from nbckpt.provenance.git import Code, read_code
+from nbckpt.settings import wants_provenance
 
 Folders = tuple[str, ...]
 Answer = tuple[Code | None, float]
 """The state of the working tree, and the moment when git was asked."""
 
 Work = Callable[[Sequence["Question"]], None]
+
+FRESH_S = 1.0
+"""How old an answer may be so that git is not asked again."""
 
 _log = logging.getLogger("nbckpt")
 
@@ -44,13 +50,17 @@ class Question:
 
 
 class _Asker:  # see docs/decisions/0076
-    """Answers questions in one thread, as long as there are any."""
+    """Answers questions in one thread, as long as there are any.
 
-    def __init__(self) -> None:
+    Args:
+        is_awaited: Whether the interpreter waits for the thread at its end.
+    """
+
+    def __init__(self, *, is_awaited: bool) -> None:
+        self._is_awaited = is_awaited
         self._lock = threading.Lock()
         self._waiting: list[Question] = []
         self._thread: threading.Thread | None = None
-        self.known: dict[Folders, Answer] = {}
 
     @property
     def is_busy(self) -> bool:
@@ -61,7 +71,9 @@ class _Asker:  # see docs/decisions/0076
             self._waiting.append(question)
             if self._thread is not None:
                 return
-            self._thread = threading.Thread(target=self._run, name="nbckpt-provenance", daemon=False)
+            self._thread = threading.Thread(
+                target=self._run, name="nbckpt-provenance", daemon=not self._is_awaited
+            )
             try:
                 self._thread.start()
                 return
@@ -69,6 +81,12 @@ class _Asker:  # see docs/decisions/0076
                 self._thread = None
                 batch, self._waiting = self._waiting, []
         self._answer(batch)
+
+    def settle(self, timeout: float | None) -> None:
+        if self.is_busy:
+            done = threading.Event()
+            self.ask(Question((), lambda _: done.set()))  # questions are answered in order
+            done.wait(timeout)
 
     def _run(self) -> None:
         while True:
@@ -85,7 +103,8 @@ class _Asker:  # see docs/decisions/0076
             folders = question.folders
             if folders not in answers:
                 asked_at = time.monotonic()  # before git: what changes meanwhile is newer
-                answers[folders] = self.known[folders] = _safe_code(folders), asked_at
+                answers[folders] = answer = _safe_code(folders), asked_at
+                _known[folders] = max(_known.get(folders, answer), answer, key=lambda known: known[1])
             question.answer.set_result(answers[folders])
         for work in dict.fromkeys(question.work for question in batch if question.work is not None):
             try:
@@ -106,12 +125,13 @@ def _code(folders: Folders) -> Code | None:
     return next((code for code in codes if code is not None), None)
 
 
-_asker = _Asker()
+_asker, _expecting = _Asker(is_awaited=True), _Asker(is_awaited=False)
+_known: dict[Folders, Answer] = {}
 
 
 def _after_fork() -> None:
-    global _asker
-    _asker = _Asker()  # the thread of the parent does not exist here
+    global _asker, _expecting
+    _asker, _expecting = _Asker(is_awaited=True), _Asker(is_awaited=False)  # no thread of the parent is here
 
 
 if hasattr(os, "register_at_fork"):
@@ -125,14 +145,29 @@ def ask(folders: Folders, work: Work | None = None, subject: object = None) -> Q
     return question
 
 
+def expect() -> None:  # see docs/decisions/0091
+    """Ask git in the background, so that the next save finds an answer. Return at once."""
+    answer = last(folders := here())
+    is_new = answer is not None and time.monotonic() - answer[1] < FRESH_S
+    if wants_provenance() and not (is_new or _asker.is_busy or _expecting.is_busy):
+        _expecting.ask(Question(folders))
+
+
+def here() -> Folders:
+    """Return the folders whose working tree counts: the working folder, then that of the script."""
+    main = getattr(sys.modules.get("__main__"), "__file__", None)
+    folders = [str(Path(main).absolute().parent)] if main else []
+    with suppress(OSError):  # the working folder was removed
+        folders.insert(0, str(Path.cwd()))
+    return tuple(folders)
+
+
 def last(folders: Folders) -> Answer | None:
     """Return the last answer for these folders, or None."""
-    return _asker.known.get(folders)
+    return _known.get(folders)
 
 
 def settle(timeout: float | None = None) -> None:
     """Wait until every question so far is answered and its work is done, at most *timeout* seconds."""
-    if _asker.is_busy:
-        done = threading.Event()
-        ask((), lambda _: done.set())  # questions are answered in order
-        done.wait(timeout)
+    for asker in (_asker, _expecting):
+        asker.settle(timeout)

@@ -18,6 +18,7 @@ from nbckpt.core.packs.reader import Reader
 from nbckpt.core.packs.writer import Packer
 from nbckpt.errors import CorruptError, NotFoundError, StoreError
 from nbckpt.provenance import background, inputs
+from nbckpt.provenance.background import FRESH_S, Answer, here
 from nbckpt.provenance.cells import sources
 from nbckpt.provenance.document import (
     MOST_OBJECT,
@@ -25,24 +26,18 @@ from nbckpt.provenance.document import (
     Taken,
     checked,
     finished,
-    here,
     no_object,
     take,
 )
 from nbckpt.provenance.git import LIMIT_S, Code
+from nbckpt.provenance.head import read_head
 from nbckpt.provenance.machine import known_machine, machine
 
 AGAIN = "again"
 """The name of the document in a manifest's `provenance`."""
 
-WAIT_S = 0.003  # see docs/decisions/0077
-"""How long a save waits for git after the values are written, if git has answered in this process before."""
-
-FRESH_S = 1.0
-"""How old an answer may be so that git is not asked again."""
-
-FIRST_WAIT_S = 0.5
-"""How long it waits if git has not."""
+WAIT_S = 0.003  # see docs/decisions/0091
+"""How long a save waits for git after the values are written."""
 
 _BLOB = 16 << 10
 """The size of blobs of objects: a list of cells that grew shares the blobs of its beginning."""
@@ -72,22 +67,34 @@ class Origin:
     def __init__(self, **more: Any) -> None:
         self._taken: Taken = take(sources(), inputs.so_far(), seeds=False, **more)
         self._folders = here()
-        self._last = background.last(self._folders)
-        is_new = self._last is not None and time.monotonic() - self._last[1] < FRESH_S
-        self._question = None if is_new else background.ask(self._folders, _learn)
+        self._head = read_head(self._folders)
+        self._question = None if self._is_new() else background.ask(self._folders, _learn)
 
-    def document(self, *, wait_s: float = 0) -> tuple[dict[str, Any], Code | None]:
+    def document(self, *, wait_s: float | None = None) -> tuple[dict[str, Any], Code | None]:
         """Return the document, and the state of the working tree. Wait for git briefly, or *wait_s* seconds.
 
-        If git has not answered in time, the answer to an earlier question counts; the document has its age.
+        If git has not answered in time, its answer to an earlier question counts, if that was about the same
+        commit; the document has its age. Otherwise only the commit and the branch are known.
         """
         now = time.monotonic()
-        wait_s = wait_s or (WAIT_S if self._last else FIRST_WAIT_S)
-        code, asked_at = self._last or (Code(note="git had not answered yet"), now)
-        if self._question is not None:
+        if self._question is not None and not self._is_new():
             with suppress(TimeoutError):
-                code, asked_at = self._question.answer.result(wait_s)
+                self._question.answer.result(WAIT_S if wait_s is None else wait_s)
+        code, asked_at = self._last() or (self._head, now)  # see docs/decisions/0077
         return finished(self._taken, code, known_machine(), now - asked_at), code
+
+    def _is_new(self) -> bool:
+        answer = self._last()
+        return answer is not None and time.monotonic() - answer[1] < FRESH_S
+
+    def _last(self) -> Answer | None:
+        """Return the last answer of git, or None if another commit or branch was checked out since."""
+        answer, head = background.last(self._folders), self._head
+        code = answer and answer[0]
+        if head is None or code is None:
+            return answer if head is code else None
+        is_same = not head.commit or (code.commit, code.branch) == (head.commit, head.branch)
+        return answer if is_same else None
 
     def attach(self, packer: Packer) -> Attached:
         """Write the objects beside the values. A failure that is not the store's is only a note."""

@@ -9,10 +9,8 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
-from pathlib import Path
 from typing import Any, TypeVar
 
 from nbckpt.core.manifest import now
@@ -164,9 +162,9 @@ class Taken:
         """Return the objects by name."""
         named = {
             "patch": code.patch if code else b"",
-            "packages": _encoded(self.packages),
-            "cells": _encoded(_masked(self.sources)),
-            "seeds": _encoded(self.seeds),
+            "packages": as_json(self.packages),
+            "cells": as_json(_masked(self.sources)),
+            "seeds": as_json(self.seeds),
         }
         return {name: data for name, data in named.items() if data}
 
@@ -232,7 +230,8 @@ def _masked_cell(source: str) -> str:
     return masked_text(source, is_code=True)
 
 
-def _encoded(part: Any) -> bytes:
+def as_json(part: Any) -> bytes:
+    """Return a part of a document as bytes; nothing for an empty part."""
     return json.dumps(part, separators=(",", ":"), sort_keys=True).encode() if part else b""
 
 
@@ -246,12 +245,3 @@ def decompressed(data: bytes, decompress: Callable[[Any, int], bytes], label: st
     if not plain:
         raise CorruptError(f"{label} is damaged: it cannot be decompressed")
     return plain
-
-
-def here() -> tuple[str, ...]:
-    """Return the folders whose working tree counts: the working folder, then that of the script."""
-    main = getattr(sys.modules.get("__main__"), "__file__", None)
-    folders = [str(Path(main).absolute().parent)] if main else []
-    with suppress(OSError):  # the working folder was removed
-        folders.insert(0, str(Path.cwd()))
-    return tuple(folders)

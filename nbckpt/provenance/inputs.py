@@ -66,7 +66,7 @@ def data(path: str | os.PathLike[str]) -> str:
     if not isinstance(text, str):
         raise UsageError(f"{text!r} is not a path: give a text")
     if wants_provenance():
-        _note(_described(text))
+        _note(described(text))
     return text
 
 
@@ -82,8 +82,12 @@ def forget() -> None:
         _noted.clear()
 
 
-def _described(text: str) -> dict[str, Any]:
-    """Return the note of an input."""
+def described(text: str) -> dict[str, Any]:
+    """Return the note of an input.
+
+    Raises:
+        NotFoundError: There is no such file or folder.
+    """
     local = local_folder(text) if "://" in text else text
     if local is None:
         return {"path": masked_url(text), **describe(text)}

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,8 @@ def known_machine() -> Mapping[str, Any]:
 
 @cache
 def machine() -> Mapping[str, Any]:
-    """Return what is known of this machine. It asks `nvidia-smi`, which may take seconds."""
-    gpus = _gpus()
+    """Return what is known of this machine. It asks `nvidia-smi`, which may take seconds, or else pynvml."""
+    gpus = _gpus() or _gpus_of_nvml()
     return {**_facts(), "gpus": gpus} if gpus else _facts()
 
 
@@ -74,3 +75,28 @@ def _gpus() -> list[dict[str, Any]]:
         {"name": name[:100], "memory_mib": int(memory) if memory.isdigit() else 0, "driver": driver[:100]}
         for name, memory, driver in (row for row in rows[:_MOST_GPUS] if len(row) == 3)
     ]
+
+
+def _gpus_of_nvml() -> list[dict[str, Any]]:
+    """Return the same through pynvml; empty if that is not installed or finds no driver."""
+    with suppress(Exception):  # a driver may raise anything
+        nvml: Any = import_module("pynvml")
+        nvml.nvmlInit()
+        try:
+            driver = _as_text(nvml.nvmlSystemGetDriverVersion())
+            handles = map(nvml.nvmlDeviceGetHandleByIndex, range(min(nvml.nvmlDeviceGetCount(), _MOST_GPUS)))
+            return [
+                {
+                    "name": _as_text(nvml.nvmlDeviceGetName(handle)),
+                    "memory_mib": int(nvml.nvmlDeviceGetMemoryInfo(handle).total) >> 20,
+                    "driver": driver,
+                }
+                for handle in handles
+            ]
+        finally:
+            nvml.nvmlShutdown()
+    return []
+
+
+def _as_text(name: str | bytes) -> str:
+    return (name.decode("utf-8", "replace") if isinstance(name, bytes) else name)[:100]

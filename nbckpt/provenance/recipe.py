@@ -83,6 +83,8 @@ def _write_code(provenance: Provenance, folder: Path, here: Sequence[str]) -> It
     try:
         sources = [code["root"], *here, code["remote"]]
         yield from check_out(code["commit"], provenance.patch, sources, folder / CODE)
+        if note := code["note"]:
+            yield f"The code may differ: {_line(note)}"
     except GitError as error:
         yield f"The code at {code['commit'][:10]} is not here: {error}"
 

@@ -19,19 +19,20 @@ from nbckpt.core.algorithms import PREFERRED, of_checksum
 from nbckpt.core.schema import SEALED, seal, unseal
 from nbckpt.errors import CorruptError, NotFoundError, StoreError
 from nbckpt.provenance import background, inputs
-from nbckpt.provenance.background import Question
+from nbckpt.provenance.background import Question, here
 from nbckpt.provenance.cells import sources
 from nbckpt.provenance.document import (
     FORM,
     MOST_OBJECT,
     Provenance,
     Taken,
+    as_json,
     decompressed,
     finished,
-    here,
     take,
 )
 from nbckpt.provenance.machine import machine
+from nbckpt.provenance.worker import WorkerOrigin
 from nbckpt.settings import wants_provenance
 from nbckpt.store.files import only_files, write_files
 from nbckpt.store.scan import OUTSIDE, is_link, link_outside
@@ -63,6 +64,12 @@ def of_trial(folder: Path, *, iteration: int = 0, executor: str = "") -> None:
         background.ask(here(), _write, (folder, iteration, taken))
 
 
+def of_worker(folder: Path, origin: WorkerOrigin) -> None:
+    """Note the machine and the seeds of the process that a trial runs in, in the background."""
+    if wants_provenance():
+        background.ask((), _write, (folder, 0, origin))
+
+
 def _write(questions: Sequence[Question]) -> None:
     """Write the files of all trials that started since git was asked last, durably, in the time of one."""
     files: dict[Path, bytes] = {}
@@ -72,11 +79,15 @@ def _write(questions: Sequence[Question]) -> None:
         folder, iteration, taken = question.subject
         if not folder.is_dir():  # the experiment was removed meanwhile
             continue
-        if folder not in attempts:
-            attempts[folder] = _earlier(folder) if iteration else []
-        document, objects = _encoded(taken, question)
-        earlier = attempts[folder][: _MOST_ATTEMPTS - 1] if iteration else []
-        attempts[folder] = [*earlier, document | {"iteration": iteration}]
+        if isinstance(taken, WorkerOrigin):
+            if not (earlier := attempts.get(folder) or _earlier(folder)):
+                continue
+            document, objects = _with_worker(earlier[-1], taken)
+            attempts[folder] = [*earlier[:-1], document]
+        else:
+            earlier = (attempts.get(folder) or _earlier(folder))[: _MOST_ATTEMPTS - 1] if iteration else []
+            document, objects = _encoded(taken, question)
+            attempts[folder] = [*earlier, document | {"iteration": iteration}]
         files[folder / FILE] = seal({"format": SEALED, "attempts": attempts[folder]})
         files |= {file: data for file, data in _files(folder.parent, objects) if not file.exists()}
     write_files(files)
@@ -89,6 +100,17 @@ def _encoded(taken: Taken, question: Question) -> tuple[dict[str, Any], dict[str
     document = finished(taken, code, machine())
     document["objects"] = {name: checksum for name, (checksum, _) in objects.items()}
     return document, dict(objects.values())
+
+
+def _with_worker(
+    document: Mapping[str, Any], origin: WorkerOrigin
+) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """Return a document with the machine and the seeds of a trial's process, and the new object."""
+    objects, data = dict(document["objects"]), as_json(origin.seeds)
+    if data:
+        objects["seeds"] = PREFERRED.checksum([data])
+    new = {objects["seeds"]: data} if data else {}
+    return {**document, "machine": dict(origin.machine), "objects": objects}, new
 
 
 def _files(experiment: Path, objects: Mapping[str, bytes]) -> list[tuple[Path, bytes]]:

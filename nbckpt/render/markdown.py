@@ -34,6 +34,9 @@ def _parts(page: Page) -> Iterator[str]:
         yield f"![{plain(picture.alt)}](data:image/{kind};base64,{data})"
     for frame in page.frames:
         yield f"{plain(frame.title)}: HTML, which Markdown cannot show safely"
+    for row in page.beside:
+        for part in row:
+            yield from _parts(part)
     for fold in page.folds:
         yield f"{plain(fold.summary)}:\n\n{fenced(fold.text)}"
 

@@ -94,6 +94,7 @@ class Page:
         hints: The next commands to type.
         code: Text whose lines are kept as they are.
         frames: HTML and SVG of strangers, which are shown in a sandbox.
+        beside: Rows of pages that stand side by side, where the width suffices.
     """
 
     headline: str
@@ -104,3 +105,4 @@ class Page:
     hints: tuple[Hint, ...] = ()
     code: str = ""
     frames: tuple[Frame, ...] = ()
+    beside: tuple[tuple[Page, ...], ...] = ()

@@ -46,6 +46,11 @@ class Result(Rich, ABC):
         """Whether something was not done as requested. A notebook then always shows the result."""
         return False
 
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        del include, exclude
+        page = self.page()
+        return {"text/plain": text(page), "text/html": html_of(self, page)}
+
     def __str__(self) -> str:
         return text(self.page())
 

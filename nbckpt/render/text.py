@@ -40,6 +40,9 @@ def _lines(page: Page, width: int) -> Iterator[str]:
             yield ""
             yield f"{table.caption}:"
             yield from _table(table, width)
+    for row in page.beside:
+        for part in row:
+            yield from _lines(part, width)
     for fold in page.folds:
         yield ""
         yield fold.summary if fold.quiet else f"{fold.summary}:"

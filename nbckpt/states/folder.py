@@ -26,7 +26,6 @@ from nbckpt.store.files import commit, explained, make_folder, remove, staged_fo
 from nbckpt.store.locks import Timeout, file_lock
 
 _LOCK = f"{STAGING}.lock"
-_LOCK_S = 60.0
 _URL = re.compile(r"[a-z][a-z0-9+.-]+:/", re.IGNORECASE)
 
 _log = logging.getLogger("nbckpt")
@@ -37,13 +36,15 @@ class StateFolder:
 
     Args:
         folder: The folder; the first save makes it.
+        patience_s: How many seconds a save waits while another process writes.
 
     Raises:
         UsageError: The folder is a URL.
     """
 
-    def __init__(self, folder: str | os.PathLike[str]) -> None:
+    def __init__(self, folder: str | os.PathLike[str], *, patience_s: float = 60.0) -> None:
         self.folder = local(folder)
+        self._patience_s = patience_s
 
     def write(self, states: Iterable[tuple[str, Writable]], *, keep: int, replicas: int) -> Save:
         """Make a save of *states*, and remove all but the newest *keep* complete saves.
@@ -154,11 +155,11 @@ class StateFolder:
         lock = file_lock(self.folder / _LOCK)
         with explained("lock", self.folder):
             try:
-                lock.acquire(timeout=_LOCK_S)
+                lock.acquire(timeout=self._patience_s)
             except Timeout:
                 raise StoreError(
-                    f"another process has been writing to {str(self.folder)!r} for {_LOCK_S:.0f} s. Give "
-                    "each job its own folder"
+                    f"another process has been writing to {str(self.folder)!r} for {self._patience_s:.0f} s. "
+                    "Give each job its own folder"
                 ) from None
         try:
             yield

@@ -18,6 +18,9 @@ Data = Buffer | Sequence[Buffer]
 STAGING = ".nbckpt-tmp"
 """Folder at a store's top for puts that are not finished. No key begins with it."""
 
+CACHE = ".nbckpt-cache"
+"""What the names of files begin with that can be made again from other files. They are never copied."""
+
 PIECE = 16 << 20
 """The most bytes that are moved between two checks for cancellation."""
 
@@ -35,6 +38,9 @@ class Store(ABC):
 
     url: str
     """The store's location, as a user would write it."""
+
+    lists_in_pages: bool = False
+    """Whether a long listing takes many requests, so that a catalogue of the keys is kept in the store."""
 
     @abstractmethod
     def get(self, key: str, start: int = 0, stop: int | None = None) -> bytes:

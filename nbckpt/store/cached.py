@@ -15,7 +15,8 @@ from nbckpt.store.base import Data, Store
 from nbckpt.store.files import rename
 from nbckpt.store.remote import RemoteStore
 
-_KEPT = "packs/", "checkpoints/", "store.json"  # see docs/decisions/0028
+# see docs/decisions/0028
+_KEPT = "packs/", "checkpoints/", "points/", "cells/", "catalogue/parts/", "store.json"
 """Prefixes of the keys whose bytes never change and are read repeatedly."""
 
 _DIGEST = 32
@@ -35,6 +36,7 @@ class CachedStore(Store):
 
     def __init__(self, store: Store, folder: str | os.PathLike[str], most: int) -> None:
         self.url = store.url
+        self.lists_in_pages = store.lists_in_pages
         self._store = store
         self._folder = Path(folder) / hashlib.blake2b(store.url.encode(), digest_size=8).hexdigest()
         self._most = most

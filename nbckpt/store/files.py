@@ -1,6 +1,7 @@
 """Files: the only module that writes, stages and removes files on a local disk; see also scan.py.
 
     write_file, write_files     write data that is whole and durable under its name, or absent
+    write_cache                 writes a file that may be lost
     create_file                 does the same for a file whose first writer wins
     staged, writing             do the same for data that a block writes
     stage_folder, commit        fill a folder under a hidden name, then give it its final name
@@ -82,6 +83,18 @@ def write_files(files: Mapping[Path, Data]) -> None:
             discard(stage)
         raise
     sync_folders(changed)
+
+
+def write_cache(file: Path, data: Data) -> None:
+    """Write a file that can be made again: atomically, not durably, and only if its folder exists."""
+    for left in file.parent.glob(f"{file.name}-*"):  # by a writer that was killed
+        discard(left)
+    stage = file.with_name(f"{file.name}-{uuid.uuid4().hex[:12]}")
+    try:
+        write_new(stage, data, synced=False)
+        rename(stage, file)
+    finally:
+        discard(stage)
 
 
 def create_file(file: Path, data: Data) -> None:

@@ -13,6 +13,7 @@ class PrefixStore(Store):
 
     def __init__(self, store: Store, folder: str) -> None:
         self.url = f"{store.url}/{folder}"
+        self.lists_in_pages = store.lists_in_pages
         self._store = store
         self._folder = f"{check_key(folder)}/"
 

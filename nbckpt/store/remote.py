@@ -98,6 +98,7 @@ class RemoteStore(Store):
         self._whole_puts = protocol in _WHOLE_PUTS
         self._in_pieces = protocol in {"s3", "s3a"} and s3_call(self._fs) is not None
         self._copies = protocol in _COPIES
+        self.lists_in_pages = protocol not in {"memory", "file", "local"}
 
     @property
     def _fs(self) -> Any:

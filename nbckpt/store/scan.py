@@ -29,6 +29,7 @@ def scan(
     skip: Callable[[str], bool] = lambda _: False,
     below: str = "",
     linked_folders: bool = True,
+    backwards: bool = False,
 ) -> Iterator[tuple[str, os.DirEntry[str]]]:
     """Yield every file below a folder with its path. A folder's own files come before its subfolders.
 
@@ -40,6 +41,7 @@ def scan(
         skip: Tells which paths to skip.
         below: The path of the folder in *folder* to begin with.
         linked_folders: Whether links to folders are followed.
+        backwards: Whether subfolders come in reverse order of their names.
 
     Raises:
         OSError: A folder cannot be read.
@@ -74,7 +76,7 @@ def scan(
                 yield name, entry
             elif os.path.lexists(entry.path):
                 refuse(name, "it is neither a file nor a folder")
-        waiting.extend(reversed(folders))
+        waiting.extend(folders if backwards else reversed(folders))
 
 
 def _entries(folder: Path, *, must_be: bool) -> list[os.DirEntry[str]]:

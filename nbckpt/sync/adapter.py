@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import copy
+import glob
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from nbckpt.errors import NbckptError, StoreError
 from nbckpt.sync.background import BackgroundSyncer, DefaultSyncer
 from nbckpt.sync.config import AUTO, SyncConfig, get_node_to_storage_syncer
+from nbckpt.sync.exclude import excluding
 from nbckpt.sync.exclusive import exclusive
+from nbckpt.sync.files import scan
 from nbckpt.sync.request import Request
 from nbckpt.sync.syncer import Syncer
 from nbckpt.sync.transfer import TransferOptions
@@ -60,6 +64,8 @@ class _Adapted(BackgroundSyncer):
     def carry_out(self, request: Request, options: TransferOptions) -> object:
         """See `BackgroundSyncer.carry_out`."""
         with exclusive(f"syncer {id(self._syncer)}", options):  # it may support only one transfer at a time
+            if request.action == "sync_up":
+                request = _without_incomplete(request, options)
             # A transfer that hangs is abandoned here, so that other transfers get their turn.
             return replace(options, attempts=1).work(request.remote).one(partial(self._explained, request))
 
@@ -82,3 +88,11 @@ class _Adapted(BackgroundSyncer):
             if call() is False:
                 raise StoreError(f"{self._syncer!r} did not begin with the {request}")
         self._syncer.wait()
+
+
+def _without_incomplete(request: Request, options: TransferOptions) -> Request:
+    """Return an upload that leaves out the files that do not make sense alone now."""
+    folder, excluded = Path(request.local), excluding(request.exclude)
+    files = scan(folder, excluded, {}) if folder.is_dir() else {}
+    left_out = map(glob.escape, options.incomplete(folder, files))
+    return request._replace(exclude=(*request.exclude, *left_out))

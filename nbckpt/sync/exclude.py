@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable, Iterator
 from fnmatch import translate
 
 from nbckpt.errors import UsageError
-from nbckpt.store import STAGING
+from nbckpt.store.base import CACHE, STAGING
 
 OWN = ".nbckpt-sync"
 """The folder in a target that holds the index."""
 
-_ALWAYS = (f"*{STAGING}*", OWN)
+_ALWAYS = (f"*{STAGING}*", f"*{CACHE}*", OWN)
 
 
 def excluding(patterns: Iterable[str] | None) -> Callable[[str], bool]:

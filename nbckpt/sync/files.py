@@ -39,13 +39,16 @@ class FileStat(NamedTuple):
 def scan(folder: Path, excluded: Callable[[str], bool], left_out: dict[str, str]) -> dict[str, FileStat]:
     """Return the files in a folder with their sizes and times. Skip files that vanish meanwhile.
 
-    A folder is scanned before its subfolders, so files that a document in it mentions are found there.
+    A folder is scanned before its subfolders, so files that a document in it mentions are found there. Later
+    names come first: an experiment's `t0` before its `media`, so a journal has no line without its media.
     A link to a file inside the folder counts as that file. Other links, and entries that are neither files
     nor folders, are noted in *left_out*.
     """
     stats: dict[str, FileStat] = {}
     with explained("read", folder):
-        for path, entry in files_in(folder, left_out.__setitem__, skip=excluded, linked_folders=False):
+        for path, entry in files_in(
+            folder, left_out.__setitem__, skip=excluded, linked_folders=False, backwards=True
+        ):
             with suppress(FileNotFoundError):
                 if not path.endswith("/"):
                     stats[check_key(path)] = FileStat.of(entry.stat())

@@ -10,23 +10,32 @@ matches its key and the target has the packs that it needs.
 from __future__ import annotations
 
 import mmap
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
+from nbckpt.core.catalogue import has_catalogue
+from nbckpt.core.changes import Changes, note_added, note_again, note_signed
 from nbckpt.core.history import decode_entry
+from nbckpt.core.manifest_json import MOST
 from nbckpt.core.packs.format import LARGEST_PACK, check_pack, pack_key, pack_of
 from nbckpt.core.packs.relocation import moved_key
+from nbckpt.core.references import Entry, is_ref
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError
 from nbckpt.store import Buffer, Store
 from nbckpt.sync.progress import ProgressTracker
 from nbckpt.sync.transfer import Moved, TransferOptions, TransferPool
 
 # Nothing is deleted at the target: see docs/decisions/0027.
-ORDER = ("store.json", "packs/", "signatures/", "refs/", "checkpoints/")
-"""The order of puts: contents, then names, and last the manifests. A manifest shows its checkpoint."""
+ORDER = ("store.json", "packs/", "signatures/", "refs/", "cells/", "checkpoints/")
+"""The order of puts: contents, then names, and last the manifests. A manifest shows its checkpoint.
+
+Points stay where they were made; see docs/decisions/0097.
+"""
 
 _MOST_TRIES = 3
+_MOST_CLAIM = 256  # bytes; the moment in a ref comes before them
 
 
 def mirror(source: Store, target: Store, options: TransferOptions | None = None) -> Moved:
@@ -55,13 +64,15 @@ def mirror(source: Store, target: Store, options: TransferOptions | None = None)
         there = work.one(partial(_sizes, target))
         here = work.one(partial(_sizes, source))
         missing = {key: size for key, size in here.items() if _is_due(key, size, there.get(key))}
-        for key in left_out:
+        for key in (*left_out, *work.one(partial(_only_of_points, source, missing))):
             missing.pop(key, None)
         if not missing:
             same = len(here.keys() - moved.keys() - left_out.keys())
             return Moved(len(moved), sum(moved.values()), same, left_out=left_out)
         meter.plan(len(missing), sum(missing.values()))
-        transfer = _Transfer(source, target, meter, set(there), left_out)
+        is_listed = work.one(partial(has_catalogue, target))
+        removed = work.one(partial(Changes.in_store, target)).removed
+        transfer = _Transfer(source, target, meter, set(there), left_out, removed, is_listed=is_listed)
         try:
             transfer.move(missing, work)
         except NotFoundError:
@@ -83,6 +94,23 @@ def _sizes(store: Store) -> dict[str, int]:
     return {key: size for key, size in sizes.items() if key.startswith(ORDER)}
 
 
+def _only_of_points(store: Store, missing: Iterable[str]) -> set[str]:
+    """Return the keys of those packs, among the missing ones, that only points need."""
+    packs = _packs_of(store, "points/") & {pack_of(key) for key in missing if key.endswith(".pack")}
+    if packs:
+        packs -= _packs_of(store, "checkpoints/") | _packs_of(store, "cells/")
+    return {pack_key(pack) for pack in packs}
+
+
+def _packs_of(store: Store, folder: str) -> set[str]:
+    """Return the packs that the readable checkpoints of one kind need."""
+    packs: set[str] = set()
+    for key in list(store.keys(folder)):
+        with suppress(CorruptError, FormatError, NotFoundError):
+            packs |= decode_entry(key, store.get(key, 0, MOST + 1)).packs()
+    return packs
+
+
 @dataclass(frozen=True)
 class _Transfer:
     """A copy of keys from one store to another.
@@ -93,6 +121,8 @@ class _Transfer:
         meter: Counts the bytes moved.
         there: The keys of the target.
         left_out: Why keys are not copied, by key.
+        removed: The keys of manifests that were removed from the target lately.
+        is_listed: Whether the target has a catalogue; see docs/decisions/0089.
     """
 
     source: Store
@@ -100,6 +130,8 @@ class _Transfer:
     meter: ProgressTracker
     there: set[str]
     left_out: dict[str, str]
+    removed: Container[str]
+    is_listed: bool
 
     def move(self, missing: Mapping[str, int], work: TransferPool) -> None:
         for prefix in ORDER:
@@ -113,9 +145,26 @@ class _Transfer:
             except (CorruptError, FormatError) as error:
                 self.left_out[key] = str(error)
             else:
+                self._note(key, data)
                 self.target.put(key, data)
                 self.there.add(key)
             moved(size)
+
+    def _note(self, key: str, data: Buffer) -> None:
+        """Note a key beside the target's catalogue, if it has one."""
+        if key in self.removed:
+            note_again(self.target, key)
+        if not self.is_listed:
+            return
+        if key.startswith("signatures/"):
+            note_signed(self.target, key)
+        elif Entry.parse(key):
+            note_added(self.target, key)
+        elif is_ref(key):
+            moment = bytes(data[:_MOST_CLAIM]).decode("ascii", "replace").split()[1:2]
+            manifest = f"checkpoints/{''.join(moment)}-{key[-64:]}.json"
+            if Entry.parse(manifest):
+                note_added(self.target, manifest, key)
 
     def _checked(self, key: str, size: int) -> Buffer:
         """Return the bytes of a key, after checking that they match the key."""
@@ -124,7 +173,7 @@ class _Transfer:
         data = _data(self.source, key, size)
         if key.endswith(".pack"):
             check_pack(data, pack_of(key))
-        elif key.startswith("checkpoints/"):
+        elif key.startswith(("cells/", "checkpoints/")):
             for pack in decode_entry(key, bytes(data)).packs():
                 if not {pack_key(pack), moved_key(pack)} & self.there:
                     raise CorruptError(f"it needs pack {pack[:12]}, which is damaged or missing")

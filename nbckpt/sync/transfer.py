@@ -47,6 +47,7 @@ class TransferOptions:
         backoff_s: The longest pause before the second attempt in seconds; it doubles with each attempt.
         incomplete: Takes a folder to upload and the paths of its files. Returns those to leave out, with the
             reasons.
+        before: Called before an upload changes its target, if it does.
     """
 
     timeout: float | None = None
@@ -55,6 +56,7 @@ class TransferOptions:
     on_progress: ProgressCallback | None = None
     backoff_s: float = BACKOFF_S
     incomplete: Incomplete = lambda *_: {}
+    before: Callable[[], object] = lambda: None
 
     def work(self, target: str) -> TransferPool:
         """Return the pool that makes the calls of this transfer, which writes to *target*."""

@@ -69,6 +69,7 @@ class _Upload:
         self._folder = folder
         self._store = store
         self._excluded = excluded
+        self._before = options.before
         self._meter = ProgressTracker(options.on_progress)
         self._work = options.work(store.url)
         self._index = Index()
@@ -91,6 +92,8 @@ class _Upload:
         self._read_target()
         changed = [path for path, seen in self._seen.items() if not self._is_there(path, seen)]
         self._meter.plan(len(changed), sum(self._seen[path].size for path in changed))
+        if changed or delete_missing:
+            self._work.one(self._before)
         for paths in _in_order(changed, self._seen):
             self._work.all(partial(self._send, path) for path in paths)
         items = self._index.kept() | self._new

@@ -86,10 +86,13 @@ class Binder:
     ) -> dict[str, str]:
         """Bind variables and load states and settings of libraries, after all of them are loaded.
 
+        Settings can also be among the values, under their names.
+
         Return the change of each name. Add the states and settings that were not loaded to *failed*.
         """
         states = {name: value for name, value in values.items() if is_state(name)}
-        bindings = {name: value for name, value in values.items() if name not in states}
+        settings = settings | {name: values[name] for name in environment.NAMES & values.keys()}
+        bindings = {name: value for name, value in values.items() if name not in states | settings}
         changes = {name: change(namespace, name, value) for name, value in bindings.items()}
         before = held(states)
         former, reasons = environment.write_states(settings)

@@ -87,7 +87,7 @@ def live(
     """
     before = old.manifest
     if namespace is None or before is None:
-        raise UsageError("A shell has no variables. Compare two checkpoints: %ckpt diff A B")
+        raise UsageError("a shell has no variables. Compare two checkpoints: %ckpt diff A B")
     variables = Selection(hidden=hidden).of(namespace)
     if not is_whole(before):
         variables = {name: value for name, value in variables.items() if before.find(name)}

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Container, Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from nbckpt.core import gc, transfer
 from nbckpt.core.damage import set_aside_all
@@ -26,6 +26,7 @@ from nbckpt.core.values.variables import capture
 from nbckpt.core.verify import Verified, verify
 from nbckpt.errors import NbckptError, UsageError
 from nbckpt.listing import listing_table, read_rows
+from nbckpt.provenance.background import expect
 from nbckpt.provenance.checkpoint import Origin
 from nbckpt.render import Hint, Page, Rich, count
 from nbckpt.settings import Settings, wants_provenance
@@ -51,7 +52,13 @@ class Tracker(Rich):
     Args:
         store: A folder, a URL or a store; by default the store of the settings.
         settings: The settings; by default those of the environment.
+
+    Attributes:
+        before: The checkpoint that the variables came from, and the parent of the next save.
     """
+
+    saves: ClassVar = True
+    """Whether a save may come, so that git is asked at once."""
 
     def __init__(
         self, store: str | os.PathLike[str] | Store | None = None, *, settings: Settings | None = None
@@ -62,8 +69,10 @@ class Tracker(Rich):
         )
         self.history = History(self.store, lambda: open_signer(self.settings))
         self._known = Known(self.store)
-        self._before: Manifest | None = None
+        self.before: Manifest | None = None
         self._binder = Binder()
+        if self.saves:
+            expect()
 
     def __enter__(self) -> Self:
         return self
@@ -142,22 +151,20 @@ class Tracker(Rich):
         again = Origin() if provenance and wants_provenance() else None
         notebook = {"notebook": self.settings.notebook} if self.settings.notebook else {}
         origin = {**notebook, **(origin or {})}
-        save = Save(namespace, selection, self._before, origin, message, states=states, again=again)
+        save = Save(namespace, selection, self.before, origin, message, states=states, again=again)
         write = partial(save.write, progress=progress)
-        publish = partial(self.history.publish, name=name or self._default_name())
-        (manifest, ref), new_bytes = transfer.save(self.history, self._known, write, publish)
+        name = name or Path(self.settings.notebook or "session").stem
+        publish = partial(self.history.publish, name=name)
+        (manifest, ref), new_bytes = transfer.save(self.history, self._known, write, publish, name)
         save.note()
-        self._before = manifest if selection.whole else self._before
+        self.before = manifest if selection.whole else self.before
         assert ref is not None  # a name was given
         return Saved(manifest, ref, new_bytes, time.perf_counter() - started)
-
-    def _default_name(self) -> str:
-        return Path(self.settings.notebook).stem if self.settings.notebook else "session"
 
     def entries(self) -> list[Entry]:
         """Return the checkpoints, newest first."""
         self.history.check_format()
-        return self.history.entries()
+        return self.history.listed().entries()
 
     def find(self, ref: str) -> Entry:
         """Return the checkpoint that *ref* refers to; see `History.resolve`."""
@@ -187,7 +194,7 @@ class Tracker(Rich):
             repair_from: Another copy of the store, from which damaged data is fetched.
         """
         copy = None if repair_from is None else open_store(repair_from)
-        return verify(self.history, [self.find(ref) for ref in refs] or self.entries(), progress, copy)
+        return verify(self.history, [self.find(ref) for ref in refs] or self.history.living(), progress, copy)
 
     def diff(
         self,
@@ -206,9 +213,9 @@ class Tracker(Rich):
             return compared(before, live(before, namespace, hidden, self._live_values))
         return compared(before, self.comparable(new) if isinstance(new, str) else new)
 
-    def comparable(self, ref: str) -> Comparable:
+    def comparable(self, ref: str | Entry) -> Comparable:
         """Return a checkpoint as one side of a comparison."""
-        manifest = self.manifest(ref)
+        manifest = self.history.read(self.find(ref) if isinstance(ref, str) else ref)
         return stored(manifest, self.read(manifest), trusted=self.history.trusted(manifest))
 
     def _live_values(self, live: Mapping[str, Any], namespace: dict[str, Any]) -> dict[str, Value]:
@@ -270,7 +277,7 @@ class Tracker(Rich):
             set_aside_all(self.store, manifest.packs_of(damaged))
         changes = restore.bind(self._binder, loaded, failed)
         if restore.is_whole:
-            self._before = manifest
+            self.before = manifest
         return restore.result(changes, tuple(failed), started, note)
 
     def bind(
@@ -362,7 +369,7 @@ class Tracker(Rich):
             The newly signed checkpoints; and by id, why a checkpoint cannot be read.
         """
         signed, unread = [], {}
-        for entry in self.entries():
+        for entry in self.history.living():
             try:
                 manifest = self.history.read(entry)
             except NbckptError as error:

@@ -12,14 +12,16 @@ from pathlib import Path
 
 from nbckpt.core.trust import Signer
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError, UsageError
-from nbckpt.store.locks import Timeout, file_lock
+from nbckpt.store.locks import Timeout
 from nbckpt.store.scan import link_outside, size_of
 from nbckpt.suggestion import suggestion
 from nbckpt.trials.checkpoints.origin import FOLDER, origin_of
 from nbckpt.trials.checkpoints.record import SUFFIX, Record
+from nbckpt.trials.engine.claim import at_rest
 from nbckpt.trials.engine.experiment import Experiment
 from nbckpt.trials.model import spec as spec_file
-from nbckpt.trials.model.trial import Trial, read_trials
+from nbckpt.trials.model.listing import read_trials
+from nbckpt.trials.model.trial import Trial
 from nbckpt.trials.model.trust import sign_checkpoints
 from nbckpt.trials.trash import Removal, label_of, take_away
 
@@ -189,6 +191,7 @@ class Catalog:
             self.open(ref)  # raises an error that names the existing experiments
         trial, record = self.checkpoint(ref)
         experiment = self.open(trial.folder.parent.name)
+        trial = Trial.read(trial.folder)  # a summary does not decide what is deleted
         if not trial.finished and (experiment.running or experiment.runs_elsewhere()):
             raise UsageError(
                 f"{ref.partition('@')[0]} is running. Stop it first: %ckpt stop {ref.partition('@')[0]}"
@@ -207,17 +210,15 @@ class Catalog:
         Raises:
             UsageError: The experiment runs.
         """
-        lock = file_lock(self.folder / f".{name}.lock")
-        try:
-            lock.acquire(timeout=_LOCK_S)  # a process that only checks the lock holds it for a moment
-        except Timeout:
-            raise UsageError(f"{name} is running. Stop it first: %ckpt stop {name}") from None
-        except OSError:
-            pass  # a read-only folder: nobody runs the experiment, and removing it fails with the cause
-        try:
+        with ExitStack() as held:
+            try:
+                # A process that only checks the lock holds it for a moment.
+                held.enter_context(at_rest(self.folder / name, _LOCK_S))
+            except Timeout:
+                raise UsageError(f"{name} is running. Stop it first: %ckpt stop {name}") from None
+            except OSError:
+                pass  # a read-only folder: nobody runs the experiment, and removing it fails with the cause
             yield
-        finally:
-            lock.release()
 
 
 def no_experiment(name: str, names: Sequence[str], where: str = "") -> str:

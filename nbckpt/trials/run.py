@@ -32,8 +32,8 @@ from nbckpt.trials.home import experiments_folder as experiments_folder
 from nbckpt.trials.home import inside_store
 from nbckpt.trials.model import spec as spec_file
 from nbckpt.trials.model.callback import Callback
+from nbckpt.trials.model.drawing import Keys, canonical, computed, configs, with_earlier, without
 from nbckpt.trials.model.retention import RetentionPolicy
-from nbckpt.trials.model.space import Keys, canonical, computed, configs, with_earlier, without
 from nbckpt.trials.model.spec import Spec
 from nbckpt.trials.model.stopping import Stop
 from nbckpt.trials.model.trial import Status, Trial, state_of

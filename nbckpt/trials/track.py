@@ -20,13 +20,13 @@ from nbckpt.trials.engine.upload import SyncerCallback
 from nbckpt.trials.executors.cell import CellExecutor
 from nbckpt.trials.executors.output import speaker
 from nbckpt.trials.model.callback import Callback
+from nbckpt.trials.model.drawing import canonical
 from nbckpt.trials.model.retention import RetentionPolicy
-from nbckpt.trials.model.space import canonical
 from nbckpt.trials.model.spec import Spec
 from nbckpt.trials.model.trial import Trial
 from nbckpt.trials.run import Resume, checked_callbacks, experiment_folder, find_or_make
 from nbckpt.trials.training.loop import PlainLoop
-from nbckpt.trials.training.session import current
+from nbckpt.trials.training.session import current, in_trial
 
 _turn = threading.Lock()
 """Held while a trial is opened: each thread gets a trial of its own."""
@@ -78,12 +78,12 @@ def track(
         parameters: Further values of the configuration.
 
     Raises:
-        UsageError: This code runs in a trial already; another process runs the experiment; or the experiment
-            is one of `nbckpt.run`. Nothing was opened.
+        UsageError: This code runs in a trial already; another process has the trial to continue open; or the
+            experiment is one of `nbckpt.run`. Nothing was opened.
         NotFoundError: *resume* is "must", and there is no such trial. No trial was made.
         StoreError: The disk or the remote storage failed.
     """
-    if current.get() is not None or speaker.get() is not None:
+    if current.get() is not None or speaker.get() is not None or in_trial.get():
         raise UsageError("this code runs in a trial already: report to it with nbckpt.report(…)")
     if not name:
         raise UsageError("a tracked trial needs the name of its experiment: nbckpt.track('baseline', lr=0.1)")
@@ -110,7 +110,7 @@ def track(
         attempt = runner.open(experiment, trial)
     follow_cells()
     before_the_end(end_all, first=True)
-    return OpenTrial(experiment, runner.pool, attempt, maker)
+    return OpenTrial(experiment, runner, attempt, maker)
 
 
 def _check(spec: Spec) -> None:
@@ -138,11 +138,11 @@ def _take_in(runner: Runner, spec: Spec, resume: Resume) -> None:
     find_or_make(runner.folder, spec, resume)
     runner.refresh()
     before = runner.spec
-    if before.executor != CellExecutor.name:
+    if not runner.is_tracked:
         raise UsageError(
             f"{runner.folder.name!r} is an experiment of nbckpt.run: give the tracked one another name"
         )
-    if not runner.pool.workers:
+    if not runner.pool.running:
         runner.write_spec(
             replace(
                 spec,
@@ -160,12 +160,14 @@ def _to_continue(runner: Runner, given: Mapping[str, Any], *, resume: bool | str
         trial = runner.trial(resume)
         if runner.pool.has(trial):
             raise UsageError(f"{runner.folder.name}/{trial.id} is open already: finish it first")
-        return trial
+        return trial  # if another process has it open, that is refused when it is opened
     if not resume:
         return None
+    elsewhere = runner.elsewhere()
     for trial in reversed(runner.trials.values()):
         agrees = canonical({key: trial.config.get(key) for key in given}) == canonical(given)
-        if agrees and not trial.finished and not runner.pool.has(trial):
+        is_open = runner.pool.has(trial) or trial.id in elsewhere
+        if agrees and not trial.finished and not is_open:
             return trial
     if resume == "must":
         raise NotFoundError(f"{runner.folder.name!r} has no trial to continue, but resume is 'must'")

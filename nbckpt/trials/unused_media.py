@@ -18,7 +18,7 @@ from nbckpt.store.scan import is_link, link_outside, size_of
 from nbckpt.trials.catalog import Catalog
 from nbckpt.trials.model import journal
 from nbckpt.trials.model.journal import Damage
-from nbckpt.trials.model.trial import trial_names
+from nbckpt.trials.model.listing import trial_names
 
 
 @dataclass

@@ -14,7 +14,8 @@ from nbckpt.trials.checkpoints.folder import CheckpointFolder
 from nbckpt.trials.checkpoints.origin import FOLDER, origin_of
 from nbckpt.trials.checkpoints.record import Record
 from nbckpt.trials.model import spec as spec_file
-from nbckpt.trials.model.trial import Trial, read_trials
+from nbckpt.trials.model.listing import read_trials
+from nbckpt.trials.model.trial import Trial
 
 
 @dataclass

@@ -64,7 +64,7 @@ def body(**changes: Any) -> Body:
 
 
 def put_pack(store: Store, *blobs: bytes) -> str:
-    pieces = [Piece(PREFERRED.digest(it), it, len(it), RAW, aligned=False) for it in blobs]
+    pieces = [Piece(PREFERRED.digest(blob), blob, len(blob), RAW, aligned=False) for blob in blobs]
     pack, parts = build(pieces, PREFERRED)
     store.put(pack_key(pack), b"".join(bytes(part) for part in parts))
     return pack
@@ -181,8 +181,8 @@ def long_mark(store: Store) -> None:
 
 
 STORES: dict[str, Callable[[Store], None]] = {
-    it.__name__: it
-    for it in (
+    make.__name__: make
+    for make in (
         huge_run,
         huge_run_of_no_pack,
         many_runs,
@@ -236,7 +236,7 @@ def of_a_huge_run() -> bytes:
 
 
 ARCHIVES: dict[str, Callable[[], bytes]] = {
-    it.__name__: it for it in (unpacks_to_gigabytes, says_more_than_it_has, of_a_huge_run)
+    make.__name__: make for make in (unpacks_to_gigabytes, says_more_than_it_has, of_a_huge_run)
 }
 
 
@@ -271,8 +271,8 @@ def device(store: Path, outside: Path) -> None:
 
 
 LINKS: dict[str, Callable[[Path, Path], None]] = {
-    it: linked(it)
-    for it in ("refs", "packs", "checkpoints", "trash", "signatures", "condemned", "store.json")
+    name: linked(name)
+    for name in ("refs", "packs", "checkpoints", "trash", "signatures", "condemned", "store.json")
 } | {"staging": staging, "device": device}
 
 
@@ -340,7 +340,7 @@ def try_links(folder: Path, build_it: Callable[[Path, Path], None]) -> list[str]
     tracker.remove(["bad"])
     mine = tracker.find("good").id
     build_it(store, outside)
-    before = {it: it.read_bytes() for it in outside.rglob("*") if it.is_file()}
+    before = {path: path.read_bytes() for path in outside.rglob("*") if path.is_file()}
     wrong = []
     saves = [lambda: Tracker(store).save({"new": 1}, "new"), lambda: Tracker(store).trust([mine])]
     words = [
@@ -359,7 +359,7 @@ def try_links(folder: Path, build_it: Callable[[Path, Path], None]) -> list[str]
             pass
         except BaseException:
             wrong.append(traceback.format_exc(limit=-4))
-    if {it: it.read_bytes() for it in outside.rglob("*") if it.is_file()} != before:
+    if {path: path.read_bytes() for path in outside.rglob("*") if path.is_file()} != before:
         wrong.append("what is outside has changed")
     return wrong
 
@@ -369,18 +369,18 @@ def try_archive(folder: Path, data: bytes) -> list[str]:
     file = folder.with_suffix(".ckpt")
     file.write_bytes(data)
     wrong = []
-    for what, call in {
+    for action, call in {
         "import": lambda: Tracker(folder).import_file(file),
         "from_bytes": lambda: Checkpoint.from_bytes(data, trust=True).to_dict(),
     }.items():
         try:
             call()
-            wrong.append(f"{what}: it was taken")
+            wrong.append(f"{action}: it was taken")
         except NbckptError:
             pass
         except BaseException:
-            wrong.append(f"{what}: {traceback.format_exc(limit=-4)}")
-    return wrong + [str(it) for it in folder.rglob("*") if it.is_file()]
+            wrong.append(f"{action}: {traceback.format_exc(limit=-4)}")
+    return wrong + [str(path) for path in folder.rglob("*") if path.is_file()]
 
 
 def main(folder: Path) -> None:

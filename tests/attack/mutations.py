@@ -71,15 +71,15 @@ def ask(tracker: Tracker, words: str, namespace: dict[str, Any] | None = None) -
 # What reads each kind of file. Each yields what is wrong; an error of ours ends only what it was raised in.
 
 
-def tried(work: Callable[[], object], what: str) -> Iterator[str]:
+def tried(work: Callable[[], object], label: str) -> Iterator[str]:
     try:
         work()
     except NbckptError as error:
         str(error)
     except AssertionError as error:
-        yield f"{what}: wrong data: {error}"
+        yield f"{label}: wrong data: {error}"
     except Exception:
-        yield f"{what}: {traceback.format_exc(limit=-3)}"
+        yield f"{label}: {traceback.format_exc(limit=-3)}"
 
 
 def restored(folder: Path, ref: str, expected: dict[str, Any] | None) -> None:
@@ -151,7 +151,7 @@ def ask_resealed(folder: Path) -> Iterator[str]:
     ids = [entry.id for entry in Tracker(store).entries()]
     for words in ("ls -n 0", "verify", "gc --dry-run"):
         yield from tried(lambda words=words: ask(Tracker(store), words), words)
-    (new,) = [it for it in ids if it not in _IDS] or ids[:1]
+    (new,) = [name for name in ids if name not in _IDS] or ids[:1]
     for words in (
         f"show {new}",
         f"restore {new} --trust",
@@ -170,11 +170,11 @@ def ask_archive(folder: Path) -> Iterator[str]:
         there, namespace = Tracker(MemoryStore()), {}
         there.import_file(file)
         there.restore("latest", namespace, trust=True)
-        assert all(equal(namespace.get(name), it) for name, it in test_format.TWO.items()), "imported"
+        assert all(equal(namespace.get(name), value) for name, value in test_format.TWO.items()), "imported"
 
     def opened() -> None:
         fields = Checkpoint.from_bytes(file.read_bytes(), trust=True).to_dict()
-        assert all(equal(fields.get(name), it) for name, it in test_format.TWO.items()), "from_bytes"
+        assert all(equal(fields.get(name), value) for name, value in test_format.TWO.items()), "from_bytes"
 
     yield from tried(imported, "import")
     if file.is_file():
@@ -352,7 +352,7 @@ def edited(document: Any, rng: random.Random) -> Any:
     holders = [document] if isinstance(document, (dict, list)) and document else []
     for holder in holders:
         inner = holder.values() if isinstance(holder, dict) else holder
-        holders += [it for it in inner if isinstance(it, (dict, list)) and it]
+        holders += [holder for holder in inner if isinstance(holder, (dict, list)) and holder]
     if not holders:
         return copy.deepcopy(rng.choice(EVIL))
     holder = rng.choice(holders)
@@ -396,15 +396,17 @@ class Attack:
     def __init__(self, folder: Path, source: Path) -> None:
         self.folder = folder
         self.source = source
-        self.trials = dict(trials_of(source / "machine" / "experiments"))
         folder.mkdir(parents=True)
         (folder / "outside").write_text('{"format":1,"secret":"outside"}')
         for area in AREAS:
             self._copy(area)
         self.files = {
-            area: sorted(it for it in [folder / area, *(folder / area).rglob("*")] if it.is_file())
+            area: sorted(path for path in [folder / area, *(folder / area).rglob("*")] if path.is_file())
             for area in AREAS
         }
+        # Of the copy, because reading writes summaries.
+        self.trials = dict(trials_of(folder / "machine" / "experiments"))
+        self._copy("machine/experiments")
 
     def _copy(self, area: str) -> None:
         name = area.split("/")[0]
@@ -432,7 +434,7 @@ class Attack:
             wrong += ask_about(self.folder)
             if how == "bytes" and self.source != V1:
                 wrong += self._wrong_trials(area)
-            yield from (f"WRONG {number} {self.folder.name} {name}: {it}" for it in wrong)
+            yield from (f"WRONG {number} {self.folder.name} {name}: {message}" for message in wrong)
         finally:
             self._copy(area)
 
@@ -440,11 +442,11 @@ class Attack:
         """Yield what is wrong with trials whose files were not mutated."""
         top = self.folder / "machine" / "experiments"
         damaged = file.relative_to(top).parts
-        found = dict(trials_of(top))
+        trials = dict(trials_of(top))
         for key, right in self.trials.items():
             is_damaged = key[0] == damaged[0] and (len(damaged) == 2 or key[1] == damaged[1])
-            if not is_damaged and found.get(key) != right:
-                yield f"{key} is {found.get(key)}"
+            if not is_damaged and trials.get(key) != right:
+                yield f"{key} is {trials.get(key)}"
 
     def _wrong_trials(self, area: str) -> Iterator[str]:
         """Yield trials that seem to be well, but are not as they were; of a journal the end may be torn."""
@@ -466,7 +468,7 @@ class Attack:
             file.unlink()
             return self._reseal(data, file.parent, rng)
         if how == "swap":
-            files = [it for area in SWAPPED for it in self.files[area] if it.suffix == file.suffix]
+            files = [other for area in SWAPPED for other in self.files[area] if other.suffix == file.suffix]
             other = rng.choice(files)
             file.write_bytes(other.read_bytes())
             return str(other.relative_to(self.folder))

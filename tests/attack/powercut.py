@@ -15,7 +15,9 @@ import threading
 from pathlib import Path
 from typing import Any
 
-_NOT_PROMISED = (".lock", "log.txt")
+_CACHE = ".nbckpt-cache"
+# A cache that is lost or torn is made again.
+_NOT_PROMISED = (".lock", "log.txt", f"{_CACHE}.json")
 # What comes back there shows nothing; the next writer or `gc` removes it.
 _HARMLESS = re.compile(
     r"\.nbckpt-tmp|/\.deleted~|/(?:pending|refs|trash|condemned|orphans|removals|packs|requests)/"
@@ -55,6 +57,10 @@ class Disk:
 
     def renamed(self, source: str, target: str) -> None:
         """Note that something has another name; all of it must be on the disk by then."""
+        if Path(target).name.startswith(_CACHE):
+            self._dirty.discard(source)
+            self._names.discard(source)
+            return
         below = f"{source}/"
         for path in sorted(self._dirty | (self._names - {source})):
             if path == source or path.startswith(below):
@@ -67,13 +73,13 @@ class Disk:
 
     def removed(self, path: str) -> None:
         """Note that a name is gone, with all below it."""
-        if path in self._renamed or any(str(it) in self._renamed for it in Path(path).parents):
+        if path in self._renamed or any(str(parent) in self._renamed for parent in Path(path).parents):
             self.lost.append(f"{self._told(path)} was removed before its new name was synced")
-        self._gone = {it for it in self._gone if not it.startswith(f"{path}/")}
+        self._gone = {name for name in self._gone if not name.startswith(f"{path}/")}
         if path not in self._names:
             self._gone.add(path)
-        self._dirty = {it for it in self._dirty if it != path and not it.startswith(f"{path}/")}
-        self._names = {it for it in self._names if it != path and not it.startswith(f"{path}/")}
+        self._dirty = {name for name in self._dirty if name != path and not name.startswith(f"{path}/")}
+        self._names = {name for name in self._names if name != path and not name.startswith(f"{path}/")}
 
     def found(self) -> list[str]:
         """Return what is lost if the power goes now."""
@@ -86,7 +92,8 @@ class Disk:
                 if path in self._names:
                     self.lost.append(f"the name {self._told(path)} was not synced")
         for path in sorted(self._gone):
-            if not path.endswith(_NOT_PROMISED) and not _HARMLESS.search(path):
+            is_cache = Path(path).name.startswith(_CACHE)
+            if not (is_cache or path.endswith(_NOT_PROMISED) or _HARMLESS.search(path)):
                 self.lost.append(f"the removal of {self._told(path)} was not synced")
         return self.lost
 
@@ -101,7 +108,9 @@ class Disk:
                 if place := self._inside(arguments[0], arguments[-1]):
                     (self.made if name == "os.mkdir" else self.removed)(place)
             elif name in {"os.rename", "os.link"}:
-                source, target = (self._inside(*it) for it in zip(arguments[:2], arguments[2:], strict=True))
+                source, target = (
+                    self._inside(*ends) for ends in zip(arguments[:2], arguments[2:], strict=True)
+                )
                 if target and source:
                     (self.renamed if name == "os.rename" else self._linked)(source, target)
 
@@ -157,5 +166,5 @@ def lost(code: str, top: Path) -> list[str]:
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, cwd=top, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    found = next(line for line in done.stdout.splitlines() if line.startswith("LOST "))
-    return list(json.loads(found.removeprefix("LOST ")))
+    lost = next(line for line in done.stdout.splitlines() if line.startswith("LOST "))
+    return list(json.loads(lost.removeprefix("LOST ")))

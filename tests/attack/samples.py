@@ -22,7 +22,7 @@ from nbckpt.tracker import Tracker
 from nbckpt.trials.catalog import Catalog
 from nbckpt.trials.checkpoints.folder import CheckpointFolder
 from nbckpt.trials.engine import control
-from nbckpt.trials.model import spec
+from nbckpt.trials.model import spec, summary_file
 from nbckpt.trials.model.trial import Trial, state_of
 
 REQUEST = control.ControlRequest("stop", "t1", by="somebody")
@@ -51,20 +51,27 @@ def _trial(file: Path) -> Any:
     trial = Trial.read(file.parent)
     if trial.damage:
         raise CorruptError(trial.damage)
-    return {name: it for name, it in vars(state_of(trial)).items() if name != "read_at"}
+    return {name: value for name, value in vars(state_of(trial)).items() if name != "read_at"}, trial.results
+
+
+def _summary(file: Path) -> Any:
+    trial = summary_file.read(file.parent)
+    if trial is None:
+        raise CorruptError("the journal is read instead")
+    return {name: value for name, value in vars(state_of(trial)).items() if name != "read_at"}
 
 
 def _manifest(file: Path) -> Any:
     history = History(LocalStore(file.parents[1]), open_signer)
-    entry = next(it for it in history.entries(file.parent.name) if it.id in file.name)
+    entry = next(entry for entry in history.entries(file.parent.name) if entry.id in file.name)
     read = history.read(entry)
     return replace(read, signature=None)  # one that does not match is nobody's
 
 
 def _note(file: Path) -> Any:
-    if (found := note.read(file)) is None:
+    if (content := note.read(file)) is None:
         raise CorruptError("sync.json is not read")  # the log says why
-    return found
+    return content
 
 
 def _removal(file: Path) -> Any:
@@ -113,6 +120,7 @@ KINDS: dict[str, tuple[str, Reader]] = {
         "machine/experiments/counts/t0/checkpoint_000003/.nbckpt/checkpoint.json",
         lambda file: _fields(Checkpoint.from_directory(file.parents[1])),
     ),
+    "summary": ("machine/experiments/counts/t[0-2]/.nbckpt-cache.json", _summary),
     "request": ("machine/experiments/counts/requests/*.json", control.read),
     "manifest": ("store/checkpoints/*.json", _manifest),
     "removed manifest": ("store/trash/*.json", _manifest),
@@ -132,7 +140,7 @@ KINDS: dict[str, tuple[str, Reader]] = {
 def files(target: Path, kind: str) -> Iterator[tuple[Path, Reader]]:
     """Yield the samples of one kind, each with what reads it."""
     pattern, reader = KINDS[kind]
-    found = sorted(it for it in target.glob(pattern) if it.is_file())
-    assert found, f"there is no sample of: {kind}"
-    for file in found:
+    files = sorted(path for path in target.glob(pattern) if path.is_file())
+    assert files, f"there is no sample of: {kind}"
+    for file in files:
         yield file, reader

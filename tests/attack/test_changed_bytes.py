@@ -41,7 +41,7 @@ def test_a_changed_byte_is_always_found(kind: str, made: Path, monkeypatch: pyte
     rng = random.Random(kind)
     all_files = list(samples.files(made, kind))
     for file, read in all_files:
-        data, right = file.read_bytes(), read(file)
+        data, right, status = file.read_bytes(), read(file), file.stat()
         try:
             for _ in range(max(TRIES // len(all_files), 1)):
                 at, new = changed(data, rng)
@@ -52,3 +52,4 @@ def test_a_changed_byte_is_always_found(kind: str, made: Path, monkeypatch: pyte
                     continue
         finally:
             file.write_bytes(data)
+            os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))  # a summary names a journal's time

@@ -18,7 +18,7 @@ from attack.mutations import V1
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the limit of memory is Linux's")
 
 FULL = os.environ.get("NBCKPT_ATTACK") == "full"
-SHARES = [(start, start + 375) for start in range(0, 6000, 375)] if FULL else [(0, 40)]
+SHARES = [(start, start + 1500) for start in range(0, 6000, 1500)] if FULL else [(0, 40)]
 
 
 @pytest.fixture

@@ -141,7 +141,7 @@ def test_a_power_cut_loses_no_acknowledged_change(tmp_path: Path, code: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("code", "what"),
+    ("code", "unsynced"),
     [
         ("(top / 'a').write_bytes(b'x')", ["the data of a was not synced", "the name a was not synced"]),
         ("(top / 'a').mkdir()", ["the name a was not synced"]),
@@ -163,5 +163,5 @@ def test_a_power_cut_loses_no_acknowledged_change(tmp_path: Path, code: str) -> 
         ("from nbckpt.store.files import *\nwrite_file(top / 'a' / 'b', b'x')", []),
     ],
 )
-def test_the_check_detects_unsynced_files(tmp_path: Path, code: str, what: list[str]) -> None:
-    assert lost(code, tmp_path) == what
+def test_the_check_detects_unsynced_files(tmp_path: Path, code: str, unsynced: list[str]) -> None:
+    assert lost(code, tmp_path) == unsynced

@@ -106,23 +106,23 @@ def elsewhere(file: Path) -> Store:
 
 
 FIRST: dict[str, Act] = {
-    "save": lambda it, _: it.save(dict(NEW), "new", variables=["*"]),
-    "import": lambda it, file: it.import_file(file),
+    "save": lambda tracker, _: tracker.save(dict(NEW), "new", variables=["*"]),
+    "import": lambda tracker, file: tracker.import_file(file),
     "undo of rm": undo_removal,
-    "rm": lambda it, _: it.remove(["both"]),
+    "rm": lambda tracker, _: tracker.remove(["both"]),
     "gc": collect,
-    "tag": lambda it, _: it.tag("other", "best"),
-    "restore": lambda it, _: it.restore("both", {}),
-    "pull": lambda it, file: mirror(elsewhere(file), it.store),
-    "push": lambda it, _: mirror(it.store, MemoryStore()),
+    "tag": lambda tracker, _: tracker.tag("other", "best"),
+    "restore": lambda tracker, _: tracker.restore("both", {}),
+    "pull": lambda tracker, file: mirror(elsewhere(file), tracker.store),
+    "push": lambda tracker, _: mirror(tracker.store, MemoryStore()),
 }
 SECOND: dict[str, Act] = {
     "gc": collect,
     "rm and gc": remove_all,
-    "save": lambda it, _: it.save(dict(NEW), "new", variables=["*"]),
-    "import": lambda it, file: it.import_file(file),
-    "rm": lambda it, _: it.remove(["other"]),
-    "pull": lambda it, file: mirror(elsewhere(file), it.store),
+    "save": lambda tracker, _: tracker.save(dict(NEW), "new", variables=["*"]),
+    "import": lambda tracker, file: tracker.import_file(file),
+    "rm": lambda tracker, _: tracker.remove(["other"]),
+    "pull": lambda tracker, file: mirror(elsewhere(file), tracker.store),
 }
 
 
@@ -195,13 +195,13 @@ def damaged() -> tuple[MemoryStore, MemoryStore]:
 
 
 HEALING: dict[str, Callable[[Tracker, Store], object]] = {
-    "verify": lambda it, _: it.verify(),
-    "verify --repair": lambda it, copy: it.verify(repair_from=copy),
-    "restore": lambda it, _: it.restore("both", {}),
-    "push": lambda it, copy: mirror(it.store, copy),
-    "pull": lambda it, copy: mirror(copy, it.store),
-    "save": lambda it, _: it.save({"a": A, "b": B}, "again", variables=["*"]),
-    "gc": lambda it, _: gc.collect(it.history, wait=lambda _: None),
+    "verify": lambda tracker, _: tracker.verify(),
+    "verify --repair": lambda tracker, copy: tracker.verify(repair_from=copy),
+    "restore": lambda tracker, _: tracker.restore("both", {}),
+    "push": lambda tracker, copy: mirror(tracker.store, copy),
+    "pull": lambda tracker, copy: mirror(copy, tracker.store),
+    "save": lambda tracker, _: tracker.save({"a": A, "b": B}, "again", variables=["*"]),
+    "gc": lambda tracker, _: gc.collect(tracker.history, wait=lambda _: None),
 }
 
 
@@ -217,7 +217,7 @@ def test_two_commands_at_once_in_a_damaged_store_lose_nothing(first: str, second
 
         def act(
             name: str,
-            it: Store,
+            between: Store,
             store: Store = store,
             copy: Store = copy,
             done: list[Any] = done,
@@ -225,7 +225,7 @@ def test_two_commands_at_once_in_a_damaged_store_lose_nothing(first: str, second
         ) -> None:
             is_found = any(store.keys("damaged/"))  # a save may share what nothing has found yet
             with suppress(NbckptError, Killed):
-                done.append((name, HEALING[name](Tracker(it), copy)))
+                done.append((name, HEALING[name](Tracker(between), copy)))
                 healed.append(name == "save" and is_found)
 
         between = Between(store, at, lambda store=store: act(second, store), ends)

@@ -27,12 +27,12 @@ def test_the_cost_of_a_save_does_not_grow_with_their_number(tmp_path: Path) -> N
     assert len(saves) == SAVES
     early, late = saves[SAVES // 10 :][:20], saves[-20:]
     assert early[0].keys() >= {"open", "rchar", "syscr", "syscw"}
-    for what in {name for save in saves for name in save} - PER_SAVE.keys() - {"rchar", "os.scandir"}:
-        assert max(it.get(what, 0) for it in late) <= max(it.get(what, 0) for it in early), what
+    for count in {name for save in saves for name in save} - PER_SAVE.keys() - {"rchar", "os.scandir"}:
+        assert max(save.get(count, 0) for save in late) <= max(save.get(count, 0) for save in early), count
     # Sizes and numbers have a few digits more; packs are in up to 256 folders, one of which may be new.
-    assert max(it["rchar"] for it in late) <= max(it["rchar"] for it in early) + 16
-    assert max(it["os.scandir"] for it in late) <= 256 + 4
-    held = [it for it in saves if "objects" in it]
-    for what, most in PER_SAVE.items():
-        grown = held[-1][what] - held[len(held) // 8][what]
-        assert grown <= most * SAVES + 500, what
+    assert max(save["rchar"] for save in late) <= max(save["rchar"] for save in early) + 16
+    assert max(save["os.scandir"] for save in late) <= 256 + 4
+    held = [save for save in saves if "objects" in save]
+    for count, most in PER_SAVE.items():
+        grown = held[-1][count] - held[len(held) // 8][count]
+        assert grown <= most * SAVES + 500, count

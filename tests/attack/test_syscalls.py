@@ -23,8 +23,8 @@ MOST_CALLS = 3000
 
 Act = Callable[[Tracker, Path], object]
 ACTS: dict[str, Act] = {name: act for name, act in COMMANDS.items() if name != "undo"} | {
-    "push": lambda it, file: mirror(it, file).push(),
-    "pull": lambda it, file: mirror(it, file).pull(),
+    "push": lambda tracker, file: mirror(tracker, file).push(),
+    "pull": lambda tracker, file: mirror(tracker, file).pull(),
 }
 
 

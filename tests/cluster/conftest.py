@@ -43,7 +43,7 @@ class Nodes:
 
     def left(self) -> list[Path]:
         """What trials left on the disks."""
-        return [it for it in self.folder.glob("*/nbckpt-*/*") if it.is_dir()]
+        return [path for path in self.folder.glob("*/nbckpt-*/*") if path.is_dir()]
 
 
 @pytest.fixture(scope="module")
@@ -74,8 +74,8 @@ def nodes(cluster: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
 
 
 def living_actors() -> list[str]:
-    found = imported_ray()._private.state.actors().values()
-    return [it["ActorID"] for it in found if it["State"] != "DEAD"]
+    actors = imported_ray()._private.state.actors().values()
+    return [actor["ActorID"] for actor in actors if actor["State"] != "DEAD"]
 
 
 def until(condition: Callable[[], bool]) -> None:

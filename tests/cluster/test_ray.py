@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -20,10 +21,13 @@ from cluster.conftest import Nodes, living_actors, until
 
 import nbckpt
 from nbckpt.errors import TrialError, UsageError
+from nbckpt.provenance import background
+from nbckpt.provenance.seeds import write_seeds
+from nbckpt.provenance.trial import read_attempts
 from nbckpt.store import base
 from nbckpt.trials import Experiment, Status, Trial
 from nbckpt.trials.executors import WorkerLostError, transport
-from nbckpt.trials.executors import ray as executor
+from nbckpt.trials.executors.ray import RayExecutor
 from nbckpt.trials.model.callback import Callback
 
 pytest.importorskip("ray", reason="needs Ray")
@@ -50,8 +54,10 @@ class Hook(Callback):
         return Hook, ()
 
 
-def run(function: Any, config: Mapping[str, Any] | None = None, **options: Any) -> Experiment:
-    return nbckpt.run(function, config, executor="ray", max_concurrent=2, **options)
+def run(
+    function: Any, config: Mapping[str, Any] | None = None, executor: Any = "ray", **options: Any
+) -> Experiment:
+    return nbckpt.run(function, config, executor=executor, max_concurrent=2, **options)
 
 
 def finished(function: Any, config: Mapping[str, Any] | None = None, **options: Any) -> Experiment:
@@ -61,7 +67,7 @@ def finished(function: Any, config: Mapping[str, Any] | None = None, **options: 
 
 
 def told(trial: Trial, name: str = "training_iteration") -> list[Any]:
-    return [it[name] for it in trial.results]
+    return [result[name] for result in trial.results]
 
 
 def this_node() -> str:
@@ -117,7 +123,7 @@ def test_a_requested_checkpoint_comes_with_the_next_result(nodes: Nodes) -> None
     hook = Hook(lambda trial, result: experiment.checkpoint(trial) if result["i"] == 2 else None)
     experiment = run(offers, callbacks=[hook])
     assert experiment.wait(A_WHILE)
-    assert [it.iteration for it in experiment.trials[0].checkpoints.records()] == [3]
+    assert [record.iteration for record in experiment.trials[0].checkpoints.records()] == [3]
 
 
 class Prints(nbckpt.trials.Trainable):
@@ -186,7 +192,7 @@ def test_a_worker_that_dies_is_replaced(tmp_path: Path) -> None:
     hook = Hook()
     experiment = finished(fatal, {"marker": str(tmp_path / "marker")}, callbacks=[hook], max_failures=1)
     assert told(experiment.trials[0]) == [1, 2, 3, 4]
-    assert [type(it) for it in hook.errors] == [WorkerLostError]
+    assert [type(error) for error in hook.errors] == [WorkerLostError]
 
 
 def test_a_paused_trial_holds_no_actor_and_resumes(nodes: Nodes) -> None:
@@ -203,8 +209,8 @@ def test_a_paused_trial_holds_no_actor_and_resumes(nodes: Nodes) -> None:
 
 
 class BadError(Exception):
-    def __init__(self, what: str, code: int) -> None:
-        super().__init__(what)
+    def __init__(self, signal: str, code: int) -> None:
+        super().__init__(signal)
         self.code = code
         self.lock: Any = None
 
@@ -225,8 +231,8 @@ def test_the_functions_exception_is_the_cause_with_its_traceback() -> None:
         assert (trial.status, trial.error) == (Status.ERROR, "BadError: too bad")
         assert "in fails\n    raise error" in trial.traceback
         assert trial.traceback.rstrip().endswith("BadError: too bad")
-    assert [type(it) for it in hook.errors] == [TrialError] * 2
-    causes = {type(it.__cause__): it.__cause__ for it in hook.errors}
+    assert [type(error) for error in hook.errors] == [TrialError] * 2
+    causes = {type(error.__cause__): error.__cause__ for error in hook.errors}
     assert causes.keys() == {BadError, transport.RemoteTraceback}
     assert causes[BadError].code == 7
 
@@ -255,13 +261,13 @@ class Listener:
         pass
 
 
-def test_a_trial_waits_for_resources_and_logs_it(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(executor, "PATIENCE_S", 0.0)
+def test_a_trial_waits_for_resources_and_logs_it(nodes: Nodes) -> None:
+    impatient = RayExecutor({"third": 1}, patience_s=0.0)
     listener = Listener("waits: it asked for 1 CPU, 1 third; the cluster has 2 CPU")
     handler = logging.StreamHandler(listener)
     logging.getLogger("nbckpt").addHandler(handler)
     try:
-        experiment = run(count, {"x": nbckpt.grid_search([1, 2])}, resources_per_trial={"third": 1})
+        experiment = run(count, {"x": nbckpt.grid_search([1, 2])}, executor=impatient)
         assert all(listener.heard.acquire(timeout=A_WHILE) for _ in experiment.trials)
     finally:
         logging.getLogger("nbckpt").removeHandler(handler)
@@ -279,7 +285,7 @@ def test_a_trial_waits_for_resources_and_logs_it(nodes: Nodes, monkeypatch: pyte
 
 def files_of(folder: str | os.PathLike[str]) -> dict[str, bytes]:
     top = Path(folder)
-    return {str(it.relative_to(top)): it.read_bytes() for it in top.rglob("*") if it.is_file()}
+    return {str(path.relative_to(top)): path.read_bytes() for path in top.rglob("*") if path.is_file()}
 
 
 def folders(config: dict[str, Any], checkpoint_dir: str | None = None) -> None:
@@ -387,7 +393,7 @@ def test_a_stopped_function_runs_its_finally_block(nodes: Nodes, tmp_path: Path)
     )
     assert experiment.wait(A_WHILE)
     assert (tmp_path / "marker").exists()
-    assert [it.status for it in experiment.trials] == [Status.TERMINATED]
+    assert [trial.status for trial in experiment.trials] == [Status.TERMINATED]
     assert nodes.left() == []
 
 
@@ -428,7 +434,7 @@ def test_an_unpicklable_or_unloadable_function_is_explained(monkeypatch: pytest.
     ghost = types.ModuleType("ghost")
     exec("def train(config): pass", vars(ghost))
     monkeypatch.setitem(sys.modules, "ghost", ghost)
-    errors = [finished(it, max_failures=3).trials[0].error for it in (holds_a_lock, ghost.train)]
+    errors = [finished(function, max_failures=3).trials[0].error for function in (holds_a_lock, ghost.train)]
     assert "cannot send holds_a_lock" in errors[0]
     assert "cannot pickle '_thread.lock' object" in errors[0]
     assert "cannot be loaded on its node: ModuleNotFoundError: No module named 'ghost'" in errors[1]
@@ -473,3 +479,19 @@ def test_a_script_starts_a_cluster_itself_and_ends_after_a_pause(tmp_path: Path)
     trial = Trial.read(tmp_path / "store" / "experiments" / "e" / "t0")
     assert (trial.status, trial.error) == (Status.PAUSED, "")
     assert trial.checkpoint_iteration == trial.iteration >= 3
+
+
+def test_a_trial_keeps_the_seeds_of_its_actor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def draw(config: dict[str, Any]) -> None:
+        nbckpt.report(drawn=random.random())
+
+    monkeypatch.setenv("NBCKPT_PROVENANCE", "1")
+    (trial,) = finished(draw, folder=tmp_path).trials
+    background.settle()
+    (kept,) = read_attempts(trial.folder)
+    before = random.getstate()
+    try:
+        assert "random" in write_seeds(kept.seeds)
+        assert [random.random()] == trial.metric("drawn")
+    finally:
+        random.setstate(before)

@@ -69,9 +69,9 @@ def run(config: dict[str, Any] | None = None, **options: Any) -> Experiment:
 
 
 def written(folder: Path) -> dict[str, str]:
-    found = (it for it in folder.rglob("*") if it.is_file())
-    paths = {it.relative_to(folder).as_posix(): it for it in found}
-    return {path: it.read_text() for path, it in paths.items() if path.startswith(("plots", "last"))}
+    files = (path for path in folder.rglob("*") if path.is_file())
+    paths = {path.relative_to(folder).as_posix(): path for path in files}
+    return {path: value.read_text() for path, value in paths.items() if path.startswith(("plots", "last"))}
 
 
 ALL = {"plots/first": "first", "plots/newest": "4", "last": "4"}
@@ -83,10 +83,10 @@ def carried(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     paths: list[str] = []
     call = executor.RayWorker._call
 
-    def notes(self: Any, what: str, *given: Any, timeout: float | None = None) -> Any:
-        if what in {"read", "write"}:
-            paths.append(what if given[0].startswith("checkpoint_") else given[0])
-        return call(self, what, *given, timeout=timeout)
+    def notes(self: Any, request: str, *given: Any, timeout: float | None = None) -> Any:
+        if request in {"read", "write"}:
+            paths.append(request if given[0].startswith("checkpoint_") else given[0])
+        return call(self, request, *given, timeout=timeout)
 
     monkeypatch.setattr(executor.RayWorker, "_call", notes)
     return paths
@@ -143,7 +143,7 @@ def test_without_a_syncer_trials_use_the_shared_disk(nodes: Nodes, carried: list
     assert (written(trial.folder), carried, nodes.left()) == (ALL, [], [])
     for record in trial.checkpoints.records():
         trial.checkpoints.check(record)
-    assert [it.iteration for it in trial.checkpoints.records()] == [2, 4]
+    assert [record.iteration for record in trial.checkpoints.records()] == [2, 4]
 
 
 def test_a_trial_on_a_shared_disk_resumes_from_its_checkpoint(carried: list[str]) -> None:
@@ -152,7 +152,7 @@ def test_a_trial_on_a_shared_disk_resumes_from_its_checkpoint(carried: list[str]
     experiment.resume("t0")
     assert experiment.wait(A_WHILE)
     trial = experiment.trials[0]
-    assert [it["n"] for it in trial.results] == [1, 2, 3, 4], trial.traceback
+    assert [result["n"] for result in trial.results] == [1, 2, 3, 4], trial.traceback
     assert carried == []
 
 
@@ -161,7 +161,7 @@ def test_without_a_syncer_only_checkpoints_reach_the_driver(
 ) -> None:
     """Scenario (d), on nodes that do not see the driver's disk."""
     reads = Path.read_bytes
-    monkeypatch.setattr(Path, "read_bytes", lambda it: b"" if it.name == "params.json" else reads(it))
+    monkeypatch.setattr(Path, "read_bytes", lambda path: b"" if path.name == "params.json" else reads(path))
     trial = run(sync_config=SyncConfig(syncer=None)).trials[0]
     assert trial.results[0]["logdir"] != str(trial.folder)
     assert (written(trial.folder), set(carried)) == ({}, {"read"})

@@ -70,9 +70,9 @@ def test_pickles_in_checkpoints_of_ray_are_read_with_trust(tmp_path: Path) -> No
     written_by_ray(tmp_path)
     analysis = tune.ExperimentAnalysis(tmp_path, "loss", "min", trust=True)
     (result,) = tune.ResultGrid(analysis._trials)
-    found = result.get_best_checkpoint("loss", "min")
-    assert found is not None
-    assert found.to_dict() == {"step": 2}
+    best = result.get_best_checkpoint("loss", "min")
+    assert best is not None
+    assert best.to_dict() == {"step": 2}
 
 
 def test_a_table_stands_in_for_missing_results(tmp_path: Path) -> None:
@@ -80,9 +80,9 @@ def test_a_table_stands_in_for_missing_results(tmp_path: Path) -> None:
         tmp_path, progress_csv="loss,training_iteration,done,host\n0.5,1,False,a\nnan,2,True,b\n"
     )
     (trial / "result.json").unlink()
-    (found,) = tune.ExperimentAnalysis(tmp_path).trials
-    assert found.results[0] == {"loss": 0.5, "training_iteration": 1, "done": False, "host": "a"}
-    assert found.values("loss") == [0.5]
+    (read,) = tune.ExperimentAnalysis(tmp_path).trials
+    assert read.results[0] == {"loss": 0.5, "training_iteration": 1, "done": False, "host": "a"}
+    assert read.values("loss") == [0.5]
 
 
 @pytest.mark.parametrize(
@@ -136,9 +136,9 @@ def test_links_that_lead_outside_are_not_followed(tmp_path: Path) -> None:
     (trial / "checkpoint_000077").symlink_to(outside / "checkpoint_000002")
     (inside / "linked").symlink_to(outside)
     analysis = tune.ExperimentAnalysis(inside)
-    (found,) = analysis.trials
-    assert (found.results, found.config) == ([], {})
-    assert "checkpoint_000077" not in [Path(saved.folder).name for saved in found.list_checkpoints()]
+    (read,) = analysis.trials
+    assert (read.results, read.config) == ([], {})
+    assert "checkpoint_000077" not in [Path(saved.folder).name for saved in read.list_checkpoints()]
     assert len(analysis.notes) == 3
     assert all("leads outside" in note for note in analysis.notes)
 
@@ -148,8 +148,8 @@ def test_a_pipe_in_place_of_a_file_does_not_block(tmp_path: Path) -> None:
     trial = written_by_ray(tmp_path)
     (trial / "result.json").unlink()
     os.mkfifo(trial / "result.json")
-    (found,) = tune.ExperimentAnalysis(tmp_path).trials
-    assert found.results == []
+    (read,) = tune.ExperimentAnalysis(tmp_path).trials
+    assert read.results == []
 
 
 def test_a_folder_without_an_experiment_is_named(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from nbckpt.compat.ray_tune import logger, schedulers, search, stopper
 from nbckpt.compat.ray_tune.translation import concurrency, space, stop, translated
 from nbckpt.errors import Interrupted, TrialError
 from nbckpt.trials import Experiment
-from nbckpt.trials.model.space import configs
+from nbckpt.trials.model.drawing import configs
 
 ROOT = Path(__file__).parents[2]
 
@@ -404,7 +404,7 @@ def test_results_are_compared_by_scope(tmp_path: Path) -> None:
     assert analysis.trials[0].metric_analysis["_metric"] == {"last": 1, "min": 0, "max": 3, "avg": 4 / 3}
     with pytest.raises(UsageError, match="no trial reported 'loss': there are _metric"):
         analysis.get_best_trial("loss", "min")
-    with pytest.raises(UsageError, match="Which metric"):
+    with pytest.raises(UsageError, match="which metric"):
         _ = analysis.best_trial
     with pytest.raises(UsageError, match="scope='first' is unknown"):
         analysis.get_best_trial("_metric", "min", "first")

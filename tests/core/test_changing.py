@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import chain, repeat
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import nbckpt
 from nbckpt import Tracker
 from nbckpt.core.packs import pools
 from nbckpt.core.packs.format import PACK_SIZE
@@ -23,6 +26,7 @@ from nbckpt.store.base import parts_of
 from nbckpt.testing import FaultyStore
 from nbckpt.tracker import Saved
 
+pytestmark = pytest.mark.usefixtures("way")
 MB = 1 << 20
 
 
@@ -273,3 +277,10 @@ def test_the_codec_raises_for_a_dict_that_changes() -> None:
     with pytest.raises(RuntimeError, match="during iteration"):
         dump(changing(1), {})
     assert load(dump({1: 2}, {}).record, []) == {1: 2}
+
+
+def test_every_thread_of_nbckpt_is_harmless_or_runs_trials() -> None:
+    texts = [file.read_text("utf-8") for file in Path(nbckpt.__file__).parent.rglob("*.py")]
+    names = {name for text in texts for name in re.findall(r'(?:name=f?|Pool.*?)"(nbckpt-[a-z]+)', text)}
+    unknown = {name for name in names if not name.startswith(pools._OURS)}
+    assert unknown == {"nbckpt-function", "nbckpt-trial"}

@@ -111,7 +111,11 @@ def test_skipped_variables_are_named(tracker: Tracker) -> None:
 
 
 def test_data_of_a_rewritten_pack_is_restored(tracker: Tracker, store: LocalStore) -> None:
-    (missing,) = (it for it in tracker.manifest("kept").packs() if not store.exists(pack.pack_key(it)))
+    (missing,) = (
+        pack_hash
+        for pack_hash in tracker.manifest("kept").packs()
+        if not store.exists(pack.pack_key(pack_hash))
+    )
     assert missing
     namespace: dict[str, Any] = {}
     tracker.restore("kept", namespace)
@@ -129,7 +133,7 @@ def test_a_removed_version_number_is_not_reused(tracker: Tracker) -> None:
 
 
 def test_signatures_are_valid_only_for_their_secret(tracker: Tracker, store: LocalStore) -> None:
-    assert all(tracker.history.trusted(tracker.history.read(it)) for it in tracker.entries())
+    assert all(tracker.history.trusted(tracker.history.read(entry)) for entry in tracker.entries())
     with pytest.raises(UntrustedError):
         Tracker(store).restore("one", {})
 
@@ -167,7 +171,9 @@ def test_a_manifest_is_written_byte_for_byte(tracker: Tracker) -> None:
         data = tracker.history.raw(entry)
         read = tracker.history.read(entry)
         signature = read.signature
-        again, written = manifest_json.encode(read, (lambda _, it=signature: it) if signature else None)
+        again, written = manifest_json.encode(
+            read, (lambda _, signed=signature: signed) if signature else None
+        )
         assert (again.id, written) == (entry.id, data)
 
 

@@ -73,11 +73,11 @@ def test_a_trials_log_and_nested_metrics_are_read(library: Catalog) -> None:
 
 def test_a_trials_checkpoint_is_loaded(library: Catalog) -> None:
     for name, record in (("counts/t0@3", "checkpoint_000003"), ("class/t0", "checkpoint_000004")):
-        trial, found = library.checkpoint(name)
-        assert found.name == record
-        trial.checkpoints.check(found)
-    trial, found = library.checkpoint("counts/t0@3")
-    folder = trial.checkpoints.path(found)
+        trial, saved = library.checkpoint(name)
+        assert saved.name == record
+        trial.checkpoints.check(saved)
+    trial, saved = library.checkpoint("counts/t0@3")
+    folder = trial.checkpoints.path(saved)
     assert nbckpt.Checkpoint.from_directory(folder).to_dict() == {"done": 3}
 
 
@@ -113,7 +113,7 @@ def test_a_trainable_class_and_its_sync_are_read(library: Catalog) -> None:
     assert spec.keep == nbckpt.trials.RetentionPolicy(2)
     assert spec.sync is not None
     assert spec.sync.upload_dir == "memory://samples"
-    assert [it.iteration for it in library.open("class").trial("t0").checkpoints.records()] == [2, 4]
+    assert [record.iteration for record in library.open("class").trial("t0").checkpoints.records()] == [2, 4]
 
 
 @pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="Python 3.11 wrote the function's byte code")
@@ -159,14 +159,16 @@ def test_a_sync_target_is_pulled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert namespace["numbers"] == [1, 2]
     for name in ("counts", "class"):
         ours, theirs = V1 / "machine" / "experiments" / name, fresh / "experiments" / name
-        files = sorted(it.relative_to(ours) for it in ours.rglob("*") if it.is_file())
-        assert files == sorted(it.relative_to(theirs) for it in theirs.rglob("*") if it.is_file())
-        assert all((ours / it).read_bytes() == (theirs / it).read_bytes() for it in files)
+        files = sorted(path.relative_to(ours) for path in ours.rglob("*") if path.is_file())
+        assert files == sorted(path.relative_to(theirs) for path in theirs.rglob("*") if path.is_file())
+        assert all((ours / file).read_bytes() == (theirs / file).read_bytes() for file in files)
 
 
 def test_a_folder_target_is_downloaded(tmp_path: Path) -> None:
     moved = download(LocalStore(V1 / "target" / "experiments" / "counts"), tmp_path / "counts")
-    assert moved.files == len([it for it in (V1 / "machine/experiments/counts").rglob("*") if it.is_file()])
+    assert moved.files == len(
+        [path for path in (V1 / "machine/experiments/counts").rglob("*") if path.is_file()]
+    )
 
 
 def test_a_sync_file_is_read() -> None:
@@ -174,5 +176,5 @@ def test_a_sync_file_is_read() -> None:
 
 
 def test_no_sample_contains_a_path_of_its_machine() -> None:
-    texts = [it.read_text() for it in V1.rglob("*.json*") if it.is_file()]
+    texts = [path.read_text() for path in V1.rglob("*.json*") if path.is_file()]
     assert not [text for text in texts if re.search(r'File "/', text.replace("\\", ""))]

@@ -159,11 +159,11 @@ def text_of(element: Locator) -> str:
 @pytest.fixture(scope="module")
 def chromium() -> str:
     """Return Chromium's path; without it, a skip here and a failure in CI."""
-    found = shutil.which("chromium") or shutil.which("chromium-browser")
-    if found is None:
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None:
         reason = "Chromium is not installed: apt-get install chromium fonts-dejavu-core"
         pytest.fail(reason) if os.environ.get("CI") == "true" else pytest.skip(reason)
-    return found
+    return chromium
 
 
 # Of the module, not of the session: while it is open, Playwright keeps an event loop running in

@@ -84,9 +84,9 @@ def test_the_script_creates_sample_checkpoints(visitor: Notebook, image: Path) -
 @pytest.mark.slow
 def test_a_visitor_resumes_a_half_finished_experiment(visitor: Notebook) -> None:
     table = visitor.run("%ckpt trials")
-    found, paused = str(table), table.experiment.trials[2]
-    assert found.startswith("half-finished: 4 trials, 1 done, 1 failed, 1 paused, 1 interrupted")
-    assert "the rate 0.2 is too large" in found
+    results, paused = str(table), table.experiment.trials[2]
+    assert results.startswith("half-finished: 4 trials, 1 done, 1 failed, 1 paused, 1 interrupted")
+    assert "the rate 0.2 is too large" in results
     assert 7 <= paused.iteration < 40
     visitor.run("%ckpt resume half-finished --wait")
     ended = visitor.run("%ckpt trials")

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from IPython.core.completer import provisionalcompleter
 
+import nbckpt
+from nbckpt.commands.restoring import RestoreResult
+from nbckpt.core.memory.pages import page_record
+from nbckpt.render import Page
 from notebook.conftest import Notebook
 
 
 def completions(notebook: Notebook, text: str) -> list[str]:
     with provisionalcompleter():
-        found = list(notebook.shell.Completer.completions(text, len(text)))
-    assert all(it.type == "nbckpt" for it in found)
-    return [it.text for it in found]
+        completions = list(notebook.shell.Completer.completions(text, len(text)))
+    assert all(completion.type == "nbckpt" for completion in completions)
+    return [completion.text for completion in completions]
 
 
 def test_deleted_variables_are_restored(notebook: Notebook) -> None:
@@ -31,14 +38,14 @@ def test_a_save_of_everything_leaves_out_ipythons_variables(notebook: Notebook) 
     notebook.run("x = 1")
     notebook.run("x")
     saved = notebook.run("%ckpt save").saved
-    assert [it.name for it in saved.manifest.values if "." not in it.name] == ["x"]
+    assert [value.name for value in saved.manifest.values if "." not in value.name] == ["x"]
     assert str(saved.ref) == "session@1"
 
 
 def test_all_includes_earlier_results(notebook: Notebook) -> None:
     notebook.run("40 + 2")
     saved = notebook.run("%ckpt save --all").saved
-    names = {it.name for it in saved.manifest.values}
+    names = {value.name for value in saved.manifest.values}
     assert "_" in names
     assert names.isdisjoint({"In", "Out", "get_ipython", "_i", "_oh"})
 
@@ -64,6 +71,16 @@ def test_undo_restores_the_same_object(notebook: Notebook) -> None:
     assert notebook.names["a"] == [1]
 
 
+def test_a_restore_makes_its_page_once(notebook: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:
+    notebook.run("a = 1")
+    notebook.run("%ckpt save n")
+    made: list[Page] = []
+    page = RestoreResult.page
+    monkeypatch.setattr(RestoreResult, "page", lambda result: made.append(page(result)) or made[-1])
+    notebook.run("%ckpt restore n")
+    assert len(made) == 1
+
+
 def test_a_dry_run_of_restore_changes_nothing(notebook: Notebook) -> None:
     notebook.run("a = [1]; same = 'x'; gone = 2")
     notebook.run("%ckpt save n")
@@ -87,7 +104,7 @@ def test_a_pattern_restores_every_match(notebook: Notebook) -> None:
     notebook.run("%ckpt save n")
     notebook.run("df_a = df_b = other = 0")
     notebook.run("%ckpt restore n df_*")
-    assert [notebook.names[it] for it in ("df_a", "df_b", "other")] == [1, 2, 0]
+    assert [notebook.names[name] for name in ("df_a", "df_b", "other")] == [1, 2, 0]
 
 
 def test_an_unpicklable_object_is_named_and_the_rest_is_saved(notebook: Notebook) -> None:
@@ -97,9 +114,9 @@ def test_an_unpicklable_object_is_named_and_the_rest_is_saved(notebook: Notebook
     )
     result = notebook.run("%ckpt save n")
     notebook.run("loader.file.close()")
-    assert [it.path for it in result.saved.manifest.skipped] == ["loader.file: _io.TextIOWrapper"]
+    assert [skip.path for skip in result.saved.manifest.skipped] == ["loader.file: _io.TextIOWrapper"]
     assert "loader.file: _io.TextIOWrapper" in str(result)
-    assert [it.name for it in result.saved.manifest.values if it.name == "ok"] == ["ok"]
+    assert [value.name for value in result.saved.manifest.values if value.name == "ok"] == ["ok"]
 
 
 def test_restoring_a_skipped_variable_names_the_reason(notebook: Notebook) -> None:
@@ -176,7 +193,7 @@ def test_an_unknown_variable_in_a_url_shows_no_password(notebook: Notebook) -> N
 
 
 def test_the_verbs_are_completed(notebook: Notebook) -> None:
-    assert completions(notebook, "%ckpt re") == ["reproduce", "restore", "results", "resume"]
+    assert completions(notebook, "%ckpt re") == ["redo", "reproduce", "restore", "results", "resume"]
     assert "snippet" in completions(notebook, "x = 1\n%ckpt ")
 
 
@@ -199,8 +216,8 @@ def test_completion_offers_own_names_first_and_ids_by_prefix(notebook: Notebook)
     assert completions(notebook, "%ckpt restore zebra@") == ["zebra@2", "zebra@1"]
     assert completions(notebook, "%ckpt restore e/t0@") == [f"e/t0@{at}" for at in range(9, 0, -1)]
     assert completions(notebook, "%ckpt restore t0@1") == ["t0@1"]
-    found = notebook.names["r"]
-    del found
+    restored = notebook.names["r"]
+    del restored
     entry = notebook.run("l = %ckpt ls\nl.rows[0].id")
     assert completions(notebook, f"%ckpt restore {entry[:3]}") == [entry[:8]]
 
@@ -247,11 +264,46 @@ def test_doctor_finds_a_store_that_is_read_only(notebook: Notebook, monkeypatch:
     assert result.exit_status == 1
 
 
+def test_doctor_tells_whether_the_page_record_is_used(
+    notebook: Notebook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def finding() -> str:
+        checks = notebook.run("%ckpt doctor").checks
+        return next(check.finding for check in checks if check.name == "page record")
+
+    assert finding().startswith("used: " if not page_record().round().why_not else "not used, ")
+    monkeypatch.setenv("NBCKPT_PAGE_RECORD", "0")
+    assert finding().endswith("it is turned off by NBCKPT_PAGE_RECORD=0")
+
+
 def test_doctor_names_the_problems(notebook: Notebook) -> None:
     notebook.run("bad = {'k': [open('x', 'w')]}")
     result = notebook.run("%ckpt doctor")
     notebook.run("bad['k'][0].close()")
-    assert [it[1] for it in result.culprits] == ["bad['k'][0]: _io.TextIOWrapper"]
-    assert all(it.good for it in result.checks)
+    assert [culprit[1] for culprit in result.culprits] == ["bad['k'][0]: _io.TextIOWrapper"]
+    assert all(check.good for check in result.checks)
     assert str(result).startswith("Found 1 variable that cannot be saved.")
     assert str(notebook.run("del bad\n%ckpt doctor")).startswith("No problem found.")
+
+
+def test_two_threads_open_one_tracker(notebook: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:
+    magics: Any = notebook.shell.magics_manager.registry["CheckpointMagics"]
+    made: list[Any] = []
+    inside, go = threading.Event(), threading.Event()
+
+    class Slow(nbckpt.Tracker):
+        def __init__(self, *given: Any) -> None:
+            made.append(self)
+            inside.set()
+            go.wait(60)
+            super().__init__(*given)
+
+    monkeypatch.setattr("nbckpt.tracker.Tracker", Slow)
+    monkeypatch.setattr(magics, "_trackers", {})
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(magics._open, None)
+        assert inside.wait(60)
+        second = pool.submit(magics._open, None)
+        go.set()
+        assert first.result(60) == second.result(60)
+    assert len(made) == 1

@@ -7,6 +7,7 @@ import re
 import sys
 import threading
 from contextlib import suppress
+from types import SimpleNamespace
 from typing import Any
 
 import ipywidgets
@@ -57,13 +58,17 @@ def opened(notebook: Notebook, tab: str = "checkpoints") -> Any:
 
 
 def below(widget: Any) -> list[Any]:
-    return [widget, *(it for child in getattr(widget, "children", ()) for it in below(child))]
+    return [widget, *(inner for child in getattr(widget, "children", ()) for inner in below(child))]
 
 
 def press(panel: Any, name: str) -> None:
     """Press the button of this name that is seen in the tab in front."""
     front = panel._front.children[panel._front.selected_index]
-    (button,) = [it for it in seen(front) if isinstance(it, ipywidgets.Button) and it.description == name]
+    (button,) = [
+        widget
+        for widget in seen(front)
+        if isinstance(widget, ipywidgets.Button) and widget.description == name
+    ]
     button.click()
 
 
@@ -71,15 +76,15 @@ def seen(widget: Any) -> list[Any]:
     """Return a widget and what is in it, but for what is hidden."""
     if widget.layout is not None and widget.layout.display == "none":
         return []
-    return [widget, *(it for child in getattr(widget, "children", ()) for it in seen(child))]
+    return [widget, *(inner for child in getattr(widget, "children", ()) for inner in seen(child))]
 
 
 def shown(panel: Any) -> str:
-    return " ".join(str(it.value) for it in seen(panel.widget) if isinstance(it, ipywidgets.HTML))
+    return " ".join(str(widget.value) for widget in seen(panel.widget) if isinstance(widget, ipywidgets.HTML))
 
 
 def ticks() -> int:
-    return [it.name for it in threading.enumerate()].count("nbckpt-panel")
+    return [thread.name for thread in threading.enumerate()].count("nbckpt-panel")
 
 
 def test_the_static_html_is_shown_before_the_panel(
@@ -139,7 +144,7 @@ def test_a_question_disappears_when_another_action_is_chosen(notebook: Notebook)
     panel = opened(notebook)
 
     def asked() -> bool:
-        return "Delete now" in [getattr(it, "description", "") for it in seen(panel.widget)]
+        return "Delete now" in [getattr(widget, "description", "") for widget in seen(panel.widget)]
 
     press(panel, "Delete…")
     assert asked()
@@ -296,7 +301,9 @@ def test_one_button_resumes_all_interrupted_or_paused_trials(notebook: Notebook)
     press(panel, "Resume 2 interrupted or paused trials")
     until(lambda: "2 done" in shown(panel))
     until(lambda: not ticks())
-    assert not [it for it in seen(panel.widget) if "interrupted" in getattr(it, "description", "")]
+    assert not [
+        widget for widget in seen(panel.widget) if "interrupted" in getattr(widget, "description", "")
+    ]
 
 
 def test_a_button_retries_failed_trials(notebook: Notebook) -> None:
@@ -509,7 +516,7 @@ def test_without_ipywidgets_html_and_an_install_hint_are_shown(
     notebook: Notebook, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     notebook.run("x = 1\n%ckpt save one")
-    for name in [it for it in sys.modules if it.startswith(("ipywidgets", "nbckpt.notebook.panels"))]:
+    for name in [name for name in sys.modules if name.startswith(("ipywidgets", "nbckpt.notebook.panels"))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "ipywidgets", None)
     notebook.run("%ckpt panel")
@@ -732,3 +739,54 @@ def test_an_error_of_one_trial_is_shown_until_the_next_press(
     assert not panel._controller.message.value
     notebook.run("gate.release(9)")
     until(lambda: not ticks())
+
+
+def test_an_update_that_fails_at_the_end_is_tried_again(
+    notebook: Notebook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    panel = opened(notebook, "trials")
+    tries: list[int] = []
+
+    def refresh() -> None:
+        tries.append(len(tries))
+        if len(tries) < 3:
+            raise OSError("busy")
+
+    tab: Any = SimpleNamespace(is_alive=False, refresh=refresh)
+    monkeypatch.setattr(Panel, "_tab", tab)
+    monkeypatch.setattr(panel._closed, "wait", lambda _: panel._closed.is_set())
+    panel._tick()
+    assert tries == [0, 1, 2]
+
+
+def test_an_update_that_always_fails_ends_and_says_why(
+    notebook: Notebook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    panel = opened(notebook, "trials")
+
+    def refresh() -> None:
+        raise OSError("the disk is gone")
+
+    tab: Any = SimpleNamespace(is_alive=False, refresh=refresh)
+    monkeypatch.setattr(Panel, "_tab", tab)
+    monkeypatch.setattr(panel._closed, "wait", lambda _: panel._closed.is_set())
+    panel._tick()
+    assert "the disk is gone" in shown(panel)
+
+
+def test_an_experiment_that_ends_during_an_update_shows_its_end(
+    notebook: Notebook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    panel = opened(notebook, "trials")
+    updates: list[bool] = []
+    tab: Any = SimpleNamespace(is_alive=True)
+
+    def refresh() -> None:
+        updates.append(tab.is_alive)
+        tab.is_alive = False  # it ends after the tab has read it
+
+    tab.refresh = refresh
+    monkeypatch.setattr(Panel, "_tab", tab)
+    panel.refresh()
+    until(lambda: not ticks())
+    assert updates == [True, False]

@@ -99,9 +99,14 @@ def opened(lab: Lab, name: str) -> Locator:
     return panel
 
 
-def nodes(found: AxeResults, kind: str, rule: str) -> list[str]:
+def nodes(results: AxeResults, kind: str, rule: str) -> list[str]:
     """Return the elements about which a rule said this."""
-    return [node["html"] for it in found.response[kind] if it["id"] == rule for node in it["nodes"]]
+    return [
+        node["html"]
+        for rule_result in results.response[kind]
+        if rule_result["id"] == rule
+        for node in rule_result["nodes"]
+    ]
 
 
 def tab_to(lab: Lab, target: Locator) -> None:
@@ -143,11 +148,13 @@ def test_axe_finds_no_accessibility_problem_in_any_theme(lab: Lab, tab: str) -> 
     for theme in THEMES:
         lab.theme(theme)
         lab.page.evaluate(JUDGED)
-        found = Axe().run(lab.page, ".jp-OutputArea-output", RULES)
-        assert not found.violations_count, f"{theme}: {found.generate_report()}"
-        contrast = {kind: nodes(found, kind, "color-contrast") for kind in ("passes", "incomplete")}
+        results = Axe().run(lab.page, ".jp-OutputArea-output", RULES)
+        assert not results.violations_count, f"{theme}: {results.generate_report()}"
+        contrast = {kind: nodes(results, kind, "color-contrast") for kind in ("passes", "incomplete")}
         assert len(contrast["passes"]) > 20
-        assert [it for it in contrast["incomplete"] if not it.startswith("<select")] == []  # their arrow
+        assert [
+            node for node in contrast["incomplete"] if not node.startswith("<select")
+        ] == []  # their arrow
 
 
 @pytest.mark.parametrize("tab", ["Checkpoints", "Trials"])

@@ -87,10 +87,10 @@ def outputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[n
     """The outputs of every cell in a kernel of its own."""
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     cells = {name: cell for name, (cell, _) in CELLS.items()} | {
-        f"warns, {it}": WARNING[it] for it in WARNING
+        f"warns, {name}": WARNING[name] for name in WARNING
     }
     sources = [MAKE, *cells.values()]
-    made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(it) for it in sources])
+    made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
     NotebookClient(made, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
     return {name: cell.outputs for name, cell in zip(["make", *cells], made.cells, strict=True)}
 
@@ -98,10 +98,12 @@ def outputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[n
 @pytest.mark.slow
 def test_in_a_kernel_a_result_is_shown_once(outputs: dict[str, list[nbformat.NotebookNode]]) -> None:
     shown = {
-        name: sum("Saved " in it.data["text/plain"] for it in found if "data" in it)
-        for name, found in outputs.items()
+        name: sum("Saved " in item.data["text/plain"] for item in output if "data" in item)
+        for name, output in outputs.items()
     }
-    wanted = {name: times for name, (_, times) in CELLS.items()} | {f"warns, {it}": 1 for it in WARNING}
+    wanted = {name: times for name, (_, times) in CELLS.items()} | {
+        f"warns, {warned}": 1 for warned in WARNING
+    }
     assert {name: shown[name] for name in wanted} == wanted
 
 
@@ -118,7 +120,7 @@ def test_in_terminal_ipython_a_result_is_shown_once(tmp_path: Path) -> None:
         check=True,
         timeout=120,
     )
-    assert [done.stdout.count(it) for it in ("Saved n@", "Saved m@", "as k@1", "checkpoints in")] == [
+    assert [done.stdout.count(text) for text in ("Saved n@", "Saved m@", "as k@1", "checkpoints in")] == [
         2,
         1,
         1,
@@ -131,10 +133,10 @@ def test_in_a_kernel_the_result_replaces_its_progress(tmp_path: Path) -> None:
     soon = "import nbckpt.notebook.magic as m\nm.CheckpointMagics.progress_delay = 0.0\nb = b'x' * 9_000_000"
     saves = ["%ckpt save n b", "r = %ckpt save n b", "%ckpt save n b\nz = 1", "%ckpt save n b;"]
     sources = [MAKE, soon, saves[0], "print(_.saved.ref)", *saves[1:]]
-    made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(it) for it in sources])
+    made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
     NotebookClient(made, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
     outputs = [cell.outputs for cell in made.cells]
-    assert [len(it) for it in outputs] == [0, 0, 1, 1, 1, 1, 1]
+    assert [len(output) for output in outputs] == [0, 0, 1, 1, 1, 1, 1]
     assert outputs[2][0].data["text/plain"].startswith("Saved n@1")
     assert outputs[3][0].text == "n@1\n"
     assert " of " in outputs[4][0].data["text/html"]
@@ -153,8 +155,8 @@ def test_a_kernel_shows_each_experiment_once_also_in_a_loop(tmp_path: Path) -> N
         "%ckpt trials a",
     ]
     sources = [MAKE, define, *cells]
-    made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(it) for it in sources])
+    made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
     NotebookClient(made, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
-    shown = [[it for it in cell.outputs if "data" in it] for cell in made.cells[2:]]
-    assert [len(it) for it in shown] == [1, 2, 1, 1]
+    shown = [[output for output in cell.outputs if "data" in output] for cell in made.cells[2:]]
+    assert [len(outputs) for outputs in shown] == [1, 2, 1, 1]
     assert shown[0][0].data["text/plain"].startswith("a: 1 trial, 1 done")

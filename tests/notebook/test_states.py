@@ -68,9 +68,9 @@ def test_a_state_is_restored_by_its_name_alone(made: Notebook) -> None:
 def test_a_dry_run_and_a_prefix_load_no_states(made: Notebook) -> None:
     made.run("%ckpt save one rates --states")
     made.run("holder.counter.count = 9")
-    told = str(made.run("%ckpt restore one --dry-run"))
-    assert "replaced" in told
-    assert "state:steps" in told
+    text = str(made.run("%ckpt restore one --dry-run"))
+    assert "replaced" in text
+    assert "state:steps" in text
     made.run("%ckpt restore one --as old_")
     assert (made.names["holder"].counter.count, made.names["old_rates"]) == (9, [0.1])
 
@@ -87,9 +87,9 @@ def test_diff_compares_saved_states_with_live_states(made: Notebook) -> None:
     made.run("%ckpt save one rates --states")
     assert "state:" not in str(made.run("%ckpt diff one"))
     made.run("holder.counter.count = 9")
-    told = str(made.run("%ckpt diff one"))
-    assert "state:steps" in told
-    assert "state:schedule" not in told
+    text = str(made.run("%ckpt diff one"))
+    assert "state:steps" in text
+    assert "state:schedule" not in text
 
 
 def test_leaving_the_states_out_of_a_later_save_deletes_none(made: Notebook) -> None:
@@ -126,7 +126,7 @@ def test_a_new_kernel_restores_states_that_are_variables(made: Notebook, tmp_pat
     with Tracker(tmp_path / ".nbckpt") as tracker:
         restored = tracker.restore("one", fresh)
     assert sorted(name for name, _ in current.get().live()) == ["epochs", "schedule"]
-    assert [it.names for it in restored.failed] == [("state:steps",)]
+    assert [failure.names for failure in restored.failed] == [("state:steps",)]
     assert getattr(fresh["counter"], "count", None) == 5
 
 

@@ -51,7 +51,7 @@ def test_sync_keeps_the_target_up_to_date_until_off(notebook: Notebook, tmp_path
     assert "Nothing new" in str(notebook.run("%ckpt sync --now"))
     assert "Nothing new" in str(notebook.run("%ckpt push"))
     assert f"{there} is off" in str(notebook.run("%ckpt sync off"))
-    assert not [it for it in threading.enumerate() if it.name == "nbckpt-mirror"]
+    assert not [thread for thread in threading.enumerate() if thread.name == "nbckpt-mirror"]
 
 
 def test_pending_changes_are_shown_until_a_push_sends_them(notebook: Notebook, tmp_path: Path) -> None:
@@ -115,10 +115,10 @@ def test_the_next_command_reports_a_background_failure_once(
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("push", "Name a location"),
-        ("pull", "Name a location"),
-        ("sync --now", "This store is not synced"),
-        ("sync --soon", "This store is not synced"),
+        ("push", "name a location"),
+        ("pull", "name a location"),
+        ("sync --now", "this store is not synced"),
+        ("sync --soon", "this store is not synced"),
         ("push s3x://bucket", "cannot reach 's3x://bucket'"),
         ("push .nbckpt", "is the store itself"),
         ("push $nowhere/x", "$nowhere/x: there is no variable 'nowhere'"),

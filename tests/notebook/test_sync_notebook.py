@@ -24,7 +24,7 @@ def test_the_bucket_has_all_checkpoints_and_trials(
     with kernel(notebook, tmp_path) as client:
         run(client, cells.values())
         shown = {name: cells[name].outputs[-1].data["text/plain"] for name in SHOWN}
-        found, iterations = evaluate(client, STATE).rsplit(" [", 1)
+        values, iterations = evaluate(client, STATE).rsplit(" [", 1)
     assert f"to {s3_bucket}/demo in " in shown["bucket"]
     assert f"2 checkpoints in {s3_bucket}/demo" in shown["bucket-ls"]
     assert "t0, t1, t2 were interrupted" in shown["trials"]
@@ -34,6 +34,6 @@ def test_the_bucket_has_all_checkpoints_and_trials(
         assert not tracker.verify().damages
         there = {}
         tracker.restore("fitted", there)
-    assert repr(there["found"].tolist()) == found
+    assert repr(there["found"].tolist()) == values
     for machine in ("machine-1", "machine-2"):
         assert not Catalog(tmp_path / machine / "experiments").open("fits").running

@@ -52,7 +52,7 @@ def test_values_are_literals_or_variables_also_in_lists(trained: Notebook) -> No
     )
     data = trained.names["data"]
     assert trained.names["seen"][0]["data"] is data
-    assert sorted(trained.names["seen"], key=lambda it: it["n"]) == [
+    assert sorted(trained.names["seen"], key=lambda trial: trial["n"]) == [
         {"lr": 0.1, "data": data, "opt": "adam w", "n": n, "pair": (1, data), "words": {"a": data}}
         | {"layers": [64, 32], "model": {"depth": 2}}
         for n in (1, 2)
@@ -123,7 +123,7 @@ def test_an_error_is_one_line_with_advice(trained: Notebook, line: str, words: s
     ("line", "words"),
     [
         ("best --metric los --mode min", "no trial of 'e' reported 'los': there are loss"),
-        ("best", "Which metric? %ckpt best --metric loss --mode min"),
+        ("best", "which metric? %ckpt best --metric loss --mode min"),
         ("trials f", "there is no experiment 'f': there are e"),
         ("show t9", "'e' has no trial 't9': there are t0"),
         ("show f/t0", "there is no experiment 'f'"),
@@ -199,7 +199,7 @@ def test_output_after_the_end_of_the_cell_is_in_the_log(trained: Notebook) -> No
     trained.run("2 + 2")
     assert experiment.trials[0].log() == ["at 0", "at 1", "at 2"]
     assert "at 2" in str(trained.run("%ckpt show t0"))
-    left = [getattr(it, "__dict__", {}).get("write") for it in trained.names["streams"]]
+    left = [getattr(stream, "__dict__", {}).get("write") for stream in trained.names["streams"]]
     assert "teeing" not in str(left)
     assert "_put_on" not in str(left)
 

@@ -41,7 +41,7 @@ def outputs(notebook: Notebook, published: list[dict[str, Any]]) -> Iterator[lis
 
 def made(outputs: list[dict[str, Any]]) -> list[str]:
     """Return the ids of the outputs that were made, not changed."""
-    return [it["transient"]["display_id"] for it in outputs if not it["update"]]
+    return [output["transient"]["display_id"] for output in outputs if not output["update"]]
 
 
 def ended(notebook: Notebook) -> None:
@@ -57,7 +57,7 @@ def test_a_run_is_shown_once_and_followed_to_its_end(
     assert "2 trials" in outputs[0]["data"]["text/plain"]
     ended(notebook)
     assert experiment.wait(0)
-    assert set(made(outputs)) == {it["transient"]["display_id"] for it in outputs}
+    assert set(made(outputs)) == {output["transient"]["display_id"] for output in outputs}
     assert len(made(outputs)) == 1
     assert "2 trials, 2 done" in outputs[-1]["data"]["text/html"]
 
@@ -79,10 +79,10 @@ def test_a_repeated_cell_has_a_new_table_and_the_same_thread(
     """One thread updates both tables."""
     for _ in range(2):
         notebook.run("%ckpt trials --sort best" if outputs else "%ckpt run train --name e")
-        assert [it.name for it in threading.enumerate()].count("nbckpt-live") == 1
+        assert [thread.name for thread in threading.enumerate()].count("nbckpt-live") == 1
     ended(notebook)
     assert len(set(made(outputs))) == 2
-    last = {it["transient"]["display_id"]: it["data"]["text/plain"] for it in outputs}
+    last = {output["transient"]["display_id"]: output["data"]["text/plain"] for output in outputs}
     assert all("1 done" in shown for shown in last.values())
 
 
@@ -100,8 +100,8 @@ def test_a_finished_experiment_is_shown_but_not_followed(
     join()
     outputs.clear()
     notebook.run("%ckpt trials")
-    assert [it["update"] for it in outputs] == [False]
-    assert "nbckpt-live" not in [it.name for it in threading.enumerate()]
+    assert [output["update"] for output in outputs] == [False]
+    assert "nbckpt-live" not in [thread.name for thread in threading.enumerate()]
 
 
 @pytest.mark.parametrize("kept", ["", "e = "])
@@ -146,7 +146,7 @@ def test_updates_need_a_change_and_come_at_most_four_per_second(
     live._views[experiment] = [view]
     view.refresh()
     live._follow(experiment)
-    assert [it["update"] for it in outputs] == [False] + [True] * updates
+    assert [output["update"] for output in outputs] == [False] + [True] * updates
     assert min(experiment.waited) >= 0.25
     assert live._views == {}
 
@@ -196,7 +196,7 @@ def interrupt(manager: Any, client: Any, code: str, folder: Path, times: int) ->
         content = message["content"]
         text = content.get("text") or content.get("data", {}).get("text/plain", "")
         if waited:
-            waited[0] -= {it for it in waited[0] if it in text}
+            waited[0] -= {part for part in waited[0] if part in text}
             if not waited[0]:
                 waited.pop(0)
                 manager.interrupt_kernel() if waited else (folder / "go").touch()

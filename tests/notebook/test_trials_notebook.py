@@ -39,6 +39,6 @@ def test_trials_of_a_killed_kernel_end_as_without_the_kill(tmp_path: Path) -> No
     trials = Experiment.read(tuning).trials
     for trial in trials:
         assert trial.status == Status.TERMINATED
-        assert [it["training_iteration"] for it in trial.results] == list(range(1, 41))
+        assert [result["training_iteration"] for result in trial.results] == list(range(1, 41))
     assert trials[0].attempts == 2
     assert {trial.attempts for trial in trials} <= {1, 2}

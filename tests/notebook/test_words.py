@@ -50,7 +50,7 @@ def test_a_line_is_split_into_words(line: str, words: list[str]) -> None:
 def test_an_unclosed_quote_or_bracket_is_named(line: str, said: str) -> None:
     with pytest.raises(UsageError) as caught:
         split(line)
-    assert str(caught.value) == f"Cannot read {line!r}: {said}"
+    assert str(caught.value) == f"cannot read {line!r}: {said}"
 
 
 values = st.recursive(

@@ -25,7 +25,6 @@ def tracker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> nbckpt.Tracker:
     """Return a tracker whose saves wait for git, however long the machine takes."""
     monkeypatch.setattr(checkpoint, "FRESH_S", 0)
     monkeypatch.setattr(checkpoint, "WAIT_S", 60)
-    monkeypatch.setattr(checkpoint, "FIRST_WAIT_S", 60)
     return nbckpt.Tracker(tmp_path / "store")
 
 

@@ -111,3 +111,32 @@ def test_cuda_is_read_only_if_it_was_started(monkeypatch: pytest.MonkeyPatch, *,
     monkeypatch.setitem(sys.modules, "torch", torch)
     assert ("torch.cuda" in seeds.read_seeds()) == is_started
     assert ("torch.cuda.random.state" in environment.read_states()) == is_started
+
+
+@pytest.mark.parametrize("name", ["NVIDIA H200", b"NVIDIA H200"], ids=["text", "bytes"])
+def test_gpus_come_from_pynvml_if_there_is_no_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: Any
+) -> None:
+    ended: list[int] = []
+    nvml = SimpleNamespace(
+        nvmlInit=lambda: None,
+        nvmlShutdown=lambda: ended.append(1),
+        nvmlSystemGetDriverVersion=lambda: "570.1",
+        nvmlDeviceGetCount=lambda: 2,
+        nvmlDeviceGetHandleByIndex=lambda at: at,
+        nvmlDeviceGetName=lambda at: name,
+        nvmlDeviceGetMemoryInfo=lambda at: SimpleNamespace(total=143771 << 20),
+    )
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setitem(sys.modules, "pynvml", nvml)
+    assert machine()["gpus"] == [{"name": "NVIDIA H200", "memory_mib": 143771, "driver": "570.1"}] * 2
+    assert ended == [1]
+
+
+def test_a_pynvml_without_a_driver_means_no_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails() -> None:
+        raise RuntimeError("no driver")
+
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setitem(sys.modules, "pynvml", SimpleNamespace(nvmlInit=fails))
+    assert "gpus" not in machine()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,9 @@ import pytest
 import nbckpt
 from nbckpt.mirror import Mirror
 from nbckpt.provenance import background
-from nbckpt.provenance.trial import FILE, read_attempts
+from nbckpt.provenance.seeds import write_seeds
+from nbckpt.provenance.trial import FILE, of_worker, read_attempts
+from nbckpt.provenance.worker import WorkerOrigin
 from nbckpt.store import LocalStore, open_store
 from nbckpt.sync.download import download
 from nbckpt.trials import Experiment
@@ -127,3 +130,41 @@ def test_a_pushed_trial_comes_back_with_its_provenance(repository: Path, tmp_pat
     Mirror(LocalStore(tmp_path / "other"), tmp_path / "other/experiments", target).pull()
     (kept,) = read_attempts(tmp_path / "other/experiments/fits/t0")
     assert b"+RATE = 2" in kept.patch
+
+
+def test_a_process_trial_keeps_the_seeds_of_its_process(tmp_path: Path) -> None:
+    def drawing(config: dict[str, float]) -> None:
+        import random
+
+        nbckpt.report(drawn=random.random())
+        nbckpt.report(drawn=random.random())
+
+    experiment = nbckpt.run(drawing, name="fits", folder=tmp_path / "experiments", executor="process")
+    assert experiment.wait(100)
+    background.settle()
+    (kept,) = read_attempts(tmp_path / "experiments/fits/t0")
+    before = random.getstate()
+    try:
+        assert "random" in write_seeds(kept.seeds)
+        assert [random.random(), random.random()] == experiment.trial("t0").metric("drawn")
+    finally:
+        random.setstate(before)
+    assert kept.document["executor"] == "process"
+
+
+def test_a_trial_keeps_the_machine_that_it_ran_on(tmp_path: Path) -> None:
+    run(tmp_path / "experiments")
+    folder = tmp_path / "experiments/fits/t0"
+    of_worker(folder, WorkerOrigin({"cpu": "of the node"}, {}))
+    background.settle()
+    (kept,) = read_attempts(folder)
+    assert kept.machine == {"cpu": "of the node"}
+    assert "random" in kept.seeds
+    kept.check()
+
+
+def test_a_trial_without_provenance_gets_none_from_its_process(tmp_path: Path) -> None:
+    run(tmp_path / "experiments", provenance=False)
+    of_worker(tmp_path / "experiments/fits/t0", WorkerOrigin())
+    background.settle()
+    assert not (tmp_path / "experiments/fits/t0" / FILE).exists()

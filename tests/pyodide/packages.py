@@ -55,13 +55,14 @@ def requirements(wheel: Path) -> list[str]:
 
 def needed(requirements: list[str]) -> list[str]:
     """Return the names of all that these requirements bring along in a browser."""
-    waiting, found = list(requirements), set[str]()
+    waiting, names = list(requirements), set[str]()
     for text in waiting:  # grows on the way
-        it = Requirement(text)
-        if (it.marker is None or it.marker.evaluate(BROWSER)) and canonicalize_name(it.name) not in found:
-            found.add(canonicalize_name(it.name))
-            waiting += importlib.metadata.requires(it.name) or []
-    return sorted(found)
+        requirement = Requirement(text)
+        name = canonicalize_name(requirement.name)
+        if (requirement.marker is None or requirement.marker.evaluate(BROWSER)) and name not in names:
+            names.add(name)
+            waiting += importlib.metadata.requires(requirement.name) or []
+    return sorted(names)
 
 
 def pack(package: importlib.metadata.Distribution, folder: Path) -> Path:

@@ -35,9 +35,9 @@ def azure_server() -> Iterator[str]:
     """Run a server that speaks Azure's protocol, and return where it listens."""
     pytest.importorskip("adlfs")
     with started([program("azurite-blob", INSTALL), *OPTIONS], "listens on http") as line:
-        found = re.search(r"http://\S+", line)
-        assert found
-        yield found.group()
+        match = re.search(r"http://\S+", line)
+        assert match
+        yield match.group()
 
 
 @pytest.fixture

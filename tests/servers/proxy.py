@@ -145,8 +145,8 @@ class Proxy:
         method, target, _ = first.decode("latin-1").split(" ")
         request = Request(method, unquote(target))
         self.requests.append(request)
-        fault = next((it for it in self._faults if it.takes(request)), None)
-        lines = [it for it in lines if not it.lower().startswith(b"connection:")]
+        fault = next((fault for fault in self._faults if fault.takes(request)), None)
+        lines = [line for line in lines if not line.lower().startswith(b"connection:")]
         head = b"\r\n".join([first, *lines, b"Connection: close", b"", b""])
         up_reader, up_writer = await asyncio.open_connection(self._target.hostname, self._target.port)
         ways = [
@@ -155,7 +155,7 @@ class Proxy:
         ]
         try:
             done, _ = await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-            if any(it.result() for it in done) and fault:
+            if any(connection.result() for connection in done) and fault:
                 up_writer.transport.abort()
                 await _strike(fault, request, reader, writer)
         finally:

@@ -67,14 +67,14 @@ def ask(proxy: Proxy, path: str = "/a%20b?c=%2F", method: str = "PUT") -> tuple[
 
 def test_requests_pass_and_are_recorded(proxy: Proxy) -> None:
     assert ask(proxy) == ask(proxy) == (200, BODY)
-    assert [(it.method, it.path) for it in proxy.requests] == [("PUT", "/a b?c=/")] * 2
+    assert [(request.method, request.path) for request in proxy.requests] == [("PUT", "/a b?c=/")] * 2
     for request in proxy.requests:
         assert 0 < request.sent - len(BODY) < 500
         assert 0 < request.received - len(BODY) < 500
 
 
 def test_only_the_nth_matching_request_fails(proxy: Proxy) -> None:
-    fault = proxy.fail(Fault(503, at=2, when=lambda it: it.path == "/x"))
+    fault = proxy.fail(Fault(503, at=2, when=lambda request: request.path == "/x"))
     assert [ask(proxy, path)[0] for path in ("/x", "/y", "/x", "/x")] == [200, 200, 503, 200]
     assert fault.struck.is_set()
 
@@ -155,7 +155,7 @@ async def _note(slept: list[float], seconds: float) -> None:
 
 
 def test_the_first_matching_fault_applies(proxy: Proxy) -> None:
-    proxy.fail(Fault(404, when=lambda it: it.method == "GET"))
+    proxy.fail(Fault(404, when=lambda request: request.method == "GET"))
     proxy.fail(Fault(500))
     assert ask(proxy, method="GET")[0] == 404
     assert ask(proxy)[0] == 500
@@ -164,5 +164,5 @@ def test_the_first_matching_fault_applies(proxy: Proxy) -> None:
 
 
 def test_a_fault_takes_only_the_nth_matching_request() -> None:
-    fault = Fault(at=2, when=lambda it: it.method == "GET")
+    fault = Fault(at=2, when=lambda request: request.method == "GET")
     assert [fault.takes(Request(method, "/")) for method in ("GET", "PUT", "GET")] == [False, False, True]

@@ -232,7 +232,7 @@ def train(group: Group) -> tuple[Counter[Any], list[int], int]:
 def check_trained(value: Any) -> None:
     counts, sums, weight = value
     total = sum(range(SAMPLES))
-    samples = {key: it for key, it in counts.items() if isinstance(key, tuple)}
+    samples = {key: value for key, value in counts.items() if isinstance(key, tuple)}
     assert samples == {(epoch, sample): 1 for epoch in range(EPOCHS) for sample in range(SAMPLES)}
     assert sums == [total] * EPOCHS
     assert weight == [total * EPOCHS] * 3

@@ -41,9 +41,12 @@ def loaded(value: Any, other: Any) -> Any:
 GENERATORS: dict[str, tuple[Any, Any]] = {
     "torch.Generator": (
         lambda seed: torch.Generator().manual_seed(seed),
-        lambda it: torch.rand(3, generator=it).tolist(),
+        lambda value: torch.rand(3, generator=value).tolist(),
     ),
-    "RandomState": (lambda seed: np.random.RandomState(seed), lambda it: it.standard_normal(3).tolist()),
+    "RandomState": (
+        lambda seed: np.random.RandomState(seed),
+        lambda value: value.standard_normal(3).tolist(),
+    ),
     "Random": (random.Random, lambda generator: [generator.gauss(0, 1) for _ in range(3)]),
     "Generator": (np.random.default_rng, lambda generator: generator.random(3).tolist()),
 }

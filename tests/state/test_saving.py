@@ -730,8 +730,7 @@ def test_two_processes_saving_to_one_folder_get_distinct_numbers(job: Path) -> N
     assert len(StateFolder(job).newest().check().states) == 1  # type: ignore[union-attr]
 
 
-def test_a_save_fails_while_another_process_keeps_writing(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nbckpt.states.folder._LOCK_S", 0.01)
+def test_a_save_fails_while_another_process_keeps_writing(job: Path) -> None:
     failed: list[BaseException] = []
 
     class Slow(nbckpt.State):
@@ -742,8 +741,7 @@ def test_a_save_fails_while_another_process_keeps_writing(job: Path, monkeypatch
 
     def attempt() -> None:
         try:
-            with nbckpt.states.use_folder(job):
-                save(2)
+            StateFolder(job, patience_s=0.01).write([], keep=1, replicas=1)
         except StoreError as error:
             failed.append(error)
 

@@ -372,7 +372,7 @@ def test_dropping_a_closed_state_ignores_an_unhashable_namesake(
 
 def test_an_unpicklable_value_is_named() -> None:
     state = nbckpt.State.of("lock", {"event": threading.Event(), "file": io.StringIO()})
-    state.value["generator"] = (it for it in ())
+    state.value["generator"] = (value for value in ())
     with pytest.raises(CodecError, match="cannot save a dict: TypeError: cannot pickle"):
         nbckpt.save_all_states()
     assert not nbckpt.load_state(state)

@@ -26,6 +26,7 @@ from nbckpt.store import (
     open_store,
     wanted,
 )
+from nbckpt.sync.budget import MemoryBudget
 from nbckpt.sync.download import download
 from nbckpt.sync.transfer import THREADS, TransferOptions, TransferPool
 from nbckpt.sync.upload import upload
@@ -157,6 +158,29 @@ def test_a_timeout_of_zero_ends_at_once() -> None:
     free = threading.Event()
     with pytest.raises(TimedOutError, match="it did not end within 0 s"):
         pool(timeout=0).one(lambda: wanted().event.wait() or free.set())
+
+
+def test_calls_that_share_a_budget_never_hold_more() -> None:
+    work, budget, inside = pool(), MemoryBudget(100), [0]
+
+    def hold(size: int) -> None:
+        with budget.holding(size, work.cancel):
+            inside.append(inside[-1] + min(size, 100))
+            assert budget._free == 100 - inside[-1]
+            inside.append(inside[-1] - min(size, 100))
+
+    work.all(partial(hold, size) for size in [51, 60, 1000] * 20)
+    assert max(inside) == 100
+
+
+def test_a_cancel_ends_the_wait_for_memory() -> None:
+    cancel, budget = Cancel(), MemoryBudget(100)
+    with budget.holding(100, cancel):
+        ends = threading.Timer(0, cancel.cancel)
+        ends.start()
+        with pytest.raises(CancelledError), budget.holding(1, cancel):
+            pass
+        ends.join()
 
 
 def test_a_cancel_ends_the_wait_between_attempts() -> None:
@@ -338,9 +362,9 @@ def test_a_cancelled_upload_to_s3_writes_nothing_later(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("what", ["get", "list"])
+@pytest.mark.parametrize("action", ["get", "list"])
 def test_a_download_from_s3_can_be_cancelled(
-    slow: Store, s3_bucket: str, s3_proxy: Proxy, tmp_path: Path, what: str
+    slow: Store, s3_bucket: str, s3_proxy: Proxy, tmp_path: Path, action: str
 ) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "x").write_bytes(SMALL)
@@ -348,10 +372,10 @@ def test_a_download_from_s3_can_be_cancelled(
     cancel = Cancel()
     is_it = (
         (lambda request: request.path.endswith("/x"))
-        if what == "get"
+        if action == "get"
         else (lambda request: "index.json" in request.path)
     )
-    fault = s3_proxy.fail(Fault("stall", when=is_it, received=1000 if what == "get" else 10))
+    fault = s3_proxy.fail(Fault("stall", when=is_it, received=1000 if action == "get" else 10))
     with when(fault.struck, cancel.cancel), pytest.raises(CancelledError):
         download(slow, tmp_path / "other", options=TransferOptions(cancel=cancel))
     assert not (tmp_path / "other").exists()

@@ -14,4 +14,6 @@ def nothing_temporary_left(tmp_path: Path) -> Iterator[None]:
     yield
     left = [*tmp_path.rglob(".*nbckpt-tmp*"), *tmp_path.rglob("checkpoint_tmp*")]
     # A store keeps the folder of this very name, empty, for its next write.
-    assert not [str(it.relative_to(tmp_path)) for it in left if it.name != ".nbckpt-tmp" or any(it.iterdir())]
+    assert not [
+        str(path.relative_to(tmp_path)) for path in left if path.name != ".nbckpt-tmp" or any(path.iterdir())
+    ]

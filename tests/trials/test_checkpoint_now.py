@@ -83,8 +83,8 @@ def steps() -> Iterator[Callable[..., Steps]]:
         return started[-1]
 
     yield start
-    for it in started:
-        it.end()
+    for steps in started:
+        steps.end()
 
 
 def offers(i: int) -> None:
@@ -226,22 +226,22 @@ class Counter(Trainable):
 @pytest.mark.parametrize("executor", ["thread", "inline"])
 def test_a_request_saves_a_trainable_without_checkpoint_every(executor: str) -> None:
     ready = threading.Event()
-    found: list[Experiment] = []
+    experiments: list[Experiment] = []
 
     def asks() -> None:
         if executor == "thread":
             assert ready.wait(SECONDS)
-            found[0].checkpoint()
+            experiments[0].checkpoint()
         else:
             nbckpt.trials.Catalog(Path(nbckpt.settings.Settings.load().store) / "experiments").open(
                 "e"
             ).checkpoint()
 
     Counter.asks = staticmethod(asks)  # type: ignore[method-assign]
-    found.append(nbckpt.run(Counter, name="e", executor=executor))
+    experiments.append(nbckpt.run(Counter, name="e", executor=executor))
     ready.set()
-    assert found[0].wait(SECONDS)
-    assert [record.iteration for record in found[0].trials[0].checkpoints.records()] == [2]
+    assert experiments[0].wait(SECONDS)
+    assert [record.iteration for record in experiments[0].trials[0].checkpoints.records()] == [2]
 
 
 class Asks(nbckpt.trials.Callback):
@@ -321,7 +321,7 @@ def test_a_function_in_a_process_sees_the_request_during_a_step(tmp_path: Path) 
     folder.mkdir()
     worker = ProcessExecutor().start(Job(wrap_function(train), {"began": began}, folder, "t0", "e/t0"))
     results: list[Result] = []
-    driver = threading.Thread(target=worker.run, args=(lambda it: results.append(it) is None,))
+    driver = threading.Thread(target=worker.run, args=(lambda result: results.append(result) is None,))
     driver.start()
     try:
         until(began.exists)

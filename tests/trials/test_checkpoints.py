@@ -61,7 +61,7 @@ def save(
 
 
 def names_in(place: Path) -> list[str]:
-    return sorted(it.name for it in place.iterdir())
+    return sorted(path.name for path in place.iterdir())
 
 
 def content(folder: CheckpointFolder, record: Record) -> dict[str, bytes | None]:
@@ -113,7 +113,9 @@ def test_unfinished_and_damaged_checkpoints_are_skipped(
     (folder.folder / "notes.json").write_text("mine")
     assert [record.name for record in folder.records()] == ["checkpoint_000004"]
     for name in ("checkpoint_000009", "checkpoint_000005", "checkpoint_000006"):
-        assert [it.levelno for it in caplog.records if name in it.getMessage()] == [logging.WARNING]
+        assert [record.levelno for record in caplog.records if name in record.getMessage()] == [
+            logging.WARNING
+        ]
     for name in names:
         (folder.folder / name).rmdir()
 
@@ -124,7 +126,7 @@ def test_a_sweep_removes_unfinished_folders_but_not_the_users(folder: Checkpoint
         (folder.folder / name).mkdir()
         (folder.folder / name / "file").write_text("half")
     folder.sweep()
-    left = sorted(it.name for it in folder.folder.iterdir())
+    left = sorted(path.name for path in folder.folder.iterdir())
     assert left == ["checkpoint_000004", "checkpoint_000004.json", "checkpoint_best"]
 
 
@@ -307,7 +309,7 @@ def test_a_temporary_checkpoint_is_marked_and_not_listed(folder: CheckpointFolde
     assert (one.temporary, one.step, content(folder, one)) == (True, 4, {"f": b"1"})
     assert [record.name for record in folder.records()] == ["checkpoint_000004"]
     folder.sweep()
-    assert [it for it in names_in(folder.folder) if "tmp" in it] == []
+    assert [name for name in names_in(folder.folder) if "tmp" in name] == []
 
 
 def test_a_null_checkpoint_is_a_record_without_a_folder(folder: CheckpointFolder) -> None:
@@ -382,11 +384,11 @@ def attempts(
 
 
 def whole(folder: CheckpointFolder) -> dict[str, dict[str, bytes | None]]:
-    found = {}
+    seen = {}
     for record in folder.records():
         folder.check(record)
-        found[record.name] = content(folder, record)
-    return found
+        seen[record.name] = content(folder, record)
+    return seen
 
 
 OLD = {"old": b"1"}
@@ -422,7 +424,7 @@ def test_a_crash_at_any_call_leaves_only_whole_checkpoints(folder: CheckpointFol
     for committed in attempts(folder, name, Crash, from_then_on=True):
         after = before | {name: NEW}
         visible = whole(folder)
-        assert visible in (before, after, {it: tree for it, tree in before.items() if it != name})
+        assert visible in (before, after, {other: tree for other, tree in before.items() if other != name})
         folder.sweep()
         assert whole(folder) in ((after,) if committed else (before, after))
         older(folder)

@@ -14,6 +14,7 @@ from nbckpt.commands import TABLE, Session, parse
 from nbckpt.errors import NotFoundError, UsageError
 from nbckpt.mirror import AutoMirror
 from nbckpt.render import Page
+from nbckpt.render.markdown import markdown
 from nbckpt.render.text import text
 from nbckpt.store import LocalStore
 from nbckpt.tracker import Tracker
@@ -154,13 +155,30 @@ def test_frames_have_a_column_for_each_trial(folder: Path) -> None:
 
 def test_media_of_the_same_name_stand_side_by_side(tmp_path: Path) -> None:
     def talk(config: dict[str, Any]) -> None:
-        nbckpt.report(loss=1, story=nbckpt.media.Text(f"{HOSTILE} {config['lr']}"))
+        rows = nbckpt.media.Table([{"lr": config["lr"]}])
+        nbckpt.report(loss=1, story=nbckpt.media.Text(f"{HOSTILE} {config['lr']}"), rows=rows)
 
     nbckpt.run(talk, {"lr": nbckpt.grid_search([1, 2])}, name="e", folder=tmp_path, executor="inline")
     compared = side_by_side(tmp_path, "t0", "t1")
-    folds = compared.page().folds
-    assert [fold.summary for fold in folds] == ["t0: story, step 1", "t1: story, step 1"]
-    assert folds[1].text.endswith(" 2")
+    tables, stories = compared.page().beside
+    assert [part.tables[0].caption.split(",")[0] for part in tables] == ["t0: rows", "t1: rows"]
+    assert [part.folds[0].summary for part in stories] == ["t0: story, step 1", "t1: story, step 1"]
+    assert stories[1].folds[0].text.endswith(" 2")
+    bundle = compared._repr_mimebundle_()
+    assert bundle["text/html"].count("display:flex") == 2
+    assert "<img src=x" not in bundle["text/html"]
+    assert bundle["text/plain"].index("t0: story") < bundle["text/plain"].index("t1: story")
+    assert "t1\\: story" in markdown(compared.page())
+
+
+def test_a_trial_without_the_media_of_another_leaves_a_gap(tmp_path: Path) -> None:
+    def talk(config: dict[str, Any]) -> None:
+        media = {"story": nbckpt.media.Text("once")} if config["lr"] == 2 else {}
+        nbckpt.report(loss=1, **media)
+
+    nbckpt.run(talk, {"lr": nbckpt.grid_search([1, 2])}, name="e", folder=tmp_path, executor="inline")
+    (row,) = side_by_side(tmp_path, "t0", "t1").page().beside
+    assert [len(part.folds) for part in row] == [0, 1]
 
 
 def test_hostile_text_in_a_comparison_is_escaped(tmp_path: Path) -> None:

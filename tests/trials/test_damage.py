@@ -7,6 +7,7 @@ import json
 import os
 import random
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,8 @@ from nbckpt.trials.checkpoints.folder import CheckpointFolder
 from nbckpt.trials.model import journal, params
 from nbckpt.trials.model import spec as spec_file
 from nbckpt.trials.model.journal import Damage, Journal
-from nbckpt.trials.model.trial import read_trials
+from nbckpt.trials.model.listing import read_trials
+from nbckpt.trials.verify import verify_trials
 
 DEEP = b"[" * 100_000
 DEEP_ENOUGH = b"[" * 500 + b"]" * 500
@@ -81,6 +83,25 @@ def test_damaged_params_json_is_one_damaged_row(folder: Path, contents: bytes) -
     assert (damaged.id, damaged.status, damaged.config) == ("t1", Status.DAMAGED, {})
     assert ODD_PARAMS[contents] in damaged.damage
     assert len(damaged.results) == 2
+
+
+@pytest.mark.parametrize("name", ["params.json", "events.jsonl"])
+def test_files_exchanged_between_two_trials_are_damage(folder: Path, name: str) -> None:
+    one, two = folder / "t1" / name, folder / "t2" / name
+    for file, data in ((one, two.read_bytes()), (two, one.read_bytes())):
+        file.write_bytes(data)
+    trials = opened(folder)
+    assert [trial.status for trial in trials] == [Status.TERMINATED, Status.DAMAGED, Status.DAMAGED]
+    assert [trial.damage.rpartition(" ")[2] for trial in trials] == ["", "t2", "t1"]
+    if name == "events.jsonl":
+        assert [trial.results for trial in trials[1:]] == [[], []]
+    damages = dict(verify_trials(Catalog(folder.parent), ["e"]).damages)
+    assert damages == {"e/t1": trials[1].damage, "e/t2": trials[2].damage}
+
+
+def test_a_trial_in_a_folder_of_another_name_is_read(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder / "t1", tmp_path / "copy")
+    assert Trial.read(tmp_path / "copy").config == Trial.read(folder / "t1").config
 
 
 def test_a_trial_without_params_json_is_damaged(folder: Path) -> None:
@@ -154,7 +175,7 @@ def test_a_changed_byte_in_params_json_is_found(folder: Path) -> None:
 
 
 def test_every_changed_byte_of_params_json_is_found_or_harmless(tmp_path: Path) -> None:
-    whole = params.encode({"lr": 1, "name": "x"})
+    whole = params.encode({"lr": 1, "name": "x"}, tmp_path.name)
     for at, value in enumerate(whole):
         for changed in {value ^ 1, value ^ 4, 0, ord("5")}:
             document = whole[:at] + bytes([changed]) + whole[at + 1 :]
@@ -179,7 +200,7 @@ def nested(depth: int) -> Any:
 
 
 def test_a_configuration_nested_too_deeply_is_kept_as_text(tmp_path: Path) -> None:
-    (tmp_path / "params.json").write_bytes(params.encode({"deep": nested(300)}))
+    (tmp_path / "params.json").write_bytes(params.encode({"deep": nested(300)}, "t0"))
     (text_of,) = {str(type(value)) for value in [innermost(params.read(tmp_path)["deep"])]}
     assert text_of == "<class 'str'>"
 
@@ -213,9 +234,9 @@ def test_a_changed_journal_line_is_named_and_others_are_read(tmp_path: Path) -> 
     lines = written(file, *RESULTS)
     lines[1] = lines[1].replace(b"0.25", b"0.75")
     file.write_bytes(b"".join(lines))
-    found = list(journal.read(file))
-    assert [found[0], found[2]] == [RESULTS[0], RESULTS[2]]
-    assert found[1] == Damage("line 2 of events.jsonl is damaged: its contents do not match its checksum")
+    events = list(journal.read(file))
+    assert [events[0], events[2]] == [RESULTS[0], RESULTS[2]]
+    assert events[1] == Damage("line 2 of events.jsonl is damaged: its contents do not match its checksum")
 
 
 def test_every_changed_byte_in_a_journal_is_found(tmp_path: Path) -> None:
@@ -473,3 +494,12 @@ def test_a_folder_with_a_non_ascii_digit_is_not_a_trial(folder: Path) -> None:
     assert [trial.id for trial in read_trials(folder, {})] == ["t0", "t1", "t2"]
     with pytest.raises(nbckpt.UsageError, match="is not a checkpoint of a trial"):
         Catalog(folder.parent).checkpoint("e/t0@²")
+
+
+def test_a_trial_whose_journal_is_a_folder_has_no_results(folder: Path) -> None:
+    (folder / "t1" / "events.jsonl").unlink()
+    (folder / "t1" / "events.jsonl").mkdir()
+    trials = {trial.id: trial for trial in Catalog(folder.parent).open(folder.name).trials}
+    assert trials["t1"].damage
+    assert trials["t1"].results == []
+    assert trials["t0"].results

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import shutil
@@ -74,14 +75,14 @@ def around(store: Store) -> str:
 
 def checked(store: Store) -> dict[str, int]:
     """Return the checkpoints that a reader of the store finds, whole each, with their iterations."""
-    found = {}
+    files = {}
     for key in list(store.keys()):
         if key.endswith(".json") and "/" not in key:
             record = json.loads(store.get(key))
             for path, (size, _) in record["files"].items():
                 assert len(store.get(f"{record['name']}/{path}")) == size
-            found[record["name"]] = record["iteration"]
-    return found
+            files[record["name"]] = record["iteration"]
+    return files
 
 
 def trained(trainable: Trainable, steps: int) -> dict[str, Any]:
@@ -125,7 +126,7 @@ def test_save_uploads_before_it_returns_and_delete_removes_all(url: str, tmp_pat
         assert checked(open_store(url)) == {"checkpoint_000002": 2}
         counter.delete_checkpoint(path)
     assert list(open_store(url).keys()) == []
-    assert not [it for it in tmp_path.iterdir() if it.name.startswith("checkpoint")]
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith("checkpoint")]
 
 
 def count(config: dict[str, Any], checkpoint_dir: str | None = None) -> None:
@@ -203,7 +204,7 @@ def test_a_hanging_upload_is_given_up_and_stays_invisible(tmp_path: Path, ending
         assert checked(store) == {"checkpoint_000001": 1}
         let_go(store)
         assert checked(store) == {"checkpoint_000001": 1}
-        assert not [it for it in list(store.keys()) if "000002" in it and it.endswith(ending)]
+        assert not [key for key in list(store.keys()) if "000002" in key and key.endswith(ending)]
         limit(counter, None)
         counter.save()
         assert checked(store) == {"checkpoint_000001": 1, "checkpoint_000002": 2}
@@ -216,7 +217,7 @@ def test_a_hanging_upload_prevents_a_second_one(tmp_path: Path) -> None:
         for _ in range(2):
             with pytest.raises(NotDurableError, match="did not end within"):
                 counter.save()
-        assert len([it for it in threading.enumerate() if it.name.startswith("nbckpt-sync")]) == 1
+        assert len([thread for thread in threading.enumerate() if thread.name.startswith("nbckpt-sync")]) == 1
         let_go(store)
         limit(counter, None)
         counter.save()
@@ -540,7 +541,7 @@ def test_a_hostile_record_writes_nothing_outside(tmp_path: Path) -> None:
         shutil.rmtree(path)
         with pytest.raises(CorruptError, match="evil"):
             counter.restore(path)
-    assert [it.name for it in tmp_path.iterdir()] == ["trial"]
+    assert [path.name for path in tmp_path.iterdir()] == ["trial"]
 
 
 def test_a_large_file_is_not_read_into_memory(tmp_path: Path) -> None:
@@ -561,6 +562,33 @@ def test_a_large_file_is_not_read_into_memory(tmp_path: Path) -> None:
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
     assert peak < 3 * base.PIECE
+
+
+def test_several_large_files_share_64_mib_of_memory(tmp_path: Path) -> None:
+    lock, held, most = threading.Lock(), [0], [0]
+
+    class Sink(MemoryStore):
+        def put(self, key: str, data: Data) -> None:
+            size = sum(map(len, base.parts_of(data)))
+            with lock:
+                held[0] += size
+                most[0] = max(most[0], held[0])
+            for piece in base.pieces_of(data):
+                hashlib.sha256(piece).digest()
+            with lock:
+                held[0] -= size
+            super().put(key, b"" if size > base.PIECE else data)
+
+    class Large(Counter):
+        def save_checkpoint(self, checkpoint_dir: str) -> None:
+            for number in range(8):
+                with (Path(checkpoint_dir) / f"{number}").open("wb") as file:
+                    file.truncate(24 << 20)
+
+    with Large(around(Sink()), {}, tmp_path) as trainable:
+        trainable.train()
+        trainable.save()
+    assert 24 << 20 < most[0] <= 64 << 20
 
 
 def test_a_file_of_several_ranges_is_restored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -633,7 +661,7 @@ def resumed(experiment: nbckpt.trials.Experiment) -> list[int]:
     experiment.resume("t0")
     assert experiment.wait(20)
     assert experiment.trials[0].status == Status.TERMINATED
-    return [it["i"] for it in experiment.trials[0].results]
+    return [result["i"] for result in experiment.trials[0].results]
 
 
 @pytest.mark.parametrize("damaged", [False, True])
@@ -649,8 +677,8 @@ def test_a_trial_resumes_from_a_remote_copy_of_a_lost_checkpoint(
     kept = tmp_path / "remote" / "e" / "t0"
     experiment = nbckpt.run(durable(train, tmp_path / "remote"), {"n": 5}, name="e", stop={"i": 3})
     assert experiment.wait(20)
-    for it in (experiments / "e" / "t0").glob("checkpoint_*"):
-        shutil.rmtree(it) if it.is_dir() else it.unlink()
+    for path in (experiments / "e" / "t0").glob("checkpoint_*"):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
     if damaged:
         (kept / "checkpoint_000003" / "i").write_text("4")
     assert resumed(experiment) == [1, 2, 3, 4, 5]

@@ -20,7 +20,7 @@ import nbckpt
 from nbckpt.store import scan
 from nbckpt.trials import Catalog, Experiment, Status, Trainable, Trial
 from nbckpt.trials.home import experiments_folder
-from nbckpt.trials.model import params
+from nbckpt.trials.model import params, summary_file
 from nbckpt.trials.model.recorder import TrialRecorder
 from nbckpt.trials.model.spec import Spec
 
@@ -118,6 +118,7 @@ def test_an_experiment_writes_exactly_the_documented_files(store: Path) -> None:
         str(file.relative_to(folder).as_posix()) for file in folder.rglob("*") if file.is_file()
     ) == [
         "experiment.json",
+        "t0/.nbckpt-cache.json",
         "t0/checkpoint_000004.json",
         "t0/checkpoint_000004/.nbckpt/checkpoint.json",
         "t0/events.jsonl",
@@ -247,7 +248,10 @@ def test_a_paused_trial_holds_no_thread_and_resumes() -> None:
     gate.go.release()
     assert experiment.wait(SECONDS)
     assert (statuses(experiment), gate.ended.is_set()) == (["PAUSED"], True)
-    until(experiment, lambda: not [it for it in threading.enumerate() if it.name.startswith("nbckpt")])
+    until(
+        experiment,
+        lambda: not [thread for thread in threading.enumerate() if thread.name.startswith("nbckpt")],
+    )
     gate.close()
     gate.ended.clear()
     experiment.resume("t0")
@@ -494,8 +498,8 @@ def test_two_processes_do_not_run_one_experiment(store: Path) -> None:
         "    except nbckpt.UsageError as error: print('another kernel' in str(error))\n"
     )
     until(experiment, lambda: statuses(experiment) == ["RUNNING"])
-    told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert told.stdout.split() == ["True", "False", "True"]
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "False", "True"]
     experiment.stop()
     gate.go.release()
     assert experiment.wait(SECONDS)
@@ -704,6 +708,7 @@ def test_only_trials_that_were_written_to_are_read_again(monkeypatch: pytest.Mon
     assert read == []
     with TrialRecorder(one(folder / "t1")) as recorder:
         recorder.queue()
+    (folder / "t1" / summary_file.FILE).unlink()
     (folder / "t3").mkdir()
     (folder / "t3" / "params.json").write_text("{}")
     assert [str(trial.status) for trial in Experiment.read(folder).trials] == [
@@ -747,10 +752,10 @@ def test_an_experiment_killed_before_its_trials_runs_again(
     with pytest.raises(KeyboardInterrupt):
         nbckpt.run(count, {"lr": nbckpt.grid_search([1, 2])}, name="e")
     experiment = Experiment.read(store / "experiments/e")
-    told = "'e' has no trials: its process ended before they were made"
-    with pytest.raises(nbckpt.UsageError, match=told):
+    warning = "'e' has no trials: its process ended before they were made"
+    with pytest.raises(nbckpt.UsageError, match=warning):
         experiment.resume()
-    assert experiment.page().notes[0].startswith(told)
+    assert experiment.page().notes[0].startswith(warning)
     monkeypatch.setattr(params, "write", write)
     again = nbckpt.run(count, {"lr": nbckpt.grid_search([1, 2])}, name="e")
     assert again.wait(SECONDS)

@@ -74,11 +74,11 @@ def to_the_end(runner: FunctionRunner) -> list[dict[str, Any]]:
 
 def names_in(runner: FunctionRunner) -> list[str]:
     folder = Path(runner.logdir)
-    return sorted(it.name for it in folder.iterdir()) if folder.exists() else []
+    return sorted(path.name for path in folder.iterdir()) if folder.exists() else []
 
 
 def no_thread() -> bool:
-    return not [it for it in threading.enumerate() if it.name.startswith("nbckpt")]
+    return not [thread for thread in threading.enumerate() if thread.name.startswith("nbckpt")]
 
 
 # How it is called.
@@ -150,7 +150,7 @@ def place_and_reporter(config: Any, checkpoint_dir: Any, reporter: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("function", "told"),
+    ("function", "message"),
     [
         (no_argument, "no_argument takes (nothing)"),
         (two, "two takes (config, data)"),
@@ -159,19 +159,19 @@ def place_and_reporter(config: Any, checkpoint_dir: Any, reporter: Any) -> None:
         (functools.partial(two), "takes (config, data)"),
     ],
 )
-def test_an_unknown_signature_error_lists_the_possible_ones(function: Any, told: str) -> None:
+def test_an_unknown_signature_error_lists_the_possible_ones(function: Any, message: str) -> None:
     with pytest.raises(ValueError) as caught:
         wrap_function(function)
     (line,) = str(caught.value).splitlines()
-    assert told in line
+    assert message in line
     assert line.endswith("takes (config), (config, checkpoint_dir=None) or (config, reporter)")
 
 
 @pytest.mark.parametrize(
-    ("given", "told"), [(5, "5 is not a function"), (dict, "does not tell what it takes")]
+    ("given", "message"), [(5, "5 is not a function"), (dict, "does not tell what it takes")]
 )
-def test_a_value_that_is_not_a_function_is_refused(given: Any, told: str) -> None:
-    with pytest.raises(UsageError, match=told):
+def test_a_value_that_is_not_a_function_is_refused(given: Any, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         wrap_function(given)
 
 
@@ -227,10 +227,10 @@ def test_all_results_arrive_unchanged_and_in_order(reported: list[dict[str, Any]
 
     with wrap_function(train)() as runner:
         results = to_the_end(runner)
-    own = [{name: it for name, it in result.items() if name.startswith("m")} for result in results]
+    own = [{name: value for name, value in result.items() if name.startswith("m")} for result in results]
     assert own[:-1] == reported
     assert own[-1] == (reported[-1] if reported else {})
-    assert [it["training_iteration"] for it in results[:-1]] == list(range(1, len(reported) + 1))
+    assert [result["training_iteration"] for result in results[:-1]] == list(range(1, len(reported) + 1))
 
 
 def test_totals_grow_only_by_increments_that_are_given(start: Start) -> None:
@@ -244,7 +244,8 @@ def test_totals_grow_only_by_increments_that_are_given(start: Start) -> None:
 
     runner = start(train)
     totals = [
-        (it.get("timesteps_total"), it.get("episodes_total")) for it in (runner.train() for _ in range(4))
+        (result.get("timesteps_total"), result.get("episodes_total"))
+        for result in (runner.train() for _ in range(4))
     ]
     assert totals == [(None, None), (0, None), (5, 2), (5, 2)]
 
@@ -267,7 +268,7 @@ def test_time_between_reports_excludes_the_drivers_time(
     for _ in range(3):
         results.append(runner.train())
         clock[0] += 100
-    assert [it["time_this_iter_s"] for it in results] == [5, 7, 30]
+    assert [result["time_this_iter_s"] for result in results] == [5, 7, 30]
     assert results[-1]["time_total_s"] == 42
 
 
@@ -313,7 +314,7 @@ async def async_numbers(config: Any) -> AsyncIterator[float]:
 def test_returned_and_yielded_values_are_results(
     start: Start, function: Any, metric: str, expected: list[float]
 ) -> None:
-    assert [it[metric] for it in to_the_end(start(function))[:-1]] == expected
+    assert [result[metric] for result in to_the_end(start(function))[:-1]] == expected
 
 
 def test_a_returned_value_that_is_not_a_metric_is_an_error(start: Start) -> None:
@@ -358,7 +359,7 @@ def test_stop_iteration_is_a_normal_end(start: Start) -> None:
         nbckpt.report(loss=1)
         raise StopIteration
 
-    assert [it["done"] for it in to_the_end(start(train))] == [False, True]
+    assert [result["done"] for result in to_the_end(start(train))] == [False, True]
 
 
 # In an experiment.
@@ -451,7 +452,9 @@ def test_a_restore_after_a_failure_repeats_no_step(start: Start) -> None:
         first.train()
     again.restore(first.save())
     seen += to_the_end(again)[:-1]
-    assert [(it["i"], it["training_iteration"]) for it in seen] == [(i, i + 1) for i in range(10)]
+    assert [(checkpoint["i"], checkpoint["training_iteration"]) for checkpoint in seen] == [
+        (i, i + 1) for i in range(10)
+    ]
 
 
 def test_a_resume_removes_remains_of_a_crash(store: Path) -> None:
@@ -468,7 +471,7 @@ def test_a_resume_removes_remains_of_a_crash(store: Path) -> None:
     folder.stage()
     experiment.resume("t0")
     assert experiment.wait(SECONDS)
-    assert [it.name for it in folder.folder.iterdir() if "tmp" in it.name] == []
+    assert [path.name for path in folder.folder.iterdir() if "tmp" in path.name] == []
 
 
 def start_again(function: Any, folder: Path) -> FunctionRunner:
@@ -524,7 +527,7 @@ def test_an_error_after_the_last_result_is_not_raised_by_stop(
     runner = start(train)
     runner.train()
     runner.stop()
-    (line,) = [it.getMessage() for it in caplog.records if it.levelno == logging.WARNING]
+    (line,) = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert line == "e/t0: ValueError('in finally') was raised while the trial was stopped"
 
 
@@ -543,7 +546,7 @@ def test_ctrl_c_while_a_function_trains_loses_no_result(start: Start) -> None:
         results.append(runner.train())  # on a busy machine the signal may come after the result
     while len(results) < 3:
         results.append(runner.train())
-    assert [(it["i"], it["training_iteration"]) for it in results] == [(1, 1), (2, 2), (3, 3)]
+    assert [(result["i"], result["training_iteration"]) for result in results] == [(1, 1), (2, 2), (3, 3)]
 
 
 def test_train_interrupted_after_any_call_loses_no_result(start: Start) -> None:
@@ -555,7 +558,7 @@ def test_train_interrupted_after_any_call_loses_no_result(start: Start) -> None:
     for call in range(1, 12):
         with suppress(KeyboardInterrupt), interrupted_after(call):
             results.append(runner.train()["i"])
-    results += [it["i"] for it in to_the_end(runner)]
+    results += [result["i"] for result in to_the_end(runner)]
     assert results == [*range(40), 39]
 
 
@@ -692,7 +695,7 @@ def test_a_function_that_does_not_stop_is_named_after_a_timeout(
 
     runner = start(train, stop_timeout=0.01)
     runner.train()
-    thread = next(it for it in threading.enumerate() if it.name == "nbckpt-function")
+    thread = next(thread for thread in threading.enumerate() if thread.name == "nbckpt-function")
     runner.stop()
     assert "e/t0 was asked to stop and still runs" in caplog.text
     assert not gone.is_set()
@@ -789,7 +792,10 @@ def test_repeated_round_trips_through_objects_keep_the_counts(start: Start) -> N
     runner.restore_from_object(runner.save_to_object())
     runner.restore_from_object(runner.save_to_object())
     assert trained(runner, 2)["training_iteration"] == 4
-    assert len([it for it in names_in(runner) if it.startswith("checkpoint_tmp") and ".json" not in it]) == 1
+    assert (
+        len([name for name in names_in(runner) if name.startswith("checkpoint_tmp") and ".json" not in name])
+        == 1
+    )
     runner.stop()
     assert names_in(runner) == []
 
@@ -801,8 +807,8 @@ def test_a_null_checkpoint_always_starts_from_nothing(start: Start, by_object: b
 
     def train(config: dict[str, Any], checkpoint_dir: str | None = None) -> None:
         while True:
-            found = bool(checkpoint_dir) or nbckpt.get_checkpoint() is not None
-            nbckpt.report(found=found, timesteps_this_iter=1, time_this_iter_s=2)
+            restored = bool(checkpoint_dir) or nbckpt.get_checkpoint() is not None
+            nbckpt.report(found=restored, timesteps_this_iter=1, time_this_iter_s=2)
 
     runner = start(train)
     for _ in range(steps):
@@ -813,7 +819,7 @@ def test_a_null_checkpoint_always_starts_from_nothing(start: Start, by_object: b
         one.restore_from_object(saved) if by_object else one.restore(saved)
         assert one.iteration == 0
         result = one.train()
-        counted = [result[it] for it in ("found", "training_iteration", "timesteps_total", "time_total_s")]
+        counted = [result[key] for key in ("found", "training_iteration", "timesteps_total", "time_total_s")]
         assert counted == [False, 1, 1, 2]
 
 
@@ -831,11 +837,11 @@ def test_a_save_makes_a_temporary_checkpoint_permanent(start: Start) -> None:
     trained(first, 2)
     packed = first.save_to_object()
     runner.restore_from_object(packed)
-    (before,) = [it for it in names_in(runner) if not it.endswith(".json")]
+    (before,) = [name for name in names_in(runner) if not name.endswith(".json")]
     path = Path(runner.save())
-    assert (path.name, [it.name for it in path.iterdir()]) == ("checkpoint_000002", ["i"])
+    assert (path.name, [file.name for file in path.iterdir()]) == ("checkpoint_000002", ["i"])
     runner.restore_from_object(packed)
-    assert [it for it in names_in(runner) if "tmp" in it and it.startswith(before)] == []
+    assert [name for name in names_in(runner) if "tmp" in name and name.startswith(before)] == []
     runner.restore(path)
     assert names_in(runner) == ["checkpoint_000002", "checkpoint_000002.json"]
     assert counts(runner) == (3, 3)
@@ -851,7 +857,7 @@ def test_a_checkpoint_after_the_last_report_is_the_final_one(start: Start, store
                 nbckpt.report(i=i)
 
     results = to_the_end(start(train))
-    assert [it.get("should_checkpoint") for it in results] == [True] * 5
+    assert [result.get("should_checkpoint") for result in results] == [True] * 5
     experiment = nbckpt.run(train, keep_checkpoints=3)
     assert experiment.wait(SECONDS)
     records = experiment.trials[0].checkpoints.records()
@@ -866,13 +872,13 @@ def test_the_repeated_last_result_asks_for_no_second_save(start: Start) -> None:
             nbckpt.report(i=i, checkpoint={"i": i} if i else None)
 
     runner = start(train)
-    told = []
+    stopped = []
     for _ in range(4):
         result = runner.train()
-        told.append(result.get("should_checkpoint"))
-        if told[-1]:
+        stopped.append(result.get("should_checkpoint"))
+        if stopped[-1]:
             runner.save()
-    assert told == [None, True, True, None]
+    assert stopped == [None, True, True, None]
 
 
 def test_a_metric_called_should_checkpoint_saves_nothing(start: Start) -> None:
@@ -900,9 +906,9 @@ def test_a_save_has_the_counts_of_its_report(start: Start) -> None:
     assert Path(runner.save()) == path
     assert path.with_name(path.name + ".json").stat().st_mtime_ns == before
     assert runner.iteration == 4
-    for it in packed:
+    for content in packed:
         fresh = start(train)
-        fresh.restore_from_object(it)
+        fresh.restore_from_object(content)
         assert fresh.iteration == 2
 
 
@@ -914,11 +920,11 @@ def test_any_dict_is_a_checkpoint_and_is_not_changed(
     start: Start, saved: dict[Any, Any], by_object: bool
 ) -> None:
     before = dict(saved)
-    found: list[Any] = []
+    offered: list[Any] = []
 
     def train(config: dict[str, Any]) -> None:
         checkpoint = nbckpt.get_checkpoint()
-        found.append(checkpoint and checkpoint.to_dict())
+        offered.append(checkpoint and checkpoint.to_dict())
         nbckpt.report(checkpoint=saved)
         nbckpt.report()
 
@@ -927,7 +933,7 @@ def test_any_dict_is_a_checkpoint_and_is_not_changed(
     kept: Any = runner.save_to_object() if by_object else runner.save()
     runner.restore_from_object(kept) if by_object else runner.restore(kept)
     assert trained(runner, 1)["training_iteration"] == 2
-    assert (found, saved) == ([None, before], before)
+    assert (offered, saved) == ([None, before], before)
 
 
 def test_a_repeated_step_replaces_its_checkpoint(start: Start) -> None:
@@ -943,7 +949,7 @@ def test_a_repeated_step_replaces_its_checkpoint(start: Start) -> None:
         runner.train()
         path = Path(runner.save())
     assert path.name == "checkpoint_000007"
-    assert [it.name for it in path.iterdir()] == ["new"]
+    assert [file.name for file in path.iterdir()] == ["new"]
 
 
 def test_files_that_look_like_internal_markers_are_kept(start: Start, tmp_path: Path) -> None:
@@ -954,8 +960,8 @@ def test_files_that_look_like_internal_markers_are_kept(start: Start, tmp_path: 
         (source / name).touch()
 
     def train(config: dict[str, Any], checkpoint_dir: str | None = None) -> None:
-        found = {it.name for it in Path(checkpoint_dir).iterdir()} if checkpoint_dir else set()
-        nbckpt.report(found=found, checkpoint=source)
+        names = {path.name for path in Path(checkpoint_dir).iterdir()} if checkpoint_dir else set()
+        nbckpt.report(found=names, checkpoint=source)
         nbckpt.report()
 
     runner = start(train)
@@ -980,7 +986,7 @@ def test_reporting_an_invalid_checkpoint_raises_in_the_function(start: Start, tm
 
     def train(config: dict[str, Any]) -> None:
         nbckpt.report(i=1, checkpoint={"i": 1})
-        for wrong in (tmp_path / "missing", {"generator": (it for it in ())}):
+        for wrong in (tmp_path / "missing", {"generator": (value for value in ())}):
             try:
                 nbckpt.report(i=2, checkpoint=wrong)
             except (NotFoundError, CodecError) as error:
@@ -988,7 +994,7 @@ def test_reporting_an_invalid_checkpoint_raises_in_the_function(start: Start, tm
         nbckpt.report(i=3)
 
     runner = start(train)
-    assert [it["i"] for it in to_the_end(runner)] == [1, 3, 3]
+    assert [result["i"] for result in to_the_end(runner)] == [1, 3, 3]
     assert met == ["NotFoundError", "CodecError"]
     assert nbckpt.Checkpoint.from_directory(runner.save()).to_dict() == {"i": 1}
     assert len(names_in(runner)) == 2
@@ -1007,8 +1013,8 @@ def test_any_order_of_steps_saves_and_restores_matches_a_model(
     with ExitStack() as runners:
         runner = runners.enter_context(start_again(files, folder))
         i, paths, packed = 0, [(0, runner.save())], [(0, runner.save_to_object())]
-        for what, which in steps:
-            match what:
+        for action, which in steps:
+            match action:
                 case "train":
                     i += 1
                     assert counts(runner) == (i, i)
@@ -1020,9 +1026,40 @@ def test_any_order_of_steps_saves_and_restores_matches_a_model(
                     i, path = paths[which % len(paths)]
                     runner.restore(path)
                 case "unpack":
-                    i, it = packed[which % len(packed)]
-                    runner.restore_from_object(it)
+                    i, content = packed[which % len(packed)]
+                    runner.restore_from_object(content)
                 case "anew":
                     runner.stop()
                     i, runner = 0, runners.enter_context(start_again(files, folder))
-    assert [it.name for it in folder.iterdir() if "tmp" in it.name] == []
+    assert [path.name for path in folder.iterdir() if "tmp" in path.name] == []
+
+
+def interrupt_the_start(runner: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Press Ctrl-C when the thread of a function is made and not started yet."""
+
+    def interrupted(_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            runner.train()
+
+
+def test_ctrl_c_before_the_thread_starts_does_not_hang(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner = wrap_function(lambda config: nbckpt.report(x=1))({}, logdir=tmp_path)
+
+    interrupt_the_start(runner, monkeypatch)
+    assert runner.train()["x"] == 1
+    runner.stop()
+
+
+def test_a_function_whose_thread_never_started_can_stop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner = wrap_function(lambda config: None)({}, logdir=tmp_path)
+
+    interrupt_the_start(runner, monkeypatch)
+    runner.stop()

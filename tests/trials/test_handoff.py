@@ -192,7 +192,7 @@ def test_threads_that_give_results_together_lose_none() -> None:
     for thread in threads:
         thread.join()
     for k in range(3):
-        assert [it["i"] for it in got if it["k"] == k] == list(range(100))
+        assert [result["i"] for result in got if result["k"] == k] == list(range(100))
 
 
 class Turns(RuleBasedStateMachine):

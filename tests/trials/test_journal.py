@@ -124,7 +124,7 @@ def test_metrics_are_converted_to_json_types() -> None:
         def __repr__(self) -> str:
             return "odd"
 
-    found = plain(
+    made = plain(
         {
             "a": np.float32(0.5),
             "b": np.int64(3),
@@ -135,8 +135,8 @@ def test_metrics_are_converted_to_json_types() -> None:
             1: "one",
         }
     )
-    assert math.isnan(found.pop("g"))
-    assert found == {"a": 0.5, "b": 3, "c": 1.5, "d": {"e": [1, True]}, "f": "odd", "1": "one"}
+    assert math.isnan(made.pop("g"))
+    assert made == {"a": 0.5, "b": 3, "c": 1.5, "d": {"e": [1, True]}, "f": "odd", "1": "one"}
 
 
 def test_infinity_and_nan_are_stored_and_read(tmp_path: Path) -> None:

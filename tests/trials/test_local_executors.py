@@ -108,7 +108,7 @@ def test_threads_of_the_function_report_one_at_a_time(executor: str) -> None:
             thread.join()
 
     experiment = ran(train, executor, callbacks=[Watch()])
-    assert [it["training_iteration"] for it in experiment.trials[0].results] == [*range(1, 151)]
+    assert [result["training_iteration"] for result in experiment.trials[0].results] == [*range(1, 151)]
     assert not experiment.notes
 
 

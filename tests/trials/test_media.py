@@ -654,11 +654,15 @@ def test_only_the_newest_media_keep_their_previews(tmp_path: Path) -> None:
     trial = Trial(tmp_path / "e" / "t0", {})
     (tmp_path / "e" / "t0").mkdir(parents=True)
     line = {"type": "text", "digest": "ab" * 32, "size": 3, "preview": {"text": "abc"}}
+    events = Journal(trial.folder / "events.jsonl")
     for step in range(1, 1_001):
-        result = {"training_iteration": step}
-        state_of(trial).fold({"event": "result", "result": result, "media": {"a": line, "b": line}})
+        event = {"event": "result", "result": {"training_iteration": step}, "media": {"a": line, "b": line}}
+        events.append(event)
+        state_of(trial).fold(event)
+    events.close()
     kept = [media.step for media in trial.media if media.preview]
     assert (len(trial.media), len(kept), kept[0]) == (2_000, 200, 901)
+    assert {name: media.count for name, media in state_of(trial).media.items()} == {"a": 1_000, "b": 1_000}
 
 
 def test_media_of_format_1_are_read(tmp_path: Path) -> None:
@@ -780,3 +784,22 @@ def test_images_of_pil_with_16_bits_or_floats_are_images() -> None:
     assert dimensions(nbckpt.media.Image(pil.new("F", (4, 3), 0.5)).encode().data) == (4, 3)
     with pytest.raises(UsageError, match="must be from 0 to 1"):
         nbckpt.media.Image(pil.new("F", (4, 3), 2.0))
+
+
+@pytest.mark.parametrize("executor", ["inline", "process"])
+def test_a_list_nested_too_deeply_is_said_and_left_out(
+    tmp_path: Path, executor: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def train(config: dict[str, Any]) -> None:
+        deep: list[Any] = []
+        for _ in range(5000):
+            deep = [deep]
+        nbckpt.report(deep=deep, loss=1)
+
+    experiment = nbckpt.run(train, folder=tmp_path, name="e", executor=executor)
+    assert experiment.wait(100)
+    trial = experiment.trial("t0")
+    assert (trial.error, trial.metrics["loss"]) == ("", 1)
+    assert trial.metrics["deep"] == "not kept: it is nested too deeply"
+    if executor == "process":
+        assert "is nested too deeply and is not kept" in "".join([*capfd.readouterr(), *trial.log()])

@@ -44,13 +44,14 @@ def run(fn: Any, uri: str, name: str, config: dict[str, Any] | None = None, **kw
 
 def runs(uri: str, name: str) -> list[Any]:
     client = mlflow.MlflowClient(uri)
-    found = client.search_runs([client.get_experiment_by_name(name).experiment_id])
-    return sorted(found, key=lambda it: it.data.tags["nbckpt.trial"])
+    matching = client.search_runs([client.get_experiment_by_name(name).experiment_id])
+    return sorted(matching, key=lambda run: run.data.tags["nbckpt.trial"])
 
 
 def history(uri: str, run: Any, metric: str) -> list[tuple[int, float]]:
     return [
-        (it.step, it.value) for it in mlflow.MlflowClient(uri).get_metric_history(run.info.run_id, metric)
+        (point.step, point.value)
+        for point in mlflow.MlflowClient(uri).get_metric_history(run.info.run_id, metric)
     ]
 
 
@@ -70,12 +71,12 @@ def test_each_trial_is_a_run_with_its_params_and_metrics(uri: str) -> None:
     one, two = runs(uri, "grid")
     assert one.data.params == {"lr": "0.1", "opt/kind": "sgd"}
     assert two.data.params == {"lr": "0.2", "opt/kind": "sgd"}
-    for it, trial in ((one, "t0"), (two, "t1")):
-        assert it.info.status == "FINISHED"
-        assert it.data.tags["nbckpt.trial"] == it.info.run_name == f"grid/{trial}"
-        assert history(uri, it, "loss") == [(1, 0.0), (2, 1.0), (3, 2.0), (4, 3.0)]
-        assert history(uri, it, "test/top 1_") == [(step, 0.5) for step in range(1, 5)]
-        assert {"kind", "done"}.isdisjoint(it.data.metrics)
+    for logged, trial in ((one, "t0"), (two, "t1")):
+        assert logged.info.status == "FINISHED"
+        assert logged.data.tags["nbckpt.trial"] == logged.info.run_name == f"grid/{trial}"
+        assert history(uri, logged, "loss") == [(1, 0.0), (2, 1.0), (3, 2.0), (4, 3.0)]
+        assert history(uri, logged, "test/top 1_") == [(step, 0.5) for step in range(1, 5)]
+        assert {"kind", "done"}.isdisjoint(logged.data.metrics)
 
 
 @pytest.mark.slow
@@ -85,31 +86,31 @@ def test_many_params_and_many_results_are_sent_in_parts(uri: str) -> None:
             nbckpt.report({f"m{j}": i for j in range(20)})
 
     run(train, uri, "many", {f"p{i}": i for i in range(150)})
-    (it,) = runs(uri, "many")
-    assert len(it.data.params) == 150
-    assert history(uri, it, "m19") == [(i + 1, i) for i in range(60)]
+    (logged,) = runs(uri, "many")
+    assert len(logged.data.params) == 150
+    assert history(uri, logged, "m19") == [(i + 1, i) for i in range(60)]
 
 
 @pytest.mark.slow
 def test_a_retried_trial_is_one_run_with_each_iteration_once(uri: str) -> None:
     run(train, uri, "retried", {"fails": "once"}, max_failures=1)
-    (it,) = runs(uri, "retried")
-    assert it.info.status == "FINISHED"
-    assert history(uri, it, "loss") == [(1, 0.0), (2, 1.0), (3, 2.0), (4, 3.0)]
+    (logged,) = runs(uri, "retried")
+    assert logged.info.status == "FINISHED"
+    assert history(uri, logged, "loss") == [(1, 0.0), (2, 1.0), (3, 2.0), (4, 3.0)]
 
 
 @pytest.mark.slow
 def test_a_failed_trial_is_a_failed_run_until_it_is_resumed(uri: str) -> None:
     run(train, uri, "failed", {"fails": "once"})
-    (it,) = runs(uri, "failed")
-    assert it.info.status == "FAILED"
-    assert history(uri, it, "loss")[-1] == (3, 2.0)
+    (logged,) = runs(uri, "failed")
+    assert logged.info.status == "FAILED"
+    assert history(uri, logged, "loss")[-1] == (3, 2.0)
     _live.clear()
     experiment = Experiment.read(Path("store/experiments/failed").absolute()).resume(errored=True)
     assert experiment.wait(60)
     assert experiment.notes == []
     (again,) = runs(uri, "failed")
-    assert again.info.run_id == it.info.run_id
+    assert again.info.run_id == logged.info.run_id
     assert again.info.status == "FINISHED"
     assert history(uri, again, "loss") == [(1, 0.0), (2, 1.0), (3, 2.0), (4, 3.0)]
 
@@ -130,9 +131,9 @@ def test_a_paused_or_stopped_trial_is_a_killed_run(uri: str, wish: str) -> None:
     getattr(experiment, wish)()
     go.set()
     assert experiment.wait(60)
-    (it,) = runs(uri, wish)
-    assert it.info.status == "KILLED"
-    assert history(uri, it, "loss") == [(1, 1.0), (2, 0.5)]
+    (logged,) = runs(uri, wish)
+    assert logged.info.status == "KILLED"
+    assert history(uri, logged, "loss") == [(1, 1.0), (2, 0.5)]
 
 
 def test_a_new_experiment_with_an_old_name_has_its_own_runs(uri: str, tmp_path: Path) -> None:
@@ -150,8 +151,8 @@ def test_one_callback_can_follow_two_experiments_at_once(uri: str) -> None:
             nbckpt.report(loss=config["n"] + i)
 
     callbacks = [MLflowCallback(uri, "shared")]
-    found = [nbckpt.run(train, {"n": n}, name=f"both{n}", callbacks=callbacks) for n in (0, 10)]
-    assert all(experiment.wait(60) for experiment in found)
+    experiments = [nbckpt.run(train, {"n": n}, name=f"both{n}", callbacks=callbacks) for n in (0, 10)]
+    assert all(experiment.wait(60) for experiment in experiments)
     one, two = runs(uri, "shared")
     assert history(uri, one, "loss") == [(1, 0), (2, 1), (3, 2)]
     assert history(uri, two, "loss") == [(1, 10), (2, 11), (3, 12)]
@@ -160,12 +161,12 @@ def test_one_callback_can_follow_two_experiments_at_once(uri: str) -> None:
 @pytest.mark.parametrize("wanted", [True, False])
 def test_checkpoints_are_logged_on_request(uri: str, wanted: bool) -> None:
     run(train, uri, f"files{wanted}", callbacks=[MLflowCallback(uri, log_checkpoints=wanted)])
-    (it,) = runs(uri, f"files{wanted}")
+    (logged,) = runs(uri, f"files{wanted}")
     client = mlflow.MlflowClient(uri)
-    paths = [file.path for file in client.list_artifacts(it.info.run_id)]
+    paths = [file.path for file in client.list_artifacts(logged.info.run_id)]
     assert paths == (["checkpoint_000002"] if wanted else [])
     if wanted:
-        place = client.download_artifacts(it.info.run_id, paths[0])
+        place = client.download_artifacts(logged.info.run_id, paths[0])
         assert nbckpt.Checkpoint.from_directory(place).to_dict() == {"i": 2}
 
 

@@ -57,3 +57,9 @@ def test_a_run_that_resumes_keeps_what_sample_from_drew(tmp_path: Path) -> None:
     assert [trial.config["n"] for trial in again.trials] == [1, 2]
     again.resume(errored=True).wait(60)
     assert [trial.metrics["n"] for trial in again.trials] == [1, 2]
+
+
+@pytest.mark.parametrize("odd", [5, None, "train", type])
+def test_what_cannot_be_called_is_refused_by_name(odd: Any) -> None:
+    with pytest.raises(UsageError, match=r"not 5|not None|not 'train'|type\(\) does not tell what it takes"):
+        with_parameters(odd, data=[])

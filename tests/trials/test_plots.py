@@ -153,15 +153,22 @@ def test_importance_says_how_it_was_computed(made: Made, monkeypatch: pytest.Mon
 
 
 @pytest.mark.slow
-def test_importance_is_fanova_where_optuna_is_installed(made: Made) -> None:
+def test_importance_is_fanova_where_optuna_is_installed(
+    made: Made, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     optuna = pytest.importorskip("optuna", reason="needs optuna")
     pytest.importorskip("sklearn", reason="needs scikit-learn")
-    before = optuna.logging.get_verbosity()
-    shown = drawn(tuned(made, 20), importance=True)
+    levels: list[int] = []
+    monkeypatch.setattr(optuna.logging, "set_verbosity", levels.append)
+    optuna.logging.enable_propagation()
+    try:
+        shown = drawn(tuned(made, 20), importance=True)
+    finally:
+        optuna.logging.disable_propagation()
     assert shown.notes[0].startswith("fANOVA of Optuna")
     assert list(shown.importance) == ["lr", "model/opt"]
     assert sum(shown.importance.values()) == pytest.approx(1)
-    assert optuna.logging.get_verbosity() == before
+    assert (levels, caplog.text) == ([], "")
 
 
 def test_rank_correlation_knows_ties_and_categories() -> None:

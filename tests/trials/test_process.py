@@ -78,8 +78,8 @@ def open_files() -> int:
 class once:  # noqa: N801  used like a function
     """Do something with the first result of an index."""
 
-    def __init__(self, i: int, what: Callable[[dict[str, Any]], object]) -> None:
-        self._i, self._what, self._done = i, what, False
+    def __init__(self, i: int, action: Callable[[dict[str, Any]], object]) -> None:
+        self._i, self._what, self._done = i, action, False
 
     def __call__(self, result: dict[str, Any]) -> None:
         if result["i"] == self._i and not self._done:
@@ -203,7 +203,7 @@ def test_reports_from_several_threads_arrive_one_by_one() -> None:
 
         contexts = [contextvars.copy_context() for _ in range(40)]
         with ThreadPoolExecutor(4) as pool:
-            list(pool.map(lambda it: it[1].run(nbckpt.report, i=it[0]), enumerate(contexts)))
+            list(pool.map(lambda job: job[1].run(nbckpt.report, i=job[0]), enumerate(contexts)))
 
     trial = finished(train).trials[0]
     assert (trial.status, trial.error) == (Status.TERMINATED, "")
@@ -460,7 +460,9 @@ def test_sigterm_runs_finally_and_pauses_the_trial(tmp_path: Path) -> None:
 
 def test_ctrl_c_in_the_terminal_interrupts_only_the_parent() -> None:
     seen: list[int] = []
-    finished(counting(), {"last": 1}, callbacks=[Follows(lambda it: seen.append(os.getpgid(it["pid"])))])
+    finished(
+        counting(), {"last": 1}, callbacks=[Follows(lambda result: seen.append(os.getpgid(result["pid"])))]
+    )
     assert seen
     assert os.getpgrp() not in seen
 
@@ -535,9 +537,9 @@ def test_a_killed_kernel_leaves_no_process_and_can_be_resumed(
     (pid,) = pids
     wait_for_end(pid)
     assert (tmp_path / "finally").exists()
-    told = [int(line) for line in (tmp_path / "told").read_text().split()]
+    numbers = [int(line) for line in (tmp_path / "told").read_text().split()]
     trial = Catalog(store / "experiments").open("e").trials[0]
-    assert told == [result["i"] for result in trial.results] == list(range(1, 19))
+    assert numbers == [result["i"] for result in trial.results] == list(range(1, 19))
     with script(18, how) as kernel:
         assert kernel.stdout is not None
         assert kernel.stdout.read() == "top\nTERMINATED\n"

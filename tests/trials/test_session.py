@@ -52,7 +52,9 @@ def staged(runner: FunctionRunner) -> list[Path]:
 
 
 def content(folder: Path) -> dict[str, str]:
-    return {it.relative_to(folder).as_posix(): it.read_text() for it in folder.rglob("*") if it.is_file()}
+    return {
+        path.relative_to(folder).as_posix(): path.read_text() for path in folder.rglob("*") if path.is_file()
+    }
 
 
 # Outside a trial.
@@ -76,7 +78,7 @@ def lost_reports(capsys: pytest.CaptureFixture[str]) -> int:
 
 
 def told(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [it.getMessage() for it in caplog.records if it.levelno == logging.WARNING]
+    return [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
 
 
 def test_calls_outside_a_trial_do_nothing_and_say_it_once(
@@ -193,7 +195,7 @@ def test_metrics_that_json_cannot_hold_are_stored_as_text(
     (trial,) = experiment.trials
     assert (trial.status, trial.error) == (Status.TERMINATED, "")
     events = [json.loads(line) for line in (trial.folder / "events.jsonl").read_text().splitlines()]
-    (result,) = [it["result"] for it in events if it["event"] == "result"]
+    (result,) = [event["result"] for event in events if event["event"] == "result"]
     assert (
         result
         | {
@@ -238,19 +240,19 @@ def test_each_form_of_a_checkpoint_is_restored(start: Start, tmp_path: Path, for
 
     def train(config: dict[str, Any], reporter: StatusReporter) -> None:
         checkpoint, place = nbckpt.get_checkpoint(), reporter.get_checkpoint()
-        found: Any = None
+        content: Any = None
         if checkpoint is not None and place is not None:
             if place.is_file():
-                found = place.read_text()
+                content = place.read_text()
             elif (place / "i").exists():
-                found = (place / "i").read_text()
+                content = (place / "i").read_text()
             else:
-                found = checkpoint.to_dict()["i"]
+                content = checkpoint.to_dict()["i"]
         if how == "report":
-            nbckpt.report(found=found, checkpoint=offered)
+            nbckpt.report(found=content, checkpoint=offered)
         else:
             reporter.set_checkpoint(offered)
-            reporter(found=found)
+            reporter(found=content)
         nbckpt.report()
 
     runner, fresh = start(train), start(train)
@@ -302,12 +304,12 @@ def test_a_checkpoint_dir_can_be_reported_inside_its_block(start: Start) -> None
     """The report takes the folder itself or a path in it."""
 
     def train(config: dict[str, Any], checkpoint_dir: str | None = None) -> None:
-        found = content(Path(checkpoint_dir)) if checkpoint_dir else {}
+        restored = content(Path(checkpoint_dir)) if checkpoint_dir else {}
         for step, inner in ((3, ""), (4, "deep")):
             with nbckpt.trials.checkpoint_dir(step) as folder:
                 (folder / "deep").mkdir()
                 (folder / "deep" / "i").write_text(str(step))
-                nbckpt.report(found=found, checkpoint=folder / inner)
+                nbckpt.report(found=restored, checkpoint=folder / inner)
 
     runner = start(train)
     expected = [("checkpoint_000003", {"deep/i": "3"}), ("checkpoint_000004", {"i": "4"})]
@@ -315,10 +317,10 @@ def test_a_checkpoint_dir_can_be_reported_inside_its_block(start: Start) -> None
     for _ in range(2):
         assert runner.train()["should_checkpoint"]
         saved.append(runner.save())
-    for path, (name, found) in zip(saved, expected, strict=True):
+    for path, (name, restored) in zip(saved, expected, strict=True):
         assert Path(path).name == name
         runner.restore(path)
-        assert runner.train()["found"] == found
+        assert runner.train()["found"] == restored
     assert content(Path(saved[1])) == {"deep/i": "4"}
 
 
@@ -361,7 +363,7 @@ def test_get_checkpoint_changes_nothing_and_follows_the_saves(start: Start) -> N
     def train(config: dict[str, Any], reporter: StatusReporter) -> None:
         def found() -> list[Any]:
             checkpoints = [nbckpt.get_checkpoint() for _ in range(2)]
-            return [it and it.to_dict()["i"] for it in checkpoints]
+            return [checkpoint and checkpoint.to_dict()["i"] for checkpoint in checkpoints]
 
         reporter(found=found(), new=reporter.has_new_checkpoint())
         for i in range(2):
@@ -397,8 +399,8 @@ def reporter(tmp_path: Path) -> StatusReporter:
 def test_a_reporter_names_its_trial_and_needs_a_running_function(
     reporter: StatusReporter, tmp_path: Path
 ) -> None:
-    told = (reporter.trial_name, reporter.trial_id, reporter.logdir)
-    assert told == ("e/t0", "t0", str(tmp_path / "trial"))
+    names = (reporter.trial_name, reporter.trial_id, reporter.logdir)
+    assert names == ("e/t0", "t0", str(tmp_path / "trial"))
     with pytest.raises(UsageError, match=r"belongs to no trial\. Start the function with nbckpt\.run"):
         reporter(loss=1)
 
@@ -447,9 +449,9 @@ def test_no_runner_sees_another_one_in_any_order_of_steps(
     def train(config: dict[str, Any], reporter: StatusReporter) -> None:
         while True:
             checkpoint = nbckpt.get_checkpoint()
-            found = checkpoint and checkpoint.to_dict()["who"]
+            restored = checkpoint and checkpoint.to_dict()["who"]
             assert reporter is current.get()
-            nbckpt.report(who=config["who"], found=found, checkpoint={"who": config["who"]})
+            nbckpt.report(who=config["who"], found=restored, checkpoint={"who": config["who"]})
 
     folder = tmp_path_factory.mktemp("runners")
     paths: dict[int, str] = {}
@@ -458,18 +460,18 @@ def test_no_runner_sees_another_one_in_any_order_of_steps(
         runners = [
             stack.enter_context(wrap_function(train)({"who": who}, folder / str(who))) for who in range(3)
         ]
-        for who, what in steps:
+        for who, action in steps:
             runner = runners[who]
-            if what == "stop":
+            if action == "stop":
                 runner.stop()
                 stopped.add(who)
-            elif what == "train" and who not in stopped:
+            elif action == "train" and who not in stopped:
                 result = runner.train()
                 assert result["who"] == who
                 assert result["found"] in {None, who}
-            elif what == "save" and who not in stopped:
+            elif action == "save" and who not in stopped:
                 paths[who] = runner.save()
-            elif what == "restore" and who in paths.keys() - stopped:
+            elif action == "restore" and who in paths.keys() - stopped:
                 runner.restore(paths[who])
 
 
@@ -481,15 +483,15 @@ def test_runners_in_parallel_threads_never_mix(start: Start) -> None:
         together.wait(SECONDS)
         for i in range(steps):
             checkpoint = nbckpt.get_checkpoint()
-            found = checkpoint and checkpoint.to_dict()["who"]
+            restored = checkpoint and checkpoint.to_dict()["who"]
             offered = {"who": config["who"]} if i % 10 == 0 else None
-            nbckpt.report(who=config["who"], i=i, found=found, checkpoint=offered)
+            nbckpt.report(who=config["who"], i=i, found=restored, checkpoint=offered)
 
     got: dict[int, list[tuple[int, int, Any]]] = {}
 
     def drive(who: int) -> None:
         results = [runners[who].train() for _ in range(steps)]
-        got[who] = [(it["who"], it["i"], it["found"]) for it in results]
+        got[who] = [(result["who"], result["i"], result["found"]) for result in results]
 
     runners = [start(train, {"who": who}) for who in range(count)]
     threads = [threading.Thread(target=drive, args=(who,)) for who in range(count)]
@@ -519,7 +521,7 @@ def test_a_nested_function_reports_to_its_own_driver(start: Start) -> None:
 
     runner = start(outer)
     results = [runner.train() for _ in range(2)]
-    assert [(it["outer"], it["found"], "inner" in it) for it in results] == [
+    assert [(result["outer"], result["found"], "inner" in result) for result in results] == [
         (0, None, False),
         (1, None, False),
     ]
@@ -556,14 +558,14 @@ def test_reports_and_checkpoints_after_the_stop_are_refused(start: Start) -> Non
         try:
             reporter(i=1)
         finally:
-            for what in (
+            for offer in (
                 lambda: nbckpt.report(i=2),
                 lambda: nbckpt.report(checkpoint={}),
                 lambda: reporter.set_checkpoint({}),
                 offer_a_folder,
             ):
                 try:
-                    what()
+                    offer()
                 except StopTrial:
                     met.append("stopped")
 

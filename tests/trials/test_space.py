@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nbckpt
-from nbckpt.trials.model.space import configs, domains, lograndint, normal, rounded, with_values
+from nbckpt.trials.model.drawing import configs, domains, with_values
+from nbckpt.trials.model.space import lograndint, normal, rounded
 
 grids = st.dictionaries(
     st.text("abc", min_size=1), st.lists(st.integers(), min_size=1, max_size=3), max_size=3
@@ -19,9 +20,9 @@ grids = st.dictionaries(
 
 @given(grids, st.integers(1, 3))
 def test_every_combination_occurs_once_per_sample(values: dict[str, list[int]], samples: int) -> None:
-    space = {key: nbckpt.grid_search(it) for key, it in values.items()}
-    found = [tuple(config[key] for key in values) for config in configs(space, samples, 0)]
-    assert found == list(itertools.product(*values.values())) * samples
+    space = {key: nbckpt.grid_search(value) for key, value in values.items()}
+    drawn = [tuple(config[key] for key in values) for config in configs(space, samples, 0)]
+    assert drawn == list(itertools.product(*values.values())) * samples
 
 
 @given(st.integers(0, 1 << 31), st.integers(1, 5))

@@ -70,6 +70,8 @@ class FolderSyncer(Syncer):
 
 def half(source: Path, target: Path) -> None:
     """Copy one file of a folder, cut short; what a crash in the middle of a transfer leaves."""
+    if target == Path():
+        return  # a deletion has no target
     file = min(path for path in source.rglob("*") if path.is_file())
     place = target / file.relative_to(source)
     place.parent.mkdir(parents=True, exist_ok=True)

@@ -28,6 +28,7 @@ from nbckpt.trials.checkpoints.transfer import read_piece
 from nbckpt.trials.engine.experiment import _live
 from nbckpt.trials.engine.upload import SyncerCallback
 from nbckpt.trials.executors.artifacts import Sender, changed_files, take_in
+from nbckpt.trials.model import summary_file
 from nbckpt.trials.model.spec import Spec
 from nbckpt.trials.model.view import internals
 
@@ -224,7 +225,9 @@ def fetched(url: str, folder: Path) -> Path:
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    return {str(it.relative_to(folder)): it.read_bytes() for it in folder.rglob("*") if it.is_file()}
+    """Return the files below a folder, except summaries of trials, which stay where they are."""
+    every = (file for file in folder.rglob("*") if file.is_file() and file.name != summary_file.FILE)
+    return {str(file.relative_to(folder)): file.read_bytes() for file in every}
 
 
 # When it is sent.
@@ -259,6 +262,22 @@ def test_a_checkpoint_and_the_end_cause_a_sync_in_any_period(store: Path) -> Non
     stage.callback.on_trial_complete(trial)
     stage.ended()
     assert tool.calls == ["t0"] * 3
+
+
+def test_a_users_syncer_is_told_to_leave_out_half_a_checkpoint(store: Path) -> None:
+    trial = run({"n": 2}, name="f").trials[0]
+    one, two = (record.name for record in trial.checkpoints.records())
+    (trial.folder / one).rename(store / "moved")  # as `rm` and `undo` do for a moment
+    tool = Tool()
+    stage = Idle(store, tool)
+    stage.callback.on_trial_complete(trial)
+    stage.ended()
+    assert f"{one}.json" in tool.excluded[-1]
+    assert f"{two}.json" not in tool.excluded[-1]
+    (store / "moved").rename(trial.folder / one)
+    stage.callback.on_trial_complete(trial)
+    stage.ended()
+    assert f"{one}.json" not in tool.excluded[-1]
 
 
 def test_a_checkpoint_restarts_the_period_unless_that_is_off(store: Path) -> None:
@@ -357,7 +376,7 @@ def test_no_sync_is_running_after_the_experiment(store: Path, remote: Store) -> 
     assert experiment.wait(SECONDS)
     tops = {"/".join(key.split("/")[:3]) for key in list(remote.keys())}
     assert tops == {"up/e/experiment.json", "up/e/t0", "up/e/t1", "up/e/t2"}
-    assert not [it for it in threading.enumerate() if it.name.startswith("nbckpt-sync")]
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("nbckpt-sync")]
 
 
 def test_every_hook_is_called_with_its_trial_in_order(store: Path) -> None:
@@ -477,7 +496,7 @@ def test_a_hanging_sync_is_given_up_after_its_timeout(store: Path) -> None:
     assert "t0 is not up to date" in experiment.notes[0]
     assert "did not end within 0.1 s" in experiment.notes[0]
     gate.set()
-    for thread in [it for it in threading.enumerate() if it.name.startswith("nbckpt")]:
+    for thread in [thread for thread in threading.enumerate() if thread.name.startswith("nbckpt")]:
         thread.join(SECONDS)
 
 
@@ -531,7 +550,9 @@ def test_a_paused_trial_is_synced_as_paused(store: Path, tmp_path: Path) -> None
 def test_memory_does_not_grow_with_the_number_of_trials(store: Path) -> None:
     callback = SyncerCallback(config=config())
     run({"n": nbckpt.grid_search([1] * 40)}, callbacks=[callback])
-    sizes = {name: len(it) for name, it in vars(callback).items() if isinstance(it, dict | set | list)}
+    sizes = {
+        name: len(value) for name, value in vars(callback).items() if isinstance(value, dict | set | list)
+    }
     assert sizes == dict.fromkeys(sizes, 0)
     assert len(sizes) >= 2
 
@@ -589,10 +610,10 @@ def test_temporary_files_are_not_synced(store: Path, tmp_path: Path) -> None:
     there = files(fetched(f"{URL}/e/t0", tmp_path / "there"))
     assert "kept/file" in there
     assert not [path for path in there if "tmp" in path]
-    for it in (store / "e" / "t0").glob("checkpoint_tmp*/**/file"):
-        it.unlink()
-    for it in sorted((store / "e" / "t0").glob("checkpoint_tmp*/**"), reverse=True):
-        it.rmdir()
+    for file in (store / "e" / "t0").glob("checkpoint_tmp*/**/file"):
+        file.unlink()
+    for file in sorted((store / "e" / "t0").glob("checkpoint_tmp*/**"), reverse=True):
+        file.rmdir()
 
 
 def test_a_record_whose_files_are_missing_is_not_sent(store: Path, tmp_path: Path) -> None:
@@ -693,14 +714,14 @@ def test_another_machine_resumes_a_synced_experiment(
     elsewhere: Callable[[str], Path], tmp_path: Path
 ) -> None:
     experiment = run({"n": nbckpt.grid_search([2, 5])}, stop={"i": 2}, sync_config=config(), max_concurrent=1)
-    assert [it.iteration for it in experiment.trials] == [2, 3]
-    (cut,) = (it for it in experiment.trials if it.iteration == 3)
+    assert [trial.iteration for trial in experiment.trials] == [2, 3]
+    (cut,) = (trial for trial in experiment.trials if trial.iteration == 3)
     there = elsewhere("other")
     again = run({"n": nbckpt.grid_search([2, 5])}, sync_config=config(), max_concurrent=1)
-    assert [it.iteration for it in again.trials] == [2, 3]  # both had ended
+    assert [trial.iteration for trial in again.trials] == [2, 3]  # both had ended
     again.resume(cut.id)
     assert again.wait(SECONDS)
-    assert [it["start"] for it in again.trial(cut.id).results] == [0, 0, 0, 3, 3]
+    assert [result["start"] for result in again.trial(cut.id).results] == [0, 0, 0, 3, 3]
     assert (there / "e" / "experiment.json").is_file()
     assert Trial.read(fetched(f"{URL}/e/{cut.id}", tmp_path / "there")).iteration == 5
 
@@ -722,7 +743,7 @@ def test_an_interrupted_trial_resumes_from_its_remote_checkpoint(
     Remote.store = copies
     elsewhere("other")
     trial = run({"n": 6}, sync_config=config(), resume="must").trials[0]
-    assert [it["start"] for it in trial.results] == [0, 0, 0, 3, 3, 3]
+    assert [result["start"] for result in trial.results] == [0, 0, 0, 3, 3, 3]
 
 
 def test_a_resume_in_a_new_kernel_syncs_again(store: Path, tmp_path: Path) -> None:
@@ -768,7 +789,10 @@ def test_new_trials_are_numbered_after_the_stored_ones(
         remote.delete(key)
     elsewhere("other")
     experiment = run({"n": nbckpt.grid_search([1, 2])}, sync_config=config())
-    assert [(it.id, it.config["n"], it.iteration) for it in experiment.trials] == [("t1", 2, 2), ("t2", 1, 1)]
+    assert [(trial.id, trial.config["n"], trial.iteration) for trial in experiment.trials] == [
+        ("t1", 2, 2),
+        ("t2", 1, 1),
+    ]
 
 
 def test_the_last_sync_can_be_cancelled(store: Path, remote: Store) -> None:

@@ -15,11 +15,10 @@ from nbckpt.render import Page
 from nbckpt.render.sparkline import blocks, svg
 from nbckpt.trials import Experiment, Status, Trial
 from nbckpt.trials.checkpoints.record import Record
-from nbckpt.trials.model import trial as trial_module
-from nbckpt.trials.model.metrics import lookup
+from nbckpt.trials.model import journal
+from nbckpt.trials.model.condensed import Condensed
 from nbckpt.trials.model.recorder import TrialRecorder
 from nbckpt.trials.model.spec import Spec
-from nbckpt.trials.views import metrics as metrics_module
 from nbckpt.trials.views.formats import shown_value, tail
 from nbckpt.trials.views.metrics import inferred, metric_columns, varying
 from nbckpt.trials.views.table import TrialTable, fair_share
@@ -229,16 +228,17 @@ def test_a_page_of_many_trials_reads_only_new_results(made: Made, monkeypatch: p
         made.trial(*[{"loss": at}] * 20, lr=at, same=1)
     table = made.experiment.table(most=5, page=2, sort=True, metric="missing", mode="min")
     before = table.page()
-    looked: list[object] = []
-    for module in (trial_module, metrics_module):
-        monkeypatch.setattr(
-            module, "lookup", lambda result, name: looked.append(result) or lookup(result, name)
-        )
+    read: list[object] = []
+    extended = Condensed.extended
+    monkeypatch.setattr(
+        Condensed, "extended", lambda known, results: read.extend(results) or extended(known, results)
+    )
+    monkeypatch.setattr(journal, "read", None)
     assert table.page() == before
-    assert looked == []
+    assert read == []
     reported(made.experiment.trials[3], training_iteration=21, time_total_s=1.0, missing=5)
     assert table.page() != before
-    assert len(looked) < 30  # of 1,001
+    assert len(read) == 1  # of 1,001
 
 
 def test_the_newest_value_of_a_metric_is_its_last_number(made: Made) -> None:

@@ -36,9 +36,9 @@ def events(folder: Path) -> Any:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     logging.getLogger("tensorboard").setLevel(logging.ERROR)
-    found = EventAccumulator(str(folder))
-    found.Reload()
-    return found
+    events = EventAccumulator(str(folder))
+    events.Reload()
+    return events
 
 
 def scalars(folder: Path, name: str) -> list[tuple[int, float]]:

@@ -14,7 +14,7 @@ import pytest
 
 import nbckpt
 from nbckpt.errors import CodecError, Interrupted, StoreError, UsageError
-from nbckpt.trials import Catalog, Status
+from nbckpt.trials import Catalog, Status, Trainable
 from nbckpt.trials.engine import open_trial
 from nbckpt.trials.engine.open_trial import OpenTrial, end_all
 from nbckpt.trials.training import session
@@ -61,9 +61,9 @@ def test_the_functions_of_a_trial_work_in_a_tracked_loop() -> None:
     with session.checkpoint_dir(4) as folder:
         (folder / "model.txt").write_text("weights")
     run.report(loss=1)
-    found = nbckpt.get_checkpoint()
-    assert found is not None
-    assert (Path(found.to_directory()) / "model.txt").read_text() == "weights"
+    checkpoint = nbckpt.get_checkpoint()
+    assert checkpoint is not None
+    assert (Path(checkpoint.to_directory()) / "model.txt").read_text() == "weights"
 
 
 def test_a_with_block_ends_its_trial(store: Path) -> None:
@@ -321,3 +321,17 @@ def test_an_open_trial_pickles_as_its_trial() -> None:
     run = nbckpt.track("e")
     assert isinstance(run, OpenTrial)
     assert nbckpt.Checkpoint.from_dict({"run": run}).to_dict()["run"] is run.trial
+
+
+class Tracking(Trainable):
+    def step(self) -> dict[str, Any]:
+        nbckpt.track("inner")
+        return {"x": 1, "done": True}
+
+
+@pytest.mark.parametrize("executor", ["inline", "thread", "process"])
+def test_the_step_of_a_trainable_cannot_open_a_trial(store: Path, executor: str) -> None:
+    experiment = nbckpt.run(Tracking, name="outer", executor=executor)
+    assert experiment.wait(100)
+    assert "this code runs in a trial already" in experiment.trials[0].error
+    assert not (store / "experiments" / "inner").exists()

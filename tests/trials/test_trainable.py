@@ -173,7 +173,7 @@ def test_a_failed_save_leaves_only_the_older_checkpoints(make: Callable[..., Cou
         for save in (trainable.save, trainable.save_to_object):
             with pytest.raises(TrialError, match="KeyError: 'unknown'"):
                 save()
-        assert sorted(it.name for it in Path(trainable.logdir).iterdir()) == [
+        assert sorted(path.name for path in Path(trainable.logdir).iterdir()) == [
             Path(path).name,
             Path(path).name + ".json",
         ]
@@ -232,7 +232,7 @@ def test_restores_from_objects_keep_one_temporary_folder(
     trained(trainable, 2)
     for _ in range(3):
         trainable.restore_from_object(trainable.save_to_object())
-        temporary = [it.name for it in Path(trainable.logdir).iterdir() if it.is_dir()]
+        temporary = [path.name for path in Path(trainable.logdir).iterdir() if path.is_dir()]
         assert len(temporary) == 1
         assert temporary[0].startswith("checkpoint_tmp")
     assert trained(trainable, 2)["training_iteration"] == 4

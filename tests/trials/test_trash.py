@@ -54,9 +54,9 @@ def test_undo_brings_back_removed_experiments_and_checkpoints(library: Catalog) 
     assert removal.labels == ["e", "f/t0@2"]
     assert library.names() == ["f"]
     assert steps(library, "f/t0") == [1, 3]
-    (found,) = trash.removals(library.folder)
-    assert found == removal
-    found.bring_back()
+    (listed,) = trash.removals(library.folder)
+    assert listed == removal
+    listed.bring_back()
     assert contents(library.folder) == before
     assert trash.removals(library.folder) == []
 

@@ -126,7 +126,7 @@ class Slow(BackgroundCallback):
 
 
 def test_an_upload_does_not_delay_other_trials() -> None:
-    slow, told = Slow(), threading.Event()
+    slow, finished = Slow(), threading.Event()
 
     def train(config: dict[str, Any]) -> None:
         if config["saves"]:
@@ -134,11 +134,11 @@ def test_an_upload_does_not_delay_other_trials() -> None:
         else:
             assert slow.inside.wait(SECONDS)
             nbckpt.report(loss=1.0)
-            told.set()
+            finished.set()
 
     space = {"saves": nbckpt.grid_search([True, False])}
     experiment = nbckpt.run(train, space, callbacks=[slow], max_concurrent=2)
-    assert told.wait(SECONDS)
+    assert finished.wait(SECONDS)
     slow.go.set()
     assert experiment.wait(SECONDS)
     assert [trial.status for trial in experiment.trials] == ["TERMINATED"] * 2

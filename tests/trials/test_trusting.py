@@ -14,8 +14,8 @@ from nbckpt.trials.catalog import Catalog
 
 
 def train(config: dict[str, Any]) -> None:
-    found = nbckpt.get_checkpoint()
-    done = found.to_dict()["done"] if found else 0
+    checkpoint = nbckpt.get_checkpoint()
+    done = checkpoint.to_dict()["done"] if checkpoint else 0
     for step in range(done + 1, 5):
         nbckpt.report(loss=1 / step, checkpoint={"done": step})
 

@@ -67,7 +67,9 @@ def test_a_trial_that_another_kernel_finished_is_not_run_again() -> None:
     assert (here.trials[0].status, here.trials[0].attempts) == (Status.TERMINATED, 2)
 
 
-@pytest.mark.parametrize("look", [Experiment.table, Experiment.dataframe, lambda it: it.best("loss", "min")])
+@pytest.mark.parametrize(
+    "look", [Experiment.table, Experiment.dataframe, lambda experiment: experiment.best("loss", "min")]
+)
 def test_every_view_shows_changes_of_another_kernel(look: Callable[[Experiment], Any]) -> None:
     fails = [True]
     here = nbckpt.run(failing(fails), name="e")

@@ -166,12 +166,12 @@ def test_find_trials_searches_all_experiments(session: Session, tmp_path: Path) 
     everything = nbckpt.find_trials()
     assert list(everything["trial"]) == ["t0", "t1", "t2", "t0"]
     assert everything["config/net/size"].iloc[-1] == 4
-    found = nbckpt.find_trials(tmp_path / "store", "tag == 'good' or acc > 0.1")
-    assert [tuple(row) for row in found[["experiment", "trial", "status"]].values] == [
+    frame = nbckpt.find_trials(tmp_path / "store", "tag == 'good' or acc > 0.1")
+    assert [tuple(row) for row in frame[["experiment", "trial", "status"]].values] == [
         ("a", "t2", "done"),
         ("b", "t0", "done"),
     ]
-    assert (found["note"][0], found["tags"][0], found["val/loss"][0]) == ("better edges", ("good",), 3)
+    assert (frame["note"][0], frame["tags"][0], frame["val/loss"][0]) == ("better edges", ("good",), 3)
     assert len(nbckpt.find_trials(tmp_path / "store/experiments", "lr >= 2")) == 2
     assert len(nbckpt.find_trials(tmp_path / "nothing")) == 0
     with pytest.raises(UsageError, match="no trial has 'acx'"):
@@ -181,8 +181,8 @@ def test_find_trials_searches_all_experiments(session: Session, tmp_path: Path) 
 def test_find_trials_at_a_url_downloads_no_checkpoint(session: Session, tmp_path: Path) -> None:
     run(session, "note", "a/t0", "hello", "there")
     run(session, "push", "memory://where/store")
-    found = nbckpt.find_trials("memory://where/store", "note == 'hello there' or acc == 0.5")
-    assert list(found["experiment"] + "/" + found["trial"]) == ["a/t0", "b/t0"]
+    frame = nbckpt.find_trials("memory://where/store", "note == 'hello there' or acc == 0.5")
+    assert list(frame["experiment"] + "/" + frame["trial"]) == ["a/t0", "b/t0"]
 
 
 def test_a_damaged_experiment_is_left_out(session: Session, tmp_path: Path, caplog: Any) -> None:

@@ -161,7 +161,7 @@ class Trials:
         """Return the metric and the mode, by default those of the experiment."""
         metric, mode = metric or self.metric, mode or self.mode
         if not metric or mode not in {"min", "max"}:
-            raise UsageError("Which metric? Give metric='loss' and mode='min', or mode='max'")
+            raise UsageError("which metric? Give metric='loss' and mode='min', or mode='max'")
         return metric, mode
 
     def best(self, metric: str | None = None, mode: str | None = None, scope: str = "last") -> TrialResult:

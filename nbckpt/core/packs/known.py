@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
+from typing import Protocol
 
-from nbckpt.core.packs.format import Blob, pack_of, read_index, size_of
+from nbckpt.core.packs.format import Blob, pack_key, pack_of, parse_index, read_index, size_of
 from nbckpt.errors import CorruptError, FormatError, NotFoundError
 from nbckpt.store import Store
+
+
+class Heads(Protocol):
+    """Knows the heads of many packs; see core/catalogue.py."""
+
+    def heads(self, read: Container[str]) -> Iterable[tuple[str, Iterable[tuple[str, bytes]]]]:
+        """Yield the parts that were not *read* yet: a name, and the packs with their heads."""
 
 
 class Known:
@@ -17,6 +25,35 @@ class Known:
         self._store = store
         self._packs: dict[str, int] = {}
         self._blobs: dict[bytes, tuple[str, int]] = {}
+        self._parts: set[str] = set()
+        self._unchecked: set[str] = set()
+
+    def learn(self, heads: Heads, packs: Iterable[str]) -> None:
+        """Add the packs that a catalogue knows, and these *packs*. Before their blobs are shared: `stale`."""
+        for part, known in heads.heads(self._parts):
+            for pack, head in known:
+                with contextlib.suppress(CorruptError, FormatError):
+                    self._add_unchecked(pack, parse_index(head, pack))
+            self._parts.add(part)
+        for pack in packs:
+            with contextlib.suppress(NotFoundError, CorruptError, FormatError):
+                if pack not in self._packs:
+                    self._add_unchecked(pack, read_index(self._store, pack))
+
+    def _add_unchecked(self, pack: str, blobs: Sequence[Blob]) -> None:
+        if pack not in self._packs:
+            self._unchecked.add(pack)
+            self.add(pack, blobs)
+
+    def stale(self, packs: Iterable[str]) -> set[str]:
+        """Return those of *packs* that were learned and are not whole in the store."""
+        # see docs/decisions/0044
+        doubtful = self._unchecked & {*packs}
+        self._unchecked -= doubtful
+        return {pack for pack in doubtful if self._size(pack_key(pack)) != self._packs.get(pack)}
+
+    def _size(self, key: str) -> int | None:
+        return dict(self._store.sizes(key)).get(key)
 
     def refresh(self) -> None:
         """Add new packs, and forget packs that are gone or whose size does not match their index.
@@ -55,3 +92,7 @@ class Known:
     def find(self, name: bytes) -> tuple[str, int] | None:
         """Return the pack of a blob and its position there, or None if the store does not have the blob."""
         return self._blobs.get(name)
+
+    def has_all(self, names: Iterable[bytes]) -> bool:
+        """Tell whether the store has all of these blobs."""
+        return all(map(self._blobs.__contains__, names))

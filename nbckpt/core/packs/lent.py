@@ -23,19 +23,28 @@ class _Range:
     def blobs(self) -> Iterator[tuple[int, bytes, memoryview]]:
         """Yield the position, the digest and the memory of each blob."""
         for at, name in enumerate(self.stored.digests):
-            yield at, name, self.memory[at * self.blob : (at + 1) * self.blob]
+            yield at, name, self.at(at)
+
+    def at(self, position: int) -> memoryview:
+        """Return the memory of one blob."""
+        return self.memory[position * self.blob : (position + 1) * self.blob]
 
 
 class Lent:
     """The memory lent to one packer.
 
+    Args:
+        algorithms: The algorithms that hash.
+        touched: Returns the positions of those blobs of a range that may have changed during the save.
+
     Attributes:
         has_lost: Whether a pack was not put, because memory in it had changed.
     """
 
-    def __init__(self, algorithms: Algorithms) -> None:
+    def __init__(self, algorithms: Algorithms, touched: Callable[[Stored], Iterable[int]]) -> None:
         self.has_lost = False
         self._digest = algorithms.digest
+        self._touched = touched
         self._ranges: list[_Range] = []
         self._lost: list[Piece] = []
         self._is_watched = False
@@ -72,4 +81,7 @@ class Lent:
         return [partial(self._check, part) for part in self._ranges if not part.stored.changed]
 
     def _check(self, part: _Range) -> None:
-        part.stored.changed |= any(self._digest(memory) != name for _, name, memory in part.blobs())
+        names = part.stored.digests
+        part.stored.changed |= any(
+            self._digest(part.at(at)) != names[at] for at in self._touched(part.stored)
+        )

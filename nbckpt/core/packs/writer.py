@@ -34,6 +34,7 @@ from nbckpt.core.packs.format import (
     parse_index,
     salt,
 )
+from nbckpt.core.packs.hashes import Hashes
 from nbckpt.core.packs.known import Known
 from nbckpt.core.packs.lent import Lent
 from nbckpt.core.packs.pools import Pool
@@ -54,6 +55,8 @@ RECORD_BLOB = 1 << 20
 _BLOB, _LARGE_BLOB, _LARGE = 256 << 10, 1 << 20, 1 << 30
 _STRETCH = 4 << 20
 _MUCH = 256 << 20
+_FEW = 4
+"""The number of blobs that are hashed faster than they are handed to a thread."""
 _HASHERS, _WRITERS = 2, 4  # see docs/decisions/0002
 _COPIED_PACK, _COPIED_PACKS = 16 << 20, 2
 """The size of packs of copied blobs, and how many are written at once: copies take memory."""
@@ -105,7 +108,8 @@ class Packer:
         self._puts: list[Future[Any]] = []
         self._tickets, self._turn = 0, 1
         self._hashed: dict[int, list[Piece]] = {}
-        self._lent = Lent(algorithms)
+        self._unwritten = Hashes(algorithms)
+        self._lent = Lent(algorithms, self._unwritten.touched)
         self._indexes: dict[str, list[Blob]] = {}
         self._failed = threading.Event()
         self._total = self._done = 0
@@ -123,6 +127,7 @@ class Packer:
         for threads in (self._pool, self._writers):
             if threads is not None:
                 threads.shutdown(wait=True, cancel_futures=True)
+        self._unwritten.end()
 
     def add(self, data: Buffer, *, lent: bool = True) -> Stored:
         """Take a buffer. Its blobs stay raw if it is large enough to be mapped.
@@ -169,15 +174,17 @@ class Packer:
 
     def runs(self, stored: Stored) -> list[Run]:
         """Return the place of the bytes in packs. Call it after `finish`."""
+        here, known = self._places.get, self._known.find
         runs: list[Run] = []
+        pack, first, end = "", 0, 0
         for name in stored.digests:
-            pack, at = self._places.get(name) or self._known.find(name) or ("", 0)
-            last = runs[-1] if runs else None
-            if last and last[0] == pack and last[1] + last[2] == at:
-                runs[-1] = (pack, last[1], last[2] + 1)
-            else:
-                runs.append((pack, at, 1))
-        return runs
+            where, at = here(name) or known(name) or ("", 0)
+            if where != pack or at != end:
+                if end > first:
+                    runs.append((pack, first, end - first))
+                pack, first = where, at
+            end = at + 1
+        return [*runs, (pack, first, end - first)] if stored.digests else runs
 
     def settle(self) -> None:
         """Wait until all data so far is hashed. Writing continues."""
@@ -207,17 +214,27 @@ class Packer:
         for check in self._lent.checks():
             self._submit(check)
         self._await(None)
+        self._unwritten.keep()
         for pack, blobs in self._indexes.items():
             self._known.add(pack, blobs)
 
     def _take(self, view: memoryview, blob: int, *, aligned: bool = False, lent: bool = False) -> Stored:
         stored = Stored(len(view), [b""] * -(-len(view) // blob))
         self._total += len(view)
+        if lent:
+            self._unwritten.known(view, blob, stored)
         step = len(view) if len(view) <= blob else max(_STRETCH, blob)
+        unknown = stored.digests.count(b"")
+        is_short = unknown <= max(1, min(_FEW, len(stored.digests) // 2))
         for start in range(0, len(view), step or 1):
-            work = partial(self._work, stored, view[start : start + step], start // blob, blob)
+            part = view[start : start + step]
+            names = stored.digests[start // blob : -(-(start + len(part)) // blob)]
+            if lent and all(names) and (self._dry or self._known.has_all(names)):
+                self._done += len(part)
+                continue
+            work = partial(self._work, stored, part, start // blob, blob)
             work = partial(work, self._ticket(), aligned=aligned, lent=lent)
-            work() if step == len(view) else self._submit(work)
+            work() if is_short else self._submit(work)
         return stored
 
     def _ticket(self) -> int:
@@ -241,7 +258,8 @@ class Packer:
             return
         cuts = [view[at : at + blob] for at in range(0, len(view), blob)]
         algorithms, digest = self.algorithms, self.algorithms.digest
-        names = [digest(cut) for cut in cuts]
+        known = stored.digests[first : first + len(cuts)]
+        names = [name or digest(cut) for name, cut in zip(known, cuts, strict=True)]
         stored.digests[first : first + len(names)] = names
         if self._dry:
             return

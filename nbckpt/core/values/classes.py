@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import EnumMeta
 from functools import partial
+from types import FunctionType, MemberDescriptorType
 from typing import Any, Literal
 
 from cloudpickle import cloudpickle
@@ -21,8 +22,9 @@ from cloudpickle import cloudpickle
 from nbckpt._private_apis import class_tracker
 from nbckpt.store import Buffer
 
-Origin = Literal["live", "new", "apart"]
-"""The origin of classes: the live classes if they exist; new ones; or new ones that nobody else sees."""
+Origin = Literal["live", "same", "new", "apart"]
+"""The origin of classes: the live classes if they exist; the same, with the attributes that they had at the
+save; new ones; or new ones that nobody else sees."""
 
 MOVED = {
     "nbckpt.state": "nbckpt.states",
@@ -63,9 +65,9 @@ class Classes:
     """The notebook's classes while one checkpoint is loaded.
 
     Args:
-        origin: `live` gives loaded instances the live class, as it is now. `new` gives them the class as it
-            was at the save, and leaves the live class alone. `apart` does the same, for values that are only
-            inspected.
+        origin: `live` gives loaded instances the live class, as it is now. `same` gives them the live class
+            too, and sets it back to what it was at the save. `new` gives them the class as it was at the
+            save, and leaves the live class alone. `apart` does the same, for values that are only inspected.
         namespace: The namespace of the live classes.
     """
 
@@ -86,9 +88,10 @@ class Classes:
         number = arguments[at]
         if number not in self._made:
             live = self._bound.get(number) or self._tracker.classes.get(number)
-            if live is not None and self._origin == "live":
+            if live is not None and (self._origin == "live" or self._may_set_back(live)):
                 self._made[number] = live
-                self._whole.add(live)
+                if self._origin == "live":
+                    self._whole.add(live)
             else:
                 kind, name, bases, *rest = arguments
                 rest[at - 3] = None
@@ -101,9 +104,15 @@ class Classes:
         """Set the attributes of a new class. A class that already has its attributes keeps them."""
         if kind not in self._whole:  # a live class is complete: see docs/decisions/0011
             self._whole.add(kind)
+            for name in _added(kind, state[0]) if self._origin == "same" else ():
+                type.__delattr__(kind, name)
             filler(kind, state)
             _intern_attribute_names(kind)
         return kind
+
+    def _may_set_back(self, live: type) -> bool:
+        """Tell whether to set a live class back. Members of an enumeration cannot be set."""
+        return self._origin == "same" and not isinstance(live, EnumMeta)
 
     def _maker(self, kind: type) -> Any:
         """Return the maker of a metaclass's classes. A metaclass of the notebook ran before the save."""
@@ -133,6 +142,17 @@ class Classes:
             with self._tracker.lock:
                 self._tracker.numbers[made] = number
                 self._tracker.classes[number] = made
+
+
+def _added(kind: type, saved: Mapping[str, Any]) -> list[str]:
+    """Return the attributes and methods that a class got since it was saved. Others are Python's own."""
+    return [
+        name
+        for name, value in vars(kind).items()
+        if name not in saved
+        and (isinstance(value, FunctionType) or not name.startswith(("__", "_abc_")))
+        and not isinstance(value, MemberDescriptorType)
+    ]
 
 
 def _intern_attribute_names(kind: type) -> None:

@@ -60,6 +60,11 @@ def _in_classes(seen: Sequence[object], classes: Sequence[tuple[int, object]]) -
     return inside
 
 
+def can_change(kind: type) -> bool:
+    """Tell whether objects of a type can change."""
+    return _look_at(kind)[0]
+
+
 def _look_at(kind: type) -> tuple[bool, dict[int, object]]:
     """Tell whether objects of a type can change. Also return the objects that the classes keep, by id."""
     facts = _seen_kinds.get(kind)

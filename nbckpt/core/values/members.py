@@ -181,7 +181,7 @@ def _by_size(
     others: list[list[str]] = []
     for names in objects:
         value = items[names[0]]
-        size = _rough_size(value)
+        size = rough_size(value)
         if size < _LARGE:
             others.append(names)
         else:
@@ -191,7 +191,7 @@ def _by_size(
     return [names for _, names in arrays], [names for _, names in frames], others
 
 
-def _rough_size(value: Any) -> int:
+def rough_size(value: Any) -> int:
     """Return the size that a value itself reports cheaply, or 0."""
     if type(value) in _SMALL:
         return 0

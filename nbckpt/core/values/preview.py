@@ -128,6 +128,11 @@ class _Repr(reprlib.Repr):
 
     repr_bytes = repr_bytearray = reprlib.Repr.repr_str  # this does not make the whole text first
 
+    def repr_ndarray(self, array: Any, level: int) -> str:
+        """Return a short text of a long array in a container. NumPy makes a text of 1,000 elements first."""
+        text = _numpy_text(array) if array.size > MOST_TEXT // 2 else ""
+        return f"array({text})" if text else str(self.repr_instance(array, level))
+
 
 _REPR = _Repr()
 

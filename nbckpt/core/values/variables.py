@@ -9,16 +9,19 @@ because a record for each would be larger than they are; see docs/decisions/0060
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
+from nbckpt.core.algorithms import Algorithms
 from nbckpt.core.manifest import Group, Skipped, Value
+from nbckpt.core.memory.pages import LEAST
 from nbckpt.core.packs.content import Content, Stored
 from nbckpt.core.packs.writer import Packer
 from nbckpt.core.spans import Overlaps, Span, merged
-from nbckpt.core.values.codec import paused_gc
+from nbckpt.core.values.codec import Pickled, dump, paused_gc
 from nbckpt.core.values.diagnose import global_names, path_to
 from nbckpt.core.values.members import Member, Taker, pickle_each, why_changing
 from nbckpt.core.values.preview import describe
@@ -38,6 +41,23 @@ class _Draft:
     separate: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Print:
+    """A fingerprint of a value. If it is equal for all mates, their values and what they share are equal.
+
+    Attributes:
+        digest: The digest of the value; see `Value.digest`.
+        mates: The names that share objects with it, its own included.
+        shared: The digests of the record that holds all mates, if there are several.
+        memory: The address and the size of each of its buffers that the page record can watch.
+    """
+
+    digest: str
+    mates: frozenset[str]
+    shared: bytes
+    memory: tuple[tuple[int, int], ...] = field(compare=False)
+
+
 @dataclass
 class Captured:
     """The result of `capture`. Call `values` and `groups` after the packer has finished."""
@@ -48,6 +68,24 @@ class Captured:
     warnings: list[str] = field(default_factory=list)
     previews: dict[str, dict[str, Any]] = field(default_factory=dict)
     pictures: dict[str, Stored] = field(default_factory=dict)
+    memory: dict[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+    constant: set[str] = field(default_factory=set)
+
+    def prints(self, algorithms: Algorithms) -> dict[str, Print]:
+        """Return the fingerprint of each value. Call it after the packer has hashed everything."""
+        prints: dict[str, Print] = {}
+        for draft in self.drafts:
+            every = frozenset(name for member in draft.members for name in member.names)
+            is_shared = len(draft.members) > 1 or draft.members[0].names[0] not in self.constant
+            is_shared = is_shared and not draft.separate
+            record = b"".join(draft.record.digests) if is_shared and len(every) > 1 else b""
+            for member in draft.members:
+                digest = member.digest(algorithms.digest)
+                memory = self.memory.get(member.names[0], ())
+                for name in member.names:
+                    mates = every if is_shared else frozenset({name})
+                    prints[name] = Print(digest, mates, record, memory)
+        return prints
 
     def groups(self, packer: Packer) -> tuple[Group, ...]:
         """Return the groups, with the places of their bytes."""
@@ -116,13 +154,39 @@ def capture(
         missing = {name for name in absent if not isinstance(namespace.get(name), ModuleType)}
         _warn(members, missing, captured)
         for member in members:
+            large = ((span.address, span.size) for span in member.pickled.buffers if span.size >= LEAST)
+            captured.memory[member.names[0]] = tuple(span for span in large if span[0] > 0)
+            if not (member.pickled.links or member.pickled.class_links or member.pickled.reached):
+                captured.constant.add(member.names[0])
             member.release()
     return captured
 
 
+def with_sharing(names: Iterable[str], items: Mapping[str, Any], namespace: dict[str, Any]) -> set[str]:
+    """Return names of *items* with the names of all values that share objects or memory with theirs.
+
+    A value that cannot be pickled shares nothing here.
+    """
+    wanted, parts = set(names), {}
+    for name, value in items.items():
+        with suppress(Exception):  # any exception of the value's own pickling
+            parts[name] = dump([value], namespace, write=len)
+    here = list(parts)
+    for group in _groups(list(parts.values())):
+        together = {here[at] for at in group}
+        if together & wanted:
+            wanted |= together
+    return wanted
+
+
 def _connected(members: list[Member]) -> list[list[Member]]:
     """Return the members in groups. Members that reach one object, or overlapping memory, share a group."""
-    parent = list(range(len(members)))
+    return [[members[at] for at in group] for group in _groups([member.pickled for member in members])]
+
+
+def _groups(parts: Sequence[Pickled]) -> list[list[int]]:
+    """Return the positions of records in groups; see `_connected`."""
+    parent = list(range(len(parts)))
 
     def root(at: int) -> int:
         while parent[at] != at:
@@ -131,27 +195,25 @@ def _connected(members: list[Member]) -> list[list[Member]]:
         return at
 
     owner: dict[int, int] = {}
-    for at, member in enumerate(members):
-        for link in member.pickled.links:
+    for at, part in enumerate(parts):
+        for link in part.links:
             first = owner.setdefault(id(link), at)
             if first != at:
                 parent[root(at)] = root(first)
-    for at, member in enumerate(members):
-        for link in member.pickled.class_links:
+    for at, part in enumerate(parts):
+        for link in part.class_links:
             if id(link) in owner:
                 parent[root(at)] = root(owner[id(link)])
-    reach = sorted(
-        (span.address, span.end, at) for at, member in enumerate(members) for span in member.pickled.reached
-    )
+    reach = sorted((span.address, span.end, at) for at, part in enumerate(parts) for span in part.reached)
     end, last = 0, -1
     for low, high, at in reach:
         if low < end:
             parent[root(at)] = root(last)
         if high > end:
             end, last = high, at
-    groups: dict[int, list[Member]] = {}
-    for at, member in enumerate(members):
-        groups.setdefault(root(at), []).append(member)
+    groups: dict[int, list[int]] = {}
+    for at in range(len(parts)):
+        groups.setdefault(root(at), []).append(at)
     return list(groups.values())
 
 

@@ -33,6 +33,8 @@ _STYLE = (
     ".nbckpt-panel .widget-tab .lm-TabBar .lm-TabBar-tab { color: var(--jp-ui-font-color1); }</style>"
 )
 _AGAIN = "Run this cell again to show the controls."
+_TRIES = 20
+"""How often an update that fails is tried when nothing changes any longer: the last one must be seen."""
 _SHARE = 4
 """After an update, wait at least this many times as long as the update took."""
 
@@ -80,6 +82,9 @@ class Panel:
         self._closed = threading.Event()
         self._ticker: threading.Thread | None = None
         self._lock = threading.Lock()
+        self._failures = 0
+        self._is_behind = False
+        """Whether the data may have changed since the tab last showed it."""
         # The context of the cell: without it, some kernels refuse output of a thread.
         self._context = copy_context()
         self._controller = Controller(open_session, is_busy, self.follow)
@@ -139,9 +144,9 @@ class Panel:
 
     def follow(self) -> None:
         """Update the panel in a thread while data changes by itself. This call never waits for a command."""
-        is_alive = False
+        is_alive = self._is_behind and self._failures < _TRIES
         with self._controller.saying():  # an error must not reach a caller outside the panel
-            is_alive = self._tab.is_alive
+            is_alive = is_alive or self._tab.is_alive
         if not is_alive:
             return
         with self._lock:
@@ -158,10 +163,15 @@ class Panel:
         return self._tabs[self._front.selected_index or 0]
 
     def _refresh(self) -> None:
+        self._failures += 1  # until it has succeeded
         with self._controller.turn, self._controller.saying():
             if not self._closed.is_set():
+                self._is_behind = True
+                is_alive = self._tab.is_alive  # before it is shown: it may end meanwhile
                 self._tab.refresh()
                 self._controller.refresh()
+                self._is_behind = is_alive
+            self._failures = 0
 
     def _tick(self) -> None:
         took = 0.0
@@ -169,9 +179,8 @@ class Panel:
         try:
             while is_alive and not self._closed.wait(max(_PERIOD_S, _SHARE * took)):
                 began = time.monotonic()
-                with self._controller.saying():
-                    is_alive = self._tab.is_alive
                 self._refresh()
+                is_alive = self._is_behind and self._failures < _TRIES
                 self._controller.static_copy.tick()
                 took = time.monotonic() - began
             self._controller.static_copy.flush()

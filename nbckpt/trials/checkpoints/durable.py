@@ -16,6 +16,7 @@ from functools import partial
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, UsageError
 from nbckpt.store import Data, Store
 from nbckpt.store.files import explained
+from nbckpt.sync.budget import MemoryBudget
 from nbckpt.sync.files import contents
 from nbckpt.sync.transfer import ATTEMPTS, BACKOFF_S, TransferPool
 from nbckpt.trials.checkpoints.record import PREFIX, SUFFIX, Record
@@ -68,14 +69,16 @@ class DurableFolder(RemoteFolder):
             return
         self._remove_from(pool, record.name)
         sizes = {f"{record.name}/{path}": size for path, (size, _) in record.files.items()}
-        pool.all(partial(self._put_file, pool, key, size) for key, size in sizes.items())
+        budget = MemoryBudget()
+        pool.all(partial(self._put_file, pool, budget, key, size) for key, size in sizes.items())
         # The record goes last: a failure above this line leaves files that no record names.
         pool.one(partial(self._put_data, pool, record.name + SUFFIX, record.encode()))
 
-    def _put_file(self, pool: TransferPool, key: str, size: int) -> None:
-        with explained("read", self.folder / key):
-            data = contents(self.folder / key, size)
-        self._put_data(pool, key, data)
+    def _put_file(self, pool: TransferPool, budget: MemoryBudget, key: str, size: int) -> None:
+        with budget.holding(size, pool.cancel):
+            with explained("read", self.folder / key):
+                data = contents(self.folder / key, size)
+            self._put_data(pool, key, data)
 
     def _put_data(self, pool: TransferPool, key: str, data: Data) -> None:
         self.store.put(key, data)

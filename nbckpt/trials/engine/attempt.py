@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from nbckpt.errors import NbckptError, StoreError, TrialError
+from nbckpt.provenance.trial import of_worker
 from nbckpt.sync import SyncConfig
 from nbckpt.trials.checkpoints.durable import NotDurableError
 from nbckpt.trials.checkpoints.origin import lent
@@ -19,7 +20,8 @@ from nbckpt.trials.engine.system import SystemSampler
 from nbckpt.trials.executors import Executor, Job, Worker, WorkerEndedError
 from nbckpt.trials.executors.output import Speaker, listener, speaker, teeing
 from nbckpt.trials.model.log import Log
-from nbckpt.trials.model.metrics import Result
+from nbckpt.trials.model.metrics import FirstResult, Result
+from nbckpt.trials.model.reading import complete
 from nbckpt.trials.model.recorder import TrialRecorder
 from nbckpt.trials.model.retention import RetentionPolicy
 from nbckpt.trials.model.stopping import Stopper
@@ -191,6 +193,7 @@ class Attempt:
     def _start(self, held: ExitStack) -> Worker:
         """Record the start, and start the worker. *held* keeps what the trial starts from."""
         settings, trial = self._settings, self.trial
+        complete(self._state)
         self._checkpoints = settings.trainable.checkpoints_in(trial.folder, self._name)
         self._checkpoints.sweep()
         self._origin, notes = self._checkpoints.newest_whole(self._state.checkpoint or "")
@@ -238,6 +241,8 @@ class Attempt:
         """Take in one result. Return whether the trial may continue."""
         settings, trial, metrics = self._settings, self.trial, result.metrics
         reason = given_up = ""
+        if type(result) is FirstResult and settings.provenance:
+            of_worker(trial.folder, result.origin)
         if self._sampler is not None and (load := self._sampler.sample()):
             self._recorder.load(load)
         if metrics:

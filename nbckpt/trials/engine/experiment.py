@@ -40,7 +40,7 @@ class Experiment(Result):  # see docs/decisions/0019
     """Trials of one function, and their progress. Any thread may call every method.
 
     Its repr is its table; a notebook shows the table. One process at a time runs an experiment; any number
-    of processes may look at it.
+    of processes may look at it, and may track trials of the same experiment.
 
     Attributes:
         name: Its name, which is the name of its folder.
@@ -126,8 +126,8 @@ class Experiment(Result):  # see docs/decisions/0019
         return self._runner.notes
 
     def runs_elsewhere(self) -> bool:
-        """Return whether another process runs the experiment."""
-        return not self.running and self._runner.claim.is_elsewhere()
+        """Return whether another process runs the experiment, or has a tracked trial of it open."""
+        return bool(self._runner.elsewhere())
 
     def interrupted(self, trial: Trial) -> bool:
         """Return whether a trial was interrupted: its journal says that it runs, but nobody runs it."""
@@ -319,7 +319,7 @@ class Experiment(Result):  # see docs/decisions/0019
         """
         self.refresh()
         runner, name = self._runner, self._name_of(trial)
-        if self.runs_elsewhere():
+        if not runner.is_tracked and self.runs_elsewhere():
             runner.resumable(name, errored=errored, runs_elsewhere=True)
             if self._hand_over("resume", name, errored=errored):
                 return self
@@ -332,17 +332,15 @@ class Experiment(Result):  # see docs/decisions/0019
         return "" if trial is None else self.trial(trial).id
 
     def _ask(self, verb: Literal["pause", "stop", "checkpoint"], trial: str | Trial | None) -> None:
-        """Ask the process that runs the experiment, if there is another one; else do it here."""
-        name = self._name_of(trial)
-        if not self._hand_over(verb, name):
-            getattr(self._runner, verb)(name)
+        """Ask the other processes that run the trial, or all trials; do the rest here."""
+        name, runner = self._name_of(trial), self._runner
+        if name not in [other for other in runner.elsewhere(name) if self._hand_over(verb, other)]:
+            getattr(runner, verb)(name)
 
     def _hand_over(self, verb: control.Verb, name: str, *, errored: bool = False) -> bool:
-        """If another process runs the experiment, ask that process. Return whether it was asked."""
-        if not self.runs_elsewhere():
-            return False
+        """Ask the process that runs a trial, or the experiment. Return False if it has ended meanwhile."""
         request = control.ControlRequest(verb, name, errored=errored)
-        is_asked = control.hand_over(self.folder, request, self.runs_elsewhere)
+        is_asked = control.hand_over(self.folder, request, lambda: name in self._runner.elsewhere(name))
         self.refresh()
         return is_asked
 

@@ -18,7 +18,7 @@ from nbckpt.render.output import Output, current_shell, is_kernel
 from nbckpt.states.maker import Maker
 from nbckpt.trials.engine.experiment import Experiment
 from nbckpt.trials.engine.open_attempt import OpenAttempt
-from nbckpt.trials.engine.pool import WorkerPool
+from nbckpt.trials.engine.runner import Runner
 from nbckpt.trials.executors.output import listener
 from nbckpt.trials.model.trial import Trial
 from nbckpt.trials.training.namespace import savable
@@ -70,7 +70,7 @@ class OpenTrial(Result):
         maker: The code that opened it.
     """
 
-    def __init__(self, experiment: Experiment, pool: WorkerPool, attempt: OpenAttempt, maker: Maker) -> None:
+    def __init__(self, experiment: Experiment, runner: Runner, attempt: OpenAttempt, maker: Maker) -> None:
         reporter = attempt.reporter
         self.trial: Trial = attempt.trial
         self.experiment = experiment
@@ -83,7 +83,7 @@ class OpenTrial(Result):
         self._reporter = reporter
         self._session = _OpenSession(reporter, self._take)
         self._attempt = attempt
-        self._pool = pool
+        self._runner = runner
         self._output = Output()
         self._due = 0.0
         self._shown = ""
@@ -215,7 +215,7 @@ class OpenTrial(Result):
                 listener.set(None)
             if pause:
                 self._attempt.signal = "pause"
-            self._pool.close(self._attempt, error)
+            self._runner.close(self._attempt, error)
             self._show()
 
     def _end_as_asked(self) -> None:

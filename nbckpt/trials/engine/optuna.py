@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from nbckpt._private_apis import optuna_trial_id
 from nbckpt.errors import UsageError
 from nbckpt.trials.engine.search import Search
+from nbckpt.trials.model.drawing import domains, with_values
 from nbckpt.trials.model.metrics import PLAIN, lookup
-from nbckpt.trials.model.space import Choice, Grid, Integer, Uniform, domains, with_values
+from nbckpt.trials.model.space import Choice, Grid, Integer, Uniform
 from nbckpt.trials.model.spec import Spec
 from nbckpt.trials.model.trial import Status, Trial
 from nbckpt.trials.model.view import ExperimentView
@@ -114,12 +115,12 @@ class OptunaSearch(Search):
 
     def _outcome(self, trial: Trial) -> tuple[TrialState, float | None]:
         """Return the state and the value with which the study learns of a trial's end."""
-        values = trial.metric(self._metric)[-1:]
+        value = trial.newest(self._metric)
         if trial.stopped_early:
             return self._states.PRUNED, None
-        if trial.status in {Status.ERROR, Status.DAMAGED} or not values or values[0] != values[0]:
+        if trial.status in {Status.ERROR, Status.DAMAGED} or value is None or value != value:
             return self._states.FAIL, None
-        return self._states.COMPLETE, values[0]
+        return self._states.COMPLETE, value
 
     def _add(self, trial: Trial, state: TrialState, value: float | None) -> None:
         """Tell the study of a trial that it did not suggest, unless the trial is outside the space."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from nbckpt.core.trust import open_signer
 from nbckpt.errors import StoreError, UsageError
@@ -15,21 +15,20 @@ from nbckpt.sync.shutdown import before_the_end
 from nbckpt.trials.engine import shutdown
 from nbckpt.trials.engine.attempt import RunSettings
 from nbckpt.trials.engine.callbacks import Callbacks
-from nbckpt.trials.engine.claim import Claim
+from nbckpt.trials.engine.claim import Claim, OpenClaims
 from nbckpt.trials.engine.control import ControlRequest, Owner
+from nbckpt.trials.engine.files import ExperimentFiles
 from nbckpt.trials.engine.open_attempt import OpenAttempt
 from nbckpt.trials.engine.pool import WorkerPool
 from nbckpt.trials.engine.search import SafeSearch, Search
 from nbckpt.trials.engine.upload import callbacks_of
 from nbckpt.trials.executors import Executor, open_executor
 from nbckpt.trials.executors.cell import CellExecutor, only_in_its_loop
-from nbckpt.trials.model import journal, params
 from nbckpt.trials.model import spec as spec_file
 from nbckpt.trials.model.recorder import TrialRecorder
-from nbckpt.trials.model.space import recalled
 from nbckpt.trials.model.spec import Spec
 from nbckpt.trials.model.stopping import Stopper
-from nbckpt.trials.model.trial import STOPPED, Status, Trial, read_trials, state_of
+from nbckpt.trials.model.trial import STOPPED, Status, Trial
 from nbckpt.trials.model.trust import trust_trials
 from nbckpt.trials.training.function import trainable_class
 from nbckpt.trials.views.metrics import unknown_metrics
@@ -38,94 +37,41 @@ from nbckpt.trials.views.statuses import no_trials
 _log = logging.getLogger("nbckpt")
 
 
-class Runner:
+class Runner(ExperimentFiles):
     """Reads, claims, runs and controls the trials of one experiment. Any thread may call it.
 
     It acts in this process only; an `Experiment` asks another process that runs the trials.
 
     Attributes:
-        folder: The experiment's folder.
-        spec: Its specification.
-        trials: The trials by their short names, in the order in which they were made.
-        version: A number that grows with every change.
         pool: The worker threads.
         claim: The lock of the process that runs the experiment.
+        opened: The locks of the tracked trials that this process has open.
     """
 
     def __init__(self, folder: Path, spec: Spec) -> None:
-        self.folder = folder
-        self.spec = spec
-        self.trials: dict[str, Trial] = {}
-        self.version = 0
+        super().__init__(folder, spec)
         self.pool = WorkerPool(folder.name)
         self.claim = Claim(folder, self.pool.changed)
-        self._spec_at: Any = None
+        self.opened = OpenClaims(folder)
         self._search = SafeSearch()
         self._executor: str | Executor | None = None
         self._owner: Owner | None = None
         self._experiment: shutdown.Running | None = None
 
-    # The experiment's files.
-
     def refresh(self) -> None:
-        """Take in the changes by another process. While the experiment runs here, nobody else writes it.
+        """Take in the changes by another process. Nobody else writes what runs here.
 
         Raises:
             CorruptError: The experiment's file is damaged.
         """
         with self.pool.changed:
-            stamp = journal.stamp(self.folder / spec_file.FILE)
-            if self.pool.workers or stamp is None:
-                return
-            if stamp != self._spec_at:
-                spec = spec_file.read(self.folder).spec
-                if spec.created_at != self.spec.created_at:  # another experiment with this name
-                    self.trials.clear()
-                self.spec, self._spec_at = spec, stamp
-            for trial in read_trials(self.folder, self.trials):
-                if self.trials.get(trial.id) is not trial:  # new, or written to since
-                    known, new = state_of(self.trials.setdefault(trial.id, trial)), vars(state_of(trial))
-                    vars(known).update(new | {"config": recalled(self.spec.config, trial.config)})
-                    self.version += 1
+            if self.is_tracked or not self.pool.workers:
+                self._read_again(self.pool.running, self.lost)
 
-    def write_spec(self, spec: Spec) -> None:
-        """Replace the experiment's spec. The caller has claimed the experiment."""
-        is_known = self.spec.trainable is not None
-        self.spec = spec
-        spec_file.write(self.folder, spec, open_signer())
-        self._spec_at = journal.stamp(self.folder / spec_file.FILE)
-        if not is_known:
-            self._recall_configs()
-
-    def _recall_configs(self) -> None:
-        """Give trials that were read from the disk the values that JSON cannot express."""
-        for trial in self.trials.values():
-            state = state_of(trial)
-            state.config = recalled(self.spec.config, state.config)
-
-    def add(self, *configs: Mapping[str, Any]) -> list[Trial]:
-        """Make a new trial of each configuration, all in one step. None of them runs yet."""
-        first = int(self._new_id()[1:])
-        trials = [Trial(self.folder / f"t{number}", config) for number, config in enumerate(configs, first)]
-        params.write({trial.folder: trial.config for trial in trials})
-        self.trials |= {trial.id: trial for trial in trials}
-        return trials
-
-    def _new_id(self) -> str:
-        # Not the number of trials: after the loss of a machine, some of them may be missing.
-        newest = next(reversed(self.trials), "t-1")
-        return f"t{int(newest[1:]) + 1}"
-
-    def trial(self, name: str) -> Trial:
-        """Return a trial by its short name.
-
-        Raises:
-            UsageError: There is no such trial.
-        """
-        if name not in self.trials:
-            known = ", ".join(list(self.trials)[:8]) or "none yet"
-            raise UsageError(f"{self.folder.name!r} has no trial {name!r}: there are {known}")
-        return self.trials[name]
+    @property
+    def is_tracked(self) -> bool:
+        """Whether plain loops make its trials. Then any number of processes may have trials of it open."""
+        return self.spec.executor == CellExecutor.name
 
     def _chosen(self, name: str) -> tuple[Trial, ...]:
         """Return one trial, or all if there is no name."""
@@ -179,9 +125,28 @@ class Runner:
             self.wait(0)  # if trials run in this thread, all of them have ended
 
     def open(self, experiment: shutdown.Running, trial: Trial) -> OpenAttempt:
-        """See `WorkerPool.open`. The caller has claimed the experiment."""
-        self._prepare(experiment, None, CellExecutor())
-        return self.pool.open(trial)
+        """See `WorkerPool.open`. The caller has claimed the experiment.
+
+        Raises:
+            UsageError: Another process has the trial open.
+            NbckptError: It cannot start; the trial has failed.
+        """
+        self.opened.acquire(trial.id)
+        try:
+            self._prepare(experiment, None, CellExecutor())
+            return self.pool.open(trial)
+        except BaseException:
+            self.opened.release(trial.id)
+            raise
+
+    def close(self, attempt: OpenAttempt, error: BaseException | None = None) -> None:
+        """See `WorkerPool.close`. The lock of the last trial is held until the last sync has ended."""
+        try:
+            self.pool.close(attempt, error)
+        finally:
+            with self.pool.changed:
+                if self.pool.running:
+                    self.opened.release(attempt.trial.id)
 
     def _prepare(
         self, experiment: shutdown.Running, search: Search | None, executor: str | Executor | None
@@ -264,20 +229,21 @@ class Runner:
     def suggest(self) -> Trial | None:
         """See `PoolClient.suggest`. A trial that cannot be made fails with the cause."""
         while self.to_suggest:
-            config = self._search.suggest(self._new_id())
+            config = self._search.suggest(self.new_id())
             if config is None:
                 break
             try:
                 return self.add(config)[0]
             except StoreError as error:
-                lost = self.trials[self._new_id()] = Trial(self.folder / self._new_id(), config)
+                lost = self.trials[self.new_id()] = Trial(self.folder / self.new_id(), config)
                 TrialRecorder(lost).lose(str(error))
                 self._search.ended(lost)
         return None
 
     def on_begin(self) -> None:
         """See `PoolClient.on_begin`: claim the experiment, and answer the requests of other processes."""
-        self.claim.acquire()
+        if not self.is_tracked:
+            self.claim.acquire()
         self._owner = Owner(self.folder, self._answer, self._note_refusal, self.pool.changed)
 
     def on_idle(self) -> None:
@@ -289,8 +255,31 @@ class Runner:
         """See `PoolClient.on_end`."""
         if self._owner is not None:
             self._owner.end()
-        self.claim.release()
+        if self.is_tracked:
+            self.opened.release()
+        else:
+            self.claim.release()
         self.touch()
+
+    # Other processes.
+
+    def elsewhere(self, name: str = "") -> list[str]:
+        """Return what other processes run of a trial, or of all if there is no name.
+
+        These are the names of trials; "" is an experiment that another process runs as a whole.
+        """
+        if self.is_tracked:
+            return [trial for trial in self.opened.elsewhere() if name in {"", trial}]
+        return [name] if not self.pool.workers and self.claim.is_elsewhere() else []
+
+    def lost(self, names: Sequence[str]) -> list[str]:
+        """See `Internals.lost`."""
+        if not names:
+            return []
+        if self.is_tracked:
+            known = {*self.pool.running, *self.opened.elsewhere()}
+            return [name for name in names if name not in known]
+        return [] if self.pool.workers or self.elsewhere() else [*names]
 
     # Control.
 
@@ -305,11 +294,12 @@ class Runner:
     def _signal(self, signal: Literal["pause", "stop"], name: str) -> None:
         """Ask running trials to pause or stop. Trials that do not run pause or stop at once."""
         pool = self.pool
-        with self.claimed(), pool.changed:
+        with nullcontext() if name in pool.running else self.claimed(), pool.changed:
+            elsewhere = self.elsewhere() if self.is_tracked else []
             for trial in self._chosen(name):
                 if attempt := pool.running.get(trial.id):
                     attempt.ask(signal)
-                elif trial in pool.line or not trial.finished:
+                elif trial.id not in elsewhere and (trial in pool.line or not trial.finished):
                     self._put_aside(trial, signal)
                     if trial in pool.line:
                         pool.line.remove(trial)
@@ -352,7 +342,7 @@ class Runner:
         trials = self.resumable(name, errored=errored)
         if self.spec.trainable is None:
             self.spec = spec_file.read(self.folder).load(open_signer(), trust=trust)
-            self._recall_configs()
+            self.recall_configs()
         if trust:
             trust_trials(self.folder, trials)
         self.launch(experiment, trials)
@@ -385,6 +375,8 @@ class Runner:
     def _answer(self, request: ControlRequest) -> bool:
         """Do what another process asks for. Return False if nothing runs now. The pool's lock is held."""
         if not self.pool.workers or self._experiment is None:
+            return False
+        if self.is_tracked and request.trial not in self.pool.running:  # another process has it open
             return False
         _log.info("%s is asked to %s by %s", self.folder.name, request.do, request.by)
         if request.do == "resume":

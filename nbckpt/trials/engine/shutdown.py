@@ -29,9 +29,6 @@ _log = logging.getLogger("nbckpt")
 class Running(ExperimentView, Protocol):
     """An experiment of this process, as its end knows it."""
 
-    def pause(self) -> None:
-        """Pause its trials."""
-
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until it does not run. Return whether that happened in time."""
 
@@ -100,7 +97,7 @@ def _wait_for(experiments: Sequence[Running], names: str) -> None:
 def _pause(experiments: Iterable[Running]) -> None:
     for experiment in experiments:
         try:
-            experiment.pause()
+            internals(experiment).pause()  # not what other processes have open
         except NbckptError as error:  # such as a full disk
             _log.error("%s cannot be paused: %s", experiment.name, error)
 

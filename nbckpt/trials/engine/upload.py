@@ -15,6 +15,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -26,14 +27,16 @@ from nbckpt.provenance.background import settle
 from nbckpt.provenance.trial import OBJECTS
 from nbckpt.render import size
 from nbckpt.settings import sync_thresholds
+from nbckpt.store import open_store
 from nbckpt.sync import BackgroundSyncer, DefaultSyncer, SyncConfig, get_node_to_storage_syncer
 from nbckpt.sync.adapter import background
-from nbckpt.sync.config import url_of
+from nbckpt.sync.config import AUTO, url_of
 from nbckpt.sync.syncer import TIMEOUT_S
 from nbckpt.sync.transfer import TransferOptions
 from nbckpt.trials.checkpoints.contents import incomplete
 from nbckpt.trials.checkpoints.origin import FOLDER as ORIGIN
 from nbckpt.trials.checkpoints.record import Record
+from nbckpt.trials.engine.sheets import note_change, renew_sheets
 from nbckpt.trials.engine.upload_task import EXCLUDE, FileSyncer, UploadTask, all_but_experiment, left_out
 from nbckpt.trials.model import spec
 from nbckpt.trials.model.callback import BackgroundCallback
@@ -93,7 +96,7 @@ class SyncerCallback(BackgroundCallback):
         self._done: set[str] = set()
         """The trials that ended and are up to date in `upload_dir`."""
         self._changed: Callable[[], object] = lambda: None
-        self._is_ending = self._is_given_up = False
+        self._is_ending = self._is_given_up = self._is_noted = False
         self._lock = threading.RLock()
         """Held while the tasks change, never while the callback waits."""
 
@@ -120,7 +123,7 @@ class SyncerCallback(BackgroundCallback):
         """See `Callback.setup`."""
         self._tasks.clear()
         self._done.clear()
-        self._is_given_up = False
+        self._is_given_up = self._is_noted = False
         self._changed = internals(experiment).touch
         self._url = ""
         trainable = experiment.spec.trainable
@@ -166,10 +169,24 @@ class SyncerCallback(BackgroundCallback):
             if trials:
                 self._send_experiment(trials[0].folder.parent)
                 self._await([OBJECTS, spec.FILE, ORIGIN])
+                self._renew_sheets(trials[0].folder.parent)
         finally:
             self._is_ending = False
         self._tasks = {name: task for name, task in self._tasks.items() if task.trouble}
         self._done.clear()
+
+    def _note(self) -> None:
+        """Note once that the experiment changes, for readers of the catalogue of trials."""
+        if self.config.syncer == AUTO and not self._is_noted:  # a user's syncer may know other URLs
+            note_change(open_store(self.config.upload_dir or ""), self._url.rpartition("/")[2])
+            self._is_noted = True
+
+    def _renew_sheets(self, folder: Path) -> None:
+        url, near = self.config.upload_dir or "", {folder.name: folder}
+        if self._is_noted:
+            options = TransferOptions(timeout=self.config.sync_timeout or TIMEOUT_S)
+            with suppress(StoreError):  # the note stays, so readers look at the files
+                options.work(url).one(lambda: renew_sheets(open_store(url), near.get))
 
     def wait_for_all(self) -> None:
         """Wait for the running uploads. Raise an error if one failed.
@@ -200,7 +217,7 @@ class SyncerCallback(BackgroundCallback):
         with self._lock:
             if (task := self._tasks.get(trial.id)) is None:
                 syncer, remote = background(self.config, self._clock), f"{self._url}/{trial.id}"
-                syncer.base_options = TransferOptions(incomplete=incomplete)
+                syncer.base_options = TransferOptions(incomplete=incomplete, before=self._note)
                 patterns = partial(left_out, artifacts=self.config.sync_artifacts)
                 task = self._tasks[trial.id] = UploadTask(syncer, trial.folder, remote, patterns)
             task.is_last = False

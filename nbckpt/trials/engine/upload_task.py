@@ -12,7 +12,7 @@ from pathlib import Path
 
 from nbckpt.provenance import trial as provenance
 from nbckpt.provenance.inputs import FILE as INPUTS
-from nbckpt.store import STAGING
+from nbckpt.store.base import CACHE, STAGING
 from nbckpt.sync import BackgroundSyncer, DefaultSyncer
 from nbckpt.sync.request import Request
 from nbckpt.sync.transfer import TransferOptions
@@ -21,8 +21,8 @@ from nbckpt.trials.model import journal, log, spec
 from nbckpt.trials.model.annotation import FILE as NOTES
 from nbckpt.trials.model.params import FILE as PARAMS
 
-EXCLUDE = (f"{TEMPORARY}*", f"*{STAGING}*")
-"""Patterns of temporary files in a trial's folder. Our own syncers exclude the second one anyway."""
+EXCLUDE = (f"{TEMPORARY}*", f"*{STAGING}*", f"*{CACHE}*")
+"""Patterns of temporary files in a trial's folder. Our own syncers exclude all but the first anyway."""
 
 _OURS = {PARAMS, NOTES, journal.FILE, log.FILE, provenance.FILE, INPUTS}
 

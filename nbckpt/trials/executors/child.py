@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from inspect import unwrap
@@ -26,11 +26,12 @@ from typing import Any
 import cloudpickle
 
 from nbckpt.errors import CodecError
+from nbckpt.provenance.worker import seeds_now
 from nbckpt.trials.executors.base import Job, Worker
 from nbckpt.trials.executors.local import InlineExecutor
 from nbckpt.trials.executors.transport import outcome
-from nbckpt.trials.model.metrics import Result
-from nbckpt.trials.training.session import StopTrial
+from nbckpt.trials.model.metrics import Result, with_origin
+from nbckpt.trials.training.session import StopTrial, in_trial
 from nbckpt.trials.training.trainable import Trainable
 
 GRACE_S = 2.0
@@ -44,6 +45,7 @@ _ENDS = (signal.SIGTERM, signal.SIGINT)
 def main(handle: int) -> None:
     """Serve the parent at the other end of *handle* until it sends `stop` or is gone."""
     child = Child(_connect(handle))
+    in_trial.set(True)
     _watch(_take_stdin())
     faulthandler.enable(all_threads=False)
     for stream in (sys.stdout, sys.stderr):
@@ -72,6 +74,8 @@ class Child:
         self._received: deque[tuple[str, Any]] = deque()
         self._worker: Worker | None = None
         self._ended = False
+        self._seeds: Mapping[str, Any] | None = seeds_now()
+        """The states of the random generators at the beginning; None after the first result."""
         for number in _ENDS:
             signal.signal(number, self._end)
         if hasattr(os, "register_at_fork"):
@@ -141,7 +145,8 @@ class Child:
 
     def _report(self, result: Result) -> bool:
         """Send a result to the parent. Return whether the trainable may continue."""
-        self._do(lambda: result)
+        seeds, self._seeds = self._seeds, None
+        self._do(lambda: result if seeds is None else with_origin(result, seeds))
         return self._rest()
 
     def _do(self, action: Callable[..., Any], *given: Any) -> None:

@@ -29,9 +29,6 @@ from nbckpt.trials.model.metrics import OnResult
 from nbckpt.trials.model.params import FILE as PARAMS
 from nbckpt.trials.training.function import STOP_TIMEOUT_S
 
-PATIENCE_S = 5.0
-"""How many seconds a trial waits for resources on the cluster before it says so."""
-
 _LOOK_S = 0.5
 _DETAIL = re.compile(r"^\t?(class_name|actor_id|pid|namespace|ip|name|repr):.*$", re.MULTILINE)
 
@@ -46,6 +43,7 @@ class RayExecutor(Executor):
     Args:
         resources: The resources that each trial reserves: `CPU` (one by default), `GPU`, `memory` in bytes,
             and the cluster's custom resources.
+        patience_s: How many seconds a trial waits for resources on the cluster before it says so.
 
     Raises:
         UsageError: Ray is not installed, or refuses the resources.
@@ -53,12 +51,13 @@ class RayExecutor(Executor):
 
     name = "ray"
 
-    def __init__(self, resources: Mapping[str, float]) -> None:
+    def __init__(self, resources: Mapping[str, float], *, patience_s: float = 5.0) -> None:
         try:
             import ray
         except ImportError:
             raise UsageError("executor='ray' needs Ray: pip install 'nbckpt[ray]'") from None
         self._resources = {"CPU": 1, **resources}
+        self._patience_s = patience_s
         known = {"CPU": "num_cpus", "GPU": "num_gpus", "memory": "memory"}
         options = {known[key]: amount for key, amount in self._resources.items() if key in known}
         custom = {key: amount for key, amount in self._resources.items() if key not in known}
@@ -73,7 +72,7 @@ class RayExecutor(Executor):
         started_here = connect()
         worker = RayWorker(self._actors.remote(job.name), job)
         try:
-            if worker.has_room(self._resources, grows=not started_here):
+            if worker.has_room(self._resources, grows=not started_here, patience_s=self._patience_s):
                 worker.make(packed)
         except BaseException:
             worker.stop()
@@ -95,12 +94,13 @@ class RayWorker(Worker):
         self._known: dict[str, FileStat] = {}
         self._looked_at = time.monotonic()
 
-    def has_room(self, resources: Mapping[str, float], *, grows: bool) -> bool:
+    def has_room(self, resources: Mapping[str, float], *, grows: bool, patience_s: float) -> bool:
         """Wait until the actor runs on a node. Return False if the trial is no longer wanted.
 
         Args:
             resources: The resources that the actor needs.
             grows: Whether other nodes may join the cluster.
+            patience_s: How many seconds to wait before saying so.
 
         Raises:
             UsageError: The actor will never fit.
@@ -109,7 +109,7 @@ class RayWorker(Worker):
         import ray
 
         arrived = self._actor.node.remote()
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + patience_s
         warned = False
         while True:
             if ray.wait([arrived], timeout=_LOOK_S)[0]:

@@ -16,6 +16,7 @@ import cloudpickle
 
 from nbckpt.core.shared_tempdir import lend
 from nbckpt.errors import CodecError
+from nbckpt.provenance.worker import seeds_now
 from nbckpt.sync import SyncConfig
 from nbckpt.sync.files import FileStat
 from nbckpt.trials.checkpoints.folder import CheckpointFolder
@@ -27,8 +28,9 @@ from nbckpt.trials.executors.local import make as make_trainable
 from nbckpt.trials.executors.local import save
 from nbckpt.trials.executors.output import Printed, listener, teeing
 from nbckpt.trials.executors.transport import outcome
-from nbckpt.trials.model.metrics import Result
+from nbckpt.trials.model.metrics import Result, with_origin
 from nbckpt.trials.model.params import FILE as PARAMS
+from nbckpt.trials.training.session import in_trial
 from nbckpt.trials.training.trainable import Trainable
 
 
@@ -44,6 +46,7 @@ class TrialActor:
         self._lent = ExitStack()
         self._printed = Printed()
         self._trainable: Trainable | None = None
+        self._seeds: Mapping[str, Any] | None = None
         self._newest: Record | None = None
         self._origin = ""
         self._is_shared = False
@@ -62,7 +65,11 @@ class TrialActor:
     def do(self, method: str, *arguments: Any) -> bytes:
         """Call one of the methods below and return its outcome."""
         listener.set(self._printed.write)
-        return outcome(getattr(self, method), *arguments)
+        token = in_trial.set(True)
+        try:
+            return outcome(getattr(self, method), *arguments)
+        finally:
+            in_trial.reset(token)
 
     def make(self, packed: bytes, sync: SyncConfig, params: bytes | None) -> bool:
         """Make the trainable. Return whether this node has the trial's own folder.
@@ -89,6 +96,7 @@ class TrialActor:
         self._has_folder = True
         if sync.upload_dir and sync.sync_artifacts:
             self._sender = Sender(sync, self._name, folder)
+        self._seeds = seeds_now()
         self._trainable = make_trainable(Job(trainable, config, folder, trial, self._name))
         return self._is_shared
 
@@ -97,7 +105,8 @@ class TrialActor:
         assert self._trainable is not None
         if asked:
             self._trainable.ask_for_checkpoint()
-        return self._trainable.next_result(), self.printed()
+        result, seeds, self._seeds = self._trainable.next_result(), self._seeds, None
+        return result if seeds is None else with_origin(result, seeds), self.printed()
 
     def printed(self) -> str:
         """Return the output since the last call."""

@@ -24,6 +24,8 @@ from nbckpt.store.files import only_files, sync, sync_folder
 FILE = "events.jsonl"
 
 Event = dict[str, Any]
+Stamp = tuple[int, int, int] | None
+"""The inode of a file, its size, and its time in nanoseconds; None if there is no file."""
 
 _CHECKSUM = re.compile(rb'"crc32":"([0-9a-f]{8})"\}')
 _CHECKSUM_SIZE = 19
@@ -33,7 +35,7 @@ _LONGEST_LINE = 64 << 20
 
 _AT = {"at?": OneOf(float, None)}
 _KNOWN: dict[str, dict[str, Any]] = {
-    "start": {"from": OneOf(str, None), "iteration": int, "origin?": str, **_AT},
+    "start": {"from": OneOf(str, None), "iteration": int, "origin?": str, "trial?": str, **_AT},
     "result": {"result": {"training_iteration": int, "time_total_s?": float, "timestamp?": float}},
     "checkpoint": {"name": str, "iteration": int, **_AT},
     "pause": {"note?": str, **_AT},
@@ -55,13 +57,26 @@ class Damage:
 _encode = json_encoder()
 
 
-def _line(event: Event) -> bytes:
+def line_of(event: Event) -> bytes:
     """Return an event as a line, which ends with a checksum of the rest of the line."""
     text = f"{''.join(_encode(event, 0))[:-1]}{',' if event else ''}".encode()
     if len(text) > _LONGEST_LINE >> 1:
         raise OSError(f"{len(text):,} bytes are too many for one event. Save large values in a checkpoint")
     # see docs/decisions/0055
     return b'%b"crc32":"%08x"}\n' % (text, zlib.crc32(text))
+
+
+def event_of(line: bytes, label: str) -> Event:
+    """Return the event of a line that `line_of` made.
+
+    Raises:
+        CorruptError: The line is damaged.
+    """
+    line = line.removesuffix(b"\n")
+    if _checksum_of(line) != zlib.crc32(line[:-_CHECKSUM_SIZE]):
+        raise CorruptError(f"{label} is damaged: its contents do not match its checksum")
+    event: Event = check(parse(line, label), dict, label)
+    return event
 
 
 class Journal:
@@ -86,7 +101,7 @@ class Journal:
         """
         try:
             fd = self._open() if self._fd is None else self._fd
-            line = _line(event)
+            line = line_of(event)
             while line:
                 line = line[os.write(fd, line) :]
             if durable:
@@ -131,8 +146,12 @@ class Journal:
             os.close(fd)
 
 
-def read(file: Path) -> Iterator[Event | Damage]:
+def read(file: Path, containing: bytes = b"") -> Iterator[Event | Damage]:
     """Yield the events of a journal, and a `Damage` for each damaged line. Torn lines are left out.
+
+    Args:
+        file: The journal.
+        containing: Leave out lines without these bytes.
 
     Raises:
         StoreError: The journal cannot be read.
@@ -141,6 +160,8 @@ def read(file: Path) -> Iterator[Event | Damage]:
     for number, line in enumerate(_lines(file), 1):
         checksum = _checksum_of(line)
         is_sealed = is_sealed or checksum is not None
+        if containing not in line:
+            continue
         if line.endswith(_TORN) and not _is_whole_but_its_end(line.removesuffix(_TORN)):
             continue
         if not (is_sealed or number == 1 or _is_json(line)):
@@ -216,7 +237,7 @@ def _is_usual(result: Any) -> bool:
     )
 
 
-def stamp(file: Path) -> tuple[int, int, int] | None:
+def stamp(file: Path) -> Stamp:
     """Return a value that changes with every write to a journal; None if there is no journal."""
     try:
         status = file.stat()

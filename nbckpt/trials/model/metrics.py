@@ -13,6 +13,7 @@ from nbckpt.core.schema import MOST_NESTED
 from nbckpt.errors import UsageError
 from nbckpt.media.base import Encoded
 from nbckpt.media.intake import NUMBERS
+from nbckpt.provenance.worker import WorkerOrigin
 from nbckpt.trials.checkpoints.record import Kind, Record, name_of
 
 DONE = "done"
@@ -21,6 +22,8 @@ TIME_THIS_ITER = "time_this_iter_s"
 _TOTALS = {f"{name}_this_iter": f"{name}_total" for name in ("timesteps", "episodes")}
 # Counts of nbckpt, and values that describe a result: not the metrics that people look for.
 _AUTOMATIC = re.compile(r"(time|timesteps|episodes)_(total|this_iter)(_s)?|training_iteration|timestamp|done")
+TOO_DEEP = "not kept: it is nested too deeply"
+"""The text that stands for such a value."""
 _DEEPEST = MOST_NESTED - 20
 """The deepest nesting of a kept value. Files put the value inside a few more lists and objects."""
 PLAIN = frozenset({int, float, str, bool, type(None)})
@@ -42,6 +45,24 @@ class Result:
     checkpoint: Literal["", "given", "missing"] = ""
     done: bool = False
     media: Mapping[str, Encoded] | None = None
+
+
+@dataclass(frozen=True)
+class FirstResult(Result):
+    """The first result from a process of the trial's own.
+
+    Attributes:
+        origin: The machine and the seeds of that process.
+    """
+
+    origin: WorkerOrigin = field(default_factory=WorkerOrigin)
+
+
+def with_origin(result: Result, seeds: Mapping[str, Any]) -> FirstResult:
+    """Return a process's first result with its machine and its seeds."""
+    return FirstResult(
+        result.metrics, result.checkpoint, result.done, result.media, WorkerOrigin(seeds=seeds)
+    )
 
 
 OnResult = Callable[[Result], bool]
@@ -153,8 +174,13 @@ def flat(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]
 def numbers(result: Mapping[str, Any]) -> Iterator[str]:
     """Yield the names of the numbers in a result, without nbckpt's counts; `a/b` means b in the dict a."""
     for name, value in flat(result):
-        if not _AUTOMATIC.fullmatch(name) and is_number(value):
+        if is_number(value) and not is_automatic(name):
             yield name
+
+
+def is_automatic(name: str) -> bool:
+    """Return whether a name is that of a count that nbckpt adds, and not of a metric that people look for."""
+    return _AUTOMATIC.fullmatch(name) is not None
 
 
 def plain(values: Mapping[str, Any], above: frozenset[int] = frozenset()) -> dict[str, Any]:
@@ -180,7 +206,7 @@ def as_plain(value: Any, above: frozenset[int] = frozenset()) -> Any:
     if type(value) in PLAIN:
         return value
     if id(value) in above or len(above) >= _DEEPEST:
-        return repr(value)
+        return _text(value)
     if isinstance(value, Mapping):
         return plain(value, above)
     if isinstance(value, (list, tuple)):
@@ -190,5 +216,12 @@ def as_plain(value: Any, above: frozenset[int] = frozenset()) -> Any:
         if isinstance(value, kind):
             return kind(value)
     if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):  # a scalar of NumPy, torch or jax
-        return as_plain(value.item()) if type(value.item()) is not type(value) else repr(value)
-    return repr(value)
+        return as_plain(value.item()) if type(value.item()) is not type(value) else _text(value)
+    return _text(value)
+
+
+def _text(value: Any) -> str:
+    try:
+        return repr(value)
+    except RecursionError:
+        return TOO_DEEP

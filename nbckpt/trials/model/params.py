@@ -12,16 +12,17 @@ from nbckpt.errors import CorruptError, StoreError
 from nbckpt.store.files import explained, only_files, write_files
 from nbckpt.store.scan import is_link
 from nbckpt.trials.model.metrics import plain
+from nbckpt.trials.model.owner import check_owner
 
 FILE = "params.json"
 
-_FORM = {"format": int, "config": dict}
-_NAMES = {*_FORM, CHECKSUM}
+_FORM = {"format": int, "config": dict, "trial?": str}
+_NAMES = {"format", "config", CHECKSUM}
 
 
-def encode(config: Mapping[str, Any]) -> bytes:
+def encode(config: Mapping[str, Any], trial: str) -> bytes:
     """Return the contents of the file. A value that JSON cannot express is written as its `repr`."""
-    return seal({"format": SEALED, "config": plain(config)})
+    return seal({"format": SEALED, "trial": trial, "config": plain(config)})
 
 
 def write(configs: Mapping[Path, Mapping[str, Any]]) -> None:
@@ -33,14 +34,14 @@ def write(configs: Mapping[Path, Mapping[str, Any]]) -> None:
     with explained("make the trial", next(iter(configs), "")):
         for folder in filter(is_link, configs):
             raise FileExistsError(errno.EEXIST, f"{str(folder)!r} is a link")
-        write_files({folder / FILE: encode(config) for folder, config in configs.items()})
+        write_files({folder / FILE: encode(config, folder.name) for folder, config in configs.items()})
 
 
 def read(folder: Path) -> dict[str, Any]:
     """Return the configuration of the trial in *folder*, in its JSON form.
 
     Raises:
-        CorruptError: The file is missing or damaged.
+        CorruptError: The file is missing or damaged, or belongs to another trial.
         StoreError: The disk failed.
     """
     try:
@@ -54,5 +55,7 @@ def read(folder: Path) -> dict[str, Any]:
     # Format 1 was the plain configuration. Two of the names distinguish the formats even if one is damaged.
     if len(_NAMES & document.keys()) < 2:
         return document
-    config: dict[str, Any] = unseal(data, _FORM, FILE)["config"]
+    document = unseal(data, _FORM, FILE)
+    check_owner(FILE, document.get("trial"), folder)
+    config: dict[str, Any] = document["config"]
     return config

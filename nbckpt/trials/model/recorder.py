@@ -13,7 +13,7 @@ from nbckpt.media.base import Encoded
 from nbckpt.media.stored import store
 from nbckpt.provenance.trial import of_trial
 from nbckpt.trials.checkpoints.record import Record
-from nbckpt.trials.model import journal
+from nbckpt.trials.model import journal, reading, summary_file
 from nbckpt.trials.model.journal import Event, Journal
 from nbckpt.trials.model.metrics import plain
 from nbckpt.trials.model.trial import Status, Trial, state_of
@@ -36,6 +36,7 @@ class TrialRecorder:
         self.trial = trial
         self._state = state_of(trial)
         self._journal = Journal(trial.folder / journal.FILE)
+        self._is_behind = False
 
     def __enter__(self) -> Self:
         return self
@@ -56,8 +57,9 @@ class TrialRecorder:
         """
         iteration = 0 if checkpoint is None else checkpoint.iteration
         name = None if checkpoint is None else checkpoint.name
-        event = {"event": "start", "executor": executor, "from": name, "iteration": iteration}
-        self._record(event | ({"origin": origin} if origin else {}))
+        start = {"executor": executor, "from": name, "iteration": iteration, "trial": self.trial.id}
+        self._record({"event": "start"} | start | ({"origin": origin} if origin else {}))
+        reading.read_cut(self._state)
         if provenance:
             of_trial(self.trial.folder, iteration=iteration, executor=executor)
 
@@ -101,6 +103,7 @@ class TrialRecorder:
         """Take in the journal again, after an interrupt between the journal and the trial."""
         read = vars(state_of(Trial.read(self.trial.folder)))
         vars(self._state).update(read | {"config": self._state.config})
+        self._is_behind = False
 
     def sync(self) -> None:
         """Make all events so far survive the death of the machine."""
@@ -110,17 +113,23 @@ class TrialRecorder:
         """Mark the trial as failed in this process only, because its journal cannot be written."""
         state = self._state
         state.status, state.error, state.ended_at = Status.ERROR, message, time.time()
+        self._is_behind = True
 
     def close(self) -> None:
-        """Close the journal. Later writes by another process are seen as a change."""
+        """Close the journal, and write the trial's summary. Later writes by others are seen as a change."""
         self._journal.close()
+        self._state.rest()
         self._state.read_at = journal.stamp(self.trial.folder / journal.FILE)
+        if not self._is_behind:  # otherwise the journal may say more than the trial
+            summary_file.write(self.trial)
 
     def _record(self, event: Event, *, durable: bool = False) -> None:
         if event["event"] != "result":  # a result has its own time
             event["at"] = time.time()
+        was_behind, self._is_behind = self._is_behind, True
         self._journal.append(event, durable=durable)  # before the fold: see docs/decisions/0015
         self._state.fold(event)
+        self._is_behind = was_behind
 
 
 def _theirs(error: BaseException) -> TracebackType | None:

@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from nbckpt.media.intake import NUMBERS
 from nbckpt.media.stored import StoredMedia, stored
-from nbckpt.trials.model.journal import Event
+from nbckpt.trials.model.annotation import Annotation
+from nbckpt.trials.model.condensed import Condensed
+from nbckpt.trials.model.journal import Event, Stamp
+from nbckpt.trials.model.metrics import ITERATION, TIME_THIS_ITER
 
-_MOST_PREVIEWS = 200
+MOST_MEDIA = 200
+"""Of how many names the media are kept: those with the newest."""
+MOST_STEPS = 12
+RECENT = 10
+"""Of how many of the newest results the times are kept."""
+_MOST_WAITING = 256
+"""How many results wait to be condensed together, which takes a tenth of the time."""
 _MOST_LOADS = 1000
 
 
@@ -27,23 +38,52 @@ class Status(enum.StrEnum):
     DAMAGED = "DAMAGED"
 
 
+@dataclass(frozen=True)
+class MediaOfName:
+    """The media that a trial reported under one name.
+
+    Attributes:
+        newest: The newest.
+        count: How many there were.
+        steps: The iterations of the newest results that had some, at most `MOST_STEPS`.
+    """
+
+    newest: StoredMedia
+    count: int = 0
+    steps: tuple[int, ...] = ()
+
+    def followed_by(self, media: StoredMedia) -> MediaOfName:
+        """Return this with newer media."""
+        return MediaOfName(media, self.count + 1, (*self.steps, media.step)[-MOST_STEPS:])
+
+
 @dataclass
 class TrialState:
     """What is known of a trial. Only nbckpt changes it: users hold a `Trial`, which shows it.
 
     Its recorder writes it with each event, an attempt its note, and the experiment's runner what it reads
-    from the disk. For the attributes see `Trial`; only these differ:
+    from the disk. Its size does not grow with the results: see docs/decisions/0087. For the attributes see
+    `Trial`; only these differ:
 
     Attributes:
+        last_result: The newest result; empty before the first.
+        times: How long the newest results took.
+        media: The media by their names, the name with the newest last.
         checkpoint: The name of the newest checkpoint.
         read_at: The stamp of the journal when it was last read or written; None before that.
+        noted: The note as the journal has it; an attempt shows others while it runs.
+        annotated: The stamp of `notes.json` and what was read of it; None before that.
+        is_cut: Whether results that it took in no longer count, so that the journal must be read again.
+        is_partial: Whether it is from a summary, which lacks the texts, loads, previews and the traceback.
+        kept: The condensed results, and newer results that wait for that. Only together they are all.
     """
 
     folder: Path
     config: dict[str, Any]
     status: Status = Status.PENDING
-    results: list[dict[str, Any]] = field(default_factory=list)
-    media: list[StoredMedia] = field(default_factory=list)
+    last_result: Mapping[str, Any] = field(default_factory=dict)
+    iteration: int = 0
+    media: Mapping[str, MediaOfName] = field(default_factory=dict)
     loads: list[dict[str, float]] = field(default_factory=list)
     checkpoint: str | None = None
     checkpoint_iteration: int = 0
@@ -57,17 +97,32 @@ class TrialState:
     attempts: int = 0
     started_at: float | None = None
     ended_at: float | None = None
-    read_at: tuple[int, int, int] | None = None
+    read_at: Stamp = None
+    noted: str = ""
+    annotated: tuple[Stamp, Annotation] | None = None
+    is_cut: bool = False
+    is_partial: bool = False
+    times: deque[Any] = field(default_factory=lambda: deque(maxlen=RECENT))
+    kept: tuple[Condensed, list[Mapping[str, Any]]] = field(default_factory=lambda: (Condensed(), []))
+    _shown: tuple[object, int, Condensed] = (None, 0, Condensed())
 
     @property
-    def last_result(self) -> Mapping[str, Any]:
-        """The newest result; empty before the first."""
-        return self.results[-1] if self.results else {}
+    def condensed(self) -> Condensed:
+        """What is kept of all results so far. Any thread may ask."""
+        kept = self.kept
+        waiting = len(kept[1])
+        if not waiting:
+            return kept[0]
+        of, number, shown = self._shown
+        if of is not kept or number != waiting:
+            shown = kept[0].extended(kept[1][:waiting])
+            self._shown = kept, waiting, shown
+        return shown
 
-    @property
-    def iteration(self) -> int:
-        """The number of results."""
-        return int(self.results[-1]["training_iteration"]) if self.results else 0
+    def rest(self) -> None:
+        """Condense all results, because no further one is expected."""
+        self.kept = self.condensed, []
+        self._shown = TrialState._shown
 
     @property
     def elapsed_s(self) -> float:
@@ -79,9 +134,7 @@ class TrialState:
         """Take in one event of the journal."""
         kind = event.get("event")
         if kind == "result":
-            self.results.append(event["result"])
-            if "media" in event:
-                self._take_media(event)
+            self._take_result(event)
             return
         at = event.get("at")
         if kind == "start":
@@ -100,25 +153,44 @@ class TrialState:
             self.ended_at = at
         elif kind in {"pause", "end"}:
             self.status = Status.PAUSED if kind == "pause" else Status.TERMINATED
-            self.note, self.stopped_early = event.get("note", ""), event.get("early", False)
+            self.note = self.noted = event.get("note", "")
+            self.stopped_early = event.get("early", False)
             self.ended_at = at
 
-    def _take_media(self, event: Event) -> None:
-        """Take in the media of a result. Only the newest keep their previews, so memory stays small."""
-        self.media += stored(self.folder.parent, event["result"]["training_iteration"], event["media"])
-        for at in range(len(self.media) - 1 - _MOST_PREVIEWS, -1, -1):
-            if not self.media[at].preview:
-                break
-            self.media[at] = replace(self.media[at], preview={})
+    def _take_result(self, event: Event) -> None:
+        """Take in a result, which is in plain JSON."""
+        result = event["result"]
+        self.times.append(result.get(TIME_THIS_ITER))
+        condensed, waiting = self.kept
+        waiting.append(result)
+        # Texts, lists and dicts may be large, so these do not wait.
+        if len(waiting) >= _MOST_WAITING or not NUMBERS.issuperset(map(type, result.values())):
+            self.kept = condensed.extended(waiting), []  # at once: other threads read it
+        if "media" in event:
+            every = dict(self.media)
+            for media in stored(self.folder.parent, result[ITERATION], event["media"]):
+                before = every.pop(media.name, MediaOfName(media))
+                every[media.name] = before.followed_by(media)
+            self.media = dict([*every.items()][-MOST_MEDIA:])
+        # Last: views keep what they made of the other attributes until this is another object.
+        self.iteration, self.last_result = result[ITERATION], result
+
+    def take_again(self, events: Iterable[Event]) -> None:
+        """Take in the events of all results that count, instead of the results so far."""
+        again = TrialState(self.folder, self.config)
+        for event in events:
+            again._take_result(event)
+        self.times, self.kept, self.media = again.times, again.kept, again.media
+        self.iteration, self.last_result, self.is_cut = again.iteration, again.last_result, False
 
     def _start(self, event: Event) -> None:
-        self.status, self.ended_at, self.note, self.stopped_early = Status.RUNNING, None, "", False
+        self.status, self.ended_at, self.stopped_early = Status.RUNNING, None, False
+        self.note = self.noted = ""
         self.started_at = self.started_at or event.get("at")
         self.attempts += 1
         self.origin = event.get("origin", self.origin)
         # Results after the checkpoint are going to be repeated.
         done = event["iteration"]
-        if self.results and self.iteration > done:
-            self.results = [result for result in self.results if result["training_iteration"] <= done]
-            self.media = [media for media in self.media if media.step <= done]
+        if self.iteration > done:
+            self.iteration, self.is_cut = done, True
         self.checkpoint, self.checkpoint_iteration = event["from"], done

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from nbckpt.errors import CorruptError, FormatError, StoreError
 from nbckpt.hook import Hook
 from nbckpt.media.stored import StoredMedia
-from nbckpt.render import Page, Rich, count
-from nbckpt.store.scan import OUTSIDE, link_outside
+from nbckpt.render import Page, Rich
 from nbckpt.trials.checkpoints.folder import CheckpointFolder
-from nbckpt.trials.model import annotation, journal, log, params
+from nbckpt.trials.model import annotation, journal, log, reading
 from nbckpt.trials.model.annotation import Annotation
 from nbckpt.trials.model.frame import pandas_for, with_media
-from nbckpt.trials.model.journal import Damage, Event
-from nbckpt.trials.model.metrics import is_number, lookup, numbers
+from nbckpt.trials.model.metrics import is_number, lookup
 from nbckpt.trials.model.state import Status as Status
 from nbckpt.trials.model.state import TrialState
 
@@ -30,7 +25,6 @@ if TYPE_CHECKING:
 V = TypeVar("V")
 
 MOST_LINES = 40
-_NAME = re.compile("t[0-9]{1,18}")
 
 STOPPED = "stopped"
 """The note of a trial that a user stopped; a cause may follow after a semicolon."""
@@ -58,7 +52,7 @@ class Trial(Rich):
         It never fails: `damage` names the part that cannot be read.
         """
         trial = cls(folder, {})
-        _read(trial._state)
+        reading.read_into(trial._state)
         return trial
 
     @property
@@ -91,13 +85,23 @@ class Trial(Rich):
 
     @property
     def results(self) -> list[dict[str, Any]]:
-        """The results so far, in order. A result that was repeated after a restore appears once."""
-        return list(self._state.results)
+        """The results so far, in order. A result that was repeated after a restore appears once.
+
+        They are read from the journal each time.
+
+        Raises:
+            StoreError: The journal cannot be read.
+        """
+        return [event["result"] for event in reading.results_in(self.folder)]
 
     @property
     def media(self) -> list[StoredMedia]:
-        """The media of the results so far, in order, such as images and tables."""
-        return list(self._state.media)
+        """The media of the results so far, in order, such as images and tables.
+
+        Raises:
+            StoreError: The journal cannot be read.
+        """
+        return reading.media_in(self.folder) if self._state.media else []
 
     @property
     def loads(self) -> list[dict[str, float]]:
@@ -105,6 +109,7 @@ class Trial(Rich):
 
         Each has the moment `at`, in seconds since 1970, and names such as `cpu_percent`.
         """
+        reading.complete(self._state)
         return list(self._state.loads)
 
     @property
@@ -149,6 +154,8 @@ class Trial(Rich):
     @property
     def traceback(self) -> str:
         """The traceback of the last failure."""
+        if self.error:
+            reading.complete(self._state)
         return self._state.traceback
 
     @property
@@ -182,7 +189,11 @@ class Trial(Rich):
     @property
     def annotation(self) -> Annotation:
         """The note and the tags that a user gave it; see `%ckpt note` and `%ckpt tag`."""
-        return annotation.read(self.folder)
+        stamp, known = journal.stamp(self.folder / annotation.FILE), self._state.annotated
+        if known is None or known[0] != stamp:
+            known = stamp, annotation.read(self.folder)
+            self._state.annotated = None if known[1].damage else known
+        return known[1]
 
     @property
     def stopped_early(self) -> bool:
@@ -226,7 +237,7 @@ class Trial(Rich):
 
     def metric(self, name: str) -> list[float]:
         """Return the numbers reported under *name*; `a/b` means b in the dict a. Omit other values."""
-        values = (lookup(result, name) for result in self._state.results)
+        values = (lookup(event["result"], name) for event in reading.results_in(self.folder))
         return [value for value in values if isinstance(value, (int, float))]
 
     def page(self) -> Page:
@@ -234,34 +245,19 @@ class Trial(Rich):
         return trial_page(self)
 
     def newest(self, name: str) -> float | None:
-        """Return the last number reported under *name*. Each result is looked at once."""
-        results = self._state.results
-        of, (seen, before) = self._known.get(("newest", name), (None, (0, None)))
-        if of is not results:
-            seen, before = 0, None
-        new = results[seen:]
-        values = (lookup(result, name) for result in reversed(new))
-        newest: float | None = next(filter(is_number, values), before)
-        self._known["newest", name] = results, (seen + len(new), newest)
-        return newest
+        """Return the last number reported under *name*."""
+        if curve := self._state.condensed.curves.get(name):
+            return curve.last
+        value = lookup(self._state.last_result, name)
+        return value if is_number(value) else None
 
     @property
     def metric_names(self) -> list[str]:
         """The names of the numbers that it reported, in the order in which they came first.
 
-        Not every result has every name. Each result is looked at once.
+        Not every result has every name.
         """
-        results = self._state.results
-        of, (seen, shapes, names) = self._known.get("names", (None, (0, set(), {})))
-        if of is not results:
-            seen, shapes, names = 0, set(), {}
-        for result in results[seen:]:
-            shape = *result, *map(type, result.values())
-            if shape not in shapes or dict in shape:
-                shapes.add(shape)
-                names |= dict.fromkeys(numbers(result))
-        self._known["names"] = results, (len(results), shapes, names)
-        return list(names)
+        return list(self._state.condensed.curves)
 
     def log(self, most_lines: int = MOST_LINES) -> list[str]:
         """Return the last lines of its output, as a terminal shows them, each with at most 200 characters."""
@@ -278,6 +274,13 @@ class Trial(Rich):
 def state_of(trial: Trial) -> TrialState:
     """Return the state that a trial shows, for the modules that change it or read it often."""
     return trial._state
+
+
+def trial_of(state: TrialState) -> Trial:
+    """Return a trial that shows a state."""
+    trial = Trial(state.folder, {})
+    trial._state = state
+    return trial
 
 
 def remember(trial: Trial, name: Hashable, of: object, make: Callable[[], V]) -> V:
@@ -298,66 +301,3 @@ find_trial: Hook[[Path], Trial] = Hook(Trial.read)
 
 trial_page: Hook[[Trial], Page] = Hook(_bare_page)
 """Returns the page that a notebook shows for a trial."""
-
-
-def trial_names(folder: Path) -> list[str]:
-    """Return the names of the trials in an experiment's folder, in the order in which they were made."""
-    names: list[str] = []
-    with suppress(FileNotFoundError):  # the experiment was removed just now
-        names = [entry.name for entry in folder.iterdir() if _NAME.fullmatch(entry.name)]
-    return sorted(names, key=lambda name: int(name[1:]))
-
-
-def read_trials(folder: Path, known: Mapping[str, Trial]) -> list[Trial]:
-    """Return the trials in an experiment's folder, in the order in which they were made.
-
-    A *known* trial whose journal has not changed is not read again.
-    """
-    trials = []
-    for name in trial_names(folder):
-        trial, trial_folder = known.get(name), folder / name
-        if trial is not None and not _has_changed(trial):
-            trials.append(trial)
-        elif (trial_folder / journal.FILE).exists() or (trial_folder / params.FILE).exists():
-            trials.append(Trial.read(trial_folder))  # without both files it is still being made
-    return trials
-
-
-def _has_changed(trial: Trial) -> bool:
-    """Return whether a trial's journal changed since it was read, is damaged, or was never read."""
-    state, now = state_of(trial), journal.stamp(trial.folder / journal.FILE)
-    return bool(state.damage) or state.read_at is None or state.read_at != now
-
-
-def _read(state: TrialState) -> None:
-    folder = state.folder
-    for name in (journal.FILE, params.FILE):
-        if link := link_outside(folder.parent, f"{folder.name}/{name}"):
-            state.status, state.damage = Status.DAMAGED, f"{link} is not read: {OUTSIDE}"
-            return
-    file = folder / journal.FILE
-    state.read_at = journal.stamp(file)  # before reading, so that a write during it is seen as a change
-    try:
-        damages = list(_fold(journal.read(file), state))
-    except StoreError as error:
-        damages = [str(error)]
-    state.damage = _in_words(damages)
-    try:
-        state.config = params.read(folder)
-    except (CorruptError, FormatError, StoreError) as error:
-        state.status, state.damage = Status.DAMAGED, str(error)
-
-
-def _fold(events: Iterable[Event | Damage], state: TrialState) -> Iterator[str]:
-    """Take in the events of a journal. Yield a text for each damage."""
-    for event in events:
-        if isinstance(event, Damage):
-            yield event.cause
-        else:
-            state.fold(event)
-
-
-def _in_words(damages: Sequence[str]) -> str:
-    """Return a sentence about the damages of a journal, or ""."""
-    more = f", and {count(len(damages) - 1, 'more line')}" if len(damages) > 1 else ""
-    return f"{damages[0]}{more}" if damages else ""

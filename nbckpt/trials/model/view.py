@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -26,6 +27,12 @@ class Internals(Protocol):
 
     def asked(self, name: str) -> str:
         """Return what a running trial was asked to do next: pause, stop, checkpoint, or "" for nothing."""
+
+    def lost(self, names: Sequence[str]) -> list[str]:
+        """Return which of these trials nobody runs, neither this process nor another one."""
+
+    def pause(self) -> None:
+        """Pause the trials that this process runs."""
 
     def touch(self) -> None:
         """Count a change, so that every view of the experiment is refreshed."""

@@ -89,7 +89,7 @@ class FunctionRunner(Trainable):
         """Let the function run to its next report, in its own thread. Return its result."""
         handoff = self._channel
         assert isinstance(handoff, Handoff), "the results are pushed"
-        if self._thread is None and not handoff.ended:
+        if not (self._thread and self._thread.ident) and not handoff.ended:
             self._start_thread()
         result = handoff.ask()
         if result is None and handoff.error is not None:
@@ -190,9 +190,11 @@ class FunctionRunner(Trainable):
 
     def _end_thread(self) -> None:
         self._channel.end()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(self._stop_timeout)
-            if self._thread.is_alive():
+        thread = self._thread
+        # Without an identity it was not started: a Ctrl-C came between its making and its start.
+        if thread is not None and thread.ident and thread is not threading.current_thread():
+            thread.join(self._stop_timeout)
+            if thread.is_alive():
                 _log.warning(
                     "%s was asked to stop and still runs: a thread cannot be stopped before its next report",
                     self.trial_name,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from nbckpt.errors import UsageError
@@ -18,12 +18,13 @@ def with_parameters(trainable: Any, /, **parameters: Any) -> Any:
     parameters in `setup(config, data=frame)`. Trials in one process share the objects.
 
     Raises:
-        UsageError: *trainable* has no parameter of this name.
+        UsageError: *trainable* has no parameter of this name, cannot be called, or does not tell what it
+            takes.
     """
     is_class = isinstance(trainable, type) and issubclass(trainable, Trainable)
     called: Callable[..., Any] = trainable.setup if is_class else trainable
     name = getattr(trainable, "__name__", "") or type(trainable).__name__
-    takes = inspect.signature(called).parameters
+    takes = _parameters_of(called, name)
     takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in takes.values())
     if (unknown := parameters.keys() - takes.keys()) and not takes_any:
         where = f"{name}.setup" if is_class else name
@@ -36,3 +37,14 @@ def with_parameters(trainable: Any, /, **parameters: Any) -> Any:
     bound: Any = functools.partial(called, **parameters)
     bound.__name__ = name  # not update_wrapper: with it, the signature would still have the parameters
     return bound
+
+
+def _parameters_of(called: Any, name: str) -> Mapping[str, inspect.Parameter]:
+    if not callable(called):
+        raise UsageError(f"with_parameters() takes a function or a Trainable class, not {called!r:.100}")
+    try:
+        return inspect.signature(called).parameters
+    except (TypeError, ValueError):
+        raise UsageError(
+            f"{name}() does not tell what it takes: wrap it as `def train(config, data): …`"
+        ) from None

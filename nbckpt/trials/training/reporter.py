@@ -17,6 +17,7 @@ from nbckpt.media.intake import Intake
 from nbckpt.states.snapshot import snapshots
 from nbckpt.trials.model.metrics import (
     DONE,
+    TOO_DEEP,
     Counts,
     OnResult,
     Result,
@@ -136,7 +137,7 @@ class StatusReporter:
         if not all_numbers(metrics):
             metrics, media = self._intake.take(metrics)
             if not all_plain(metrics):
-                metrics = {key: _copied(value) for key, value in metrics.items()}
+                metrics = {key: self._copied(key, value) for key, value in metrics.items()}
         asked = request.is_open  # read once: the next report answers a request from here on
         if checkpoint is None and (asked or self._states is not None) and not stager.new:
             checkpoint = None if self._states is None else self._states()
@@ -229,10 +230,12 @@ class StatusReporter:
         location = self._stager.location()
         return None if location is None else Checkpoint.from_directory(location[0])
 
-
-def _copied(value: Any) -> Any:
-    """Return a copy of a metric, which later changes do not reach."""
-    try:
-        return deepcopy(value)
-    except Exception:  # noqa: BLE001  some objects cannot be copied, such as a tensor inside its graph
-        return as_plain(value)
+    def _copied(self, name: str, value: Any) -> Any:
+        """Return a copy of a metric, which later changes do not reach."""
+        try:
+            return deepcopy(value)
+        except RecursionError:
+            self._intake.say_too_deep(str(name))
+            return TOO_DEEP
+        except Exception:  # noqa: BLE001  some objects cannot be copied, such as a tensor inside its graph
+            return as_plain(value)

@@ -73,6 +73,9 @@ class Session(Protocol):
 current: ContextVar[Session | None] = ContextVar("nbckpt_session", default=None)
 """The trial whose function runs this code."""
 
+in_trial: ContextVar[bool] = ContextVar("nbckpt_in_trial", default=False)
+"""Whether this process belongs to one trial. The steps of a Trainable have no session there."""
+
 tracked: ContextVar[Session | None] = ContextVar("nbckpt_tracked", default=None)
 """The trial that `nbckpt.track` opened last in this context; it may have ended."""
 

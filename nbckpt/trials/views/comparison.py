@@ -114,17 +114,16 @@ class TrialsCompared(Result):
             self._parameters(),
             *self._metrics(),
             self._provenance(),
-            *media.tables,
         )
         first = self._sides[0]
         return Page(
             f"{', '.join(self.trials[:-1])} and {self.trials[-1]}{where}",
             tables,
             (*notes, *self.notes, *media.notes),
-            tuple(media.folds),
+            (),
             (*filter(None, (self.curves,)), *media.pictures),
             (Hint("Details", f"%ckpt show {first.experiment.name}/{first.trial.id}"),),
-            frames=tuple(media.frames),
+            beside=tuple(media.rows),
         )
 
     def _overview(self) -> Table:
@@ -305,26 +304,45 @@ def _newest_attempt(trial: Trial) -> Provenance | None:
         return None
 
 
-def _media(sides: Sequence[Side]) -> MediaPage:
+@dataclass
+class _Media:
+    """The media of the compared trials.
+
+    Attributes:
+        pictures: The pictures, those of the same name one after the other.
+        rows: Tables, texts and HTML: a row for each name, with a part for each trial.
+        notes: Further sentences.
+    """
+
+    pictures: list[Picture] = field(default_factory=list)
+    rows: list[tuple[Page, ...]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def _media(sides: Sequence[Side]) -> _Media:
     """Return the media of trials, those of the same name side by side."""
-    page = MediaPage()
-    names = {side: {media.name for media in newest_media(side.trial)} for side in sides}
+    media = _Media()
+    names = {side: {stored.name for stored in newest_media(side.trial)} for side in sides}
     for name in sorted(set().union(*names.values())):
-        for side in sides:
-            if name in names[side]:
-                _add(page, side.name, media_page(side.trial, None, name))
-    return page
+        parts = [media_page(side.trial, None, name) if name in names[side] else MediaPage() for side in sides]
+        for side, part in zip(sides, parts, strict=True):
+            for picture in part.pictures:
+                title = f"{side.name}: {picture.alt}"
+                media.pictures.append(replace(picture, alt=title, caption=title, height=_HEIGHT))
+            media.notes += [f"{side.name}: {note}" for note in part.notes]
+        if any(part.tables[1:] or part.frames or part.folds for part in parts):
+            media.rows.append(tuple(_side(side.name, part) for side, part in zip(sides, parts, strict=True)))
+    return media
 
 
-def _add(page: MediaPage, name: str, part: MediaPage) -> None:
-    """Add the media of the trial *name* to a page. The first table is an overview, which is left out."""
-    for picture in part.pictures:
-        title = f"{name}: {picture.alt}"
-        page.pictures.append(replace(picture, alt=title, caption=title, height=_HEIGHT))
-    page.tables += [replace(table, caption=f"{name}: {table.caption}") for table in part.tables[1:]]
-    page.frames += [replace(frame, title=f"{name}: {frame.title}") for frame in part.frames]
-    page.folds += [replace(fold, summary=f"{name}: {fold.summary}") for fold in part.folds]
-    page.notes += [f"{name}: {note}" for note in part.notes]
+def _side(name: str, part: MediaPage) -> Page:
+    """Return the media of the trial *name*. The first table is an overview, which is left out."""
+    return Page(
+        "",
+        tuple(replace(table, caption=f"{name}: {table.caption}") for table in part.tables[1:]),
+        folds=tuple(replace(fold, summary=f"{name}: {fold.summary}", open=True) for fold in part.folds),
+        frames=tuple(replace(frame, title=f"{name}: {frame.title}") for frame in part.frames),
+    )
 
 
 def _row(name: str, cells: Iterable[Cell]) -> tuple[Cell | str, ...]:

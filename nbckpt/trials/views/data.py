@@ -8,7 +8,7 @@ from typing import Any
 
 from nbckpt.media.stored import MediaData
 from nbckpt.trials.model.metrics import plain
-from nbckpt.trials.model.trial import Trial
+from nbckpt.trials.model.trial import Trial, state_of
 from nbckpt.trials.model.view import ExperimentView
 from nbckpt.trials.views.media import newest_media
 from nbckpt.trials.views.statuses import states_of
@@ -120,5 +120,5 @@ def trial_data(trial: Trial, status: str) -> TrialData:
         annotation.tags,
         trial.damage,
         tuple(media.for_json() for media in newest_media(trial)),
-        next(iter(trial.loads[-1:]), {}),
+        next(iter(state_of(trial).loads[-1:]), {}),
     )

@@ -9,11 +9,8 @@ from statistics import fmean, median
 from typing import Any
 
 from nbckpt.render import duration
-from nbckpt.trials.model.metrics import ITERATION, TIME_THIS_ITER
+from nbckpt.trials.model.metrics import ITERATION
 from nbckpt.trials.model.stopping import Stop
-
-RECENT = 10
-"""The pace is the mean over this many of the newest results."""
 
 _TIME_TOTAL = "time_total_s"
 _LONGEST_S = 3650 * 86400.0
@@ -51,18 +48,18 @@ class Progress:
 
 
 def progress(
-    results: Sequence[Mapping[str, Any]], iteration: int, elapsed_s: float, stop: Stop, typical: int | None
+    times: Sequence[Any], iteration: int, elapsed_s: float, stop: Stop, typical: int | None
 ) -> Progress:
     """Return the progress of a running trial.
 
     Args:
-        results: Its newest results, at least `RECENT` of them if it has that many.
+        times: How long its newest results took, in seconds. The pace is their mean.
         iteration: The number of all its results.
         elapsed_s: How many seconds it has trained.
         stop: The condition that ends it.
         typical: After how many results similar trials ended; None if none has ended.
     """
-    pace = _pace(results)
+    pace = _pace(times)
     limits = stop if isinstance(stop, Mapping) else {_TIME_TOTAL: stop}
     ends = []
     if (last := _ahead(limits.get(ITERATION), iteration)) is not None:
@@ -87,9 +84,8 @@ def typical(iterations: Iterable[int]) -> int | None:
     return math.ceil(median(known)) if known else None
 
 
-def _pace(results: Sequence[Mapping[str, Any]]) -> float:
+def _pace(times: Sequence[Any]) -> float:
     """Return the mean time of a result, in seconds; 0 if unknown."""
-    times = [result.get(TIME_THIS_ITER) for result in results[-RECENT:]]
     known = [time for time in times if isinstance(time, (int, float)) and 0 <= time <= _LONGEST_S]
     return fmean(known) if known else 0.0
 

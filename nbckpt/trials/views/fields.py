@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from nbckpt.trials.model.annotation import Annotation
 from nbckpt.trials.model.metrics import flat
-from nbckpt.trials.model.trial import Trial
+from nbckpt.trials.model.trial import Trial, state_of
 from nbckpt.trials.model.view import ExperimentView
 from nbckpt.trials.model.where import Several, Where
 from nbckpt.trials.views.statuses import states_of
@@ -29,21 +29,19 @@ def own_fields(trial: Trial, status: str, annotation: Annotation) -> dict[str, A
     }
 
 
-def fields(trial: Trial, own: Mapping[str, Any]) -> dict[str, Any]:
+def fields(trial: Trial, own: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
     """Return the values of a trial: its configuration, its last metrics, and its *own* fields.
 
-    A metric hides a value of the configuration that has its name, and a field of the trial hides both. All
-    are there under `metrics/` and `config/` too.
+    A metric hides a value of the configuration that has its name, and a field of the trial hides both. If one
+    of the *names* that are needed begins with `metrics/` or `config/`, all are there under these too.
     """
-    config, metrics = dict(flat(trial.config)), dict(flat(trial.metrics))
-    return {
-        **config,
-        **metrics,
-        **{f"config/{name}": value for name, value in config.items()},
-        **{f"metrics/{name}": value for name, value in metrics.items()},
-        **own,
-        "tag": Several(own["tags"]),
-    }
+    state = state_of(trial)
+    config, metrics = dict(flat(state.config)), dict(flat(state.last_result))
+    values = config | metrics
+    if any(name.startswith(("config/", "metrics/")) for name in names):
+        values |= {f"config/{name}": value for name, value in config.items()}
+        values |= {f"metrics/{name}": value for name, value in metrics.items()}
+    return {**values, **own, "tag": Several(own["tags"])}
 
 
 def matching(experiment: ExperimentView, where: str) -> Sequence[Trial]:
@@ -54,7 +52,7 @@ def matching(experiment: ExperimentView, where: str) -> Sequence[Trial]:
     """
     test, states = Where(where), states_of(experiment)
     rows = [
-        (trial, fields(trial, own_fields(trial, states[trial.id], trial.annotation)))
+        (trial, fields(trial, own_fields(trial, states[trial.id], trial.annotation), test.names))
         for trial in experiment.trials
     ]
     if rows:

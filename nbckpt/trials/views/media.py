@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64decode
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from textwrap import wrap
 
@@ -13,8 +13,11 @@ from nbckpt.media.png import dimensions
 from nbckpt.media.stored import StoredMedia
 from nbckpt.render import Cell, Column, Fold, Frame, Picture, Table, count, short, size
 from nbckpt.suggestion import suggestion
-from nbckpt.trials.model.metrics import flat
-from nbckpt.trials.model.trial import Status, Trial
+from nbckpt.trials.model import reading
+from nbckpt.trials.model.condensed import Condensed
+from nbckpt.trials.model.metrics import ITERATION
+from nbckpt.trials.model.state import MOST_STEPS
+from nbckpt.trials.model.trial import Status, Trial, state_of
 
 _MOST_OBJECTS = 24
 _MOST_BYTES = 4 << 20
@@ -24,9 +27,7 @@ _MOST_WHILE_RUNNING = 1 << 20
 _MOST_FRAME = 1 << 20
 _MOST_TEXT = 4_000
 _MOST_ROWS, _MOST_COLUMNS = 10, 12
-_MOST_STEPS = 12
 _WIDEST = 110
-_MOST_RESULTS = 1_000
 _LARGEST_THUMBNAIL = 256
 
 
@@ -48,27 +49,21 @@ def newest_media(trial: Trial, step: int | None = None, name: str = "") -> list[
     Raises:
         UsageError: The trial has no such media.
     """
-    every = trial.media
+    newest = [media.newest for media in state_of(trial).media.values()]
+    every = newest if step is None else trial.media
     chosen = {media.name: media for media in every if step in {None, media.step} and name in {"", media.name}}
     if not chosen and (name or step is not None) and not short_texts(trial, step, name):
-        raise UsageError(_nothing(trial, every, step, name))
+        raise UsageError(_nothing(trial, trial.media, step, name))
     return [chosen[key] for key in sorted(chosen)]
 
 
 def short_texts(trial: Trial, step: int | None = None, name: str = "") -> list[tuple[str, str, str]]:
-    """Return the newest short text of each name with its step, or those of one step or one name.
-
-    Of very many results only the last are looked at.
-    """
-    newest: dict[str, tuple[str, str, str]] = {}
-    results = trial.results
-    for result in reversed(results if step is not None else results[-_MOST_RESULTS:]):
-        at = result["training_iteration"]
-        if step in {None, at}:
-            for key, value in flat(result):
-                if isinstance(value, str) and value and name in {"", key}:
-                    newest.setdefault(key, (key, value, str(at)))
-    return [newest[key] for key in sorted(newest)]
+    """Return the newest short text of each name with its step, or those of one step or one name."""
+    texts = state_of(trial).condensed.texts
+    if step is not None:
+        results = [result for result in trial.results if result[ITERATION] == step]
+        texts = Condensed().extended(results).texts
+    return [(key, text, str(at)) for key, (at, text) in sorted(texts.items()) if name in {"", key}]
 
 
 def _nothing(trial: Trial, every: Sequence[StoredMedia], step: int | None, name: str) -> str:
@@ -78,8 +73,8 @@ def _nothing(trial: Trial, every: Sequence[StoredMedia], step: int | None, name:
         return f"{trial.id} reported no media: report(samples=figure), or one of nbckpt.media"
     if name and name not in names:
         return f"{trial.id} reported no media {name!r}. {suggestion(name, names)}There are {', '.join(names)}"
-    steps = _steps(media for media in every if name in {"", media.name})
-    return f"{trial.id} reported no media at step {step}: there are some at {steps}"
+    steps = sorted({media.step for media in every if name in {"", media.name}})
+    return f"{trial.id} reported no media at step {step}: there are some at {_steps(steps, len(steps))}"
 
 
 def media_page(trial: Trial, step: int | None = None, name: str = "") -> MediaPage:
@@ -88,6 +83,7 @@ def media_page(trial: Trial, step: int | None = None, name: str = "") -> MediaPa
     Raises:
         UsageError: The trial has no such media.
     """
+    reading.complete(state_of(trial))
     page, chosen = MediaPage(), newest_media(trial, step, name)
     if trial.status == Status.RUNNING:
         page.room = _MOST_WHILE_RUNNING
@@ -110,10 +106,7 @@ def media_page(trial: Trial, step: int | None = None, name: str = "") -> MediaPa
 
 
 def _overview(trial: Trial, chosen: Sequence[StoredMedia]) -> Table:
-    by_name: dict[str, list[StoredMedia]] = {media.name: [] for media in chosen}
-    for media in trial.media:
-        if media.name in by_name:
-            by_name[media.name].append(media)
+    known = state_of(trial).media
     rows = tuple(
         (
             media.name,
@@ -121,7 +114,7 @@ def _overview(trial: Trial, chosen: Sequence[StoredMedia]) -> Table:
             _facts(media),
             size(media.size),
             str(media.step),
-            _steps(by_name[media.name]),
+            _steps(known[media.name].steps, known[media.name].count),
         )
         for media in chosen
     )
@@ -129,11 +122,11 @@ def _overview(trial: Trial, chosen: Sequence[StoredMedia]) -> Table:
     return Table("media", (*columns, Column("step", number=True), Column("all steps")), rows)
 
 
-def _steps(media: Iterable[StoredMedia]) -> str:
-    """Return the steps of media as text, at most the last of them."""
-    steps = sorted({one.step for one in media})
-    more = f"{len(steps) - _MOST_STEPS} more, " if len(steps) > _MOST_STEPS else ""
-    return more + ", ".join(map(str, steps[-_MOST_STEPS:]))
+def _steps(steps: Sequence[int], number: int) -> str:
+    """Return the last steps of media as text, and how many more there are of their *number*."""
+    last = steps[-MOST_STEPS:]
+    more = f"{number - len(last)} more, " if number > len(last) else ""
+    return more + ", ".join(map(str, last))
 
 
 def _facts(media: StoredMedia) -> Cell:

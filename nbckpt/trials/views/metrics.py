@@ -10,8 +10,9 @@ from functools import partial
 from typing import Any, Literal
 
 from nbckpt.errors import UsageError
-from nbckpt.render import Cell, thinned
-from nbckpt.trials.model.metrics import as_float, flat, is_number, lookup, plain
+from nbckpt.render import Cell
+from nbckpt.trials.model.condensed import MOST_NAMES
+from nbckpt.trials.model.metrics import as_float, flat, is_automatic, plain
 from nbckpt.trials.model.stopping import Stopper
 from nbckpt.trials.model.trial import Trial, remember, state_of
 from nbckpt.trials.views.formats import shown_value
@@ -47,8 +48,6 @@ _KINDS = {
     "file": "a file",
 }
 _MOST_METRICS = 3
-_SAMPLED = 240
-_POINTS = 24
 
 
 def metric_columns(given: Sequence[str] | Mapping[str, str]) -> dict[str, str]:
@@ -83,9 +82,8 @@ def inferred(trials: Sequence[Trial], first: str = "", most: int | None = _MOST_
 def as_media(trials: Sequence[Trial], name: str) -> str:
     """Return the sentence that a name is that of media and not of a number; "" if no trial has such media."""
     for trial in trials:
-        for media in reversed(trial.media):
-            if media.name == name:
-                return f"{name!r} is {_KINDS[media.type]}, not a number"
+        if media := state_of(trial).media.get(name):
+            return f"{name!r} is {_KINDS[media.newest.type]}, not a number"
     return ""
 
 
@@ -132,6 +130,12 @@ def value_of(trial: Trial, metric: str, mode: str, scope: Scope) -> float | None
     """Return the value of a metric by which a trial is ranked: its last value, or its best value."""
     if scope == "last":
         return trial.newest(metric)
+    curves = state_of(trial).condensed.curves
+    if curve := curves.get(metric):
+        best = curve.low if mode == "min" else curve.high
+        return None if best is None else best[1]
+    if not is_automatic(metric) and len(curves) < MOST_NAMES:
+        return None  # otherwise only the journal knows
     values = [value for value in trial.metric(metric) if not math.isnan(as_float(value))]
     return min(values, key=lambda value: value if mode == "min" else -value, default=None)
 
@@ -153,14 +157,7 @@ def metric_cell(trial: Trial, name: str) -> Cell:
 
 
 def _metric_cell(trial: Trial, name: str) -> Cell:
-    values, last = _sampled(trial, name), trial.newest(name)
+    last, curve = trial.newest(name), state_of(trial).condensed.curves.get(name)
     if last is None:
         return Cell("")
-    finite = [value for value in values if math.isfinite(as_float(value))]
-    return Cell(shown_value(last).text, repr(last), tuple(thinned(finite, _POINTS)))
-
-
-def _sampled(trial: Trial, name: str) -> list[float]:
-    """Return the numbers that a trial reported under a name; a sample if there are very many results."""
-    values = [lookup(result, name) for result in thinned(state_of(trial).results, _SAMPLED)]
-    return [value for value in values if is_number(value)]
+    return Cell(shown_value(last).text, repr(last), curve.shown if curve else ())

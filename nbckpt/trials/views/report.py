@@ -23,6 +23,7 @@ from nbckpt.trials.views.trial_page import TrialShown
 _MOST_ROWS = 300
 _MOST_TRIALS = 50
 _MOST_METRICS = 3
+_MOST_NOTED = 1000
 _LONGEST = 200
 _MOST_CODE = 200_000
 """The most characters of each cell, and of the patch."""
@@ -41,6 +42,8 @@ def experiment_sections(experiment: ExperimentView) -> Iterator[Section]:
     left_out = len(ranked) - _MOST_TRIALS - sort
     details = (f"{left_out:,} of these trials have no details below.",) if left_out > 0 else ()
     yield Section("Trials", replace(table, notes=(*table.notes, *details), hints=()))
+    if notes := _notes(experiment):
+        yield Section("Notes and tags", Page("", (notes,)))
     yield from _plots(experiment, by, mode)
     yield Section("Configuration", Page("", (_configuration(experiment),)))
     if sort:
@@ -79,6 +82,16 @@ def _plot(experiment: ExperimentView, title: str, request: PlotRequest) -> Itera
         return
     pictures = tuple(replace(picture, caption=picture.caption or page.headline) for picture in page.pictures)
     yield Section(title, replace(page, headline="", pictures=pictures, hints=()))
+
+
+def _notes(experiment: ExperimentView) -> Table | None:
+    """Return the notes and the tags of every trial that has some; None if no trial has."""
+    annotations = [(trial.id, trial.annotation) for trial in experiment.trials]
+    noted = [(name, kept) for name, kept in annotations if kept.note or kept.tags]
+    rows = tuple((name, ", ".join(kept.tags), kept.note) for name, kept in noted[:_MOST_NOTED])
+    more = f", {_MOST_NOTED} of {len(noted)}" if len(noted) > _MOST_NOTED else ""
+    columns = Column("trial"), Column("tags"), Column("note")
+    return Table(f"notes and tags{more}", columns, rows) if rows else None
 
 
 def _configuration(experiment: ExperimentView) -> Table:

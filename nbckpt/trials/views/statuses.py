@@ -21,8 +21,7 @@ def states_of(experiment: ExperimentView) -> dict[str, str]:
     """Return each trial's status in words: also whether it was interrupted, or is about to save or end."""
     states = {trial.id: word(trial) for trial in experiment.trials}
     unfinished = [name for name, state in states.items() if state in {PENDING, RUNNING}]
-    if unfinished and not experiment.running and not experiment.runs_elsewhere():
-        return states | dict.fromkeys(unfinished, INTERRUPTED)
+    states |= dict.fromkeys(internals(experiment).lost(unfinished), INTERRUPTED)
     asked = internals(experiment).asked
     signals = {name: asked(name) for name, state in states.items() if state == RUNNING}
     return states | {name: _ASKED[signal] for name, signal in signals.items() if signal}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from nbckpt.errors import UsageError
@@ -14,9 +14,9 @@ from nbckpt.trials.model.metrics import is_number, plain
 from nbckpt.trials.model.spec import LOOP
 from nbckpt.trials.model.stopping import Stopper
 from nbckpt.trials.model.trial import Status, Trial, state_of
-from nbckpt.trials.model.view import ExperimentView
+from nbckpt.trials.model.view import ExperimentView, internals
 from nbckpt.trials.views.data import ExperimentData, experiment_data
-from nbckpt.trials.views.eta import RECENT, Progress, progress, typical
+from nbckpt.trials.views.eta import Progress, progress, typical
 from nbckpt.trials.views.fields import matching
 from nbckpt.trials.views.formats import shown_value, tail
 from nbckpt.trials.views.metrics import as_media, by_metric, flat_config, inferred, metric_cell, varying
@@ -68,10 +68,14 @@ class TrialTable(Result):
     metric: str = ""
     mode: str = ""
     where: str = ""
+    _first: list[tuple[int, Sequence[Trial]]] = field(default_factory=list, init=False, compare=False)
+    """The experiment's version when the table was made, and the trials that passed the filter."""
 
     def __post_init__(self) -> None:
         """Refuse a page that does not exist, and a metric without a mode."""
-        total, most = len(self._trials()), self.most
+        version, chosen = internals(self.experiment).version, self._trials()
+        self._first.append((version, chosen))
+        total, most = len(chosen), self.most
         if most < 0:
             raise UsageError(f"cannot show {most} rows: give a number, or 0 for all")
         pages = max(1, -(-total // most)) if most else 1
@@ -91,7 +95,7 @@ class TrialTable(Result):
     def page(self) -> Page:
         """See `Result.page`."""
         experiment, trials = self.experiment, self.experiment.trials
-        states, chosen = states_of(experiment), self._trials()
+        states, chosen = states_of(experiment), self._chosen()
         shown = self._shown(chosen, states)
         table = _table(shown, trials, states, self._metrics(trials), _progress(experiment, shown, states))
         failed = [trial for trial in trials if trial.status == Status.ERROR]
@@ -113,6 +117,11 @@ class TrialTable(Result):
             return self.metrics
         first = self.metric if self.sort and self.metric else self.experiment.spec.metric
         return {name: name for name in inferred(trials, first)}
+
+    def _chosen(self) -> Sequence[Trial]:
+        """Return the trials that pass the filter. The first time they are known, if nothing changed since."""
+        version, chosen = self._first.pop() if self._first else (None, ())
+        return chosen if version == internals(self.experiment).version else self._trials()
 
     def _trials(self) -> Sequence[Trial]:
         return matching(self.experiment, self.where) if self.where else self.experiment.trials
@@ -172,7 +181,7 @@ def _progress(
     )
     usual, stop = typical(trial.iteration for trial in finished), experiment.spec.stop
     return {
-        trial.id: progress(state_of(trial).results[-RECENT:], trial.iteration, trial.elapsed_s, stop, usual)
+        trial.id: progress(list(state_of(trial).times), trial.iteration, trial.elapsed_s, stop, usual)
         for trial in running
     }
 

@@ -15,7 +15,7 @@ def trial_line(trial: Trial, name: str) -> str:
     parts = [f"{name}: {'open' if trial.status == Status.RUNNING else word(trial)}"]
     if trial.status == Status.ERROR:
         parts.append(short(visible(last_line(trial)), _WIDEST))
-    if trial.results:
+    if trial.iteration:
         parts.append(count(trial.iteration, "result"))
         parts += [f"{visible(metric)} {trial.newest(metric):.4g}" for metric in inferred([trial])]
         parts.append(duration(trial.elapsed_s))

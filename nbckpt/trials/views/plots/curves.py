@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from nbckpt.errors import UsageError
 from nbckpt.render import thinned
 from nbckpt.trials.model.metrics import ITERATION, is_number, lookup
+from nbckpt.trials.model.reading import results_in
 from nbckpt.trials.model.trial import Trial
 from nbckpt.trials.views.formats import shown_value, tail
 from nbckpt.trials.views.metrics import flat_config, varying
@@ -116,7 +117,8 @@ def _scale(axes: Axes, metric: str, unit: str, *, logy: bool) -> None:
 def _points(trial: Trial, metric: str, unit: str, *, logy: bool) -> Points:
     """Return the numbers of a trial with their places. What has no place on the scale is not a number."""
     place, seconds = ("time_total_s", _UNITS[unit]) if unit else (ITERATION, 1.0)
-    values = ((lookup(result, place), lookup(result, metric)) for result in list(trial.results))
+    results = (event["result"] for event in results_in(trial.folder))  # all, so smoothing is exact
+    values = ((lookup(result, place), lookup(result, metric)) for result in results)
     return [
         (at / seconds, float(value) if _fits(value, logy=logy) else math.nan)
         for at, value in values

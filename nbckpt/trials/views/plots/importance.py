@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import math
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from nbckpt.errors import UsageError
@@ -72,20 +75,30 @@ def fanova(scales: Sequence[Scale], values: Sequence[float]) -> dict[str, float]
         import sklearn  # noqa: F401  Optuna imports it only when it computes
     except ImportError:
         return None
-    loud = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    storage = optuna.storages.InMemoryStorage()
+    with _unlogged(type(storage).__module__):
+        study = optuna.create_study(storage=storage)
+    distributions = {scale.name: _distribution(scale, optuna.distributions) for scale in scales}
+    for at, value in enumerate(values):
+        params = {scale.name: scale.places[at] for scale in scales}
+        study.add_trial(optuna.trial.create_trial(params=params, distributions=distributions, value=value))
+    evaluator = optuna.importance.FanovaImportanceEvaluator(seed=0)
+    return dict(optuna.importance.get_param_importances(study, evaluator=evaluator))
+
+
+@contextmanager
+def _unlogged(module: str) -> Iterator[None]:
+    """Keep what this thread logs in a module out of the log. Other threads may run studies of the user."""
+    me, logger = threading.get_ident(), logging.getLogger(module)
+
+    def is_of_others(record: logging.LogRecord) -> bool:
+        return record.thread != me
+
+    logger.addFilter(is_of_others)
     try:
-        study = optuna.create_study()
-        distributions = {scale.name: _distribution(scale, optuna.distributions) for scale in scales}
-        for at, value in enumerate(values):
-            params = {scale.name: scale.places[at] for scale in scales}
-            study.add_trial(
-                optuna.trial.create_trial(params=params, distributions=distributions, value=value)
-            )
-        evaluator = optuna.importance.FanovaImportanceEvaluator(seed=0)
-        return dict(optuna.importance.get_param_importances(study, evaluator=evaluator))
+        yield
     finally:
-        optuna.logging.set_verbosity(loud)
+        logger.removeFilter(is_of_others)
 
 
 def _distribution(scale: Scale, distributions: Any) -> Any:

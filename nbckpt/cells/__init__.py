@@ -1,0 +1,1 @@
+"""Cells: what the code of a cell can read and change."""

@@ -1,0 +1,81 @@
+"""Analysis: the variables that a cell's code can have touched, found without running or slowing the code.
+
+The code names variables. Their values lead to functions, methods, lambdas and properties of the notebook,
+whose code names more variables, and so on. Where this cannot be bounded, `everything` says why: `exec`,
+`eval`, `globals()`, unknown magics and the like.
+
+Not seen is what no named variable leads to: a callback that only a library's modules hold; a module of the
+user's own that changes `__main__`; what other threads, signals, trace functions, import hooks, and events and
+AST transformers of IPython do; and writes through memory addresses. Two variables can also share a part of
+their values: the caller adds the variables that share objects with the named ones. See docs/decisions/0095.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from types import CodeType
+from typing import Any
+
+from nbckpt.cells.code import uses
+from nbckpt.cells.magics import MagicReader, Magics, Transform
+from nbckpt.cells.reach import Reach
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """The variables that code can have touched: read, bound, deleted, or changed in place.
+
+    Attributes:
+        names: Their names.
+        everything: Why it can have touched every variable; None if it touched only those named.
+    """
+
+    names: frozenset[str]
+    everything: str | None = None
+
+    def __or__(self, other: Touched) -> Touched:
+        return Touched(self.names | other.names, self.everything or other.everything)
+
+
+def touched(source: str, namespace: dict[str, Any], *, transform: Transform = str) -> Touched:
+    """Return the variables that a cell can touch, or can have touched.
+
+    What it can call depends on the values in *namespace*. A cell can unpickle an object of a class of the
+    notebook and call it, or call a function and delete it. So ask before the cell runs and after it, and
+    join both with `|`.
+
+    Args:
+        source: The cell, after IPython turned its magics into Python.
+        namespace: The variables. Functions of the notebook have this dict as their globals.
+        transform: Turns the code below a magic such as `%%time` into Python, as
+            `InteractiveShell.transform_cell` does.
+    """
+    codes, magics = compiled(source, transform)
+    reach = Reach(namespace)
+    reach.names |= magics.binds
+    reach.everything = magics.unknown or None
+    for code in codes:
+        reach.follow(uses(code))
+    return Touched(frozenset(reach.names), reach.everything)
+
+
+def compiled(source: str, transform: Transform) -> tuple[list[CodeType], Magics]:
+    """Return the code of a cell and of the code in its magics, and what else its magics do.
+
+    Code that is not valid Python counts as unknown: it may be a magic that was not turned into Python.
+    """
+    reader = MagicReader(transform)
+    codes: list[CodeType] = []
+    sources = [source]
+    while sources:
+        try:
+            tree = ast.parse(sources.pop())
+            if "get_ipython" in ast.dump(tree):
+                tree = ast.fix_missing_locations(reader.visit(tree))
+            codes.append(compile(tree, "<cell>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True))
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            reader.magics.unknown = f"it is not valid Python: {error}"
+        sources += reader.magics.sources
+        reader.magics.sources.clear()
+    return codes, reader.magics

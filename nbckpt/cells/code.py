@@ -1,0 +1,101 @@
+"""Code: the names that compiled code uses. Nothing is run, and no variable is looked at."""
+
+from __future__ import annotations
+
+import dis
+import inspect
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import CodeType
+from weakref import WeakKeyDictionary
+
+_AT_NAME = re.compile(r"@(\w+)")
+_NAMED = frozenset(dis.hasname)
+
+
+def words_of(text: str) -> frozenset[str]:
+    """Return the words of a text."""
+    return frozenset(text.split())
+
+
+@dataclass(frozen=True, slots=True)
+class Uses:
+    """The names that code uses, with the functions, classes and comprehensions in it.
+
+    Attributes:
+        reads: Variables that it reads, and names after @ in its texts, as in `df.query("x > @low")`.
+        binds: Variables that it binds or deletes.
+        attributes: Attributes, and names that it imports from modules.
+        imports: Modules that it imports.
+        star: Whether it imports every name of a module.
+        own_reads: The variables that the code itself reads, without the code inside it.
+    """
+
+    reads: frozenset[str]
+    binds: frozenset[str]
+    attributes: frozenset[str]
+    imports: frozenset[str]
+    star: bool
+    own_reads: frozenset[str]
+
+
+_known: WeakKeyDictionary[CodeType, Uses] = WeakKeyDictionary()
+
+
+def uses(code: CodeType, *, inside: bool = False) -> Uses:
+    """Return the names that *code* uses. The answer is kept as long as the code exists.
+
+    Args:
+        code: The code of a cell or of a function.
+        inside: Whether other code contains it. Then it binds no variables, except those declared global.
+    """
+    known = _known.get(code)
+    if known is None:
+        known = _known[code] = _scan(code, inside=inside)
+    return known
+
+
+def _scan(code: CodeType, *, inside: bool) -> Uses:
+    is_class = inside and not code.co_flags & inspect.CO_OPTIMIZED
+    reads: set[str] = set()
+    binds: set[str] = set()
+    attributes: set[str] = set()
+    imports: set[str] = set()
+    for operation, name in _names(code):
+        if operation == "IMPORT_NAME":
+            imports.add(name)
+        elif operation in {"STORE_GLOBAL", "DELETE_GLOBAL"}:
+            binds.add(name)
+        elif operation in {"STORE_NAME", "DELETE_NAME"}:
+            if not is_class:
+                binds.add(name)
+        elif operation in {"LOAD_NAME", "LOAD_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS"}:
+            reads.add(name)
+        else:
+            attributes.add(name)
+    inner = [uses(constant, inside=True) for constant in code.co_consts if isinstance(constant, CodeType)]
+    texts = (text for constant in code.co_consts for text in _texts(constant))
+    return Uses(
+        frozenset(reads).union(_AT_NAME.findall(" ".join(texts)), *(part.reads for part in inner)),
+        frozenset(binds).union(*(part.binds for part in inner)),
+        frozenset(attributes).union(*(part.attributes for part in inner)),
+        frozenset(imports).union(*(part.imports for part in inner)),
+        ("*",) in code.co_consts or any(part.star for part in inner),
+        frozenset(reads),
+    )
+
+
+def _names(code: CodeType) -> Iterator[tuple[str, str]]:
+    for step in dis.get_instructions(code):
+        if step.opcode in _NAMED:
+            yield step.opname, str(step.argval)
+
+
+def _texts(constant: object) -> Iterator[str]:
+    """Yield the texts with @ in a constant, which may be a tuple of constants."""
+    if isinstance(constant, str) and "@" in constant:
+        yield constant
+    elif isinstance(constant, tuple):
+        for part in constant:
+            yield from _texts(part)

@@ -1,0 +1,206 @@
+"""Digest: what identifies the contents of a value, the same in every kernel.
+
+A pickle depends on the order of sets, on which equal texts are one object, and on numbers that cloudpickle
+draws. Here only contents count, and which mutable objects are one.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import pickle
+import sys
+import types
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from nbckpt.core.algorithms import PREFERRED
+from nbckpt.core.reducers import byte_range, contents_of
+from nbckpt.core.spans import NO_OVERLAPS
+from nbckpt.core.values.links import can_change
+from nbckpt.core.values.pickler import Pickler
+from nbckpt.errors import CodecError
+
+_ATOMS = frozenset({type(None), bool, int, float, complex, str, bytes, type(...)})
+_CAN_RECUR = (type, types.FunctionType, types.CellType, types.CodeType)
+_NOT_OF_CLASS = frozenset(
+    {
+        *("__dict__", "__weakref__", "__module__", "__slotnames__", "__firstlineno__", "__annotate__"),
+        *("__static_attributes__", "__annotate_func__", "__annotations_cache__", "_abc_impl"),
+    }
+)
+_OF_CODE = (
+    *("co_name", "co_code", "co_names", "co_varnames", "co_freevars", "co_cellvars", "co_flags"),
+    *("co_argcount", "co_kwonlyargcount", "co_posonlyargcount", "co_consts"),
+)
+
+
+class Digester:
+    """Digests the values of a namespace, one after the other.
+
+    An object that two values share counts at its second place as the one of the first place.
+
+    Args:
+        namespace: The variables; functions with these globals are digested without them.
+    """
+
+    def __init__(self, namespace: dict[str, Any]) -> None:
+        self._namespace = namespace
+        self._module = namespace.get("__name__", "__main__")
+        self._numbers: dict[int, int] = {}
+        self._kept: list[object] = []
+        self._hasher = PREFERRED.hasher()
+        self._reduce = Pickler(len, namespace, NO_OVERLAPS, lambda _: True).reducer_override
+
+    def digest(self, value: object) -> str:
+        """Return the digest of a value.
+
+        Raises:
+            CodecError: It has none, since it cannot be pickled.
+        """
+        self._hasher = PREFERRED.hasher()
+        try:
+            self._feed(value)
+        except Exception as error:
+            raise CodecError(f"{type(error).__name__}: {error}") from error
+        return self._hasher.digest().hex()
+
+    def _write(self, kind: str, data: bytes = b"") -> None:
+        self._hasher.update(f"{kind} {len(data)} ".encode() + data)
+
+    def _feed(self, value: Any) -> None:
+        kind = type(value)
+        if kind in _ATOMS:
+            text = value if kind is str else format(value, "x") if kind is int else repr(value)
+            self._write(kind.__name__, text.encode("utf-8", "surrogatepass"))
+        elif kind is tuple:
+            self._items("tuple", value)
+        elif isinstance(value, types.ModuleType):
+            self._write("module", value.__name__.encode())
+        elif not self._is_known(value):
+            self._feed_new(value)
+
+    def _is_known(self, value: object) -> bool:
+        """Tell whether an object that can change was digested before. Then its number is written."""
+        if not (isinstance(value, _CAN_RECUR) or can_change(type(value))):
+            return False
+        number = self._numbers.setdefault(id(value), len(self._numbers))
+        if number < len(self._kept):
+            self._write("again", str(number).encode())
+            return True
+        self._kept.append(value)  # another object must not get its id
+        return False
+
+    def _feed_new(self, value: Any) -> None:
+        kind = type(value)
+        if kind is list:
+            self._items("list", value)
+        elif kind is dict:
+            self._items("dict", [part for pair in value.items() for part in pair])
+        elif kind in {set, frozenset}:
+            self._unordered(kind.__name__, value)
+        elif kind is types.CodeType:
+            self._items("code", [getattr(value, name) for name in _OF_CODE])
+        elif kind is types.FunctionType:
+            self._function(value)
+        elif kind is types.CellType:
+            self._items("cell", list(contents_of(value)))
+        elif kind in {staticmethod, classmethod}:
+            self._items(kind.__name__, [value.__func__])
+        elif kind is property:
+            self._items("property", [value.fget, value.fset, value.fdel])
+        elif isinstance(value, type):
+            self._class(value)
+        elif kind is getattr(sys.modules.get("numpy"), "ndarray", None):
+            self._array(value)
+        elif kind is pickle.PickleBuffer:
+            self._memory(value.raw())
+        else:
+            self._reduced(value)
+
+    def _items(self, kind: str, values: Any) -> None:
+        self._write(kind, str(len(values)).encode())
+        if len(values) > 8 and _ATOMS.issuperset(map(type, values)):
+            self._write("plain", repr(list(values)).encode("utf-8", "surrogatepass"))
+            return
+        for value in values:
+            self._feed(value)
+
+    def _unordered(self, kind: str, values: Iterable[object]) -> None:
+        alone = Digester(self._namespace)
+        self._write(kind, "".join(sorted(map(alone.digest, values))).encode())
+
+    def _attributes(self, values: Mapping[Any, object]) -> None:
+        """Feed attributes, whose order does not matter."""
+        for name in sorted(values, key=str):
+            self._feed(name)
+            self._feed(values[name])
+
+    def _array(self, array: Any) -> None:
+        self._items("array", [str(array.dtype.descr if array.dtype.names else array.dtype), array.shape])
+        if array.dtype.hasobject:
+            self._items("objects", array.ravel().tolist())
+            return
+        root = array
+        while type(root.base) is type(array):
+            root = root.base
+        if root is not array and array.size and self._is_known(root):
+            self._write("from", str(byte_range(array)[0] - byte_range(root)[0]).encode())
+        self._memory(memoryview(array.ravel().view("u1")) if array.size else b"")
+
+    def _memory(self, data: Any) -> None:
+        self._write("memory", str(len(data)).encode())
+        self._hasher.update(data)
+
+    def _function(self, function: types.FunctionType) -> None:
+        if function.__globals__ is not self._namespace and _is_importable(function):
+            self._write("name", f"{function.__module__}:{function.__qualname__}".encode())
+            return
+        held = (function.__closure__, function.__defaults__, function.__kwdefaults__)
+        self._items("function", [function.__code__, *held])
+        self._attributes(function.__dict__)
+
+    def _class(self, kind: type) -> None:
+        if kind.__module__ != self._module and _is_importable(kind):
+            self._write("name", f"{kind.__module__}:{kind.__qualname__}".encode())
+            return
+        self._items("class", [kind.__qualname__, type(kind), kind.__bases__])
+        self._attributes({name: member for name, member in vars(kind).items() if name not in _NOT_OF_CLASS})
+
+    def _reduced(self, value: Any) -> None:
+        reduced = self._reduce(value)
+        if reduced is NotImplemented:
+            reduce = copyreg.dispatch_table.get(type(value))
+            reduced = reduce(value) if reduce else value.__reduce_ex__(5)
+        self._kept_alive(reduced)
+        if isinstance(reduced, str):
+            self._write("name", f"{type(value).__module__}:{reduced}".encode())
+            return
+        maker, arguments, state, *rest = (*reduced, None, None, None)[:5]
+        self._write("reduced")
+        self._feed(maker)
+        self._feed(arguments)
+        self._state(state)
+        for items in rest:
+            self._items("items", list(items) if items is not None else [])
+
+    def _state(self, state: Any) -> None:
+        if type(state) is dict:
+            self._attributes(state)
+        elif type(state) is tuple and len(state) == 2 and {*map(type, state)} <= {dict, type(None)}:
+            for part in state:
+                self._attributes(part or {})
+        else:
+            self._feed(state)
+
+    def _kept_alive(self, value: object) -> None:
+        number = len(self._kept)
+        self._numbers[id(value)] = number
+        self._kept.append(value)
+
+
+def _is_importable(value: Any) -> bool:
+    """Tell whether a function or class is found under its name in its module."""
+    part: Any = sys.modules.get(value.__module__)
+    for name in value.__qualname__.split("."):
+        part = getattr(part, name, None)
+    return part is value

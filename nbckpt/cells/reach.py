@@ -1,0 +1,226 @@
+"""Reach: the functions and variables that code leads to, through the values that it names."""
+
+from __future__ import annotations
+
+import builtins
+import gc
+import re
+import sys
+import weakref
+from collections.abc import Iterable
+from types import (
+    AsyncGeneratorType,
+    CodeType,
+    CoroutineType,
+    FrameType,
+    FunctionType,
+    GeneratorType,
+    ModuleType,
+    TracebackType,
+)
+from typing import Any
+
+from nbckpt.cells.code import Uses, uses, words_of
+
+_MOST = 2_000_000
+"""The number of objects to look at before giving up."""
+
+_PLAIN: frozenset[type] = frozenset(
+    {
+        *(type(None), bool, int, float, complex, str, bytes, bytearray, range, slice, type(...)),
+        *(CodeType, FrameType, TracebackType, type(NotImplemented)),
+    }
+)
+"""Types whose objects lead nowhere."""
+
+_LIVE = (GeneratorType, CoroutineType, AsyncGeneratorType, weakref.ReferenceType)
+_IN_C: type = type(exec)
+_SPECIAL: frozenset[type] = frozenset({FunctionType, ModuleType, dict, _IN_C, *_LIVE})
+_WRAPPERS = frozenset({property, staticmethod, classmethod})
+_CONTAINERS = frozenset({"builtins", "collections", "functools", "itertools", "operator", "types"})
+"""The modules of types whose objects hand on what they hold. All others are objects of libraries."""
+
+_TRICKS = frozenset({"globals", "exec", "eval", "compile", "__import__", "breakpoint", "get_ipython"})
+_AT_TOP = frozenset({"locals", "vars"})
+_TRICK_OBJECTS = frozenset(id(getattr(builtins, name)) for name in (_TRICKS | _AT_TOP) - {"get_ipython"})
+_TRICK_ATTRIBUTES = words_of(
+    """
+    __globals__ __builtins__ f_globals f_locals f_back f_builtins tb_frame gi_frame cr_frame ag_frame
+    user_ns user_global_ns user_module _getframe _getframemodulename _current_frames currentframe
+    getouterframes getinnerframes get_objects get_referrers get_referents run_cell run_line_magic
+    run_cell_magic ex ev
+    """
+)
+_TRICK_MODULES = frozenset({"__main__", "builtins", "ctypes", "code", "pdb", "runpy"})
+_TRICK_PAIRS = frozenset({("sys", "modules"), ("inspect", "stack"), ("inspect", "trace")})
+_RESULTS = re.compile(r"_{1,3}|_\d+|_oh|Out")
+
+_IMMUTABLE_TYPE = 1 << 8
+
+
+class Reach:
+    """What code leads to.
+
+    Args:
+        namespace: The variables.
+
+    Attributes:
+        names: The variables that the code can touch.
+        reads: The variables among them whose values the code, or a function that it can call, reads by name.
+        everything: Why it can touch every variable; None if it touches only `names`.
+    """
+
+    def __init__(self, namespace: dict[str, Any]) -> None:
+        self.names: set[str] = set()
+        self.reads: set[str] = set()
+        self.everything: str | None = None
+        self._namespace = namespace
+        self._module = namespace.get("__name__", "__main__")
+        self._looked_at: set[str] = set()
+        self._seen: dict[int, object] = {}
+        self._ours: list[object] = []
+        self._others: list[object] = []
+        self._modules: dict[str, ModuleType] = {}
+        self._attributes: set[str] = set()
+        numpy = sys.modules.get("numpy")
+        self._array: type | None = getattr(numpy, "ndarray", None)
+        self._special = _SPECIAL | {self._array} if self._array else _SPECIAL
+
+    def follow(self, used: Uses, *, is_cell: bool = True) -> None:
+        """Add what code leads to, directly and through everything that it can call."""
+        self._use(used, is_cell=is_cell)
+        self._take(_open_figures(), ours=False)
+        while self.everything is None and (self._ours or self._others or self._of_modules()):
+            if len(self._seen) > _MOST:
+                self.everything = f"it reaches more than {_MOST:,} objects"
+            ours = bool(self._ours)
+            batch = self._ours or self._others
+            self._ours, self._others = ([], self._others) if ours else (self._ours, [])
+            held = gc.get_referents(*batch)
+            if not _PLAIN.issuperset(map(type, held)):  # a list of a million numbers
+                self._take(held, ours=ours)
+        self.names |= {name for name, value in list(self._namespace.items()) if id(value) in self._seen}
+
+    def _use(self, used: Uses, *, is_cell: bool) -> None:
+        """Add the variables that code names, and their values."""
+        self.everything = self.everything or self._trick(used, is_cell=is_cell)
+        self._attributes |= used.attributes
+        known = used.reads.intersection(self._namespace)
+        self.reads |= known
+        self.names |= used.binds | known
+        new = (known | used.binds.intersection(self._namespace)) - self._looked_at
+        self._looked_at |= new
+        self._take((self._namespace.get(name) for name in new), ours=True)
+        self._take((sys.modules.get(name) for name in used.imports), ours=False)
+
+    def _trick(self, used: Uses, *, is_cell: bool) -> str | None:
+        """Return why code can touch every variable, judged by its names."""
+        builtin = used.reads & _TRICKS | (used.own_reads & _AT_TOP if is_cell else frozenset())
+        tricks = {name for name in builtin if not self._is_rebound(name)}
+        tricks |= used.attributes & _TRICK_ATTRIBUTES
+        tricks |= {module for module in used.imports if module.partition(".")[0] in _TRICK_MODULES}
+        tricks |= {
+            name for module, name in _TRICK_PAIRS if module in used.imports and name in used.attributes
+        }
+        tricks |= {name for name in used.reads if _RESULTS.fullmatch(name) and name in self._namespace}
+        if used.star:
+            tricks.add("import *")
+        return f"it uses {min(tricks)}" if tricks else None
+
+    def _is_rebound(self, name: str) -> bool:
+        """Tell whether a variable of the user's has the name of a builtin; its value is looked at instead."""
+        return name in self._namespace and name != "get_ipython"
+
+    def _take(self, objects: Iterable[object], *, ours: bool) -> None:
+        """Take the objects that were not seen before, to follow what they hold.
+
+        Args:
+            objects: The objects.
+            ours: Whether the notebook's values hand them on, and not an object of a library. What a library
+                holds for itself, such as the namespace, is not what the code uses.
+        """
+        seen, special = self._seen, self._special
+        for obj in objects:
+            kind = type(obj)
+            if kind in _PLAIN or id(obj) in seen:
+                continue
+            seen[id(obj)] = obj
+            if kind in special or isinstance(obj, type):
+                self._special_case(obj, ours=ours)
+            elif isinstance(obj, ModuleType):
+                self._module_case(obj, ours=ours)
+            elif ours and (kind.__module__ in _CONTAINERS or kind.__module__ == self._module):
+                self._ours.append(obj)
+            elif not kind.__name__.endswith("StringArray"):  # texts only, and many
+                self._others.append(obj)
+
+    def _special_case(self, obj: Any, *, ours: bool) -> None:
+        """Take a function, a class, a module or another object with rules of its own."""
+        kind: type = type(obj)
+        if isinstance(obj, FunctionType):
+            self._function(obj, ours=ours)
+        elif isinstance(obj, type):
+            self._take(self._of_class(obj), ours=ours)
+        elif isinstance(obj, ModuleType):
+            self._module_case(obj, ours=ours)
+        elif reason := self._unbounded(obj):
+            self.everything = reason if ours else self.everything
+        elif kind is _IN_C:  # a method that is written in C
+            self._take([obj.__self__], ours=ours and not isinstance(obj.__self__, ModuleType))
+        elif kind is self._array:
+            self._take(obj.ravel().tolist() if obj.dtype.hasobject else (), ours=ours)
+        else:
+            (self._ours if ours else self._others).append(obj)
+
+    def _unbounded(self, obj: object) -> str:
+        """Return why code with this object can touch every variable; empty if it cannot."""
+        if isinstance(obj, _LIVE):
+            return f"it reaches a {type(obj).__name__}, whose contents cannot be saved"
+        if obj is self._namespace or obj is sys.modules:
+            return "it reaches the namespace"
+        return f"it reaches {getattr(obj, '__name__', obj)}" if id(obj) in _TRICK_OBJECTS else ""
+
+    def _function(self, function: FunctionType, *, ours: bool) -> None:
+        if function.__globals__ is self._namespace:
+            self._use(uses(function.__code__, inside=True), is_cell=False)
+        held = (function.__closure__, function.__defaults__, function.__kwdefaults__, function.__dict__)
+        self._take((part for part in held if part), ours=ours)
+
+    def _of_class(self, kind: type) -> Iterable[object]:
+        """Yield what a class of the notebook holds; of another class only the notebook's functions in it."""
+        if kind.__flags__ & _IMMUTABLE_TYPE:
+            return
+        yield from (type(kind), *kind.__bases__)
+        for member in list(vars(kind).values()):
+            if kind.__module__ == self._module:
+                yield member
+            else:
+                inner = gc.get_referents(member) if type(member) in _WRAPPERS else (member,)
+                yield from (part for part in inner if self._is_own_function(part))
+
+    def _is_own_function(self, obj: object) -> bool:
+        return type(obj) is FunctionType and obj.__globals__ is self._namespace
+
+    def _module_case(self, module: ModuleType, *, ours: bool) -> None:
+        name = module.__name__
+        if vars(module) is self._namespace or name in _TRICK_MODULES:
+            if ours:
+                self.everything = f"it uses {name}"
+        else:
+            self._modules[name] = module
+
+    def _of_modules(self) -> bool:
+        """Take the attributes of modules that the code names. Return False if there are no new ones."""
+        for name, attribute in _TRICK_PAIRS:
+            if name in self._modules and attribute in self._attributes:
+                self.everything = f"it uses {name}.{attribute}"
+        held = [vars(module).get(name) for module in self._modules.values() for name in self._attributes]
+        self._take(held, ours=False)
+        return bool(self._others)
+
+
+def _open_figures() -> Iterable[object]:
+    """Return the figures that pyplot, or a library with pyplot, can draw on."""
+    pylab = sys.modules.get("matplotlib._pylab_helpers")
+    managers = getattr(getattr(pylab, "Gcf", None), "figs", {})
+    return [manager.canvas.figure for manager in list(managers.values())]

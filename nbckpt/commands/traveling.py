@@ -1,0 +1,214 @@
+"""auto, history, redo, checkout: points after each cell, and the ways between them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from nbckpt.commands.options import Number, Reference, Word
+from nbckpt.commands.table import Session
+from nbckpt.commands.traveled import Traveled
+from nbckpt.core.environment import NAMES
+from nbckpt.core.references import SHORT
+from nbckpt.errors import UsageError
+from nbckpt.render import Cell, Column, Hint, Page, Result, Table, age, count, short, size
+from nbckpt.timeline.auto import Auto, Limits
+from nbckpt.timeline.points import Point, Points
+
+_UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([KMGT]B)")
+_SHARE = re.compile(r"(\d+(?:\.\d+)?)%")
+
+
+@dataclass(frozen=True, repr=False)
+class AutoStatus(Result):
+    """Whether a point is made after each cell.
+
+    Attributes:
+        limits: The limits; None if it is off.
+        points: The number of points in the store.
+        added: The bytes that they added to the store.
+        missed: The number of cells since the last point.
+    """
+
+    limits: Limits | None
+    points: int
+    added: int
+    missed: int = 0
+
+    def page(self) -> Page:
+        """See `Result.page`."""
+        kept = f"{count(self.points, 'point')} in the store, {size(self.added)}"
+        if self.limits is None:
+            return Page(f"auto is off. {kept}.", hints=(Hint("A point after each cell", "%ckpt auto on"),))
+        limits = self.limits
+        most = f"{size(limits.most)} of them" if limits.most is not None else f"the last {limits.keep}"
+        headline = (
+            f"auto is on: a point after each cell, for at most {100 * limits.budget:.3g}% of the cells' time."
+        )
+        notes = [f"{kept}; it keeps {most}."]
+        if self.missed:
+            notes.append(
+                f"{count(self.missed, 'cell')} since the last point: the next point holds their changes."
+            )
+        hints = Hint("Step back", "%ckpt undo"), Hint("All points", "%ckpt history")
+        return Page(headline, notes=tuple(notes), hints=hints)
+
+
+def auto(
+    session: Session,
+    switch: Literal["status", "on", "off"] = "status",
+    *,
+    budget: Annotated[str, Word("SHARE")] = "5%",
+    keep: Number = 200,
+    max_: Annotated[str, Word("SIZE")] = "",
+) -> AutoStatus:
+    """Make a point of all variables after each cell.
+
+    undo, redo and checkout go from one point to another. An old point is removed when there are too many.
+
+    Args:
+        switch: on, off, or status to show whether it is on.
+        budget: The share of the cells' time that points may take. Above it there are fewer points.
+        keep: The number of points to keep.
+        max_: Keep points of this size together, such as 2GB, instead of a number.
+    """
+    here = _points(session, "auto")
+    if switch == "on":
+        limits = Limits(_share(budget), None if max_ else keep, _bytes(max_) if max_ else None)
+        here.turn_on(limits, session.where)
+    elif switch == "off":
+        here.turn_off()
+    points = [point for _, point in Points(session.tracker.history).all()]
+    return AutoStatus(here.limits, len(points), sum(point.new_bytes for point in points), here.missed)
+
+
+def _share(text: str) -> float:
+    match = _SHARE.fullmatch(text)
+    if match is None or not float(match[1]) > 0:
+        raise UsageError(f"--budget {text} is not a share of the cells' time: write it as in --budget 5%")
+    return float(match[1]) / 100
+
+
+def _bytes(text: str) -> int:
+    match = _SIZE.fullmatch(text.upper())
+    if match is None:
+        raise UsageError(f"--max {text} is not a size: write it as in --max 2GB")
+    return int(float(match[1]) * _UNITS[match[2]])
+
+
+@dataclass(frozen=True, repr=False)
+class History(Result):
+    """The points of the store as a tree, newest first.
+
+    Attributes:
+        points: The points.
+        here: The id of the point that the variables equal; empty if it is not known.
+        total: The number of all points.
+    """
+
+    points: tuple[Point, ...]
+    here: str
+    total: int
+
+    def page(self) -> Page:
+        """See `Result.page`."""
+        if not self.points:
+            on = Hint("A point after each cell", "%ckpt auto on")
+            return Page("There are no points yet.", hints=(on,))
+        columns = (
+            *(
+                Column("", code=True),
+                Column("point", code=True),
+                Column("cell"),
+                Column("changed", code=True),
+            ),
+            *(Column("size", number=True), Column("new", number=True), Column("when")),
+        )
+        rows = tuple(
+            (
+                graph,
+                Cell(point.id[:SHORT], point.id),
+                _cell(point),
+                Cell(_changes(point), ", ".join(point.changed)[:500]),
+                size(point.size),
+                size(point.new_bytes),
+                age(point.created_at),
+            )
+            for graph, point in zip(_graph(self.points, self.here), self.points, strict=True)
+        )
+        here = frozenset(at for at, point in enumerate(self.points) if point.id == self.here)
+        more = f", the newest {len(self.points)} of {self.total}" if len(self.points) < self.total else ""
+        hints = Hint("Step back", "%ckpt undo"), Hint("Go to a point", "%ckpt checkout POINT")
+        return Page("Points" + more, (Table("points, newest first", columns, rows, here),), hints=hints)
+
+
+def _cell(point: Point) -> Cell:
+    missed = f" and {count(point.missed, 'cell')} before" if point.missed else ""
+    return Cell((f"[{point.cell}]" if point.cell is not None else "-") + missed, point.source[:500])
+
+
+def _changes(point: Point) -> str:
+    """Return the names that changed, with a minus sign before those that were deleted."""
+    names = [name for name in point.changed if name not in NAMES]
+    settings = [name for name in point.changed if name in NAMES]
+    return short(", ".join([*names, *(f"-{name}" for name in point.removed)] or settings), 60)
+
+
+def _graph(points: tuple[Point, ...], here: str) -> list[str]:
+    """Return one line of a tree for each point, newest first. Each column leads to one parent below."""
+    lanes: list[str] = []
+    lines = []
+    for point in points:
+        if point.id not in lanes:
+            lanes.append(point.id)
+        at = lanes.index(point.id)
+        mark = "●" if point.id == here else "○"
+        ends = {lane for lane, name in enumerate(lanes) if name == point.id and lane != at}
+        lines.append(
+            " ".join(mark if lane == at else "┘" if lane in ends else "│" for lane in range(len(lanes)))
+        )
+        lanes = [name for lane, name in enumerate(lanes) if lane not in ends]
+        lanes[at] = point.parent
+    return lines
+
+
+def history(session: Session, *, most: Number = 50) -> History:
+    """Show the points that auto made, as a tree.
+
+    Args:
+        most: Show the newest N points; 0 for all.
+    """
+    points = [point for _, point in Points(session.tracker.history).all()]
+    here = session.points.timeline.here if session.points is not None else None
+    return History(tuple(points[: most or None]), here.manifest.id if here else "", len(points))
+
+
+def _points(session: Session, command: str) -> Auto:
+    session.live(command)
+    assert session.points is not None  # where there are live variables, there are cells
+    return session.points
+
+
+def checkout(session: Session, ref: Reference, *, trust: bool = False) -> Traveled:
+    """Make all variables equal to a point or a checkpoint.
+
+    Variables that were created later are removed. The present state is kept as a point first, and equal
+    variables stay the same objects.
+
+    Args:
+        ref: A point or a checkpoint.
+        trust: Load it even if someone else made it.
+    """
+    timeline = _points(session, "checkout").timeline
+    return Traveled(timeline.checkout(ref, session.where, trust=trust), "Checked out")
+
+
+def redo(session: Session, steps: Annotated[int, Word("N")] = 1) -> Traveled:
+    """Redo steps that undo has undone.
+
+    Args:
+        steps: The number of steps.
+    """
+    return Traveled(_points(session, "redo").timeline.redo(steps, session.where), "Went forward to")

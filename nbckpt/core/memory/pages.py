@@ -1,0 +1,358 @@
+"""Pages: which bytes of a buffer may have changed since a look at it, and which are proven unwritten.
+
+A look at a buffer begins or continues Linux's record of its pages. The next look at the same memory names the
+byte ranges that may have changed; **everything else is proven to hold the bytes that it held at the earlier
+look**. The promise is about bytes at addresses, never about objects: if memory is freed and another object
+gets it, its bytes are still those of the earlier look wherever the record names no range.
+
+    with page_record().round() as looks:               # one save, or the end of one cell
+        look = looks.at(address, size, since=earlier)  # the Look kept from last time, or None
+        for low, high in look.dirty: ...               # offsets in the buffer; the rest is unchanged
+    # Keep `look` for the next round.
+
+Rules for callers:
+* The buffer must be alive until the round ends, so that its address means its memory.
+* First look, then read or hash. A write after the look is named by the next one; a hash before it is worth
+  nothing.
+* Keep looks of different uses apart: each `since` stands for itself, and no use hides a write from another.
+* Where nothing is proven, `dirty` is the whole buffer. No call raises because of the record.
+
+A round in which a device or a file can write to memory without a page fault proves nothing, and its looks
+prove nothing later. Not watched are buffers below 1 MiB, and memory that a file or another process shares.
+The first and the last page of a buffer can belong to other objects too, whose writes count. If two buffers
+share such a page, it is always dirty for one of them. A buffer that was mostly written since the look before
+rests, since each first write to a watched page costs 0.5 us: for 1, 2, 4 and then each time 8 looks. See
+docs/decisions/0093.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Self
+
+from nbckpt.core.memory.process import private_memory, unseen_writer
+from nbckpt.core.memory.selftest import first_fault
+from nbckpt.core.memory.userfault import PAGE, Ranges, Userfault, joined
+from nbckpt.settings import wants_page_record
+
+LEAST = 1 << 20
+"""The size of the smallest buffers that are watched."""
+
+_MOST_REGIONS = 4096  # each splits a mapping, and a process may have 65,530
+_MOST_ENTRIES = 16
+_MOST_RANGES, _NEAR = 4096, 64 << 10
+_MOSTLY = 0.5
+_LONGEST_REST = 8
+
+
+@dataclass(eq=False, slots=True)
+class _Region:
+    """Watched pages.
+
+    Attributes:
+        entries: The ranges that a look found written, each with the number of the look.
+        is_over: Whether the record of these pages has ended.
+        is_open: Whether a scan has begun and its result is not noted yet. An interrupt loses that result.
+    """
+
+    start: int
+    end: int
+    entries: list[tuple[int, Ranges]] = field(default_factory=list)
+    is_over: bool = False
+    is_open: bool = False
+
+    def note(self, number: int, written: Ranges) -> None:
+        """Add what a look found. The oldest two entries become one, which only adds to later answers."""
+        if written:
+            self.entries.append((number, _short(written)))
+        if len(self.entries) > _MOST_ENTRIES:
+            (_, first), (second_number, second) = self.entries[:2]
+            self.entries[:2] = [(second_number, _short(first + second))]
+
+    def since(self, number: int, start: int, end: int) -> Ranges:
+        """Return the ranges between *start* and *end* that were found written after this look."""
+        parts = [part for at, written in self.entries if at > number for part in written]
+        return [(max(low, start), min(high, end)) for low, high in parts if low < end and high > start]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Look:
+    """What one look at a buffer found. It is also the token for a later look at the same memory.
+
+    Attributes:
+        address: The address of the buffer.
+        size: The number of its bytes.
+        dirty: The byte ranges that may have changed since the earlier look: offsets in the buffer, in order.
+    """
+
+    address: int
+    size: int
+    dirty: Ranges
+    _round: Round
+    _region: _Region | None = None
+    _number: int = 0
+
+    @property
+    def proves(self) -> bool:
+        """Whether a later look can prove anything about this buffer. Known when the round has ended."""
+        return self._region is not None and not self._region.is_over and self._round.is_sound
+
+
+class PageRecord:
+    """The page record of this process, or the reason why there is none. Any thread may use it.
+
+    Args:
+        open_record: Opens Linux's record.
+
+    Attributes:
+        why_off: Why nothing is proven here; "" if the record works.
+    """
+
+    def __init__(self, open_record: Callable[[], Userfault] = Userfault) -> None:
+        self.why_off = ""
+        self._lock = threading.RLock()  # a save on a signal may interrupt a look
+        self._number = 0
+        self._regions: dict[int, _Region] = {}  # by start, the least recently looked at first
+        self._starts: list[int] = []  # in order, or [] if they changed
+        self._rests: dict[tuple[int, int], tuple[int, int]] = {}
+        self._linux: Userfault | None = None
+        try:
+            self._linux = open_record()
+            if fault := first_fault(self._linux):
+                self.close(f"it is not exact here: {fault}")
+        except OSError as error:
+            self.close(str(error.strerror or error))
+
+    def round(self) -> Round:
+        """Begin a round of looks. Use it in a `with` block."""
+        return Round(self)
+
+    def close(self, why: str) -> None:
+        """End the record and close its files. Nothing is proven from then on, also not by former looks."""
+        self.why_off = why
+        for region in self._regions.values():
+            region.is_over = True
+        self._regions.clear()
+        self._starts = []
+        if self._linux is not None:
+            self._linux.close()
+        self._linux = None
+
+    def leave(self) -> None:
+        """Close in a forked child, where another thread may have held the lock, and watches nothing."""
+        self._lock = threading.RLock()
+        self.close("the process was forked")
+
+    def look(self, looks: Round, address: int, size: int, since: Look | None) -> Look:
+        """See `Round.at`."""
+        last = address + size
+        dirty = [(0, size)] if size else []
+        with self._lock:
+            number = self._number = self._number + 1
+            if self._linux is None or size < LEAST or looks.why_not:
+                return Look(address, size, dirty, looks)
+            region = self._containing(*_whole_pages(address, last))
+            # The scan protects the pages again, so it comes before the caller reads them.
+            written = self._scan(self._linux, region, number, address, last) if region else None
+            if region is None or written is None:
+                region = self._begin(self._linux, looks, address, last)
+                return Look(address, size, dirty, looks, region, number)
+            if since is not None and since._region is region and since._round.is_proof_for(looks):
+                unseen = [part for part in ((address, region.start), (region.end, last)) if part[0] < part[1]]
+                parts = joined([*region.since(since._number, address, last), *unseen])
+                dirty = [(low - address, high - address) for low, high in parts]
+                self._rest(region, written, address, last)
+            return Look(address, size, dirty, looks, region, number)
+
+    def end(self, regions: list[_Region], private: Ranges) -> None:
+        """End the record of those regions that are not in private memory."""
+        with self._lock:
+            for region in regions:
+                if not _covers(private, region.start, region.end):
+                    self._end(region)
+
+    def _in_order(self) -> list[int]:
+        if len(self._starts) != len(self._regions):
+            self._starts = sorted(self._regions)
+        return self._starts
+
+    def _containing(self, start: int, end: int) -> _Region | None:
+        """Return the region of these pages. Regions that overlap it in another way end."""
+        starts = self._in_order()
+        at = max(0, bisect_right(starts, start) - 1)
+        for region in [self._regions[there] for there in starts[at : bisect_left(starts, end)]]:
+            if region.start <= start and region.end >= end and not region.is_open:
+                self._regions[region.start] = self._regions.pop(region.start)
+                return region
+            if region.end > start:
+                self._end(region)
+        return None
+
+    def _scan(self, linux: Userfault, region: _Region, number: int, address: int, last: int) -> Ranges | None:
+        """Note what was written, or end the region if its pages are no longer those that were protected."""
+        start, end = _all_pages(address, last)
+        region.is_open = True
+        try:
+            written = linux.written(max(start, region.start), min(end, region.end))
+        except OSError:
+            self._end(region)
+            return None
+        region.note(number, written)
+        region.is_open = False
+        return written
+
+    def _begin(self, linux: Userfault, looks: Round, address: int, last: int) -> _Region | None:
+        left, length = self._rests.get((address, last), (0, 0))
+        if left:
+            self._rests[address, last] = left - 1, length
+            return None
+        (start, end), (inner_start, inner_end) = _all_pages(address, last), _whole_pages(address, last)
+        start = start if self._is_free(start, inner_start) else inner_start
+        end = end if self._is_free(inner_end, end) else inner_end
+        if not _covers(looks.private(), start, end):
+            return None
+        try:
+            linux.protect(start, end)
+        except OSError:  # another user of userfaultfd, or too many mappings
+            return None
+        if len(self._regions) >= _MOST_REGIONS:
+            self._end(next(iter(self._regions.values())))
+        self._starts = []
+        region = self._regions[start] = _Region(start, end)
+        looks.begun.append(region)
+        return region
+
+    def _is_free(self, start: int, end: int) -> bool:
+        """Tell whether no region has one of these pages: neighbours on the heap share a page."""
+        starts = self._in_order()
+        at = bisect_left(starts, end)
+        return not at or self._regions[starts[at - 1]].end <= start
+
+    def _rest(self, region: _Region, written: Ranges, address: int, last: int) -> None:
+        """End a region that was mostly written, and let the buffer rest; each time for longer."""
+        if sum(high - low for low, high in written) <= _MOSTLY * (last - address):
+            self._rests.pop((address, last), None)
+            return
+        _, length = self._rests.pop((address, last), (0, 0))
+        length = min(2 * length or 1, _LONGEST_REST)
+        if len(self._rests) >= _MOST_REGIONS:
+            del self._rests[next(iter(self._rests))]
+        self._rests[address, last] = length, length
+        self._end(region)
+
+    def _end(self, region: _Region) -> None:
+        region.is_over = True
+        if self._regions.get(region.start) is not region:
+            return
+        self._starts = []
+        del self._regions[region.start]
+        if self._linux is not None:
+            with suppress(OSError):  # the memory may be gone
+                self._linux.release(region.start, region.end)
+
+
+class Round:
+    """Looks at many buffers, of one moment: those of one save, or at the end of one cell.
+
+    Attributes:
+        why_not: Why the looks of this round prove nothing; "" if they do.
+        is_sound: Whether the round has ended, and its looks can prove something later.
+        begun: The regions that it began to watch.
+    """
+
+    def __init__(self, record: PageRecord) -> None:
+        self.why_not = record.why_off or unseen_writer()
+        self.is_sound = False
+        self.begun: list[_Region] = []
+        self._record = record
+        self._private: Ranges | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """End the round. Its looks prove nothing later if what they rely on did not last until now."""
+        if self.begun:
+            self._record.end(self.begun, private_memory())
+        self._private = None
+        self.why_not = self.why_not or self._record.why_off or unseen_writer()
+        self.is_sound = not self.why_not
+
+    def at(self, address: int, size: int, since: Look | None = None) -> Look:
+        """Look at a buffer that is alive: what may have changed since the look *since*?
+
+        Without a look at this same memory from a sound round, or from this one, that is everything.
+        """
+        if since is not None and (since.address, since.size) != (address, size):
+            since = None
+        return self._record.look(self, address, size, since)
+
+    def is_proof_for(self, other: Round) -> bool:
+        """Tell whether looks of this round can prove something in the other."""
+        return self.is_sound or self is other
+
+    def private(self) -> Ranges:
+        """Return the memory that may be watched, as it was at the first call."""
+        if self._private is None:
+            self._private = private_memory()
+        return self._private
+
+
+def _all_pages(address: int, last: int) -> tuple[int, int]:
+    return address // PAGE * PAGE, -(-last // PAGE) * PAGE
+
+
+def _whole_pages(address: int, last: int) -> tuple[int, int]:
+    return -(-address // PAGE) * PAGE, last // PAGE * PAGE
+
+
+def _short(ranges: Ranges) -> Ranges:
+    """Return the ranges in order, and the gaps between them too if there are too many."""
+    return joined(ranges, _NEAR if len(ranges) > _MOST_RANGES else 0)
+
+
+def _covers(ranges: Ranges, start: int, end: int) -> bool:
+    at = bisect_right(ranges, (start, 1 << 64)) - 1
+    return at >= 0 and ranges[at][1] >= end
+
+
+class _Process:
+    """The record of this process. A forked child begins with none."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.record: PageRecord | None = None
+
+    def leave(self) -> None:
+        self.lock = threading.RLock()
+        if self.record is not None:
+            self.record.leave()
+        self.record = None
+
+
+def _forbid() -> Userfault:
+    raise OSError("it is turned off by NBCKPT_PAGE_RECORD=0")
+
+
+_FORBIDDEN = PageRecord(_forbid)
+_process = _Process()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_process.leave)
+
+
+def page_record() -> PageRecord:
+    """Return the page record of this process. The first call opens it and tests whether it is exact here."""
+    if not wants_page_record():
+        return _FORBIDDEN
+    with _process.lock:
+        if _process.record is None:
+            _process.record = PageRecord()
+        return _process.record

@@ -1,0 +1,107 @@
+"""Points: tells `%ckpt auto` of each cell, when it begins and when it has ended."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from IPython.core.interactiveshell import InteractiveShell
+
+from nbckpt.errors import NbckptError
+from nbckpt.render import visible
+from nbckpt.settings import Settings
+
+if TYPE_CHECKING:
+    from nbckpt.cells.analysis import Touched
+    from nbckpt.core.history import History
+    from nbckpt.timeline.auto import Auto
+    from nbckpt.tracker import Tracker
+
+
+class CellWatch:
+    """Watches the cells of a shell while `%ckpt auto` is on.
+
+    Args:
+        shell: The shell.
+        points: Returns what makes the points; None if nothing asked for points yet.
+        origin: Returns the cell and the notebook.
+    """
+
+    def __init__(
+        self,
+        shell: InteractiveShell,
+        points: Callable[[], Auto | None],
+        origin: Callable[[], Mapping[str, Any]],
+    ) -> None:
+        self._shell, self._points, self._origin = shell, points, origin
+        self._depth = 0
+        self._began = 0.0
+        self._before: Touched | None = None
+
+    def begun(self, info: Any = None) -> None:
+        """Note what the code of a cell that is about to run can touch."""
+        self._depth += 1
+        if self._depth > 1:
+            return  # a cell that another cell runs
+        points = self._points()
+        is_on = points is not None and points.limits is not None
+        self._before = self._touched(info) if is_on else None
+        if points is not None:
+            points.before_cell()
+        self._began = time.perf_counter()
+
+    def ended(self, result: Any = None) -> None:
+        """Make a point after a cell, also after one that failed."""
+        self._depth = max(0, self._depth - 1)
+        points = self._points()
+        if self._depth or points is None or self._before is None or points.limits is None:
+            return
+        seconds = time.perf_counter() - self._began
+        try:
+            touched = self._before | self._touched(result.info)
+            points.after_cell(seconds, touched, self._origin())
+        except (NbckptError, OSError) as error:
+            _say(f"there is no point of this cell, and the next one takes its changes too: {error}")
+        except KeyboardInterrupt:
+            _say("there is no point of this cell, because it was interrupted; the next one takes its changes")
+        if news := points.news():
+            _say(news)
+
+    def _touched(self, info: Any) -> Touched:
+        from nbckpt.cells.analysis import touched
+
+        shell = self._shell
+        return touched(shell.transform_cell(info.raw_cell), shell.user_ns, transform=shell.transform_cell)
+
+
+def show_last_state(shell: InteractiveShell, tracker: Callable[[], Tracker]) -> None:
+    """Print a line about the last point of this folder, if no variable is bound yet."""
+    bound = {name for name in shell.user_ns if not name.startswith("_")} - shell.user_ns_hidden.keys()
+    if not bound and Path(Settings.load().store, "points").is_dir():
+        with suppress(NbckptError, OSError):  # loading must not fail; `%ckpt ls` tells what is wrong
+            if line := _last_state(tracker().history):
+                print(line)  # noqa: T201
+
+
+def _last_state(history: History) -> str:
+    """Return a line about the newest state, if it is a point. If a save came later, its cell has shown it."""
+    from nbckpt.core.environment import NAMES
+    from nbckpt.render import count
+
+    newest = history.resolve("latest")
+    if newest.kind != "points":
+        return ""
+    manifest = history.read(newest)
+    names = [value.name for value in manifest.values if value.name not in NAMES]
+    made, today = datetime.fromisoformat(manifest.created_at).astimezone(), datetime.now().astimezone().date()
+    when = made.strftime("%H:%M" if made.date() == today else "%Y-%m-%d %H:%M")
+    return f"State of {when}, {count(len(names), 'variable')}: %ckpt restore latest"
+
+
+def _say(text: str) -> None:
+    print(f"nbckpt: {visible(text)}", file=sys.stderr)  # noqa: T201

@@ -1,0 +1,121 @@
+"""Arrival: make a namespace equal to a checkpoint, and touch nothing that is equal already."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from nbckpt.core import environment
+from nbckpt.core.manifest import Manifest
+from nbckpt.core.packs.reader import Reader
+from nbckpt.core.values.classes import Classes
+from nbckpt.core.values.loading import Failure, load_values
+from nbckpt.core.values.variables import Print
+from nbckpt.states.snapshot import is_state
+from nbckpt.timeline.held import UNHELD, Held, ids_of
+from nbckpt.tracker.binding import GONE, Binder
+
+TakePrints = Callable[[Mapping[str, Any]], Mapping[str, Print]]
+"""Returns the fingerprints of live values."""
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """The result of an arrival.
+
+    Attributes:
+        manifest: The checkpoint that the namespace equals now.
+        changes: The change of each name: `new`, `changed` or `removed`.
+        failed: The variables that could not be loaded. They stay as they were.
+        unheld: The variables that the checkpoint could not hold. They stay bound as they were.
+        held: The namespace now.
+    """
+
+    manifest: Manifest
+    changes: Mapping[str, str]
+    failed: tuple[Failure, ...]
+    unheld: tuple[str, ...]
+    held: Held
+
+
+def arrive(
+    target: Manifest,
+    here: Held,
+    read: Callable[[Manifest], Reader],
+    prints: TakePrints,
+    namespace: dict[str, Any],
+    variables: Mapping[str, Any],
+) -> Arrived:
+    """Bind, replace and remove variables until the namespace equals *target*.
+
+    First everything is loaded, then everything is bound. Variables that share objects are replaced together,
+    so that they share again; all others keep their objects.
+
+    Args:
+        target: A checkpoint that is trusted.
+        here: The namespace as it is. It must be exact.
+        read: Returns a reader for the bytes of a checkpoint.
+        prints: Returns the fingerprints of live values.
+        namespace: The namespace.
+        variables: The user's variables in it.
+    """
+    there = Held(target, {}, {})
+    differ = _differing(there, here, read)
+    loaded, failed = _load(target, read(target), namespace, differ, prints)
+    settings = {name: loaded.pop(name) for name in environment.NAMES & loaded.keys()}
+    unheld = {skipped.name for skipped in target.skipped}
+    gone = [name for name in variables if name not in there.values and name not in unheld]
+    changes = Binder().bind(
+        loaded | dict.fromkeys(gone, GONE), settings, namespace, f"checkout of {target.id}", failed
+    )
+    bound = {name: namespace[name] for name in {*variables, *loaded} if name in namespace}
+    lost = unheld.union(*(failure.names for failure in failed)) & bound.keys()
+    ids = ids_of(bound) | dict.fromkeys(lost, UNHELD)
+    # What could not be brought back may have shared objects with what was replaced.
+    new = loaded | {name: bound[name] for name in lost}
+    stay = {name: known for name, known in here.prints.items() if name in bound.keys() - new.keys()}
+    held = Held(target, ids, {**stay, **prints(new | environment.read_states())})
+    return Arrived(target, changes, tuple(failed), tuple(sorted(unheld & bound.keys())), held)
+
+
+def _load(
+    target: Manifest, reader: Reader, namespace: dict[str, Any], names: list[str], prints: TakePrints
+) -> tuple[dict[str, Any], list[Failure]]:
+    """Load values. Instances keep their live classes, so classes that changed get their old attributes."""
+    loaded, failed = load_values(target, reader, names, namespace, classes=Classes("live", namespace))
+    classes = {name: value for name, value in loaded.items() if isinstance(value, type)}
+    saved = {value.name: value.digest for value in target.values}
+    if any(mark.digest != saved[name] for name, mark in prints(classes).items()):
+        return load_values(target, reader, names, namespace, classes=Classes("same", namespace))
+    return loaded, failed
+
+
+def _differing(there: Held, here: Held, read: Callable[[Manifest], Reader]) -> list[str]:
+    """Return the values of a checkpoint that the namespace does not have just so, shared just so."""
+    same: dict[frozenset[str], bool] = {}
+    differ = []
+    for value in there.manifest.values:
+        mates = there.mates[value.name]
+        if mates not in same:
+            same[mates] = all(
+                here.mates.get(name) == mates and here.values[name].digest == there.values[name].digest
+                for name in mates
+            ) and (len(mates) == 1 or _share_alike(value.name, there, here, read))
+        if not same[mates] and not is_state(value.name):
+            differ.append(value.name)
+    return differ
+
+
+def _share_alike(name: str, there: Held, here: Held, read: Callable[[Manifest], Reader]) -> bool:
+    """Tell whether equal values share the same parts: then the records that hold them together are equal."""
+    one, other = (held.manifest.groups[held.values[name].group] for held in (there, here))
+    if one == other:
+        return True
+    if (one.record.size, one.buffers) != (other.record.size, other.buffers):
+        return False
+    records = []
+    for held, group in ((there, one), (here, other)):
+        reader = read(held.manifest)
+        records.append(reader.read(reader.sized(group.record)))
+    return records[0] == records[1]

@@ -1,0 +1,191 @@
+"""Auto: a point after each cell, within a budget of time, and the removal of old points."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from nbckpt.cells.analysis import Touched
+from nbckpt.core.gc import collect
+from nbckpt.core.history import History
+from nbckpt.core.packs.pools import others_run, starts
+from nbckpt.core.references import Entry
+from nbckpt.errors import NbckptError
+from nbckpt.timeline.points import Point, Points
+from nbckpt.timeline.rescue import Rescue
+from nbckpt.timeline.step import Step
+from nbckpt.timeline.timeline import Timeline
+
+_WINDOW_S = 60.0
+_ALWAYS_S = 0.02
+_NO_NAMES = Touched(frozenset())
+_COLLECTED = 64 << 20
+"""After the removal of points that added this many bytes, gc runs in the background."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What automatic points may take.
+
+    Attributes:
+        budget: The share of the cells' time that points may take, over the last minute. 20 ms for each cell
+            are allowed in any case.
+        keep: The number of points to keep for this notebook; None for no limit.
+        most: The bytes that the kept points may have added to the store; None for no limit.
+    """
+
+    budget: float = 0.05
+    keep: int | None = 200
+    most: int | None = None
+
+
+@dataclass
+class _Spent:
+    """The time of the last minute's cells and of their points.
+
+    Attributes:
+        cells: For each cell: when it ended, how long it took, and how long its point took, in seconds.
+    """
+
+    cells: deque[tuple[float, float, float]] = field(default_factory=deque)
+
+    def allows(self, share: float, now: float) -> bool:
+        """Tell whether the time for points is not used up."""
+        while self.cells and self.cells[0][0] < now - _WINDOW_S:
+            self.cells.popleft()
+        allowed = max(share * sum(cell[1] for cell in self.cells), _ALWAYS_S * len(self.cells))
+        return sum(cell[2] for cell in self.cells) < allowed
+
+    def add(self, ended: float, took: float) -> None:
+        """Note a cell that ended just now."""
+        self.cells.append((ended, took, 0.0))
+
+    def spend(self, seconds: float) -> None:
+        """Note the time of the last cell's point."""
+        ended, took, _ = self.cells.pop()
+        self.cells.append((ended, took, seconds))
+
+
+class Auto:
+    """Makes a point after each cell while it is on, and removes old points of the same notebook.
+
+    Args:
+        timeline: The points of the namespace.
+        clock: Returns the time in seconds.
+
+    Attributes:
+        timeline: The points of the namespace.
+        limits: What the points may take; None while it is off.
+        missed: The number of cells since the last point.
+    """
+
+    def __init__(self, timeline: Timeline, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.timeline = timeline
+        self.limits: Limits | None = None
+        self.missed = 0
+        self._clock = clock
+        self._points = Points(timeline.history)
+        self._touched = _NO_NAMES
+        self._spent = _Spent()
+        self._dropped = 0
+        self._is_told = False
+        self._is_running = False
+        self._rescue = Rescue(self._save_the_rest, lambda: self.timeline.is_busy)
+
+    def turn_on(self, limits: Limits, origin: Mapping[str, Any]) -> None:
+        """Make the first point, and from now on one after each cell."""
+        self.timeline.record(origin)
+        self.limits = limits
+        self._rescue.begin()
+        self._touched, self.missed, self._is_told = _NO_NAMES, 0, False
+
+    def turn_off(self) -> None:
+        """Make no more points. Those that were made stay."""
+        self.limits = None
+        self._rescue.end()
+
+    def before_cell(self) -> None:
+        """Note that a cell begins, so that a signal meanwhile saves what it changed so far."""
+        self._is_running = True
+
+    def _save_the_rest(self) -> None:
+        """Save what no point holds yet, before the process ends."""
+        if self._is_running or self.missed:
+            self.timeline.rescue({})
+            self._is_running, self.missed = False, 0
+
+    def news(self) -> str:
+        """Return once that there are fewer points than cells; else an empty string."""
+        if self.limits is None or not self.missed or self._is_told:
+            return ""
+        self._is_told = True
+        return (
+            f"points take more than {100 * self.limits.budget:.3g}% of the cells' time, so there are fewer: "
+            "a cell without a point is undone together with the next one"
+        )
+
+    def after_cell(self, seconds: float, touched: Touched, origin: Mapping[str, Any]) -> Step | None:
+        """Make a point after a cell. Return None if nothing changed or the budget is used up.
+
+        A cell without a point is undone together with the next one. After an exception the same holds.
+
+        Args:
+            seconds: The time that the cell took.
+            touched: The variables that its code can have touched.
+            origin: The cell and the notebook.
+        """
+        assert self.limits is not None  # it is on
+        self._is_running = False
+        if others_run():
+            touched |= Touched(frozenset(), "another thread runs")
+        self._touched |= touched
+        self._spent.add(self._clock(), seconds)
+        self.missed += 1
+        if not self._spent.allows(self.limits.budget, self._clock()):
+            return None
+        began = self._clock()
+        try:
+            names = None if self._touched.everything else self._touched.names
+            step = self.timeline.record(origin, names, missed=self.missed - 1)
+        finally:
+            self._spent.spend(self._clock() - began)
+            self._rescue.point_is_made()
+        self._touched, self.missed = _NO_NAMES, 0
+        if step is not None:
+            self._drop_old(self.limits)
+        return step
+
+    def _drop_old(self, limits: Limits) -> None:
+        """Remove the points of this notebook beyond the limits. `gc` frees their space."""
+        own = [
+            (entry, point) for entry, point in self._points.all() if point.notebook == self.timeline.notebook
+        ]
+        for entry, point in self._beyond(own, limits):
+            self.timeline.history.discard(entry)
+            self._dropped += point.new_bytes
+        if self._dropped >= _COLLECTED:
+            self._dropped = 0
+            starts(
+                threading.Thread(target=_collect, args=(self.timeline,), name="nbckpt-collect", daemon=True)
+            )
+
+    def _beyond(self, points: list[tuple[Entry, Point]], limits: Limits) -> list[tuple[Entry, Point]]:
+        needed, added, beyond = self.timeline.needed(), 0, []
+        for at, (entry, point) in enumerate(points):  # newest first
+            added += point.new_bytes
+            is_many = limits.keep is not None and at >= limits.keep
+            is_much = limits.most is not None and added > limits.most
+            if (is_many or is_much) and entry.id not in needed:
+                beyond.append((entry, point))
+        return beyond
+
+
+def _collect(timeline: Timeline) -> None:
+    history = timeline.history
+    with suppress(NbckptError, OSError):  # the next removal tries again, and `%ckpt gc` says what is wrong
+        collect(History(history.store, lambda: history.signer))

@@ -1,0 +1,96 @@
+"""Points: the facts of the points in a store, for the tree of points and for their retention."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from nbckpt.core.history import History
+from nbckpt.core.manifest import Manifest
+from nbckpt.core.references import Entry
+from nbckpt.errors import NbckptError
+from nbckpt.timeline.step import POINT
+
+
+@dataclass(frozen=True)
+class Point:
+    """One point.
+
+    Attributes:
+        id: Its id.
+        parent: The id of the checkpoint before it.
+        created_at: When it was made, in UTC.
+        notebook: The notebook's path; empty if it is not known.
+        cell: The number of the cell in the kernel, or None.
+        source: The cell.
+        changed: The variables that changed.
+        removed: The variables that were deleted.
+        missed: The number of cells before this one whose changes it also holds.
+        new_bytes: The bytes that it added to the store.
+        size: The bytes that it holds.
+    """
+
+    id: str
+    parent: str
+    created_at: str
+    notebook: str
+    cell: int | None
+    source: str
+    changed: tuple[str, ...]
+    removed: tuple[str, ...]
+    missed: int
+    new_bytes: int
+    size: int
+
+    @classmethod
+    def of(cls, manifest: Manifest) -> Point:
+        """Return the facts of a point. Whatever is not as it should be in its manifest is left out."""
+        facts = manifest.provenance
+        cell, own = _dict(facts.get("cell")), _dict(facts.get(POINT))
+        count, missed, new = cell.get("count"), own.get("missed"), facts.get("new_bytes")
+        return cls(
+            manifest.id,
+            manifest.parent,
+            manifest.created_at,
+            str(facts.get("notebook", "")),
+            count if isinstance(count, int) else None,
+            str(cell.get("source", "")),
+            _names(own.get("changed")),
+            _names(own.get("removed")),
+            missed if isinstance(missed, int) else 0,
+            new if isinstance(new, int) else 0,
+            manifest.size(),
+        )
+
+
+def _dict(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    return tuple(map(str, value)) if isinstance(value, list) else ()
+
+
+class Points:
+    """The points of one store. Each is read once.
+
+    Args:
+        history: The checkpoints of the store.
+    """
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self._read: dict[str, Point] = {}
+
+    def all(self) -> list[tuple[Entry, Point]]:
+        """Return the points, newest first. One that cannot be read is left out; `verify` tells of it."""
+        entries = self._history.entries("points")
+        present = {entry.id for entry in entries}
+        self._read = {name: point for name, point in self._read.items() if name in present}
+        for entry in entries:
+            if entry.id not in self._read:
+                with suppress(NbckptError):
+                    self._read[entry.id] = Point.of(self._history.read(entry))
+        return [(entry, self._read[entry.id]) for entry in entries if entry.id in self._read]

@@ -1,0 +1,70 @@
+"""Rescue: what changed is saved before the process ends, while `%ckpt auto` is on.
+
+jupyter_client and hubs kill a kernel 5 s after they asked it to end. So small variables go into a point of
+their own first. The point of all variables follows and takes its place, if there is time for it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from types import FrameType
+from typing import Any
+
+from nbckpt.errors import NbckptError
+
+Handler = Callable[[int, FrameType | None], Any] | int | None
+
+
+class Rescue:
+    """Calls *save* on SIGTERM and at the end of the process, from `begin` until `end`.
+
+    Args:
+        save: Saves what changed. Its errors end with the process.
+        is_busy: Tells whether a point is being made just now. Then the process ends when that is done.
+    """
+
+    def __init__(self, save: Callable[[], None], is_busy: Callable[[], bool]) -> None:
+        self._save, self._is_busy = save, is_busy
+        self._former: Handler = None
+        self._handles = False
+        self._waiting: int | None = None
+        self._process = os.getpid()
+
+    def begin(self) -> None:
+        """Wait for the end of the process. Only the main thread can handle signals."""
+        atexit.register(self._at_exit)
+        if threading.current_thread() is threading.main_thread() and not self._handles:
+            self._former = signal.signal(signal.SIGTERM, self._on_signal)
+            self._handles = True
+
+    def end(self) -> None:
+        """Wait no longer."""
+        atexit.unregister(self._at_exit)
+        if self._handles and signal.getsignal(signal.SIGTERM) == self._on_signal:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL if self._former is None else self._former)
+        self._handles = False
+
+    def point_is_made(self) -> None:
+        """End the process if it was asked to end while a point was made."""
+        if self._waiting is not None:
+            self._on_signal(self._waiting, None)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        del frame
+        if self._is_busy():
+            self._waiting = number
+            return
+        self._at_exit()
+        self.end()
+        os.kill(os.getpid(), number)  # as if nbckpt had not been there
+
+    def _at_exit(self) -> None:
+        if os.getpid() != self._process:
+            return  # a fork has the handlers too, and its variables are not the notebook's
+        with suppress(NbckptError, OSError):  # there is nobody left to tell
+            self._save()

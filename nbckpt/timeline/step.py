@@ -1,0 +1,189 @@
+"""Step: from one point to the next. Only variables that may differ are pickled; the others are carried."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from nbckpt.core import environment
+from nbckpt.core.manifest import Group, Manifest, Value, now
+from nbckpt.core.packs.content import Content, Stored
+from nbckpt.core.packs.reader import Reader
+from nbckpt.core.packs.writer import Packer
+from nbckpt.core.values.variables import Captured, Print, capture
+from nbckpt.timeline.held import UNHELD, Held, ids_of
+
+POINT = "point"
+"""The name of a point's own facts in the manifest's `provenance`."""
+
+_NOTHING = Held(Manifest(kind="variables"), {}, {})
+
+
+class Step:
+    """What the cells since the last point changed in a namespace.
+
+    Args:
+        before: The last point; None for the first one.
+        variables: The user's variables.
+        namespace: The namespace that holds them.
+        looked_at: The variables to look at.
+        origin: The cell and the notebook.
+        missed: The number of cells since the last point, apart from this one.
+
+    Attributes:
+        changed: The names that are new, or whose values or what they share changed. Complete after `write`.
+        removed: The names that are gone.
+    """
+
+    def __init__(
+        self,
+        before: Held | None,
+        variables: Mapping[str, Any],
+        namespace: dict[str, Any],
+        looked_at: set[str],
+        origin: Mapping[str, Any],
+        missed: int = 0,
+    ) -> None:
+        self._before, self._variables, self._namespace = before or _NOTHING, variables, namespace
+        self._looked_at, self._origin, self._missed = looked_at, origin, missed
+        self._prints: dict[str, Print] = {}
+        self._is_again = False
+        self.changed: tuple[str, ...] = ()
+        self.removed = tuple(sorted(self._before.ids.keys() - variables.keys()))
+
+    def write(self, packer: Packer, reader: Reader) -> Manifest:
+        """Write what changed, and return the manifest of the whole namespace; the last one if nothing did.
+
+        A second call writes everything anew: `gc` has deleted what was carried.
+        """
+        if self._is_again:
+            self._looked_at = {*self._variables}
+        captured, changed = self._look(packer)
+        if self._has_other_class:  # the instances carry the definition of their class
+            self._looked_at = {*self._variables}
+            captured, changed = self._look(packer)
+        self._is_again = True
+        if not (self.changed or self.removed) and self._before is not _NOTHING:
+            return self._before.manifest
+        carried = self._carried({*captured.order}, changed)
+        taken = _take_inline(carried, packer, reader)
+        packer.finish()
+        kept = carried.mapped(lambda content: _moved(content, taken, packer))
+        new = tuple(value for value in captured.values(packer) if value.name in changed)
+        values, groups = _joined(kept, new, captured.groups(packer))
+        return replace(
+            kept,
+            algorithms=packer.algorithms,
+            created_at=now(),
+            values=values,
+            groups=groups,
+            skipped=(*carried.skipped, *captured.skipped),
+            warnings=(
+                *carried.warnings,
+                *(text for text in captured.warnings if _variable_of(text) in changed),
+            ),
+            provenance={
+                **environment.machine(),
+                "packages": environment.packages(),
+                "new_bytes": packer.new_bytes,
+                **self._origin,
+                POINT: {"changed": [*self.changed], "removed": [*self.removed], "missed": self._missed},
+            },
+            inline=packer.inline,
+        )
+
+    def held(self, made: Manifest) -> Held:
+        """Return the namespace as the written manifest holds it."""
+        stay = self._variables.keys() - self._looked_at
+        prints = {name: known for name, known in self._before.prints.items() if name in stay}
+        ids = ids_of(self._variables)
+        if made is self._before.manifest:
+            ids |= dict.fromkeys(self._before.unheld & ids.keys(), UNHELD)
+        return Held(made, ids, prints | self._prints)
+
+    def _look(self, packer: Packer) -> tuple[Captured, set[str]]:
+        """Pickle what is looked at, and return it with the names of the values to write."""
+        # Sorted, because the record of variables that share objects depends on their order.
+        items = {name: self._variables[name] for name in sorted(self._looked_at)}
+        captured = capture(items | environment.read_states(), self._namespace, packer)
+        packer.settle()
+        self._prints = captured.prints(packer.algorithms)
+        return captured, self._compare({skipped.name for skipped in captured.skipped})
+
+    @property
+    def _has_other_class(self) -> bool:
+        known = self._before.prints.keys() & self.changed
+        return any(isinstance(self._variables.get(name), type) for name in known)
+
+    def _compare(self, skipped: set[str]) -> set[str]:
+        """Note what differs from the last point. Return the names of the values to write."""
+        before = self._before.prints
+        differ = {name for name, new in self._prints.items() if before.get(name) != new}
+        written = {*self._prints} if self._is_again else differ
+        written = written.union(*(self._prints[name].mates for name in differ))
+        own = {name for name in written if _digest(before, name) != self._prints[name].digest}
+        if not (own or self.removed):
+            own = written  # they share other parts than before
+        # Nothing tells whether a value that cannot be pickled changed, but it may be in the place of another.
+        lost = {name for name in skipped if name in before or name not in self._before.ids}
+        self.changed = tuple(sorted(own | lost))
+        # The last point does not hold these. That alone makes no new point, or redo would end after an undo.
+        return written | (self._before.unheld & self._prints.keys())
+
+    def _carried(self, captured: set[str], changed: set[str]) -> Manifest:
+        """Return the part of the last point that did not change."""
+        last = self._before.manifest
+        stays = (self._variables.keys() - captured) | (self._prints.keys() - changed)
+        return Manifest(
+            kind="variables",
+            parent=last.id,
+            values=tuple(value for value in last.values if value.name in stays),
+            groups=last.groups,
+            skipped=tuple(skipped for skipped in last.skipped if skipped.name in stays - self._looked_at),
+            warnings=tuple(text for text in last.warnings if _variable_of(text) in stays),
+            inline=last.inline,
+        )
+
+
+def _digest(prints: Mapping[str, Print], name: str) -> str:
+    return prints[name].digest if name in prints else ""
+
+
+def _variable_of(warning: str) -> str:
+    """Return the variable that a warning of a manifest is about: the text begins with a path inside it."""
+    end = next((at for at, letter in enumerate(warning) if not (letter.isalnum() or letter == "_")), None)
+    return warning[:end]
+
+
+def _take_inline(carried: Manifest, packer: Packer, reader: Reader) -> dict[Content, Stored]:
+    """Hand the carried contents that lie in the last manifest itself to the packer, which lacks them."""
+    if not carried.inline:
+        return {}
+    source = reader.carrying(carried.inline)
+    groups = {value.group for value in carried.values}
+    parts = [content for at in groups for content in (carried.groups[at].record, *carried.groups[at].roots)]
+    parts += [value.picture for value in carried.values if value.picture]
+    return {
+        content: packer.add_record(source.read(source.sized(content)))
+        for content in dict.fromkeys(parts)
+        if any(run[0] in carried.inline for run in content.runs)
+    }
+
+
+def _moved(content: Content, taken: Mapping[Content, Stored], packer: Packer) -> Content:
+    stored = taken.get(content)
+    return content if stored is None else Content(stored.size, tuple(packer.runs(stored)))
+
+
+def _joined(
+    carried: Manifest, new: tuple[Value, ...], new_groups: tuple[Group, ...]
+) -> tuple[tuple[Value, ...], tuple[Group, ...]]:
+    """Return carried and new values with their groups. Groups without a value are left out."""
+    old = sorted({value.group for value in carried.values})
+    used = sorted({value.group for value in new})
+    place = {group: at for at, group in enumerate(old)}
+    place_of_new = {group: len(old) + at for at, group in enumerate(used)}
+    kept = tuple(replace(value, group=place[value.group]) for value in carried.values)
+    moved = tuple(replace(value, group=place_of_new[value.group]) for value in new)
+    return (*kept, *moved), (*(carried.groups[at] for at in old), *(new_groups[at] for at in used))

@@ -1,0 +1,207 @@
+"""Timeline: the points of one namespace, and the steps between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Mapping
+from typing import Any
+
+from nbckpt.core import transfer
+from nbckpt.core.manifest import Manifest
+from nbckpt.core.memory.pages import LEAST
+from nbckpt.core.packs.known import Known
+from nbckpt.core.packs.writer import Packer
+from nbckpt.core.references import SHORT, Entry
+from nbckpt.core.selection import Selection
+from nbckpt.core.trust import stranger
+from nbckpt.core.values.members import rough_size
+from nbckpt.core.values.variables import Print, capture
+from nbckpt.errors import NotFoundError, UsageError
+from nbckpt.timeline.arrival import Arrived, arrive
+from nbckpt.timeline.held import Held
+from nbckpt.timeline.memory import Watch
+from nbckpt.timeline.step import Step
+from nbckpt.tracker import Tracker
+
+
+class Timeline:
+    """The points of one namespace in one store. Only one thread at a time may use it.
+
+    Args:
+        tracker: The tracker of the store.
+        namespace: The namespace.
+        hidden: Returns the names in it that are not the user's variables.
+
+    Attributes:
+        here: The namespace as the last point holds it; None before the first point.
+        history: The checkpoints of the store.
+        notebook: The notebook's path; empty if it is not known.
+        is_busy: Whether a point is being made.
+    """
+
+    def __init__(
+        self, tracker: Tracker, namespace: dict[str, Any], hidden: Callable[[], Container[str]]
+    ) -> None:
+        self.here: Held | None = None
+        self.history = tracker.history
+        self.notebook = tracker.settings.notebook
+        self._tracker, self._namespace, self._hidden = tracker, namespace, hidden
+        self._known = Known(tracker.store)
+        self.is_busy = False
+        self._undone: list[str] = []
+        self._watch = Watch()
+
+    def record(
+        self, origin: Mapping[str, Any], touched: Container[str] | None = None, *, missed: int = 0
+    ) -> Step | None:
+        """Make a point of the namespace, a child of the last one. Return None if nothing changed.
+
+        After the return the point survives a crash of the machine. After an exception there is no new point,
+        and the next one takes this cell's changes too.
+
+        Args:
+            origin: The cell and the notebook.
+            touched: The names that the cell's code can have touched; None for every variable.
+            missed: The number of cells since the last point, apart from this one.
+        """
+        variables = self._variables()
+        if self.here is None or touched is None:
+            looked_at = {*variables}
+        else:
+            named = {name for name in variables if name in touched}
+            written = self._watch.written(variables, self.here.prints)
+            looked_at = self.here.may_differ(variables, named | written)
+        step = Step(self.here, variables, self._namespace, looked_at, self._with_notebook(origin), missed)
+        made = self._publish(step)
+        is_new = self.here is None or made is not self.here.manifest
+        self.here = step.held(made)
+        if not is_new:
+            return None
+        self._undone.clear()
+        self._tracker.before = made
+        return step
+
+    def rescue(self, origin: Mapping[str, Any]) -> None:
+        """Make a point while there may be little time: first one of the variables without large memory.
+
+        It is removed when the point of all variables is there.
+        """
+        before, variables = self.here, self._variables()
+        small = {name: value for name, value in variables.items() if rough_size(value) < LEAST}
+        step = Step(before, small, self._namespace, {*small}, self._with_notebook(origin))
+        first = self._publish(step) if len(small) < len(variables) else None
+        is_whole = self.record(origin) is not None
+        if is_whole and first is not None and (before is None or first is not before.manifest):
+            self.history.discard(Entry.of(first, "points"))
+
+    def _with_notebook(self, origin: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {"notebook": self.notebook, **origin} if self.notebook else origin
+
+    def _publish(self, step: Step) -> Manifest:
+        history = self.history
+
+        def publish(draft: Manifest) -> Manifest:
+            is_new = self.here is None or draft is not self.here.manifest
+            return history.publish(draft, kind="points")[0] if is_new else draft
+
+        history.check_format()
+        reader = self._tracker.read(Manifest())
+        self.is_busy = True
+        try:
+            return transfer.save(history, self._known, lambda packer: step.write(packer, reader), publish)[0]
+        finally:
+            self.is_busy = False
+
+    def needed(self) -> set[str]:
+        """Return the ids of the points that must stay: the present one, and those that can be redone."""
+        return {*self._undone, *([self.here.manifest.id] if self.here else ())}
+
+    def _variables(self) -> dict[str, Any]:
+        return Selection(hidden=self._hidden()).of(self._namespace)
+
+    # Ways.
+
+    def checkout(self, ref: str, origin: Mapping[str, Any], *, trust: bool = False) -> Arrived:
+        """Make the namespace equal to a checkpoint, after a point of the present namespace.
+
+        Raises:
+            NotFoundError: There is no such checkpoint.
+            UntrustedError: Someone else made it.
+        """
+        target = self._tracker.manifest(ref)
+        self._check_trust(target, ref, trust=trust)
+        self.record(origin)
+        self._undone.clear()
+        return self._go(target)
+
+    def undo(self, steps: int, origin: Mapping[str, Any]) -> Arrived:
+        """Go back by this number of points.
+
+        Raises:
+            UsageError: There are fewer points before.
+        """
+        self.record(origin)
+        passed, target = [], self._here()
+        for _ in range(steps):
+            passed.append(target.id)
+            target = self._parent(target, len(passed) - 1)
+        self._check_trust(target, target.id[:SHORT], trust=False)
+        arrived = self._go(target)
+        self._undone += passed
+        return arrived
+
+    def redo(self, steps: int, origin: Mapping[str, Any]) -> Arrived:
+        """Go forward again by this number of undone points.
+
+        Raises:
+            UsageError: Fewer were undone since the last change.
+        """
+        self.record(origin)
+        if not 0 < steps <= len(self._undone):
+            raise UsageError(
+                f"{len(self._undone)} steps can be redone"
+                if self._undone
+                else "there is nothing to redo: nothing was undone since the last change of a variable"
+            )
+        target = self._tracker.manifest(self._undone[-steps])
+        arrived = self._go(target)
+        del self._undone[-steps:]
+        return arrived
+
+    def _go(self, target: Manifest) -> Arrived:
+        read = self._tracker.read
+        arrived = arrive(target, self._held(), read, self._prints, self._namespace, self._variables())
+        self.here = arrived.held
+        self._tracker.before = target
+        return arrived
+
+    def _prints(self, values: Mapping[str, Any]) -> dict[str, Print]:
+        history = self.history
+        with Packer(history.store, self._known, algorithms=history.algorithms, dry=True) as packer:
+            captured = capture(dict(sorted(values.items())), self._namespace, packer, previews=False)
+            packer.settle()
+            return captured.prints(packer.algorithms)
+
+    def _held(self) -> Held:
+        assert self.here is not None  # `record` made a point
+        return self.here
+
+    def _here(self) -> Manifest:
+        return self._held().manifest
+
+    def _parent(self, child: Manifest, passed: int) -> Manifest:
+        """Return the point before *child*."""
+        entry = self._entries().get(child.parent)
+        if entry is None:
+            was = f"{passed} steps back is" if passed else "this is"
+            raise UsageError(f"there is nothing to undo: {was} the first point that is kept")
+        return self.history.read(entry)
+
+    def _entries(self) -> dict[str, Entry]:
+        return {entry.id: entry for entry in self.history.living(("checkpoints", "points"))}
+
+    def _check_trust(self, target: Manifest, ref: str, *, trust: bool) -> None:
+        history = self.history
+        if not (trust or history.trusted(target)):
+            raise stranger(target, ref, str(history.check_format().get("key", "")))
+        if target.kind != "variables":
+            raise NotFoundError(f"{ref} holds no variables of a notebook, so no namespace can equal it")

@@ -1,0 +1,135 @@
+"""Drawing: the configurations of a search space, and the values that vary in it."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from collections.abc import Iterable, Iterator, Mapping
+from functools import reduce
+from operator import getitem
+from typing import Any
+
+from nbckpt.trials.model.metrics import plain
+from nbckpt.trials.model.space import Choice, Domain, Drawing, Grid, SampleFrom
+
+Keys = tuple[Any, ...]
+"""The keys that lead to a value in a space."""
+
+
+def configs(space: Mapping[str, Any], num_samples: int, seed: int) -> Iterator[dict[str, Any]]:
+    """Yield configurations: the whole grid *num_samples* times, each time with new draws of other values.
+
+    The same space and seed give the same configurations. More samples only add configurations at the end.
+    """
+    grids = [(path, value) for path, value in _leaves(space) if isinstance(value, Grid)]
+    drawn = [(path, value) for path, value in _drawn(space) if not isinstance(value, SampleFrom)]
+    computed_paths = computed(space)
+    source = random.Random(seed)
+    for _ in range(num_samples):
+        for combination in itertools.product(*(grid.values for _, grid in grids)):
+            config = _copied(space)
+            for (path, _), value in zip(grids, combination, strict=True):
+                _put(config, path, value)
+            for path, domain in drawn:
+                _put(config, path, domain.draw(source))
+            drawing = Drawing(config)
+            for path in computed_paths:
+                reduce(getitem, path, drawing.config)
+            yield config
+
+
+def computed(space: Mapping[str, Any]) -> list[Keys]:
+    """Return the keys that lead to the values of `sample_from` in a space."""
+    return [path for path, value in _drawn(space) if isinstance(value, SampleFrom)]
+
+
+def without(config: Mapping[str, Any], paths: Iterable[Keys]) -> dict[str, Any]:
+    """Return a configuration with None in place of the values that these keys lead to."""
+    return with_values(config, {path: None for path in paths if _has(config, path)})
+
+
+def with_earlier(
+    config: Mapping[str, Any], earlier: Mapping[str, Any], paths: Iterable[Keys]
+) -> dict[str, Any]:
+    """Return a configuration with the values of an earlier one where these keys lead."""
+    return with_values(
+        config, {path: reduce(getitem, path, earlier) for path in paths if _has(earlier, path)}
+    )
+
+
+def domains(space: Mapping[str, Any]) -> dict[Keys, Grid | Domain]:
+    """Return the values that vary in a space, by the keys that lead to them."""
+    return {path: value for path, value in _leaves(space) if isinstance(value, (Grid, Domain))}
+
+
+def with_values(space: Mapping[str, Any], values: Mapping[Keys, Any]) -> dict[str, Any]:
+    """Return the configuration of a space with these values, by the keys that lead to them."""
+    config = _copied(space)
+    for path, value in values.items():
+        _put(config, path, value)
+    return config
+
+
+def recalled(space: Mapping[str, Any], kept: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a configuration from a file, with the space's own values in place of their texts.
+
+    A configuration that does not come from this space is returned unchanged.
+    """
+    if not space:
+        return dict(kept)
+    try:
+        values = {path: _original(domain, _at(kept, path)) for path, domain in domains(space).items()}
+    except (KeyError, TypeError):
+        return dict(kept)
+    config = with_values(space, values)
+    return config if canonical(config) == canonical(kept) else dict(kept)
+
+
+def canonical(config: Mapping[str, Any]) -> str:
+    """Return a text that is equal for configurations that look the same in a file."""
+    return json.dumps(plain(config), sort_keys=True)
+
+
+def _original(domain: Grid | Domain, kept: Any) -> Any:
+    if isinstance(domain, (Choice, Grid)):
+        text = canonical({"": kept})
+        return next((value for value in domain.values if canonical({"": value}) == text), kept)
+    return kept
+
+
+def _at(config: Any, path: Keys) -> Any:
+    for part in path:
+        config = config[str(part)]
+    return config
+
+
+def _drawn(space: Mapping[str, Any]) -> Iterator[tuple[Keys, Domain]]:
+    return ((path, value) for path, value in _leaves(space) if isinstance(value, Domain))
+
+
+def _has(config: Mapping[str, Any], path: Keys) -> bool:
+    try:
+        reduce(getitem, path, config)
+    except (KeyError, TypeError):
+        return False
+    return True
+
+
+def _leaves(space: Mapping[str, Any], above: Keys = ()) -> Iterator[tuple[Keys, Any]]:
+    for key, value in space.items():
+        path = (*above, key)
+        if isinstance(value, dict):
+            yield from _leaves(value, path)
+        else:
+            yield path, value
+
+
+def _copied(space: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: _copied(value) if isinstance(value, dict) else value for key, value in space.items()}
+
+
+def _put(config: dict[str, Any], path: Keys, value: Any) -> None:
+    for part in path[:-1]:
+        config = config[part]
+    config[path[-1]] = value

@@ -1,0 +1,132 @@
+"""Reading: a trial's journal on the disk becomes its state, or the results that count."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from nbckpt.errors import CorruptError, FormatError, StoreError
+from nbckpt.media.stored import StoredMedia, stored
+from nbckpt.render import count
+from nbckpt.store.scan import OUTSIDE, link_outside
+from nbckpt.trials.model import journal, params
+from nbckpt.trials.model.journal import Damage, Event
+from nbckpt.trials.model.metrics import ITERATION
+from nbckpt.trials.model.owner import check_owner, is_of_other
+from nbckpt.trials.model.state import Status, TrialState
+
+_MOST_PREVIEWS = 200
+
+
+def read_into(state: TrialState) -> None:
+    """Take in a trial's journal and configuration. It never fails: the damage names what cannot be read."""
+    folder = state.folder
+    for name in (journal.FILE, params.FILE):
+        if link := link_outside(folder.parent, f"{folder.name}/{name}"):
+            state.status, state.damage = Status.DAMAGED, f"{link} is not read: {OUTSIDE}"
+            return
+    file = folder / journal.FILE
+    state.read_at = journal.stamp(file)  # before reading, so that a write during it is seen as a change
+    try:
+        damages = list(_fold(journal.read(file), state))
+        read_cut(state)
+        state.rest()
+    except StoreError as error:
+        damages = [str(error)]
+    except CorruptError as error:
+        state.status, state.damage = Status.DAMAGED, str(error)
+        return
+    state.damage = _in_words(damages)
+    try:
+        state.config = params.read(folder)
+    except (CorruptError, FormatError, StoreError) as error:
+        state.status, state.damage = Status.DAMAGED, str(error)
+
+
+def read_cut(state: TrialState) -> None:
+    """If results of a state no longer count, take in the others again.
+
+    Raises:
+        StoreError: The journal cannot be read.
+    """
+    if state.is_cut:
+        state.take_again(results_in(state.folder))
+
+
+def complete(state: TrialState) -> None:
+    """If a state is from a summary, read everything, unless the trial was removed meanwhile."""
+    if state.is_partial:
+        whole = TrialState(state.folder, {})
+        read_into(whole)
+        if whole.read_at is not None:
+            vars(state).update(vars(whole) | {"config": state.config})
+
+
+def media_in(folder: Path) -> list[StoredMedia]:
+    """Return the media of the results that count, in order. Only the newest have their previews.
+
+    Raises:
+        StoreError: The journal cannot be read.
+    """
+    every: list[StoredMedia] = []
+    for event in results_in(folder):
+        if "media" in event:
+            every += stored(folder.parent, event["result"][ITERATION], event["media"])
+            for at in range(len(every) - 1 - _MOST_PREVIEWS, -1, -1):
+                if not every[at].preview:
+                    break
+                every[at] = replace(every[at], preview={})
+    return every
+
+
+def results_in(folder: Path) -> Iterator[Event]:
+    """Yield the events of the results of a trial that count, in order.
+
+    A link that leads outside, a folder and the journal of another trial have none; the trial is damaged.
+
+    Raises:
+        StoreError: The journal cannot be read.
+    """
+    if link_outside(folder.parent, f"{folder.name}/{journal.FILE}") or (folder / journal.FILE).is_dir():
+        return
+    starts = list(_events(folder, "start", containing=b'"start"'))
+    if any(is_of_other(start.get("trial"), folder) for start in starts):
+        return
+    limits = [math.inf]
+    for start in reversed(starts):  # a start repeats the results after its iteration
+        limits.append(min(start["iteration"], limits[-1]))
+    for event in _events(folder, "start", "result"):
+        if event["event"] == "result":
+            if event["result"][ITERATION] <= limits[-1]:
+                yield event
+        elif len(limits) > 1:
+            limits.pop()
+
+
+def _events(folder: Path, *kinds: str, containing: bytes = b"") -> Iterator[Event]:
+    for event in journal.read(folder / journal.FILE, containing):
+        if not isinstance(event, Damage) and event.get("event") in kinds:
+            yield event
+
+
+def _fold(events: Iterable[Event | Damage], state: TrialState) -> Iterator[str]:
+    """Take in the events of a journal. Yield a text for each damage.
+
+    Raises:
+        CorruptError: It is the journal of another trial.
+    """
+    for event in events:
+        if isinstance(event, Damage):
+            yield event.cause
+        else:
+            if event.get("event") == "start":
+                check_owner(journal.FILE, event.get("trial"), state.folder)
+            state.fold(event)
+
+
+def _in_words(damages: Sequence[str]) -> str:
+    """Return a sentence about the damages of a journal, or ""."""
+    more = f", and {count(len(damages) - 1, 'more line')}" if len(damages) > 1 else ""
+    return f"{damages[0]}{more}" if damages else ""

@@ -1,0 +1,220 @@
+"""The key of a cell: equal for equal inputs in every kernel, and different after any change of an input."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nbckpt.cells.digest import Digester
+from nbckpt.cells.flow import former_reads
+from nbckpt.cells.key import CellCode, cell_key
+from nbckpt.errors import CodecError
+
+ATOMS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-3, 3),
+    st.floats(allow_nan=False),
+    st.text(max_size=3),
+    st.binary(max_size=3),
+)
+ARRAYS = st.builds(np.array, st.lists(st.integers(0, 2), max_size=4), st.sampled_from(["i1", "f8", "O"]))
+VALUES = st.recursive(
+    st.one_of(ATOMS, ARRAYS, st.sets(st.integers(0, 3)), st.frozensets(st.text(max_size=2))),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=12), st.tuples(inner, inner), st.dictionaries(st.text(max_size=2), inner)
+    ),
+    max_leaves=15,
+)
+
+
+def digest(value: Any) -> str:
+    return Digester({}).digest(value)
+
+
+def looks(value: Any) -> str:
+    """Return a text that is equal for equal values of equal types only."""
+    if isinstance(value, (set, frozenset)):
+        return f"{type(value)}{sorted(map(looks, value))}"
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype}{value.shape}{value.tolist()}"
+    if isinstance(value, dict):
+        return f"dict{[(looks(key), looks(item)) for key, item in value.items()]}"
+    if isinstance(value, (list, tuple)):
+        return f"{type(value)}{[looks(item) for item in value]}"
+    return f"{type(value)}{value!r}"
+
+
+@settings(deadline=None)
+@given(VALUES, VALUES)
+def test_digests_are_equal_exactly_for_equal_values(one: Any, other: Any) -> None:
+    assert (digest(one) == digest(other)) == (looks(one) == looks(other))
+    assert digest(one) == digest(copy.deepcopy(one)) == digest(pickle.loads(pickle.dumps(one, 5)))
+
+
+def test_only_the_sharing_of_mutable_objects_counts() -> None:
+    rows, text, array = [1], "a b", np.zeros(9)
+    assert digest([rows, rows]) != digest([rows, [1]])
+    assert digest([text, text]) == digest([text, "".join(["a ", "b"])])
+    assert digest([array, array[:3]]) != digest([array, np.zeros(3)])
+    again = np.zeros(9)
+    assert digest([array, array[:3]]) == digest([again, again[:3]])
+    rows.append(rows)
+    assert digest(rows) == digest(copy.deepcopy(rows))
+
+
+class Point:
+    def __init__(self, x: int) -> None:
+        self.x = x
+
+
+class Slotted:
+    __slots__ = ("x",)
+
+    def __init__(self, x: int) -> None:
+        self.x = x
+
+
+@pytest.mark.parametrize("kind", [Point, Slotted])
+def test_attributes_count(kind: Any) -> None:
+    assert digest(kind(1)) == digest(kind(1)) != digest(kind(2))
+
+
+def test_frames_tensors_and_figures_have_digests() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": [1, 2], "b": ["x", None], "c": pandas.to_datetime(["2020", "2021"])})
+    assert digest(frame) == digest(frame.copy())
+    assert digest(frame) != digest(frame.assign(a=[1, 3]))
+    torch = pytest.importorskip("torch")
+    assert digest(torch.zeros(3)) == digest(torch.zeros(3)) != digest(torch.ones(3))
+
+
+def test_what_cannot_be_pickled_has_no_digest() -> None:
+    with pytest.raises(CodecError, match="pickle"):
+        digest([sys.stdout])
+    nested: list[Any] = []
+    for _ in range(10**5):
+        nested = [nested]
+    with pytest.raises(CodecError):
+        digest(nested)
+
+
+SCRIPT = """
+from nbckpt.cells.digest import Digester
+import datetime, enum, types
+namespace = {"__name__": "__main__"}
+exec('''
+import enum
+class Color(enum.Enum): RED = 1
+class C:
+    tags = {"a", "b", "c"}
+    def go(self, x={"q", "w"}): return x in {"a", "b", "c"}
+def f(x): return [y in {"a", "b"} for y in x]
+''', namespace)
+import __main__
+vars(__main__).update(namespace)
+values = [namespace["C"](), {"x", "y", ("z", 1)}, datetime.date(2020, 1, 1), namespace["Color"].RED]
+print([Digester(namespace).digest(value) for value in (values, *map(namespace.get, ("C", "f", "Color")))])
+"""
+
+
+def test_digests_are_equal_in_every_process() -> None:
+    runs = {
+        subprocess.run(
+            [sys.executable, "-c", SCRIPT],
+            check=True,
+            capture_output=True,
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)},
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(runs) == 1
+
+
+# Which variables a cell reads before it binds them.
+
+NAMES = st.sampled_from("abcd")
+LINES = st.one_of(
+    st.builds("{} = {} + 1".format, NAMES, NAMES),
+    st.builds("{} += {}".format, NAMES, NAMES),
+    st.builds("if {} > 1: {} = 5".format, NAMES, NAMES),
+    st.builds("if {} > 1: {} = 5⏎else: {} = 6".format, NAMES, NAMES, NAMES),
+    st.builds("for i in range({} % 2): {} = i".format, NAMES, NAMES),
+    st.builds("for {} in range(2): {} = {}".format, NAMES, NAMES, NAMES),
+    st.builds("while {} % 3: {} = 3".format, NAMES, NAMES).map(lambda line: f"{line}; break"),
+    st.builds("try: {} = 1 // ({} % 2)⏎except ZeroDivisionError: {} = 4".format, NAMES, NAMES, NAMES),
+    st.builds("try: {} = 1⏎finally: {} = {}".format, NAMES, NAMES, NAMES),
+    st.builds("with suppress(ZeroDivisionError): {} = 1 // ({} % 2)".format, NAMES, NAMES),
+    st.builds("with nullcontext({}) as {}: {} = 2".format, NAMES, NAMES, NAMES),
+    st.builds("match {}:⏎    case 1: {} = 2⏎    case {}: pass".format, NAMES, NAMES, NAMES),
+    st.builds("def f(x={}): return {} + x".format, NAMES, NAMES),
+    st.builds("def g(): return f() + {}".format, NAMES),
+    st.builds("{} = f()".format, NAMES),
+    st.builds("{} = g()".format, NAMES),
+    st.builds("class C:⏎    v = {}⏎    def go(self): return {}".format, NAMES, NAMES),
+    st.builds("{} = C().go() + C.v".format, NAMES),
+    st.builds("{} = sum([{} for _ in range(2)])".format, NAMES, NAMES),
+    st.builds("{} = (lambda: {})()".format, NAMES, NAMES),
+    st.builds("del {}".format, NAMES),
+)
+START = """
+from contextlib import nullcontext, suppress
+def f(): return 1
+def g(): return 2
+class C:
+    v = 1
+    def go(self): return 3
+"""
+
+
+def outcome(source: str, values: dict[str, int]) -> tuple[str, dict[str, Any]]:
+    """Run a cell. Return the name of its error, and what it bound or deleted."""
+    namespace: dict[str, Any] = {}
+    exec(START, namespace)
+    namespace |= values
+    error = ""
+    try:
+        exec(source, namespace)
+    except Exception as raised:
+        error = type(raised).__name__
+    return error, {name: namespace.get(name) for name in "abcd"}
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(LINES, min_size=1, max_size=6), st.lists(st.integers(0, 5), min_size=8, max_size=8))
+def test_only_former_reads_decide_what_a_cell_computes(lines: list[str], numbers: list[int]) -> None:
+    source = "\n".join(lines).replace("⏎", "\n")
+    inputs = former_reads(source)
+    one = dict(zip("abcd", numbers, strict=False))
+    other = {name: one[name] if name in inputs else 1000 + numbers[4 + at] for at, name in enumerate("abcd")}
+    (error, first), (error_too, second) = outcome(source, one), outcome(source, other)
+    assert error == error_too
+    for name in "abcd":
+        untouched = first[name] == one[name] and second[name] == other[name]
+        assert untouched or first[name] == second[name]
+
+
+@given(st.permutations(["k", "rows", "f", "unrelated", "other"]), st.integers(2, 9))
+def test_unrelated_names_and_their_order_do_not_count(order: list[str], number: int) -> None:
+    def key(names: list[str], **more: Any) -> str:
+        namespace: dict[str, Any] = {"__name__": "notebook"}
+        values = {"k": 1, "rows": [1, 2], "unrelated": [3], "other": "x"} | more
+        for name in names:
+            if name == "f":
+                exec("def f(x): return x + k", namespace)
+            else:
+                namespace[name] = values[name]
+        return cell_key(CellCode("y = f(len(rows))", str), namespace, {}, {}).text
+
+    here = key(order)
+    assert here == key(["k", "rows", "f"], unrelated=number) != ""
+    assert here != key(order, k=number)
+    assert here != key(order, rows=[number])

@@ -1,0 +1,391 @@
+"""%%ckpt cell: a cell runs once; later its variables and outputs are restored."""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nbckpt.errors import StoreError
+from nbckpt.store import LocalStore
+from nbckpt.tracker import Tracker
+from notebook.conftest import Notebook, new_shell
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "store"))
+    return tmp_path / "store"
+
+
+@pytest.fixture
+def ran(store: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A module whose `n` counts how often cells run."""
+    module: Any = types.ModuleType("ran")
+    module.n = 0
+    monkeypatch.setitem(sys.modules, "ran", module)
+    return module
+
+
+@pytest.fixture
+def cells(ran: Any, notebook: Notebook) -> Iterator[Notebook]:
+    """A notebook with a store of its own."""
+    notebook.run("%reload_ext nbckpt")
+    return notebook
+
+
+def once(body: str, options: str = "") -> str:
+    return f"%%ckpt cell prep {options}\nimport ran; ran.n += 1\n{body}"
+
+
+def in_new_kernel(*before: str) -> Notebook:
+    """Return a notebook of a new kernel that ran these cells."""
+    with new_shell() as shell:
+        notebook = Notebook(shell)
+        notebook.run("%load_ext nbckpt")
+        for cell in before:
+            notebook.run(cell)
+        return notebook
+
+
+def test_a_cell_runs_once_and_later_comes_back(cells: Notebook, ran: Any) -> None:
+    cells.run("k = 2")
+    cells.run(once("y = [k, k]"))
+    cells.run(once("y = [k, k]"))
+    again = in_new_kernel("k = 2")
+    again.run(once("y = [k, k]"))
+    assert ran.n == 1
+    assert again.names["y"] == [2, 2]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("y = k + 1", "y  =  k+1  # more"),
+        ("y = f(k)\nz = (y)", "y = f( k )\n\n\nz = y"),
+        ("y = 'a'", 'y = "a"'),
+    ],
+)
+def test_comments_and_spacing_do_not_count(cells: Notebook, ran: Any, first: str, second: str) -> None:
+    cells.run("k = 2\ndef f(x): return x")
+    cells.run(once(first))
+    cells.run("def f(x):  # the same\n    return  x\nunrelated = 5")
+    cells.run(once(second))
+    assert ran.n == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "k = 3",
+        "a[0] = 1",
+        "def f(x): return g(x) + 1",
+        "def g(x): return x * m * 2",
+        "m = 2",
+        "del k\nk = 2.0",
+        "d['x'].append(1)",
+        "class C:\n    n = 5\n    def go(self): return g(self.n)\no = C()",
+        "o.n = 7",
+        "s = {'a', 'c'}",
+        "h = a",
+    ],
+)
+def test_a_change_of_any_input_runs_the_cell_again(cells: Notebook, ran: Any, change: str) -> None:
+    cells.run(
+        "import numpy as np\nk = 2\nm = 1\na = np.zeros(9)\nh = np.zeros(9)\nd = {'x': [1]}\ns = {'a', 'b'}\n"
+        "def g(x): return x * m\ndef f(x): return g(x)\n"
+        "class C:\n    n = 1\n    def go(self): return g(self.n)\no = C()"
+    )
+    body = "y = f(k) + a.sum() + h.sum() + len(d) + o.go() + len(s)"
+    cells.run(once(body))
+    cells.run(once(body))
+    assert ran.n == 1
+    cells.run(change)
+    cells.run(once(body))
+    assert ran.n == 2
+
+
+def test_variables_that_the_cell_binds_first_are_no_inputs(cells: Notebook, ran: Any) -> None:
+    body = "x = 1\nfor i in range(3): x += i\ndef f(): return x\nif x: z = 1\nelse: z = 2\nw = [f(), z]"
+    cells.run(once(body))
+    cells.run(once(body))
+    assert (ran.n, cells.names["w"]) == (1, [4, 1])
+
+
+def test_inputs_changed_in_place_come_back_changed(cells: Notebook, ran: Any) -> None:
+    setup = "import numpy as np\na = np.zeros(5)\nv = a[:2]\nrows = [1]\nalias = rows\nother = [0]"
+    cells.run(setup)
+    cells.run(once("a[0] = 9\nrows.append(2)\nb = a"))
+    again = in_new_kernel(setup)
+    other = again.names["other"]
+    again.run(once("a[0] = 9\nrows.append(2)\nb = a"))
+    names = again.names
+    assert ran.n == 1
+    assert (names["a"][0], names["v"][0], names["rows"]) == (9, 9, [1, 2])
+    assert names["alias"] is names["rows"]
+    assert names["b"] is names["a"]
+    assert np.shares_memory(names["a"], names["v"])
+    assert names["other"] is other
+
+
+def test_what_functions_change_and_delete_comes_back(cells: Notebook, ran: Any) -> None:
+    setup = "c = [0]\nn = 1\nold = 5\ndef f():\n    global n\n    n += 1\n    c.append(n)"
+    cells.run(setup)
+    cells.run(once("f()\ndel old"))
+    again = in_new_kernel(setup)
+    again.run(once("f()\ndel old"))
+    assert ran.n == 1
+    assert (again.names["c"], again.names["n"], "old" in again.names) == ([0, 2], 2, False)
+    again.run("f()")
+    assert again.names["c"] == [0, 2, 3]
+
+
+def test_functions_classes_and_modules_come_back(cells: Notebook, ran: Any) -> None:
+    body = (
+        "import math as m\nclass C:\n    def go(self): return m.floor(k)\ndef f(): return C().go()\no = C()"
+    )
+    cells.run("k = 2.5")
+    cells.run(once(body))
+    again = in_new_kernel("k = 2.5")
+    again.run(once(body))
+    assert ran.n == 1
+    assert again.run("f(), o.go(), isinstance(o, C), m.pi > 3") == (2, 2, True, True)
+
+
+def test_generators_advance_as_the_cell_advanced_them(cells: Notebook, ran: Any) -> None:
+    setup = "import random, numpy as np\nrandom.seed(1)\nnp.random.seed(1)"
+    cells.run(setup)
+    cells.run(once("x = random.random(), np.random.rand()"))
+    expected = cells.run("random.random(), np.random.rand()")
+    again = in_new_kernel(setup)
+    again.run(once("x = random.random(), np.random.rand()"))
+    assert ran.n == 1
+    assert again.run("random.random(), np.random.rand()") == expected
+
+
+def test_prints_and_the_last_value_come_back(
+    cells: Notebook, ran: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    body = "import sys\nprint('one')\nprint('bad', file=sys.stderr)\nprint('two')\n[1, 2]"
+    capsys.readouterr()
+    cells.run(once(body))
+    first = capsys.readouterr()
+    again = in_new_kernel()
+    capsys.readouterr()
+    assert again.run(once(body)) == [1, 2]
+    second = capsys.readouterr()
+    assert ran.n == 1
+    assert "one\ntwo\n" in first.out
+    assert "one\ntwo\n" in second.out
+    assert "bad\n" in second.err
+    assert "Restored ran, sys of cell prep, computed" in second.out
+    assert again.run("_") == [1, 2]
+
+
+def test_an_error_is_plain_and_never_kept(
+    cells: Notebook, ran: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for _ in range(2):
+        assert "ZeroDivisionError" in cells.error(once("def f():\n    return 1 / 0\nf()"))
+    output = capsys.readouterr().out
+    assert "line 5" in output
+    assert "f()" in output
+    assert "run_once" not in output
+    assert ran.n == 2
+
+
+def test_an_interrupt_keeps_nothing(cells: Notebook, ran: Any) -> None:
+    for _ in range(2):
+        assert "KeyboardInterrupt" in cells.error(once("x = 1\nraise KeyboardInterrupt"))
+    assert ran.n == 2
+
+
+def test_a_cell_can_await(cells: Notebook, ran: Any) -> None:
+    body = "import asyncio\nasync def f(): return 5\nx = await f()\nx + 1"
+    assert cells.run(once(body)) == 6
+    again = in_new_kernel()
+    assert again.run(once(body)) == 6
+    assert (ran.n, again.names["x"]) == (1, 5)
+
+
+def test_refresh_runs_again_and_replaces_the_result(cells: Notebook, ran: Any, store: Path) -> None:
+    cells.run(once("x = ran.n"))
+    cells.run(once("x = ran.n", "--refresh"))
+    again = in_new_kernel()
+    again.run(once("x = ran.n"))
+    assert (ran.n, again.names["x"]) == (2, 2)
+    assert len(Tracker(store).history.entries("cells")) == 1
+
+
+def test_a_changed_input_file_runs_the_cell_again(cells: Notebook, ran: Any, tmp_path: Path) -> None:
+    file = tmp_path / "data.txt"
+    body = "from pathlib import Path\nx = Path('data.txt').read_text()"
+    for text, runs in (("a", 1), ("a", 1), ("b", 2), ("b", 2), ("a", 2)):
+        file.write_text(text)
+        cells.run(once(body, "--input data.txt"))
+        assert (ran.n, cells.names["x"]) == (runs, text)
+
+
+def test_a_file_noted_with_data_counts_as_an_input(
+    cells: Notebook, ran: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NBCKPT_PROVENANCE", "1")
+    cells.run("import nbckpt")
+    body = "from pathlib import Path\nx = Path(nbckpt.data('data.txt')).read_text()"
+    for text, runs in (("a", 1), ("a", 1), ("b", 2), ("b", 2), ("a", 2)):
+        (tmp_path / "data.txt").write_text(text)
+        cells.run(once(body))
+        assert (ran.n, cells.names["x"]) == (runs, text)
+
+
+def test_other_files_that_the_cell_opened_are_named(
+    cells: Notebook, ran: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "data.txt").write_text("a")
+    (tmp_path / "given.txt").write_text("a")
+    body = "from pathlib import Path\nx = [Path(name).read_text() for name in ('data.txt', 'given.txt')]"
+    cells.run(once(body, "--input given.txt"))
+    assert "also opened" not in capsys.readouterr().out
+    cells.run(once(body, "--input given.txt"))
+    output = " ".join(capsys.readouterr().out.split())
+    assert "The cell also opened" in output
+    assert "data.txt" in output
+    assert "given.txt" not in output
+
+
+def test_the_version_of_a_pinned_module_counts(
+    cells: Notebook, ran: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran.__version__ = "1"
+    for version, runs in (("1", 1), ("1", 1), ("2", 2)):
+        ran.__version__ = version
+        cells.run(once("x = 1", "--pin ran"))
+        assert ran.n == runs
+    assert "--pin nothing_like_this" in cells.error(once("x = 1", "--pin nothing_like_this"))
+
+
+def test_a_result_that_cannot_be_saved_is_not_kept(
+    cells: Notebook, ran: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    body = "d = {'file': open('data.txt', 'w')}"
+    cells.run(once(body))
+    assert "was not kept: d['file']" in capsys.readouterr().out
+    cells.run("d['file'].close()")
+    cells.run(once(body))
+    cells.run("d['file'].close()")
+    assert ran.n == 2
+
+
+def test_an_input_without_a_digest_has_the_key_of_its_cell(cells: Notebook, ran: Any) -> None:
+    connect = "import sqlite3\ndb = sqlite3.connect(':memory:')"
+    body = "x = db.execute('select 5').fetchone()"
+    for _ in range(2):
+        cells.run(f"%%ckpt cell make\n{connect}")
+        cells.run(once(body))
+        cells.run("db.close()")
+    assert ran.n == 1
+    cells.run(connect)
+    cells.run(once(body))
+    cells.run(once(body))
+    cells.run("db.close()")
+    assert ran.n == 3
+
+
+def test_a_cell_that_can_touch_everything_always_runs(
+    cells: Notebook, ran: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for _ in range(2):
+        cells.run(once("exec('x = 1')"))
+    assert ran.n == 2
+    assert "its result is not kept, since it uses exec" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_full_store_leaves_the_result_of_the_cell(
+    cells: Notebook, ran: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object) -> None:
+        raise StoreError("no space left on the device")
+
+    monkeypatch.setattr(LocalStore, "put", full)
+    cells.run(once("x = 1"))
+    assert cells.names["x"] == 1
+    assert capsys.readouterr().out.count("no space left") == 1
+
+
+def test_results_are_hidden_shown_and_removed_by_name(cells: Notebook, ran: Any) -> None:
+    cells.run(once("x = 1"))
+    cells.run("%ckpt save own x")
+    assert "prep" not in str(cells.run("%ckpt ls"))
+    assert "x" in str(cells.run("%ckpt show cell:prep"))
+    assert "Did you mean 'cell:prep'?" in cells.error("%ckpt rm prep")
+    cells.run("%ckpt rm cell:prep")
+    cells.run(once("x = 1"))
+    assert ran.n == 2
+
+
+def test_the_newest_results_of_a_name_are_kept(cells: Notebook, ran: Any, store: Path) -> None:
+    for k in range(7):
+        cells.run(f"k = {k}")
+        cells.run(once("x = k"))
+    history = Tracker(store).history
+    assert len(history.entries("cells")) == 5
+    assert history.entries() == []
+
+
+def test_somebody_elses_result_is_refused(
+    cells: Notebook, ran: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    cells.run(once("x = 1"))
+    monkeypatch.setenv("NBCKPT_SECRET_FILE", str(tmp_path / "another"))
+    again = in_new_kernel()
+    assert "%ckpt trust" in again.error(once("x = 1"))
+    again.run(once("x = 1", "--refresh"))
+    assert ran.n == 2
+
+
+def test_a_damaged_result_runs_the_cell_again(cells: Notebook, ran: Any, store: Path) -> None:
+    cells.run(once("x = 1"))
+    (manifest,) = (store / "cells").iterdir()
+    manifest.chmod(0o600)
+    manifest.write_bytes(manifest.read_bytes()[:-9])
+    cells.run(once("x = 1"))
+    assert (ran.n, cells.names["x"]) == (2, 1)
+
+
+def test_undo_takes_a_restored_cell_back(cells: Notebook, ran: Any) -> None:
+    cells.run(once("x = [1]"))
+    cells.run("x = 'mine'")
+    cells.run(once("x = [1]"))
+    assert cells.names["x"] == [1]
+    cells.run("%ckpt undo")
+    assert cells.names["x"] == "mine"
+
+
+def test_magics_below_the_line_work(cells: Notebook, ran: Any) -> None:
+    cell = "%%ckpt cell prep\n%%time\nimport ran; ran.n += 1\nx = 5"
+    cells.run(cell)
+    again = in_new_kernel()
+    again.run(cell)
+    assert (ran.n, again.names["x"]) == (1, 5)
+
+
+def test_the_line_must_be_the_first_of_its_cell(cells: Notebook, ran: Any) -> None:
+    inside = "get_ipython().run_cell_magic('ckpt', 'cell prep', 'x = 1')"
+    assert "first line of its cell" in cells.error(inside)
+    assert "first line" in cells.error("%ckpt cell prep")
+    assert "NAME" in cells.error("%%ckpt cell\nx = 1")
+    cells.run("%%ckpt cell --help\nx = 1")
+    assert "x" not in cells.names
+
+
+def test_unloading_leaves_plain_cells(cells: Notebook) -> None:
+    shell = cells.shell
+    cells.run("%unload_ext nbckpt")
+    assert shell.ast_transformers == []
+    assert not any("as_plain" in str(transform) for transform in shell.input_transformers_cleanup)
+    cells.run("%load_ext nbckpt")

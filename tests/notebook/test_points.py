@@ -1,0 +1,247 @@
+"""%ckpt auto in a real shell: a point after each cell, and the ways between points."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from IPython.core.completer import provisionalcompleter
+from IPython.display import display
+from IPython.utils.capture import capture_output
+
+from nbckpt.notebook.magic import CheckpointMagics
+from notebook.conftest import Notebook
+
+MISSING = "<not bound>"
+
+TABLE = {
+    "array in place": ("a = np.zeros(1000)", "a[0] = 9", "float(a[0])"),
+    "through a view": ("a = np.zeros(1000); v = a[:10]", "v[0] = 9", "(float(a[0]), float(v[0]))"),
+    "view shares memory": (
+        "a = np.zeros(1000); v = a[:10]; q = 0",
+        "a[0] = 9",
+        "(bool(np.shares_memory(a, v)), float(v[0]))",
+    ),
+    "alias in a dict": ("l = [1]; h = {'l': l}", "h['l'].append(2)", "(l, h['l'] is l)"),
+    "function reads and writes": ("c = 0\ndef f():\n    global c\n    c += 1", "f()", "c"),
+    "function only writes": ("c = 0\ndef f():\n    global c\n    c = 5", "f()", "c"),
+    "globals": ("c = 0", "globals()['c'] = 7", "c"),
+    "exec": ("c = [0]", "exec('c[0] = 7')", "c"),
+    "method": ("class C:\n    def __init__(s): s.n = 0\n    def go(s): s.n += 1\no = C()", "o.go()", "o.n"),
+    "sort": ("l = [1, 2, 3]", "l.sort(reverse=True)", "l"),
+    "nested": ("d = {'k': [[1]]}", "d['k'][0].append(2)", "d"),
+    "set": ("s = {1}", "s.add(2)", "sorted(s)"),
+    "frame by loc": (
+        "df = pd.DataFrame({'x': np.zeros(100), 's': ['a'] * 100})",
+        "df.loc[0, 'x'] = 9",
+        "float(df.loc[0, 'x'])",
+    ),
+    "new column": ("df = pd.DataFrame({'x': np.zeros(100)})", "df['y'] = 1", "list(df.columns)"),
+    "series": ("s = pd.Series(np.zeros(100))", "s.iloc[0] = 9", "float(s.iloc[0])"),
+    "model": (
+        "from sklearn.linear_model import LinearRegression as LR\n"
+        "X = np.arange(20.).reshape(10, 2); m = LR().fit(X, X[:, 0])",
+        "m.fit(X, X[:, 0] * 3 + 1)",
+        "[round(float(x), 6) for x in m.coef_] + [round(float(m.intercept_), 6)]",
+    ),
+    "iterator": ("i = iter([1, 2, 3, 4])", "next(i)", "list(copy.copy(i))"),
+    "numpy's random state": ("np.random.seed(0)", "np.random.rand()", "np.random.get_state()[2]"),
+    "random state": ("random.seed(0)", "random.random()", "random.getstate()[1][-1]"),
+    "pyplot": ("fig, ax = plt.subplots()", "plt.title('new')", "ax.get_title()"),
+    "figure and axes": (
+        "fig, ax = plt.subplots()",
+        "ax.set_title('new')",
+        "(fig.axes[0] is ax, fig.axes[0].get_title())",
+    ),
+    "thread": (
+        "buf = []; ev = threading.Event()\n"
+        "t = threading.Thread(target=lambda b=buf: (ev.wait(5), b.append(1)), daemon=True); t.start()",
+        "ev.set(); t.join()",
+        "len(buf)",
+    ),
+    "function redefined": ("def f(): return 1", "def f(): return 2", "f()"),
+    "lock beside others": ("lk = threading.Lock(); x = 1", "x = 2", "(x, type(lk).__name__)"),
+    "deleted name": ("x = 1; y = 2", "del x", "'x' in globals()"),
+    "print options": (
+        "np.set_printoptions(precision=8)",
+        "np.set_printoptions(precision=3)",
+        "np.get_printoptions()['precision']",
+    ),
+    "class redefined": ("class C: v = 1\no = C()", "class C: v = 2", "(o.v, C.v, isinstance(o, C))"),
+    "two names of one object": ("x = [1]; y = x", "y = [1]", "x is y"),
+    "offset of two views": (
+        "a = np.arange(100.); u = a[3:9]; v = a[5:20]",
+        "u[2] = -1",
+        "(float(v[0]), v.__array_interface__['data'][0] - u.__array_interface__['data'][0])",
+    ),
+}
+
+
+@pytest.fixture
+def watched(notebook: Notebook) -> Notebook:
+    notebook.run("import copy, random, threading\nimport numpy as np\nimport pandas as pd")
+    notebook.run("%load_ext nbckpt")
+    notebook.run("%ckpt auto on --budget 100000%")
+    return notebook
+
+
+@pytest.mark.parametrize("case", sorted(TABLE))
+def test_each_kind_of_change_is_undone_and_redone(case: str, watched: Notebook) -> None:
+    setup, change, value = TABLE[case]
+    expression = f"repr({value})"
+    if "plt" in setup:
+        pytest.importorskip("matplotlib").use("agg")
+        watched.run("import matplotlib.pyplot as plt")
+    if "sklearn" in setup:
+        pytest.importorskip("sklearn")
+    watched.run(setup)
+    before = watched.run(expression)
+    watched.run(change)
+    after = watched.run(expression)
+    watched.run("%ckpt undo")
+    assert watched.run(expression) == before
+    watched.run("%ckpt redo")
+    assert watched.run(expression) == after
+    watched.run("%ckpt undo")
+    assert watched.run(expression) == before
+
+
+def test_a_failed_cell_can_be_undone(watched: Notebook) -> None:
+    watched.run("a = [1]")
+    watched.error("a.append(2); 1 / 0")
+    watched.run("%ckpt undo")
+    assert watched.names["a"] == [1]
+
+
+def test_undo_of_a_restore_steps_back(watched: Notebook) -> None:
+    watched.run("a = [1]")
+    watched.run("%ckpt save first")
+    watched.run("a = [2]; b = 3")
+    watched.run("%ckpt restore first")
+    assert watched.names["a"] == [1]
+    watched.run("%ckpt undo")
+    assert (watched.names["a"], watched.names["b"]) == ([2], 3)
+
+
+def test_undo_of_a_removal_stays_an_act_on_the_store(watched: Notebook) -> None:
+    watched.run("a = [1]")
+    watched.run("%ckpt save first")
+    watched.run("a = [2]")
+    watched.run("%ckpt rm first")
+    watched.run("%ckpt undo")
+    assert watched.names["a"] == [2]
+    watched.run("%ckpt show first")
+    watched.run("%ckpt undo")
+    assert watched.names["a"] == [1]
+
+
+def test_points_are_hidden_from_ls_and_completion(watched: Notebook) -> None:
+    watched.run("a = 1")
+    watched.run("%ckpt save first")
+    assert watched.run("%ckpt ls").total == 1
+    assert watched.run("%ckpt ls --auto").total > 1
+    points = watched.run("%ckpt history").points
+    with provisionalcompleter():
+        letters = {point.id[0] for point in points}
+        lines = [f"%ckpt show {letter}" for letter in letters]
+        offered = {
+            entry.text for line in lines for entry in watched.shell.Completer.completions(line, len(line))
+        }
+    assert not {point.id[:8] for point in points} & offered
+
+
+def test_a_point_in_a_new_kernel_can_be_restored(watched: Notebook) -> None:
+    watched.run("a = [1]; h = {'a': a}")
+    tracker = CheckpointMagics(watched.shell).tracker
+    names: dict[str, Any] = {}
+    tracker.restore("latest", names)
+    assert names["h"]["a"] is names["a"]
+    assert names["a"] == [1]
+
+
+def test_off_makes_no_more_points_and_keeps_those_made(watched: Notebook) -> None:
+    watched.run("a = 1")
+    watched.run("%ckpt auto off")
+    points = watched.run("%ckpt auto").points
+    watched.run("a = 2")
+    assert watched.run("%ckpt auto").points == points
+    assert "only while auto is on" in watched.error("%ckpt undo 2")
+
+
+def test_nothing_to_undo_says_so(watched: Notebook) -> None:
+    assert "the first point that is kept" in watched.error("%ckpt undo")
+    assert "nothing to redo" in watched.error("%ckpt redo")
+
+
+@pytest.mark.parametrize("line", ["auto on --budget 0%", "auto on --budget x", "auto on --max 3apples"])
+def test_limits_that_make_no_sense_are_refused(line: str, notebook: Notebook) -> None:
+    notebook.run("%load_ext nbckpt")
+    assert "write it as in" in notebook.error(f"%ckpt {line}")
+
+
+def test_a_full_disk_is_said_and_the_cell_is_not_lost(
+    watched: Notebook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from nbckpt.core.history import History
+    from nbckpt.errors import StoreError
+
+    def full(*_: Any, **__: Any) -> Any:
+        raise StoreError("no space left on device")
+
+    watched.run("a = [1]")
+    with monkeypatch.context() as patch, capture_output() as shown:
+        patch.setattr(History, "publish", full)
+        watched.run("a.append(2)")
+    assert "there is no point of this cell" in shown.stderr
+    assert "no space left on device" in shown.stderr
+    watched.run("b = 1")
+    watched.run("%ckpt undo")
+    assert watched.names["a"] == [1]
+
+
+def test_a_used_up_budget_is_said_once(watched: Notebook) -> None:
+    watched.run("%ckpt auto on --budget 0.0001%")
+    with capture_output() as shown:
+        for at in range(60):
+            watched.run(f"a = np.full(300_000, {at})")
+    assert shown.stderr.count("fewer") <= 1
+    assert watched.run("%ckpt auto").limits is not None
+
+
+def test_a_point_is_shown_like_any_checkpoint(watched: Notebook) -> None:
+    watched.run("a = [1]")
+    point = watched.run("%ckpt history").points[0]
+    display(watched.run(f"%ckpt show {point.id[:8]}"))
+    assert watched.run(f"%ckpt diff {point.id[:8]}") is not None
+
+
+def test_a_checkout_of_a_misspelt_name_changes_nothing(watched: Notebook) -> None:
+    watched.run("a = [1]")
+    watched.run("%ckpt save first")
+    assert "Did you mean 'first'?" in watched.error("%ckpt checkout firtt")
+    assert watched.names["a"] == [1]
+
+
+def test_a_class_that_was_changed_in_place_is_set_back(watched: Notebook) -> None:
+    watched.run("class C:\n    v = 1\no = C()")
+    kind = watched.names["C"]
+    watched.run("C.v = 2\nC.w = 3\nC.__len__ = lambda self: 4")
+    watched.run("%ckpt undo")
+    assert watched.names["C"] is kind
+    assert (kind.v, hasattr(kind, "w"), hasattr(kind, "__len__")) == (1, False, False)
+    assert isinstance(watched.names["o"], kind)
+    watched.run("%ckpt redo")
+    assert (kind.v, kind.w, len(watched.names["o"])) == (2, 3, 4)
+
+
+def test_an_empty_kernel_is_told_of_the_last_state(watched: Notebook) -> None:
+    watched.run("a = 1; b = 2")
+    with capture_output() as shown:
+        watched.run("%reload_ext nbckpt")
+    assert shown.stdout == ""
+    watched.run("%reset -f")
+    with capture_output() as shown:
+        watched.run("%reload_ext nbckpt")
+    assert "variables: %ckpt restore latest" in shown.stdout
+    watched.run("%ckpt restore latest")
+    assert (watched.names["a"], watched.names["b"]) == (1, 2)

@@ -1,0 +1,249 @@
+"""`find_trials` at a URL reads the catalogue of trials, and shows what the files there say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from paged import PagedStore
+
+import nbckpt
+from nbckpt.core.algorithms import PREFERRED
+from nbckpt.mirror import Mirror, find
+from nbckpt.store import LocalStore, PrefixStore, open_store
+from nbckpt.sync.index import Index, Item
+from nbckpt.trials.engine import sheets
+from nbckpt.trials.model import annotation, journal, params
+from nbckpt.trials.model.summary import VERSION
+
+pandas = pytest.importorskip("pandas")
+
+SECONDS = 60
+URL = "s3://paged/store"
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> PagedStore:
+    store = PagedStore()
+    monkeypatch.setattr(find, "open_store", lambda _: store)
+    return store
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "here"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "here"
+
+
+def score(config: dict[str, Any]) -> None:
+    nbckpt.report(loss=config["lr"], note_="a text", nan=float("nan"))
+    nbckpt.report(loss=config["lr"] / 2, nested={"acc": 0.5})
+    if config["lr"] > 2:
+        raise ValueError("too high")
+
+
+def run(name: str = "e") -> None:
+    space = {"lr": nbckpt.grid_search([1, 2, 3]), "net": {"size": 4}}
+    assert nbckpt.run(score, space, name=name, executor="inline", max_failures=0).wait(SECONDS)
+
+
+def files_of(number: int) -> dict[str, bytes]:
+    """Return the files of a trial that is done."""
+    events = (
+        {"event": "start", "executor": "thread", "from": None, "iteration": 0, "at": 1.0},
+        {"event": "result", "result": {"loss": number % 3 / 2, "training_iteration": 1}},
+        {"event": "end", "note": "", "early": False, "at": 2.0},
+    )
+    return {
+        f"t{number}/{params.FILE}": params.encode({"lr": number % 3}, f"t{number}"),
+        f"t{number}/{journal.FILE}": b"".join(map(journal.line_of, events)),
+    }
+
+
+def grow(folder: Path, count: int) -> None:
+    """Give an experiment *count* trials."""
+    for number in range(3, count):
+        (folder / f"t{number}").mkdir()
+        for path, data in files_of(number).items():
+            (folder / path).write_bytes(data)
+
+
+def put_experiment(store: PagedStore, folder: str, spec: bytes, count: int) -> None:
+    """Put an experiment of *count* trials, as a push does."""
+    files = {"experiment.json": spec}
+    for number in range(count):
+        files |= files_of(number)
+    store._data.update((f"{folder}/{path}", data) for path, data in files.items())
+    items = {path: Item(len(data), 1, PREFERRED.checksum([data])) for path, data in files.items()}
+    Index(items, looked_at=1).write(PrefixStore(store, folder))
+
+
+def push(here: Path, store: PagedStore) -> None:
+    Mirror(LocalStore(here), here / "experiments", store).push()
+
+
+def frames(store: PagedStore, where: str = "") -> tuple[Any, Any]:
+    """Return the trials by the catalogue and without it."""
+    listed = nbckpt.find_trials(URL, where)
+    store.lists_in_pages = False
+    read = nbckpt.find_trials(URL, where)
+    store.lists_in_pages = True
+    return listed, read
+
+
+def same(store: PagedStore, where: str = "") -> Any:
+    listed, read = frames(store, where)
+    pandas.testing.assert_frame_equal(listed, read)
+    return listed
+
+
+def test_find_trials_takes_few_requests_however_many_trials(store: PagedStore, here: Path) -> None:
+    run()
+    grow(here / "experiments/e", 150)
+    push(here, store)
+    requests = store.count(lambda: nbckpt.find_trials(URL, "loss < 1"))
+    assert requests == 3
+    assert len(same(store, "status == 'done'")) == 149
+    assert not [key for key in store.keys(sheets.FOLDER) if "changing" in key]
+
+
+@pytest.mark.slow
+def test_ten_thousand_trials_take_six_requests(store: PagedStore, here: Path) -> None:
+    run()
+    spec = (here / "experiments/e/experiment.json").read_bytes()
+    for number in range(10):
+        put_experiment(store, f"experiments/e{number}", spec, 1_000)
+    sheets.renew_sheets(store, lambda _: None)
+    assert store.count(lambda: nbckpt.find_trials(URL, "loss < 1")) == 6
+    assert len(nbckpt.find_trials(URL, "loss < 1")) == 6_670
+
+
+def test_the_frame_is_the_same_with_and_without(store: PagedStore, here: Path) -> None:
+    run("a")
+    run("b")
+    annotation.change(here / "experiments/a/t1", note="better edges", add=["good"])
+    push(here, store)
+    assert len(same(store)) == 6
+    assert len(same(store, "tag == 'good' and status == 'done' and net.size == 4")) == 1
+    assert list(same(store, "status == 'failed'")["trial"]) == ["t2", "t2"]
+
+
+def test_trials_that_changed_are_read_themselves(store: PagedStore, here: Path) -> None:
+    run("a")
+    run("b")
+    push(here, store)
+    annotation.change(here / "experiments/a/t0", note="new", add=["x"])
+    (here / "experiments/b/t1/params.json").write_text(json.dumps({"lr": 9}))
+    push(here, store)
+    assert list(same(store, "tag == 'x'")["trial"]) == ["t0"]
+    assert list(same(store, "lr == 9")["trial"]) == ["t1"]
+
+
+def test_a_push_that_died_leaves_a_note_which_makes_readers_look(
+    store: PagedStore, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("a")
+    run("b")
+    push(here, store)
+    annotation.change(here / "experiments/a/t0", note="new")
+    monkeypatch.setattr("nbckpt.mirror.mirror.renew_sheets", lambda *_: None)
+    push(here, store)
+    assert same(store)["note"].iloc[0] == "new"
+    assert store.count(lambda: nbckpt.find_trials(URL)) <= 10  # the index, and the files of one trial
+    monkeypatch.undo()
+    monkeypatch.setenv("NBCKPT_STORE", str(here))
+    monkeypatch.setattr(find, "open_store", lambda _: store)
+    push(here, store)
+    assert store.count(lambda: nbckpt.find_trials(URL)) == 3
+
+
+def test_a_damaged_trial_is_a_damaged_row(store: PagedStore, here: Path) -> None:
+    run("a")
+    (here / "experiments/a/t1/params.json").write_text("{")
+    push(here, store)
+    assert list(same(store)["status"]) == ["done", "damaged", "failed"]
+
+
+@pytest.mark.slow
+def test_a_synced_run_writes_the_catalogue_when_it_ends(
+    here: Path, s3_bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"{s3_bucket}/runs"
+    for name in ("a", "b"):
+        config = nbckpt.sync.SyncConfig(upload_dir=url)
+        experiment = nbckpt.run(
+            score,
+            {"lr": nbckpt.grid_search([1, 3])},
+            name=name,
+            executor="inline",
+            max_failures=0,
+            sync_config=config,
+        )
+        assert experiment.wait(SECONDS)
+    store = open_store(url)
+    there = sheets.read_sheets(store)
+    assert (there.exist, sorted(there.sheets), there.changing) == (True, ["a", "b"], {})
+    listed = nbckpt.find_trials(url)
+    assert list(listed["experiment"] + listed["trial"]) == ["at0", "at1", "bt0", "bt1"]
+    monkeypatch.setattr(find, "read_sheets", lambda _: sheets.Sheets())
+    pandas.testing.assert_frame_equal(listed, nbckpt.find_trials(url))
+
+
+@pytest.mark.slow
+def test_a_push_to_s3_writes_the_catalogue_of_trials(here: Path, s3_bucket: str) -> None:
+    run("a")
+    url = f"{s3_bucket}/store"
+    Mirror(LocalStore(here), here / "experiments", url).push()
+    annotation.change(here / "experiments/a/t0", note="new")
+    Mirror(LocalStore(here), here / "experiments", url).push()
+    there = sheets.read_sheets(open_store(url))
+    assert (there.exist, list(there.sheets), there.changing) == (True, ["experiments/a"], {})
+    assert list(nbckpt.find_trials(url, "note == 'new'")["trial"]) == ["t0"]
+
+
+def put_part(store: PagedStore, plain: bytes) -> None:
+    shelf = sheets._shelf(store)
+    top = json.dumps({"format": 1, "parts": [shelf.put_part(plain)], "summaries": VERSION}).encode()
+    assert shelf.put_top(top, list(store.keys(sheets.FOLDER)), ())
+
+
+def damaged(store: PagedStore) -> None:
+    for key in list(store.keys(f"{sheets.FOLDER}parts/")):
+        store.put(key, b"?")
+
+
+def deep(store: PagedStore) -> None:
+    put_part(store, b"[" * 100_000)
+
+
+def outside(store: PagedStore) -> None:
+    put_part(store, json.dumps(["../../x", "t1", "", {}]).encode())
+
+
+def no_summary(store: PagedStore) -> None:
+    put_part(store, json.dumps(["experiments/a", "t0", "", {"status": "x"}]).encode())
+
+
+def of_the_future(store: PagedStore) -> None:
+    shelf = sheets._shelf(store)
+    assert shelf.put_top(b'{"format":2,"parts":[],"summaries":1}', list(store.keys(sheets.FOLDER)), ())
+
+
+@pytest.mark.parametrize(
+    "attack", [damaged, deep, outside, no_summary, of_the_future], ids=lambda attack: attack.__name__
+)
+def test_a_hostile_catalogue_of_trials_shows_nothing_false(
+    store: PagedStore, here: Path, attack: Callable[[PagedStore], None]
+) -> None:
+    run("a")
+    push(here, store)
+    attack(store)
+    assert len(same(store)) == 3
+    annotation.change(here / "experiments/a/t0", note="new")
+    push(here, store)
+    assert len(same(store)) == 3
+    assert store.count(lambda: nbckpt.find_trials(URL)) == 3

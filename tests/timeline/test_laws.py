@@ -1,0 +1,137 @@
+"""Laws of the timeline: whatever cells do, every point can be reached again, values and sharing both."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from nbckpt.cells.analysis import touched
+from nbckpt.errors import UsageError
+from nbckpt.store import MemoryStore
+from nbckpt.timeline.points import Points
+from nbckpt.timeline.timeline import Timeline
+from nbckpt.tracker import Tracker
+from timeline.graph import graph
+
+_NAMES = st.sampled_from("abcdef")
+_NUMBERS = st.integers(0, 3)
+_CELLS = {
+    "list": "{x} = [{n}]",
+    "dict": "{x} = {{'k': {n}}}",
+    "array": "{x} = np.arange({n} + 4.0)",
+    "large array": "{x} = np.arange({n} + 10_000.0)",
+    "number": "{x} = {n}",
+    "text": "{x} = 'text' * {n}",
+    "alias": "{x} = {y}",
+    "tuple of two": "{x} = ({y}, {z})",
+    "holder": "{x} = {{'part': {y}, 'other': [{z}]}}",
+    "append": "{x}.append({n})",
+    "append a variable": "{x}.append({y})",
+    "put": "{x}['k'] = {y}",
+    "write": "{x}[{n}] = {n}",
+    "write inside": "{x}['part'][0] = {n}",
+    "view": "{x} = {y}[1:3]",
+    "view of all": "{x} = {y}.reshape(-1)[::-1]",
+    "delete": "del {x}",
+    "delete an item": "del {x}[0]",
+    "swap": "{x}, {y} = {y}, {x}",
+    "function that writes": "def {x}():\n    global {y}\n    {y} = [{n}]",
+    "function that changes": "def {x}():\n    {y}.append({n})",
+    "closure": "def make(part):\n    return lambda: part\n{x} = make({y})\ndel make",
+    "call": "{x}()",
+    "class": "class {x}:\n    size = {n}\n    def grow(self):\n        self.parts.append({n})",
+    "instance": "{y} = {x}()\n{y}.parts = []",
+    "method": "{x}.grow()",
+    "attribute": "{x}.size = {y}",
+    "frame": "{x} = pd.DataFrame({{'p': [{n}, 2.0], 'q': ['r', 's']}})",
+    "column": "{x}['new'] = {n}",
+    "cell of a frame": "{x}.loc[0, 'p'] = {n}",
+    "set": "{x} = {{{n}, 9}}",
+    "add": "{x}.add({n})",
+    "failing": "{x} = [{n}]\n{x}[99]",
+    "lock": "{x} = __import__('threading').Lock()",
+    "generator": "{x} = (part for part in [{n}])",
+    "by globals": "globals()['{x}'] = {n}",
+    "random": "{x} = float(np.random.rand())",
+}
+
+
+class Cells(RuleBasedStateMachine):
+    """Runs cells, makes a point after each, and goes back to any of them."""
+
+    @initialize()
+    def start(self) -> None:
+        self.namespace: dict[str, Any] = {"__name__": "__main__", "np": np, "pd": pd}
+        self.timeline = Timeline(Tracker(MemoryStore()), self.namespace, lambda: frozenset({"np", "pd"}))
+        self.then: dict[str, Any] = {}
+        self.unheld: dict[str, set[str]] = {}
+        self.timeline.record({})
+        self.remember()
+
+    def remember(self) -> None:
+        assert self.timeline.here is not None
+        manifest = self.timeline.here.manifest
+        if manifest.id not in self.then:
+            self.unheld[manifest.id] = {skipped.name for skipped in manifest.skipped}
+            self.then[manifest.id] = self.held(manifest.id)
+        assert self.held(manifest.id) == self.then[manifest.id]
+        assert self.timeline.record({}) is None, "nothing has changed since"
+
+    def held(self, point: str) -> dict[str, Any]:
+        """The variables that a point can hold."""
+        return graph({name: v for name, v in self.namespace.items() if name not in self.unheld[point]})
+
+    @rule(cell=st.sampled_from(sorted(_CELLS)), x=_NAMES, y=_NAMES, z=_NAMES, n=_NUMBERS)
+    def run(self, cell: str, x: str, y: str, z: str, n: int) -> None:
+        source = _CELLS[cell].format(x=x, y=y, z=z, n=n)
+        before = touched(source, self.namespace)
+        with suppress(Exception):  # a cell may fail in any way; its changes are a point too
+            exec(source, self.namespace)
+        both = before | touched(source, self.namespace)
+        self.timeline.record({}, None if both.everything else both.names)
+        self.remember()
+
+    @precondition(lambda self: len(self.then) > 1)
+    @rule(data=st.data())
+    def go(self, data: st.DataObject) -> None:
+        point = [*self.then][data.draw(st.integers(0, len(self.then) - 1))]
+        self.timeline.checkout(point, {})
+        self.remember()
+        assert self.timeline.here is not None
+        assert self.timeline.here.manifest.id == point
+
+    def depth(self) -> int:
+        """The number of points before the present one."""
+        assert self.timeline.here is not None
+        parents = {point.id: point.parent for _, point in Points(self.timeline.history).all()}
+        chain = [self.timeline.here.manifest.id]
+        while parents[chain[-1]]:
+            chain.append(parents[chain[-1]])
+        return len(chain) - 1
+
+    @rule(steps=st.integers(1, 3))
+    def back_and_forth(self, steps: int) -> None:
+        assert self.timeline.here is not None
+        before = self.timeline.here.manifest.id
+        if steps > self.depth():
+            with pytest.raises(UsageError, match="nothing to undo"):
+                self.timeline.undo(steps, {})
+            return
+        self.timeline.undo(steps, {})
+        self.remember()
+        self.timeline.redo(steps, {})
+        self.remember()
+        assert self.timeline.here.manifest.id == before
+
+
+Cells.TestCase.settings = settings(
+    max_examples=60, stateful_step_count=25, deadline=None, phases=[Phase.generate]
+)
+TestCells = Cells.TestCase

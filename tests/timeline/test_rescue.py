@@ -1,0 +1,95 @@
+"""The end of a process while auto is on: what changed is saved, also in the middle of a cell."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nbckpt.store import LocalStore
+from nbckpt.tracker import Tracker
+
+SHELL = """
+import sys, threading
+from IPython.core.interactiveshell import InteractiveShell
+shell = InteractiveShell.instance(colors="nocolor")
+def run(cell):
+    shell.run_cell(cell, store_history=True).raise_error()
+run("%load_ext nbckpt")
+run("import numpy as np, sys, time")
+run("%ckpt auto on --budget 0.0001%;")
+run("a = [1]; big = np.zeros(1_000_000)")
+"""
+RUNNING = "run('a.append(2); big[0] = 7\\nprint(\"ready\", flush=True)\\nsys.stdin.readline()')"
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGTERM to handle")
+
+
+def shell(folder: Path, last: str) -> subprocess.Popen[str]:
+    pipe: Any = subprocess.PIPE
+    code = SHELL + last
+    return subprocess.Popen([sys.executable, "-c", code], cwd=folder, stdin=pipe, stdout=pipe, text=True)
+
+
+def state_of(folder: Path) -> dict[str, Any]:
+    names: dict[str, Any] = {}
+    Tracker(LocalStore(folder / ".nbckpt")).restore("latest", names)
+    return names
+
+
+def wait_for_ready(process: subprocess.Popen[str]) -> None:
+    assert process.stdout is not None
+    assert any("ready" in line for line in process.stdout)
+
+
+def test_sigterm_in_the_middle_of_a_cell_saves_what_changed(tmp_path: Path) -> None:
+    with shell(tmp_path, RUNNING) as process:
+        wait_for_ready(process)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == -signal.SIGTERM
+    state = state_of(tmp_path)
+    assert (state["a"], float(state["big"][0])) == ([1, 2], 7.0)
+
+
+def test_the_end_of_a_kernel_saves_what_no_point_holds(tmp_path: Path) -> None:
+    process = shell(
+        tmp_path, "run('%ckpt auto on --budget 0.0001%;')\nfor n in range(9):\n    run(f'a = [{n}]')"
+    )
+    process.communicate(timeout=60)
+    assert state_of(tmp_path)["a"] == [8]
+
+
+def test_a_kill_leaves_the_last_whole_point(tmp_path: Path) -> None:
+    with shell(tmp_path, "run('%ckpt auto on;')\n" + RUNNING) as process:
+        wait_for_ready(process)
+        process.kill()
+    assert state_of(tmp_path)["a"] == [1]
+
+
+def test_auto_off_gives_the_former_handler_back(tmp_path: Path) -> None:
+    off = "import signal\nrun('%ckpt auto off;')\nprint(repr(signal.getsignal(signal.SIGTERM)))"
+    with shell(tmp_path, off) as process:
+        assert "SIG_DFL" in process.communicate(timeout=60)[0]
+
+
+def test_a_fork_that_is_ended_saves_nothing(tmp_path: Path) -> None:
+    fork = """
+    import os, signal
+    child = os.fork()
+    if not child:
+        a.append("of the fork")
+        signal.raise_signal(signal.SIGTERM)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    """
+    with shell(tmp_path, f"import textwrap\nrun(textwrap.dedent({fork!r}))") as process:
+        assert "-15" in process.communicate(timeout=60)[0]
+    assert state_of(tmp_path)["a"] == [1]
+
+
+def test_a_reload_of_the_extension_lets_go_of_the_signal(tmp_path: Path) -> None:
+    off = "import signal\nrun('%reload_ext nbckpt')\nprint(repr(signal.getsignal(signal.SIGTERM)))"
+    with shell(tmp_path, off) as process:
+        assert "SIG_DFL" in process.communicate(timeout=60)[0]

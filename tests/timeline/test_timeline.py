@@ -1,0 +1,293 @@
+"""Points of a namespace: what a step notes, what a way changes, and what it leaves alone."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nbckpt.cells.analysis import touched
+from nbckpt.core.gc import collect
+from nbckpt.errors import NotFoundError, StoreError, UsageError
+from nbckpt.store import LocalStore, MemoryStore
+from nbckpt.timeline.step import Step
+from nbckpt.timeline.timeline import Timeline
+from nbckpt.tracker import Tracker
+
+
+class Kernel:
+    """A namespace whose cells are followed by points."""
+
+    def __init__(self, store: Any = None) -> None:
+        self.names: dict[str, Any] = {"__name__": "__main__", "np": np}
+        self.tracker = Tracker(store or MemoryStore())
+        self.timeline = Timeline(self.tracker, self.names, lambda: frozenset({"np"}))
+        self.timeline.record({})
+
+    def run(self, source: str) -> Step | None:
+        before = touched(source, self.names)
+        exec(source, self.names)
+        both = before | touched(source, self.names)
+        return self.timeline.record({}, None if both.everything else both.names)
+
+    def undo(self, steps: int = 1) -> Any:
+        return self.timeline.undo(steps, {})
+
+    def redo(self, steps: int = 1) -> Any:
+        return self.timeline.redo(steps, {})
+
+
+@pytest.fixture
+def kernel() -> Kernel:
+    return Kernel()
+
+
+def test_a_step_names_what_changed_and_what_went(kernel: Kernel) -> None:
+    kernel.run("a = [1]; b = 2; c = 3")
+    step = kernel.run("a.append(2); del b")
+    assert step is not None
+    assert (step.changed, step.removed) == (("a",), ("b",))
+
+
+def test_a_cell_that_only_reads_leaves_no_point(kernel: Kernel) -> None:
+    kernel.run("a = [1]; big = np.zeros(100_000)")
+    assert kernel.run("total = len(a); del total") is None
+    assert kernel.run("big.sum(); a[0]") is None
+    assert len(kernel.timeline.history.entries("points")) == 2
+
+
+def test_undo_and_redo_step_through_cells(kernel: Kernel) -> None:
+    kernel.run("a = [1]")
+    kernel.run("a.append(2)")
+    kernel.run("b = a")
+    kernel.undo(2)
+    assert kernel.names["a"] == [1]
+    assert "b" not in kernel.names
+    kernel.redo(2)
+    assert kernel.names["a"] == [1, 2]
+    assert kernel.names["b"] is kernel.names["a"]
+
+
+def test_equal_variables_stay_the_same_objects(kernel: Kernel) -> None:
+    kernel.run("a = [1]; h = {'a': a}; other = [9]")
+    kernel.run("c = [2]")
+    kernel.run("c.append(3)")
+    a, h, other = kernel.names["a"], kernel.names["h"], kernel.names["other"]
+    kernel.undo()
+    assert (kernel.names["a"], kernel.names["h"], kernel.names["other"]) == (a, h, other)
+    assert kernel.names["a"] is a
+    assert kernel.names["other"] is other
+    assert kernel.names["h"]["a"] is a
+
+
+def test_a_changed_group_is_replaced_as_a_whole(kernel: Kernel) -> None:
+    kernel.run("a = [1]; h = {'a': a}")
+    old = kernel.names["h"]
+    kernel.run("a.append(2)")
+    kernel.undo()
+    assert kernel.names["h"] is not old
+    assert kernel.names["h"]["a"] is kernel.names["a"]
+
+
+def test_parts_that_are_shared_otherwise_are_a_change(kernel: Kernel) -> None:
+    kernel.run("x = [1]; y = [1]; a = [x, y]; b = [x, y]")
+    kernel.run("b[0], b[1] = y, x")
+    assert kernel.names["a"][0] is kernel.names["b"][1]
+    kernel.undo()
+    assert kernel.names["a"][0] is kernel.names["b"][0]
+
+
+def test_an_uncommon_change_before_undo_is_not_lost(kernel: Kernel) -> None:
+    kernel.run("a = [1]")
+    kernel.names["a"].append(2)  # no cell did this
+    kernel.undo()
+    assert kernel.names["a"] == [1]
+    kernel.redo()
+    assert kernel.names["a"] == [1, 2]
+
+
+def test_a_value_that_cannot_be_saved_stays_and_is_named(kernel: Kernel) -> None:
+    kernel.run("g = (i for i in [1, 2]); a = 1")
+    kernel.run("a = 2")
+    kernel.run("g = 7")
+    arrived = kernel.undo(2)
+    assert arrived.unheld == ("g",)
+    assert kernel.names["g"] == 7
+    assert kernel.names["a"] == 1
+
+
+def test_a_change_after_undo_is_a_branch(kernel: Kernel) -> None:
+    kernel.run("a = 1")
+    first = kernel.timeline.here
+    kernel.run("a = 2")
+    kernel.undo()
+    kernel.run("b = 1")
+    assert first is not None
+    assert kernel.timeline.here is not None
+    assert kernel.timeline.here.manifest.parent == first.manifest.id
+    with pytest.raises(UsageError, match="nothing to redo"):
+        kernel.redo()
+
+
+def test_a_save_after_a_checkout_is_a_child_of_it(kernel: Kernel) -> None:
+    kernel.run("a = 1")
+    first = kernel.timeline.here
+    kernel.run("a = 2")
+    kernel.undo()
+    saved = kernel.tracker.save(kernel.names, "kept", hidden={"np"})
+    assert first is not None
+    assert saved.manifest.parent == first.manifest.id
+
+
+def test_checkout_of_a_saved_name_keeps_the_present(kernel: Kernel) -> None:
+    kernel.run("a = 1")
+    kernel.tracker.save(kernel.names, "kept", hidden={"np"})
+    kernel.names["a"] = 5
+    kernel.timeline.checkout("kept", {})
+    assert kernel.names["a"] == 1
+    newest = kernel.timeline.history.entries("points")[0]
+    kernel.timeline.checkout(newest.id, {})
+    assert kernel.names["a"] == 5
+
+
+def test_a_checkout_of_part_of_a_notebook_is_refused(kernel: Kernel) -> None:
+    from nbckpt.core.checkpoint import Checkpoint
+
+    Checkpoint.from_dict({"w": 1}).to_store(kernel.tracker.store, "weights")
+    with pytest.raises(NotFoundError, match="no variables of a notebook"):
+        kernel.timeline.checkout("weights", {})
+
+
+def test_the_random_state_goes_back_too(kernel: Kernel) -> None:
+    kernel.run("np.random.seed(0)")
+    kernel.run("x = float(np.random.rand())")
+    first = kernel.names["x"]
+    kernel.undo()
+    kernel.run("x = float(np.random.rand())")
+    assert kernel.names["x"] == first
+
+
+def test_a_failed_point_leaves_its_changes_to_the_next_one(
+    kernel: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel.run("a = [1]")
+    with monkeypatch.context() as patch:
+        patch.setattr(kernel.timeline.history, "publish", _full)
+        with pytest.raises(StoreError):
+            kernel.run("a.append(2)")
+    step = kernel.run("b = 1; a")
+    assert step is not None
+    assert step.changed == ("a", "b")
+    kernel.undo()
+    assert kernel.names["a"] == [1]
+
+
+def _full(*_: Any, **__: Any) -> Any:
+    raise StoreError("no space left on device")
+
+
+def test_gc_between_two_points_takes_nothing_that_is_needed(tmp_path: Path) -> None:
+    kernel = Kernel(LocalStore(tmp_path))
+    kernel.run("a = np.arange(100_000.0); b = 'x' * 50_000")
+    kernel.run("a[0] = 5")
+    for _ in range(2):
+        collect(kernel.timeline.history, wait=lambda _: None)
+    kernel.run("c = 1")
+    kernel.undo(2)
+    assert kernel.names["a"][0] == 0
+    assert kernel.names["b"] == "x" * 50_000
+
+
+def test_a_point_that_another_kernel_removed_with_gc_is_no_loss(tmp_path: Path) -> None:
+    kernel = Kernel(LocalStore(tmp_path))
+    kernel.run("a = np.arange(100_000.0)")
+    other = Tracker(LocalStore(tmp_path)).history
+    for entry in other.entries("points"):
+        other.discard(entry)
+    collect(other, wait=lambda _: None)
+    kernel.run("b = 1")
+    kernel.names["a"][:] = 7
+    kernel.timeline.record({})
+    kernel.undo()
+    assert kernel.names["a"][5] == 5
+
+
+def test_small_values_are_handed_on_without_growing(tmp_path: Path) -> None:
+    kernel = Kernel(LocalStore(tmp_path))
+    kernel.run("a = {'k': 'x' * 3000}; n = 0")
+    sizes = []
+    for at in range(40):
+        kernel.run(f"n = {at + 1}")
+        assert kernel.timeline.here is not None
+        sizes.append(sum(map(len, kernel.timeline.here.manifest.inline.values())))
+    assert max(sizes) - min(sizes) < 500
+    kernel.undo(40)
+    assert kernel.names["a"] == {"k": "x" * 3000}
+
+
+def test_another_threads_change_is_in_the_next_point(kernel: Kernel) -> None:
+    kernel.run("a = []")
+    thread = threading.Thread(target=lambda: kernel.names["a"].append(1))
+    thread.start()
+    thread.join()
+    kernel.timeline.record({})
+    kernel.undo()
+    assert kernel.names["a"] == []
+
+
+def test_instances_follow_a_change_of_their_class(kernel: Kernel) -> None:
+    kernel.run("class C:\n    v = 1")
+    kernel.run("o = C()")
+    kernel.run("C.v = 2")
+    kernel.undo()
+    assert kernel.names["o"].v == 1
+    assert isinstance(kernel.names["o"], kernel.names["C"])
+    kernel.redo()
+    assert kernel.names["o"].v == 2
+
+
+def test_memory_that_no_name_leads_to_is_looked_at(kernel: Kernel) -> None:
+    frame = pytest.importorskip("pandas").DataFrame
+    kernel.run("a = np.zeros(1_000_000)")
+    kernel.names["f"] = frame({"x": np.zeros(1_000_000)}, copy=False)
+    kernel.timeline.record({})
+    kernel.run("pass")
+    array, column = kernel.names["a"], kernel.names["f"]["x"].array._ndarray
+    for memory, name in ((array, "a"), (column, "f")):
+        memory.setflags(write=True)
+        memory[500_000] = 7  # by a way that no code of a cell shows
+        step = kernel.timeline.record({}, frozenset())
+        assert step is not None
+        assert step.changed == (name,)
+    assert kernel.timeline.record({}, frozenset()) is None
+
+
+def test_what_an_undo_could_not_bring_back_is_in_the_next_point(kernel: Kernel) -> None:
+    kernel.run("g = (i for i in [1]); a = 1")
+    kernel.run("g = [7]")
+    kernel.undo()
+    kernel.redo()
+    kernel.undo()
+    assert kernel.names["g"] == [7]
+    kernel.run("a = 2")
+    kernel.run("del g")
+    kernel.undo()
+    assert kernel.names["g"] == [7]
+    kernel.undo()
+    assert kernel.names["a"] == 1
+
+
+def test_what_cannot_be_loaded_stays_and_is_in_the_next_point(kernel: Kernel) -> None:
+    kernel.run("class Stuck:\n    def __reduce__(self):\n        return eval, ('open_ and 1 / 0 or 5',)")
+    kernel.run("open_ = True; s = Stuck(); a = 1")
+    kernel.run("s = [8]; a = 2")
+    arrived = kernel.undo()
+    assert [failure.names for failure in arrived.failed] == [("s",)]
+    assert (kernel.names["s"], kernel.names["a"]) == ([8], 1)
+    kernel.run("a = 3")
+    kernel.run("s = None")
+    kernel.undo()
+    assert kernel.names["s"] == [8]

@@ -1,0 +1,359 @@
+"""Summaries in trials' folders: used only while they are good, and made again whenever they are not."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import nbckpt
+from nbckpt.mirror import Mirror
+from nbckpt.store import LocalStore, MemoryStore
+from nbckpt.store.base import CACHE
+from nbckpt.trials import Catalog
+from nbckpt.trials.checkpoints.record import Record
+from nbckpt.trials.engine.experiment import Experiment
+from nbckpt.trials.model import annotation, journal, listing, params, reading, summary_file
+from nbckpt.trials.model.journal import Journal
+from nbckpt.trials.model.recorder import TrialRecorder
+from nbckpt.trials.model.summary import Summary
+from nbckpt.trials.model.trial import Trial, state_of
+
+
+def make(folder: Path, *losses: float, lr: float = 0.1) -> Trial:
+    """Make a trial that has ended."""
+    trial = Trial(folder, {"lr": lr})
+    params.write({folder: trial.config})
+    with TrialRecorder(trial) as recorder:
+        recorder.start("thread", None, provenance=False)
+        for step, loss in enumerate(losses, 1):
+            recorder.result({"loss": loss, "training_iteration": step})
+        recorder.end("done")
+    return trial
+
+
+def summary_of(trial: Trial) -> Any:
+    return repr(Summary(trial, trial.annotation).to_json())
+
+
+@pytest.fixture
+def trial(tmp_path: Path) -> Trial:
+    return make(tmp_path / "e" / "t0", 3.0, 1.0, 2.0)
+
+
+@pytest.fixture
+def folds(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the names of the trials whose journals are read from now on."""
+    names: list[str] = []
+    read = journal.read
+    monkeypatch.setattr(
+        journal, "read", lambda file, *given: names.append(file.parent.name) or read(file, *given)
+    )
+    return names
+
+
+def changed(data: bytes, **fields: Any) -> bytes:
+    """Return another summary, with a checksum that fits."""
+    document = json.loads(data) | fields
+    del document["crc32"]
+    return journal.line_of(document)
+
+
+def listed(trial: Trial) -> Trial:
+    (read,) = listing.read_trials(trial.folder.parent, {}, summaries=True)
+    return read
+
+
+rows = st.dictionaries(
+    st.sampled_from("abc"), st.none() | st.text() | st.integers() | st.floats(allow_nan=False), max_size=3
+)
+events = st.one_of(
+    st.builds(lambda row: ("result", row), rows),
+    st.builds(lambda at: ("start", at), st.integers(0, 9)),
+    st.builds(lambda note: ("pause", note), st.text(max_size=3)),
+    st.builds(lambda note: ("end", note), st.text(max_size=3)),
+    st.builds(lambda retry: ("fail", retry), st.booleans()),
+    st.just(("load", 1.0)),
+    st.just(("saved", None)),
+)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(events, max_size=20))
+def test_a_summary_is_equal_to_a_fold(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, Any]]
+) -> None:
+    trial = Trial(tmp_path_factory.mktemp("fold") / "e" / "t0", {"lr": 0.1})
+    params.write({trial.folder: trial.config})
+    with TrialRecorder(trial) as recorder:
+        for kind, value in steps:
+            write(recorder, kind, value)
+        state_of(trial).note = "a note that only this process knows"
+    written = summary_file.read(trial.folder)
+    assert written is not None
+    assert summary_of(written) == summary_of(Trial.read(trial.folder))
+    reading.complete(state_of(written))
+    assert written.loads == Trial.read(trial.folder).loads
+
+
+def write(recorder: TrialRecorder, kind: str, value: Any) -> None:
+    trial = recorder.trial
+    if kind == "result":
+        recorder.result({**value, "training_iteration": trial.iteration + 1})
+    elif kind == "start":
+        record = Record("checkpoint_000000", "fields", min(value, trial.iteration))
+        recorder.start("thread", record, provenance=False)
+    elif kind == "fail":
+        recorder.fail(ValueError("no"), retry=value)
+    elif kind == "load":
+        recorder.load({"cpu_percent": value})
+    elif kind == "saved":
+        recorder.saved(Record("checkpoint_000001", "fields", trial.iteration))
+    else:
+        getattr(recorder, kind)(value)
+
+
+def test_a_good_summary_is_read_instead_of_the_journal(trial: Trial, folds: list[str]) -> None:
+    again = listed(trial)
+    assert folds == []
+    assert (again.status, again.metrics["loss"], again.config) == ("TERMINATED", 2.0, {"lr": 0.1})
+    assert again.metric("loss") == [3.0, 1.0, 2.0]
+
+
+def appended(trial: Trial) -> None:
+    events = Journal(trial.folder / journal.FILE)
+    events.append({"event": "result", "result": {"loss": 9.0, "training_iteration": 4}})
+    events.close()
+
+
+def test_a_journal_that_grew_is_read_again(trial: Trial, folds: list[str]) -> None:
+    appended(trial)
+    assert (listed(trial).metrics["loss"], folds) == (9.0, ["t0"])
+
+
+@pytest.mark.parametrize("name", [journal.FILE, params.FILE])
+@pytest.mark.parametrize("moved_s", [-3600, 1e-9, 3600])
+def test_a_file_with_another_time_is_read_again(
+    trial: Trial, folds: list[str], name: str, moved_s: float
+) -> None:
+    """The clock may step in both directions."""
+    file = trial.folder / name
+    at = file.stat().st_mtime_ns + int(moved_s * 1e9)
+    os.utime(file, ns=(at, at))
+    assert (listed(trial).metrics["loss"], folds) == (2.0, ["t0"])
+
+
+@pytest.mark.parametrize("name", [journal.FILE, params.FILE])
+def test_a_summary_of_a_file_that_is_gone_is_not_shown(trial: Trial, name: str) -> None:
+    (trial.folder / name).unlink()
+    assert summary_file.read(trial.folder) is None
+    assert listed(trial).status == ("DAMAGED" if name == params.FILE else "PENDING")
+
+
+def test_notes_are_those_of_their_file(trial: Trial, folds: list[str]) -> None:
+    annotation.change(trial.folder, note="first", add=["good"])
+    summary_file.write(trial)
+    annotation.change(trial.folder, note="other")
+    again = listed(trial)
+    assert (again.annotation.note, again.annotation.tags, folds) == ("other", ("good",), [])
+    (trial.folder / annotation.FILE).unlink()
+    assert again.annotation == annotation.Annotation()
+
+
+def test_notes_that_did_not_change_are_not_read_again(trial: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
+    annotation.change(trial.folder, note="first")
+    summary_file.write(trial)
+    again = listed(trial)
+    monkeypatch.setattr(annotation, "read", None)
+    assert again.annotation.note == "first"
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: b"",
+        lambda data: data[: len(data) // 2],
+        lambda data: data.replace(b"2.0", b"0.1"),
+        lambda data: b"[" * 100_000,
+        lambda data: data + b" " * (1 << 20),
+        lambda data: changed(data, version=2),
+        lambda data: changed(data, summary={}),
+        lambda data: changed(data, notes=[1]),
+        lambda data: changed(data, trial="t1"),
+        lambda data: journal.line_of({}),
+    ],
+    ids=["empty", "torn", "changed", "deep", "long", "later", "without", "notes", "owner", "other"],
+)
+def test_a_damaged_or_foreign_summary_is_not_used(
+    trial: Trial, folds: list[str], damage: Callable[[bytes], bytes]
+) -> None:
+    file = trial.folder / summary_file.FILE
+    whole = file.read_bytes()
+    file.write_bytes(damage(whole))
+    assert (listed(trial).metrics["loss"], folds) == (2.0, ["t0"])
+
+
+@pytest.mark.parametrize("name", [summary_file.FILE, journal.FILE, params.FILE])
+def test_a_link_is_never_followed_for_a_summary(trial: Trial, tmp_path: Path, name: str) -> None:
+    (trial.folder / name).rename(tmp_path / "outside")
+    (trial.folder / name).symlink_to(tmp_path / "outside")
+    assert summary_file.read(trial.folder) is None
+
+
+def test_a_trial_that_is_a_link_has_no_summary(trial: Trial, tmp_path: Path) -> None:
+    link = tmp_path / "other" / "t0"
+    link.parent.mkdir()
+    link.symlink_to(trial.folder)
+    assert summary_file.read(link) is None
+    (trial.folder / summary_file.FILE).unlink()
+    summary_file.write(Trial.read(link))
+    assert not (trial.folder / summary_file.FILE).exists()
+
+
+def test_a_summary_that_cannot_be_written_is_no_error(trial: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    (trial.folder / summary_file.FILE).unlink()
+    monkeypatch.setattr(summary_file, "write_cache", full)
+    summary_file.write(trial)
+    assert listed(trial).metrics["loss"] == 2.0
+    (trial.folder / summary_file.FILE).mkdir()
+    monkeypatch.undo()
+    summary_file.write(trial)
+    assert [entry.name for entry in trial.folder.iterdir() if CACHE in entry.name] == [summary_file.FILE]
+    assert listed(trial).metrics["loss"] == 2.0
+
+
+def test_what_a_killed_writer_left_is_removed(trial: Trial) -> None:
+    (trial.folder / f"{summary_file.FILE}-0123456789ab").write_bytes(b"half")
+    summary_file.write(trial)
+    assert [file.name for file in trial.folder.iterdir() if CACHE in file.name] == [summary_file.FILE]
+
+
+def test_a_summary_never_makes_a_folder(trial: Trial) -> None:
+    trial.folder.rename(trial.folder.parent / "elsewhere")
+    summary_file.write(trial)
+    assert not trial.folder.exists()
+
+
+def test_an_interrupt_before_the_fold_leaves_no_summary(
+    trial: Trial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with TrialRecorder(trial) as recorder:
+        monkeypatch.setattr(type(state_of(trial)), "fold", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            recorder.result({"loss": 7.0, "training_iteration": 4})
+        monkeypatch.undo()
+        recorder.pause()
+    assert summary_file.read(trial.folder) is None
+    assert listed(trial).metrics["loss"] == 7.0
+
+
+@pytest.fixture
+def experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Experiment:
+    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "store"))
+
+    def train(config: dict[str, Any]) -> None:
+        for step in range(3):
+            nbckpt.report(loss=config["lr"] + step, checkpoint={"step": step})
+
+    ran = nbckpt.run(train, {"lr": nbckpt.grid_search([1.0, 2.0])}, name="e")
+    ran.wait()
+    return ran
+
+
+def opened(experiment: Experiment) -> Experiment:
+    """Open an experiment as a kernel does that has never seen it."""
+    return Experiment(experiment.folder, experiment.spec)
+
+
+def test_the_owner_writes_a_summary_of_each_trial(experiment: Experiment, folds: list[str]) -> None:
+    again = opened(experiment)
+    again.refresh()
+    assert (folds, [trial.metrics["loss"] for trial in again.trials]) == ([], [3.0, 4.0])
+    assert again.best("loss", "min", scope="best").id == "t0"
+    assert folds == []
+
+
+def test_a_reader_writes_the_summary_that_is_missing(experiment: Experiment, folds: list[str]) -> None:
+    for trial in experiment.trials:
+        (trial.folder / summary_file.FILE).unlink()
+    opened(experiment).refresh()
+    assert folds == ["t0", "t1"]
+    opened(experiment).refresh()
+    assert folds == ["t0", "t1"]
+
+
+def test_a_kernel_sees_what_another_kernel_reports(experiment: Experiment) -> None:
+    here = opened(experiment)
+    here.refresh()
+    with TrialRecorder(Trial.read(experiment.trials[0].folder)) as elsewhere:
+        elsewhere.start("thread", Record("checkpoint_000001", "fields", 1), provenance=False)
+        elsewhere.result({"loss": -1.0, "training_iteration": 2})
+        here.refresh()
+        assert (here.trials[0].metrics["loss"], here.trials[0].iteration) == (-1.0, 2)
+        assert here.trials[0].metric("loss") == [1.0, -1.0]
+
+
+def test_a_trial_resumes_from_what_its_journal_says(experiment: Experiment) -> None:
+    trial = experiment.trials[0]
+    file = trial.folder / summary_file.FILE
+    wrong = {"checkpoint": "checkpoint_000001", "checkpoint_iteration": 1, "iteration": 99}
+    file.write_bytes(changed(file.read_bytes(), summary=json.loads(file.read_bytes())["summary"] | wrong))
+    again = opened(experiment)
+    again.refresh()
+    assert again.trials[0].iteration == 99
+    again.resume("t0")
+    again.wait()
+    starts = [event for event in journal.read(trial.folder / journal.FILE) if event["event"] == "start"]  # type: ignore[index]
+    assert starts[-1]["iteration"] == 3  # type: ignore[index]
+
+
+def test_a_copy_elsewhere_has_no_summary(experiment: Experiment) -> None:
+    target = MemoryStore()
+    Mirror(LocalStore(experiment.folder.parents[1]), experiment.folder.parent, target).push()
+    keys = list(target.keys())
+    assert [key for key in keys if journal.FILE in key] != []
+    assert [key for key in keys if summary_file.FILE in key] == []
+
+
+KERNEL = """
+import sys, nbckpt
+run = nbckpt.track("e", lr=0.1)
+for step in range(50):
+    run.report(loss=float(step))
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_killed_kernel_leaves_a_journal_that_is_read(tmp_path: Path) -> None:
+    environment = os.environ | {"NBCKPT_STORE": str(tmp_path)}
+    process = subprocess.Popen(
+        [sys.executable, "-c", KERNEL], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    with process:
+        assert process.stdout is not None
+        assert process.stdout.readline().strip() == b"ready"
+        os.kill(process.pid, signal.SIGKILL)
+    catalog = Catalog(tmp_path / "experiments")
+    folder = catalog.folder / "e" / "t0"
+    assert summary_file.read(folder) is None
+    assert catalog.open("e").trials[0].metrics["loss"] == 49.0
+    known = summary_file.read(folder)
+    assert known is not None
+    assert (known.status, known.iteration) == ("RUNNING", 50)
