@@ -154,7 +154,8 @@ x = [1]
 
 def started(running: Kernel) -> str:
     """Begin the slow cell, and return its request after it has printed."""
-    request: str = running.client.execute(SLOW)
+    # After an error a kernel may abort the next request too.
+    request: str = running.client.execute(SLOW, stop_on_error=False)
     while True:
         message = running.client.get_iopub_msg(timeout=120)
         if "it runs" in message["content"].get("text", ""):

@@ -62,6 +62,17 @@ def test_a_linked_trial_is_a_damaged_row(tmp_path: Path, outside: Path, name: st
     assert trial.damage == f"{name} is not read: it is a link that leads outside"
 
 
+@pytest.mark.parametrize("target", ["events.jsonl", "nowhere"])
+def test_a_journal_that_links_nowhere_harms_no_other_trial(tmp_path: Path, target: str) -> None:
+    nbckpt.run(train, name="e", executor="inline", folder=tmp_path, num_samples=2).wait(60)
+    journal = tmp_path / "e" / "t0" / "events.jsonl"
+    journal.unlink()
+    journal.symlink_to(target)
+    broken, well = Catalog(tmp_path).open("e").trials
+    assert list(broken.results) == []
+    assert len(well.results) == 1
+
+
 def test_the_folder_of_experiments_may_be_a_link(tmp_path: Path, outside: Path) -> None:
     (tmp_path / "chosen").symlink_to(outside.parent)
     assert Catalog(tmp_path / "chosen").open("e").trials[0].results[0]["loss"] == 1

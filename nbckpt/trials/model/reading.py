@@ -84,12 +84,14 @@ def media_in(folder: Path) -> list[StoredMedia]:
 def results_in(folder: Path) -> Iterator[Event]:
     """Yield the events of the results of a trial that count, in order.
 
-    A link that leads outside, a folder and the journal of another trial have none; the trial is damaged.
+    A link that leads outside or nowhere, a folder and the journal of another trial have none; the trial is
+    damaged.
 
     Raises:
         StoreError: The journal cannot be read.
     """
-    if link_outside(folder.parent, f"{folder.name}/{journal.FILE}") or (folder / journal.FILE).is_dir():
+    file = folder / journal.FILE
+    if link_outside(folder.parent, f"{folder.name}/{journal.FILE}") or not file.is_file():
         return
     starts = list(_events(folder, "start", containing=b'"start"'))
     if any(is_of_other(start.get("trial"), folder) for start in starts):
