@@ -30,7 +30,6 @@ _MOST_FILE = 4 << 20
 _MOST_NAMES = 200
 _MOST_OUTPUT = 4 << 20
 _MOST_FILES = 500  # `git diff` takes their names as arguments
-_EXIT_S = 0.05
 _NOT_CODE = {".nbckpt", ".ipynb_checkpoints", "__pycache__"}
 """Folders that programs make beside the code: nobody misses them."""
 
@@ -120,10 +119,12 @@ class Git:
     Attributes:
         folder: The folder that git works in.
         deadline: When to give up.
+        exit_s: How many seconds an ended process has to exit.
     """
 
     folder: Path
     deadline: float
+    exit_s: float = 0.05
     _name: str = field(default="git", repr=False)
 
     def ask(self, *words: str, most: int = _MOST_OUTPUT, fails: bool = False) -> bytes:
@@ -145,14 +146,14 @@ class Git:
         except subprocess.TimeoutExpired:
             is_read = False
         finally:
-            _end(process)
+            _end(process, self.exit_s)
         if not is_read:
             raise GitError(f"git {words[0]} took too long")
         return bytes(reader.output)
 
     def _left_s(self) -> float:
         """Return how many seconds are left, but at least a moment, which a process needs to end."""
-        return max(self.deadline - time.monotonic(), _EXIT_S)
+        return max(self.deadline - time.monotonic(), self.exit_s)
 
     def _start(self, command: Sequence[str]) -> subprocess.Popen[bytes]:
         own: dict[str, Any]
@@ -199,7 +200,7 @@ def _read(pipe: IO[bytes], output: bytearray, most: int) -> None:
             output += piece[: most + 1 - len(output)]
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end(process: subprocess.Popen[bytes], exit_s: float) -> None:
     """End a process that still runs, with the processes that it started."""
     if process.poll() is None:
         with suppress(OSError):
@@ -208,7 +209,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
             else:
                 os.killpg(process.pid, signal.SIGKILL)
         with suppress(subprocess.TimeoutExpired):  # a process that a lost disk holds cannot be ended
-            process.wait(_EXIT_S)
+            process.wait(exit_s)
 
 
 def _remote(git: Git) -> str:

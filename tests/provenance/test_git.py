@@ -206,7 +206,7 @@ def test_git_that_hangs_is_ended_with_its_children(
 ) -> None:
     pids = tmp_path / "pids"
     fake_git(tmp_path / "bin", f"sleep 600 & echo $$ $! > {pids}; wait", monkeypatch)
-    git = Git(repository, time.monotonic() + 3600)
+    git = Git(repository, time.monotonic() + 3600, exit_s=30)
     asked: list[str] = []
 
     def ask() -> None:
@@ -215,7 +215,6 @@ def test_git_that_hangs_is_ended_with_its_children(
         except GitError as error:
             asked.append(str(error))
 
-    monkeypatch.setattr(provenance_git, "_EXIT_S", 30)
     monkeypatch.setattr(provenance_git._Reader, "wait", lambda *_: _until(pids.exists))
     thread = threading.Thread(target=ask)
     thread.start()
