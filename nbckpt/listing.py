@@ -170,7 +170,8 @@ def _contents(row: Row, manifest: Manifest) -> Cell:
     groups = (("", row.variables), ("states: ", row.states))
     shown = "; ".join(kind + _some(names) for kind, names in groups if names)
     names = [*row.variables, *row.states] or sorted(manifest.files)
-    return Cell(short(shown, 50) or count(len(manifest.files), "file"), ", ".join(names[:100]))
+    files = count(len(manifest.files), "file") if manifest.files else "-"
+    return Cell(short(shown, 50) or files, ", ".join(names[:100]))
 
 
 def _some(names: list[str]) -> str:

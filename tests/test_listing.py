@@ -341,3 +341,10 @@ def test_a_checkpoint_lists_its_states(run: Run) -> None:
     run("save", "mine", "--states")
     assert "x; states: model, epoch" in str(run("ls"))
     del kept
+
+
+def test_a_checkpoint_of_nothing_lists_neither_names_nor_files(run: Run, tmp_path: Path) -> None:
+    nbckpt.Tracker(tmp_path / "store").save({}, "empty")
+    (table,) = run("ls").page().tables
+    column = [head.name for head in table.columns].index("variables")
+    assert table.rows[0][column].text == "-"
