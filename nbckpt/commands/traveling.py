@@ -13,8 +13,9 @@ from nbckpt.core.environment import NAMES
 from nbckpt.core.references import SHORT
 from nbckpt.errors import UsageError
 from nbckpt.render import Cell, Column, Hint, Page, Result, Table, age, count, short, size
-from nbckpt.timeline.auto import Auto, Limits
+from nbckpt.timeline.auto import Auto
 from nbckpt.timeline.points import Point, Points
+from nbckpt.timeline.retention import Limits
 
 _UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([KMGT]B)")

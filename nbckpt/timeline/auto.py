@@ -14,10 +14,10 @@ from nbckpt.cells.analysis import Touched
 from nbckpt.core.gc import collect
 from nbckpt.core.history import History
 from nbckpt.core.packs.pools import others_run, starts
-from nbckpt.core.references import Entry
-from nbckpt.errors import NbckptError
-from nbckpt.timeline.points import Point, Points
+from nbckpt.errors import NbckptError, NotFoundError
+from nbckpt.timeline.points import Points
 from nbckpt.timeline.rescue import Rescue
+from nbckpt.timeline.retention import Limits, beyond
 from nbckpt.timeline.step import Step
 from nbckpt.timeline.timeline import Timeline
 
@@ -26,22 +26,6 @@ _ALWAYS_S = 0.02
 _NO_NAMES = Touched(frozenset())
 _COLLECTED = 64 << 20
 """After the removal of points that added this many bytes, gc runs in the background."""
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What automatic points may take.
-
-    Attributes:
-        budget: The share of the cells' time that points may take, over the last minute. 20 ms for each cell
-            are allowed in any case.
-        keep: The number of points to keep for this notebook; None for no limit.
-        most: The bytes that the kept points may have added to the store; None for no limit.
-    """
-
-    budget: float = 0.05
-    keep: int | None = 200
-    most: int | None = None
 
 
 @dataclass
@@ -162,27 +146,15 @@ class Auto:
 
     def _drop_old(self, limits: Limits) -> None:
         """Remove the points of this notebook beyond the limits. `gc` frees their space."""
-        own = [
-            (entry, point) for entry, point in self._points.all() if point.notebook == self.timeline.notebook
-        ]
-        for entry, point in self._beyond(own, limits):
-            self.timeline.history.discard(entry)
-            self._dropped += point.new_bytes
+        timeline = self.timeline
+        points = self._points.all()
+        for entry, point in beyond(points, limits, timeline.notebook, timeline.kernel, timeline.needed()):
+            with suppress(NotFoundError):  # another kernel removed it meanwhile
+                timeline.history.discard(entry)
+                self._dropped += point.new_bytes
         if self._dropped >= _COLLECTED:
             self._dropped = 0
-            starts(
-                threading.Thread(target=_collect, args=(self.timeline,), name="nbckpt-collect", daemon=True)
-            )
-
-    def _beyond(self, points: list[tuple[Entry, Point]], limits: Limits) -> list[tuple[Entry, Point]]:
-        needed, added, beyond = self.timeline.needed(), 0, []
-        for at, (entry, point) in enumerate(points):  # newest first
-            added += point.new_bytes
-            is_many = limits.keep is not None and at >= limits.keep
-            is_much = limits.most is not None and added > limits.most
-            if (is_many or is_much) and entry.id not in needed:
-                beyond.append((entry, point))
-        return beyond
+            starts(threading.Thread(target=_collect, args=(timeline,), name="nbckpt-collect", daemon=True))
 
 
 def _collect(timeline: Timeline) -> None:

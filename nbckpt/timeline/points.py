@@ -23,6 +23,7 @@ class Point:
         parent: The id of the checkpoint before it.
         created_at: When it was made, in UTC.
         notebook: The notebook's path; empty if it is not known.
+        kernel: The id of the kernel that made it; empty if it is not known.
         cell: The number of the cell in the kernel, or None.
         source: The cell.
         changed: The variables that changed.
@@ -36,6 +37,7 @@ class Point:
     parent: str
     created_at: str
     notebook: str
+    kernel: str
     cell: int | None
     source: str
     changed: tuple[str, ...]
@@ -55,6 +57,7 @@ class Point:
             manifest.parent,
             manifest.created_at,
             str(facts.get("notebook", "")),
+            str(facts.get("kernel", "")),
             count if isinstance(count, int) else None,
             str(cell.get("source", "")),
             _names(own.get("changed")),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Container, Mapping
 from typing import Any
 
@@ -34,6 +35,7 @@ class Timeline:
     Attributes:
         here: The namespace as the last point holds it; None before the first point.
         history: The checkpoints of the store.
+        kernel: A random id. It tells this kernel's points from those of another kernel of the notebook.
         notebook: The notebook's path; empty if it is not known.
         is_busy: Whether a point is being made.
     """
@@ -43,7 +45,7 @@ class Timeline:
     ) -> None:
         self.here: Held | None = None
         self.history = tracker.history
-        self.notebook = tracker.settings.notebook
+        self.kernel, self.notebook = secrets.token_hex(8), tracker.settings.notebook or ""
         self._tracker, self._namespace, self._hidden = tracker, namespace, hidden
         self._known = Known(tracker.store)
         self.is_busy = False
@@ -94,7 +96,7 @@ class Timeline:
             self.history.discard(Entry.of(first, "points"))
 
     def _with_notebook(self, origin: Mapping[str, Any]) -> Mapping[str, Any]:
-        return {"notebook": self.notebook, **origin} if self.notebook else origin
+        return {"kernel": self.kernel, **({"notebook": self.notebook} if self.notebook else {}), **origin}
 
     def _publish(self, step: Step) -> Manifest:
         history = self.history
