@@ -247,7 +247,8 @@ class Attempt:
             self._recorder.load(load)
         if metrics:
             # Before the checkpoint: after a crash in between, this result is repeated, not lost.
-            self._recorder.result(metrics, result.media, durable=result.checkpoint == "given")
+            durable = result.checkpoint == "given"
+            self._recorder.result(metrics, result.media, durable=durable, numbers=result.numbers)
             if settings.search.source is not None:
                 given_up = settings.search.reported(trial)
             if settings.stopper.stop is not None:

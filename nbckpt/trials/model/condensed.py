@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
@@ -18,6 +18,8 @@ _NUMBERS = frozenset({int, float})
 _EMPTY = Curve()
 
 Row = Mapping[str, Any]
+_Column = tuple[str, Sequence[Any], set[type]]
+"""A name, its values, and their types."""
 
 
 @dataclass(frozen=True)
@@ -36,16 +38,15 @@ class Condensed:
     def extended(self, results: Sequence[Row]) -> Condensed:
         """Return this with further results."""
         curves, texts = dict(self.curves), dict(self.texts)
-        for names, columns in _blocks(results):
+        for steps, columns in _blocks(results):
             numbers, written = [], []
-            for name, column in zip(names, columns[1:], strict=True):
-                kinds = set(map(type, column))
+            for name, column, kinds in columns:
                 if kinds & _NUMBERS and not is_automatic(name):
                     known = range(len(column)) if kinds <= _NUMBERS else _places(column, _NUMBERS)
                     values = column if kinds <= _NUMBERS else [column[at] for at in known]
                     numbers.append((known[0], name, values))
                 if str in kinds and (known := [at for at in _places(column, {str}) if column[at]]):
-                    written.append((known[0], name, (columns[0][known[-1]], column[known[-1]])))
+                    written.append((known[0], name, (steps[known[-1]], column[known[-1]])))
             for _, name, values in sorted(numbers, key=itemgetter(0)):
                 if name in curves or len(curves) < MOST_NAMES:
                     curves[name] = curves.get(name, _EMPTY).extended(values)
@@ -59,28 +60,33 @@ def _places(column: Sequence[Any], kinds: Collection[type]) -> list[int]:
     return [at for at, value in enumerate(column) if type(value) in kinds]
 
 
-def _blocks(rows: Sequence[Row]) -> Iterator[tuple[Sequence[str], Sequence[Sequence[Any]]]]:
-    """Yield names with their columns, and the column of the iterations before them.
+def _blocks(rows: Sequence[Row]) -> Iterator[tuple[Sequence[int], list[_Column]]]:
+    """Yield the iterations of rows, and their columns.
 
     The rows of a block have the same names: columns take a tenth of the time of rows.
     """
     if not rows:
         return
-    names = tuple(rows[0])
     try:
-        columns = list(zip(*map(itemgetter(ITERATION, *names), rows), strict=True))
+        steps, columns = _turned(tuple(rows[0]), rows)
     except KeyError:
         columns = []
-    if columns and set(map(len, rows)) == {len(names)} and all(map(_is_plain, columns)):
-        yield names, columns
+    if columns and set(map(len, rows)) == {len(columns)} and all(_is_plain(kinds) for _, _, kinds in columns):
+        yield steps, columns
         return
     for names, block in groupby(map(_flat, rows), tuple):
-        yield names, list(zip(*map(itemgetter(ITERATION, *names), block), strict=True))
+        yield _turned(names, block)
 
 
-def _is_plain(column: Sequence[Any]) -> bool:
+def _turned(names: Sequence[str], rows: Iterable[Row]) -> tuple[Sequence[int], list[_Column]]:
+    """Return the iterations of rows with these names, and their columns."""
+    steps, *columns = zip(*map(itemgetter(ITERATION, *names), rows), strict=True)
+    kinds = [set(map(type, column)) for column in columns]
+    return steps, list(zip(names, columns, kinds, strict=True))
+
+
+def _is_plain(kinds: set[type]) -> bool:
     """Return whether a column has no dicts, and no number beside other values."""
-    kinds = set(map(type, column))
     return kinds <= _NUMBERS or (len(kinds) == 1 and dict not in kinds)
 
 

@@ -30,24 +30,26 @@ PLAIN = frozenset({int, float, str, bool, type(None)})
 _NAMES = frozenset({str})
 
 
-@dataclass(frozen=True)
+@dataclass  # not frozen: that would take half a microsecond more for each report
 class Result:
-    """One result that the user's code pushes to its trial.
+    """One result that the user's code pushes to its trial. Nobody changes it.
 
     Attributes:
         metrics: The metrics, and the counts that nbckpt adds. Empty if the code ended after its last result.
         checkpoint: `given` if one came that is to be saved, `missing` if one was asked for and none came.
         done: Whether no further result follows.
         media: The media that came with the metrics, by their names; None if there are none.
+        numbers: Whether `all_numbers` holds for the metrics. If not, it is not known.
     """
 
     metrics: dict[str, Any]
     checkpoint: Literal["", "given", "missing"] = ""
     done: bool = False
     media: Mapping[str, Encoded] | None = None
+    numbers: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass
 class FirstResult(Result):
     """The first result from a process of the trial's own.
 
@@ -60,9 +62,7 @@ class FirstResult(Result):
 
 def with_origin(result: Result, seeds: Mapping[str, Any]) -> FirstResult:
     """Return a process's first result with its machine and its seeds."""
-    return FirstResult(
-        result.metrics, result.checkpoint, result.done, result.media, WorkerOrigin(seeds=seeds)
-    )
+    return FirstResult(**vars(result), origin=WorkerOrigin(seeds=seeds))
 
 
 OnResult = Callable[[Result], bool]
@@ -197,8 +197,8 @@ def all_plain(values: Mapping[str, Any]) -> bool:
 
 
 def all_numbers(values: Mapping[str, Any]) -> bool:
-    """Return whether all these values are plain numbers, bools or None, so without media."""
-    return NUMBERS.issuperset(map(type, values.values()))
+    """Return whether all these values are plain numbers, bools or None, and their names texts."""
+    return NUMBERS.issuperset(map(type, values.values())) and _NAMES.issuperset(map(type, values))
 
 
 def as_plain(value: Any, above: frozenset[int] = frozenset()) -> Any:

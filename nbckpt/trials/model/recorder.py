@@ -69,12 +69,16 @@ class TrialRecorder:
         media: Mapping[str, Encoded] | None = None,
         *,
         durable: bool = False,
+        numbers: bool = False,
     ) -> None:
-        """Record a result; *durable* if a checkpoint follows, because that must not outlive its result."""
-        event: Event = {"event": "result", "result": plain(result)}
+        """Record a result; *durable* if a checkpoint follows, because that must not outlive its result.
+
+        With *numbers*, `all_numbers` holds for the result, which is not checked again.
+        """
+        event: Event = {"event": "result", "result": dict(result) if numbers else plain(result)}
         if media:  # before the journal: see docs/decisions/0078
             event["media"] = store(self.trial.folder.parent, media)
-        self._record(event, durable=durable)
+        self._record(event, durable=durable, numbers=numbers)
 
     def load(self, load: Mapping[str, float]) -> None:
         """Record the load of the machine, apart from the results."""
@@ -123,12 +127,12 @@ class TrialRecorder:
         if not self._is_behind:  # otherwise the journal may say more than the trial
             summary_file.write(self.trial)
 
-    def _record(self, event: Event, *, durable: bool = False) -> None:
+    def _record(self, event: Event, *, durable: bool = False, numbers: bool = False) -> None:
         if event["event"] != "result":  # a result has its own time
             event["at"] = time.time()
         was_behind, self._is_behind = self._is_behind, True
         self._journal.append(event, durable=durable)  # before the fold: see docs/decisions/0015
-        self._state.fold(event)
+        self._state.fold(event, numbers=numbers)
         self._is_behind = was_behind
 
 

@@ -10,12 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from nbckpt.media.intake import NUMBERS
 from nbckpt.media.stored import StoredMedia, stored
 from nbckpt.trials.model.annotation import Annotation
 from nbckpt.trials.model.condensed import Condensed
 from nbckpt.trials.model.journal import Event, Stamp
-from nbckpt.trials.model.metrics import ITERATION, TIME_THIS_ITER
+from nbckpt.trials.model.metrics import ITERATION, TIME_THIS_ITER, all_numbers
 
 MOST_MEDIA = 200
 """Of how many names the media are kept: those with the newest."""
@@ -130,11 +129,11 @@ class TrialState:
         seconds = float(self.last_result.get("time_total_s", 0.0))
         return seconds if math.isfinite(seconds) else 0.0
 
-    def fold(self, event: Event) -> None:
-        """Take in one event of the journal."""
+    def fold(self, event: Event, *, numbers: bool = False) -> None:
+        """Take in one event of the journal. With *numbers*, a result surely has numbers only."""
         kind = event.get("event")
         if kind == "result":
-            self._take_result(event)
+            self._take_result(event, numbers=numbers)
             return
         at = event.get("at")
         if kind == "start":
@@ -157,14 +156,14 @@ class TrialState:
             self.stopped_early = event.get("early", False)
             self.ended_at = at
 
-    def _take_result(self, event: Event) -> None:
+    def _take_result(self, event: Event, *, numbers: bool = False) -> None:
         """Take in a result, which is in plain JSON."""
         result = event["result"]
         self.times.append(result.get(TIME_THIS_ITER))
         condensed, waiting = self.kept
         waiting.append(result)
         # Texts, lists and dicts may be large, so these do not wait.
-        if len(waiting) >= _MOST_WAITING or not NUMBERS.issuperset(map(type, result.values())):
+        if len(waiting) >= _MOST_WAITING or not (numbers or all_numbers(result)):
             self.kept = condensed.extended(waiting), []  # at once: other threads read it
         if "media" in event:
             every = dict(self.media)

@@ -133,8 +133,8 @@ class StatusReporter:
         if channel is None:
             raise UsageError("this reporter belongs to no trial. Start the function with nbckpt.run().")
         check_done(metrics)
-        media = None
-        if not all_numbers(metrics):
+        media, numbers = None, all_numbers(metrics)
+        if not numbers:
             metrics, media = self._intake.take(metrics)
             if not all_plain(metrics):
                 metrics = {key: self._copied(key, value) for key, value in metrics.items()}
@@ -154,7 +154,7 @@ class StatusReporter:
             missing = (asked or given) and request.answer(given=bool(given))
             done = bool(metrics[DONE])
             channel.push(
-                Result(metrics, "given" if given else "missing" if missing else "", done=done, media=media)
+                Result(metrics, "given" if given else "missing" if missing else "", done, media, numbers)
             )
             self._went_on_at = time.perf_counter()
             if channel.ended:
