@@ -13,7 +13,7 @@ from nbckpt.commands.meaning import also_a_trial, is_ref, is_trial
 from nbckpt.commands.options import DryRun, Step, Variable, Word
 from nbckpt.commands.saving import counted, torn_note
 from nbckpt.commands.table import Session
-from nbckpt.commands.traveled import Traveled
+from nbckpt.commands.traveled import UNDONE, Traveled
 from nbckpt.core.checkpoint import Checkpoint
 from nbckpt.core.environment import packages
 from nbckpt.core.files import FILES, KIND
@@ -256,7 +256,7 @@ def undo(session: Session, steps: Annotated[int, Word("N")] = 1) -> Undone | Tra
     """
     points, tracker = session.points, session.tracker
     if points is not None and points.limits is not None and not tracker.undoable.startswith("removal of"):
-        return Traveled(points.timeline.undo(steps, session.where), "Went back to")
+        return Traveled(points.timeline.undo(steps, session.where), UNDONE)
     if steps != 1:
         raise UsageError("undo takes a number of steps only while auto is on: %ckpt auto on")
     removed = [] if tracker.undoable else removals(session.library.folder)

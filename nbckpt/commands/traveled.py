@@ -10,6 +10,9 @@ from nbckpt.core.references import SHORT
 from nbckpt.render import Hint, Page, Result, age, short
 from nbckpt.timeline.arrival import Arrived
 
+UNDONE = "Went back to"
+"""What an undo is called."""
+
 
 @dataclass(frozen=True, repr=False)
 class Traveled(Result):
@@ -39,6 +42,9 @@ class Traveled(Result):
             notes.append("All variables were equal already.")
         cell = manifest.provenance.get("cell")
         after = f" after cell [{cell['count']}]" if isinstance(cell, Mapping) and cell.get("count") else ""
+        way_on = (
+            Hint("Step forward", "%ckpt redo") if self.label == UNDONE else Hint("Step back", "%ckpt undo")
+        )
         return Page(
             f"{self.label} {manifest.id[:SHORT]}, the state{after} ({age(manifest.created_at).text}).",
             (
@@ -46,5 +52,5 @@ class Traveled(Result):
                 failures_table(arrived.failed, "not loaded; all others are"),
             ),
             tuple(notes),
-            hints=(Hint("Step back", "%ckpt undo"), Hint("All points", "%ckpt history")),
+            hints=(way_on, Hint("All points", "%ckpt history")),
         )

@@ -46,7 +46,7 @@ class AutoStatus(Result):
         limits = self.limits
         most = f"{size(limits.most)} of them" if limits.most is not None else f"the last {limits.keep}"
         headline = (
-            f"auto is on: a point after each cell, for at most {100 * limits.budget:.3g}% of the cells' time."
+            f"auto is on: a point after each cell, for at most {100 * limits.budget:g}% of the cells' time."
         )
         notes = [f"{kept}; it keeps {most}."]
         if self.missed:
@@ -101,23 +101,27 @@ def _bytes(text: str) -> int:
 
 @dataclass(frozen=True, repr=False)
 class History(Result):
-    """The points of the store as a tree, newest first.
+    """The points of the notebook as a tree, newest first.
 
     Attributes:
-        points: The points.
+        points: The points, and the checkpoints from which they go on.
         here: The id of the point that the variables equal; empty if it is not known.
-        total: The number of all points.
+        total: The number of all points of the notebook.
+        others: The number of points of other notebooks.
     """
 
     points: tuple[Point, ...]
     here: str
     total: int
+    others: int = 0
 
     def page(self) -> Page:
         """See `Result.page`."""
+        others = f"{count(self.others, 'point')} of other notebooks" if self.others else ""
+        elsewhere = (Hint(others, "%ckpt ls --auto"),) if others else ()
         if not self.points:
             on = Hint("A point after each cell", "%ckpt auto on")
-            return Page("There are no points yet.", hints=(on,))
+            return Page("There are no points yet.", hints=(on, *elsewhere))
         columns = (
             *(
                 Column("", code=True),
@@ -130,7 +134,7 @@ class History(Result):
         rows = tuple(
             (
                 graph,
-                Cell(point.id[:SHORT], point.id),
+                Cell(point.name or point.id[:SHORT], point.id),
                 _cell(point),
                 Cell(_changes(point), ", ".join(point.changed)[:500]),
                 size(point.size),
@@ -141,7 +145,7 @@ class History(Result):
         )
         here = frozenset(at for at, point in enumerate(self.points) if point.id == self.here)
         more = f", the newest {len(self.points)} of {self.total}" if len(self.points) < self.total else ""
-        hints = Hint("Step back", "%ckpt undo"), Hint("Go to a point", "%ckpt checkout POINT")
+        hints = Hint("Step back", "%ckpt undo"), Hint("Go to a point", "%ckpt checkout POINT"), *elsewhere
         return Page("Points" + more, (Table("points, newest first", columns, rows, here),), hints=hints)
 
 
@@ -176,14 +180,16 @@ def _graph(points: tuple[Point, ...], here: str) -> list[str]:
 
 
 def history(session: Session, *, most: Number = 50) -> History:
-    """Show the points that auto made, as a tree.
+    """Show the points that auto made in this notebook, as a tree.
 
     Args:
         most: Show the newest N points; 0 for all.
     """
-    points = [point for _, point in Points(session.tracker.history).all()]
-    here = session.points.timeline.here if session.points is not None else None
-    return History(tuple(points[: most or None]), here.manifest.id if here else "", len(points))
+    timeline = session.points.timeline if session.points is not None else None
+    here = timeline.here.manifest.id if timeline is not None and timeline.here else ""
+    every = Points(session.tracker.history).linked(here)
+    own = [point for point in every if timeline is None or point.notebook == timeline.notebook]
+    return History(tuple(own[: most or None]), here, len(own), len(every) - len(own))
 
 
 def _points(session: Session, command: str) -> Auto:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from nbckpt.core.history import History
@@ -31,6 +31,7 @@ class Point:
         missed: The number of cells before this one whose changes it also holds.
         new_bytes: The bytes that it added to the store.
         size: The bytes that it holds.
+        name: Its name and version, if it is a checkpoint with a name.
     """
 
     id: str
@@ -45,6 +46,7 @@ class Point:
     missed: int
     new_bytes: int
     size: int
+    name: str = ""
 
     @classmethod
     def of(cls, manifest: Manifest) -> Point:
@@ -97,3 +99,19 @@ class Points:
                 with suppress(NbckptError):
                     self._read[entry.id] = Point.of(self._history.read(entry))
         return [(entry, self._read[entry.id]) for entry in entries if entry.id in self._read]
+
+    def linked(self, here: str) -> list[Point]:
+        """Return the points, newest first, and among them the checkpoints from which they go on.
+
+        Args:
+            here: The id of the point or checkpoint that the variables equal; empty if it is not known.
+        """
+        points = [point for _, point in self.all()]
+        starts = {here, *(point.parent for point in points)}
+        names = {ref.id: str(ref) for ref in self._history.refs()}
+        for entry in self._history.entries():
+            if entry.id in starts:
+                with suppress(NbckptError):
+                    point = Point.of(self._history.read(entry))
+                    points.append(replace(point, name=names.get(entry.id, "")))
+        return sorted(points, key=lambda point: point.created_at, reverse=True)

@@ -245,3 +245,28 @@ def test_an_empty_kernel_is_told_of_the_last_state(watched: Notebook) -> None:
     assert "variables: %ckpt restore latest" in shown.stdout
     watched.run("%ckpt restore latest")
     assert (watched.names["a"], watched.names["b"]) == (1, 2)
+
+
+def test_a_branch_hangs_at_the_checkpoint_that_it_goes_on_from(watched: Notebook) -> None:
+    watched.run("a = 1")
+    watched.run("%ckpt save first")
+    watched.run("a = 2")
+    watched.run("%ckpt checkout first")
+    assert "redo" not in str(watched.run("%ckpt checkout first"))
+    watched.run("a = 3")
+    rows = str(watched.run("%ckpt history")).splitlines()
+    branches = [row.split("  ")[0] for row in rows if row[:1] in set("●○│")]
+    assert branches[:3] == ["●", "│ ○", "○ │"]
+    assert any("first@1" in row for row in rows)
+
+
+def test_history_shows_the_points_of_this_notebook(
+    watched: Notebook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched.run("a = 1")
+    monkeypatch.setenv("JPY_SESSION_NAME", "/other.ipynb")
+    watched.run("%reload_ext nbckpt")
+    assert "points of other notebooks: %ckpt ls --auto" in str(watched.run("%ckpt history"))
+    watched.run("%ckpt auto on --budget 100000%")
+    watched.run("b = 1")
+    assert all(point.notebook == "/other.ipynb" for point in watched.run("%ckpt history").points)
