@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,13 @@ from nbckpt.core.algorithms import PREFERRED
 from nbckpt.mirror import Mirror, find
 from nbckpt.store import LocalStore, PrefixStore, open_store
 from nbckpt.sync.index import Index, Item
-from nbckpt.trials.engine import sheets
+from nbckpt.sync.transfer import TransferOptions
+from nbckpt.sync.upload import upload
+from nbckpt.trials.engine import sheets, upload_note
+from nbckpt.trials.engine.upload_note import UploadNote
 from nbckpt.trials.model import annotation, journal, params
 from nbckpt.trials.model.summary import VERSION
+from nbckpt.trials.model.trial import Trial
 
 pandas = pytest.importorskip("pandas")
 
@@ -203,6 +208,140 @@ def test_a_push_to_s3_writes_the_catalogue_of_trials(here: Path, s3_bucket: str)
     there = sheets.read_sheets(open_store(url))
     assert (there.exist, list(there.sheets), there.changing) == (True, ["experiments/a"], {})
     assert list(nbckpt.find_trials(url, "note == 'new'")["trial"]) == ["t0"]
+
+
+def note_of_a_run(monkeypatch: pytest.MonkeyPatch, store: PagedStore, folder: Path) -> UploadNote:
+    monkeypatch.setattr(upload_note, "open_store", lambda _: store)
+    return UploadNote(URL, folder)
+
+
+def send(store: PagedStore, note: UploadNote, folder: Path, *names: str) -> None:
+    """Send trials as a run does: after a note, each into a target of its own."""
+    store.put(f"{folder.name}/experiment.json", (folder / "experiment.json").read_bytes())
+    for name in names:
+        options = TransferOptions(before=partial(note.tell, Trial.read(folder / name)))
+        upload(folder / name, PrefixStore(store, f"{folder.name}/{name}"), options=options)
+
+
+def test_a_run_that_uploads_takes_few_requests_of_readers(
+    store: PagedStore, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run()
+    grow(folder := here / "experiments/e", 60)
+    note = note_of_a_run(monkeypatch, store, folder)
+    send(store, note, folder, *(f"t{number}" for number in range(60)))
+    assert store.count(lambda: nbckpt.find_trials(URL)) == 4
+    assert len(same(store)) == 60
+    note.settle()
+    assert store.count(lambda: nbckpt.find_trials(URL)) == 3
+    assert len(same(store)) == 60
+    assert not sheets.read_sheets(store).changing
+
+
+def test_a_note_of_a_run_is_never_older_than_the_files(
+    store: PagedStore, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run()
+    folder = here / "experiments/e"
+    note = note_of_a_run(monkeypatch, store, folder)
+    send(store, note, folder, "t0", "t1")
+    sheets.renew_sheets(store, lambda _: None)  # as another run does when it ends
+    annotation.change(folder / "t1", note="new")
+    send(store, note, folder, "t1", "t2")
+    assert list(same(store)["note"]) == ["", "new", ""]
+    later = note_of_a_run(monkeypatch, store, folder)  # this process died, and another one continues
+    annotation.change(folder / "t1", note="newest")
+    send(store, later, folder, "t1")
+    assert list(same(store)["note"]) == ["", "newest", ""]
+
+
+def test_the_end_of_a_run_settles_what_another_run_settled_early(
+    store: PagedStore, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run()
+    folder = here / "experiments/e"
+    note = note_of_a_run(monkeypatch, store, folder)
+    note.tell(Trial.read(folder / "t0"))
+    sheets.renew_sheets(store, lambda _: None)  # before the files of t0 are there
+    send(store, UploadNote(URL, folder), folder, "t0")
+    note.settle()
+    assert list(same(store)["trial"]) == ["t0"]
+
+
+def test_a_note_that_is_full_stays_beside_the_next_one(
+    store: PagedStore, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upload_note, "_MOST_TRIALS", 2)
+    run()
+    folder = here / "experiments/e"
+    send(store, note_of_a_run(monkeypatch, store, folder), folder, "t0", "t1", "t2")
+    assert len(sheets.read_sheets(store).changing["e"]) == 2
+    assert store.count(lambda: nbckpt.find_trials(URL)) == 4
+    assert len(same(store)) == 3
+
+
+def changed(store: PagedStore, key: str) -> None:
+    store.put(key, store.get(key) + b" ")
+
+
+def gone(store: PagedStore, key: str) -> None:
+    del store._data[key]  # after a reader listed it
+
+
+def of_nothing(store: PagedStore, key: str) -> None:
+    told(store, key, ["t0", {}])
+
+
+def of_a_place_outside(store: PagedStore, key: str) -> None:
+    told(store, key, ["../t0", {}])
+
+
+def told(store: PagedStore, key: str, line: list[Any]) -> None:
+    document = {"at": 1, "summaries": VERSION, "trials": [line]}
+    data = bytes(memoryview(PREFERRED.compress(json.dumps(document).encode())))
+    for note in list(store.keys(key[:-64])):
+        store.delete(note)
+    store.put(f"{key[:-64]}{PREFERRED.digest(data).hex()}", data)
+
+
+@pytest.mark.parametrize(
+    "attack", [changed, gone, of_nothing, of_a_place_outside], ids=lambda attack: attack.__name__
+)
+def test_a_damaged_note_of_a_run_shows_nothing_false(
+    store: PagedStore,
+    here: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    attack: Callable[[PagedStore, str], None],
+) -> None:
+    run()
+    folder = here / "experiments/e"
+    send(store, note_of_a_run(monkeypatch, store, folder), folder, "t0", "t1")
+    attack(store, sheets.read_sheets(store).changing["e"][0])
+    assert len(same(store)) == 2
+
+
+@pytest.mark.slow
+def test_trials_of_a_run_are_found_while_it_uploads(
+    here: Path, s3_bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, frames = f"{s3_bucket}/runs", []
+
+    def look(config: dict[str, Any]) -> None:
+        nbckpt.report(loss=config["lr"], checkpoint={"at": 1})  # it is sent before this returns
+        with monkeypatch.context() as patch:
+            patch.setattr(sheets, "sheet_at", lambda *_: pytest.fail("the files are read"))
+            frames.append(nbckpt.find_trials(url))
+
+    nbckpt.run(
+        look,
+        {"lr": nbckpt.grid_search([1, 2])},
+        name="e",
+        executor="inline",
+        folder=here,
+        sync_config=nbckpt.sync.SyncConfig(upload_dir=url),
+    ).wait(SECONDS)
+    assert [list(frame["loss"]) for frame in frames] == [[1], [1, 2]]
+    assert list(nbckpt.find_trials(url)["status"]) == ["done", "done"]
 
 
 def put_part(store: PagedStore, plain: bytes) -> None:

@@ -17,7 +17,14 @@ from nbckpt.sync.download import download
 from nbckpt.sync.target import index_of
 from nbckpt.sync.transfer import TransferOptions
 from nbckpt.trials.catalog import Catalog
-from nbckpt.trials.engine.sheets import EXPERIMENTS, prefixes_there, read_sheets, sheet_at, trials_of
+from nbckpt.trials.engine.sheets import (
+    EXPERIMENTS,
+    prefixes_there,
+    read_sheets,
+    sheet_at,
+    sheet_now,
+    trials_of,
+)
 from nbckpt.trials.home import experiments_folder, inside_store
 from nbckpt.trials.model import annotation, journal, params, spec
 from nbckpt.trials.model.frame import pandas_for
@@ -40,7 +47,8 @@ def find_trials(path_or_url: str | os.PathLike[str] | None = None, where: str = 
 
     The columns are the trial's own fields (`experiment`, `trial`, `status`, `iteration`, `elapsed_s`, `note`,
     `tags` and others), its last metrics, and its configuration under `config/`. Checkpoints and media are not
-    read. An experiment that cannot be read is left out, and the log says so.
+    read. An experiment that cannot be read is left out, and the log says so. While a run uploads its trials
+    to the URL, they are as they were when it began its newest upload.
 
     Args:
         path_or_url: A store's folder, a folder of experiments, or the URL of a store or of an `upload_dir`;
@@ -79,13 +87,10 @@ def _listed(path_or_url: str | os.PathLike[str] | None) -> list[tuple[Trial, dic
     work = TransferOptions().work(target.url)
     rows = []
     for _, folder in sorted(by_name.items()):
-        there, sheet = PrefixStore(target, folder), sheets.sheets.get(folder, {})
-        if folder in sheets.changing:
-            sheet = sheet_at(there, work, sheet)
         try:
-            trials = list(trials_of(folder, sheet))
+            trials = list(trials_of(folder, sheet_now(target, sheets, folder, work)))
         except CorruptError:
-            trials = list(trials_of(folder, sheet_at(there, work, {})))
+            trials = list(trials_of(folder, sheet_at(PrefixStore(target, folder), work, {})))
         rows += [(trial, own_fields(trial, status, said)) for trial, status, said in trials]
     return rows
 

@@ -1,11 +1,13 @@
 """Sheets: summaries of all trials at a URL in a few objects, so that nobody has to read their journals there.
 
     catalogue/trials/changing/<folder>/<random>    a note: the experiment in <folder> is about to change
+    catalogue/trials/changing/<folder>/<digest>    a note that tells what becomes of its trials
     catalogue/trials/parts/<digest>                a line for each trial: where it is, a mark and its summary
     catalogue/trials/tops/<number>-<digest>        the parts; see core/shelf.py
 
 The files at the URL are the truth. A summary has a mark of the files that it was made of. An experiment
-with a note is looked at itself: then only trials whose marks differ are read. See docs/decisions/0090.
+with a note that tells nothing is looked at itself: then only trials whose marks differ are read.
+See docs/decisions/0090.
 """
 
 from __future__ import annotations
@@ -14,10 +16,12 @@ import json
 import logging
 import re
 import secrets
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -42,7 +46,8 @@ FOLDER = "catalogue/trials/"
 FORMAT = 1
 
 _FILES = (journal.FILE, params.FILE, annotation.FILE)
-_CHANGING = re.compile(rf"{FOLDER}changing/((?:experiments/)?[^/]+)/[0-9a-f]{{16}}")
+_CHANGING = re.compile(rf"{FOLDER}changing/((?:experiments/)?[^/]+)/[0-9a-f]{{16,64}}")
+_TELLS = re.compile(".*/[0-9a-f]{64}")
 _TRIAL = re.compile(f"(t[0-9]{{1,18}})/({'|'.join(map(re.escape, _FILES))})")
 _TOP = {"format": int, "summaries": int, "parts": [re.compile("[0-9a-f]{64}")]}
 _LINE = (re.compile(r"(experiments/)?[^/.][^/]*"), re.compile("t[0-9]{1,18}"), str, dict)
@@ -50,6 +55,8 @@ _UNSEEN: dict[str, Any] = {"curves": [], "media": [], "load": {}}  # neither fra
 _DAMAGED = "damaged"  # beside a status that summaries may have
 _UNFINISHED = {Status.PENDING, Status.RUNNING}
 _SMALLEST_PART = 1 << 20
+_MOST_NOTE = 4 << 20
+_NOTE = {"at": int, "summaries": int, "trials": [(re.compile("t[0-9]{1,18}"), dict)]}
 _MOST_PARTS = 12
 
 Sheet = dict[str, tuple[str, Any]]
@@ -77,10 +84,47 @@ class Sheets:
     exist: bool = False
 
 
-def note_change(store: Store, folder: str) -> None:
-    """Note that the experiment in a folder is about to change."""
+def note_change(store: Store, folder: str, summaries: Mapping[str, Any] | None = None) -> str:
+    """Note that the experiment in a folder is about to change. Return the note's key.
+
+    Args:
+        store: The place of the experiments.
+        folder: The experiment's folder there.
+        summaries: Those of all trials that change, by their names. Without, readers look at the files.
+
+    Raises:
+        StoreError: The storage failed.
+    """
+    data, name = b"", secrets.token_hex(8)
+    if summaries:
+        note = {"at": time.time_ns(), "summaries": VERSION, "trials": [*summaries.items()]}
+        plain = json.dumps(note).encode()
+        if len(plain) <= _MOST_NOTE:
+            data = bytes(memoryview(PREFERRED.compress(plain)))
+            name = PREFERRED.digest(data).hex()
+    key = f"{FOLDER}changing/{folder}/{name}"
     if store.lists_in_pages:
-        store.put(f"{FOLDER}changing/{folder}/{secrets.token_hex(8)}", b"")
+        store.put(key, data)
+    return key
+
+
+def _told_in(store: Store, notes: Iterable[str]) -> Sheet | None:
+    """Return what notes tell of trials, the newest of each; None if one does not tell all that changes."""
+    documents = []
+    if not all(map(_TELLS.fullmatch, notes)):
+        return None
+    try:
+        for key in notes:
+            data = store.get(key, 0, _MOST_NOTE)
+            if not key.endswith(PREFERRED.digest(data).hex()):
+                return None
+            documents.append(read(PREFERRED.decompress(data, _MOST_NOTE), _NOTE, key))
+    except (NotFoundError, CorruptError):  # its writer may have put other ones meanwhile
+        return None
+    if any(document["summaries"] != VERSION for document in documents):
+        return None
+    documents.sort(key=itemgetter("at"))
+    return {name: ("", summary) for document in documents for name, summary in document["trials"]}
 
 
 def read_sheets(store: Store) -> Sheets:
@@ -124,32 +168,33 @@ def _shelf(store: Store) -> Shelf:
     return shelf
 
 
-def renew_sheets(store: Store, near: Callable[[str], Path | None]) -> None:
+def renew_sheets(store: Store, near: Callable[[str], Path | None], *, begins: bool = False) -> None:
     """Write the sheets of the experiments that changed. A failure is logged.
 
     Args:
         store: The place of the experiments.
         near: Returns the local folder that an experiment was sent from, if there is one.
+        begins: Only make the first sheets, if there are none, even if there is no experiment yet.
     """
     if not store.lists_in_pages:
         return
     try:
         present = list(store.keys(FOLDER))
-        if _shelf(store).newest(present) and not any(map(_CHANGING.fullmatch, present)):
+        if _shelf(store).newest(present) and (begins or not any(map(_CHANGING.fullmatch, present))):
             return
         former = read_sheets(store)
         due = former.changing.keys() if former.exist else {*prefixes_there(store).values()}
-        if due:
+        if due or begins:
             work, sheets = TransferOptions().work(store.url), dict(former.sheets)
             for folder in due:
                 known = sheets.pop(folder, {})
                 sheets[folder] = sheet_at(PrefixStore(store, folder), work, known, near(folder))
-            _put(store, former, sheets)
+            _put(store, former, sheets, [note for folder in due for note in former.changing.get(folder, ())])
     except (StoreError, NotFoundError) as error:
         _log.warning("the catalogue of the trials at %s was not renewed: %s", store.url, error)
 
 
-def _put(store: Store, former: Sheets, sheets: Mapping[str, Sheet]) -> None:
+def _put(store: Store, former: Sheets, sheets: Mapping[str, Sheet], settled: Iterable[str]) -> None:
     """Put sheets, and delete the notes that they settle."""
     lines = [
         json.dumps([folder, name, mark, summary], separators=(",", ":")).encode()
@@ -163,8 +208,22 @@ def _put(store: Store, former: Sheets, sheets: Mapping[str, Sheet]) -> None:
     parts = [shelf.put_part(b"\n".join(group)) for group in filled(lines, size)]
     data = canonical({"format": FORMAT, "summaries": VERSION, "parts": parts})
     if shelf.put_top(data, former.present, former.parts | {*parts}):
-        for note in (note for notes in former.changing.values() for note in notes):
+        for note in settled:
             store.delete(note)
+
+
+def sheet_now(store: Store, sheets: Sheets, folder: str, work: TransferPool) -> Sheet:
+    """Return the sheet of an experiment as it is now: as its notes tell, or else as its files are.
+
+    Raises:
+        StoreError: The storage failed.
+    """
+    known, notes = sheets.sheets.get(folder, {}), sheets.changing.get(folder, ())
+    news = work.one(partial(_told_in, store, notes))
+    if news is None:
+        return sheet_at(PrefixStore(store, folder), work, known)
+    sheet = {**known, **news}
+    return {name: sheet[name] for name in sorted(sheet, key=_number)}
 
 
 def sheet_at(there: Store, work: TransferPool, known: Sheet, near: Path | None = None) -> Sheet:
@@ -189,7 +248,7 @@ def sheet_at(there: Store, work: TransferPool, known: Sheet, near: Path | None =
     for match in filter(None, map(_TRIAL.fullmatch, index.items)):
         files.setdefault(match[1], {})[match[2]] = index.items[match[0]].digest
     marks = {name: _mark(digests) for name, digests in files.items()}
-    sheet = {name: known.get(name, ("", {})) for name in sorted(files, key=lambda name: int(name[1:]))}
+    sheet = {name: known.get(name, ("", {})) for name in sorted(files, key=_number)}
     due = [name for name in sheet if not marks[name] or sheet[name][0] != marks[name]]
     with TemporaryDirectory(prefix="nbckpt-trials-") as temporary:
         work.all(
@@ -198,8 +257,12 @@ def sheet_at(there: Store, work: TransferPool, known: Sheet, near: Path | None =
             for file, digest in files[name].items()
         )
         for name in due:
-            sheet[name] = marks[name], _summary(Path(temporary, name))
+            sheet[name] = marks[name], summary_of(Trial.read(Path(temporary, name)))
     return sheet
+
+
+def _number(name: str) -> int:
+    return int(name[1:])
 
 
 def _mark(digests: Mapping[str, str]) -> str:
@@ -221,10 +284,9 @@ def _copy(there: Store, key: str, file: Path, digest: str, near: Path | None) ->
     file.write_bytes(data)
 
 
-def _summary(folder: Path) -> dict[str, Any]:
-    """Return the summary of a trial as plain JSON."""
-    trial = Trial.read(folder)
-    document = Summary(trial, annotation.read(folder)).to_json() | _UNSEEN
+def summary_of(trial: Trial) -> dict[str, Any]:
+    """Return the summary of a trial as plain JSON, as frames and filters need it."""
+    document = Summary(trial, annotation.read(trial.folder)).to_json() | _UNSEEN
     if trial.status is Status.DAMAGED:
         document |= {"status": str(Status.TERMINATED), _DAMAGED: True}
     return document

@@ -27,7 +27,6 @@ from nbckpt.provenance.background import settle
 from nbckpt.provenance.trial import OBJECTS
 from nbckpt.render import size
 from nbckpt.settings import sync_thresholds
-from nbckpt.store import open_store
 from nbckpt.sync import BackgroundSyncer, DefaultSyncer, SyncConfig, get_node_to_storage_syncer
 from nbckpt.sync.adapter import background
 from nbckpt.sync.config import AUTO, url_of
@@ -36,7 +35,7 @@ from nbckpt.sync.transfer import TransferOptions
 from nbckpt.trials.checkpoints.contents import incomplete
 from nbckpt.trials.checkpoints.origin import FOLDER as ORIGIN
 from nbckpt.trials.checkpoints.record import Record
-from nbckpt.trials.engine.sheets import note_change, renew_sheets
+from nbckpt.trials.engine.upload_note import UploadNote
 from nbckpt.trials.engine.upload_task import EXCLUDE, FileSyncer, UploadTask, all_but_experiment, left_out
 from nbckpt.trials.model import spec
 from nbckpt.trials.model.callback import BackgroundCallback
@@ -96,7 +95,8 @@ class SyncerCallback(BackgroundCallback):
         self._done: set[str] = set()
         """The trials that ended and are up to date in `upload_dir`."""
         self._changed: Callable[[], object] = lambda: None
-        self._is_ending = self._is_given_up = self._is_noted = False
+        self._is_ending = self._is_given_up = False
+        self._note: UploadNote | None = None
         self._lock = threading.RLock()
         """Held while the tasks change, never while the callback waits."""
 
@@ -123,13 +123,16 @@ class SyncerCallback(BackgroundCallback):
         """See `Callback.setup`."""
         self._tasks.clear()
         self._done.clear()
-        self._is_given_up = self._is_noted = False
+        self._is_given_up = False
+        self._note = None
         self._changed = internals(experiment).touch
         self._url = ""
         trainable = experiment.spec.trainable
         is_durable = isinstance(trainable, type) and issubclass(trainable, DurableTrainable)
         if self.enabled and self.config.upload_dir and self.config.syncer is not None and not is_durable:
             self._url = url_of(self.config, experiment.name)
+            if self.config.syncer == AUTO:  # a user's syncer may know other URLs
+                self._note = UploadNote(self.config.upload_dir, experiment.folder)
             self._send_experiment(experiment.folder)
 
     def on_trial_result(self, trial: Trial, result: Mapping[str, Any]) -> None:
@@ -169,24 +172,17 @@ class SyncerCallback(BackgroundCallback):
             if trials:
                 self._send_experiment(trials[0].folder.parent)
                 self._await([OBJECTS, spec.FILE, ORIGIN])
-                self._renew_sheets(trials[0].folder.parent)
+                self._settle_note()
         finally:
             self._is_ending = False
         self._tasks = {name: task for name, task in self._tasks.items() if task.trouble}
         self._done.clear()
 
-    def _note(self) -> None:
-        """Note once that the experiment changes, for readers of the catalogue of trials."""
-        if self.config.syncer == AUTO and not self._is_noted:  # a user's syncer may know other URLs
-            note_change(open_store(self.config.upload_dir or ""), self._url.rpartition("/")[2])
-            self._is_noted = True
-
-    def _renew_sheets(self, folder: Path) -> None:
-        url, near = self.config.upload_dir or "", {folder.name: folder}
-        if self._is_noted:
+    def _settle_note(self) -> None:
+        if self._note is not None:
             options = TransferOptions(timeout=self.config.sync_timeout or TIMEOUT_S)
-            with suppress(StoreError):  # the note stays, so readers look at the files
-                options.work(url).one(lambda: renew_sheets(open_store(url), near.get))
+            with suppress(StoreError):  # the note stays, and readers read it
+                options.work(self._url).one(self._note.settle)
 
     def wait_for_all(self) -> None:
         """Wait for the running uploads. Raise an error if one failed.
@@ -217,7 +213,8 @@ class SyncerCallback(BackgroundCallback):
         with self._lock:
             if (task := self._tasks.get(trial.id)) is None:
                 syncer, remote = background(self.config, self._clock), f"{self._url}/{trial.id}"
-                syncer.base_options = TransferOptions(incomplete=incomplete, before=self._note)
+                tell = partial(self._note.tell, trial) if self._note else (lambda: None)
+                syncer.base_options = TransferOptions(incomplete=incomplete, before=tell)
                 patterns = partial(left_out, artifacts=self.config.sync_artifacts)
                 task = self._tasks[trial.id] = UploadTask(syncer, trial.folder, remote, patterns)
             task.is_last = False
