@@ -99,6 +99,14 @@ def own_memory() -> Iterator[None]:
         fsspec.MemoryFileSystem.pseudo_dirs[:] = [""]
 
 
+@pytest.fixture(autouse=True)
+def own_figures() -> Iterator[None]:
+    """Close the figures that the test left open: the analysis of each cell looks at all of them."""
+    yield
+    if pyplot := sys.modules.get("matplotlib.pyplot"):
+        pyplot.close("all")
+
+
 def pytest_sessionfinish() -> None:
     """Let the interpreter end although a test that failed left a trial that waits for it."""
     shutdown.live.clear()

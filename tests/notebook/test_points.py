@@ -85,7 +85,12 @@ def watched(notebook: Notebook) -> Notebook:
     return notebook
 
 
-@pytest.mark.parametrize("case", sorted(TABLE))
+SLOW = {"model", "pyplot", "figure and axes"}
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=[pytest.mark.slow] * (case in SLOW)) for case in sorted(TABLE)]
+)
 def test_each_kind_of_change_is_undone_and_redone(case: str, watched: Notebook) -> None:
     setup, change, value = TABLE[case]
     expression = f"repr({value})"
@@ -199,6 +204,7 @@ def test_a_full_disk_is_said_and_the_cell_is_not_lost(
     assert watched.names["a"] == [1]
 
 
+@pytest.mark.slow
 def test_a_used_up_budget_is_said_once(watched: Notebook) -> None:
     watched.run("%ckpt auto on --budget 0.0001%")
     with capture_output() as shown:
@@ -234,6 +240,7 @@ def test_a_class_that_was_changed_in_place_is_set_back(watched: Notebook) -> Non
     assert (kind.v, kind.w, len(watched.names["o"])) == (2, 3, 4)
 
 
+@pytest.mark.slow
 def test_an_empty_kernel_is_told_of_the_last_state(watched: Notebook) -> None:
     watched.run("a = 1; b = 2")
     with capture_output() as shown:

@@ -82,6 +82,7 @@ def test_the_folder_has_the_code_with_its_changes(trained: Path, capsys: pytest.
     assert (trained / "train.py").read_text() == TRAIN.replace("RATE = 1", "RATE = 2")
 
 
+@pytest.mark.slow
 def test_a_run_gives_the_same_metrics(trained: Path) -> None:
     reproduce("fits/t1", "-o", "again")
     done = python(trained / "again")
@@ -91,6 +92,7 @@ def test_a_run_gives_the_same_metrics(trained: Path) -> None:
     assert results["same"]
 
 
+@pytest.mark.slow
 def test_a_run_with_other_parameters_says_what_differs(trained: Path) -> None:
     reproduce("fits/t1", "-o", "again")
     (trained / "again/params.json").write_text('{"scale": 30.0}')
@@ -156,6 +158,7 @@ def test_an_existing_folder_is_not_touched(trained: Path, capsys: pytest.Capture
     assert not list(trained.glob(".nbckpt-tmp*"))
 
 
+@pytest.mark.slow
 def test_a_strangers_function_needs_trust(
     trained: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -277,6 +280,7 @@ def test_the_cells_of_a_notebook_make_a_checkpoint_again(
     assert (done.returncode, "x: 42 = 42" in done.stdout) == (0, True), done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_changed", [False, True])
 def test_an_input_that_no_commit_has_is_lent(
     trained: Path, capsys: pytest.CaptureFixture[str], *, is_changed: bool

@@ -131,7 +131,12 @@ class Cells(RuleBasedStateMachine):
         assert self.timeline.here.manifest.id == before
 
 
-Cells.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=25, deadline=None, phases=[Phase.generate]
-)
-TestCells = Cells.TestCase
+class FewCells(Cells):
+    """The same in a second."""
+
+
+LAW = settings(max_examples=60, stateful_step_count=25, deadline=None, phases=[Phase.generate])
+Cells.TestCase.settings = LAW
+FewCells.TestCase.settings = settings(LAW, max_examples=3)
+TestCells = pytest.mark.slow(Cells.TestCase)
+TestFewCells = FewCells.TestCase

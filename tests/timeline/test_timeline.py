@@ -215,6 +215,7 @@ def test_a_point_that_another_kernel_removed_with_gc_is_no_loss(tmp_path: Path) 
     assert kernel.names["a"][5] == 5
 
 
+@pytest.mark.slow
 def test_small_values_are_handed_on_without_growing(tmp_path: Path) -> None:
     kernel = Kernel(LocalStore(tmp_path))
     kernel.run("a = {'k': 'x' * 3000}; n = 0")

@@ -63,7 +63,7 @@ def condensed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.mark.parametrize("way", [run, track])
-@pytest.mark.parametrize("reports", [2_500, pytest.param(100_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("reports", [1_000, pytest.param(100_000, marks=pytest.mark.slow)])
 def test_memory_and_work_of_a_report_do_not_grow(
     way: Callable[..., Trial], reports: int, condensed: list[int]
 ) -> None:

@@ -116,6 +116,7 @@ def test_a_process_sees_what_others_track_while_its_own_is_open(store: Path, oth
     assert states_of(mine.experiment) == {"t0": "running", "t1": "running"}
 
 
+@pytest.mark.slow
 def test_numbers_of_trials_never_collide(store: Path) -> None:
     code = "import nbckpt\nfor _ in range(5):\n    with nbckpt.track('e') as run: run.report(x=1)"
     environment = os.environ | {"NBCKPT_STORE": str(store)}
