@@ -13,6 +13,8 @@ from nbckpt.commands import TABLE
 from nbckpt.commands.housekeeping import Tagged
 from nbckpt.core.references import Ref
 from nbckpt.render import Cell, Column, Fold, Page, Picture, Table, short
+from nbckpt.render.html import html
+from nbckpt.render.markdown import markdown
 from nbckpt.render.text import text
 
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -120,3 +122,19 @@ def test_a_table_with_wide_characters_is_aligned() -> None:
         "日本         9",
         "é         ▁█ -  y",
     ]
+
+
+def test_a_row_of_one_cell_is_a_heading() -> None:
+    rows = (("a", "1"), ("<part>",), ("b", "2"))
+    page = Page("", (Table("t", (Column("name"), Column("size")), rows),))
+    lines = ["name     size", "-------  ------", "a        1", "", "<part>:", "b        2"]
+    assert text(page).splitlines()[2:] == lines
+    assert markdown(page).splitlines()[2:] == [
+        "| name | size |",
+        "| --- | --- |",
+        "| a | 1 |",
+        r"| *\<part\>* |  |",
+        "| b | 2 |",
+    ]
+    heading = re.search(r"<th [^>]*colspan=\"2\"[^>]*>&lt;part&gt;</th>", html(["_page.html.j2"], None, page))
+    assert heading is not None

@@ -60,8 +60,13 @@ def fenced(text: str) -> str:
 def _table(table: Table) -> str:
     rows = [[plain(column.name) for column in table.columns]]
     rows.append(["---:" if column.number else "---" for column in table.columns])
-    rows += [[_cell(cell) for cell in row] for row in table.rows]
+    rows += [_cells(row, len(table.columns)) for row in table.rows]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _cells(row: tuple[Cell | str, ...], count: int) -> list[str]:
+    cells = list(map(_cell, row))
+    return cells if len(cells) == count else [f"*{cells[0]}*", *[""] * (count - 1)]
 
 
 def _cell(cell: Cell | str) -> str:

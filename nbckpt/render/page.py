@@ -26,7 +26,10 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows under a caption. HTML highlights the rows whose positions are in *marked*."""
+    """Rows under a caption. A row of one cell is a heading of the rows below it.
+
+    HTML highlights the rows whose positions are in *marked*.
+    """
 
     caption: str
     columns: tuple[Column, ...]

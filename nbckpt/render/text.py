@@ -59,12 +59,20 @@ def _lines(page: Page, width: int) -> Iterator[str]:
         yield "   ".join(map(str, page.hints))
 
 
+def _lines_of(row: tuple[Cell | str, ...], count: int) -> Iterator[list[str]]:
+    """Yield the *count* cells of a row. An empty line stands before a heading."""
+    if len(row) < count:
+        yield [""] * count
+    colon = ":" if len(row) < count else ""
+    yield [*(_cell(cell) + colon for cell in row), *[""] * (count - len(row))]
+
+
 def _table(table: Table, width: int) -> list[str]:
     """Return the lines of a table, at most *width* characters wide if that is possible; 0 for any width."""
     import tabulate
 
     headers = [visible(column.name) for column in table.columns]
-    rows = [list(map(_cell, row)) for row in table.rows]
+    rows = [line for row in table.rows for line in _lines_of(row, len(headers))]
     lines = partial(
         tabulate.tabulate,
         disable_numparse=True,

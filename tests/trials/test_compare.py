@@ -43,9 +43,22 @@ def side_by_side(folder: Path, *trials: Any, **more: Any) -> TrialsCompared:
     return nbckpt.trials.compare(*trials, folder=folder, **more)
 
 
-def table(page: Page, start: str) -> list[tuple[str, ...]]:
-    (wanted,) = [table for table in page.tables if table.caption.startswith(start)]
-    return [tuple(str(getattr(cell, "text", cell)) for cell in row) for row in wanted.rows]
+def section(page: Page, heading: str) -> list[tuple[str, ...]]:
+    """Return the rows below a heading of the table; with "", those above the first heading."""
+    rows = [tuple(str(getattr(cell, "text", cell)) for cell in row) for row in page.tables[0].rows]
+    headings = ["", *(row[0] for row in rows if len(row) == 1)]
+    parts = {name: list(part) for name, part in zip(headings, split(rows), strict=True)}
+    return parts[heading]
+
+
+def split(rows: list[tuple[str, ...]]) -> list[list[tuple[str, ...]]]:
+    parts: list[list[tuple[str, ...]]] = [[]]
+    for row in rows:
+        if len(row) == 1:
+            parts.append([])
+        else:
+            parts[-1].append(row)
+    return parts
 
 
 def test_only_the_parameters_that_differ_are_shown(folder: Path) -> None:
@@ -53,17 +66,17 @@ def test_only_the_parameters_that_differ_are_shown(folder: Path) -> None:
     assert compared.trials == ("t0", "t1")
     page = compared.page()
     assert page.headline == "t0 and t1 of grid"
-    assert table(page, "parameters that differ") == [("lr", "0.5", "0.1")]
+    assert section(page, "parameters") == [("lr", "0.5", "0.1")]
     assert page.notes[0] == "2 parameters are the same."
 
 
 def test_metrics_have_their_differences_and_best_values(folder: Path) -> None:
     page = side_by_side(folder, "grid/t0", "grid/t1").page()
-    assert table(page, "last values") == [
+    assert section(page, "last") == [
         ("loss", "1.167", "1.033 (-0.133) ★"),
         ("out/acc", "0.8333", "0.9667 (+0.133) ★"),
     ]
-    assert table(page, "best values") == [
+    assert section(page, "best") == [
         ("loss (min)", "0.25", "0.05 (-0.2) ★"),
         ("out/acc (max)", "0.8333", "0.9667 (+0.133) ★"),
     ]
@@ -73,11 +86,9 @@ def test_trials_of_several_experiments_have_full_names(folder: Path) -> None:
     compared = side_by_side(folder, "grid/best", "other/t0", "grid")
     assert compared.trials == ("grid/t1", "other/t0")
     page = compared.page()
-    assert ("opt", "", "adam") in table(page, "parameters that differ")
-    assert table(page, "trials") == [
-        ("grid/t1", "done", "3", table(page, "trials")[0][3]),
-        ("other/t0", "done", "3", table(page, "trials")[1][3]),
-    ]
+    assert ("opt", "", "adam") in section(page, "parameters")
+    assert [column.name for column in page.tables[0].columns] == ["trial", "grid/t1", "other/t0"]
+    assert section(page, "")[:2] == [("status", "done", "done"), ("results", "3", "3")]
     if compared.curves is not None:
         assert compared.curves.alt.startswith("loss and out/acc of grid/t1, other/t0 of grid, other")
 

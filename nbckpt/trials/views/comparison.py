@@ -34,6 +34,8 @@ _MOST_PARTS = 40
 _HEIGHT = 190
 """How high pictures are that stand side by side."""
 
+_Row = tuple[Cell | str, ...]
+
 
 @dataclass(frozen=True)
 class Side:
@@ -109,16 +111,10 @@ class TrialsCompared(Result):
         notes = [f"{count(self.same, 'parameter is', 'parameters are')} the same."] if self.same else []
         experiments = list(dict.fromkeys(side.experiment.name for side in self._sides))
         where = f" of {experiments[0]}" if len(experiments) == 1 else ""
-        tables = (
-            self._overview(),
-            self._parameters(),
-            *self._metrics(),
-            self._provenance(),
-        )
         first = self._sides[0]
         return Page(
             f"{', '.join(self.trials[:-1])} and {self.trials[-1]}{where}",
-            tables,
+            (self._values(), self._provenance()),
             (*notes, *self.notes, *media.notes),
             (),
             (*filter(None, (self.curves,)), *media.pictures),
@@ -126,41 +122,27 @@ class TrialsCompared(Result):
             beside=tuple(media.rows),
         )
 
-    def _overview(self) -> Table:
-        rows = tuple(
-            (
-                side.name,
-                states_of(side.experiment)[side.trial.id],
-                str(side.trial.iteration),
-                duration(side.trial.elapsed_s),
-            )
-            for side in self._sides
+    def _values(self) -> Table:
+        ranked = [row for row in self.metrics if row.mode]
+        rows: tuple[_Row, ...] = (
+            *self._overview(),
+            *_section("parameters", [(row.name, map(_value, row.values)) for row in self.parameters]),
+            *_section("last", [(row.name, _numbers(row.last, row.mode)) for row in self.metrics]),
+            *_section("best", [(f"{row.name} ({row.mode})", _numbers(row.best, row.mode)) for row in ranked]),
         )
-        columns = (
-            Column("trial"),
-            Column("status"),
-            Column("results", number=True),
-            Column("time", number=True),
-        )
-        return Table("trials", columns, rows)
+        against = f"the difference to {self.trials[0]} in brackets, ★ the best"
+        return Table(against if self.metrics else "side by side", self._columns("trial"), rows)
 
-    def _parameters(self) -> Table:
-        rows = [_row(row.name, map(_value, row.values)) for row in self.parameters]
-        return Table("parameters that differ", self._columns("parameter"), tuple(rows))
+    def _overview(self) -> Iterator[_Row]:
+        yield "status", *(states_of(side.experiment)[side.trial.id] for side in self._sides)
+        yield "results", *(str(side.trial.iteration) for side in self._sides)
+        yield "time", *(duration(side.trial.elapsed_s) for side in self._sides)
 
     def _provenance(self) -> Table:
         total, rows = len(self.provenance), self.provenance[:_MOST_PARTS]
-        shown = tuple(_row(row.name, map(Cell, row.values)) for row in rows)
+        shown: list[_Row] = [(row.name, *map(Cell, row.values)) for row in rows]
         more = f", {_MOST_PARTS} of {total}" if total > _MOST_PARTS else ""
-        return Table(f"code, packages and data that differ{more}", self._columns("part"), shown)
-
-    def _metrics(self) -> Iterator[Table]:
-        last = [_row(row.name, _numbers(row.last, row.mode)) for row in self.metrics]
-        ranked = [row for row in self.metrics if row.mode]
-        best = [_row(f"{row.name} ({row.mode})", _numbers(row.best, row.mode)) for row in ranked]
-        against = f"the difference to {self.trials[0]} in brackets, ★ the best"
-        yield Table(f"last values, {against}", self._columns("metric"), tuple(last))
-        yield Table(f"best values, {against}", self._columns("metric"), tuple(best))
+        return Table(f"code, packages and data that differ{more}", self._columns("part"), tuple(shown))
 
     def _columns(self, name: str) -> tuple[Column, ...]:
         return Column(name, code=True), *(Column(trial) for trial in self.trials)
@@ -345,8 +327,12 @@ def _side(name: str, part: MediaPage) -> Page:
     )
 
 
-def _row(name: str, cells: Iterable[Cell]) -> tuple[Cell | str, ...]:
-    return name, *cells
+def _section(heading: str, rows: Sequence[tuple[str, Iterable[Cell]]]) -> Iterator[_Row]:
+    """Yield a heading and the rows below it; nothing without rows."""
+    if rows:
+        yield (heading,)
+    for name, cells in rows:
+        yield name, *cells
 
 
 def _value(value: Any) -> Cell:
