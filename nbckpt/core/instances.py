@@ -144,6 +144,18 @@ def _with(instance: Any, name: str, make: Callable[[dict[str, Any]], Any]) -> Re
     return (*reduced[:2], reduced[2] | {name: make(reduced[2])}, *reduced[3:])
 
 
+# Dates of pandas. They note facts about themselves when they are read.
+
+
+def reduce_dates(dates: Any) -> Reduced:
+    """Reduce an array of dates, durations or periods without the facts that it noted."""
+    make, arguments, state = dates.__reduce__()
+    if type(state) is not tuple or not isinstance(state[-1], dict):
+        return make, arguments, state
+    attributes = {name: value for name, value in state[-1].items() if name != "_cache"}
+    return make, arguments, (*state[:-1], *([attributes] if attributes else []))
+
+
 # Arrow columns. A slice refers to the memory of the whole column.
 
 _SPARED, _MOST_COPIED = 64 << 10, 32 << 20

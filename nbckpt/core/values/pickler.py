@@ -112,6 +112,8 @@ class Pickler(_CloudPickler):  # type: ignore[misc]  # cloudpickle ships no type
         if isinstance(reduced, tuple) and len(reduced) > 2:
             attributes, last = reduced[2]
             attributes.pop("__slotnames__", None)  # it appears after an instance was pickled
+            if not attributes.get("__annotations__", True):
+                del attributes["__annotations__"]  # it appears when it is read
             self.classes.append((len(self.seen), last))
         return reduced
 
@@ -217,6 +219,7 @@ _REDUCERS: dict[type, _Reduce] = {
 _LIBRARIES: tuple[tuple[str, str, _Reduce], ...] = (
     ("numpy", "memmap", Pickler._memmap),
     ("torch", "Tensor", Pickler._tensor),
+    ("pandas._libs.arrays", "NDArrayBacked", _alone(instances.reduce_dates)),
     ("matplotlib.cbook", "CallbackRegistry", _alone(instances.reduce_callbacks)),
     ("matplotlib.transforms", "TransformNode", _alone(instances.reduce_node)),
     *(("pyarrow", name, _alone(reduce_arrow)) for name in ("Table", "RecordBatch", "Array", "ChunkedArray")),
